@@ -15,6 +15,7 @@
 )]
 
 mod ground;
+mod idle;
 mod routing;
 mod schedules;
 mod sessions;
@@ -35,7 +36,7 @@ use ground::asked::Asked;
 /// What criterion measures, each beside its floor where it has one.
 const COMPARED: &[fn(&mut Criterion)] = &[routing::all, sweep::all, schedules::all, sessions::all, time::all];
 /// What the real program is measured at.
-const PROGRAM: &[fn(&Asked)] = &[ways::all, wake::all, sizes::all];
+const PROGRAM: &[fn(&Asked)] = &[ways::all, wake::all, idle::all, sizes::all];
 
 fn main() -> ExitCode {
     let asked = Asked::now();

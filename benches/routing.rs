@@ -3,12 +3,12 @@
 use criterion::Criterion;
 use hearth::engine::commit::Submission;
 use hearth::model::address::ChannelName;
-use hearth::model::card::Matter;
+use hearth::model::card::PromptSubject;
 use hearth::model::content::RawJson;
 use hearth::model::id::{ApprovalId, SessionId};
 use hearth::model::input::{Input, RuntimeEvent};
-use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
-use hearth::model::request::Wish;
+use hearth::model::mailbox::{Answer, CollectedRecord, Collection, Recipient, Record, Said};
+use hearth::model::request::RequestedAction;
 
 use crate::ground::asked::commits;
 use crate::ground::compare::compare as beside_floor;
@@ -63,18 +63,18 @@ fn turn(number: usize) -> Submission {
         incarnation: 1,
         number: 10_001 + seq,
         in_reply_to: Some(seq),
-        to: Target::Reply,
+        to: Recipient::Reply,
         text: "an answer".repeat(20),
         content: RawJson::trusted(format!("{{\"text\":\"{}\"}}", "an answer".repeat(20))),
         files: Vec::new(),
         deliver_after: None,
-        wish: Wish::Say,
+        wish: RequestedAction::Say,
         request: None,
     };
-    let claim = Found { record: Record::Claim { seq, incarnation: 1 }, files: vec![format!("ack/{seq}")] };
+    let claim = CollectedRecord { record: Record::Claim { seq, incarnation: 1 }, files: vec![format!("ack/{seq}")] };
     let answers = vec![Answer::Read(Box::new(said))];
     let end = Record::End { seq, also: Vec::new(), incarnation: 1, failure: None, gated: None, answers };
-    let end = Found { record: end, files: vec![format!("ack/{seq}.end")] };
+    let end = CollectedRecord { record: end, files: vec![format!("ack/{seq}.end")] };
     let collection = Collection { session: SessionId::new(1), found: vec![claim, end], closes: None };
     submission(Input::Collected(collection))
 }
@@ -138,7 +138,7 @@ fn approvals(c: &mut Criterion) {
     });
     let approve = |number: usize| {
         let id = ApprovalId::new(u64::try_from(number).unwrap() + 1);
-        submission(Input::Decide(Matter::Approval(id), "approve".to_owned()))
+        submission(Input::Decide(PromptSubject::Approval(id), "approve".to_owned()))
     };
     compare(c, "approve a stranger and replay one message", &waiting, &one_by_one(approve));
 }

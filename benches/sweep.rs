@@ -4,7 +4,7 @@ use criterion::{BenchmarkId, Criterion, SamplingMode};
 use hearth::engine::commit::{Engine, Submission};
 use hearth::model::id::SessionId;
 use hearth::model::input::{Input, RuntimeEvent};
-use hearth::model::mailbox::{Beat, Collection, Found, Observation, Record};
+use hearth::model::mailbox::{Beat, CollectedRecord, Collection, Observation, Record};
 use hearth::model::time::{Awake, Moment};
 
 use crate::ground::asked::Asked;
@@ -41,7 +41,11 @@ fn busy_sessions(engine: &Engine) {
     engine.commit(&running.collect::<Vec<_>>(), moment(0), 7).unwrap();
     let claim = |session| {
         let record = Record::Claim { seq: 2, incarnation: 1 };
-        submission(Input::Collected(Collection { session, found: vec![Found { record, files: vec![] }], closes: None }))
+        submission(Input::Collected(Collection {
+            session,
+            found: vec![CollectedRecord { record, files: vec![] }],
+            closes: None,
+        }))
     };
     engine.commit(&sessions.map(claim).collect::<Vec<_>>(), moment(0), 7).unwrap();
 }
@@ -91,7 +95,7 @@ fn stuck_claims(c: &mut Criterion) {
     }
     let ground = Ground::new(CONFIGURATION, busy_sessions);
     let beats =
-        (1..=BUSY).map(|id| Observation { session: SessionId::new(id), incarnation: 1, beat: Beat::New, state: None });
+        (1..=BUSY).map(|id| Observation { session: SessionId::new(id), incarnation: 1, beat: Beat::NOW, state: None });
     let groups = [vec![submission(Input::Sweep(beats.collect()))]];
     let late = |engine: &Engine| {
         let begin = now();

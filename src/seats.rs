@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// How a connection stands, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum Priority {
     /// It has said little, and nothing that not everybody could.
     Unknown,
     /// It brings much, as long as more comes.
@@ -24,6 +24,32 @@ pub enum Standing {
     Known,
     /// It has shown that it may speak, and is being worked for. It stays.
     Served,
+}
+
+/// Descriptors that connections leave to the rest of the daemon: the store, its own sockets, pipes and locks of agents,
+/// and outgoing connections.
+const RESERVED: u64 = 40;
+/// Connections that are served however few descriptors there are.
+const LEAST: usize = 4;
+
+/// Connections that a listener may have at once: `max`, or fewer where this process may open few files. Of those that are
+/// not reserved, the listener gets one part in `parts`.
+#[must_use]
+pub fn within_descriptors(max: usize, parts: u64) -> usize {
+    share(rustix::process::getrlimit(rustix::process::Resource::Nofile).current, max, parts)
+}
+
+fn share(limit: Option<u64>, max: usize, parts: u64) -> usize {
+    let Some(limit) = limit else { return max };
+    let share = limit.saturating_sub(RESERVED) / parts.max(1);
+    usize::try_from(share).unwrap_or(usize::MAX).clamp(LEAST.min(max), max)
+}
+
+/// Whether no more files can be opened, by this process or on this machine.
+#[must_use]
+pub fn out_of_descriptors(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// All seats of one listener.
@@ -49,7 +75,7 @@ struct Taken {
 struct Row {
     id: u64,
     /// How, and since when.
-    stands: (Standing, u64),
+    stands: (Priority, u64),
     asked: bool,
     /// What it has of the room.
     room: usize,
@@ -85,17 +111,22 @@ impl Shared {
         let mut taken = self.taken();
         if taken.rows.len() < self.max {
             let id = taken.next();
-            taken.rows.push(Row { id, stands: (Standing::Unknown, id), asked: false, room: 0, waker: None });
+            taken.rows.push(Row { id, stands: (Priority::Unknown, id), asked: false, room: 0, waker: None });
             return Some(Seat { shared: Arc::clone(self), id });
         }
+        self.ask_lowest(&mut taken);
+        None
+    }
+
+    /// Asks one connection that is not being served to leave, unless another one was asked already.
+    fn ask_lowest(&self, taken: &mut Taken) {
         if !taken.rows.iter().any(|row| row.asked)
             && let Some(lowest) = taken.rows.iter_mut().min_by_key(|row| row.stands)
-            && lowest.stands.0 < Standing::Served
+            && lowest.stands.0 < Priority::Served
         {
             lowest.ask();
             self.changed.notify_waiters();
         }
-        None
     }
 
     /// So much room for one of them, or that it gets none; nothing as long as somebody is leaving for it.
@@ -151,6 +182,11 @@ impl Seats {
         self.0.wait(|| self.0.try_take()).await
     }
 
+    /// Has one connection that is not being served leave, because the process lacks its descriptor.
+    pub fn give_way(&self) {
+        self.0.ask_lowest(&mut self.0.taken());
+    }
+
     /// Waits until nobody has a seat.
     pub async fn emptied(&self) {
         self.0.wait(|| self.0.taken().rows.is_empty().then_some(())).await;
@@ -182,8 +218,8 @@ impl Seat {
 
     /// By which it is said how the connection stands.
     #[must_use]
-    pub fn place(&self) -> Place {
-        Place { shared: Arc::clone(&self.shared), id: self.id }
+    pub fn place(&self) -> ConnectionHandle {
+        ConnectionHandle { shared: Arc::clone(&self.shared), id: self.id }
     }
 }
 
@@ -196,21 +232,21 @@ impl Drop for Seat {
 
 /// Which seat it is, for those who learn who has it. It does not keep the seat.
 #[derive(Clone)]
-pub struct Place {
+pub struct ConnectionHandle {
     shared: Arc<Shared>,
     id: u64,
 }
 
-impl Place {
+impl ConnectionHandle {
     /// The connection stands so from now on, or as high as it stood. One that rises just in time stays although it was
     /// asked to leave.
-    pub fn rises(&self, to: Standing) {
+    pub fn rises(&self, to: Priority) {
         self.stands(|from| from.max(to));
     }
 
     /// The connection has got an answer: it is known if it was, and anything else begins anew.
     pub fn answered(&self) {
-        self.stands(|from| if from < Standing::Known { Standing::Unknown } else { Standing::Known });
+        self.stands(|from| if from < Priority::Known { Priority::Unknown } else { Priority::Known });
     }
 
     /// Takes room until the connection has so much of it, if need be that of one that stands lower and leaves. False if all
@@ -225,7 +261,7 @@ impl Place {
         self.shared.changed.notify_waiters();
     }
 
-    fn stands(&self, to: impl FnOnce(Standing) -> Standing) {
+    fn stands(&self, to: impl FnOnce(Priority) -> Priority) {
         let mut taken = self.shared.taken();
         let now = taken.next();
         if let Some(row) = taken.row(self.id) {
@@ -240,7 +276,7 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use super::Standing::{Bringing, Known, Served, Unknown};
+    use super::Priority::{Bringing, Known, Served, Unknown};
     use super::*;
 
     fn asked(seat: &Seat) -> bool {
@@ -253,7 +289,7 @@ mod tests {
         all.iter().position(asked)
     }
 
-    fn full(standings: &[Standing]) -> (Seats, Vec<Seat>) {
+    fn full(standings: &[Priority]) -> (Seats, Vec<Seat>) {
         let seats = Seats::new(standings.len());
         let all = standings.iter().map(|standing| {
             let seat = seats.0.try_take().unwrap();
@@ -262,6 +298,26 @@ mod tests {
         });
         let all = all.collect();
         (seats, all)
+    }
+
+    #[test]
+    fn few_descriptors_are_shared_among_listeners() {
+        assert_eq!(share(None, 256, 2), 256);
+        assert_eq!(share(Some(4_096), 256, 2), 256);
+        assert_eq!((share(Some(64), 256, 2), share(Some(64), 128, 4)), (12, 6));
+        assert_eq!(share(Some(16), 128, 4), LEAST);
+    }
+
+    #[test]
+    fn an_idle_connection_gives_way_to_a_file() {
+        let (seats, all) = full(&[Served, Known, Unknown]);
+        seats.give_way();
+        assert!(asked(&all[2]) && !asked(&all[1]));
+        seats.give_way();
+        assert!(!asked(&all[1]), "one after the other");
+        let (seats, all) = full(&[Served]);
+        seats.give_way();
+        assert!(!asked(&all[0]));
     }
 
     #[test]

@@ -462,10 +462,9 @@ class Agent:
 
 
 def go_with_the_host():
-    """Ends the process when the life pipe does, whatever it is doing."""
+    """Ends the process when the life pipe does, or the host asks for it, whatever it is doing."""
     try:
-        while os.read(LIFE_FD, 1):
-            pass
+        os.read(LIFE_FD, 1)
     except OSError as error:
         note("the life pipe cannot be read: %s" % error)
     os._exit(0)

@@ -76,8 +76,15 @@ make_image() {
         mkdir -p "$root$(dirname "$library")"
         cp -L "$library" "$root$library"
     done
-    # What stands in for the runner is a script that the test puts into the agent's folder.
-    printf '#!/bin/sh\nexec sh /workspace/group/runner.sh\n' >"$root/usr/local/bin/hearth-runner"
+    # What stands in for the runner takes its secrets and becomes a script that the test puts into the agent's folder.
+    cat >"$root/usr/local/bin/hearth-runner" <<'END'
+#!/bin/bash
+if [ -n "$HEARTH_SECRETS" ]; then
+    while IFS= read -r -d '' variable; do export "$variable"; done <"$HEARTH_SECRETS"
+    unset HEARTH_SECRETS
+fi
+exec sh /workspace/group/runner.sh
+END
     chmod 755 "$root/usr/local/bin/hearth-runner"
     echo 'node:x:1000:1000::/home/node:/bin/sh' >"$root/etc/passwd"
     echo 'node:x:1000:' >"$root/etc/group"
@@ -86,6 +93,14 @@ make_image() {
     # The same without the program that it is to run.
     printf 'FROM %s\nRUN rm /usr/local/bin/hearth-runner\n' "$HEARTH_TEST_IMAGE" >"$dir/image/Broken"
     podman build -q --network=none -t localhost/hearth-test:broken -f "$dir/image/Broken" "$dir/image" >/dev/null
+    # Runners that know nothing of secrets: one of an older version, and one that goes on.
+    printf '#!/bin/sh\n[ -n "$HEARTH_INCARNATION" ] || { echo "HEARTH_INCARNATION is not set" >&2; exit 2; }\nexec sleep 1000\n' >"$dir/image/old"
+    printf '#!/bin/sh\nexec sleep 1000\n' >"$dir/image/deaf"
+    for runner in old deaf; do
+        chmod 755 "$dir/image/$runner"
+        printf 'FROM %s\nCOPY %s /usr/local/bin/hearth-runner\n' "$HEARTH_TEST_IMAGE" "$runner" >"$dir/image/Other"
+        podman build -q --network=none -t "localhost/hearth-test:$runner" -f "$dir/image/Other" "$dir/image" >/dev/null
+    done
 }
 
 write_service() {

@@ -19,7 +19,7 @@ use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::session::{ChatSession, Route, Session, SessionName};
 use hearth::model::time::{Awake, Moment, Timestamp};
-use hearth::state::{self, Options, RouteKey, Store};
+use hearth::state::{self, Options, Store};
 
 /// Where stores are made: `HEARTH_BENCH_DIR`, by default under `target/`, so that they lie on a real disk.
 pub(crate) fn place() -> PathBuf {
@@ -101,14 +101,9 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                 let thread = ForeignId::new("thread", format!("t{number}")).unwrap();
                 let route = Route::PerThread(ChatId::new(1), Some(thread));
                 let at = moment(0).wall;
-                db.sessions_by_route.put(txn, &(agent, RouteKey::from(&route)), &id)?;
-                db.sessions_by_agent.put(txn, &(agent, id), &())?;
-                db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
                 let session = ChatSession::new((agent, SessionName::Default), route, None, at);
                 let session = ChatSession { last_number: 2, last_incarnation: 1, context_version: 1, ..session };
                 let session = Session::Chat(session);
-                db.recency.put(txn, &(fingerprint, discriminator, session.recency(), id), &())?;
-                db.spoken.put(txn, &(fingerprint, discriminator, session.recency(), id), &())?;
                 db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
             }
             Ok::<_, state::Error>(())

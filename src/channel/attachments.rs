@@ -1,8 +1,8 @@
-//! Files that come inside of events: taken out of the payload, so that no row of the store ever has their bytes.
+//! Files inside of events: moved out of the payload, so that no row of the store contains their bytes.
 //!
-//! Reading an event ([`super::event::read`]) does no I/O: it gives an [`Arrived`], the event and the bytes of its files.
-//! Whoever has somewhere to put them makes an event of it that can be taken in. A file that cannot be had loses its bytes
-//! and gets a reason that its agent sees; the message itself is never lost over it.
+//! Reading an event ([`super::event::read`]) does no I/O. It returns an [`Arrived`]: the event and the bytes of its
+//! files. The caller stores the files and gets an event that can be received. A file that cannot be stored loses its
+//! bytes and gets a reason that its agent sees; the message itself is never lost because of a file.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,12 +13,12 @@ use hearth_wire::limits::{FILE_BYTES, FILES_PER_MESSAGE, NAME_BYTES};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::intake::{Intake, NotTaken};
-use crate::model::content::{Attachment, BlobId};
+use super::intake::{Ingress, NotTaken};
+use crate::model::content::{Attachment, BlobId, FileBytes};
 use crate::model::input::InboundEvent;
 use crate::model::time::Timestamp;
 
-/// Characters of a MIME type that are kept.
+/// Maximum length of a MIME type in characters; the rest is cut.
 const MIME_CHARS_MAX: usize = 100;
 
 /// Base64 as platforms write it: with or without padding.
@@ -29,11 +29,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// An event and the bytes of its files, which are stored nowhere yet.
+/// An event and the bytes of its files, which are not stored yet.
 #[derive(Debug)]
 pub struct Arrived {
     event: InboundEvent,
-    /// Which attachment of the event, and its bytes.
+    /// Index of the event's attachment, and its bytes.
     files: Vec<(usize, Vec<u8>)>,
 }
 
@@ -42,8 +42,8 @@ impl Arrived {
         Self { event, files }
     }
 
-    /// The event, its files put into the store of files by `keep`. What `keep` says of one that it cannot put there is
-    /// shown to the agent; an error ends it all, and the event is not to be taken in.
+    /// Stores the files with `keep` and returns the event. If `keep` cannot store a file, its reason is shown to the
+    /// agent. If `keep` returns an error, the event must not be received.
     ///
     /// # Errors
     /// That of `keep`.
@@ -58,11 +58,11 @@ impl Arrived {
         Ok(self.event)
     }
 
-    /// As [`Self::keep`], for adapters.
+    /// Like [`Self::keep`], for adapters.
     ///
     /// # Errors
-    /// What [`Intake::keep`] says of the room.
-    pub async fn keep_in(mut self, intake: &dyn Intake) -> Result<InboundEvent, NotTaken> {
+    /// The error of [`Ingress::keep`] if there is no room.
+    pub async fn keep_in(mut self, intake: &dyn Ingress) -> Result<InboundEvent, NotTaken> {
         for (at, bytes) in std::mem::take(&mut self.files) {
             let kept = intake.keep(bytes).await?;
             self.settle(at, kept);
@@ -70,12 +70,12 @@ impl Arrived {
         Ok(self.event)
     }
 
-    /// The event as it is before its files are stored.
+    /// The event before its files are stored.
     pub(super) const fn event(&self) -> &InboundEvent {
         &self.event
     }
 
-    /// The event, its files thrown away: what would become of it is the same.
+    /// The event without its files. Routing it has the same result.
     #[must_use]
     pub fn without_files(self) -> InboundEvent {
         self.event
@@ -83,24 +83,24 @@ impl Arrived {
 
     fn settle(&mut self, at: usize, kept: Result<BlobId, String>) {
         if let Some(attachment) = self.event.attachments.get_mut(at) {
-            attachment.blob = kept;
+            attachment.blob = kept.into();
         }
     }
 }
 
-/// What was taken out of a payload.
+/// The files taken out of a payload.
 #[derive(Debug)]
 pub(super) struct Taken {
-    /// The payload without it; none if it stays as it came.
+    /// The payload without the files; `None` if it is unchanged.
     pub(super) content: Option<String>,
     /// The files, in their order.
     pub(super) attachments: Vec<Attachment>,
-    /// Which of them, and its bytes.
+    /// Index of the attachment, and its bytes.
     pub(super) files: Vec<(usize, Vec<u8>)>,
 }
 
-/// Takes the bytes of `attachments[].data` out of a payload, an object. Entries keep everything else they say, except
-/// that each that has a name, and each that had bytes, has a safe name of its own, and that none says where it lies.
+/// Takes the bytes of `attachments[].data` out of a payload, which is an object. Entries keep their other fields, with
+/// two exceptions: an entry with a name or with bytes gets a safe, unique name, and `localPath` is removed.
 pub(super) fn take_out(object: &str, said: Option<Timestamp>) -> Taken {
     let mut taken = Taken { content: None, attachments: Vec::new(), files: Vec::new() };
     let Some(fields) = Fields::read(object) else { return taken };
@@ -139,13 +139,13 @@ fn entry_without_bytes(mut entry: Fields<'_>, names: &mut Names, taken: &mut Tak
             entry.set("size", size.to_string());
         }
     }
-    // Where a file lies is for the host alone to say.
+    // Only the host may set the path of a file.
     *changed |= entry.remove("localPath");
     entry.text()
 }
 
 impl Taken {
-    /// Decodes the bytes of a file; says how many there are.
+    /// Decodes the bytes of a file and returns their number.
     fn add(&mut self, name: String, mime: Option<String>, data: &str) -> u64 {
         let decoded = if self.attachments.len() < FILES_PER_MESSAGE {
             decode(data)
@@ -161,12 +161,12 @@ impl Taken {
             }
             Err(reason) => (0, reason),
         };
-        self.attachments.push(Attachment { name, size, mime, blob: Err(blob) });
+        self.attachments.push(Attachment { name, size, mime, blob: FileBytes::Missing(blob) });
         size
     }
 }
 
-/// The bytes of a JSON string of base64.
+/// Decodes a JSON string of base64.
 fn decode(data: &str) -> Result<Vec<u8>, String> {
     let bad = |_| "its data is not base64".to_owned();
     let owned;
@@ -187,7 +187,7 @@ fn decode(data: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Base64 of mails (in lines) and of addresses (`-` and `_`) in the usual form.
+/// Converts the base64 variants of mails (with line breaks) and URLs (`-` and `_`) to the standard one.
 fn usual(text: &str) -> String {
     let letter = |c| match c {
         '-' => '+',
@@ -201,28 +201,28 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MIME_CHARS_MAX).collect()
 }
 
-/// Names of the files of one message: safe, and each different from the others, also where case makes no difference.
+/// Assigns names to the files of one message: safe, and unique even where case makes no difference.
 #[derive(Debug)]
 pub struct Names {
     fallback: String,
     taken: BTreeSet<String>,
-    /// The number last given to a name, so that thousands of the same name are not counted anew each time.
+    /// The last number appended to a name, so that thousands of files with the same name are not counted anew each
+    /// time.
     numbers: BTreeMap<String, u64>,
 }
 
 impl Names {
-    /// Names for a message that was said at a time, which makes up for missing names.
+    /// Names for the files of a message sent at a time, which is used for files without a name.
     #[must_use]
     pub fn new(said: Option<Timestamp>) -> Self {
         let fallback = said.map_or_else(|| "attachment".to_owned(), |said| format!("attachment-{}", said.millis()));
         Self { fallback, taken: BTreeSet::new(), numbers: BTreeMap::new() }
     }
 
-    /// The name of a file, from what the platform calls it, its MIME type and its kind.
+    /// The name of a file, from the platform's name for it, its MIME type and its kind.
     pub fn take(&mut self, name: Option<&str>, mime: Option<&str>, kind: Option<&str>) -> String {
         let wanted = match name {
             Some(name) if is_plain(name) => name.to_owned(),
-            Some(name) if !name.is_empty() => self.fallback.clone(),
             _ => match extension(mime, kind) {
                 Some(extension) => format!("{}.{extension}", self.fallback),
                 None => self.fallback.clone(),
@@ -232,7 +232,7 @@ impl Names {
         if self.taken.insert(name.to_lowercase()) {
             return name;
         }
-        // Names that are equal when they are cut for a number count together.
+        // Names that are equal after being cut for a number share a counter.
         let number = self.numbers.entry(numbered(&wanted, u64::MAX).to_lowercase()).or_insert(1);
         loop {
             *number += 1;
@@ -244,7 +244,7 @@ impl Names {
     }
 }
 
-/// `a.png` -> `a-2.png`, no longer than names may be.
+/// `a.png` -> `a-2.png`, within the maximum length of names.
 fn numbered(name: &str, number: u64) -> String {
     let (stem, extension) = match name.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() && extension.len() <= NAME_BYTES / 4 => {
@@ -257,7 +257,7 @@ fn numbered(name: &str, number: u64) -> String {
     format!("{}{end}", stem.get(..room).unwrap_or_default())
 }
 
-/// Whether a platform's name is taken as it is: safe as a file's name, and shown as what it is.
+/// Whether a platform's name is used unchanged: safe as a file name, and displayed as it is.
 fn is_plain(name: &str) -> bool {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     hearth_wire::is_safe_file_name(name) && !name.chars().any(turns)
@@ -302,7 +302,7 @@ const KIND_EXTENSIONS: &[(&str, &str)] = &[
     ("animation", "mp4"),
 ];
 
-/// A JSON object whose values are still text, in its order. Of equal keys the last one counts.
+/// A JSON object whose values are unparsed text, in order. Of duplicate keys the last one counts.
 struct Fields<'t>(Vec<(String, std::borrow::Cow<'t, str>)>);
 
 impl<'t> Fields<'t> {
@@ -350,7 +350,7 @@ fn json_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Keys and values of an object as they come.
+/// Keys and values of an object, in order.
 struct Pairs<'t>(Vec<(String, &'t RawValue)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {

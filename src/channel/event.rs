@@ -1,11 +1,11 @@
-//! One inbound event as JSON text, as `hearth inject` and the adapters' web services hand it over, checked and bounded.
+//! Parses one inbound event, as sent by `hearth inject` and by the adapters' web services. Checks and bounds it.
 //!
 //! Field names are those that adapters use already:
 //! `{"channelType", "platformId", "threadId", "supportsThreads", "message": {"id", "kind", "content", "timestamp",
 //! "isMention", "isGroup"}, "replyTo": {"channelType", "platformId", "threadId"}}`. Fields not known here are ignored.
 //!
-//! What is needed to route a message must be right, or the event is refused. What only describes it (text, names) is taken
-//! if it has the right type and is otherwise absent, because a platform's new payload must not lose a message.
+//! Fields that are needed to route a message must be valid, or the event is rejected. Fields that only describe it
+//! (text, names) are ignored if they have the wrong type, because a platform's new payload must not lose a message.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,62 +20,62 @@ use crate::model::input::InboundEvent;
 use crate::model::message::MessageKind;
 use crate::model::time::Timestamp;
 
-/// Bytes of one event, with the files in it: 16 MiB of files and more, in base64.
+/// Size limit of one event in bytes, including its files: a bit more than 16 MiB of files in base64.
 pub const EVENT_BYTES_MAX: usize = 24 * 1024 * 1024;
 
-/// Bytes of one event, and of its content, without the strings that are as long as files: what can become many small
-/// values in memory.
+/// Size limit in bytes of one event, and of its content, without the strings that are as long as files. It bounds what
+/// can become many small values in memory.
 pub const EVENT_REST_MAX: usize = 1024 * 1024;
 
-/// Bytes from which on a string does not count as rest.
+/// Strings of at least this many bytes do not count towards [`EVENT_REST_MAX`].
 const LONG_STRING: usize = 4 * 1024;
 
-/// Bytes of one message's content: it has to fit into a file of the mailbox beside everything else there.
+/// Size limit of one message's content in bytes: it has to fit into a mailbox file with everything else there.
 pub const CONTENT_BYTES_MAX: usize = 512 * 1024;
 
-/// Levels of nesting in content: readers with the usual limit of 128 get it inside of other objects.
+/// Nesting limit of content: readers with the usual limit of 128 get it inside of other objects.
 pub const CONTENT_DEPTH_MAX: usize = 100;
 
-/// Characters of a sender's name that are kept.
+/// Maximum length of a sender's name in characters; the rest is cut.
 const NAME_CHARS_MAX: usize = 200;
 
-/// The namespace of agents among those who speak; nothing that comes from outside may be in it.
+/// The namespace of agents as senders. Events from outside must not use it.
 const AGENTS: &str = "agent";
 
-/// Why an event is refused.
+/// Why an event is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEvent {
-    /// More than is taken.
+    /// Over a size limit.
     #[error("{what} is too large: {bytes} bytes, at most {max} are accepted; send long texts and files as attachments")]
     TooLarge {
         /// The event or its content.
         what: &'static str,
         /// Its size.
         bytes: usize,
-        /// What is accepted.
+        /// The limit.
         max: usize,
     },
-    /// No UTF-8.
+    /// Not UTF-8.
     #[error("the event is not UTF-8 from byte {at} on; send JSON text in UTF-8")]
     NotText {
         /// Offset of the first bad byte.
         at: usize,
     },
-    /// No JSON, or none that readers can take.
+    /// Not JSON, or not JSON that readers accept.
     #[error("{what} is not usable JSON: {why}; send one JSON object per event")]
     NotJson {
         /// The event or a field.
         what: &'static str,
-        /// What the parser says; positions are relative to `what`.
+        /// The parser's message; positions are relative to `what`.
         why: String,
     },
-    /// Nested beyond what readers can take.
+    /// Nested deeper than readers accept.
     #[error("message.content is nested {levels} levels deep, at most {max} are accepted; send a flatter object", max = CONTENT_DEPTH_MAX)]
     TooDeep {
-        /// Its levels.
+        /// Nesting levels.
         levels: usize,
     },
-    /// A field that is needed is not there.
+    /// A required field is missing.
     #[error("{field} is missing; it must be {wanted}")]
     Missing {
         /// The field.
@@ -83,7 +83,7 @@ pub enum BadEvent {
         /// What it has to be.
         wanted: &'static str,
     },
-    /// A field has a type that means nothing.
+    /// A field has the wrong type.
     #[error("{field} is {found}; it must be {wanted}")]
     WrongType {
         /// The field.
@@ -93,33 +93,33 @@ pub enum BadEvent {
         /// What it is.
         found: &'static str,
     },
-    /// A text that cannot be an id.
+    /// A text that is not a valid id.
     #[error("{0}; send the id as the platform gives it")]
     Name(#[from] BadName),
-    /// The namespace in which agents speak with each other.
+    /// The reserved namespace of agents.
     #[error("{field} is `agent`, which no channel is called: agents speak there; send the name of a channel")]
     Agents {
         /// The field.
         field: &'static str,
     },
-    /// A kind that does not come from outside.
+    /// A message kind that is not accepted from outside.
     #[error("message.kind is `{found}`; it must be `chat` or `chat-sdk`, or left out")]
     Kind {
-        /// The beginning of it.
+        /// The beginning of the value.
         found: String,
     },
-    /// A time that is none.
+    /// An invalid time.
     #[error("message.timestamp is `{found}`, which is not a time; send one like 2026-04-20T12:00:00Z, or leave it out")]
     Timestamp {
-        /// The beginning of it.
+        /// The beginning of the value.
         found: String,
     },
 }
 
-/// Reads one event and throws its files away: for whoever only wants to know what would become of it.
+/// Reads one event and drops its files, for callers that only want to know how the event would be routed.
 ///
 /// # Errors
-/// As for [`read`].
+/// Like [`read`].
 pub fn parse(event: &[u8]) -> Result<InboundEvent, BadEvent> {
     read(event).map(Arrived::without_files)
 }
@@ -127,7 +127,7 @@ pub fn parse(event: &[u8]) -> Result<InboundEvent, BadEvent> {
 /// Reads one event.
 ///
 /// # Errors
-/// [`BadEvent`] if it cannot be routed; the message names the field and what would be right.
+/// [`BadEvent`] if the event cannot be routed. The message names the field and says what is expected.
 pub fn read(event: &[u8]) -> Result<Arrived, BadEvent> {
     bounded("the event", event.len(), EVENT_BYTES_MAX)?;
     let text = std::str::from_utf8(event).map_err(|error| BadEvent::NotText { at: error.valid_up_to() })?;
@@ -156,13 +156,13 @@ pub fn read(event: &[u8]) -> Result<Arrived, BadEvent> {
     Ok(Arrived::new(event, files))
 }
 
-/// What messages call an event without its long strings.
+/// Name of an event without its long strings, in messages.
 const EVENT_REST: &str = "the event without its files";
 
-/// A payload, the files it names, and their bytes.
+/// A payload, its files, and their bytes.
 type Payload = (Content, Vec<Attachment>, Vec<(usize, Vec<u8>)>);
 
-/// The names an address's fields have in messages for people.
+/// The names of an address's fields in messages for people.
 struct AddressNames {
     channel: &'static str,
     platform_id: &'static str,
@@ -191,7 +191,7 @@ fn address(fields: &Fields<'_>, names: &AddressNames) -> Result<Address, BadEven
     })
 }
 
-/// Only what platforms say: tasks and what Hearth itself says cannot be sent from outside.
+/// The message kind. Only kinds that platforms send: tasks and Hearth's own messages are not accepted from outside.
 fn kind(message: &Fields<'_>) -> Result<MessageKind, BadEvent> {
     match message.text("kind", "message.kind")?.as_deref() {
         None | Some("chat") => Ok(MessageKind::Chat),
@@ -205,13 +205,13 @@ fn said(message: &Fields<'_>) -> Result<Option<Timestamp>, BadEvent> {
     Timestamp::parse(&text).map(Some).ok_or_else(|| BadEvent::Timestamp { found: excerpt(&text) })
 }
 
-/// Takes the payload apart.
+/// Reads the payload.
 ///
 /// * text: `text` if it is a string, else empty;
-/// * identity: `senderId` if it is a string, else `author.userId` if it is one; an empty one identifies nobody. Never
-///   `sender`, which is a name that people choose themselves;
-/// * name: the first string that is not blank of `senderName`, `author.fullName`, `author.userName`, `sender`;
-/// * files: `attachments[].data`, which does not stay in it.
+/// * identity: `senderId` if it is a string, else `author.userId` if it is one; an empty one means that the sender is
+///   unknown. Never `sender`, which is a name that people choose themselves;
+/// * name: the first of `senderName`, `author.fullName`, `author.userName`, `sender` that is a non-blank string;
+/// * files: `attachments[].data`, which is taken out of the payload.
 fn content(message: &Fields<'_>, said: Option<Timestamp>) -> Result<Payload, BadEvent> {
     const FIELD: &str = "message.content";
     let raw = message.get("content").ok_or(BadEvent::Missing { field: FIELD, wanted: "an object" })?;
@@ -228,7 +228,7 @@ fn content(message: &Fields<'_>, said: Option<Timestamp>) -> Result<Payload, Bad
     let taken = attachments::take_out(&object, said);
     let object = taken.content.unwrap_or_else(|| object.into_owned());
     bounded(FIELD, object.len(), CONTENT_BYTES_MAX)?;
-    // The agents' side takes it as a value; what it could not read must not be stored.
+    // The agents' side parses it as a value. Content that it could not read must not be stored.
     serde_json::from_str::<serde_json::Value>(&object).map_err(|error| not_json(FIELD, &error))?;
     let fields = Fields::read(FIELD, &object)?;
     let author = fields.get("author").and_then(|author| Fields::read(FIELD, author).ok()).unwrap_or_default();
@@ -243,9 +243,9 @@ fn content(message: &Fields<'_>, said: Option<Timestamp>) -> Result<Payload, Bad
     Ok((content, taken.attachments, taken.files))
 }
 
-/// Content that came as a string: the object in it, or else `{"text": <the string>}`.
+/// Content that is a string: the object in it, or else `{"text": <the string>}`.
 ///
-/// A string like `42` or `null` is text somebody wrote, although it is JSON.
+/// A string like `42` or `null` is text that the sender wrote, although it is valid JSON.
 fn unquoted(raw: &str) -> Result<String, BadEvent> {
     let inner: String = serde_json::from_str(raw).map_err(|error| not_json("message.content", &error))?;
     let repaired = json::whole_characters(&inner);
@@ -255,7 +255,7 @@ fn unquoted(raw: &str) -> Result<String, BadEvent> {
     }
 }
 
-/// A name that can be shown anywhere: one line, no control characters, bounded; none if nothing is left.
+/// A name that can be shown anywhere: one line, no control characters, bounded. `None` if nothing is left.
 pub(super) fn displayable(name: &str) -> Option<String> {
     let plain = name.chars().map(|c| if c.is_control() { ' ' } else { c });
     let short: String = plain.take(NAME_CHARS_MAX).collect();
@@ -271,12 +271,12 @@ fn not_json(what: &'static str, error: &serde_json::Error) -> BadEvent {
     BadEvent::NotJson { what, why: error.to_string() }
 }
 
-/// The beginning of a text, for a message.
+/// The beginning of a text, for error messages.
 fn excerpt(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
-/// A JSON object whose values are still text. Of equal keys the last one counts; `null` is as good as absent.
+/// A JSON object whose values are unparsed text. Of duplicate keys the last one counts; `null` counts as absent.
 #[derive(Default)]
 struct Fields<'t>(BTreeMap<String, &'t RawValue>);
 
@@ -298,14 +298,14 @@ impl<'t> Fields<'t> {
         self.get(key).map(|text| Fields::read(key, text)).transpose()
     }
 
-    /// A string that has to be one if it is there.
+    /// An optional field that must be a string if it is present.
     fn text(&self, key: &str, field: &'static str) -> Result<Option<String>, BadEvent> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let wrong = |_| BadEvent::WrongType { field, wanted: "a string", found: type_of(value) };
         serde_json::from_str(value).map(Some).map_err(wrong)
     }
 
-    /// A boolean that has to be one if it is there: what it says decides where messages go.
+    /// An optional field that must be a boolean if it is present, because it decides where messages go.
     fn flag(&self, field: &'static str) -> Result<Option<bool>, BadEvent> {
         match self.get(field) {
             None => Ok(None),
@@ -315,7 +315,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// A string, and nothing if it is something else.
+    /// A field if it is a string, else `None`.
     fn lax(&self, key: &str) -> Option<String> {
         self.get(key).and_then(|value| serde_json::from_str(value).ok())
     }
@@ -325,7 +325,7 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// What a JSON text is, by its first character.
+/// The type of a JSON text, by its first character.
 fn type_of(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'{') => "an object",

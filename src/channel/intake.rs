@@ -1,60 +1,67 @@
-//! What a channel hands to Hearth. The daemon implements it; adapters hold it and know nothing of the engine.
+//! The interface that adapters call. The daemon implements it; adapters know nothing of the engine.
 
 use std::pin::Pin;
 
 use crate::model::address::{ForeignId, UserId};
-use crate::model::content::BlobId;
+use crate::model::content::{Attachment, BlobId};
 use crate::model::delivery::{Attempt, DeliveryResult};
-use crate::model::id::OutboundId;
+use crate::model::id::{BodyId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::RouteReport;
 
-/// Work that ends later.
+/// An asynchronous result.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Why something was not taken in. Nothing of it is stored.
+/// Why something was not accepted. Nothing of it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
-    /// Hearth has too much to do, no room, or is stopping: the same thing may be handed over again later.
+    /// Hearth is overloaded, has no room, or is stopping. The caller may try again later.
     #[error("not now: {0}")]
     Later(String),
-    /// It will never be taken like this.
+    /// It will never be accepted.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What became of a pressed button.
+/// Result of a pressed button.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pressed {
-    /// Whether it decided something.
+    /// Whether the press decided something.
     pub decided: bool,
-    /// What to tell whoever pressed it.
+    /// Message for the person who pressed it.
     pub text: String,
 }
 
-/// Where adapters hand over what happens on their network.
-pub trait Intake: Send + Sync {
-    /// Takes in a message. Ends when it is committed and synced: only then may the platform be told that it was received.
+/// Accepts what happens on an adapter's network.
+pub trait Ingress: Send + Sync {
+    /// Receives a message. Completes when the message is committed and synced: only then may the adapter confirm it to
+    /// the platform.
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>>;
 
-    /// What would become of a message. Nothing of it is stored: whoever asks still has to hand it over.
+    /// Predicts how a message would be routed, without storing anything. The caller still has to pass it to
+    /// [`Ingress::inbound`].
     fn rehearsed(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>>;
 
-    /// Takes in a pressed button; ends as for a message.
+    /// Receives a pressed button. Completes as for a message.
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>>;
 
-    /// Puts the bytes of an attachment into the store of files, before the message that names them is handed over. They
-    /// stay there for an hour without it; a message that is handed over again after [`NotTaken::Later`] puts them anew. The
-    /// inner error says why this file can never be had; [`NotTaken::Later`] that there is no room now.
+    /// Stores the bytes of an attachment, before the message that refers to them is passed on. Without such a message
+    /// they are deleted after an hour. A message that is passed on again after [`NotTaken::Later`] has to store them
+    /// again. The inner error says why this file can never be stored; [`NotTaken::Later`] means that there is no room
+    /// now.
     fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>>;
 
-    /// What became of an attempt; once for each, or once for the newest of those that are one (see
-    /// [`deliver`](super::Channel::deliver)).
+    /// Receives files that Hearth asked for: all files of the body under their original names. Those that were remote
+    /// are now stored, or have the reason why they never will be. Completes as for a message.
+    fn fetched(&self, body: BodyId, files: Vec<Attachment>) -> Pending<'_, Result<(), NotTaken>>;
+
+    /// Reports the outcome of an attempt. Called once for each attempt, or once for the newest of attempts that were
+    /// merged (see [`deliver`](super::Channel::deliver)).
     fn outcome(&self, delivery: OutboundId, attempt: Attempt, result: DeliveryResult);
 
-    /// Where somebody is reached directly, or why not.
+    /// Reports the address of a person's direct messages, or why there is none.
     fn direct_opened(&self, user: UserId, chat: Result<ForeignId, String>);
 
-    /// The channel came up: what waits for it can go out.
+    /// The channel is connected: queued messages can be sent.
     fn reachable(&self);
 }

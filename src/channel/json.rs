@@ -1,10 +1,10 @@
-//! JSON text as text: what has to be known or changed of a payload that is otherwise kept as it came.
+//! JSON as text: inspects or changes a payload that is otherwise kept as it is.
 //!
-//! All functions go over the text once without recursion and do no harm to text that is no JSON at all.
+//! Every function scans the text once without recursion, and leaves text that is not JSON unharmed.
 
 use std::borrow::Cow;
 
-/// Deepest nesting of arrays and objects.
+/// Maximum nesting of arrays and objects.
 pub(super) fn depth(text: &str) -> usize {
     let (mut now, mut deepest) = (0_usize, 0_usize);
     for (byte, outside) in marked(text) {
@@ -18,7 +18,7 @@ pub(super) fn depth(text: &str) -> usize {
     deepest
 }
 
-/// How many bytes there are outside of strings of at least `long` bytes.
+/// Number of bytes outside of strings of at least `long` bytes.
 pub(super) fn without_long_strings(text: &str, long: usize) -> usize {
     let (mut rest, mut string) = (0_usize, 0_usize);
     for (_, outside) in marked(text) {
@@ -32,16 +32,16 @@ pub(super) fn without_long_strings(text: &str, long: usize) -> usize {
     rest + if string < long { string } else { 0 }
 }
 
-/// The text without the white space between its tokens. Numbers keep their spelling, which no parser would promise.
+/// Removes the white space between tokens. Unlike a parser, it keeps the spelling of numbers.
 pub(super) fn compact(text: &str) -> String {
     let mut inside = Inside::default();
     text.chars().filter(|&c| inside.step(c) || !matches!(c, ' ' | '\t' | '\n' | '\r')).collect()
 }
 
-/// The text with `\ufffd` in place of each escaped half of a surrogate pair.
+/// Replaces each unpaired, escaped surrogate with `\ufffd`.
 ///
-/// JavaScript writes such halves when an emoji was cut in two. They are JSON by its grammar and no text in any encoding,
-/// so that readers further on would refuse the whole message.
+/// JavaScript writes such surrogates when an emoji was cut in two. They match JSON's grammar but are not text in any
+/// encoding, so that later readers would reject the whole message.
 pub(super) fn whole_characters(text: &str) -> Cow<'_, str> {
     let mut repaired = String::new();
     let mut rest = text;
@@ -69,7 +69,7 @@ enum Half {
     Low,
 }
 
-/// Which half of a pair an escape at the beginning of the text is.
+/// Which half of a surrogate pair an escape at the beginning of the text is.
 fn surrogate(text: &str) -> Option<Half> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     match u32::from_str_radix(digits, 16).ok()? {
@@ -79,13 +79,13 @@ fn surrogate(text: &str) -> Option<Half> {
     }
 }
 
-/// The bytes of a JSON text, each with whether it lies outside of strings.
+/// The bytes of a JSON text, each with whether it is outside of strings.
 fn marked(text: &str) -> impl Iterator<Item = (u8, bool)> {
     let mut inside = Inside::default();
     text.bytes().map(move |byte| (byte, !inside.step(char::from(byte))))
 }
 
-/// Follows a JSON text and knows what belongs to a string.
+/// Scans a JSON text and tracks what is inside of a string.
 #[derive(Default)]
 struct Inside {
     string: bool,
@@ -93,7 +93,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// Takes the next character; true if it belongs to a string (quotes count as inside).
+    /// Consumes the next character. Returns true if it is part of a string (quotes count as inside).
     fn step(&mut self, c: char) -> bool {
         let was = self.string;
         match c {

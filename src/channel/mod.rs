@@ -1,10 +1,10 @@
-//! EDGE: where messages come from and go to. One file per network; what comes in is checked in [`event`].
+//! EDGE: channels, the adapters to messaging networks, one module each. [`event`] checks inbound events.
 
 use std::sync::Arc;
 
 use crate::model::address::{Address, UserId};
 use crate::model::delivery::{Attempt, Delivery, DeliveryResult};
-use crate::model::effect::Settled;
+use crate::model::effect::{Fetch, Settled};
 use crate::model::id::{OutboundId, SessionId};
 
 pub mod attachments;
@@ -17,68 +17,86 @@ pub mod telegram;
 pub mod terminal;
 pub mod webhook;
 
-/// Who is told what became of deliveries. Called from any thread, never while a channel holds a lock.
+/// Receives the outcomes of deliveries. Called from any thread, never while a channel holds a lock.
 pub type Outcomes = Arc<dyn Fn(OutboundId, Attempt, DeliveryResult) + Send + Sync>;
 
 /// A network on which agents talk to people: the contract of adapters.
 ///
-/// An adapter is made by an `async fn start(Setup, Arc<dyn Intake>) -> Result<Arc<dyn Channel>, String>`, which ends when the
-/// network can be used, or with why it cannot, for people; it is started again after a while then. What it hands over goes
-/// to its [`Intake`](intake::Intake), which tells it apart from every other: an adapter speaks for its own instance only.
+/// An adapter is started by an `async fn start(Setup, Arc<dyn Intake>) -> Result<Arc<dyn Channel>, String>`. It returns
+/// when the network can be used, or with the reason why not, worded for people; after a failure Hearth starts it again
+/// after a while. The adapter passes everything to its [`Ingress`](intake::Ingress), which belongs to this adapter only:
+/// an adapter speaks for its own instance.
 ///
-/// * **Capabilities** are declared once per kind, in [`capabilities`](crate::model::channel::ChannelKind::capabilities), and
-///   hold for all instances. What is declared is asked for and nothing else: without `edits` nobody edits, without
-///   `opens_direct` a person's id is their chat, without `threads` a thread that an event names is ignored.
-/// * **Inbound**: ids as the platform gives them, the sender's from the platform and never from what somebody wrote. A message
-///   is confirmed to the platform after `inbound` ended well. [`Later`](intake::NotTaken::Later) means the same again later,
-///   [`Refused`](intake::NotTaken::Refused) never. The same message may be handed over any number of times.
-/// * **Nothing is cached** of chats, wirings or people: who may talk to whom is decided for each message, so that a change of
-///   the configuration acts on the next one.
-/// * **Calls return at once**, from any thread, and are never an answer by themselves: work goes on in tasks.
-/// * **Secrets** are in no log, error or outcome, nor are addresses that may have one in them.
-/// * **Bounds**: whatever comes from the network, in either direction, has a limit in bytes and in time.
+/// * **Capabilities** are declared once per kind, in
+///   [`capabilities`](crate::model::channel::ChannelKind::capabilities), and hold for all instances. Hearth uses only
+///   what is declared: without `edits` there are no edits, without `opens_direct` a person's id is their chat, without
+///   `threads` the thread of an event is ignored.
+/// * **Inbound**: ids are the platform's own. The sender comes from the platform and never from the text of a message.
+///   The adapter confirms a message to the platform after `inbound` succeeded. [`Later`](intake::NotTaken::Later) means
+///   to try again later, [`Refused`](intake::NotTaken::Refused) never. The same message may be passed on any number of
+///   times.
+/// * **Nothing is cached** of chats, wirings or people: permissions are checked for each message, so that a change of
+///   the configuration applies to the next one.
+/// * **Files** of messages that wait for an approval stay at the network, if it keeps them: the adapter first asks how
+///   the message would be routed ([`rehearsed`](intake::Ingress::rehearsed)).
+/// * **Calls return at once**, from any thread, and their return is not a result: work continues in tasks.
+/// * **Secrets** are in no log, error or outcome, nor are addresses that may contain one.
+/// * **Links** are shown without previews unless the channel's `link_previews` is set. For a preview the network
+///   fetches the link's target, so that an agent could send data to any server with a link that no person opens. An
+///   adapter turns previews off with every call that can create one, edits included. One that cannot says so in its
+///   documentation.
+/// * **Bounds**: everything that comes from the network, in either direction, has a limit in bytes and in time.
 pub trait Channel: Send + Sync {
-    /// Delivers a message, and reports its outcome once, within the time the engine grants an attempt
-    /// ([`attempt_max`](crate::model::policy::Policy)); later it counts as unknown and the message comes again.
+    /// Delivers a message and reports its outcome once, within the time limit of an attempt
+    /// ([`attempt_max`](crate::model::policy::Policy)). After that time the outcome counts as unknown and the message
+    /// is repeated.
     ///
-    /// The outcome says what is known and not more: [`Retry`](DeliveryResult::Retry) only if nothing went out,
-    /// [`Uncertain`](DeliveryResult::Uncertain) if it may have. What happens then is declared as `on_uncertain`: with
-    /// `SendAgain` the id of the delivery is a key by which the platform knows a repetition; with `SendAgainMarked` it comes
-    /// with `repeated`, and people have to see that. Those of one address come one after the other. A delivery that is asked
-    /// for again while it is under way is not made twice: its outcome is that of the newest attempt.
+    /// The outcome claims no more than is certain: [`Retry`](DeliveryResult::Retry) only if nothing was sent,
+    /// [`Uncertain`](DeliveryResult::Uncertain) if it may have been. `on_uncertain` declares what happens next: with
+    /// `SendAgain` the delivery's id is a key by which the platform detects a repeat; with `SendAgainMarked` the repeat
+    /// has `repeated` set, and people have to see that. Deliveries to one address are sent one after the other. If a
+    /// delivery is requested again while it is in progress, it is not sent twice, and the outcome is reported for the
+    /// newest attempt.
     ///
-    /// * `Say`: the text in as many parts as the platform needs, files with the first; one that cannot be sent is told of, and
-    ///   takes neither the text nor the others with it. The id reported is that of the first part.
-    /// * `Ask`: a card. With `choice` of `Buttons` each option is a button that says `Card::button`; with `Numbers` title, body
-    ///   and options are text, numbered from 1, and the answer is an ordinary message. Body and labels are plain text,
-    ///   whatever they contain.
-    /// * `Edit`: the new text replaces the old one, and buttons go. A message that is like that already is done.
-    /// * `React`: the text is an emoji. A platform that has not got it rejects.
+    /// * `Say`: the text in as many parts as the platform needs, files with the first. A file that cannot be sent is
+    ///   mentioned to the recipients and does not affect the text or the other files. The id reported is that of the
+    ///   first part.
+    /// * `Ask`: a card. With `choice` of `Buttons` each option is a button that sends `Card::button`; with `Numbers`
+    ///   title, body and options are text, numbered from 1, and the answer is an ordinary message. Body and labels are
+    ///   plain text, whatever they contain.
+    /// * `Edit`: the new text replaces the old one, and buttons are removed. If the message already looks like that,
+    ///   the edit is done.
+    /// * `React`: the text is an emoji. A platform that does not have it rejects the delivery.
     fn deliver(&self, delivery: Delivery);
 
-    /// A message that came through this channel came to its end.
+    /// A message that was received through this channel is finished.
     fn settled(&self, _settled: Settled) {}
 
-    /// Opens a direct message with somebody and reports where it is; only channels that open them are asked.
+    /// Fetches files that this channel reported as [remote](crate::model::content::FileBytes::Remote), stores them, and
+    /// reports them with [`fetched`](intake::Ingress::fetched). Temporary failures are not reported: Hearth asks again.
+    /// Files that are already being fetched are not fetched twice.
+    fn fetch(&self, _fetch: Fetch) {}
+
+    /// Opens a direct message with a person and reports its address. Only called for channels with `opens_direct`.
     fn open_direct(&self, _user: UserId) {}
 
-    /// Every message of a thread is wanted from now on; asked again it changes nothing.
+    /// Asks for every message of a thread from now on. Repeated calls change nothing.
     fn subscribe(&self, _thread: &Address) {}
 
-    /// Why the channel does not work at the moment, although it is connected.
+    /// Why the channel does not work at the moment although it is connected.
     fn trouble(&self) -> Option<String> {
         None
     }
 
-    /// Asks the platform for nothing new any more, where it is asked; deliveries go on. What comes all the same is answered
-    /// with [`Later`](intake::NotTaken::Later) by whom it is handed over to.
+    /// Stops polling the platform, if the channel polls; deliveries continue. Messages that still arrive are answered
+    /// with [`Later`](intake::NotTaken::Later) by the intake.
     fn stop_taking(&self) {}
 
-    /// Hands nothing over any more and lets its connections and addresses go, so that another one can take them. What was not
-    /// answered is handed over by the next one; deliveries under way may end.
+    /// Passes nothing on any more and closes connections and listening sockets, so that another instance can use them.
+    /// The next instance passes on what was not confirmed. Deliveries in progress may finish.
     fn shut_down(&self) {}
 
-    /// Shows once, for the few seconds that platforms show it, that a session's agent is at work. Whoever calls decides how
-    /// long it goes on. Best effort: nothing waits for it, and a sign that cannot be given at once is not given.
+    /// Shows once that a session's agent is working; platforms show it for a few seconds. The caller decides how often
+    /// to repeat it. Best effort: nothing waits for it, and an indicator that cannot be sent at once is dropped.
     fn typing(&self, _session: SessionId, _at: &Address) {}
 }

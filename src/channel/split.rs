@@ -1,6 +1,6 @@
-//! Long texts in pieces, for networks that limit the length of a message.
+//! Splits long texts for networks that limit the length of a message.
 
-/// What a network counts.
+/// The unit in which a network measures length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Characters: Unicode scalar values.
@@ -18,11 +18,11 @@ impl Unit {
     }
 }
 
-/// Cuts a text into pieces of at most `limit` units each: behind a paragraph if one ends in the piece, else behind a
-/// line, else behind a word, else anywhere between two characters. White space at the cuts is lost and nothing else; a
-/// text that fits is left as it is. No piece is empty, so an empty text has none.
+/// Cuts a text into pieces of at most `limit` units each: after the last paragraph that ends in the piece, else after a
+/// line, else after a word, else between two characters. Only white space at the cuts is lost. A text that fits is
+/// unchanged. No piece is empty, so an empty text has none.
 ///
-/// A single character that is longer than the limit is a piece all the same.
+/// A single character that is longer than the limit is still a piece.
 #[must_use]
 pub fn split(text: &str, limit: usize, unit: Unit) -> Vec<String> {
     let mut pieces = Vec::new();
@@ -37,7 +37,7 @@ pub fn split(text: &str, limit: usize, unit: Unit) -> Vec<String> {
     pieces.into_iter().filter(|piece| !piece.is_empty()).map(str::to_owned).collect()
 }
 
-/// How many bytes of a text fit, at least one character; none if all of it does.
+/// How many bytes of a text fit, at least one character; `None` if the whole text fits.
 fn fitting(text: &str, limit: usize, unit: Unit) -> Option<usize> {
     let mut units = 0;
     let over = text.char_indices().find(|(_, c)| {
@@ -48,8 +48,8 @@ fn fitting(text: &str, limit: usize, unit: Unit) -> Option<usize> {
     over.map(|(at, _)| at.max(first)).filter(|at| *at < text.len())
 }
 
-/// Where to cut a text of whose bytes only the first `most` fit. What is cut off behind them may be the white space that
-/// follows, because it is lost anyway; the cut is never at the beginning.
+/// Where to cut a text of which only the first `most` bytes fit. The cut may be after white space beyond them, because
+/// that is lost anyway. It is never at the beginning.
 fn cut(text: &str, most: usize) -> usize {
     ["\n\n", "\n", " "]
         .iter()

@@ -1,8 +1,8 @@
-//! The terminal: people who are attached to the daemon's socket. One chat per agent, any number of terminals.
+//! The terminal channel: people who are attached to the daemon's socket. One chat per agent, any number of terminals.
 //!
-//! A message is delivered when the first terminal says that it was shown. The id of a message is an idempotency key: a
-//! terminal shows each once, so an attempt of unknown outcome can be repeated. A terminal that does not read, or does not show
-//! what it was given, is let go, so that nothing waits for it.
+//! A message counts as delivered when the first terminal confirms that it showed it. The id of a message is an
+//! idempotency key: a terminal shows each once, so an attempt with an unknown outcome can be repeated. A terminal that
+//! does not read, or does not show what it was sent, is detached, so that nothing waits for it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +15,24 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::effect::Settled;
 use crate::model::entity::Folder;
-use crate::model::id::OutboundId;
+use crate::model::id::OutgoingId;
 
 /// Name of the channel and of its only instance.
 pub const NAME: &str = "terminal";
 
-/// What a terminal may have to read before it is too slow.
+/// Number of unread messages after which a terminal is too slow.
 pub const QUEUE: usize = 256;
 
-/// What a terminal is told.
+/// A message to a terminal.
 #[derive(Debug, Clone)]
-pub enum Told {
-    /// Show this, and say so.
+pub enum TerminalEvent {
+    /// Show this, and confirm it.
     Message(Box<Delivery>),
-    /// A message of this chat came to its end.
+    /// A message of this chat is finished.
     Settled(Box<Settled>),
 }
 
-/// One attached terminal, as long as it is attached.
+/// Handle of an attached terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attachment(u64);
 
@@ -46,34 +46,34 @@ pub struct Terminals {
 #[derive(Default)]
 struct State {
     attached: HashMap<Attachment, Seat>,
-    /// Messages that were handed over and that no terminal has shown.
-    unconfirmed: BTreeMap<OutboundId, Delivery>,
+    /// Messages that were sent to terminals and that none has shown.
+    unconfirmed: BTreeMap<OutgoingId, Delivery>,
 }
 
-/// Where one terminal hears what is said in its chat, and what is said to its person alone.
+/// One terminal, which receives the messages of its chat and those addressed to its person.
 struct Seat {
     chat: ForeignId,
     person: ForeignId,
-    to: Sender<Told>,
-    /// What it was given and has not shown.
-    given: HashSet<OutboundId>,
+    to: Sender<TerminalEvent>,
+    /// Messages that were sent to it and that it has not confirmed.
+    given: HashSet<OutgoingId>,
 }
 
 impl Seat {
-    /// Whether what is said at an address is heard here.
+    /// Whether it receives messages of an address.
     fn hears(&self, chat: &ForeignId) -> bool {
         self.chat == *chat || self.person == *chat
     }
 
-    /// Gives a message to the terminal. False when it has to go: it does not read, or was given this message before and has
-    /// not shown it for as long as an attempt may take.
+    /// Sends a message to the terminal. Returns false if the terminal has to be detached: it does not read, or it was
+    /// sent this message before and has not shown it within the time limit of an attempt.
     fn give(&mut self, delivery: &Delivery) -> bool {
-        self.given.insert(delivery.id) && self.to.try_send(Told::Message(Box::new(delivery.clone()))).is_ok()
+        self.given.insert(delivery.key) && self.to.try_send(TerminalEvent::Message(Box::new(delivery.clone()))).is_ok()
     }
 }
 
 impl State {
-    /// Takes out what was given to terminals of a chat, if none is left there.
+    /// Removes the unconfirmed messages of a chat, if no terminal of it is left.
     fn abandoned(&mut self, chat: &ForeignId) -> Vec<Delivery> {
         if self.attached.values().any(|seat| seat.hears(chat)) {
             return Vec::new();
@@ -88,7 +88,7 @@ impl State {
 /// The address of an agent's chat on the terminal.
 ///
 /// # Errors
-/// Never for a folder, whose form is narrower than that of names; the types do not know.
+/// Never for a folder, whose characters are a subset of those of names; the types do not know that.
 pub fn address(folder: &Folder) -> Result<Address, crate::model::address::BadName> {
     Ok(Address {
         channel: ChannelName::new(NAME)?,
@@ -97,10 +97,10 @@ pub fn address(folder: &Folder) -> Result<Address, crate::model::address::BadNam
     })
 }
 
-/// The address at which a person hears what is for them alone, at whichever terminal they are. No folder begins with `@`.
+/// The personal address of a user, the same at every terminal. No folder begins with `@`.
 ///
 /// # Errors
-/// Never for a number; the types do not know.
+/// Never for a number; the types do not know that.
 pub fn personal(uid: &str) -> Result<Address, crate::model::address::BadName> {
     Ok(Address {
         channel: ChannelName::new(NAME)?,
@@ -110,15 +110,15 @@ pub fn personal(uid: &str) -> Result<Address, crate::model::address::BadName> {
 }
 
 impl Terminals {
-    /// No terminals yet; outcomes of deliveries go to `outcomes`.
+    /// Creates the channel without terminals. Outcomes of deliveries go to `outcomes`.
     #[must_use]
     pub fn new(outcomes: Outcomes) -> Self {
         Self { outcomes, state: Mutex::default(), next: AtomicU64::new(1) }
     }
 
-    /// Attaches a terminal of a person to a chat; what the others there have not shown yet is given to it too. Its receiver ends when
-    /// it is too slow. Tell the engine that both addresses are reachable afterwards.
-    pub fn attach(&self, chat: ForeignId, person: ForeignId, to: Sender<Told>) -> Attachment {
+    /// Attaches a person's terminal to a chat and sends it the messages that the chat's other terminals have not shown
+    /// yet. Its receiver ends when it is too slow. Tell the engine afterwards that both addresses are reachable.
+    pub fn attach(&self, chat: ForeignId, person: ForeignId, to: Sender<TerminalEvent>) -> Attachment {
         let attachment = Attachment(self.next.fetch_add(1, Ordering::Relaxed));
         let mut state = self.lock();
         let mut seat = Seat { chat, person, to, given: HashSet::new() };
@@ -129,7 +129,7 @@ impl Terminals {
         attachment
     }
 
-    /// Forgets a terminal. What it had not confirmed waits for the next one if it was the last of its chat.
+    /// Detaches a terminal. If it was the last one of its chat, unconfirmed messages wait for the next one.
     pub fn detach(&self, attachment: Attachment) {
         let mut state = self.lock();
         let Some(seat) = state.attached.remove(&attachment) else { return };
@@ -139,16 +139,16 @@ impl Terminals {
         self.absent(abandoned);
     }
 
-    /// A terminal showed a message; the first confirmation counts.
-    pub fn shown(&self, attachment: Attachment, id: OutboundId) {
+    /// Confirms that a terminal showed a message. The first confirmation counts.
+    pub fn shown(&self, attachment: Attachment, key: OutgoingId) {
         let mut state = self.lock();
         if let Some(seat) = state.attached.get_mut(&attachment) {
-            seat.given.remove(&id);
+            seat.given.remove(&key);
         }
-        let first = state.unconfirmed.remove(&id);
+        let first = state.unconfirmed.remove(&key);
         drop(state);
         if let Some(delivery) = first {
-            (self.outcomes)(id, delivery.attempt, DeliveryResult::Delivered { platform_message: None });
+            (self.outcomes)(delivery.id, delivery.attempt, DeliveryResult::Delivered { platform_message: None });
         }
     }
 
@@ -174,7 +174,7 @@ impl Channel for Terminals {
         let chat = delivery.to.platform_id.clone();
         let mut state = self.lock();
         state.attached.retain(|_, seat| !seat.hears(&chat) || seat.give(&delivery));
-        state.unconfirmed.insert(delivery.id, delivery);
+        state.unconfirmed.insert(delivery.key, delivery);
         let abandoned = state.abandoned(&chat);
         drop(state);
         self.absent(abandoned);
@@ -183,7 +183,7 @@ impl Channel for Terminals {
     fn settled(&self, settled: Settled) {
         let chat = settled.source.platform_id.clone();
         let mut state = self.lock();
-        let told = Told::Settled(Box::new(settled));
+        let told = TerminalEvent::Settled(Box::new(settled));
         state.attached.retain(|_, seat| seat.chat != chat || seat.to.try_send(told.clone()).is_ok());
         let abandoned = state.abandoned(&chat);
         drop(state);
@@ -191,7 +191,7 @@ impl Channel for Terminals {
     }
 }
 
-/// Terminals as every other channel sees them.
+/// The terminals as a [`Channel`].
 #[must_use]
 pub fn as_channel(terminals: &Arc<Terminals>) -> Arc<dyn Channel> {
     Arc::clone(terminals) as Arc<dyn Channel>
@@ -202,12 +202,18 @@ mod tests {
     use super::*;
     use crate::model::content::RawJson;
     use crate::model::delivery::Attempt;
+    use crate::model::id::OutboundId;
     use crate::model::time::Awake;
     use tokio::sync::mpsc::{Receiver, channel};
+
+    fn key(id: u64) -> OutgoingId {
+        OutgoingId { id: OutboundId::new(id), epoch: Some(7) }
+    }
 
     fn delivery(id: u64) -> Delivery {
         Delivery {
             id: OutboundId::new(id),
+            key: key(id),
             attempt: Attempt { number: 1, since: Awake::new(1, 0) },
             to: address(&Folder::new("main").unwrap()).unwrap(),
             act: crate::model::delivery::DeliveryAct::Say,
@@ -236,9 +242,9 @@ mod tests {
         (terminals, heard, delivery(1).to.platform_id)
     }
 
-    fn ids(receiver: &mut Receiver<Told>) -> Vec<u64> {
+    fn ids(receiver: &mut Receiver<TerminalEvent>) -> Vec<u64> {
         let told = std::iter::from_fn(|| receiver.try_recv().ok());
-        told.map(|told| if let Told::Message(delivery) = told { delivery.id.number() } else { 0 }).collect()
+        told.map(|told| if let TerminalEvent::Message(delivery) = told { delivery.id.number() } else { 0 }).collect()
     }
 
     #[test]
@@ -253,8 +259,8 @@ mod tests {
         let second_seat = terminals.attach(chat, person(), to_second);
         terminals.deliver(delivery(2));
         assert_eq!((ids(&mut first), ids(&mut second)), (vec![2], vec![2]));
-        terminals.shown(first_seat, OutboundId::new(2));
-        terminals.shown(second_seat, OutboundId::new(2));
+        terminals.shown(first_seat, key(2));
+        terminals.shown(second_seat, key(2));
         assert_eq!(heard.lock().unwrap().split_off(0), [(2, DELIVERED)]);
 
         terminals.deliver(delivery(3));
@@ -273,11 +279,11 @@ mod tests {
         let (to_new, mut new) = channel(QUEUE);
         let new_seat = terminals.attach(chat, person(), to_new);
         assert_eq!(ids(&mut new), [1]);
-        terminals.shown(new_seat, OutboundId::new(1));
+        terminals.shown(new_seat, key(1));
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DELIVERED)]);
 
         terminals.deliver(delivery(2));
-        terminals.shown(new_seat, OutboundId::new(2));
+        terminals.shown(new_seat, key(2));
         terminals.deliver(delivery(3));
         terminals.detach(new_seat);
         assert_eq!(heard.lock().unwrap().split_off(0), [(2, DELIVERED)], "the other may still show it");
@@ -305,7 +311,7 @@ mod tests {
         let (to, _shown) = channel(QUEUE);
         let seat = terminals.attach(chat, person(), to);
         terminals.deliver(nth(3));
-        terminals.shown(seat, OutboundId::new(1));
+        terminals.shown(seat, key(1));
         assert_eq!(*heard.lock().unwrap(), [2, 3]);
     }
 
@@ -317,7 +323,7 @@ mod tests {
         terminals.deliver(delivery(1));
         terminals.deliver(delivery(2));
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent), (2, DeliveryResult::Absent)]);
-        terminals.shown(seat, OutboundId::new(1));
+        terminals.shown(seat, key(1));
         assert!(heard.lock().unwrap().is_empty(), "too late");
         assert_eq!(ids(&mut never_read), [1]);
     }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::{Done, Failure, out, trouble};
+use super::{Done, Failure, human_time, print, problems};
 use crate::clock;
 use crate::config::Paths;
 use crate::contracts::state_file;
@@ -13,21 +13,21 @@ use crate::model::group::{PendingState, StateField, StatePart};
 use crate::model::id::AgentId;
 use crate::state::{self, Read, Reader, Tables};
 
-/// Characters of a value in a table.
+/// Maximum characters of a value in a table.
 const SHOWN: usize = 60;
 
 #[derive(Debug, Serialize)]
-struct Shown {
+struct StateView {
     agent: String,
     file: String,
     /// When it was last read or written; null if that never happened.
     looked: Option<String>,
-    /// Whether the file does not say yet what is here.
+    /// Whether changes still have to be written to the file.
     to_write: bool,
     /// `newer`, `older`, `unreadable`, `locked`, `unusable`, with what it says in words.
     trouble: Option<&'static str>,
     trouble_words: Option<String>,
-    /// Copies of what could not be read, in the agent's folder.
+    /// Copies of unreadable files, in the agent's folder.
     quarantined: Vec<String>,
     fields: Vec<FieldJson>,
     pending_responses: Vec<PendingJson>,
@@ -38,7 +38,7 @@ struct Shown {
 struct FieldJson {
     /// Null, `sessions` or `muted_threads`.
     of: Option<&'static str>,
-    /// As it stands in the file between the quotes.
+    /// The raw JSON string, without its quotes.
     name: String,
     /// Null, too, if it was removed and the file does not know yet.
     value: Json,
@@ -71,10 +71,10 @@ pub(super) fn state(paths: &Paths, (agent, folder): (AgentId, &str), json: bool)
     let file = paths.groups().join(folder).join(state_file::NAME).display().to_string();
     let mut shown = reader.read(|db, txn| collect(db, txn, agent))?;
     (shown.agent, shown.file) = (folder.to_owned(), file);
-    if json { out::json(&shown) } else { print(&shown) }
+    if json { print::json(&shown) } else { print(&shown) }
 }
 
-fn collect(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Shown, state::Error> {
+fn collect(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<StateView, state::Error> {
     let now = clock::wall();
     let file = db.state_files.get(txn, &agent)?;
     let mut fields = Vec::new();
@@ -114,8 +114,8 @@ fn collect(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Shown, state::
         ids.oldest.get_or_insert_with(|| first.clone());
         ids.newest = Some(first);
     }
-    let named = file.as_ref().and_then(|file| file.trouble.as_ref()).map(trouble::of_state_file);
-    Ok(Shown {
+    let named = file.as_ref().and_then(|file| file.trouble.as_ref()).map(problems::of_state_file);
+    Ok(StateView {
         agent: String::new(),
         file: String::new(),
         looked: file.as_ref().map(|file| file.looked.to_string()),
@@ -129,7 +129,7 @@ fn collect(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Shown, state::
     })
 }
 
-/// A value as programs get it; as a text what only Python reads.
+/// A value for JSON output. Values that only Python can parse become strings.
 fn value(raw: &RawJson) -> Json {
     serde_json::from_str(raw.as_str()).unwrap_or_else(|_| Json::String(raw.as_str().to_owned()))
 }
@@ -144,37 +144,48 @@ const fn words(state: PendingState) -> &'static str {
     }
 }
 
-fn print(shown: &Shown) -> Result<(), Failure> {
-    out::line(&format!("file        {}", shown.file))?;
+fn print(shown: &StateView) -> Result<(), Failure> {
+    print::line(&format!("file        {}", shown.file))?;
     let Some(looked) = &shown.looked else {
-        return out::line("            never read: there was none yet, or no daemon has looked");
+        return print::line("            never read: it did not exist yet, or no daemon has run");
     };
     let waits = if shown.to_write { ", not written yet" } else { "" };
-    out::line(&format!("looked      {looked}{waits}"))?;
+    print::line(&format!("read        {}{waits}", human_time::local_with_age(looked)))?;
     if let Some(words) = &shown.trouble_words {
-        out::line(&format!("trouble     {words}"))?;
+        print::line(&format!("trouble     {words}"))?;
     }
     for copy in &shown.quarantined {
-        out::line(&format!("quarantine  {copy}"))?;
+        print::line(&format!("quarantine  {copy}"))?;
     }
     if let (Some(oldest), Some(newest)) = (&shown.seen_ids.oldest, &shown.seen_ids.newest) {
-        out::line(&format!("seen ids    {}, first seen from {oldest} to {newest}", shown.seen_ids.count))?;
+        print::line(&format!(
+            "seen ids    {}, first seen from {} to {}",
+            shown.seen_ids.count,
+            human_time::local(oldest),
+            human_time::local(newest)
+        ))?;
     }
     if !shown.fields.is_empty() {
-        out::line("")?;
+        print::line("")?;
         let row = |field: &FieldJson| {
             let name = field.of.map_or_else(|| field.name.clone(), |of| format!("{of}.{}", field.name));
-            vec![name, cut(&field.value), field.changed.clone()]
+            vec![name, cut(&field.value), human_time::age(&field.changed)]
         };
-        out::table(&["FIELD", "VALUE", "CHANGED"], shown.fields.iter().map(row).collect())?;
+        print::table(&["FIELD", "VALUE", "CHANGED"], shown.fields.iter().map(row).collect())?;
     }
     if !shown.pending_responses.is_empty() {
-        out::line("")?;
+        print::line("")?;
         let row = |one: &PendingJson| {
-            vec![one.message.clone(), one.state.to_owned(), one.since.clone(), one.due.clone(), cut(&one.value)]
+            vec![
+                one.message.clone(),
+                one.state.to_owned(),
+                human_time::age(&one.since),
+                human_time::age(&one.due),
+                cut(&one.value),
+            ]
         };
         let rows = shown.pending_responses.iter().map(row).collect();
-        out::table(&["RESPONSE TO", "STATE", "SINCE", "DUE", "NOTE"], rows)?;
+        print::table(&["RESPONSE TO", "STATE", "SINCE", "DUE", "NOTE"], rows)?;
     }
     Ok(())
 }

@@ -5,17 +5,17 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use super::change::Configured;
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
 use super::image::{self, BuiltJson};
-use super::{Done, Failure, agent_state, change, out, purge, sight, status, zone};
+use super::{Done, Failure, agent_state, change, mount_args, print, purge, status, zone};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
 use crate::contracts::home;
-use crate::model::entity::Folder;
-use crate::socket::change::EditJson;
-use crate::socket::shape::ConfiguredJson;
+use crate::model::configure::Change;
+use crate::model::entity::{EnvValue, Folder};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AgentsCommand {
@@ -51,28 +51,28 @@ pub(super) enum AgentsCommand {
         #[arg(long, value_name = "NAME")]
         unset_env: Vec<String>,
     },
-    /// Restart an agent now; the messages it works on are tried again, at no cost
+    /// Restart an agent now; messages in progress are requeued, which costs no try
     Restart {
         /// Its folder
         folder: String,
-        /// Start each of its sessions at once and say this to it; without it they start when next needed
+        /// Message for each of its sessions, which start at once; without it they start when needed
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
         /// Build its image first, like `hearth image build`; if that fails, nothing is restarted
         #[arg(long)]
         rebuild: bool,
     },
-    /// Remove an agent: its wirings go, messages waiting for it are dropped, its directory stays
+    /// Remove an agent and its wirings, and drop its queued messages; its directory is kept
     Remove {
         /// Its folder
         folder: String,
-        /// Also remove its directory in groups/, once it has stopped; its home stays
+        /// Also remove its directory in groups/ after it has stopped; its home is kept
         #[arg(long)]
         purge: bool,
     },
 }
 
-/// Every key but the one that says which agent it is.
+/// All keys except the one that identifies the agent.
 fn clearable() -> PossibleValuesParser {
     PossibleValuesParser::new(file::AGENT_KEYS.iter().copied().filter(|key| *key != "folder"))
 }
@@ -122,6 +122,12 @@ pub(super) struct AgentKeys {
     /// Network that its containers reach: `none`, `host` or `open`
     #[arg(long)]
     network: Option<String>,
+    /// `true` lets its containers reach this machine's own services when their network is `open`
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    allow_host_loopback: Option<String>,
+    /// A variable of the daemon's environment that its requests may refer to; repeat for more
+    #[arg(long, value_name = "NAME")]
+    request_env: Vec<String>,
     /// A directory or file it can see, read-only unless followed by `:rw`; repeat for more
     #[arg(long, value_name = "PATH[:PLACE][:ro|rw]")]
     mounts: Vec<String>,
@@ -154,7 +160,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             fields.set("folder", Value::Text(folder.clone()));
             keys.put(&mut fields, &[], &[])?;
             let toml = entity::toml(&[("[[agents]]", &fields)]);
-            sight::warn_of_writable(folder, &toml);
+            mount_args::warn_of_writable(folder, &toml);
             change::put(paths, &known, toml, json)
         }
         AgentsCommand::Set { folder, keys, clear, unset_env } => {
@@ -162,7 +168,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             let mut fields = Fields::of_agent(&agent.folder, &agent.settings);
             keys.put(&mut fields, clear, unset_env)?;
             let toml = entity::toml(&[("[[agents]]", &fields)]);
-            sight::warn_of_writable(folder, &toml);
+            mount_args::warn_of_writable(folder, &toml);
             change::put(paths, &known, toml, json)
         }
         AgentsCommand::Restart { folder, message, rebuild } => {
@@ -170,7 +176,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
         }
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
         AgentsCommand::Remove { folder, purge: false } => {
-            change::edit(paths, EditJson::RemoveAgent { agent: folder.clone() }, json)
+            change::edit(paths, Change::RemoveAgent(Folder::new(folder.as_str())?), json)
         }
     }
 }
@@ -191,34 +197,37 @@ impl AgentKeys {
             ("timezone", text(self.timezone.as_ref())),
             ("technical_skips", text(self.technical_skips.as_ref())),
             ("network", text(self.network.as_ref())),
-            ("mounts", sight::mounts(&self.mounts)),
-            ("skills", sight::skills(&self.skills)),
+            ("allow_host_loopback", typed(self.allow_host_loopback.as_ref())),
+            ("request_env", texts(&self.request_env)),
+            ("mounts", mount_args::mounts(&self.mounts)),
+            ("skills", mount_args::skills(&self.skills)),
         ];
         if self.timezone.as_deref() == Some("") {
-            let text = "--timezone is empty: leave it out, or take a zone away with `hearth agents set AGENT --clear timezone`";
+            let text = "--timezone is empty: omit it, or remove the time zone with `hearth agents set AGENT --clear \
+             timezone`";
             return Err(Failure::Failed(text.to_owned()));
         }
         entity::overlay(fields, given, clear);
-        sight::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
+        mount_args::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
         self.put_env(fields, unset_env)
     }
 
     fn put_env(&self, fields: &mut Fields, unset: &[String]) -> Done {
-        let mut pairs = match fields.get("env") {
-            Some(Value::Pairs(pairs)) => pairs.clone(),
+        let mut variables = match fields.get("env") {
+            Some(Value::Env(variables)) => variables.clone(),
             _ => Vec::new(),
         };
-        pairs.retain(|(name, _)| !unset.contains(name));
+        variables.retain(|(name, _)| !unset.contains(name));
         for given in &self.env {
-            // Nothing of it is repeated: it may be a secret.
+            // The error does not repeat the input, because it may contain a secret.
             let pair = given.split_once('=').ok_or_else(|| Failure::Failed("--env takes NAME=VALUE".to_owned()))?;
-            pairs.retain(|(name, _)| name != pair.0);
-            pairs.push((pair.0.to_owned(), pair.1.to_owned()));
+            variables.retain(|(name, _)| name != pair.0);
+            variables.push((pair.0.to_owned(), EnvValue::from_bare(pair.1.to_owned())));
         }
-        if pairs.is_empty() {
+        if variables.is_empty() {
             fields.clear("env");
         } else {
-            fields.set("env", Value::Pairs(pairs));
+            fields.set("env", Value::Env(variables));
         }
         Ok(())
     }
@@ -257,7 +266,7 @@ fn list(known: &Configuration, json: bool) -> Done {
 struct Rebuilt {
     images: Vec<BuiltJson>,
     #[serde(flatten)]
-    done: ConfiguredJson,
+    done: Configured,
 }
 
 fn restart(paths: &Paths, (folder, message): (&String, Option<&String>), rebuild: bool, json: bool) -> Done {
@@ -265,17 +274,18 @@ fn restart(paths: &Paths, (folder, message): (&String, Option<&String>), rebuild
     if !json {
         image::print(&images)?;
     }
-    let done = change::submit_edit(paths, EditJson::RestartAgent { agent: folder.clone(), message: message.cloned() })?;
+    let edit = Change::RestartAgent(Folder::new(folder.as_str())?, message.cloned());
+    let done = change::submit_edit(paths, edit)?;
     match (rebuild, json) {
-        (true, true) => out::json(&Rebuilt { images, done }),
+        (true, true) => print::json(&Rebuilt { images, done }),
         (_, false) if done.changes.is_empty() => {
-            out::line(&format!("no session of {folder} runs: what waits for it is tried at once"))
+            print::line(&format!("no session of {folder} is running: its queued messages are retried now"))
         }
         _ => change::print(&done, json),
     }
 }
 
-/// The zone that is configured for all.
+/// The time zone that is configured for all agents.
 pub(super) fn common_zone(known: &Configuration) -> Option<&str> {
     known.settings.as_ref().and_then(|settings| settings.timezone.as_deref())
 }
@@ -287,7 +297,7 @@ fn show(paths: &Paths, agent: &AgentEntry, common_zone: Option<&str>, json: bool
     let mut facts = facts(agent);
     facts.push(("zone", Some(holds.to_string())));
     facts.push(("zone_from", Some(from)));
-    let mounts = sight::judged(paths, &agent.settings);
+    let mounts = mount_args::judged(paths, &agent.settings);
     let skills = home::skill_names(paths, &agent.settings.skills)?;
     if json {
         let mut shown = entity::json(&facts, &fields);
@@ -298,17 +308,17 @@ fn show(paths: &Paths, agent: &AgentEntry, common_zone: Option<&str>, json: bool
             map.insert("skills_given".to_owned(), skills.into());
             map.insert("left_out".to_owned(), home::left_out(paths, &agent.settings)?.into());
         }
-        return out::json(&shown);
+        return print::json(&shown);
     }
     entity::show(&facts, &fields)?;
-    out::line(&format!(
+    print::line(&format!(
         "{:20} {}",
         "skills given",
         if skills.is_empty() { "none".to_owned() } else { skills.join(", ") }
     ))?;
-    sight::print(&mounts)?;
+    mount_args::print(&mounts)?;
     for what in home::left_out(paths, &agent.settings)? {
-        out::warning(&format!("agent {} does without {what}", agent.folder));
+        print::warning(&format!("agent {} does not get {what}", agent.folder));
     }
     Ok(())
 }

@@ -4,13 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Done, Failure, change, configuration, out, sight};
+use super::change::Configured;
+use super::{Done, Failure, change, configuration, mount_args, print};
 use crate::config::Paths;
 use crate::config::file::write;
+use crate::daemon::opening::Opening;
+use crate::daemon::sandbox;
 use crate::model::configure::{Change, Configure};
 use crate::model::entity::Hold;
 use crate::socket::change::ChangeRequest;
-use crate::socket::shape::ConfiguredJson;
+use crate::socket::protocol::LINE_MAX;
 use crate::state::Reader;
 
 #[derive(Debug, Args)]
@@ -23,17 +26,21 @@ pub(super) struct ApplyArgs {
     /// Also remove what an earlier file added and this one does not name
     #[arg(long)]
     prune: bool,
+    /// Create a store even where parts of an installation without one, or other files, are
+    #[arg(long)]
+    new: bool,
 }
 
-/// Makes the entities be as a file says, all of them or none. People see what will change before it does.
+/// Applies a file atomically. At a terminal, people see the changes first.
 pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     let name = args.file.display().to_string();
     let plan =
         ChangeRequest { toml: read(args)?, from_file: true, prune: args.prune, dry_run: true, ..Default::default() };
     let configure = plan.configure(&name)?;
-    warn_of_unconfined(&configure);
-    sight::warn_of_mounts(&configure);
-    let mut looked = look(paths, &plan, &name)?;
+    warn_of_unconfined(paths, &configure);
+    mount_args::warn_of_mounts(&configure);
+    let opening = Opening::or_new(args.new);
+    let mut looked = look(paths, &plan, &name, opening)?;
     if args.dry_run || !json {
         change::print(&looked.planned, json)?;
     }
@@ -41,12 +48,12 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
         return Ok(());
     }
     for _ in 0..change::LOOKS {
-        match change::submit(paths, &ChangeRequest { dry_run: false, ..looked.plan }, &name) {
+        match change::submit_by(paths, &ChangeRequest { dry_run: false, ..looked.plan }, &name, opening) {
             Err(Failure::Changed(_)) => {}
             done => return done.and_then(|_| if json { change::print(&looked.planned, true) } else { Ok(()) }),
         }
-        // It may have been something that the file has nothing to do with.
-        let next = look(paths, &plan, &name)?;
+        // The concurrent change may not concern this file.
+        let next = look(paths, &plan, &name, opening)?;
         if !json && next.planned != looked.planned {
             return Err(changed());
         }
@@ -55,19 +62,20 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     Err(changed())
 }
 
-/// What a file would change, seen over one moment of the configuration.
+/// The effect of a file on one version of the configuration.
 struct Looked {
-    /// The request, which holds for that moment only.
+    /// The request, valid only for that version.
     plan: ChangeRequest,
-    planned: ConfiguredJson,
+    planned: Configured,
 }
 
-/// The report of the transaction and the difference of every key are of the same moment: the transaction refuses another.
-fn look(paths: &Paths, plan: &ChangeRequest, name: &str) -> Result<Looked, Failure> {
+/// Computes report and differences from the same version of the configuration. The transaction rejects any other
+/// version.
+fn look(paths: &Paths, plan: &ChangeRequest, name: &str, opening: Opening) -> Result<Looked, Failure> {
     for _ in 0..change::LOOKS {
         let known = configuration::read(paths)?;
         let plan = ChangeRequest { expected: known.digest, ..plan.clone() };
-        match change::submit(paths, &plan, name) {
+        match change::submit_by(paths, &plan, name, opening) {
             Err(Failure::Changed(_)) => {}
             planned => {
                 let mut planned = planned?;
@@ -81,52 +89,57 @@ fn look(paths: &Paths, plan: &ChangeRequest, name: &str) -> Result<Looked, Failu
 
 fn changed() -> Failure {
     Failure::Failed(
-        "the configuration changed meanwhile, so this file would now have another effect than shown: nothing was \
-         applied, look again with --dry-run"
+        "the configuration changed meanwhile, so this file would now have a different effect: nothing was applied; \
+         check with --dry-run"
             .to_owned(),
     )
 }
 
-/// Writes the whole configuration as a file that changes nothing when it is applied.
+/// Writes the whole configuration as a file. Applying it changes nothing.
 pub(super) fn export(paths: &Paths, json: bool) -> Done {
     let configuration = Reader::open(paths.data())?.read(configuration::collect)?;
     let toml = write::write(&configuration.changes());
-    if json { out::json(&serde_json::json!({ "toml": toml })) } else { out::verbatim(toml.trim_end()) }
+    if u64::try_from(toml.len()).is_ok_and(|bytes| bytes > FILE_MAX) {
+        print::warning(&format!("this file has more than {FILE_MAX} bytes: `hearth apply` reads it only in parts"));
+    }
+    if json { print::json(&serde_json::json!({ "toml": toml })) } else { print::verbatim(toml.trim_end()) }
 }
 
-/// Such agents are accepted, since the daemon may run where they can be confined; here they would not start.
-fn warn_of_unconfined(configure: &Configure) {
-    let Err(why) = agent_runner::confine::support() else { return };
+/// Warns about agents that could not start here because they cannot be confined. They are accepted, because the daemon
+/// may run elsewhere.
+fn warn_of_unconfined(paths: &Paths, configure: &Configure) {
+    let sandbox = sandbox(paths);
+    let Some(why) = sandbox.missing() else { return };
     for change in &configure.changes {
         if let Change::PutAgent(folder, settings) = change
             && settings.hold(settings.provider, false) == Hold::NeedsUnconfined
         {
-            let what =
-                "does not start here unless it is given `unconfined = true`, and with that all rights of your user";
-            out::warning(&format!("agent {folder} {what}: {why}"));
+            let what = "does not start here without `unconfined = true`, which gives it all permissions of your user";
+            print::warning(&format!("agent {folder} {what}: {why}"));
         }
     }
 }
 
-/// Longest file that is read: as a line of the socket it may be twice as long.
-const FILE_MAX: u64 = 1 << 20;
+/// Largest file that is read, about 80,000 chats. Escaped as a JSON string, it still fits into one line of the socket.
+const FILE_MAX: u64 = 16 << 20;
+const _: () = assert!(FILE_MAX as usize * 2 < LINE_MAX);
 
 fn read(args: &ApplyArgs) -> Result<String, Failure> {
     use std::io::Read as _;
     let name = args.file.display();
     let mut text = String::new();
     let read = if args.file.as_os_str() == "-" {
-        std::io::stdin().take(FILE_MAX).read_to_string(&mut text)
+        std::io::stdin().take(FILE_MAX + 1).read_to_string(&mut text)
     } else {
-        std::fs::File::open(&args.file).and_then(|file| file.take(FILE_MAX).read_to_string(&mut text))
+        std::fs::File::open(&args.file).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text))
     };
     match read {
-        Ok(bytes) if u64::try_from(bytes).is_ok_and(|bytes| bytes >= FILE_MAX) => {
-            Err(Failure::Failed(format!("{name} has more than {FILE_MAX} bytes; that is not a configuration")))
+        Ok(bytes) if u64::try_from(bytes).is_ok_and(|bytes| bytes > FILE_MAX) => {
+            Err(Failure::Failed(format!("{name} has more than {FILE_MAX} bytes; apply it in parts, without --prune")))
         }
         Ok(_) => Ok(text),
         Err(error) => Err(Failure::Failed(format!(
-            "{name} cannot be read: {error}; name a file like hearth.toml, or `-` for standard input"
+            "{name} cannot be read: {error}; give a file like hearth.toml, or `-` for standard input"
         ))),
     }
 }

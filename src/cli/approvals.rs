@@ -1,29 +1,40 @@
-//! `hearth approvals`: what somebody has to decide, and what was decided. Reads the store beside the daemon.
+//! `hearth approvals`: open and decided approvals. Reads the store beside the daemon.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Done, Failure, configuration, decide, entity, out, rows, words};
+use super::human_time;
+use super::listed::{self, Column, Listed, or_empty};
+use super::{Done, Failure, configuration, decide, entity, lookup, print};
 use crate::config::Paths;
-use crate::model::approval::{Approval, ApprovalState, Decider, Matters};
-use crate::model::card::Matter;
+use crate::engine::approval_text;
+use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
+use crate::model::approval_text::{ApprovalText, destination_name};
+use crate::model::card::PromptSubject;
+use crate::model::entity::EnvValue;
 use crate::model::id::{AgentId, ApprovalId, ChatId, SessionId};
 use crate::model::time::Timestamp;
+use crate::model::visible::{block, exact, free};
 use crate::state::{self, Read, Reader, Tables};
 
-/// Messages that wait for one approval and are shown.
+mod many;
+
+use many::{Page, Which};
+
+/// Maximum number of waiting messages shown per approval.
 const HELD_MAX: usize = 200;
+/// Maximum characters shown of a waiting message.
+const TEXT_MAX: usize = 2_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ApprovalsCommand {
-    /// List open approvals, oldest first
+    /// List open approvals, newest first
     List {
-        /// Also those already decided, newest first
+        /// Also those already decided
         #[arg(long)]
         all: bool,
-        /// Show at most this many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
-        limit: usize,
+        #[command(flatten)]
+        page: Page,
     },
     /// Show one approval, its choices and the messages that wait for it
     Show {
@@ -32,18 +43,15 @@ pub(super) enum ApprovalsCommand {
     },
     /// Say yes
     Approve(ApproveArgs),
-    /// Say no
-    Reject {
-        /// Its id, like ap3
-        approval: ApprovalId,
-    },
+    /// Say no, to one approval or to many
+    Reject(Which),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ApproveArgs {
     /// Its id, like ap3
     approval: ApprovalId,
-    /// For a new chat: the agent that will listen there; needed when there are several
+    /// For a new chat: the agent to wire to it; required if there are several
     #[arg(long, value_name = "FOLDER", conflicts_with = "new")]
     agent: Option<String>,
     /// For a new chat: create an agent of this name, which will listen there
@@ -59,19 +67,24 @@ struct ApprovalJson {
     state: &'static str,
     /// `sender`, `channel`, `packages`, `mcp_server` or `create_agent`.
     kind: &'static str,
-    /// What is asked, in words.
+    /// Everything that an approval puts into effect, as text.
     about: String,
+    /// The same as structured data for requests of agents; otherwise null.
+    request: Option<serde_json::Value>,
+    /// Its beginning, for lists.
+    #[serde(skip)]
+    summary: String,
     /// Chat it is about; null for requests of agents.
     chat: Option<String>,
-    /// Person it is about; null if nobody is known.
+    /// Person it is about; null if unknown.
     sender: Option<String>,
     /// Agents it is about.
     agents: Vec<String>,
-    /// Who was asked last; null while nobody could be.
+    /// The approver who was asked last; null if no approver could be asked yet.
     approver: Option<String>,
     /// Messages that wait for it.
     held: usize,
-    /// What more there is to know of the state: why nobody has seen it, who decided, why not.
+    /// Details of the state: why the request was not delivered, who decided, why it failed.
     words: Option<String>,
     created: String,
     expires: String,
@@ -82,9 +95,9 @@ struct ApprovalJson {
 struct ShownJson {
     #[serde(flatten)]
     approval: ApprovalJson,
-    /// What can be chosen.
+    /// The options.
     options: Vec<OptionJson>,
-    /// What waits, oldest first.
+    /// Waiting messages, oldest first.
     messages: Vec<HeldJson>,
 }
 
@@ -100,22 +113,27 @@ struct HeldJson {
     said: String,
     stored: String,
     text: String,
+    /// Names of its files.
+    files: Vec<String>,
 }
 
 /// Lists, shows and decides approvals.
 pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -> Done {
     match command {
-        ApprovalsCommand::List { all, limit } => {
-            let found = Reader::open(paths.data())?.read(|db, txn| list(db, txn, (*all, *limit)))?;
+        ApprovalsCommand::List { all, page } => {
+            let (found, number) = Reader::open(paths.data())?.read(|db, txn| list(db, txn, (*all, *page)))?;
             if json {
-                return out::json(&serde_json::json!({ "approvals": found }));
+                return print::json_ascii(
+                    &serde_json::json!({ "approvals": found, "page": page.page, "total": number }),
+                );
             }
-            print_list(&found, *all)
+            print_list(&found, *all)?;
+            page.rest(number).map_or(Ok(()), |rest| print::line(&rest))
         }
         ApprovalsCommand::Show { approval } => {
             let shown = Reader::open(paths.data())?.read(|db, txn| show(db, txn, *approval))?;
             let shown = shown.ok_or_else(|| entity::missing("approval", &approval.to_string()))?;
-            if json { out::json(&shown) } else { print(&shown) }
+            if json { print::json_ascii(&shown) } else { print(&shown) }
         }
         ApprovalsCommand::Approve(args) => {
             let value = match (&args.agent, &args.new) {
@@ -123,9 +141,12 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
                 (None, Some(name)) => format!("new_agent:{name}"),
                 (None, None) => "approve".to_owned(),
             };
-            decide::decide(paths, Matter::Approval(args.approval), &value, json)
+            if !json {
+                print_open(paths, args.approval)?;
+            }
+            decide::decide(paths, PromptSubject::Approval(args.approval), &value, json)
         }
-        ApprovalsCommand::Reject { approval } => decide::decide(paths, Matter::Approval(*approval), "reject", json),
+        ApprovalsCommand::Reject(which) => many::reject(paths, which, json),
     }
 }
 
@@ -135,61 +156,59 @@ fn agent(paths: &Paths, folder: &str) -> Result<AgentId, Failure> {
     found.map(|agent| agent.id).ok_or_else(|| entity::missing("agent", folder))
 }
 
+/// Shows the approval before it is decided, if it is still open.
+fn print_open(paths: &Paths, id: ApprovalId) -> Done {
+    let text = Reader::open(paths.data())?.read(|db, txn| match db.approvals.get(txn, &id)? {
+        Some(approval) if approval.state.is_open() => text(db, txn, &approval.about).map(Some),
+        _ => Ok(None),
+    })?;
+    text.map_or(Ok(()), |text| text.lines.iter().try_for_each(|line| print::line(line)))
+}
+
 /// An approval that is open, for the view of everything.
-pub(super) struct Open {
+pub(super) struct OpenApproval {
     pub(super) id: ApprovalId,
-    pub(super) about: String,
+    pub(super) text: ApprovalText,
     pub(super) expires: Timestamp,
 }
 
 /// The open ones, the oldest first.
-pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<Open>, state::Error> {
+pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<OpenApproval>, state::Error> {
     let mut found = Vec::new();
     for id in open_ids(db, txn, limit)? {
         let approval = db.approvals.require(txn, &id)?;
-        found.push(Open { id, about: about(db, txn, &approval.about)?.1, expires: approval.expires });
+        found.push(OpenApproval { id, text: text(db, txn, &approval.about)?, expires: approval.expires });
     }
     Ok(found)
 }
 
 fn open_ids(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<ApprovalId>, state::Error> {
-    let mut open = Vec::new();
-    for row in db.approvals_due.iter(txn)? {
-        open.push(row?.0.1);
-    }
-    open.sort_unstable();
-    open.truncate(limit);
-    Ok(open)
+    db.approvals_open.iter(txn)?.take(limit).map(|row| row.map(|(id, ())| id)).collect()
 }
 
-fn list(db: &Tables, txn: &Read<'_>, (all, limit): (bool, usize)) -> Result<Vec<ApprovalJson>, state::Error> {
-    let mut found = Vec::new();
-    if all {
-        let newest = db.approvals.last(txn, ..)?.map_or(0, |(id, _)| id.number());
-        for number in (1..=newest).rev().take(limit) {
-            let id = ApprovalId::new(number);
-            if let Some(approval) = db.approvals.get(txn, &id)? {
-                found.push(shape(db, txn, (id, &approval))?);
-            }
-        }
-        return Ok(found);
-    }
-    for id in open_ids(db, txn, limit)? {
-        found.push(shape(db, txn, (id, &db.approvals.require(txn, &id)?))?);
-    }
-    Ok(found)
+fn list(db: &Tables, txn: &Read<'_>, (all, page): (bool, Page)) -> Result<(Vec<ApprovalJson>, usize), state::Error> {
+    let ids = if all {
+        db.approvals.iter(txn)?.map(|row| row.map(|(id, _)| id)).collect::<Result<_, _>>()?
+    } else {
+        open_ids(db, txn, usize::MAX)?
+    };
+    let (ids, number) = page.of(ids);
+    let found =
+        ids.into_iter().map(|id| shape(db, txn, (id, &db.approvals.require(txn, &id)?))).collect::<Result<_, _>>()?;
+    Ok((found, number))
 }
 
 fn show(db: &Tables, txn: &Read<'_>, id: ApprovalId) -> Result<Option<ShownJson>, state::Error> {
     let Some(approval) = db.approvals.get(txn, &id)? else { return Ok(None) };
     let mut messages = Vec::new();
-    for ((_, body), held) in db.held.collect_prefix(txn, &id, HELD_MAX)? {
+    for ((_, body), held) in db.held_messages.collect_prefix(txn, &id, HELD_MAX)? {
         let Some(body) = db.bodies.get(txn, &body)? else { continue };
         messages.push(HeldJson {
             platform_message: body.platform_message.as_ref().map(ToString::to_string),
             said: body.said.to_string(),
             stored: held.stored.to_string(),
-            text: words::excerpt(&body.content.text),
+            files: body.attachments.into_iter().map(|file| file.name).collect(),
+            text: body.content.text,
         });
     }
     let option = |option: &crate::model::card::CardOption| OptionJson {
@@ -202,18 +221,20 @@ fn show(db: &Tables, txn: &Read<'_>, id: ApprovalId) -> Result<Option<ShownJson>
 }
 
 fn shape(db: &Tables, txn: &Read<'_>, (id, approval): (ApprovalId, &Approval)) -> Result<ApprovalJson, state::Error> {
-    let (kind, about) = about(db, txn, &approval.about)?;
+    let text = text(db, txn, &approval.about)?;
     let (chat, sender, agents) = concerned(db, txn, &approval.about)?;
     Ok(ApprovalJson {
         approval: id.to_string(),
         state: approval.state.as_str(),
-        kind,
-        about,
+        kind: kind(&approval.about),
+        about: text.body(),
+        request: request(&approval.about),
+        summary: text.summary(),
         chat,
         sender,
         agents,
         approver: approval.approver.as_ref().map(ToString::to_string),
-        held: db.held.collect_prefix(txn, &id, HELD_MAX)?.len(),
+        held: db.held_messages.collect_prefix(txn, &id, HELD_MAX)?.len(),
         words: state_words(&approval.state),
         created: approval.created.to_string(),
         expires: approval.expires.to_string(),
@@ -222,59 +243,63 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, approval): (ApprovalId, &Approval)) -
 
 type Concerned = (Option<String>, Option<String>, Vec<String>);
 
-fn concerned(db: &Tables, txn: &Read<'_>, about: &Matters) -> Result<Concerned, state::Error> {
+fn concerned(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject) -> Result<Concerned, state::Error> {
     Ok(match about {
-        Matters::Sender { chat, sender, agents, .. } => {
-            let folders = agents.iter().map(|agent| rows::folder(db, txn, *agent)).collect::<Result<_, _>>()?;
+        ApprovalSubject::Sender { chat, sender, agents, .. } => {
+            let folders = agents.iter().map(|agent| lookup::folder(db, txn, *agent)).collect::<Result<_, _>>()?;
             (Some(place(db, txn, *chat)?), Some(sender.to_string()), folders)
         }
-        Matters::Channel { chat, sender, .. } => {
+        ApprovalSubject::Channel { chat, sender, .. } => {
             (Some(place(db, txn, *chat)?), sender.as_ref().map(ToString::to_string), Vec::new())
         }
-        Matters::Packages { session, .. }
-        | Matters::McpServer { session, .. }
-        | Matters::CreateAgent { session, .. } => (None, None, vec![agent_of(db, txn, *session)?]),
+        ApprovalSubject::Packages { session, .. }
+        | ApprovalSubject::McpServer { session, .. }
+        | ApprovalSubject::CreateAgent { session, .. } => (None, None, vec![agent_of(db, txn, *session)?]),
     })
 }
 
-fn about(db: &Tables, txn: &Read<'_>, about: &Matters) -> Result<(&'static str, String), state::Error> {
-    let named =
-        |name: &Option<String>| name.as_ref().map_or_else(String::new, |name| format!(" ({})", words::excerpt(name)));
-    Ok(match about {
-        Matters::Sender { chat, sender, name, agents } => {
-            let folders: Vec<String> =
-                agents.iter().map(|agent| rows::folder(db, txn, *agent)).collect::<Result<_, _>>()?;
-            let place = place(db, txn, *chat)?;
-            ("sender", format!("{sender}{} wants to talk to {} in {place}", named(name), folders.join(", ")))
+fn text(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject) -> Result<ApprovalText, state::Error> {
+    let asker = match about.session() {
+        Some(session) => lookup::session(db, txn, session)?.map(|row| row.agent),
+        None => None,
+    };
+    approval_text(db, txn, about, asker)
+}
+
+const fn kind(about: &ApprovalSubject) -> &'static str {
+    match about {
+        ApprovalSubject::Sender { .. } => "sender",
+        ApprovalSubject::Channel { .. } => "channel",
+        ApprovalSubject::Packages { .. } => "packages",
+        ApprovalSubject::McpServer { .. } => "mcp_server",
+        ApprovalSubject::CreateAgent { .. } => "create_agent",
+    }
+}
+
+fn request(about: &ApprovalSubject) -> Option<serde_json::Value> {
+    use serde_json::json;
+    let variable = |(name, value): &(String, EnvValue)| match value {
+        EnvValue::Plain(text) => json!({ "name": name, "kind": "text", "value": text }),
+        EnvValue::Reference(text) => json!({ "name": name, "kind": "reference", "value": text }),
+    };
+    match about {
+        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } => None,
+        ApprovalSubject::Packages { apt, npm, reason, .. } => Some(json!({ "apt": apt, "npm": npm, "reason": reason })),
+        ApprovalSubject::McpServer { server, .. } => Some(json!({
+            "name": server.name,
+            "command": server.command,
+            "args": server.args,
+            "env": server.env.iter().map(variable).collect::<Vec<_>>(),
+        })),
+        ApprovalSubject::CreateAgent { name, instructions, .. } => {
+            Some(json!({ "name": name, "folder": destination_name(name), "instructions": instructions }))
         }
-        Matters::Channel { chat, sender, name } => {
-            let who = sender.as_ref().map_or_else(|| "somebody".to_owned(), ToString::to_string);
-            (
-                "channel",
-                format!("{who}{} addressed the bot in {}, where nobody listens", named(name), place(db, txn, *chat)?),
-            )
-        }
-        Matters::Packages { session, apt, npm, .. } => {
-            let all: Vec<&str> = apt.iter().chain(npm).map(String::as_str).collect();
-            (
-                "packages",
-                format!("{} wants packages: {}", agent_of(db, txn, *session)?, words::excerpt(&all.join(", "))),
-            )
-        }
-        Matters::McpServer { session, server } => {
-            let command = std::iter::once(&server.command).chain(&server.args).map(String::as_str);
-            let command = words::excerpt(&command.collect::<Vec<_>>().join(" "));
-            ("mcp_server", format!("{} wants an MCP server: {}", agent_of(db, txn, *session)?, command))
-        }
-        Matters::CreateAgent { session, name, .. } => {
-            ("create_agent", format!("{} wants a new agent: {}", agent_of(db, txn, *session)?, words::excerpt(name)))
-        }
-    })
+    }
 }
 
 fn agent_of(db: &Tables, txn: &Read<'_>, session: SessionId) -> Result<String, state::Error> {
-    match rows::session(db, txn, session)? {
-        Some(row) => rows::folder(db, txn, row.agent),
+    match lookup::session(db, txn, session)? {
+        Some(row) => lookup::folder(db, txn, row.agent),
         None => Ok(session.to_string()),
     }
 }
@@ -284,62 +309,82 @@ fn place(db: &Tables, txn: &Read<'_>, chat: ChatId) -> Result<String, state::Err
     Ok(row.map_or_else(|| chat.to_string(), |row| format!("{}/{}", row.channel, row.platform_id)))
 }
 
-/// What there is to know of a state beyond its word.
+/// Details of a state.
 pub(super) fn state_words(state: &ApprovalState) -> Option<String> {
     let by = |by: &Decider| match by {
         Decider::Person(user) => user.to_string(),
         Decider::Operator => "the operator".to_owned(),
     };
     match state {
-        ApprovalState::Unsent { failed: 0, .. } => Some("its card is on its way".to_owned()),
+        ApprovalState::Unsent { failed: 0, why: None } => Some("its card is being sent".to_owned()),
+        ApprovalState::Unsent { failed: 0, why: Some(why) } => Some(why.clone()),
         ApprovalState::Unsent { why, .. } => {
-            let why = why.clone().unwrap_or_else(|| "nobody took it".to_owned());
-            Some(format!("nobody has seen its card, it is tried again: {why}"))
+            let why = why.clone().unwrap_or_else(|| "no one accepted it".to_owned());
+            Some(format!("its card was not delivered, retrying: {why}"))
         }
         ApprovalState::Pending => None,
-        ApprovalState::Naming { by, until, .. } => Some(format!("{by} owes the name of a new agent until {until}")),
-        ApprovalState::Approved { by: who, at } => Some(format!("by {} at {at}", by(who))),
-        ApprovalState::Rejected { by: who, at } => Some(format!("by {} at {at}", by(who))),
-        ApprovalState::Expired { at } => Some(format!("nobody decided until {at}")),
-        ApprovalState::Superseded { why, at } => Some(format!("{why}, at {at}")),
+        ApprovalState::Naming { by, until, .. } => {
+            Some(format!("{by} was asked for the name of a new agent, until {}", human_time::local(&until.to_string())))
+        }
+        ApprovalState::Approved { by: who, at } => {
+            Some(format!("by {}, {}", by(who), human_time::local(&at.to_string())))
+        }
+        ApprovalState::Rejected { by: who, at } => {
+            Some(format!("by {}, {}", by(who), human_time::local(&at.to_string())))
+        }
+        ApprovalState::Expired { at } => Some(format!("no decision until {}", human_time::local(&at.to_string()))),
+        ApprovalState::Superseded { why, at } => Some(format!("{why}, {}", human_time::local(&at.to_string()))),
     }
+}
+
+impl Listed for ApprovalJson {
+    const PLURAL: &'static str = "approvals";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("ID", |one| one.approval.clone()),
+        ("STATE", |one| one.state.to_owned()),
+        ("ABOUT", |one| one.summary.clone()),
+        ("HELD", |one| one.held.to_string()),
+        ("ASKED", |one| or_empty(one.approver.as_ref())),
+        ("CREATED", |one| human_time::age(&one.created)),
+        ("EXPIRES", |one| human_time::age(&one.expires)),
+    ];
 }
 
 fn print_list(found: &[ApprovalJson], all: bool) -> Done {
     if found.is_empty() {
-        return out::line(if all { "no approvals" } else { "nothing waits for a decision" });
+        return print::line(if all { "no approvals" } else { "no open approvals" });
     }
-    let row = |one: &ApprovalJson| {
-        let asked = one.approver.clone().unwrap_or_default();
-        let cells = [&one.approval, one.state, &one.about, &one.held.to_string(), &asked, &one.expires];
-        cells.map(str::to_owned).to_vec()
-    };
-    out::table(&["ID", "STATE", "ABOUT", "WAITING", "ASKED", "EXPIRES"], found.iter().map(row).collect())
+    listed::table(found)?;
+    print::note("`hearth approvals show ID` shows everything that an approval puts into effect");
+    Ok(())
 }
 
 fn print(shown: &ShownJson) -> Done {
     let one = &shown.approval;
     let state = one.words.as_ref().map_or_else(|| one.state.to_owned(), |words| format!("{} ({words})", one.state));
-    let asked = one.approver.clone().unwrap_or_else(|| "nobody yet".to_owned());
-    for (name, value) in [
-        ("approval", &one.approval),
-        ("about", &one.about),
-        ("state", &state),
-        ("asked", &asked),
-        ("created", &one.created),
-        ("expires", &one.expires),
-    ] {
-        out::line(&format!("{name:20} {value}"))?;
+    let asked = one.approver.clone().unwrap_or_else(|| "no one yet".to_owned());
+    let choice = |(at, option): (usize, &OptionJson)| format!("{}. {} ({})", at + 1, option.label, option.value);
+    let choices: Vec<String> = shown.options.iter().enumerate().map(choice).collect();
+    listed::print(&[
+        ("approval", Some(one.approval.clone())),
+        ("about", Some(one.about.clone())),
+        ("state", Some(state)),
+        ("asked", Some(asked)),
+        ("created", Some(human_time::local_with_age(&one.created))),
+        ("expires", Some(human_time::local_with_age(&one.expires))),
+        ("choices", Some(choices.join("\n"))),
+    ])?;
+    shown.messages.iter().try_for_each(print_held)
+}
+
+fn print_held(held: &HeldJson) -> Done {
+    let message = held.platform_message.as_deref().map(|id| format!(" {}", exact(id))).unwrap_or_default();
+    print::line(&format!("\nmessage{message} of {}", human_time::local(&held.said)))?;
+    let shown: String = held.text.chars().take(TEXT_MAX).collect();
+    block(&shown).try_for_each(|line| print::line(&line))?;
+    let more = held.text.chars().count().saturating_sub(TEXT_MAX);
+    if more > 0 {
+        print::line(&format!("[and {more} more characters, which --json shows]"))?;
     }
-    for (at, option) in shown.options.iter().enumerate() {
-        let name = if at == 0 { "choices" } else { "" };
-        out::line(&format!("{name:20} {}. {} ({})", at + 1, option.label, option.value))?;
-    }
-    if shown.messages.is_empty() {
-        return Ok(());
-    }
-    out::line("")?;
-    let row =
-        |held: &HeldJson| vec![held.said.clone(), held.platform_message.clone().unwrap_or_default(), held.text.clone()];
-    out::table(&["SAID", "MESSAGE", "TEXT"], shown.messages.iter().map(row).collect())
+    held.files.iter().try_for_each(|name| print::line(&format!("[file] {}", free(name))))
 }

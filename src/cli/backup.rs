@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::progress::Shown;
-use super::{Done, Failure, out};
+use super::consent::{self, Consent};
+use super::progress::StageBar;
+use super::{Done, Failure, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::state::Reader;
-use crate::state::backup::{self, Manifest, Place, Proof, Request, Restore};
+use crate::state::backup::{self, BackupPath, Manifest, Proof, Request, Restore};
+use crate::state::references::{Incoming, Reference};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The backup is a directory with the store and a manifest. It is made beside a running daemon, which goes on meanwhile; \
-while it is copied, the store's file may grow.
-Not in it: the agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages \
-(files/): copy those with any program. Mailboxes (sessions/) are made again from the store.")]
+#[command(
+    after_help = "The backup is a directory with the store and a manifest. The daemon may keep running meanwhile; the store's file may grow during the copy.
+Not in it: the agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/): copy those with any program. Hearth creates mailboxes (sessions/) again from the store."
+)]
 pub(super) struct BackupArgs {
     /// Directory the backup is put into, named by the time; or, without --keep, a name that does not exist yet for the
     /// backup itself [default: backups/ in the data directory]
@@ -32,12 +33,12 @@ pub(super) struct BackupArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The daemon must not run. The backup is proved before anything changes, and a crash leaves either the old store or the \
-restored one.
-In another directory than the one it was made of, the store becomes another installation unless --keep-id is given.
-The agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/) are \
-not part of a backup: put them there yourself. Of a directory of backups, name one.")]
+#[command(
+    after_help = "The daemon must not run. The backup is checked before anything changes, and a crash leaves either the old store or the restored one.
+In a different directory, the store becomes a new installation unless --keep-id is given.
+The files that are read and the commands that are run when its agents and channels start (`file:`, `cmd:`) are listed; a backup of another installation than the one in the directory is restored only with your consent.
+The agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/) are not part of a backup: copy them yourself. If BACKUP is a directory of backups, choose one of them."
+)]
 pub(super) struct RestoreArgs {
     /// The backup: its directory, or the name of one in backups/ of the data directory
     backup: PathBuf,
@@ -53,6 +54,9 @@ pub(super) struct RestoreArgs {
     /// Restore even an inconsistent backup
     #[arg(long)]
     unsound: bool,
+    /// Agree to the files that are read and the commands that are run for a backup of another installation
+    #[arg(long)]
+    yes: bool,
 }
 
 /// The answer of `hearth backup --json`.
@@ -72,11 +76,13 @@ struct RestoreJson {
     /// Whether it is another installation than the one in the backup.
     new_install: bool,
     rows: u64,
-    /// When the backup was made.
+    /// Files it reads and commands it runs.
+    references: Vec<Reference>,
+    /// When the backup was created.
     made: String,
-    /// Where the store is that was there before.
+    /// Path of the replaced store.
     store_aside: Option<String>,
-    /// Where its mailboxes are.
+    /// Path of its mailboxes.
     sessions_aside: Option<String>,
 }
 
@@ -90,13 +96,14 @@ struct CompactJson {
     after: u64,
 }
 
-/// Copies the store, proves the copy, gives it its name.
+/// Copies the store, checks the copy, and renames it to its final name.
 pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
-    let reader = Reader::open(paths.data())?;
+    let progress = StageBar::new();
+    let reader = Reader::open_unless_held(paths.data(), &progress)?;
     let place = match &args.place {
-        None => Place::In(backup::default_dir(paths.data())),
-        Some(dir) if args.keep.is_some() || dir.is_dir() => Place::In(dir.clone()),
-        Some(path) => Place::At(path.clone()),
+        None => BackupPath::In(backup::default_dir(paths.data())),
+        Some(dir) if args.keep.is_some() || dir.is_dir() => BackupPath::In(dir.clone()),
+        Some(path) => BackupPath::At(path.clone()),
     };
     let request = Request {
         data: paths.data().to_owned(),
@@ -105,14 +112,14 @@ pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
         keep: args.keep.and_then(|keep| usize::try_from(keep).ok()),
         proof: proof(args.unsound),
     };
-    let made = backup::backup(&reader, &request, &Shown::new())?;
+    let made = backup::backup(&reader, &request, &progress)?;
     let removed: Vec<String> = made.removed.iter().map(|path| shown(path)).collect();
     if json {
-        return out::json(&BackupJson { backup: shown(&made.path), manifest: made.manifest, removed });
+        return print::json(&BackupJson { backup: shown(&made.path), manifest: made.manifest, removed });
     }
     let Manifest { rows, bytes, .. } = made.manifest;
-    out::line(&format!("{}: {rows} rows, {bytes} bytes", made.path.display()))?;
-    removed.iter().try_for_each(|path| out::line(&format!("removed {path}")))
+    print::line(&format!("{}: {rows} rows, {bytes} bytes", made.path.display()))?;
+    removed.iter().try_for_each(|path| print::line(&format!("removed {path}")))
 }
 
 /// Puts a backup in place.
@@ -131,46 +138,58 @@ pub(super) fn restore(paths: &Paths, args: &RestoreArgs, json: bool) -> Done {
         replace: args.replace,
         keep_id: args.keep_id,
         install: clock::random()?,
+        epoch: clock::random()?,
         now,
         proof: proof(args.unsound),
     };
-    let restored = backup::restore(&request, &Shown::new())?;
+    let (here, consent) = (consent::install(&target), Consent::of(args.yes, json));
+    let progress = StageBar::new();
+    let agree = |incoming: &Incoming| {
+        progress.clear();
+        consent.agree(here, incoming)
+    };
+    let restored = backup::restore(&request, &agree, &progress)?;
+    drop(progress); // off the screen before the answer
     let install = format!("{:016x}", restored.install);
     let answer = RestoreJson {
         data: shown(target.data()),
         new_install: install != restored.manifest.install,
         install,
         rows: restored.manifest.rows,
+        references: restored.references,
         made: restored.manifest.made,
         store_aside: restored.aside.as_deref().map(shown),
         sessions_aside: restored.mailboxes_aside.as_deref().map(shown),
     };
-    if json { out::json(&answer) } else { print(&answer) }
+    if json { print::json(&answer) } else { print(&answer) }
 }
 
 fn print(answer: &RestoreJson) -> Done {
-    out::line(&format!("{}: {} rows, as of {}", answer.data, answer.rows, answer.made))?;
+    print::line(&format!("{}: {} rows, as of {}", answer.data, answer.rows, answer.made))?;
     if answer.new_install {
-        out::line(&format!("it is a new installation: {}", answer.install))?;
+        print::line(&format!("it is a new installation: {}", answer.install))?;
+        print::note(
+            "if it runs as a service, run `hearth service install` again: a service belongs to one installation",
+        );
     }
     for aside in [&answer.store_aside, &answer.sessions_aside].into_iter().flatten() {
-        out::line(&format!("what was there is in {aside}"))?;
+        print::line(&format!("the previous data is in {aside}"))?;
     }
-    out::line("not part of a backup: see that groups/, homes/, trusted/, skills/ and files/ are there as well")
+    print::line("not part of a backup: see that groups/, homes/, trusted/, skills/ and files/ are there as well")
 }
 
-/// Makes the store's file as small as what it holds.
+/// Compacts the store's file.
 pub(super) fn compact(paths: &Paths, json: bool) -> Done {
     Reader::open(paths.data()).map(drop)?; // nothing is made where no store is
-    let done = backup::compact(paths.data(), &Shown::new())?;
+    let done = backup::compact(paths.data(), &StageBar::new())?;
     let backup::Compacted { before, after, rows } = done;
     if json {
-        return out::json(&CompactJson { data: shown(paths.data()), rows, before, after });
+        return print::json(&CompactJson { data: shown(paths.data()), rows, before, after });
     }
-    out::line(&format!("{}: {before} bytes before, {after} now, {rows} rows", paths.data().display()))
+    print::line(&format!("{}: {before} bytes before, {after} now, {rows} rows", paths.data().display()))
 }
 
-/// The given path, or that name in the directory of backups.
+/// The given path, or the backup of that name in the backup directory.
 fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
     let named = backup::default_dir(paths.data()).join(given);
     if given.is_dir() {
@@ -179,19 +198,19 @@ fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
         Ok(named)
     } else {
         Err(Failure::Failed(format!(
-            "there is no backup {}, nor {}: a backup is a directory that `hearth backup` made",
+            "backup not found: {} or {}; a backup is a directory created by `hearth backup`",
             given.display(),
             named.display()
         )))
     }
 }
 
-/// A directory of backups is not taken for one of them: which one is meant has to be said.
+/// Rejects the directory of backups itself: the user has to specify one backup.
 fn recognise(backup: &Path) -> Done {
     let Err(error) = Manifest::read(backup) else { return Ok(()) };
     match backup::newest_in(backup) {
         Some(newest) if matches!(error, backup::Error::NotABackup { .. }) => Err(Failure::Failed(format!(
-            "{} is a directory of backups: name one of them; the newest is {}",
+            "{} is a directory of backups: choose one of them; the newest is {}",
             backup.display(),
             newest.display()
         ))),

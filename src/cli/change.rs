@@ -1,46 +1,55 @@
-//! Changes by command: put through the daemon, or through the store itself, as the same input.
+//! Configuration changes by command, submitted to the daemon or, without one, applied to the store directly.
 
 use std::collections::BTreeMap;
 
-use super::configuration::{Configuration, FieldChange};
-use super::local::{self, Host, host, unfit};
-use super::{Done, Failure, out};
+use super::configuration::Configuration;
+use super::offline::{self, mismatch};
+use super::{Done, Failure, print};
 use crate::config::Paths;
-use crate::model::input::Input;
-use crate::model::report::{Refusal, Reply};
-use crate::socket::change::{BadChange, ChangeRequest, EditJson};
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
-use crate::socket::shape::{ConfiguredJson, FieldJson};
+use crate::daemon::opening::Opening;
+use crate::model::configure::Change;
+use crate::model::report::{Action, ChangeReport, FieldChange};
+use crate::socket::change::{BadChange, ChangeRequest};
+use crate::socket::command::{Answer, ClientCommand};
 
-/// Carries out a change, or says what it would do; `name` is what messages call the file.
-pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Result<ConfiguredJson, Failure> {
-    // Checked here as well, and rehearsed: what is refused makes no store.
-    let configure = change.configure(name)?;
-    if !change.dry_run && local::is_new(paths) {
-        submit(paths, &ChangeRequest { dry_run: true, ..change.clone() }, name)?;
+/// What a configuration change did.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Configured {
+    /// Every entity that was named.
+    pub(super) changes: Vec<ChangeReport>,
+}
+
+/// Applies a change, or reports its effect for a dry run. `name` is the file's name in messages.
+pub(super) fn submit(paths: &Paths, change: &ChangeRequest, name: &str) -> Result<Configured, Failure> {
+    submit_by(paths, change, name, Opening::Existing)
+}
+
+/// Like [`submit`], for a command that may create the store.
+pub(super) fn submit_by(
+    paths: &Paths,
+    change: &ChangeRequest,
+    name: &str,
+    opening: Opening,
+) -> Result<Configured, Failure> {
+    // Checked and simulated first, so that a rejected change creates no store.
+    change.configure(name)?;
+    if !change.dry_run && offline::is_new(paths) {
+        submit_by(paths, &ChangeRequest { dry_run: true, ..change.clone() }, name, opening)?;
     }
-    match host(paths, change.dry_run)? {
-        Host::Daemon(mut client) => match client.ask(&Request::Change(change.clone()))? {
-            Response::Configured(changes) => Ok(changes),
-            Response::Refused { code, message, .. } if code == Refusal::CHANGED => Err(Failure::Changed(message)),
-            other => Err(unexpected(other).into()),
-        },
-        Host::Store(local) => match local.submit(Input::Configure(configure), change.dry_run)? {
-            Reply::Configured(changes) => Ok(ConfiguredJson::from(changes.as_slice())),
-            Reply::Refused(refusal) if refusal.code == Refusal::CHANGED => Err(Failure::Changed(refusal.message)),
-            other => Err(unfit(other)),
-        },
+    let host = if change.dry_run { offline::rehearsal(paths, opening) } else { offline::host_by(paths, opening) };
+    match host?.submit(ClientCommand::Change(change.clone()))? {
+        Answer::Configured(changes) => Ok(Configured { changes }),
+        other => Err(mismatch(&other)),
     }
 }
 
-/// What messages call the file that nobody wrote.
+/// Name in messages for the TOML that a command generates.
 const COMMAND: &str = "the command";
 
-/// How often a command looks again when somebody else changes the configuration between its look and its change.
+/// Maximum number of attempts when the configuration changes between a command's read and its write.
 pub(super) const LOOKS: usize = 20;
 
-/// Repeats a command that thought over a configuration that was another when it was to be changed.
+/// Repeats a command whose change was rejected because the configuration had changed since it was read.
 pub(super) fn again(command: impl Fn() -> Done) -> Done {
     for _ in 1..LOOKS {
         match command() {
@@ -51,27 +60,27 @@ pub(super) fn again(command: impl Fn() -> Done) -> Done {
     command()
 }
 
-/// Makes one thing different that no file says.
-pub(super) fn edit(paths: &Paths, edit: EditJson, json: bool) -> Done {
+/// Applies one edit that hearth.toml cannot express.
+pub(super) fn edit(paths: &Paths, edit: Change, json: bool) -> Done {
     let done = submit_edit(paths, edit)?;
     print(&done, json)
 }
 
-/// As [`edit`], for things that happen together or not at all.
-pub(super) fn edits(paths: &Paths, edits: Vec<EditJson>, json: bool) -> Done {
+/// Like [`edit`], for several edits in one transaction.
+pub(super) fn edits(paths: &Paths, edits: Vec<Change>, json: bool) -> Done {
     let change = ChangeRequest { edits, ..ChangeRequest::default() };
     change.configure(COMMAND).map_err(said)?;
     print(&submit(paths, &change, COMMAND)?, json)
 }
 
-/// The same, without a word.
-pub(super) fn submit_edit(paths: &Paths, edit: EditJson) -> Result<ConfiguredJson, Failure> {
+/// Like [`edit`], without output.
+pub(super) fn submit_edit(paths: &Paths, edit: Change) -> Result<Configured, Failure> {
     let change = ChangeRequest { edits: vec![edit], ..ChangeRequest::default() };
     change.configure(COMMAND).map_err(said)?;
     submit(paths, &change, COMMAND)
 }
 
-/// Makes a piece of a file be so, which was thought out over what is known.
+/// Applies a TOML fragment that was computed from the known configuration.
 pub(super) fn put(paths: &Paths, known: &Configuration, toml: String, json: bool) -> Done {
     let change = ChangeRequest { toml, expected: known.digest, ..ChangeRequest::default() };
     let configure = change.configure(COMMAND).map_err(said)?;
@@ -80,7 +89,7 @@ pub(super) fn put(paths: &Paths, known: &Configuration, toml: String, json: bool
     print(&done, json)
 }
 
-/// What is wrong, without the lines of a file that nobody wrote.
+/// The problems, without line numbers of the generated TOML.
 fn said(bad: BadChange) -> Failure {
     Failure::Failed(match bad {
         BadChange::File(file) => file.problems.into_iter().map(|problem| problem.what).collect::<Vec<_>>().join("\n"),
@@ -88,32 +97,25 @@ fn said(bad: BadChange) -> Failure {
     })
 }
 
-/// Adds what was before to a report.
-pub(super) fn explain(done: &mut ConfiguredJson, diff: &BTreeMap<String, Vec<FieldChange>>) {
+/// Adds the previous values to a report.
+pub(super) fn explain(done: &mut Configured, diff: &BTreeMap<String, Vec<FieldChange>>) {
     for change in &mut done.changes {
-        let fields = diff.get(&change.entity).into_iter().flatten();
-        if change.action == "updated" {
-            change.fields = fields
-                .map(|field| FieldJson {
-                    field: field.field.clone(),
-                    before: field.before.clone(),
-                    after: field.after.clone(),
-                })
-                .collect();
+        if matches!(change.action, Action::Updated | Action::Created) {
+            change.fields = diff.get(&change.entity).cloned().unwrap_or_default();
         }
     }
 }
 
-/// Shows a report.
-pub(super) fn print(done: &ConfiguredJson, json: bool) -> Done {
+/// Prints a report.
+pub(super) fn print(done: &Configured, json: bool) -> Done {
     if json {
-        return out::json(done);
+        return print::json(done);
     }
     for change in &done.changes {
-        out::line(&format!("{:9} {}", change.action, change.entity))?;
+        print::line(&format!("{:9} {}", change.action.as_str(), change.entity))?;
         for field in &change.fields {
             let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "(default)".to_owned());
-            out::line(&format!("            {}: {} -> {}", field.field, side(&field.before), side(&field.after)))?;
+            print::line(&format!("            {}: {} -> {}", field.field, side(&field.before), side(&field.after)))?;
         }
     }
     Ok(())

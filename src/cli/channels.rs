@@ -1,27 +1,29 @@
-//! `hearth channels`: the networks that are configured and how they are. They are made and changed with `hearth apply`.
+//! `hearth channels`: the configured channels and their state. They are created and changed with `hearth apply`.
 
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Done, change, configuration, out, status};
+use super::listed::{self, Column, Listed, or_empty};
+use super::{Done, change, configuration, status};
 use crate::channel::webhook;
 use crate::config::Paths;
+use crate::model::address::ChannelName;
 use crate::model::channel::{ChannelInstance, ChannelKind};
-use crate::socket::change::EditJson;
+use crate::model::configure::Change;
 use crate::socket::protocol::DaemonStatus;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ChannelsCommand {
-    /// List the configured channels and how they are
+    /// List the configured channels and their state
     List,
-    /// Disconnect and forget a channel, until a file that names it is applied again; its chats and people stay
+    /// Remove a channel; its chats and people are kept. Applying a file with the channel adds it again
     Remove {
         /// Its name, as in [channels.NAME]
         channel: String,
     },
 }
 
-/// A channel for programs.
+/// A channel in JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct ChannelJson {
     pub(super) channel: String,
@@ -29,26 +31,25 @@ pub(super) struct ChannelJson {
     pub(super) kind: &'static str,
     /// `up`, `down`, or `off` without a daemon.
     pub(super) state: String,
-    /// Why it is down; null if it is not.
+    /// Why it is down; null if it is up.
     pub(super) why: Option<String>,
     base_url: Option<String>,
     /// Where it listens; null for channels that do not.
     listen: Option<String>,
+    link_previews: bool,
+    /// `ask` or `ignore`.
+    unknown_chats: &'static str,
+    tell_strangers: bool,
     origin: &'static str,
     created: String,
 }
 
-#[derive(Debug, Serialize)]
-struct ChannelsJson {
-    channels: Vec<ChannelJson>,
-}
-
-/// Carries out a command.
+/// Runs a channel command.
 pub(super) fn channels(paths: &Paths, command: &ChannelsCommand, json: bool) -> Done {
     match command {
         ChannelsCommand::List => list(paths, json),
         ChannelsCommand::Remove { channel } => {
-            change::edit(paths, EditJson::RemoveChannel { channel: channel.clone() }, json)
+            change::edit(paths, Change::RemoveChannel(ChannelName::new(channel.as_str())?), json)
         }
     }
 }
@@ -56,28 +57,29 @@ pub(super) fn channels(paths: &Paths, command: &ChannelsCommand, json: bool) -> 
 fn list(paths: &Paths, json: bool) -> Done {
     let known = configuration::read(paths)?;
     let daemon = status::ask(paths)?;
-    let channels = known.channels.iter().map(|channel| shape(channel, daemon.as_ref())).collect();
-    let answer = ChannelsJson { channels };
-    if json {
-        return out::json(&answer);
-    }
-    let row = |one: &ChannelJson| {
-        let listen = one.listen.clone().unwrap_or_default();
-        let base_url = one.base_url.clone().unwrap_or_default();
-        let why = one.why.clone().unwrap_or_default();
-        vec![one.channel.clone(), one.kind.to_owned(), one.state.clone(), listen, base_url, why]
-    };
-    let rows = answer.channels.iter().map(row).collect();
-    out::table(&["CHANNEL", "TYPE", "STATE", "LISTENS ON", "SENDS TO", "WHY"], rows)
+    let channels: Vec<_> = known.channels.iter().map(|channel| shape(channel, daemon.as_ref())).collect();
+    listed::list(&channels, json, "no channels")
 }
 
-/// A channel as it is, if a daemon says so.
+impl Listed for ChannelJson {
+    const PLURAL: &'static str = "channels";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("CHANNEL", |one| one.channel.clone()),
+        ("TYPE", |one| one.kind.to_owned()),
+        ("STATE", |one| one.state.clone()),
+        ("LISTENS ON", |one| or_empty(one.listen.as_ref())),
+        ("SENDS TO", |one| or_empty(one.base_url.as_ref())),
+        ("PROBLEM", |one| or_empty(one.why.as_ref())),
+    ];
+}
+
+/// A channel with its state, if a daemon reports it.
 pub(super) fn shape(channel: &ChannelInstance, daemon: Option<&DaemonStatus>) -> ChannelJson {
     let said = daemon.map(|daemon| daemon.channels.iter().find(|one| one.name == channel.name.as_str()));
     let (state, why) = match said {
         None => ("off".to_owned(), None),
-        // It was configured a moment ago.
-        Some(None) => ("down".to_owned(), Some("it is being connected".to_owned())),
+        // The daemon does not know the channel yet: it was just configured.
+        Some(None) => ("down".to_owned(), Some("connecting".to_owned())),
         Some(Some(one)) => (one.state.clone(), one.why.clone()),
     };
     let listens = channel.kind == ChannelKind::Webhook;
@@ -88,12 +90,15 @@ pub(super) fn shape(channel: &ChannelInstance, daemon: Option<&DaemonStatus>) ->
         why,
         base_url: channel.base_url.clone(),
         listen: listens.then(|| channel.listen.unwrap_or(webhook::LISTEN).to_string()),
+        link_previews: channel.link_previews,
+        unknown_chats: channel.unknown_chats.as_str(),
+        tell_strangers: channel.tell_strangers,
         origin: configuration::origin(channel.origin),
         created: channel.created.to_string(),
     }
 }
 
-/// What keeps a channel from working, in part or whole, and what mends it.
+/// A problem that affects a channel, and its fix.
 pub(super) fn trouble(channel: &ChannelInstance, daemon: Option<&DaemonStatus>) -> Option<(String, String)> {
     let name = &channel.name;
     if let Some(why) = shape(channel, daemon).why {
@@ -102,7 +107,7 @@ pub(super) fn trouble(channel: &ChannelInstance, daemon: Option<&DaemonStatus>) 
     }
     if channel.kind == ChannelKind::Webhook && channel.base_url.is_none() {
         let mend = format!("set `base_url` of [channels.{name}] to where its receiver listens, and run `hearth apply`");
-        return Some((format!("{name} has no base_url: nothing can be said through it"), mend));
+        return Some((format!("{name} has no base_url: its outgoing messages wait"), mend));
     }
     None
 }
@@ -113,21 +118,21 @@ fn mend(channel: &ChannelInstance, why: &str) -> String {
     let missing = references.into_iter().find(|(what, _)| why.starts_with(&format!("its {what} was not found")));
     match missing {
         Some((what, Some(reference))) if reference.starts_with("env:") => {
-            format!(
-                "set the variable that its {what} names ({reference}) where the daemon is started, and start it again"
-            )
+            format!("set the variable of its {what} ({reference}) in the daemon's environment, and restart the daemon")
         }
         Some((what, _)) => {
-            format!("put its {what} where [channels.{name}] says, or change that; it is looked for again by itself")
+            format!(
+                "put its {what} where [channels.{name}] says, or change that; Hearth looks for it again automatically"
+            )
         }
         None if why.contains("cannot listen") => {
             format!(
-                "stop what listens there, or set another `listen` in [channels.{name}]; it is tried again by itself"
+                "stop the program that uses this port, or change `listen` in [channels.{name}]; Hearth retries automatically"
             )
         }
         None if why.contains("receiver") => {
-            "start or fix the receiver, or correct `base_url`; what waits goes out then".to_owned()
+            "start or fix the receiver, or correct `base_url`; unsent messages are sent then".to_owned()
         }
-        None => format!("correct [channels.{name}] and run `hearth apply`; it is connected again by itself"),
+        None => format!("correct [channels.{name}] and run `hearth apply`; Hearth reconnects automatically"),
     }
 }

@@ -6,9 +6,11 @@ use std::sync::mpsc::{Receiver, Sender as Mailer, channel};
 
 use clap::Args;
 
-use super::{Done, Failure, local, out, serve};
+use super::{Done, Failure, offline, print, serve};
 use crate::clock;
-use crate::config::Paths;
+use crate::config::{Paths, seams};
+use crate::daemon::Wish;
+use crate::daemon::opening::Opening;
 use crate::socket::client::{Client, Sender, unexpected};
 use crate::socket::protocol::{End, Request, Response};
 
@@ -19,11 +21,14 @@ pub(super) struct UpArgs {
     /// Folder of the agent to talk to
     #[arg(long, value_name = "FOLDER")]
     agent: Option<String>,
+    /// Create a store even where parts of an installation without one, or other files, are
+    #[arg(long)]
+    new: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ChatArgs {
-    /// One question; whatever else waits here is shown on standard error. Without it, talk until Ctrl-D
+    /// One question; unrelated messages are shown on standard error. Without it, talk until Ctrl-D
     #[arg(value_parser = question)]
     text: Option<String>,
     /// Folder of the agent to talk to
@@ -31,42 +36,45 @@ pub(super) struct ChatArgs {
     agent: Option<String>,
 }
 
-/// A question that says something: without one a person would be let talk.
+/// Parses a non-empty question. An empty one would start a conversation.
 fn question(text: &str) -> Result<String, &'static str> {
-    if text.trim().is_empty() { Err("there is nothing in it; leave it out to talk") } else { Ok(text.to_owned()) }
+    if text.trim().is_empty() { Err("the text is empty; omit it to start a conversation") } else { Ok(text.to_owned()) }
 }
 
-/// Starts what is missing, says where things are, and talks.
+/// Sets up what is missing, prints the paths, and starts a conversation.
 pub(super) fn up(paths: &Paths, args: &UpArgs, json: bool) -> Done {
-    out::note(&format!("data directory: {}", paths.data().display()));
-    with_daemon(paths, |mut client| {
+    print::note(&format!("data directory: {}", paths.data().display()));
+    with_daemon(paths, Opening::or_new(args.new), |mut client| {
         if let Response::Status(daemon) = client.ask(&Request::Status)? {
-            out::note(&format!("runtime: {}, because {}", daemon.runtime, daemon.runtime_why));
+            print::note(&format!("runtime: {}, because {}", daemon.runtime, daemon.runtime_why));
         }
         converse(paths, client, args.agent.as_deref(), None, json)
     })
 }
 
-/// Talks, with the daemon that runs or with one of its own.
+/// Starts a conversation, with the running daemon or with a temporary one.
 pub(super) fn chat(paths: &Paths, args: &ChatArgs, json: bool) -> Done {
-    with_daemon(paths, |client| converse(paths, client, args.agent.as_deref(), args.text.as_deref(), json))
+    with_daemon(paths, Opening::Existing, |client| {
+        converse(paths, client, args.agent.as_deref(), args.text.as_deref(), json)
+    })
 }
 
-fn with_daemon(paths: &Paths, talk: impl FnOnce(Client) -> Done) -> Done {
-    let here = || serve::Served::start(paths, (None, None), serve::EndedBy::Caller).map(|served| (None, Some(served)));
-    let (client, own) = local::daemon_or(paths, |client| (Some(client), None), here)?;
+fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Client) -> Done) -> Done {
+    let wish = Wish { policy: seams::policy(), runtime: None, metrics: None, opening };
+    let here = || serve::Served::start(paths, &wish, serve::EndedBy::Caller).map(|served| (None, Some(served)));
+    let (client, own) = offline::daemon_or(paths, |client| (Some(client), None), here)?;
     let connected = client.map_or_else(|| Client::connect(paths), Ok);
     let done = connected.map_err(Failure::from).and_then(talk);
     match own {
-        // Why the daemon could not go on says more than that the conversation broke.
+        // The daemon's failure explains more than the broken connection.
         Some(served) => served.stop().and(done),
         None => done,
     }
 }
 
-/// What happens in a conversation.
+/// An event of a conversation.
 enum Event {
-    Daemon(Response),
+    Daemon(Box<Response>),
     Closed(String),
     Typed(String),
     InputOver,
@@ -81,7 +89,7 @@ fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Op
     let screen = match question {
         Some(_) => prompt::Screen::plain(),
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !json => {
-            out::note(&format!("talking to {name}; Ctrl-D leaves"));
+            print::note(&format!("talking to {name}; press Ctrl-D to leave"));
             prompt::interactive(&paths.data().join("history"), events)?
         }
         None => prompt::piped(events),
@@ -112,7 +120,7 @@ fn listen(mut client: Client, events: Mailer<Event>) {
     std::thread::spawn(move || {
         loop {
             let event = match client.next() {
-                Ok(response) => Event::Daemon(response),
+                Ok(response) => Event::Daemon(Box::new(response)),
                 Err(error) => Event::Closed(error.to_string()),
             };
             let over = matches!(event, Event::Closed(_));
@@ -128,56 +136,58 @@ struct Talk {
     sender: Sender,
     screen: prompt::Screen,
     json: bool,
-    /// Messages that were shown: each once.
+    /// Ids of shown messages, so that each is shown once.
     seen: HashSet<String>,
-    /// What was said and is not known to be accepted, by our own ids.
+    /// Client ids of sent messages that are not accepted yet.
     said: HashSet<String>,
-    /// Ends of messages that may be among those.
+    /// Ends of messages that may belong to `said`.
     early: HashMap<String, End>,
-    /// What was accepted and has not ended, by Hearth's ids.
+    /// Hearth's ids of accepted messages that have not ended.
     open: HashSet<String>,
-    /// Answers that were promised and have not come.
+    /// Ids of announced answers that have not arrived.
     owed: HashSet<String>,
-    /// Where there is one question: what does not answer it, as far as it is known.
+    /// Only for a single question: messages that do not answer it, as far as known.
     aside: Option<Aside>,
     failed: bool,
 }
 
-/// What came while one question was asked.
+/// Messages that arrive while a single question is open.
 #[derive(Default)]
 struct Aside {
-    /// What was asked, by Hearth's ids.
+    /// Hearth's ids of the asked messages.
     asked: HashSet<String>,
-    /// What may answer something else.
+    /// Messages that may answer something else.
     others: Vec<Words>,
 }
 
-/// Something that was said here.
+/// A received message.
 struct Words {
     id: String,
     speaker: Option<String>,
     text: String,
     files: Vec<String>,
     in_reply_to: Option<String>,
-    /// It was shown, beside the answers.
+    /// Whether it was already shown on standard error.
     told: bool,
 }
 
 impl Aside {
-    /// Gives what answers what was asked; anything else is shown at once, since whoever asked may not wait for the end.
+    /// Returns `words` if it answers a message of this command. Anything else is shown at once, because the user may
+    /// not wait for the end.
     fn sort(&mut self, words: Words) -> Option<Words> {
         if words.in_reply_to.as_ref().is_some_and(|asked| self.asked.contains(asked)) {
             return Some(words);
         }
         self.others.push(words);
-        // Before it is known what was asked, it may be an answer.
+        // Until the ids of the asked messages are known, any message may be an answer.
         if !self.asked.is_empty() {
             self.tell();
         }
         None
     }
 
-    /// What was asked is known, or has ended with these answers, which may answer more than that: what came before of them.
+    /// What was asked is known, or has ended with these answers, which may answer more than that: what came before of
+    /// them.
     fn answers(&mut self, message: &str, answers: &[String]) -> Vec<Words> {
         self.asked.insert(message.to_owned());
         let asked = &self.asked;
@@ -189,12 +199,12 @@ impl Aside {
         found
     }
 
-    /// Shows what was not shown yet to whoever looks, beside the answers.
+    /// Shows unrelated messages that were not shown yet, on standard error.
     fn tell(&mut self) {
         for words in self.others.iter_mut().filter(|words| !words.told) {
             words.told = true;
             let files = words.files.iter().map(|file| format!("\n[file] {file}"));
-            out::note(&format!("{}{}", words.text, files.collect::<String>()));
+            print::note(&format!("{}{}", words.text, files.collect::<String>()));
         }
     }
 }
@@ -206,7 +216,7 @@ impl Talk {
         Ok(self.sender.send(&Request::Say { id, text: text.to_owned() })?)
     }
 
-    /// Goes on until the input is over and everything that was asked has been answered.
+    /// Runs until the input ends and every question is answered.
     fn run(&mut self, happened: &Receiver<Event>, mut input_over: bool) -> Done {
         while !(input_over && self.said.is_empty() && self.open.is_empty() && self.owed.is_empty()) {
             let event = happened.recv().map_err(|_| Failure::Failed("the conversation ended".to_owned()))?;
@@ -219,7 +229,7 @@ impl Talk {
                     self.screen.break_off();
                     return Err(Failure::Failed(reason));
                 }
-                Event::Daemon(response) => self.respond(response)?,
+                Event::Daemon(response) => self.respond(*response)?,
             }
         }
         Ok(())
@@ -230,7 +240,7 @@ impl Talk {
             Response::Settled { message, end } => self.settled(message, end),
             response => {
                 if self.json {
-                    out::json(&response)?;
+                    print::json(&response)?;
                 }
                 self.hear(response)
             }
@@ -250,30 +260,31 @@ impl Talk {
                     self.show(words)?;
                 }
                 self.owed.remove(&id);
-                // A daemon that is gone shows it again; that it is gone is heard as well.
+                // If the daemon is gone, the next one shows the message again. The reader notices that it is gone.
                 drop(self.sender.send(&Request::Shown { id }));
                 Ok(())
             }
             Response::Accepted { id, message } => self.accepted(&id, message),
             Response::Consumed { id } => {
-                // Who typed it sees what came of it; who asked one question may be gone before that is said.
+                // An interactive user sees the result of the answer. With a single question the command may end before
+                // that, so it prints a note.
                 if self.said.remove(&id) && !self.json && !self.screen.is_interactive() {
-                    out::note(
+                    print::note(
                         "taken as the answer to what was asked; see `hearth approvals list --all` and `hearth questions list --all`",
                     );
                 }
                 Ok(())
             }
-            Response::Refused { id: Some(id), message, .. } if self.said.remove(&id) => {
+            Response::Refused { id: Some(id), refusal } if self.said.remove(&id) => {
                 self.failed = true;
-                if self.json { Ok(()) } else { self.screen.complain(&message) }
+                if self.json { Ok(()) } else { self.screen.complain(&refusal.message) }
             }
-            Response::Refused { message, .. } => Err(Failure::Failed(message)),
+            Response::Refused { refusal, .. } => Err(Failure::Failed(refusal.message)),
             _ => Ok(()),
         }
     }
 
-    /// A message came to its end. It may be one of ours of which we have not heard yet that it was accepted.
+    /// Handles the end of a message. It may be our own message whose acceptance has not arrived yet.
     fn settled(&mut self, message: String, end: End) -> Done {
         if self.open.remove(&message) {
             return self.ended(&message, end);
@@ -302,12 +313,12 @@ impl Talk {
         }
     }
 
-    /// One of our messages came to its end; the answers that it promises may have been shown already.
+    /// Handles the end of one of our messages. Its announced answers may have been shown already.
     fn ended(&mut self, message: &str, end: End) -> Done {
         self.failed |= end.state != "completed";
         if self.json {
             let (state, error) = (&end.state, &end.error);
-            out::json(&serde_json::json!({ "is": "settled", "message": message, "state": state, "error": error }))?;
+            print::json(&serde_json::json!({ "is": "settled", "message": message, "state": state, "error": error }))?;
         }
         let answers = self.aside.as_mut().map(|aside| aside.answers(message, &end.answers));
         self.owed.extend(end.answers.into_iter().filter(|answer| !self.seen.contains(answer)));

@@ -5,11 +5,12 @@ use serde_json::Value as Json;
 
 use super::configuration::{self, ChatEntry, Configuration};
 use super::entity::{self, text, typed};
-use super::rows::ChatRef;
-use super::{Done, Failure, change, out};
+use super::lookup::ChatRef;
+use super::{Done, Failure, change, print};
 use crate::config::Paths;
 use crate::config::file::write::{Fields, Value};
-use crate::socket::change::{EditJson, PlaceJson};
+use crate::model::address::Address;
+use crate::model::configure::Change;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ChatsCommand {
@@ -39,12 +40,12 @@ pub(super) enum ChatsCommand {
         /// mg7, or channel/platform-id
         chat: ChatRef,
     },
-    /// Take back a `deny`
+    /// Undo `deny`
     Allow {
         /// mg7, or channel/platform-id
         chat: ChatRef,
     },
-    /// Ignore a chat in which no agent listens: nobody is asked about it again
+    /// Ignore a chat without agents, seen or not: approvers are not asked about it
     Deny {
         /// mg7, or channel/platform-id
         chat: ChatRef,
@@ -76,7 +77,9 @@ pub(super) fn chats(paths: &Paths, command: &ChatsCommand, json: bool) -> Done {
                 return Err(entity::exists("chat", &chat.to_string(), "chats"));
             }
             let ChatRef::Place(channel, platform_id) = chat else {
-                return Err(Failure::Failed(format!("{chat} is an id; name a new chat like telegram/123")));
+                return Err(Failure::Failed(format!(
+                    "{chat} is an id; give the address of the new chat, like telegram/123"
+                )));
             };
             let mut fields = Fields::default();
             fields.set("channel", Value::Text(channel.to_string()));
@@ -89,9 +92,22 @@ pub(super) fn chats(paths: &Paths, command: &ChatsCommand, json: bool) -> Done {
             keys.put(&mut fields);
             change::put(paths, &known, entity::toml(&[("[[chats]]", &fields)]), json)
         }
-        ChatsCommand::Remove { chat } => change::edit(paths, EditJson::RemoveChat(place(&known, chat)?), json),
-        ChatsCommand::Allow { chat } => change::edit(paths, EditJson::AllowChat(place(&known, chat)?), json),
-        ChatsCommand::Deny { chat } => change::edit(paths, EditJson::DenyChat(place(&known, chat)?), json),
+        ChatsCommand::Remove { chat } => {
+            let at = address(&known, chat)?;
+            change::edit(paths, Change::RemoveChat(at.channel, at.platform_id), json)
+        }
+        ChatsCommand::Allow { chat } => {
+            let at = address(&known, chat)?;
+            change::edit(paths, Change::AllowChat(at.channel, at.platform_id), json)
+        }
+        ChatsCommand::Deny { chat } => {
+            // This includes chats in which the bot was never addressed.
+            let (channel, platform_id) = match chat {
+                ChatRef::Id(_) => address(&known, chat).map(|at| (at.channel, at.platform_id))?,
+                ChatRef::Place(channel, platform_id) => (channel.clone(), platform_id.clone()),
+            };
+            change::edit(paths, Change::DenyChat(channel, platform_id), json)
+        }
     }
 }
 
@@ -106,7 +122,7 @@ impl ChatKeys {
     }
 }
 
-/// A chat by its id or place.
+/// Finds a chat by its id or address.
 pub(super) fn find<'c>(known: &'c Configuration, chat: &ChatRef) -> Result<&'c ChatEntry, Failure> {
     let same = |entry: &&ChatEntry| match chat {
         ChatRef::Id(id) => entry.id == *id,
@@ -117,13 +133,13 @@ pub(super) fn find<'c>(known: &'c Configuration, chat: &ChatRef) -> Result<&'c C
     known.chats.iter().find(same).ok_or_else(|| entity::missing("chat", &chat.to_string()))
 }
 
-/// A chat as the socket names it.
-pub(super) fn place(known: &Configuration, chat: &ChatRef) -> Result<PlaceJson, Failure> {
-    let entry = find(known, chat)?;
-    Ok(PlaceJson { channel: entry.spec.channel.to_string(), platform_id: entry.spec.platform_id.to_string() })
+/// A chat's address.
+pub(super) fn address(known: &Configuration, chat: &ChatRef) -> Result<Address, Failure> {
+    let spec = &find(known, chat)?.spec;
+    Ok(Address { channel: spec.channel.clone(), platform_id: spec.platform_id.clone(), thread: None })
 }
 
-/// How a chat is written in lists.
+/// A chat's name in lists.
 pub(super) fn label(chat: &ChatEntry) -> String {
     format!("{}/{}", chat.spec.channel, chat.spec.platform_id)
 }
@@ -162,9 +178,9 @@ fn list(known: &Configuration, json: bool) -> Done {
 
 fn show(chat: &ChatEntry, json: bool) -> Done {
     if json {
-        return out::json(&json_of(chat));
+        return print::json(&json_of(chat));
     }
     entity::show(&facts(chat), &Fields::of_chat(&chat.spec))?;
     let agents: Vec<&str> = chat.spec.wirings.iter().map(|wiring| wiring.agent.as_str()).collect();
-    out::line(&format!("{:20} {}", "agents", agents.join(", ")))
+    print::line(&format!("{:20} {}", "agents", agents.join(", ")))
 }

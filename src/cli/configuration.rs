@@ -1,4 +1,4 @@
-//! The configuration as the store has it, in the form in which files describe it.
+//! The configuration in the store, in the form of hearth.toml.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,14 +7,15 @@ use crate::config::file::write::{Fields, Value};
 use crate::model::Timestamp;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
-use crate::model::entity::{AgentSettings, Chat, Folder, Origin, Role, User};
+use crate::model::entity::{AgentSettings, Chat, EnvValue, Folder, Origin, Role, User};
 use crate::model::id::{AgentId, ChatId};
+use crate::model::report::FieldChange;
 use crate::state::{self, ForeignKey, Read, Reader, Tables};
 
-/// Everything that a file can describe, and where it came from.
+/// Everything that hearth.toml can describe, with its origin.
 #[derive(Debug, Default)]
 pub(super) struct Configuration {
-    /// Of the rows it was read from; none if there is no store.
+    /// Digest of the rows; none if there is no store.
     pub(super) digest: Option<u64>,
     pub(super) settings: Option<Settings>,
     pub(super) agents: Vec<AgentEntry>,
@@ -45,24 +46,16 @@ pub(super) struct UserEntry {
 #[derive(Debug)]
 pub(super) struct ChatEntry {
     pub(super) id: ChatId,
-    /// With its wirings.
+    /// The chat with its wirings.
     pub(super) spec: ChatSpec,
-    /// Of each wiring.
+    /// Origin of each wiring.
     pub(super) wired_by: Vec<Origin>,
     pub(super) origin: Origin,
     pub(super) denied: Option<Timestamp>,
     pub(super) created: Timestamp,
 }
 
-/// How one key of an entity changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FieldChange {
-    pub(super) field: String,
-    pub(super) before: Option<String>,
-    pub(super) after: Option<String>,
-}
-
-/// Reads the configuration of a data directory; there is none if there is no store.
+/// Reads the configuration of a data directory. It is empty if there is no store.
 pub(super) fn read(paths: &Paths) -> Result<Configuration, state::Error> {
     match Reader::open(paths.data()) {
         Ok(reader) => reader.read(collect),
@@ -71,7 +64,7 @@ pub(super) fn read(paths: &Paths) -> Result<Configuration, state::Error> {
     }
 }
 
-/// Puts the configuration together.
+/// Collects the configuration from the tables.
 pub(super) fn collect(db: &Tables, txn: &Read<'_>) -> Result<Configuration, state::Error> {
     let mut agents = Vec::new();
     for row in db.agents.iter(txn)? {
@@ -138,6 +131,7 @@ fn chat_entry(
             ignored: wiring.ignored,
             session: wiring.session,
             priority: wiring.priority,
+            context_from: wiring.context_from,
         });
     }
     let Chat { channel, platform_id, name, group, unknown_senders, denied, origin, created, .. } = chat;
@@ -146,7 +140,7 @@ fn chat_entry(
 }
 
 impl Configuration {
-    /// The changes that would make all this. What no file can say is left out.
+    /// The changes that would create this configuration. Skips what hearth.toml cannot express.
     pub(super) fn changes(&self) -> Vec<Change> {
         let agents = self.agents.iter().map(|agent| Change::PutAgent(agent.folder.clone(), agent.settings.clone()));
         let users = self.users.iter().map(|user| Change::PutUser(user.spec.clone()));
@@ -157,7 +151,7 @@ impl Configuration {
         agents.chain(users).chain(chats).chain(channels).chain(settings.map(Change::PutSettings)).collect()
     }
 
-    /// Every entity by the name that reports give it, with its keys.
+    /// All entities with their keys, by their name in reports.
     fn entities(&self) -> BTreeMap<String, Fields> {
         let settings = self.settings.clone().unwrap_or_default();
         let mut changes = self.changes();
@@ -165,14 +159,17 @@ impl Configuration {
         entities(&changes)
     }
 
-    /// How changes would change each entity that there is.
+    /// The effect of changes on each existing entity. For new entities only references, because they make the machine
+    /// act.
     pub(super) fn diff(&self, changes: &[Change]) -> BTreeMap<String, Vec<FieldChange>> {
         let before = self.entities();
         let mut diff = BTreeMap::new();
         for (entity, after) in entities(changes) {
-            if let Some(before) = before.get(&entity) {
-                diff.insert(entity, compare(before, &after));
-            }
+            let changes = match before.get(&entity) {
+                Some(before) => compare(before, &after),
+                None => references(&after),
+            };
+            diff.insert(entity, changes);
         }
         diff
     }
@@ -213,7 +210,7 @@ fn compare(before: &Fields, after: &Fields) -> Vec<FieldChange> {
     let mut changes = Vec::new();
     for key in keys {
         let (old, new) = (before.get(key), after.get(key));
-        // A name that is not said stays as it is.
+        // An absent name leaves the current one unchanged.
         if old == new || (key == "name" && new.is_none()) {
             continue;
         }
@@ -226,35 +223,51 @@ fn compare(before: &Fields, after: &Fields) -> Vec<FieldChange> {
     changes
 }
 
-/// A value in a list of differences. Plain text of the environment may be a secret that should have been a reference.
+/// Keys whose values are references.
+fn references(fields: &Fields) -> Vec<FieldChange> {
+    let found = fields.iter().filter(|(key, value)| refers(key, value));
+    found.map(|(key, value)| FieldChange { field: key.to_owned(), before: None, after: Some(shown(value)) }).collect()
+}
+
+fn refers(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Env(variables) => variables.iter().any(|(_, value)| matches!(value, EnvValue::Reference(_))),
+        Value::Table(fields) => fields.iter().any(|(key, value)| refers(key, value)),
+        Value::Text(text) => matches!(key, "token" | "secret") && EnvValue::is_reference(text),
+        Value::Plain(_) | Value::Texts(_) | Value::Tables(_) => false,
+    }
+}
+
+/// A value in a list of differences. Plain environment values are hidden, because they may be secrets.
 fn shown(value: &Value) -> String {
-    let pairs = match value {
-        Value::Pairs(pairs) => pairs,
+    let variables = match value {
+        Value::Env(variables) => variables,
         Value::Table(fields) => {
             let field = |(name, value): &(String, Value)| format!("{name}: {}", shown(value));
             return fields.iter().map(field).collect::<Vec<_>>().join("; ");
         }
         Value::Text(_) | Value::Plain(_) | Value::Texts(_) | Value::Tables(_) => return value.to_string(),
     };
-    let pair = |(name, text): &(String, String)| {
-        let reference = ["env:", "file:", "cmd:"].iter().any(|kind| text.starts_with(kind));
-        format!("{name}={}", if reference { text } else { "…" })
+    let pair = |(name, value): &(String, EnvValue)| match value {
+        EnvValue::Reference(reference) => format!("{name}={reference}"),
+        EnvValue::Plain(_) => format!("{name}=…"),
     };
-    pairs.iter().map(pair).collect::<Vec<_>>().join(", ")
+    variables.iter().map(pair).collect::<Vec<_>>().join(", ")
 }
 
-/// The same for what follows: plain text that is another one looks the same, and is said to be another one.
+/// Like [`shown`], for the new value. Hidden plain text that has changed is marked as changed.
 fn shown_after(before: Option<&Value>, after: &Value) -> String {
-    let (Some(Value::Pairs(before)), Value::Pairs(pairs)) = (before, after) else { return shown(after) };
-    let one = |pair: &(String, String)| {
-        let text = shown(&Value::Pairs(vec![pair.clone()]));
-        let other = before.iter().any(|(name, text)| *name == pair.0 && *text != pair.1);
-        if other && text.ends_with('…') { format!("{text} (another one)") } else { text }
+    let (Some(Value::Env(before)), Value::Env(variables)) = (before, after) else { return shown(after) };
+    let one = |variable: &(String, EnvValue)| {
+        let text = shown(&Value::Env(vec![variable.clone()]));
+        let other = before.iter().any(|(name, value)| *name == variable.0 && *value != variable.1);
+        let hidden = matches!(variable.1, EnvValue::Plain(_));
+        if other && hidden { format!("{text} (another one)") } else { text }
     };
-    pairs.iter().map(one).collect::<Vec<_>>().join(", ")
+    variables.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The word for who made an entity.
+/// The word for an entity's origin.
 pub(super) const fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::File => "file",

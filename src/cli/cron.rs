@@ -1,8 +1,8 @@
-//! `hearth cron`: when an expression runs.
+//! `hearth cron`: the next runs of a cron expression.
 
 use clap::{Args, Subcommand};
 
-use super::{Done, out, zone};
+use super::{Done, print, zone};
 use crate::clock;
 use crate::time::cron::Cron;
 use crate::time::local;
@@ -38,12 +38,12 @@ pub(super) fn cron(command: &CronCommand, json: bool) -> Done {
     let next = cron.iter(after, &zone).take(usize::from(*number));
     if json {
         let next: Vec<String> = next.map(|at| at.to_string()).collect();
-        return out::json(&serde_json::json!({ "next": next }));
+        return print::json(&serde_json::json!({ "next": next }));
     }
     let row = |at| vec![local::show(at, &zone), zone.to_string(), at.to_string()];
     let rows: Vec<Vec<String>> = next.map(row).collect();
     if rows.is_empty() {
-        return out::line("it does not run any more before the year 2101");
+        return print::line("it does not run any more before the year 2101");
     }
-    out::table(&["LOCAL TIME", "ZONE", "UTC"], rows)
+    print::table(&["LOCAL TIME", "ZONE", "UTC"], rows)
 }

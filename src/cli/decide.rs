@@ -1,15 +1,12 @@
-//! Deciding by command what was asked by card: through the daemon, or through the store itself, as the same input.
+//! Decisions by command on approvals and questions, through the daemon or, without one, on the store directly.
 
 use serde::Serialize;
 
-use super::local::{Host, host, unfit};
-use super::{Done, Failure, out};
+use super::offline::{Host, SubmitError, host, mismatch};
+use super::{Done, Failure, print};
 use crate::config::Paths;
-use crate::model::card::Matter;
-use crate::model::input::Input;
-use crate::model::report::Reply;
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
+use crate::model::card::PromptSubject;
+use crate::socket::command::{Answer, ClientCommand};
 use crate::state::Reader;
 
 /// The answer of a command that decides.
@@ -20,13 +17,13 @@ struct DecidedJson<'a> {
     text: &'a str,
 }
 
-/// Decides: `value` is that of an option, its label or its number.
-pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> Done {
+/// Decides a matter. `value` is the value, label or number of an option.
+pub(super) fn decide(paths: &Paths, matter: PromptSubject, value: &str, json: bool) -> Done {
     let (decided, text) = submit(paths, matter, value)?;
     if json {
-        out::json(&DecidedJson { id: matter.to_string(), decided, text: &text })?;
+        print::json(&DecidedJson { id: matter.to_string(), decided, text: &text })?;
     } else if decided {
-        out::line(&format!("{matter} {text}"))?;
+        print::line(&format!("{matter} {text}"))?;
     }
     match (decided, json) {
         (true, _) => Ok(()),
@@ -35,21 +32,59 @@ pub(super) fn decide(paths: &Paths, matter: Matter, value: &str, json: bool) -> 
     }
 }
 
-/// Has it decided, without a word: whether that decided anything, and what to tell.
-pub(super) fn submit(paths: &Paths, matter: Matter, value: &str) -> Result<(bool, String), Failure> {
-    // Deciding makes no store.
+/// Submits a decision without output. Returns whether it decided anything, and a message for the user.
+pub(super) fn submit(paths: &Paths, matter: PromptSubject, value: &str) -> Result<(bool, String), Failure> {
+    match ask(&mut open(paths)?, matter, value)? {
+        DecisionAnswer::Answered(decided, text) => Ok((decided, text)),
+        DecisionAnswer::Refused(failure) => Err(failure),
+    }
+}
+
+/// Whether something was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decided {
+    /// Just now.
+    Now,
+    /// Decided earlier.
+    Before,
+}
+
+/// Submits the same decision for many matters. Skips those that were decided meanwhile.
+pub(super) fn submit_each(
+    paths: &Paths,
+    matters: impl Iterator<Item = PromptSubject>,
+    value: &str,
+) -> Result<Vec<(PromptSubject, Decided)>, Failure> {
+    let mut host = open(paths)?;
+    let decided = matters.map(|matter| {
+        let decided = match ask(&mut host, matter, value)? {
+            DecisionAnswer::Answered(true, _) => Decided::Now,
+            DecisionAnswer::Answered(false, _) | DecisionAnswer::Refused(_) => Decided::Before,
+        };
+        Ok((matter, decided))
+    });
+    decided.collect()
+}
+
+/// Result of one decision.
+enum DecisionAnswer {
+    /// Whether it decided anything, and a message for the user.
+    Answered(bool, String),
+    /// It was refused, with the reason.
+    Refused(Failure),
+}
+
+fn open(paths: &Paths) -> Result<Host, Failure> {
+    // A decision must not create a store.
     Reader::open(paths.data()).map(drop)?;
-    match host(paths, false)? {
-        Host::Daemon(mut client) => {
-            let request = Request::Decide { matter: matter.to_string(), value: value.to_owned() };
-            match client.ask(&request)? {
-                Response::Answered { decided, text } => Ok((decided, text)),
-                other => Err(unexpected(other).into()),
-            }
-        }
-        Host::Store(local) => match local.submit(Input::Decide(matter, value.to_owned()), false)? {
-            Reply::Answered { decided, text } => Ok((decided, text)),
-            other => Err(unfit(other)),
-        },
+    host(paths)
+}
+
+fn ask(host: &mut Host, matter: PromptSubject, value: &str) -> Result<DecisionAnswer, Failure> {
+    match host.submit(ClientCommand::Decide { matter, value: value.to_owned() }) {
+        Ok(Answer::Decided { decided, text }) => Ok(DecisionAnswer::Answered(decided, text)),
+        Ok(other) => Err(mismatch(&other)),
+        Err(refused @ SubmitError::Refused(_)) => Ok(DecisionAnswer::Refused(refused.into())),
+        Err(SubmitError::Failed(failure)) => Err(failure),
     }
 }

@@ -3,11 +3,12 @@
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use super::rows::{self, ChatRef};
+use super::lookup::{self, ChatRef};
 use super::{Done, change, chats, configuration, entity};
 use crate::config::Paths;
+use crate::model::configure::{Change, DestinationSpec};
 use crate::model::entity::Destination;
-use crate::socket::change::EditJson;
+use crate::model::entity::Folder;
 use crate::state::{self, Read, Reader, Tables};
 
 #[derive(Debug, Subcommand)]
@@ -24,7 +25,7 @@ pub(super) enum DestinationsCommand {
         /// What the agent calls it: lower-case letters, digits and `-`
         name: String,
         #[command(flatten)]
-        target: Target,
+        target: DestinationArg,
     },
     /// Remove a destination
     Remove {
@@ -38,7 +39,7 @@ pub(super) enum DestinationsCommand {
 /// What a destination is.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct Target {
+pub(super) struct DestinationArg {
     /// A chat: mg7, or channel/platform-id
     #[arg(long)]
     chat: Option<ChatRef>,
@@ -59,18 +60,17 @@ pub(super) fn destinations(paths: &Paths, command: &DestinationsCommand, json: b
             entity::list("destinations", json, all, &columns)
         }
         DestinationsCommand::Add { agent, name, target } => {
-            let (agent, name) = (agent.clone(), name.clone());
-            let edit = match (&target.chat, &target.to_agent) {
+            let to = match (&target.chat, &target.to_agent) {
                 (Some(chat), _) => {
-                    let place = chats::place(&configuration::read(paths)?, chat)?;
-                    EditJson::AddDestination { agent, name, place }
+                    let at = chats::address(&configuration::read(paths)?, chat)?;
+                    DestinationSpec::Chat(at.channel, at.platform_id)
                 }
-                (None, peer) => EditJson::AddPeer { agent, name, peer: peer.clone().unwrap_or_default() },
+                (None, peer) => DestinationSpec::Agent(Folder::new(peer.as_deref().unwrap_or_default())?),
             };
-            change::edit(paths, edit, json)
+            change::edit(paths, Change::AddDestination(Folder::new(agent.as_str())?, name.clone(), to), json)
         }
         DestinationsCommand::Remove { agent, name } => {
-            change::edit(paths, EditJson::RemoveDestination { agent: agent.clone(), name: name.clone() }, json)
+            change::edit(paths, Change::RemoveDestination(Folder::new(agent.as_str())?, name.clone()), json)
         }
     }
 }
@@ -79,7 +79,7 @@ fn collect(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json
     let mut all = Vec::new();
     for row in db.destinations.iter(txn)? {
         let ((agent, name), destination) = row?;
-        let agent = rows::folder(db, txn, agent)?;
+        let agent = lookup::folder(db, txn, agent)?;
         if wanted.is_some_and(|wanted| wanted != agent) {
             continue;
         }
@@ -89,7 +89,7 @@ fn collect(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json
                 let place = chat.map(|chat| format!("{}/{}", chat.channel, chat.platform_id));
                 ("chat", place.unwrap_or_else(|| id.to_string()))
             }
-            Destination::Agent(id) => ("agent", rows::folder(db, txn, id)?),
+            Destination::Agent(id) => ("agent", lookup::folder(db, txn, id)?),
         };
         all.push(serde_json::json!({ "agent": agent, "name": name.as_str(), "kind": kind, "to": to }));
     }

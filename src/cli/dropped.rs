@@ -1,10 +1,11 @@
-//! `hearth dropped`: what was refused, newest first. Reads the store beside the daemon.
+//! `hearth dropped`: dropped messages, newest first. Reads the store beside the daemon.
 
 use clap::Args;
 use serde::Serialize;
 
-use super::rows::{self, ChatRef};
-use super::{Done, chats, configuration, out, since, why::find, words};
+use super::listed::{self, Column, Listed};
+use super::lookup::{self, ChatRef};
+use super::{Done, chats, configuration, human_time, labels, print, time_args, why::find};
 use crate::config::Paths;
 use crate::model::Timestamp;
 use crate::model::message::Drop;
@@ -19,8 +20,8 @@ pub(super) struct DroppedArgs {
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
     /// Only since then: a time like 2026-04-20T12:00:00Z, or an age like 30m, 2h, 7d
-    #[arg(long, value_name = "TIME", value_parser = since::parse)]
-    since: Option<since::Since>,
+    #[arg(long, value_name = "TIME", value_parser = time_args::parse)]
+    since: Option<time_args::Since>,
 }
 
 /// The answer of `hearth dropped --json`.
@@ -28,7 +29,7 @@ pub(super) struct DroppedArgs {
 struct DroppedJson {
     /// Newest first.
     dropped: Vec<DropJson>,
-    /// Whether there are older ones that were not looked at, or not shown.
+    /// Whether older ones exist that were not searched or not shown.
     cut: bool,
 }
 
@@ -40,34 +41,40 @@ struct DropJson {
     sender: Option<String>,
     sender_name: Option<String>,
     platform_message: Option<String>,
-    /// Null if no agent at all had it.
+    /// Null if no agent was involved.
     agent: Option<String>,
     reason: String,
     words: &'static str,
 }
 
-/// Lists refusals.
+impl Listed for DropJson {
+    const PLURAL: &'static str = "dropped";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("TIME", |drop| human_time::local(&drop.at)),
+        ("CHAT", |drop| drop.chat.clone()),
+        ("SENDER", |drop| drop.sender.clone().or_else(|| drop.sender_name.clone()).unwrap_or_default()),
+        ("AGENT", |drop| drop.agent.clone().unwrap_or_else(|| "-".to_owned())),
+        ("REASON", |drop| drop.words.to_owned()),
+    ];
+}
+
+/// Lists dropped messages.
 pub(super) fn dropped(paths: &Paths, args: &DroppedArgs, json: bool) -> Done {
-    let from = args.since.map(since::Since::start);
+    let from = args.since.map(time_args::Since::start);
     let answer = Reader::open(paths.data())?.read(|db, txn| collect(db, txn, args, from))?;
     if let (Some(chat), true) = (&args.chat, answer.dropped.is_empty()) {
-        // Of a chat that is none something may have been refused; if nothing was, it is more likely mistyped.
+        // An unknown chat may still have dropped messages. If it has none, its name was probably mistyped.
         chats::find(&configuration::read(paths)?, chat)?;
     }
     if json {
-        return out::json(&answer);
+        return print::json(&answer);
     }
     if answer.dropped.is_empty() {
-        return out::line("nothing was refused");
+        return print::line("no dropped messages");
     }
-    let row = |drop: &DropJson| {
-        let sender = drop.sender.clone().or_else(|| drop.sender_name.clone()).unwrap_or_default();
-        let agent = drop.agent.clone().unwrap_or_else(|| "-".to_owned());
-        vec![drop.at.clone(), drop.chat.clone(), sender, agent, drop.words.to_owned()]
-    };
-    out::table(&["AT", "CHAT", "SENDER", "AGENT", "WHY"], answer.dropped.iter().map(row).collect())?;
+    listed::table(&answer.dropped)?;
     if answer.cut {
-        out::note("there are more: see --limit and --since");
+        print::note("more messages were dropped: see --limit and --since");
     }
     Ok(())
 }
@@ -101,9 +108,9 @@ fn collect(
                 sender: drop.sender.map(|sender| sender.to_string()),
                 sender_name: drop.sender_name,
                 platform_message: drop.platform_message.map(|id| id.to_string()),
-                agent: drop.agent.map(|agent| rows::folder(db, txn, agent)).transpose()?,
+                agent: drop.agent.map(|agent| lookup::folder(db, txn, agent)).transpose()?,
                 reason: drop.reason.to_string(),
-                words: words::reason(drop.reason),
+                words: labels::reason(drop.reason),
             })
         })
         .collect::<Result<_, state::Error>>()?;

@@ -1,31 +1,34 @@
-//! What the commands for entities share: keys of hearth.toml given as flags, and entities shown by these keys.
+//! Shared by entity commands: keys of hearth.toml as flags, and output of entities by these keys.
 
 use serde_json::{Map, Value as Json};
 
 use super::configuration::Configuration;
-use super::{Done, Failure, out};
-use crate::config::file::write::{Fields, Value, head};
+use super::{Done, Failure, human_time, print};
+use crate::config::file::write::{Fields, Value, head, variable};
 
-/// Keys that were given, each with its value.
-pub(super) type Given<'a> = Vec<(&'a str, Option<Value>)>;
+/// Keys whose values are times. Lists show them as ages.
+const AGES: &[&str] = &["since", "until", "created", "denied"];
+
+/// Given keys with their values.
+pub(super) type EntityArgs<'a> = Vec<(&'a str, Option<Value>)>;
 
 /// A string that was given.
 pub(super) fn text(given: Option<&String>) -> Option<Value> {
     given.map(|text| Value::Text(text.clone()))
 }
 
-/// A number or a flag that was given; the reader of hearth.toml says what is wrong with anything else.
+/// A given number or flag. Other values are reported by the parser of hearth.toml.
 pub(super) fn typed(given: Option<&String>) -> Option<Value> {
     given.map(|text| Value::typed(text))
 }
 
-/// A list that was given; nothing given is no list.
+/// A given list; none if it is empty.
 pub(super) fn texts(given: &[String]) -> Option<Value> {
     (!given.is_empty()).then(|| Value::Texts(given.to_vec()))
 }
 
-/// Puts what was given over what is there.
-pub(super) fn overlay(fields: &mut Fields, given: Given<'_>, clear: &[String]) {
+/// Overwrites fields with the given values.
+pub(super) fn overlay(fields: &mut Fields, given: EntityArgs<'_>, clear: &[String]) {
     for key in clear {
         fields.clear(key);
     }
@@ -36,12 +39,12 @@ pub(super) fn overlay(fields: &mut Fields, given: Given<'_>, clear: &[String]) {
     }
 }
 
-/// A file with one table in it.
+/// Serializes tables as TOML.
 pub(super) fn toml(tables: &[(&str, &Fields)]) -> String {
     tables.iter().fold(head(), |text, (heading, fields)| text + &fields.toml(heading))
 }
 
-/// An entity as JSON: facts of its row, then its keys as hearth.toml names them. A key that is not there has its default.
+/// An entity as JSON: facts of its row, then its keys as in hearth.toml. Absent keys have their defaults.
 pub(super) fn json(facts: &[(&str, Option<String>)], fields: &Fields) -> Json {
     let mut map = Map::new();
     for (name, value) in facts {
@@ -58,8 +61,8 @@ fn json_value(value: &Value) -> Json {
         Value::Text(text) => Json::String(text.clone()),
         Value::Plain(text) => serde_json::from_str(text).unwrap_or(Json::Null),
         Value::Texts(texts) => texts.iter().cloned().map(Json::String).collect(),
-        Value::Pairs(pairs) => {
-            Json::Object(pairs.iter().map(|(name, text)| (name.clone(), Json::String(text.clone()))).collect())
+        Value::Env(variables) => {
+            variables.iter().map(|(name, value)| (name.clone(), json_value(&variable(value)))).collect()
         }
         Value::Table(fields) => {
             Json::Object(fields.iter().map(|(name, value)| (name.clone(), json_value(value))).collect())
@@ -68,54 +71,54 @@ fn json_value(value: &Value) -> Json {
     }
 }
 
-/// Shows one entity, a line per fact and key.
+/// Prints one entity, one line per fact and key.
 pub(super) fn show(facts: &[(&str, Option<String>)], fields: &Fields) -> Done {
     for (name, value) in facts {
         if let Some(value) = value {
-            line(name, value)?;
+            line(name, &if AGES.contains(name) { human_time::local_with_age(value) } else { value.clone() })?;
         }
     }
     fields.iter().try_for_each(|(key, value)| line(key, &value.to_string()))
 }
 
 fn line(name: &str, value: &str) -> Done {
-    out::line(&format!("{name:20} {value}"))
+    print::line(&format!("{name:20} {value}"))
 }
 
-/// Shows a list, as a table or as JSON under a name; an empty one in words.
+/// Prints a list as a table, or as JSON under a name. An empty list becomes a sentence.
 pub(super) fn list(name: &str, as_json: bool, entities: Vec<Json>, columns: &[(&str, &str)]) -> Done {
     if as_json {
         let mut map = Map::new();
         map.insert(name.to_owned(), Json::Array(entities));
-        return out::json(&map);
+        return print::json(&map);
     }
     if entities.is_empty() {
-        return out::line(&format!("no {name}"));
+        return print::line(&format!("no {name}"));
     }
     let cell = |entity: &Json, key: &str| match entity.get(key) {
         None | Some(Json::Null) => String::new(),
+        Some(Json::String(text)) if AGES.contains(&key) => human_time::age(text),
         Some(Json::String(text)) => text.clone(),
         Some(Json::Array(list)) => list.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", "),
         Some(other) => other.to_string(),
     };
     let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
     let row = |entity: &Json| columns.iter().map(|(_, key)| cell(entity, key)).collect();
-    out::table(&headings, entities.iter().map(row).collect())
+    print::table(&headings, entities.iter().map(row).collect())
 }
 
-/// That something is not there, and where to look.
+/// The error for a missing entity, with a hint where to look.
 pub(super) fn missing(what: &str, name: &str) -> Failure {
     Failure::Failed(format!("there is no {what} {name}; see `hearth {what}s list`"))
 }
 
-/// Refuses the name of an agent that is not there.
+/// Rejects the name of an unknown agent.
 pub(super) fn known_agent(known: &Configuration, folder: &str) -> Done {
     let found = known.agents.iter().any(|agent| agent.folder.as_str() == folder);
     if found { Ok(()) } else { Err(missing("agent", folder)) }
 }
 
-/// That something is there already, and what to do instead.
+/// The error for an existing entity, with a hint what to do instead.
 pub(super) fn exists(what: &str, name: &str, command: &str) -> Failure {
-    let article = if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
-    Failure::Failed(format!("there is {article} {what} {name} already; change it with `hearth {command} set`"))
+    Failure::Failed(format!("{what} {name} already exists; `hearth {command} set` changes it"))
 }

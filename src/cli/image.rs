@@ -1,4 +1,4 @@
-//! `hearth image build` and `list`: what agents run in.
+//! `hearth image build` and `hearth image list`: images for agents.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::entity::missing;
 use super::progress::Building;
-use super::{Done, Failure, configuration, out};
+use super::{Done, Failure, configuration, print};
 use crate::config::Paths;
 use crate::daemon::image::{self, Agent, Built, Engine, Freshness, Limit, Listed, Options, Wanted};
 use crate::model::configure::RuntimeKind;
@@ -24,19 +24,18 @@ pub(super) enum ImageCommand {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Needs Podman and its socket, a statically linked runner (`cargo runner` in Hearth's source makes one), and a network to \
-fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
---base, --cli, --registry and --trust are remembered with the image, and taken again by the next build, the daemon's own \
-builds among them; --forget begins without them.
-A build that fails, is interrupted or takes longer than 15 minutes leaves the images that are there as they are.")]
+#[command(
+    after_help = "Needs Podman and its socket, a statically linked runner (`cargo runner` in Hearth's source makes one), and a network to fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
+--base, --cli, --registry and --trust are stored with the image and used by later builds, including the daemon's; --forget ignores them.
+A build that fails, is interrupted or takes longer than 15 minutes does not change existing images."
+)]
 pub(super) struct BuildArgs {
     /// Only the images of these agents [default: the base, and of every agent with packages]
     agents: Vec<String>,
     /// Image to build on [default: a pinned Debian]
     #[arg(long, value_name = "NAME")]
     base: Option<String>,
-    /// Statically linked runner [default: beside this program, or what `cargo runner` made]
+    /// Statically linked runner [default: beside this program, or built by `cargo runner`]
     #[arg(long, value_name = "FILE")]
     runner: Option<PathBuf>,
     /// Use this unpacked agent CLI (directory or program) instead of fetching it
@@ -45,7 +44,7 @@ pub(super) struct BuildArgs {
     /// Registry of npm packages [default: the public one]
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
-    /// Certificates to trust while fetching, for proxies that intercept TLS; they do not stay in the image
+    /// Certificates to trust while fetching, for proxies that intercept TLS; they are not kept in the image
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
     /// Do not reuse the options of the last build
@@ -62,7 +61,7 @@ impl BuildArgs {
         self.agents.is_empty() || self.base.is_some() || self.runner.is_some() || self.cli.is_some() || self.forget
     }
 
-    /// What is said here.
+    /// The build options from the flags.
     fn options(&self) -> Options {
         Options {
             base: self.base.clone(),
@@ -109,7 +108,7 @@ struct ListedJson {
     bytes: Option<u64>,
 }
 
-/// What the store says of images.
+/// Settings of the store that concern images.
 pub(super) struct Wishes {
     install: String,
     configured: Option<String>,
@@ -126,7 +125,7 @@ pub(super) fn image(paths: &Paths, command: &ImageCommand, json: bool) -> Done {
 }
 
 impl Wishes {
-    /// What is wished for where there is no store: nothing but the base.
+    /// Reads the settings. Without a store, only the base image is needed.
     pub(super) fn read(paths: &Paths) -> Result<Self, Failure> {
         let known = configuration::read(paths)?;
         let install = match Reader::open(paths.data()) {
@@ -149,7 +148,7 @@ impl Wishes {
         self.configured.as_deref()
     }
 
-    /// Where agents are to run; none is what can be had.
+    /// The configured runtime; none means the best available one.
     pub(super) const fn runtime(&self) -> Option<RuntimeKind> {
         self.runtime
     }
@@ -163,7 +162,7 @@ impl Wishes {
         Agent { install: &self.install, folder: folder.as_str(), settings, configured: self.configured.as_deref() }
     }
 
-    /// The agents whose images are to be built; a name that means none is told before anything is built.
+    /// The agents whose images are to be built. Unknown names are reported before the first build.
     fn chosen(&self, names: &[String]) -> Result<Vec<Agent<'_>>, Failure> {
         let agents = self.agents();
         if names.is_empty() {
@@ -199,7 +198,7 @@ fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
     }
     drop(progress);
     if json {
-        return out::json(&BuiltAnswer { images });
+        return print::json(&BuiltAnswer { images });
     }
     print(&images)
 }
@@ -208,12 +207,11 @@ fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
 pub(super) fn print(images: &[BuiltJson]) -> Done {
     images.iter().try_for_each(|built| {
         let short = built.id.get(..12).unwrap_or(&built.id);
-        out::line(&format!("{}: {short}, {} bytes, {:.1} s", built.image, built.bytes, built.seconds))
+        print::line(&format!("{}: {short}, {} bytes, {:.1} s", built.image, built.bytes, built.seconds))
     })
 }
 
-/// Builds what an agent runs in: its own image if it has packages, with the base if that is not what it should be; else
-/// the base.
+/// Builds the image of an agent: its own one if it has packages, after an outdated base; otherwise the base.
 pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltJson>, Failure> {
     let wishes = Wishes::read(paths)?;
     let agents = wishes.agents();
@@ -239,12 +237,12 @@ pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltJson>, Fai
     Ok(images)
 }
 
-/// The options with which the images that are there were built.
+/// The options with which the existing images were built.
 fn remembered(engine: &Engine, wishes: &Wishes) -> Result<Options, Failure> {
     Ok(image::remembered(&engine.images(&Limit::quiet())?, wishes.configured()))
 }
 
-/// Whether images of agents would be built on a base that is not there or is an older one.
+/// Whether the base for agents' images is missing or outdated.
 fn wants_base(engine: &Engine, wishes: &Wishes) -> Result<bool, Failure> {
     if wishes.configured().is_some() {
         return Ok(false);
@@ -265,7 +263,7 @@ fn list(paths: &Paths, json: bool) -> Done {
     let listed = image::list(&engine, wishes.install(), &wishes.agents())?;
     let images: Vec<ListedJson> = listed.into_iter().map(listed_shape).collect();
     if json {
-        return out::json(&ListAnswer { images });
+        return print::json(&ListAnswer { images });
     }
     let dash = || "-".to_owned();
     let row = |one: &ListedJson| {
@@ -279,9 +277,9 @@ fn list(paths: &Paths, json: bool) -> Done {
         ]
     };
     let missing = images.iter().any(|one| one.state == Freshness::Missing.as_str());
-    out::table(&["image", "agent", "version", "bytes", "created", "state"], images.iter().map(row).collect())?;
+    print::table(&["image", "agent", "version", "bytes", "created", "state"], images.iter().map(row).collect())?;
     if missing {
-        out::note("make what is missing with `hearth image build`");
+        print::note("make what is missing with `hearth image build`");
     }
     Ok(())
 }

@@ -1,47 +1,48 @@
-//! `hearth mutes` and `hearth sticky`: threads that do not wake an agent, and threads in which one goes on listening.
+//! `hearth mutes` and `hearth sticky`: muted threads, and threads that an agent follows.
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::configuration::{self, ChatEntry, Configuration};
-use super::rows::{self, ChatRef};
+use super::lookup::{self, ChatRef};
 use super::{Done, Failure, change, chats, entity};
 use crate::config::Paths;
 use crate::model::address::{Address, ForeignId};
+use crate::model::configure::Change;
 use crate::model::content::RawJson;
+use crate::model::entity::Folder;
 use crate::model::group::{FieldName, StatePart};
 use crate::model::id::AgentId;
 use crate::model::time::Timestamp;
-use crate::socket::change::{EditJson, PlaceJson, ThreadJson};
 use crate::state::{self, Read, Reader, Tables};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MutesCommand {
-    /// List what is muted
+    /// List mutes
     List {
         /// Only for this agent
         agent: Option<String>,
     },
     /// Mute a thread, or a whole chat, for an agent
     Add(AddMute),
-    /// Unmute a thread, or a whole chat, whoever muted it
-    Remove(What),
+    /// Unmute a thread or a whole chat, even if the agent muted it
+    Remove(MuteTarget),
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StickyCommand {
-    /// List threads in which agents keep listening
+    /// List threads that agents follow
     List {
         /// Only this agent
         agent: Option<String>,
     },
-    /// Let an agent stop listening in a thread, or in a whole chat
-    End(Where),
+    /// Stop an agent from following a thread or a whole chat
+    End(ThreadArgs),
 }
 
 /// An agent and a place.
 #[derive(Debug, Args)]
-pub(super) struct Where {
+pub(super) struct ThreadArgs {
     /// The agent's folder
     agent: String,
     /// mg7, or channel/platform-id; a thread may follow after a further `/`
@@ -54,7 +55,7 @@ pub(super) struct Where {
 
 /// An agent, and a place or what the agent's programs call it.
 #[derive(Debug, Args)]
-pub(super) struct What {
+pub(super) struct MuteTarget {
     /// The agent's folder
     agent: String,
     /// mg7, or channel/platform-id; a thread may follow after a further `/`
@@ -72,8 +73,8 @@ pub(super) struct What {
 #[derive(Debug, Args)]
 pub(super) struct AddMute {
     #[command(flatten)]
-    what: What,
-    /// What is noted with the name
+    what: MuteTarget,
+    /// Note for the mute
     #[arg(long, allow_hyphen_values = true, conflicts_with_all = ["place", "thread"])]
     note: Option<String>,
 }
@@ -99,25 +100,25 @@ pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
             )
         }
         MutesCommand::Add(AddMute { what, note }) => {
-            let agent = what.agent.clone();
+            let agent = Folder::new(what.agent.as_str())?;
             let edit = match what.muted(&known)? {
-                Muted::Name(name) => EditJson::MuteName { agent, name, note: note.clone() },
-                Muted::Place(place) => EditJson::Mute { agent, place },
+                Muted::Name(name) => Change::MuteName(agent, name, note.clone()),
+                Muted::Place(place) => Change::Mute(agent, place),
             };
             change::edit(paths, edit, json)
         }
         MutesCommand::Remove(what) => {
-            let agent = what.agent.clone();
+            let agent = Folder::new(what.agent.as_str())?;
             let edit = match what.muted(&known)? {
-                Muted::Name(name) => EditJson::UnmuteName { agent, name },
-                Muted::Place(place) => EditJson::Unmute { agent, place },
+                Muted::Name(name) => Change::UnmuteName(agent, name),
+                Muted::Place(place) => Change::Unmute(agent, place),
             };
             change::edit(paths, edit, json)
         }
     }
 }
 
-/// Lists and ends stickiness.
+/// Lists followed threads, and stops following them.
 pub(super) fn sticky(paths: &Paths, command: &StickyCommand, json: bool) -> Done {
     match command {
         StickyCommand::List { agent } => {
@@ -129,21 +130,21 @@ pub(super) fn sticky(paths: &Paths, command: &StickyCommand, json: bool) -> Done
         }
         StickyCommand::End(at) => {
             let known = configuration::read(paths)?;
-            let (agent, place) = (at.agent.clone(), place(&known, (&at.place, at.thread.as_deref()))?);
-            change::edit(paths, EditJson::EndSticky { agent, place }, json)
+            let (agent, place) = (Folder::new(at.agent.as_str())?, place(&known, (&at.place, at.thread.as_deref()))?);
+            change::edit(paths, Change::EndSticky(agent, place), json)
         }
     }
 }
 
-/// What is muted, or not any more.
+/// The target of a mute or unmute.
 enum Muted {
-    /// What the agent's programs call so.
+    /// A name that the agent's programs use.
     Name(String),
     /// A thread, or a chat.
-    Place(ThreadJson),
+    Place(Address),
 }
 
-impl What {
+impl MuteTarget {
     fn muted(&self, known: &Configuration) -> Result<Muted, Failure> {
         if let Some(name) = &self.name {
             return Ok(Muted::Name(name.clone()));
@@ -153,9 +154,9 @@ impl What {
     }
 }
 
-/// What a place means: the chat whose name is all of it, else the chat with the longest name that it begins with, and the
-/// thread after that. Names of chats may have `/` in them.
-fn place(known: &Configuration, (at, wanted): (&str, Option<&str>)) -> Result<ThreadJson, Failure> {
+/// Parses a place: the chat whose name equals it, or else the chat with the longest name that is a prefix, followed by
+/// the thread. Names of chats may contain `/`.
+fn place(known: &Configuration, (at, wanted): (&str, Option<&str>)) -> Result<Address, Failure> {
     let whole: Result<ChatRef, String> = at.parse();
     let found = whole.as_ref().ok().and_then(|chat| chats::find(known, chat).ok()).map(|chat| (chat, None));
     let cuts = at.rmatch_indices('/').filter_map(|(cut, _)| {
@@ -168,12 +169,12 @@ fn place(known: &Configuration, (at, wanted): (&str, Option<&str>)) -> Result<Th
         return Err(entity::missing("chat", &what.to_string()));
     };
     if let (Some(inner), Some(thread)) = (&inner, wanted) {
-        let what = format!("{at} names the thread {inner}, and --thread {thread} another one; name one");
+        let what = format!("{at} includes the thread {inner}, but --thread says {thread}; give only one");
         return Err(Failure::Failed(what));
     }
     let ChatEntry { spec, .. } = chat;
-    let chat = PlaceJson { channel: spec.channel.to_string(), platform_id: spec.platform_id.to_string() };
-    Ok(ThreadJson { chat, thread: inner.or_else(|| wanted.map(str::to_owned)) })
+    let thread = ForeignId::optional("the thread", inner.or_else(|| wanted.map(str::to_owned)))?;
+    Ok(Address { channel: spec.channel.clone(), platform_id: spec.platform_id.clone(), thread })
 }
 
 fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {
@@ -188,7 +189,7 @@ fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>,
     for row in db.state_mutes.iter(txn)? {
         let ((agent, key), ()) = row?;
         let field = db.state_fields.get(txn, &(agent, StatePart::Muted, key))?;
-        let agent = rows::folder(db, txn, agent)?;
+        let agent = lookup::folder(db, txn, agent)?;
         let (Some(field), true) = (field, wanted.is_none_or(|wanted| wanted == agent)) else { continue };
         let mut json = serde_json::json!({ "agent": agent, "chat": null, "thread": null });
         let since = Json::String(field.changed.to_string());
@@ -199,7 +200,7 @@ fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>,
     Ok(all)
 }
 
-/// What was noted with a mute.
+/// The note of a mute.
 fn note(note: &RawJson) -> Json {
     serde_json::from_str(note.as_str()).unwrap_or_default()
 }
@@ -217,9 +218,9 @@ fn put(json: &mut Json, fields: &[(&str, Json)]) {
 
 fn sticking(db: &Tables, txn: &Read<'_>, (wanted, now): (Option<&str>, Timestamp)) -> Result<Vec<Json>, state::Error> {
     let mut all = Vec::new();
-    for row in db.sticky.iter(txn)? {
+    for row in db.thread_follows.iter(txn)? {
         let ((agent, ..), sticky) = row?;
-        // What has lapsed is over, whether a sweep removed it or not.
+        // An expired entry counts as removed, even before a sweep removes it.
         if now < sticky.until {
             let times = [("since", sticky.since), ("until", sticky.until)];
             all.extend(line(db, txn, (agent, wanted), &sticky.address, &times)?);
@@ -235,7 +236,7 @@ fn line(
     address: &Address,
     times: &[(&str, Timestamp)],
 ) -> Result<Option<Json>, state::Error> {
-    let agent = rows::folder(db, txn, agent)?;
+    let agent = lookup::folder(db, txn, agent)?;
     if wanted.is_some_and(|wanted| wanted != agent) {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 //! The log: lines for people or JSON for programs, on standard error.
 //!
-//! A warning that comes again and again is said once, and every ten minutes how often it came since: a disk that is full
-//! must not be filled with that.
+//! A repeated warning is logged once, and then every ten minutes with a count, so that a full disk is not filled with
+//! warnings.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,13 +19,13 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::out;
+use super::print;
 use crate::clock::Stopwatch;
 use crate::config::env;
 
-/// Time for which the same warning is not said again.
+/// Time for which the same warning is suppressed.
 const QUIET: Duration = Duration::from_secs(600);
-/// Most warnings that are remembered.
+/// Maximum number of warnings that are tracked.
 const KNOWN_MAX: usize = 1_024;
 
 /// The form of the lines.
@@ -38,30 +38,30 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// The form that was chosen.
+/// The chosen log format.
 static CHOSEN: OnceLock<LogFormat> = OnceLock::new();
 
-/// Says something that is not the answer itself, among lines of JSON as one of them.
+/// Prints a note that is not part of the command's output. In JSON format it becomes a JSON line.
 pub(super) fn note(text: &str) {
     match CHOSEN.get() {
         Some(LogFormat::Json) => tracing::info!("{text}"),
-        Some(LogFormat::Text) | None => out::note(text),
+        Some(LogFormat::Text) | None => print::note(text),
     }
 }
 
-/// Starts the log. One-shot commands say only what is wrong; the daemon says what it does. `HEARTH_LOG` overrides.
+/// Starts the log. One-shot commands log warnings and errors, the daemon also its actions. `HEARTH_LOG` overrides this.
 pub(super) fn start(daemon: bool, wanted: LogFormat) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let levels = env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
     let filter = read(&levels).unwrap_or_else(|error| {
-        out::warning(&format!("HEARTH_LOG is not a filter like `hearth=debug`: {error}; `{default}` is used"));
+        print::warning(&format!("HEARTH_LOG is not a filter like `hearth=debug`: {error}; `{default}` is used"));
         read(default).unwrap_or_default()
     });
     let wanted = *CHOSEN.get_or_init(|| wanted);
-    let colours = wanted == LogFormat::Text && out::coloured(&std::io::stderr());
+    let colours = wanted == LogFormat::Text && print::coloured(&std::io::stderr());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(std::io::stderr).with_ansi(colours);
     let plain = format().with_target(false).with_ansi(colours);
-    // A second logger in one process is refused; there is only this one.
+    // A second logger in one process is rejected, but there is only this one.
     drop(match wanted {
         LogFormat::Text if env::in_journal() => {
             log.event_format(Once::new(plain.without_time(), wanted)).finish().with(filter).try_init()
@@ -75,10 +75,11 @@ pub(super) fn start(daemon: bool, wanted: LogFormat) {
     });
 }
 
-/// What is to be logged: levels, each alone or after a module and `=`, with commas between them.
+/// Parses the log filter: comma-separated levels, each optionally preceded by a module and `=`.
 fn read(levels: &str) -> Result<Targets, String> {
     let parts: Vec<&str> = levels.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
-    // A module that nobody has would be taken for one, and the log be silent.
+    // Without this check, such a part would be taken for a module name that matches nothing, and the log would be
+    // silent.
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-:=".contains(c);
     if let Some(part) = parts.iter().find(|part| !part.chars().all(is_name)) {
         return Err(format!("`{part}` is neither a level nor a module"));
@@ -86,26 +87,26 @@ fn read(levels: &str) -> Result<Targets, String> {
     parts.join(",").parse().map_err(|error| format!("{error}"))
 }
 
-/// Lets a warning through that is new, or that was quiet for long enough.
+/// Suppresses a repeated warning until some time has passed.
 struct Once<F> {
     inner: F,
     form: LogFormat,
     began: Stopwatch,
-    known: Mutex<HashMap<u64, Known>>,
+    known: Mutex<HashMap<u64, SeenLine>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct SeenLine {
     said: Duration,
-    /// How often it came since.
+    /// Number of repetitions since it was logged.
     again: u64,
 }
 
-/// What becomes of a warning.
+/// What to do with a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum LogAction {
     Say,
-    /// It came so often since it was said last.
+    /// Log it again, with the number of repetitions.
     SayAgain(u64),
     Count,
 }
@@ -115,9 +116,9 @@ impl<F> Once<F> {
         Self { inner, form, began: Stopwatch::start(), known: Mutex::default() }
     }
 
-    fn judge(&self, event: &Event<'_>) -> Verdict {
+    fn judge(&self, event: &Event<'_>) -> LogAction {
         if *event.metadata().level() > Level::WARN {
-            return Verdict::Say;
+            return LogAction::Say;
         }
         let mut digest = Digest(DefaultHasher::new());
         event.metadata().callsite().hash(&mut digest.0);
@@ -127,24 +128,24 @@ impl<F> Once<F> {
     }
 }
 
-fn decide(known: &mut HashMap<u64, Known>, key: u64, now: Duration) -> Verdict {
+fn decide(known: &mut HashMap<u64, SeenLine>, key: u64, now: Duration) -> LogAction {
     if let Some(one) = known.get_mut(&key) {
         if now.saturating_sub(one.said) < QUIET {
             one.again = one.again.saturating_add(1);
-            return Verdict::Count;
+            return LogAction::Count;
         }
         let again = std::mem::take(&mut one.again);
         one.said = now;
-        return if again > 0 { Verdict::SayAgain(again) } else { Verdict::Say };
+        return if again > 0 { LogAction::SayAgain(again) } else { LogAction::Say };
     }
     if known.len() >= KNOWN_MAX {
         known.retain(|_, one| now.saturating_sub(one.said) < QUIET);
     }
-    // More kinds of trouble than that are all told.
+    // Beyond that number, all warnings are logged.
     if known.len() < KNOWN_MAX {
-        known.insert(key, Known { said: now, again: 0 });
+        known.insert(key, SeenLine { said: now, again: 0 });
     }
-    Verdict::Say
+    LogAction::Say
 }
 
 impl<S, N, F> FormatEvent<S, N> for Once<F>
@@ -155,9 +156,9 @@ where
 {
     fn format_event(&self, cx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let again = match self.judge(event) {
-            Verdict::Say => None,
-            Verdict::Count => return Ok(()),
-            Verdict::SayAgain(again) => Some(again),
+            LogAction::Say => None,
+            LogAction::Count => return Ok(()),
+            LogAction::SayAgain(again) => Some(again),
         };
         let mut line = String::new();
         self.inner.format_event(cx, Writer::new(&mut line), event)?;
@@ -170,12 +171,12 @@ where
     }
 }
 
-/// What others say or call their files is in errors, and must neither look like a line of its own nor command the terminal.
-/// The codes are those of JSON, so that a line of JSON stays one.
+/// Escapes control characters. Errors contain foreign text and file names, which must not forge log lines or send
+/// terminal commands. Uses JSON escapes, so that a JSON line stays valid.
 fn one_line(line: &str) -> String {
     let mut plain = String::new();
     for (at, c) in line.char_indices() {
-        if (out::is_harmless(c) && c != '\n') || line.get(at..).is_some_and(is_colour) {
+        if (print::is_harmless(c) && c != '\n') || line.get(at..).is_some_and(is_colour) {
             plain.push(c);
         } else {
             plain.push_str(&format!("\\u{:04x}", u32::from(c)));
@@ -184,7 +185,7 @@ fn one_line(line: &str) -> String {
     plain
 }
 
-/// Whether a text begins with a colour, which the log itself sets; those of others are gone before.
+/// Whether a text begins with a colour sequence. Only the log itself sets these: foreign ones are already escaped.
 fn is_colour(text: &str) -> bool {
     let code = text.strip_prefix("\u{1b}[");
     code.is_some_and(|code| code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'))
@@ -197,13 +198,30 @@ fn with_count(line: &str, again: u64, form: LogFormat) -> String {
     }
 }
 
-/// What a warning says, fields and all.
+/// Digest of a warning with its fields. Ignores the names of temporary files, which differ each time.
 struct Digest(DefaultHasher);
+
+/// Removes the prefixes of temporary file names (`.tmp-` and numbers) from a text.
+fn settled(text: &str) -> String {
+    let mut parts = text.split(".tmp-");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut name = part;
+        while let Some((number, rest)) = name.split_once('-')
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            name = rest;
+        }
+        out.push_str(name);
+    }
+    out
+}
 
 impl Visit for Digest {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         field.name().hash(&mut self.0);
-        format!("{value:?}").hash(&mut self.0);
+        settled(&format!("{value:?}")).hash(&mut self.0);
     }
 }
 
@@ -241,27 +259,37 @@ mod tests {
         let mut known = HashMap::new();
         let at = Duration::from_secs;
         for (seconds, key, expected) in [
-            (0, 1, Verdict::Say),
-            (1, 1, Verdict::Count),
-            (1, 2, Verdict::Say),
-            (599, 1, Verdict::Count),
-            (600, 1, Verdict::SayAgain(2)),
-            (601, 1, Verdict::Count),
-            (700, 2, Verdict::Say),
-            (1_300, 1, Verdict::SayAgain(1)),
+            (0, 1, LogAction::Say),
+            (1, 1, LogAction::Count),
+            (1, 2, LogAction::Say),
+            (599, 1, LogAction::Count),
+            (600, 1, LogAction::SayAgain(2)),
+            (601, 1, LogAction::Count),
+            (700, 2, LogAction::Say),
+            (1_300, 1, LogAction::SayAgain(1)),
         ] {
             assert_eq!(decide(&mut known, key, at(seconds)), expected, "{seconds} {key}");
         }
+    }
+
+    /// A full disk is logged once, not once per temporary file name.
+    #[test]
+    fn a_warning_about_an_unfinished_file_is_the_same_every_time() {
+        let told = |text: &str| settled(&format!("{text:?}"));
+        let one = told("cannot create /data/in/.tmp-7f00000001-1.json: No space left on device");
+        assert_eq!(one, told("cannot create /data/in/.tmp-7f00000002-1.json: No space left on device"));
+        assert_eq!(one, "\"cannot create /data/in/1.json: No space left on device\"");
+        assert_eq!(told(".tmp-12-3-a `.tmp-13-4-b`: .tmp-"), told(".tmp-14-5-a `.tmp-15-6-b`: .tmp-"));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut known = HashMap::new();
         for key in 0..5_000 {
-            assert_eq!(decide(&mut known, key, Duration::ZERO), Verdict::Say);
+            assert_eq!(decide(&mut known, key, Duration::ZERO), LogAction::Say);
         }
         assert_eq!(known.len(), KNOWN_MAX);
-        assert_eq!(decide(&mut known, 9_999, QUIET), Verdict::Say);
+        assert_eq!(decide(&mut known, 9_999, QUIET), LogAction::Say);
         assert_eq!(known.len(), 1);
     }
 
@@ -313,7 +341,7 @@ mod tests {
             for colour in ["\u{1b}[0m", "\u{1b}[2m", "\u{1b}[3m", "\u{1b}[33m"] {
                 plain = plain.replace(colour, "");
             }
-            assert!(plain.chars().all(out::is_harmless), "{plain:?}");
+            assert!(plain.chars().all(print::is_harmless), "{plain:?}");
             assert!(plain.contains("forged") && lines[1].contains("the next"), "{lines:#?}");
             if wanted == LogFormat::Json {
                 let read: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();

@@ -1,4 +1,5 @@
-//! What people type: one file per group of commands. Tables for people, `--json` for programs; 0 done, 1 failed, 2 usage.
+//! The command line: one file per group of commands. Output is tables for people, and `--json` for programs. Exit
+//! codes: 0 success, 1 failure, 2 usage error.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,49 +20,55 @@ mod chat;
 mod chats;
 mod check;
 mod configuration;
+mod consent;
 mod cron;
 mod decide;
 mod destinations;
 mod doctor;
 mod dropped;
 mod entity;
+mod hint;
+mod hoard;
+mod human_time;
 mod image;
 mod import;
 mod inject;
-mod line;
+mod labels;
+mod listed;
 mod listening;
-mod local;
 mod log;
-mod out;
+mod lookup;
+mod mount_args;
+mod offline;
+mod print;
+mod problems;
 mod progress;
 mod purge;
 mod questions;
-mod rows;
+mod read_line;
+mod report;
 mod self_test;
 mod serve;
 mod service;
 mod session;
 mod sessions;
 mod shell;
-mod sight;
-mod since;
 mod skips;
 mod status;
 mod store;
 mod sweep;
 mod tasks;
 mod time;
+mod time_args;
 mod transcripts;
-mod trouble;
 mod users;
 mod watch;
 mod why;
 mod wirings;
-mod words;
 mod workspace;
 mod zone;
 
-/// A host daemon for personal AI agents: takes chat messages in, runs an agent for each conversation, brings the answers back
+/// A host daemon for personal AI agents: receives chat messages, runs an agent for each conversation, and delivers the answers
 #[derive(Debug, Parser)]
 #[command(name = "hearth", version, max_term_width = 100, disable_help_subcommand = true, after_help = FIRST_STEPS)]
 struct Cli {
@@ -71,12 +78,12 @@ struct Cli {
     command: Command,
 }
 
-/// What somebody who types `hearth` for the first time wants to know.
+/// Help for new users.
 const FIRST_STEPS: &str = "\
 First steps:
-  hearth up        set everything up and talk to an agent right here
-  hearth doctor    find out what is missing, and how to get it
-  hearth status    see what runs and what waits
+  hearth up        set everything up and talk to an agent in this terminal
+  hearth doctor    find problems and how to fix them
+  hearth status    see running agents and queued messages
 ";
 
 /// Flags of every command, before or after its name; they stand apart from the command's own in its help.
@@ -89,7 +96,7 @@ struct Global {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
-    /// Form of the log on standard error: `text`, or `json` with one object per line
+    /// Format of the log on standard error: `text`, or `json` with one object per line
     #[arg(long, global = true, value_enum, default_value_t, env = "HEARTH_LOG_FORMAT", value_name = "FORMAT")]
     #[arg(hide_env_values = true, hide_possible_values = true)]
     log_format: log::LogFormat,
@@ -97,23 +104,23 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Set up what is missing, start, and talk to an agent here
+    /// Set up what is missing, start the daemon, and talk to an agent in this terminal
     Up(chat::UpArgs),
     /// Run the daemon in the foreground
     Run(serve::RunArgs),
     /// Talk to an agent; with TEXT, ask one question and print the answers
     Chat(chat::ChatArgs),
-    /// Make agents, users and chats match a file, and show what changes
+    /// Apply a configuration file, and show what changes
     Apply(apply::ApplyArgs),
-    /// Print the whole configuration as a file that `apply` takes
+    /// Print the whole configuration as a file for `apply`
     Export,
     /// Read inbound events from standard input, one JSON object per line
     Inject(inject::InjectArgs),
     /// Explain what happened to a message, and why
     Why(why::WhyArgs),
-    /// List refused messages with the reasons, newest first
+    /// List dropped messages with the reasons, newest first
     Dropped(dropped::DroppedArgs),
-    /// Look for due work once, as the daemon does all the time
+    /// Run one sweep: process everything that is due
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
     #[command(subcommand)]
@@ -139,7 +146,7 @@ enum Command {
     /// List and decide approvals: of strangers, new chats, and requests of agents
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
-    /// List the configured networks and whether they are up
+    /// List the configured channels and their state
     #[command(subcommand)]
     Channels(channels::ChannelsCommand),
     /// List and answer the questions that agents ask people
@@ -148,10 +155,10 @@ enum Command {
     /// List, add and remove muted threads, which do not wake an agent
     #[command(subcommand)]
     Mutes(listening::MutesCommand),
-    /// List and answer what skills left undone; find reports that nobody reads
+    /// List and answer work that skills skipped; find reports without a reader
     #[command(subcommand)]
     Skips(skips::SkipsCommand),
-    /// List and end threads in which an agent keeps listening after a mention
+    /// List and end threads that an agent follows after a mention
     #[command(subcommand)]
     Sticky(listening::StickyCommand),
     /// List, show, reset and restart the conversations of agents
@@ -160,15 +167,16 @@ enum Command {
     /// List, add and change scheduled tasks
     #[command(subcommand)]
     Tasks(Box<tasks::TasksCommand>),
-    /// Begin, resume, fork, list and remove sessions of the current directory
+    /// Old name of `workspace sessions`
+    #[command(hide = true)]
     Session(Box<session::SessionArgs>),
-    /// Show, list and adopt workspaces: directories with sessions of their own
+    /// Show, list and adopt workspaces, and work with their sessions
     Workspace(workspace::WorkspaceArgs),
-    /// Show what runs, what waits and what is wrong
+    /// Show running agents, queued messages and problems
     Status(status::StatusArgs),
-    /// Find what could keep Hearth from working, and say how to fix it
+    /// Check for problems, and say how to fix them
     Doctor(doctor::DoctorArgs),
-    /// Run Hearth as a service that the system starts and watches
+    /// Run Hearth as a service of the system
     Service(service::ServiceArgs),
     /// Build and list the container images of agents
     #[command(subcommand)]
@@ -187,12 +195,12 @@ enum Command {
         dir: PathBuf,
     },
     /// Check that the store is consistent
-    Check,
+    Check(check::CheckArgs),
     /// Back up the store; the daemon may keep running
     Backup(backup::BackupArgs),
     /// Restore a backup; the daemon must be stopped
     Restore(backup::RestoreArgs),
-    /// Shrink the store's file to what it holds; the daemon must be stopped
+    /// Shrink the store's file; the daemon must be stopped
     Compact,
     /// Export and import the store as JSON lines
     #[command(subcommand)]
@@ -216,27 +224,27 @@ enum Command {
 enum ImportCommand {
     /// Import all session files of claw in a directory; the files are not changed
     Claw(session::ClawArgs),
-    /// Import an installation of NanoClaw: agents, chats, people, tasks, waiting messages; it is not changed
+    /// Import an installation of NanoClaw: agents, chats, people, tasks, waiting messages; the source is not changed
     Nanoclaw(import::NanoclawArgs),
 }
 
-/// A failed command: what to tell people.
+/// Why a command failed.
 #[derive(Debug)]
 enum Failure {
-    /// It did not work.
+    /// A failure with a message.
     Failed(String),
-    /// It was thought out over a configuration that is another by now; nothing was done.
+    /// The configuration has changed since the command read it. Nothing was done.
     Changed(String),
-    /// The store cannot be used as it is; the first is a word for programs.
+    /// The store cannot be used. The first field is a code for programs.
     Store(&'static str, String),
-    /// It was told already.
+    /// The failure has already been reported.
     Told,
-    /// It was told already, and the process ends with this code.
+    /// The failure has already been reported. The process exits with this code.
     Exit(u8),
 }
 
 impl Failure {
-    /// Whoever read the answer has seen enough, as `head` has: nothing went wrong.
+    /// The reader closed standard output, as `head` does. This is a success.
     const UNREAD: Self = Self::Exit(0);
 }
 
@@ -247,7 +255,7 @@ impl<E: std::error::Error + 'static> From<E> for Failure {
         let mut source = error.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
-            // Many errors name their cause in their own words.
+            // Many errors already include the text of their cause.
             if !text.contains(&cause_text) {
                 text.push_str(": ");
                 text.push_str(&cause_text);
@@ -258,7 +266,7 @@ impl<E: std::error::Error + 'static> From<E> for Failure {
     }
 }
 
-/// The word for an error of the store.
+/// The code for an error of the store.
 fn store_kind(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     use crate::{config::BadPlace, daemon, state};
     if let Some(daemon::Error::State(of_store)) = error.downcast_ref() {
@@ -290,7 +298,7 @@ pub fn main() -> ExitCode {
     exit(run(cli))
 }
 
-/// Wrong usage is told by clap. Commands that tell all their errors to programs on standard output tell this one there too.
+/// Reports a usage error through clap. Commands that report errors as JSON on standard output report it there too.
 fn misused(error: &clap::Error) -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
     let command = Cli::command();
@@ -302,7 +310,7 @@ fn misused(error: &clap::Error) -> ExitCode {
     exit(Err(session::misused(&error.to_string())))
 }
 
-/// What needs no data directory.
+/// Runs commands that need no data directory.
 fn without_data(command: &Command, json: bool) -> Option<Done> {
     match command {
         Command::Completions { shell } => Some(shell::completions(*shell, Cli::command())),
@@ -320,7 +328,7 @@ fn exit(done: Done) -> ExitCode {
         Err(Failure::Told) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => ExitCode::from(code),
         Err(Failure::Failed(message) | Failure::Changed(message) | Failure::Store(_, message)) => {
-            out::error(&message);
+            print::error(&message);
             ExitCode::FAILURE
         }
     }
@@ -362,14 +370,14 @@ fn run(cli: Cli) -> Done {
         Command::Sessions(command) => sessions::sessions(&paths, &command, json),
         Command::Tasks(command) => tasks::tasks(&paths, *command, json),
         Command::Session(args) => session::session(&paths, *args, json),
-        Command::Workspace(args) => workspace::workspace(&paths, &args, json),
+        Command::Workspace(args) => workspace::workspace(&paths, args, json),
         Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
         Command::Status(args) => status::run(&paths, &args, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Service(args) => service::service(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),
         Command::Import(ImportCommand::Nanoclaw(args)) => import::nanoclaw(&paths, &args, json),
-        Command::Check => check::check(&paths, json),
+        Command::Check(args) => check::check(&paths, &args, json),
         Command::Backup(args) => backup::backup(&paths, &args, json),
         Command::Restore(args) => backup::restore(&paths, &args, json),
         Command::Compact => backup::compact(&paths, json),

@@ -1,28 +1,32 @@
-//! Progress of long work, for people who watch a terminal; standard error that is none shows nothing.
+//! Progress of long work, for people at a terminal. Like colours, not shown with `NO_COLOR` or on a dumb terminal.
 
-use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::out;
+use super::print;
 use crate::daemon::image;
 use crate::state::backup::{Progress, Step};
 
-/// Between two movements of a spinner.
+/// Interval of spinner steps.
 const MOVE: Duration = Duration::from_millis(100);
 
-/// Shows one stage at a time.
-pub(super) struct Shown {
+/// Progress display with one stage at a time.
+pub(super) struct StageBar {
     bar: Mutex<Option<ProgressBar>>,
     visible: bool,
 }
 
-impl Shown {
-    /// Shows on standard error, if that is a terminal.
+impl StageBar {
+    /// Shows on standard error.
     pub(super) fn new() -> Self {
-        Self { bar: Mutex::new(None), visible: std::io::stderr().is_terminal() }
+        Self { bar: Mutex::new(None), visible: print::coloured(&std::io::stderr()) }
+    }
+
+    /// Clears the display, to make room for other output.
+    pub(super) fn clear(&self) {
+        self.replace(None);
     }
 
     fn replace(&self, next: Option<ProgressBar>) {
@@ -33,13 +37,13 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for StageBar {
     fn drop(&mut self) {
         self.replace(None);
     }
 }
 
-impl Progress for Shown {
+impl Progress for StageBar {
     fn begin(&self, step: Step, total: Option<u64>) {
         if !self.visible {
             return;
@@ -70,20 +74,20 @@ impl Progress for Shown {
     }
 }
 
-/// Shows a build of an image: on a terminal the step and the last line, elsewhere a line per step.
+/// Progress of an image build: on a terminal the step and the last line, elsewhere one line per step.
 pub(super) struct Building {
     bar: Option<ProgressBar>,
 }
 
-/// How Podman begins the line of a step.
+/// Prefix of a step in Podman's output.
 const STEP: &str = "STEP ";
-/// Characters of a line that are shown; what a build says may be long.
+/// Maximum characters shown of an output line.
 const SHOWN: usize = 160;
 
 impl Building {
     /// Shows on standard error.
     pub(super) fn new() -> Self {
-        if !std::io::stderr().is_terminal() {
+        if !print::coloured(&std::io::stderr()) {
             return Self { bar: None };
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -107,18 +111,18 @@ impl image::Progress for Building {
     fn begin(&self, image: &str) {
         match &self.bar {
             Some(bar) => bar.set_prefix(format!("building {image}")),
-            None => out::note(&format!("building {image}")),
+            None => print::note(&format!("building {image}")),
         }
     }
 
     fn said(&self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let short: String = out::plain(&words.join(" ")).chars().take(SHOWN).collect();
+        let short: String = print::plain(&words.join(" ")).chars().take(SHOWN).collect();
         let step = line.starts_with(STEP);
         match &self.bar {
             Some(bar) if step => bar.set_prefix(short),
             Some(bar) => bar.set_message(short),
-            None if step => out::note(&short),
+            None if step => print::note(&short),
             None => {}
         }
     }

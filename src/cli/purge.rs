@@ -1,42 +1,42 @@
-//! `hearth agents remove --purge`: the directory of a removed agent goes after the transaction that archived it.
+//! `hearth agents remove --purge`: removes an agent's directory after the transaction that archives the agent.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Done, Failure, change, configuration, out};
+use super::{Done, Failure, change, configuration, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::crash;
+use crate::model::configure::Change;
 use crate::model::entity::Folder;
-use crate::socket::change::EditJson;
-use crate::socket::shape::ChangeJson;
+use crate::model::report::{Action, ChangeReport};
 
-/// Archives an agent and removes its directory, which has to be a plain directory among those of agents. What an
-/// interrupted removal left is removed as well.
+/// Archives an agent and removes its directory, which must be a plain directory among those of agents. Also removes the
+/// leftovers of an interrupted removal.
 pub(super) fn agent(paths: &Paths, folder: &str, json: bool) -> Done {
     let name = Folder::new(folder)?;
     let directory = paths.group(&name);
-    // Before anything changes, and again afterwards.
+    // Checked before anything changes, and again afterwards.
     looks_removable(&paths.groups(), &directory)?;
-    let mut done = change::submit_edit(paths, EditJson::PurgeAgent { agent: folder.to_owned() })?;
+    let mut done = change::submit_edit(paths, Change::PurgeAgent(name.clone()))?;
     let removed = remove(paths, &name);
     if let Ok(true) = removed {
         let entity = format!("directory {}", directory.display());
-        done.changes.push(ChangeJson { entity, action: "removed".to_owned(), fields: Vec::new() });
+        done.changes.push(ChangeReport { entity, action: Action::Removed, fields: Vec::new() });
     }
     change::print(&done, json)?;
     if !removed? {
-        out::note(&format!("there was no directory {}", directory.display()));
+        print::note(&format!("there was no directory {}", directory.display()));
     }
     Ok(())
 }
 
-/// Takes the directory out of the agents' reach in one step, then removes it; tells whether there was anything to remove.
+/// Moves the directory out of the agents' reach in one step, then removes it. Returns whether anything was removed.
 fn remove(paths: &Paths, folder: &Folder) -> Result<bool, Failure> {
     let (groups, directory) = (paths.groups(), paths.group(folder));
     if configuration::read(paths)?.agents.iter().any(|agent| agent.folder == *folder) {
-        return Err(left(&directory, "an agent was made meanwhile that uses it"));
+        return Err(left(&directory, "an agent that uses it was created meanwhile"));
     }
     let mut aside = leftovers(&groups, folder);
     if looks_removable(&groups, &directory)? {
@@ -47,7 +47,7 @@ fn remove(paths: &Paths, folder: &Folder) -> Result<bool, Failure> {
     }
     for path in &aside {
         looks_removable(&groups, path)?;
-        // It follows no link on the way down.
+        // The removal follows no links.
         crash::point("purge-remove");
         std::fs::remove_dir_all(path).map_err(|error| {
             Failure::Failed(format!(
@@ -59,7 +59,7 @@ fn remove(paths: &Paths, folder: &Folder) -> Result<bool, Failure> {
     Ok(!aside.is_empty())
 }
 
-/// No agent's folder begins with a dot.
+/// Name prefix for a directory being removed. No agent's folder begins with a dot.
 fn prefix(folder: &Folder) -> String {
     format!(".removed-{folder}-")
 }
@@ -73,12 +73,12 @@ fn leftovers(groups: &Path, folder: &Folder) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().to_str().is_some_and(of_folder)).map(|entry| entry.path()).collect()
 }
 
-/// Whether it is there. Anything but a directory that holds nothing of another file system is refused.
+/// Whether the directory exists. Fails if it is not a directory, or contains a mount of another file system.
 fn looks_removable(groups: &Path, directory: &Path) -> Result<bool, Failure> {
     for path in [groups, directory] {
         match path.symlink_metadata() {
             Ok(file) if file.is_dir() => {}
-            Ok(_) => return Err(left(path, "it is not a directory of its own")),
+            Ok(_) => return Err(left(path, "it is not a plain directory")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(left(path, &error.to_string())),
         }
@@ -91,10 +91,10 @@ fn looks_removable(groups: &Path, directory: &Path) -> Result<bool, Failure> {
 }
 
 fn left(path: &Path, why: &str) -> Failure {
-    Failure::Failed(format!("{} was left as it is: {why}", path.display()))
+    Failure::Failed(format!("{} was not removed: {why}", path.display()))
 }
 
-/// The first directory below that is of another file system; links are not followed.
+/// The first directory below that belongs to another file system. Does not follow links.
 fn mounted(groups: &Path, directory: &Path) -> io::Result<Option<PathBuf>> {
     let device = groups.symlink_metadata()?.dev();
     let mut open = vec![directory.to_owned()];
@@ -138,7 +138,7 @@ mod tests {
         std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
         for name in ["file", "link"] {
             let said = text(looks_removable(&groups, &at(name)).unwrap_err());
-            assert!(said.ends_with("was left as it is: it is not a directory of its own"), "{said}");
+            assert!(said.ends_with("was not removed: it is not a plain directory"), "{said}");
         }
         let elsewhere = dir.path().join("elsewhere");
         std::os::unix::fs::symlink(&groups, &elsewhere).unwrap();

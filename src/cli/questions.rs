@@ -1,12 +1,13 @@
-//! `hearth questions`: what agents ask people. Reads the store beside the daemon.
+//! `hearth questions`: questions of agents to people. Reads the store beside the daemon.
 
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Done, decide, entity, out, rows};
+use super::listed::{self, Column, Field, Listed};
+use super::{Done, decide, entity, human_time, lookup};
 use crate::config::Paths;
 use crate::model::approval::{Decider, Question, QuestionState};
-use crate::model::card::Matter;
+use crate::model::card::PromptSubject;
 use crate::model::id::QuestionId;
 use crate::state::{self, Read, Reader, Tables};
 
@@ -54,7 +55,7 @@ struct QuestionJson {
     by: Option<String>,
     /// The value that was chosen.
     value: Option<String>,
-    /// Why nobody could answer.
+    /// Why the question could not be answered.
     why: Option<String>,
     created: String,
     expires: String,
@@ -71,7 +72,7 @@ pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -
     match command {
         QuestionsCommand::List { all, limit } => {
             let found = Reader::open(paths.data())?.read(|db, txn| list(db, txn, (*all, *limit)))?;
-            if json { out::json(&serde_json::json!({ "questions": found })) } else { print_list(&found, *all) }
+            listed::list(&found, json, if *all { "no questions" } else { "no open questions; --all lists older ones" })
         }
         QuestionsCommand::Show { question } => {
             let found = Reader::open(paths.data())?.read(|db, txn| match db.questions.get(txn, question)? {
@@ -79,15 +80,15 @@ pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -
                 None => Ok::<_, state::Error>(None),
             })?;
             let found = found.ok_or_else(|| entity::missing("question", &question.to_string()))?;
-            if json { out::json(&found) } else { print(&found) }
+            listed::show(&found, json)
         }
         QuestionsCommand::Answer { question, option } => {
-            decide::decide(paths, Matter::Question(*question), option, json)
+            decide::decide(paths, PromptSubject::Question(*question), option, json)
         }
     }
 }
 
-/// The open ones, the oldest first.
+/// Open questions, oldest first.
 pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<(QuestionId, Question)>, state::Error> {
     let mut ids = Vec::new();
     for row in db.questions_due.iter(txn)? {
@@ -132,7 +133,7 @@ fn shown(db: &Tables, txn: &Read<'_>, id: QuestionId, row: Question) -> Result<Q
     Ok(QuestionJson {
         question: id.to_string(),
         state,
-        agent: rows::folder_of_session(db, txn, row.session)?,
+        agent: lookup::folder_of_session(db, txn, row.session)?,
         session: row.session.to_string(),
         chat: format!("{}/{}", row.to.channel, row.to.platform_id),
         thread: row.to.thread.map(|thread| thread.to_string()),
@@ -147,41 +148,34 @@ fn shown(db: &Tables, txn: &Read<'_>, id: QuestionId, row: Question) -> Result<Q
     })
 }
 
-fn print_list(found: &[QuestionJson], all: bool) -> Done {
-    if found.is_empty() {
-        return out::line(if all {
-            "nobody ever asked"
-        } else {
-            "nobody waits for an answer; --all shows older questions"
-        });
-    }
-    let row = |question: &QuestionJson| {
-        let choices: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
-        let outcome = question.value.as_deref().or(question.why.as_deref()).unwrap_or("");
-        vec![
-            question.question.clone(),
-            question.state.to_owned(),
-            question.agent.clone(),
-            question.title.clone(),
-            choices.join(" / "),
-            outcome.to_owned(),
-        ]
-    };
-    out::table(&["QUESTION", "STATE", "AGENT", "TITLE", "OPTIONS", "OUTCOME"], found.iter().map(row).collect())
-}
+impl Listed for QuestionJson {
+    const PLURAL: &'static str = "questions";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("QUESTION", |one| one.question.clone()),
+        ("STATE", |one| one.state.to_owned()),
+        ("AGENT", |one| one.agent.clone()),
+        ("TITLE", |one| one.title.clone()),
+        ("OPTIONS", |one| one.options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>().join(" / ")),
+        ("ANSWER", |one| one.value.clone().or_else(|| one.why.clone()).unwrap_or_default()),
+        ("ASKED", |one| human_time::age(&one.created)),
+    ];
 
-fn print(question: &QuestionJson) -> Done {
-    out::line(&format!("{} of {} in {}: {}", question.question, question.agent, question.chat, question.state))?;
-    out::line(&question.title)?;
-    out::line(&question.body)?;
-    for (place, option) in question.options.iter().enumerate() {
-        out::line(&format!("{}. {} ({})", place + 1, option.label, option.value))?;
+    fn fields(&self) -> Vec<Field> {
+        let option = |(at, option): (usize, &OptionJson)| format!("{}. {} ({})", at + 1, option.label, option.value);
+        let options: Vec<String> = self.options.iter().enumerate().map(option).collect();
+        vec![
+            ("question", Some(self.question.clone())),
+            ("agent", Some(self.agent.clone())),
+            ("chat", Some(self.chat.clone())),
+            ("state", Some(self.state.to_owned())),
+            ("title", Some(self.title.clone())),
+            ("text", Some(self.body.clone())),
+            ("options", Some(options.join("\n"))),
+            ("answer", self.value.clone()),
+            ("answered by", self.by.clone()),
+            ("reason", self.why.clone()),
+            ("asked", Some(human_time::local_with_age(&self.created))),
+            ("expires", Some(human_time::local_with_age(&self.expires))),
+        ]
     }
-    if let (Some(value), Some(by)) = (&question.value, &question.by) {
-        out::line(&format!("{by} chose {value}"))?;
-    }
-    if let Some(why) = &question.why {
-        out::line(why)?;
-    }
-    out::line(&format!("asked {}, lapses {}", question.created, question.expires))
 }

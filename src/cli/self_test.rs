@@ -1,8 +1,8 @@
-//! `hearth doctor --self-test`: a hostile agent in the runtime in use tries the list of attacks, and what came of each.
+//! `hearth doctor --self-test`: runs a hostile agent in the current runtime, and reports the result of each attack.
 
 use serde::{Serialize, Serializer};
 
-use super::out::{self, Tone};
+use super::print::{self, Tone};
 use super::{Done, Failure, status};
 use crate::config::Paths;
 use crate::daemon::rehearse;
@@ -10,15 +10,15 @@ use crate::daemon::selftest::{self, Finding, Verdict};
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::state::Reader;
 
-/// The answer, as programs read it.
+/// JSON output of the self-test.
 #[derive(Debug, Serialize)]
 pub(super) struct SelfTest {
-    /// Where it was tried.
+    /// The tested runtime.
     runtime: String,
-    /// Whether agents are held there.
+    /// Whether agents are isolated there.
     confined: bool,
     attacks: Vec<AttackJson>,
-    /// What is not as it could be here.
+    /// Protections that this system does not provide.
     limits: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ struct AttackJson {
     detail: String,
 }
 
-/// Makes the test; it takes some seconds and touches nothing of this installation.
+/// Runs the self-test. It takes some seconds and does not touch this installation.
 pub(super) fn self_test(paths: &Paths) -> Result<SelfTest, Failure> {
     let settings = settings(paths);
     let report = selftest::run(in_use(paths, &settings)?, &settings)?;
@@ -59,23 +59,23 @@ impl SelfTest {
         self.attacks.iter().filter(|attack| attack.result == Verdict::NotHeld).count()
     }
 
-    /// For people: each attack with what came of it, and details of what is not as it should be.
+    /// Prints each attack with its result for people, with details of failures.
     pub(super) fn print(&self) -> Done {
-        out::line("")?;
-        out::line(&format!("self-test in {}", self.runtime))?;
+        print::line("")?;
+        print::line(&format!("self-test in {}", self.runtime))?;
         let mut heading = "";
         for attack in &self.attacks {
             if attack.about != heading {
                 heading = attack.about;
-                out::line(heading)?;
+                print::line(heading)?;
             }
             let (tone, shown) = shown(attack.result);
-            out::toned(tone, &format!("{shown:12}"), &format!(" {:20} it {}", attack.attack, attack.tries))?;
+            print::toned(tone, &format!("{shown:12}"), &format!(" {:20} it {}", attack.attack, attack.tries))?;
             if tone != Tone::Good {
-                out::line(&format!("{:13}{}", "", attack.detail))?;
+                print::line(&format!("{:13}{}", "", attack.detail))?;
             }
         }
-        self.limits.iter().for_each(|limit| out::note(&format!("note: {limit}")));
+        self.limits.iter().for_each(|limit| print::note(&format!("note: {limit}")));
         Ok(())
     }
 }
@@ -100,13 +100,13 @@ const fn shown(verdict: Verdict) -> (Tone, &'static str) {
     }
 }
 
-/// Where there is no store, what holds without one.
+/// Settings of the store, or the defaults without one.
 fn settings(paths: &Paths) -> Settings {
     let read = |reader: Reader| reader.read(|db, txn| db.settings.get(txn, &()));
     Reader::open(paths.data()).and_then(read).ok().flatten().unwrap_or_default()
 }
 
-/// Where the daemon that runs has agents run, or one that started now would.
+/// The runtime of the running daemon, or the one that a daemon would choose now.
 fn in_use(paths: &Paths, settings: &Settings) -> Result<RuntimeKind, Failure> {
     match status::ask(paths).ok().flatten() {
         Some(daemon) if daemon.runtime == RuntimeKind::Podman.as_str() => Ok(RuntimeKind::Podman),

@@ -1,18 +1,21 @@
-//! `hearth run`, and the daemon that `up` and `chat` run for as long as they need it.
+//! `hearth run`, and the temporary daemon of `up` and `chat`.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure, local, log};
+use super::{Done, Failure, log, offline};
 use crate::config::{Paths, seams};
 use crate::crash;
-use crate::daemon::{Daemon, Error, State, Wish};
+use crate::daemon::opening::{Installation, Opening};
+use crate::daemon::{Daemon, Error, State, Wish, limits};
 use crate::model::configure::RuntimeKind;
 use crate::socket::server::{self, Serving};
 use crate::state;
@@ -21,16 +24,28 @@ use crate::state;
 pub(super) struct Served {
     daemon: Arc<Daemon>,
     serving: Serving,
+    /// The socket's file.
+    socket: Identity,
     tokio: Runtime,
     signals: Option<Signals>,
 }
 
-/// Who ends a daemon.
+/// Device and inode of a file. A replaced file has others.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Interval for checking the files that clients need.
+const TEND: Duration = Duration::from_secs(2);
+
+/// What ends a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndedBy {
-    /// Signals, which are heard from before anybody is answered: whoever finds it there may end it.
+    /// Signals. They are handled before the socket exists, because a client that finds the daemon may end it.
     Signals,
-    /// Whoever started it. Before that, signals end the process as they do.
+    /// The caller that started it. Until then, signals have their default effect and end the process.
     Caller,
 }
 
@@ -45,6 +60,18 @@ pub(super) struct RunArgs {
     /// Allow an address that other machines can reach; anyone who reaches it can read the numbers
     #[arg(long, requires = "metrics")]
     metrics_open: bool,
+    /// Open only the store of this installation, and never create one; `service install` sets it
+    #[arg(long, value_name = "ID", conflicts_with = "new")]
+    installation: Option<Installation>,
+    /// Create a store even where parts of an installation without one, or other files, are
+    #[arg(long)]
+    new: bool,
+}
+
+impl RunArgs {
+    fn opening(&self) -> Opening {
+        self.installation.map_or(Opening::or_new(self.new), Opening::Only)
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -55,7 +82,7 @@ enum RuntimeArg {
     Process,
 }
 
-/// Runs a daemon until it is told to stop.
+/// Runs a daemon until it is asked to stop.
 pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
     let runtime = args.runtime.map(|runtime| match runtime {
         RuntimeArg::Podman => RuntimeKind::Podman,
@@ -67,8 +94,9 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
              add --metrics-open if that is meant"
         )));
     }
-    let start = || Served::start(paths, (runtime, args.metrics), EndedBy::Signals).map(Some);
-    let Some(mut served) = local::daemon_or(paths, |_| None, start)? else {
+    let wish = Wish { policy: seams::policy(), runtime, metrics: args.metrics, opening: args.opening() };
+    let start = || Served::start(paths, &wish, EndedBy::Signals).map(Some);
+    let Some(mut served) = offline::daemon_or(paths, |_| None, start)? else {
         let data = paths.data().display();
         return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
     };
@@ -76,17 +104,16 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
     served.daemon.announce(&State::Ready);
     served.hint()?;
     let mut signals = served.signals()?;
-    served.tokio.block_on(async {
-        tokio::select! {
-            () = signals.heard() => {}
-            () = served.daemon.stopped() => {}
+    while served.serves_on(&mut signals) {
+        if let Err(error) = served.tend() {
+            tracing::warn!(%error, "the socket or its token is missing and cannot be created, retrying");
         }
-    });
+    }
     tracing::info!("hearth is stopping");
     served.stop_hearing(signals, "press Ctrl-C again")
 }
 
-/// What people and the system ask a process to end with.
+/// Signals that ask a process to end.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -106,14 +133,11 @@ impl Signals {
 }
 
 impl Served {
-    /// Starts a daemon and its socket, and serves its numbers if an address for them is given.
-    pub(super) fn start(
-        paths: &Paths,
-        (runtime, metrics): (Option<RuntimeKind>, Option<SocketAddr>),
-        ended_by: EndedBy,
-    ) -> Result<Self, Error> {
+    /// Starts a daemon and its socket, and serves metrics if an address is given.
+    pub(super) fn start(paths: &Paths, wish: &Wish, ended_by: EndedBy) -> Result<Self, Error> {
+        limits::prepare().map_err(Error::from)?;
         let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
-        let daemon = Daemon::start(paths, Wish { policy: seams::policy(), runtime, metrics }, tokio.handle())?;
+        let daemon = Daemon::start(paths, wish.clone(), tokio.handle())?;
         for warning in daemon.store().warnings() {
             tracing::warn!("{warning}");
         }
@@ -122,24 +146,58 @@ impl Served {
         let inside = tokio.enter();
         let signals = (ended_by == EndedBy::Signals).then(Signals::listen).transpose().map_err(Error::Signals)?;
         let listener = server::bind(socket).map_err(|source| failed(socket, source))?;
+        let bound = identity(socket).ok_or_else(|| failed(socket, std::io::ErrorKind::NotFound.into()))?;
         let note = paths.socket_note();
         crash::point("socket-note");
         if let Err(error) = std::fs::write(&note, socket.as_os_str().as_bytes()) {
-            // Clients with the same runtime directory find it all the same.
+            // Clients with the same runtime directory find the socket anyway.
             tracing::warn!(note = %note.display(), %error, "where the daemon listens could not be noted");
         }
         let serving = Serving::start(listener, Arc::clone(&daemon));
         drop(inside);
-        Ok(Self { daemon, serving, tokio, signals })
+        Ok(Self { daemon, serving, socket: bound, tokio, signals })
     }
 
-    /// Lets what is under way end, then stops the daemon.
+    /// Waits for [`TEND`]. Returns whether the daemon continues.
+    fn serves_on(&self, signals: &mut Signals) -> bool {
+        self.tokio.block_on(async {
+            tokio::select! {
+                () = signals.heard() => false,
+                () = self.daemon.stopped() => false,
+                () = tokio::time::sleep(TEND) => true,
+            }
+        })
+    }
+
+    /// Restores the token and the socket if they were removed. Without them, clients could not reach the daemon, and
+    /// only a signal could stop it.
+    fn tend(&mut self) -> Result<(), Error> {
+        self.daemon.restore_token()?;
+        let paths = self.daemon.paths();
+        let (socket, note) = (paths.socket(), paths.socket_note());
+        if !note.exists() {
+            drop(std::fs::write(&note, socket.as_os_str().as_bytes()));
+        }
+        if identity(socket) == Some(self.socket) {
+            return Ok(());
+        }
+        let failed = |source| Error::Io { path: socket.to_owned(), source };
+        let inside = self.tokio.enter();
+        let listener = server::bind(socket).map_err(failed)?;
+        self.socket = identity(socket).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        self.serving.listen_at(listener, Arc::clone(&self.daemon));
+        drop(inside);
+        tracing::warn!(socket = %socket.display(), "the socket was removed and has been created again");
+        Ok(())
+    }
+
+    /// Drains and stops the daemon.
     pub(super) fn stop(mut self) -> Done {
         let signals = self.signals()?;
         self.stop_hearing(signals, "press Ctrl-C")
     }
 
-    /// A signal that comes meanwhile ends the waiting; `hurry` says how to send one.
+    /// Stops the daemon. A signal ends the draining; `hurry` tells people how to send one.
     fn stop_hearing(self, mut signals: Signals, hurry: &str) -> Done {
         self.daemon.announce(&State::Stopping);
         let tell = |waiting| {
@@ -155,7 +213,7 @@ impl Served {
             }
         });
         let paths = self.daemon.paths();
-        // What stays is replaced by the next daemon.
+        // The next daemon replaces a leftover socket.
         crash::point("socket-remove");
         drop(std::fs::remove_file(paths.socket_note()));
         drop(std::fs::remove_file(paths.socket()));
@@ -163,13 +221,13 @@ impl Served {
         Ok(self.daemon.shut_down()?)
     }
 
-    /// What is heard already, or from now on.
+    /// The installed signal handlers, or new ones.
     fn signals(&mut self) -> std::io::Result<Signals> {
         let _inside = self.tokio.enter();
         self.signals.take().map_or_else(Signals::listen, Ok)
     }
 
-    /// Says what to do next if nobody can be answered yet.
+    /// Logs the next step if no agent exists yet.
     fn hint(&self) -> Result<(), state::Error> {
         let agents = self.daemon.store().read(|db, txn| {
             let mut agents = db.agents.iter(txn)?;
@@ -177,8 +235,8 @@ impl Served {
         })?;
         if agents == 0 {
             log::note(
-                "there is no agent yet: `hearth up` in another terminal makes one and lets you talk to it, or describe yours in a file and run \
-                 `hearth apply FILE`",
+                "no agents yet: run `hearth up` in another terminal to create one and talk to it, or describe your \
+                 agents in a file and run `hearth apply FILE`",
             );
         }
         Ok(())

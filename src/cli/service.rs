@@ -1,5 +1,5 @@
-//! `hearth service`: the daemon as something that the system starts, watches and stops. The one place of the command line
-//! that starts programs: those of the system that manage services and their logs.
+//! `hearth service`: the daemon as a service of the system. No other part of the command line starts programs; this one
+//! starts the system's programs for services and logs.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Done, Failure, out};
+use super::{Done, Failure, print};
 use crate::config::Paths;
 use crate::contracts::answer::{Answer, answer};
 
@@ -23,9 +23,9 @@ mod unit;
 
 use file::Definition;
 
-/// Longest wait for a program that only tells something.
+/// Time limit for a program that only reads state.
 const TELLING: Duration = Duration::from_secs(10);
-/// Longest wait for one that starts or stops the daemon: longer than that takes at most.
+/// Time limit for a program that starts or stops the daemon. Longer than a start or stop can take.
 const ACTING: Duration = Duration::from_secs(180);
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ enum ServiceCommand {
     Status,
     /// Show its log
     Logs(LogsArgs),
-    /// Stop and remove the service; the data stays
+    /// Stop and remove the service; the data is kept
     Uninstall,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn service(paths: &Paths, args: &ServiceArgs, json: bool) -> Done {
     }
 }
 
-/// Hands the terminal over to the program that shows logs.
+/// Runs the log viewer in the foreground.
 #[expect(clippy::disallowed_methods, reason = "its end is waited for, however long somebody reads")]
 fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
     let (program, arguments) = match definition.manager {
@@ -107,20 +107,20 @@ fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
     let ended = ended.map_err(|error| cannot_run(program, &error))?;
     match ended.code() {
         Some(0) => Ok(()),
-        // It said why itself.
+        // The program printed the reason itself.
         Some(_) => Err(Failure::Told),
-        // Whoever ends it with a signal has seen enough.
+        // The user ended it with a signal. This is a success.
         None => Ok(()),
     }
 }
 
-/// Runs a program of the system to its end.
+/// Runs a system program and waits for its exit.
 #[expect(clippy::disallowed_methods, reason = "its end is waited for, but not for long")]
 fn ask<S: AsRef<OsStr>>(program: &str, arguments: &[S], patience: Duration) -> Result<Answer, Failure> {
     crate::crash::point("service-told");
     let child = Command::new(program)
         .args(arguments)
-        // Nobody is there to page through an answer.
+        // The output is captured, so a pager would hang.
         .env("SYSTEMD_PAGER", "")
         .env("SYSTEMD_COLORS", "0")
         .stdin(Stdio::null())
@@ -133,7 +133,7 @@ fn ask<S: AsRef<OsStr>>(program: &str, arguments: &[S], patience: Duration) -> R
     answer(child, patience).ok_or_else(silent)
 }
 
-/// Runs a program that has to succeed; what it said.
+/// Runs a program that has to succeed. Returns its output.
 fn have<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String, Failure> {
     let said = ask(program, arguments, ACTING)?;
     if said.ended.success() {
@@ -148,25 +148,25 @@ fn shown<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
     std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// What a program said when it failed, in one line.
+/// Error output of a failed program, in one line.
 fn complaint(said: &Answer) -> String {
     let text = if said.err.trim_ascii().is_empty() { &said.out } else { &said.err };
     let text = String::from_utf8_lossy(text);
     let text = text.trim().replace('\n', "; ");
-    if text.is_empty() { "it did not say why".to_owned() } else { text }
+    if text.is_empty() { "no reason given".to_owned() } else { text }
 }
 
 fn cannot_run(program: &str, error: &std::io::Error) -> Failure {
     Failure::Failed(match error.kind() {
         ErrorKind::NotFound => format!(
-            "there is no `{program}` here: `hearth service` needs systemd (Linux) or launchd (macOS); without them, let \
-             whatever starts your programs run `hearth run`"
+            "`{program}` not found: `hearth service` needs systemd (Linux) or launchd (macOS); without them, let \
+             your init system run `hearth run`"
         ),
         _ => format!("cannot run `{program}`: {error}"),
     })
 }
 
-/// This program, as the system is to start it.
+/// Path of this program for the service definition.
 fn program() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     if program.exists() {
@@ -176,7 +176,7 @@ fn program() -> Result<PathBuf, Failure> {
     Err(Failure::Failed(format!("{shown} is not there any more: run `hearth service` from the program that is")))
 }
 
-/// Warns of what works today and may not tomorrow.
+/// Prints warnings about things that work now but may fail later.
 fn warn(warnings: &[String]) {
-    warnings.iter().for_each(|warning| out::warning(warning));
+    warnings.iter().for_each(|warning| print::warning(warning));
 }

@@ -1,4 +1,4 @@
-//! `hearth sessions`: conversations of agents and the incarnations that led them. Reads the store beside the daemon.
+//! `hearth sessions`: conversations of agents and their incarnations. Reads the store beside the daemon.
 
 mod prompt;
 
@@ -7,17 +7,19 @@ use std::collections::BTreeMap;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::trouble::HeldOff;
-use super::{Done, Failure, change, configuration, entity, out, rows, transcripts, trouble, words};
+use super::human_time;
+use super::listed::{self, Column, Field, Listed};
+use super::problems::HeldOff;
+use super::{Done, Failure, change, configuration, entity, labels, lookup, print, problems, transcripts};
 use crate::config::Paths;
+use crate::model::configure::Change;
 use crate::model::entity::ProviderKind;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
-use crate::socket::change::EditJson;
 use crate::state::{self, Read, Reader, Tables};
 
-/// Incarnations that are shown of a session, the newest ones.
+/// Maximum number of incarnations shown per session, newest first.
 const INCARNATIONS_MAX: usize = 20;
 
 #[derive(Debug, Subcommand)]
@@ -35,12 +37,12 @@ pub(super) enum SessionsCommand {
         /// Its id, like se3
         session: SessionId,
     },
-    /// Start the conversation over; its records are kept, the provider forgets it
+    /// Reset the provider's memory of the conversation; its records are kept
     Reset {
         /// Its id, like se3, or the folder of an agent for all of its sessions
         session: String,
     },
-    /// Stop a session's agent now, and end any wait after failed starts; its messages are tried again
+    /// Stop a session's agent now, and cancel its backoff; its messages are requeued
     Restart {
         /// Its id, like se3
         session: SessionId,
@@ -77,21 +79,21 @@ struct SessionJson {
     session: String,
     agent: String,
     name: &'static str,
-    /// What it is for: a chat, a thread of one, or everything its agent hears.
+    /// Its scope: a chat, a thread of one, or everything that its agent receives.
     route: String,
     reply: Option<String>,
     status: &'static str,
-    /// The incarnation that lives; null for none.
+    /// The live incarnation; null for none.
     live: Option<u32>,
-    /// Smallest number that the agent may use for what it says next.
+    /// Smallest number that the agent may use for its next message.
     next_number: u64,
-    /// What drives it.
+    /// Its provider.
     provider: &'static str,
-    /// Which beginning of it this is, from 0.
+    /// Number of its current beginning, from 0. A reset begins a new one.
     epoch: u32,
-    /// Messages that ever arrived.
+    /// Number of messages that ever arrived.
     messages: u64,
-    /// Starts in a row that failed.
+    /// Number of consecutive failed starts.
     failed_starts: u32,
     created: String,
     active: String,
@@ -106,7 +108,7 @@ struct ShownJson {
     due: usize,
     claimed: usize,
     context: usize,
-    /// Why its agent gets no work; null while it does.
+    /// Why its agent gets no work; null if it does.
     held_off: Option<HeldOff>,
     /// Newest first.
     incarnations: Vec<IncarnationJson>,
@@ -137,19 +139,19 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
         }
         SessionsCommand::Restart { session } => {
             drop(reader);
-            change::edit(paths, EditJson::RestartSession { session: session.to_string() }, json)
+            change::edit(paths, Change::RestartSession(*session), json)
         }
         SessionsCommand::Set { session, change } => {
             drop(reader);
             let provider = change.strip_prefix("provider=").map(str::to_owned).filter(|value| !value.is_empty());
             let provider = provider.ok_or_else(|| {
                 Failure::Failed(format!(
-                    "`{change}` sets nothing; a session has `provider=echo`, `command` or `claude`, and `provider=-`"
+                    "`{change}` is not a setting; write `provider=` with echo, command, claude, or - for the agent's \
+                     provider"
                 ))
             })?;
-            let provider = (provider != "-").then_some(provider);
-            let edit = EditJson::SetSessionProvider { session: session.to_string(), provider };
-            change::edit(paths, edit, json)
+            let provider = (provider != "-").then(|| provider_kind(&provider)).transpose()?;
+            change::edit(paths, Change::SetSessionProvider(*session, provider), json)
         }
         SessionsCommand::List { agent, limit } => {
             let mut all = reader.read(|db, txn| list(db, txn, agent.as_deref()))?;
@@ -157,16 +159,13 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
                 entity::known_agent(&reader.read(configuration::collect)?, agent)?;
             }
             all.truncate(*limit);
-            if json {
-                return out::json(&serde_json::json!({ "sessions": all }));
-            }
-            print_list(&all)
+            listed::list(&all, json, "no sessions")
         }
         SessionsCommand::Prompt { session } => prompt::prompt(paths, &reader, *session, json),
         SessionsCommand::Show { session } => {
             let shown = reader.read(|db, txn| show(db, txn, *session))?;
             let shown = shown.ok_or_else(|| entity::missing("session", &session.to_string()))?;
-            if json { out::json(&shown) } else { print(&shown) }
+            if json { print::json(&shown) } else { print(&shown) }
         }
         SessionsCommand::Transcript { session } => transcripts::transcript(paths, &reader, *session, json),
         SessionsCommand::Memory { agent } => transcripts::memory(paths, agent, json),
@@ -174,16 +173,21 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
     }
 }
 
-/// The sessions that are meant: one, or all of an agent that are not archived.
-fn reset(reader: &Reader, which: &str) -> Result<Vec<EditJson>, Failure> {
-    let edit = |session: String| EditJson::ResetSession { session };
-    if which.parse::<SessionId>().is_ok() {
-        return Ok(vec![edit(which.to_owned())]);
+fn provider_kind(text: &str) -> Result<ProviderKind, Failure> {
+    let mut all = [ProviderKind::Echo, ProviderKind::Command, ProviderKind::Claude].into_iter();
+    all.find(|kind| kind.as_str() == text)
+        .ok_or_else(|| Failure::Failed(format!("`{text}` is not a provider; use echo, command or claude")))
+}
+
+/// The sessions to reset: one, or all of an agent that are not archived.
+fn reset(reader: &Reader, which: &str) -> Result<Vec<Change>, Failure> {
+    if let Ok(session) = which.parse() {
+        return Ok(vec![Change::ResetSession(session)]);
     }
     entity::known_agent(&reader.read(configuration::collect)?, which)?;
     let all = reader.read(|db, txn| list(db, txn, Some(which)))?;
     let active = all.into_iter().filter(|session| session.status == "active");
-    Ok(active.map(|session| edit(session.session)).collect())
+    active.map(|session| Ok(Change::ResetSession(session.session.parse()?))).collect()
 }
 
 fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJson>, state::Error> {
@@ -195,7 +199,7 @@ fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJ
             (None, _) => true,
             (Some(_), Some(wanted)) => *wanted,
             (Some(folder), None) => {
-                let wanted = rows::folder(db, txn, session.agent)? == folder;
+                let wanted = lookup::folder(db, txn, session.agent)? == folder;
                 meant.insert(session.agent, wanted);
                 wanted
             }
@@ -221,10 +225,10 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &ChatSession)) 
     };
     Ok(SessionJson {
         session: id.to_string(),
-        agent: rows::folder(db, txn, session.agent)?,
+        agent: lookup::folder(db, txn, session.agent)?,
         name: session.name.as_str(),
         route,
-        reply: session.reply.as_ref().map(rows::place),
+        reply: session.reply.as_ref().map(lookup::place),
         status: match session.status {
             SessionStatus::Active => "active",
             SessionStatus::Archived => "archived",
@@ -248,15 +252,15 @@ fn provider(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<Provid
 }
 
 fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>, state::Error> {
-    let Some(session) = rows::session(db, txn, id)? else { return Ok(None) };
+    let Some(session) = lookup::session(db, txn, id)? else { return Ok(None) };
     let rows = db.incarnations.collect_last(txn, &id, INCARNATIONS_MAX)?;
     let shape = shape(db, txn, (id, &session))?;
     Ok(Some(ShownJson {
-        held_off: trouble::held_off(db, txn)?.into_iter().find(|one| one.agent == shape.agent),
+        held_off: problems::held_off(db, txn)?.into_iter().find(|one| one.agent == shape.agent),
         session: shape,
-        due: db.ready.prefix(txn, &id)?.count(),
-        claimed: db.claims.prefix(txn, &id)?.count(),
-        context: db.context.prefix(txn, &id)?.count(),
+        due: db.ready_messages.prefix(txn, &id)?.count(),
+        claimed: db.claimed_messages.prefix(txn, &id)?.count(),
+        context: db.context_messages.prefix(txn, &id)?.count(),
         incarnations: rows.into_iter().map(|((_, number), row)| incarnation(number, row)).collect(),
     }))
 }
@@ -264,7 +268,7 @@ fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>,
 fn incarnation(number: u32, row: Incarnation) -> IncarnationJson {
     IncarnationJson {
         incarnation: number,
-        phase: words::phase(&row.phase),
+        phase: labels::phase(&row.phase),
         started: row.started.to_string(),
         stopped_for: row.stopped_for.map(crate::model::incarnation::StopReason::as_str),
         claimed: row.claimed,
@@ -273,63 +277,64 @@ fn incarnation(number: u32, row: Incarnation) -> IncarnationJson {
     }
 }
 
-fn print_list(all: &[SessionJson]) -> Done {
-    if all.is_empty() {
-        return out::line("no sessions");
+impl Listed for SessionJson {
+    const PLURAL: &'static str = "sessions";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("SESSION", |one| one.session.clone()),
+        ("AGENT", |one| one.agent.clone()),
+        ("CHAT", |one| one.route.clone()),
+        ("STATUS", |one| one.status.to_owned()),
+        ("RUN", |one| one.live.map(|number| number.to_string()).unwrap_or_default()),
+        ("LAST MESSAGE", |one| human_time::age(&one.active)),
+    ];
+
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            ("session", Some(self.session.clone())),
+            ("agent", Some(self.agent.clone())),
+            ("name", Some(self.name.to_owned())),
+            ("chat", Some(self.route.clone())),
+            ("answers go to", Some(self.reply.clone().unwrap_or_else(|| "no chat".to_owned()))),
+            ("status", Some(self.status.to_owned())),
+            ("current run", Some(self.live.map_or_else(|| "none".to_owned(), |number| number.to_string()))),
+            ("provider", Some(self.provider.to_owned())),
+            ("resets", Some(self.epoch.to_string())),
+            ("next number", Some(self.next_number.to_string())),
+            ("created", Some(human_time::local_with_age(&self.created))),
+            ("last message", Some(human_time::local_with_age(&self.active))),
+            ("failed starts", (self.failed_starts > 0).then(|| format!("{} in a row", self.failed_starts))),
+        ]
     }
-    let row = |one: &SessionJson| {
-        let live = one.live.map_or_else(String::new, |number| number.to_string());
-        vec![one.session.clone(), one.agent.clone(), one.route.clone(), one.status.to_owned(), live, one.active.clone()]
-    };
-    out::table(&["SESSION", "AGENT", "FOR", "STATUS", "LIVE", "ACTIVE"], all.iter().map(row).collect())
+}
+
+impl Listed for IncarnationJson {
+    const PLURAL: &'static str = "incarnations";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("RUN", |one| one.incarnation.to_string()),
+        ("STARTED", |one| human_time::local(&one.started)),
+        ("PHASE", |one| one.phase.clone()),
+        ("STOP REASON", |one| one.stopped_for.unwrap_or_default().to_owned()),
+    ];
 }
 
 fn print(shown: &ShownJson) -> Done {
-    let SessionJson { session, agent, name, route, reply, status, live, next_number, created, active, .. } =
-        &shown.session;
-    let SessionJson { provider, epoch, messages, failed_starts, .. } = &shown.session;
-    let live = live.map_or_else(|| "none".to_owned(), |number| format!("incarnation {number}"));
-    for (key, value) in [
-        ("session", session.clone()),
-        ("agent", agent.clone()),
-        ("name", (*name).to_owned()),
-        ("for", route.clone()),
-        ("answers to", reply.clone().unwrap_or_else(|| "nowhere by itself".to_owned())),
-        ("status", (*status).to_owned()),
-        ("live", live),
-        ("next number", next_number.to_string()),
-        ("created", created.clone()),
-        ("active", active.clone()),
-        ("driven by", (*provider).to_owned()),
-        ("epoch", epoch.to_string()),
-        (
-            "messages",
-            format!("{} due, {} claimed, {} context, {messages} ever", shown.due, shown.claimed, shown.context),
-        ),
-    ] {
-        out::line(&format!("{key:12} {value}"))?;
-    }
-    if *failed_starts > 0 {
-        out::line(&format!("{:12} {failed_starts} in a row", "failed starts"))?;
-    }
-    if let Some(held_off) = &shown.held_off {
-        out::line(&format!("{:12} {}", "held off", held_off.words()))?;
-    }
+    let mut fields = shown.session.fields();
+    let ShownJson { due, claimed, context, .. } = shown;
+    let total = shown.session.messages;
+    fields
+        .push(("messages", Some(format!("{due} queued, {claimed} in progress, {context} context, {total} in total"))));
+    fields.push(("rate limit", shown.held_off.as_ref().map(|limit| limit.words())));
+    listed::print(&fields)?;
     if shown.incarnations.is_empty() {
         return Ok(());
     }
-    out::line("")?;
-    let row = |one: &IncarnationJson| {
-        let stopped = one.stopped_for.unwrap_or_default().to_owned();
-        vec![one.incarnation.to_string(), one.started.clone(), one.phase.clone(), stopped]
-    };
-    let rows = shown.incarnations.iter().map(row).collect();
-    out::table(&["INCARNATION", "STARTED", "PHASE", "STOPPED FOR"], rows)?;
+    print::line("")?;
+    listed::table(&shown.incarnations)?;
     let tail = shown.incarnations.iter().find(|one| !one.stderr.trim().is_empty());
     if let Some(one) = tail {
-        out::line(&format!("\nstandard error of incarnation {}:", one.incarnation))?;
+        print::line(&format!("\nstandard error of incarnation {}:", one.incarnation))?;
         let plain = |line: &str| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>();
-        one.stderr.lines().try_for_each(|line| out::line(&format!("  {}", plain(line))))?;
+        one.stderr.lines().try_for_each(|line| print::line(&format!("  {}", plain(line))))?;
     }
     Ok(())
 }

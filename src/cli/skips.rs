@@ -1,14 +1,15 @@
-//! `hearth skips`: what agents' skills left undone. Reads the store beside the daemon.
+//! `hearth skips`: work that agents' skills skipped. Reads the store beside the daemon.
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Done, decide, entity, out, rows};
+use super::listed::{self, Column, Field, Listed};
+use super::{Done, decide, entity, human_time, lookup};
 use crate::config::Paths;
 use crate::model::approval::Decider;
-use crate::model::card::Matter;
+use crate::model::card::PromptSubject;
 use crate::model::id::SkipId;
 use crate::model::skip::{SkipAnswer, SkipState, SkipSummary};
 use crate::state::{self, Read, Reader, Tables};
@@ -17,11 +18,11 @@ mod lint;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SkipsCommand {
-    /// List what waits for people: not told yet, or not answered; the oldest first
+    /// List open skips: not reported yet or not answered, oldest first
     List {
         /// Only of this agent
         agent: Option<String>,
-        /// Also those that are over, newest first
+        /// Also finished ones, newest first
         #[arg(long)]
         all: bool,
         /// Show at most this many
@@ -33,15 +34,15 @@ pub(super) enum SkipsCommand {
         /// Its id, like sk3
         skip: SkipId,
     },
-    /// Say that a skip is seen: nothing more is asked about it, and its file goes
+    /// Acknowledge a skip: nothing more is asked about it, and its file is removed
     Ack {
         /// Its id, like sk3
         skip: SkipId,
-        /// Have the agent do what was skipped now
+        /// Let the agent do the skipped work now
         #[arg(long)]
         now: bool,
     },
-    /// Find reports that nobody reads, and rules without a test; exit code 1 if there are any
+    /// Find reports without a reader and rules without a test; exit code 1 if there are any
     Lint {
         /// Only in the folder of this agent
         agent: Option<String>,
@@ -67,13 +68,13 @@ struct SkipJson {
     items: Vec<String>,
     /// The session in whose turn it appeared.
     session: Option<String>,
-    /// Whether people are asked what is to be done, and nobody has answered.
+    /// Whether people were asked what to do and have not answered.
     open: bool,
     /// Technical skips of the same items in a row.
     repeats: u32,
-    /// The message that tells people.
+    /// The message that reports the skip to people.
     message: Option<String>,
-    /// Why nobody could be told.
+    /// Why the report could not be sent.
     why: Option<String>,
     /// `leave` or `now`.
     answer: Option<&'static str>,
@@ -91,7 +92,7 @@ pub(super) fn skips(paths: &Paths, command: &SkipsCommand, json: bool) -> Done {
         SkipsCommand::List { agent, all, limit } => {
             let reader = Reader::open(paths.data())?;
             let found = reader.read(|db, txn| list(db, txn, (agent.as_deref(), *all, *limit)))?;
-            if json { out::json(&serde_json::json!({ "skips": found })) } else { print_list(&found, *all) }
+            listed::list(&found, json, if *all { "no skips" } else { "no open skips; --all lists older ones" })
         }
         SkipsCommand::Show { skip } => {
             let found = Reader::open(paths.data())?.read(|db, txn| match db.skips.get(txn, skip)? {
@@ -99,18 +100,18 @@ pub(super) fn skips(paths: &Paths, command: &SkipsCommand, json: bool) -> Done {
                 None => Ok::<_, state::Error>(None),
             })?;
             let found = found.ok_or_else(|| entity::missing("skip", &skip.to_string()))?;
-            if json { out::json(&found) } else { print(&found) }
+            listed::show(&found, json)
         }
         SkipsCommand::Ack { skip, now } => {
             let answer = if *now { SkipAnswer::DoNow } else { SkipAnswer::Leave };
-            decide::decide(paths, Matter::Skip(*skip), answer.as_str(), json)
+            decide::decide(paths, PromptSubject::Skip(*skip), answer.as_str(), json)
         }
         SkipsCommand::Lint { tile: Some(tile), .. } => lint::tile(tile, json),
         SkipsCommand::Lint { agent, tile: None } => lint::folders(paths, agent.as_deref(), json),
     }
 }
 
-/// Whether somebody has still to be told of a skip, or to answer.
+/// Whether a person still has to be told about a skip, or to answer.
 fn is_open(skip: &SkipSummary) -> bool {
     match skip.state {
         SkipState::Waiting | SkipState::Sending(..) | SkipState::Unsent(..) => true,
@@ -176,7 +177,7 @@ fn shown(db: &Tables, txn: &Read<'_>, id: SkipId, skip: SkipSummary) -> Result<S
     Ok(SkipJson {
         skip: id.to_string(),
         state,
-        agent: rows::folder(db, txn, skip.agent)?,
+        agent: lookup::folder(db, txn, skip.agent)?,
         skill: skip.skill,
         step: skip.report.step.to_string(),
         kind: skip.report.kind.as_str(),
@@ -195,49 +196,42 @@ fn shown(db: &Tables, txn: &Read<'_>, id: SkipId, skip: SkipSummary) -> Result<S
     })
 }
 
-fn print_list(found: &[SkipJson], all: bool) -> Done {
-    if found.is_empty() {
-        return out::line(if all {
-            "nothing was ever skipped"
-        } else {
-            "no skip waits for anybody; --all shows older ones"
-        });
-    }
-    let row = |skip: &SkipJson| {
-        vec![
-            skip.skip.clone(),
-            skip.state.to_owned(),
-            skip.agent.clone(),
-            skip.skill.clone(),
-            skip.step.clone(),
-            skip.kind.to_owned(),
-            skip.items.len().to_string(),
-            skip.reason.clone(),
-        ]
-    };
-    let headings = ["SKIP", "STATE", "AGENT", "SKILL", "STEP", "KIND", "ITEMS", "REASON"];
-    out::table(&headings, found.iter().map(row).collect())
-}
+impl Listed for SkipJson {
+    const PLURAL: &'static str = "skips";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("SKIP", |one| one.skip.clone()),
+        ("STATE", |one| one.state.to_owned()),
+        ("AGENT", |one| one.agent.clone()),
+        ("SKILL", |one| one.skill.clone()),
+        ("STEP", |one| one.step.clone()),
+        ("KIND", |one| one.kind.to_owned()),
+        ("ITEMS", |one| one.items.len().to_string()),
+        ("SKIPPED", |one| human_time::age(&one.occurred)),
+        ("REASON", |one| one.reason.clone()),
+    ];
 
-fn print(skip: &SkipJson) -> Done {
-    out::line(&format!("{} of {} by {}: {} since {}", skip.skip, skip.agent, skip.skill, skip.state, skip.since))?;
-    out::line(&format!("step {}: {}", skip.step, skip.reason))?;
-    skip.items.iter().try_for_each(|item| out::line(&format!("- {item}")))?;
-    let often = if skip.repeats > 1 { format!(", number {} in a row", skip.repeats) } else { String::new() };
-    let session = skip.session.as_deref().map(|session| format!(", in {session}")).unwrap_or_default();
-    out::line(&format!("{}{often}{session}, skipped {}, seen {}", skip.kind, skip.occurred, skip.taken))?;
-    if let Some(message) = &skip.message {
-        out::line(&format!("people are told by {message}"))?;
+    fn fields(&self) -> Vec<Field> {
+        let items: Vec<String> = self.items.iter().map(|item| format!("- {item}")).collect();
+        let id = &self.skip;
+        let next = format!("`hearth skips ack {id}` dismisses it; with --now, the agent does the work now");
+        vec![
+            ("skip", Some(id.clone())),
+            ("agent", Some(self.agent.clone())),
+            ("skill", Some(self.skill.clone())),
+            ("state", Some(format!("{} since {}", self.state, human_time::local_with_age(&self.since)))),
+            ("step", Some(self.step.clone())),
+            ("kind", Some(self.kind.to_owned())),
+            ("reason", Some(self.reason.clone())),
+            ("items", Some(items.join("\n"))),
+            ("in a row", (self.repeats > 1).then(|| self.repeats.to_string())),
+            ("session", self.session.clone()),
+            ("skipped", Some(human_time::local_with_age(&self.occurred))),
+            ("found", Some(human_time::local_with_age(&self.taken))),
+            ("reported by", self.message.clone()),
+            ("report failed", self.why.clone()),
+            ("answer", self.answer.map(str::to_owned)),
+            ("answered by", self.by.clone()),
+            ("to do", self.open.then_some(next)),
+        ]
     }
-    if let Some(why) = &skip.why {
-        out::line(&format!("nobody was told: {why}"))?;
-    }
-    if let (Some(answer), Some(by)) = (skip.answer, &skip.by) {
-        out::line(&format!("{by} said: {answer}"))?;
-    }
-    if skip.open {
-        let id = &skip.skip;
-        out::line(&format!("nobody has answered: `hearth skips ack {id}`, or with --now if it is to be done now"))?;
-    }
-    Ok(())
 }

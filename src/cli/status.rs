@@ -1,4 +1,4 @@
-//! `hearth status`: what runs, what waits, what is wrong. Reads the store beside the daemon.
+//! `hearth status`: running agents, waiting messages and problems. Reads the store beside the daemon.
 
 use std::collections::BTreeMap;
 
@@ -6,52 +6,61 @@ use clap::Args;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
+use super::problems::{FailedStarts, HeldOff};
+use super::report::Report;
 use super::tasks::TaskCounts;
-use super::trouble::{FailedStarts, HeldOff};
-use super::{Done, Failure, channels, out, rows, tasks, transcripts, trouble, watch, words};
+use super::{Done, Failure, channels, hoard, human_time, labels, lookup, print, problems, tasks, transcripts, watch};
 use crate::config::{Machine, Paths};
+use crate::daemon::{Sandbox, proof, sandbox};
 use crate::model::approval::ApprovalState;
-use crate::model::channel::ChannelInstance;
 use crate::model::configure::RuntimeKind;
 use crate::model::delivery::OutState;
 use crate::model::entity::Hold;
 use crate::model::id::MessageId;
-use crate::socket::client::{Client, Error};
-use crate::socket::protocol::{DaemonStatus, Request, Response};
+use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, Read, Reader, Tables};
 
+mod checked;
 mod incarnations;
 mod places;
+mod reach;
+
+use checked::LastCheck;
+pub(super) use reach::ask;
 
 /// The answer of `hearth status --json`.
 #[derive(Debug, Serialize)]
 struct Status {
     data: String,
-    /// Zone of agents that have none of their own, and where it comes from.
+    /// Default time zone of agents, and its source.
     timezone: String,
     timezone_from: String,
-    /// What only a running daemon knows; null without one.
+    /// State that only a running daemon knows; null without one.
     daemon: Option<DaemonStatus>,
+    /// Why a running daemon could not be asked; null if it was asked, or none runs.
+    daemon_problem: Option<String>,
     agents: Vec<AgentStatus>,
     chats: u64,
     sessions: u64,
-    /// The configured ones, in the order of their names.
+    /// Configured channels, by name.
     channels: Vec<ChannelJson>,
     places: places::Places,
     incarnations: Vec<incarnations::IncarnationStatus>,
     messages: MessageCounts,
     outbound: OutboundCounts,
     dropped: u64,
-    /// What somebody has to decide.
+    /// Open approvals.
     approvals: ApprovalCounts,
-    /// The message that has waited longest; null if none waits.
+    /// The longest-waiting message; null if none waits.
     oldest_pending: Option<PendingStatus>,
     store: StoreStatus,
-    /// Agents whose provider limits them.
+    /// The last check of the whole store by a daemon; null before the first one.
+    check: Option<LastCheck>,
+    /// Agents that are rate-limited by their provider.
     held_off: Vec<HeldOff>,
     /// Sessions with waiting messages whose starts fail.
     failed_starts: Vec<FailedStarts>,
-    /// What agents do by the clock.
+    /// Scheduled tasks.
     tasks: TaskCounts,
     warnings: Vec<String>,
 }
@@ -59,7 +68,7 @@ struct Status {
 #[derive(Debug, Default, Serialize)]
 struct ApprovalCounts {
     open: u64,
-    /// Open ones whose card nobody has seen.
+    /// Open approvals whose card was not delivered.
     unsent: u64,
     /// Messages that wait for decisions.
     held: u64,
@@ -77,14 +86,16 @@ struct PendingStatus {
 struct StoreStatus {
     used_bytes: u64,
     limit_bytes: u64,
-    /// Free on the disk.
+    /// Free bytes on the disk.
     free_bytes: u64,
-    /// In the store's file and not used.
+    /// Free inodes; null if the file system has no limit.
+    free_inodes: Option<u64>,
+    /// Unused bytes in the store's file.
     unused_bytes: u64,
-    /// Slots that readers have used at once, of `readers_max`.
+    /// Highest number of reader slots used at once, of `readers_max`.
     readers: u32,
     readers_max: u32,
-    /// Why no new work is taken in; null while it is.
+    /// Why new work is rejected; null if it is accepted.
     refuses: Option<String>,
 }
 
@@ -94,9 +105,9 @@ struct AgentStatus {
     provider: String,
     /// Pending and claimed messages that ask for a turn.
     waiting: u64,
-    /// Whether it runs with the rights of the user.
+    /// Whether it runs with the user's permissions.
     unconfined: bool,
-    /// What holds it in the process runtime: `confined`, `unconfined`, `needs unconfined`, `not needed`.
+    /// Its isolation in the process runtime: `confined`, `unconfined`, `needs unconfined`, `not needed`.
     confinement: &'static str,
 }
 
@@ -114,7 +125,7 @@ struct MessageCounts {
 struct OutboundCounts {
     total: u64,
     undelivered: u64,
-    /// First messages of lanes that wait, by why.
+    /// Number of waiting outgoing queues, by the reason of their first message.
     waiting_for: BTreeMap<String, u64>,
 }
 
@@ -125,57 +136,71 @@ pub(super) struct StatusArgs {
     watch: bool,
 }
 
-/// Shows the state of things, once or as it changes.
+/// Shows the status, once or continuously.
 pub(super) fn run(paths: &Paths, args: &StatusArgs, json: bool) -> Done {
     if args.watch { watch::watch(paths, json) } else { status(paths, json) }
 }
 
 fn status(paths: &Paths, json: bool) -> Done {
     let mut warnings = Vec::new();
-    let daemon = match ask(paths) {
-        Ok(daemon) => daemon,
-        Err(error) => {
-            warnings.push(error.to_string());
-            None
-        }
+    let (daemon, problem) = match ask(paths) {
+        Ok(daemon) => (daemon, None),
+        Err(error) => (None, Some(error.to_string())),
     };
     let reader = Reader::open(paths.data())?;
-    let mut status = reader.read(collect).map_err(|error: state::Error| Failure::from(error))?;
+    let sandbox = sandbox(paths);
+    let (report, mut status) = reader.read(|db, txn| {
+        let report = Report::read(db, txn)?;
+        let status = collect(db, txn, &sandbox, &report)?;
+        Ok::<_, state::Error>((report, status))
+    })?;
     status.data = paths.data().display().to_string();
-    let networks: Vec<ChannelInstance> = reader.read(channels)?;
-    status.channels = networks.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
-    let troubles = networks.iter().filter_map(|channel| channels::trouble(channel, daemon.as_ref()));
-    warnings.extend(troubles.map(|(what, _)| format!("channel {what}")));
+    status.channels = report.channels.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
+    warnings.extend(report.channel_warnings(daemon.as_ref()));
+    (status.held_off, status.failed_starts) = (report.held_off, report.failed_starts);
     if let Some(daemon) = &daemon {
         let settings = reader.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         warnings.extend(runtime_change(daemon, settings.runtime));
-        warnings.extend(trouble::no_containers(&settings, (&daemon.runtime, &daemon.runtime_why)));
-        let again = |what: String, agent: &str| {
-            format!("{what}; it is tried again, and `hearth image build {agent}` tries at once")
-        };
-        let failed = daemon.builds.iter().filter_map(|build| Some(again(trouble::failed_build(build)?, &build.agent)));
+        warnings.extend(problems::no_containers(&settings, (&daemon.runtime, &daemon.runtime_why)));
+        let again =
+            |what: String, agent: &str| format!("{what}; Hearth retries, and `hearth image build {agent}` retries now");
+        let failed = daemon.builds.iter().filter_map(|build| Some(again(problems::failed_build(build)?, &build.agent)));
         warnings.extend(failed);
+        warnings.extend(reader.read(|db, txn| problems::floods(db, txn, &daemon.floods))?);
         if daemon.runtime == RuntimeKind::Process.as_str() {
-            let closed = reader.read(trouble::networks)?;
-            warnings.extend((!closed.is_empty()).then(|| trouble::open_network(&closed)));
+            let closed = reader.read(problems::networks)?;
+            warnings.extend((!closed.is_empty()).then(|| problems::open_network(&closed)));
         }
     }
     (status.timezone, status.timezone_from) = zone(&reader, daemon.as_ref(), &mut warnings)?;
     status.daemon = daemon;
     status.store = store(paths, &reader)?;
     warnings.extend(state::look_at_place(paths.data())?);
-    warnings.extend(status.store.refuses.iter().map(|why| format!("no new work is taken in: {why}")));
-    if status.daemon.is_none() {
-        let writer = state::last_writer(paths.data());
-        warnings.extend(incarnations::left(writer, status.incarnations.len(), status.messages.claimed));
+    if let Admission::Refuse(why) = reader.usage(paths.data())?.admission() {
+        warnings.push(format!("new work is refused: {why}"));
+        warnings.extend(hoard::named(paths, &reader, &why).ok().flatten());
     }
+    if status.daemon.is_none() && problem.is_none() {
+        let writer = state::last_writer(paths.data());
+        status.places.nobody_runs();
+        let left = || incarnations::left(writer, status.incarnations.len(), status.messages.claimed);
+        warnings.extend(proof::last_end(paths).or_else(left));
+    }
+    status.check = proof::last(paths).map(|last| LastCheck::of(&last));
+    warnings.extend(status.check.iter().filter_map(LastCheck::warning));
     warnings.append(&mut status.warnings);
     warnings.extend(transcripts::long(paths, &reader)?);
-    if status.daemon.is_none() {
+    if status.daemon.is_none() && problem.is_none() {
         warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
     }
     status.warnings = warnings;
-    if json { out::json(&status) } else { print(&status) }
+    status.daemon_problem.clone_from(&problem);
+    if json {
+        print::json(&status)?
+    } else {
+        print(&status)?
+    }
+    problem.map_or(Ok(()), |problem| Err(Failure::Failed(problem)))
 }
 
 fn store(paths: &Paths, reader: &Reader) -> Result<StoreStatus, Failure> {
@@ -185,6 +210,7 @@ fn store(paths: &Paths, reader: &Reader) -> Result<StoreStatus, Failure> {
         used_bytes: usage.used,
         limit_bytes: usage.limit,
         free_bytes: usage.free,
+        free_inodes: usage.inodes,
         unused_bytes: usage.unused,
         readers,
         readers_max,
@@ -195,14 +221,14 @@ fn store(paths: &Paths, reader: &Reader) -> Result<StoreStatus, Failure> {
     })
 }
 
-/// The oldest of the messages that ask for a turn and wait for one. Ids are given out in the order of arrival.
+/// The oldest message that waits for a turn. Ids are assigned in order of arrival.
 fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, state::Error> {
     let mut oldest: Option<MessageId> = None;
-    for row in db.ready.iter(txn)? {
+    for row in db.ready_messages.iter(txn)? {
         let (_, id) = row?;
         oldest = Some(oldest.map_or(id, |oldest| oldest.min(id)));
     }
-    for row in db.retries.iter(txn)? {
+    for row in db.messages_in_backoff.iter(txn)? {
         let ((_, id), ()) = row?;
         oldest = Some(oldest.map_or(id, |oldest| oldest.min(id)));
     }
@@ -210,38 +236,24 @@ fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, 
     let message = db.messages.require(txn, &id)?;
     Ok(Some(PendingStatus {
         message: id.to_string(),
-        agent: rows::folder(db, txn, message.agent)?,
+        agent: lookup::folder(db, txn, message.agent)?,
         session: message.session.to_string(),
         since: message.stored.to_string(),
     }))
 }
 
-/// Asks a running daemon; none if none runs.
-pub(super) fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
-    match Client::connect(paths) {
-        Ok(mut client) => match client.ask(&Request::Status)? {
-            Response::Status(status) => Ok(Some(status)),
-            other => Err(crate::socket::client::unexpected(other)),
-        },
-        Err(Error::NotRunning { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
-    let agents = agents(db, txn)?;
+fn collect(db: &Tables, txn: &Read<'_>, sandbox: &Sandbox, report: &Report) -> Result<Status, state::Error> {
+    let agents = agents(db, txn, sandbox.confines())?;
     let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
-    warnings.append(&mut trouble::unconfined(db, txn, agent_runner::confine::support().is_ok())?);
-    let (held_off, failed_starts) = (trouble::held_off(db, txn)?, trouble::failed_starts(db, txn)?);
-    warnings.extend(trouble::state_files(db, txn)?.into_iter().map(|one| one.found));
-    warnings.extend(held_off.iter().map(HeldOff::words));
-    warnings.extend(failed_starts.iter().map(FailedStarts::words));
+    warnings.append(&mut problems::unconfined(db, txn, sandbox.confines())?);
+    warnings.extend(report.file_warnings().chain(report.agent_warnings()));
     let tasks = tasks::counts(db, txn, &mut warnings)?;
     Ok(Status {
         data: String::new(),
         timezone: String::new(),
         timezone_from: String::new(),
         daemon: None,
+        daemon_problem: None,
         agents,
         chats: db.chats.len(txn)?,
         sessions: db.sessions.len(txn)?,
@@ -250,36 +262,33 @@ fn collect(db: &Tables, txn: &Read<'_>) -> Result<Status, state::Error> {
         incarnations: incarnations::look(db, txn)?,
         messages: MessageCounts {
             total: db.messages.len(txn)?,
-            due: db.ready.len(txn)?,
-            claimed: db.claims.len(txn)?,
-            scheduled: db.later.len(txn)?,
-            backing_off: db.retries.len(txn)?,
-            context: db.context.len(txn)?,
+            due: report.messages.due,
+            claimed: report.messages.claimed,
+            scheduled: report.messages.scheduled,
+            backing_off: report.messages.backing_off,
+            context: db.context_messages.len(txn)?,
         },
-        outbound: outbound(db, txn)?,
-        dropped: db.dropped.len(txn)?,
+        outbound: outbound(db, txn, report.messages.unsent)?,
+        dropped: db.dropped_events.len(txn)?,
         approvals: approvals(db, txn)?,
         oldest_pending: oldest_pending(db, txn)?,
         store: StoreStatus::default(),
-        held_off,
-        failed_starts,
+        check: None,
+        held_off: Vec::new(),
+        failed_starts: Vec::new(),
         tasks,
         warnings,
     })
 }
 
-fn channels(db: &Tables, txn: &Read<'_>) -> Result<Vec<ChannelInstance>, state::Error> {
-    db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect()
-}
-
 fn runtime_change(daemon: &DaemonStatus, wanted: Option<RuntimeKind>) -> Option<String> {
     let wanted = wanted.map(RuntimeKind::as_str);
     (wanted != daemon.runtime_setting.as_deref()).then(|| {
-        format!("the setting `runtime` is {} now; that takes effect at the next start", wanted.unwrap_or("auto"))
+        format!("the setting `runtime` is now {}; it takes effect at the next start", wanted.unwrap_or("auto"))
     })
 }
 
-/// The zone that holds where an agent has none, and in words where it comes from.
+/// The default time zone of agents, and a text about its source.
 fn zone(
     reader: &Reader,
     daemon: Option<&DaemonStatus>,
@@ -296,15 +305,16 @@ fn zone(
 fn confinement_warning(agent: &AgentStatus) -> Option<String> {
     let folder = &agent.folder;
     if agent.unconfined {
-        return Some(format!("agent {folder} is unconfined: it has the rights of the user who runs Hearth"));
+        return Some(format!("agent {folder} is unconfined: it has all permissions of the user who runs Hearth"));
     }
     (agent.confinement == Hold::NeedsUnconfined.as_str()).then(|| {
-        format!("agent {folder} is not started, because nothing confines agents here; `unconfined = true` lets it run")
+        format!(
+            "agent {folder} is not started, because agents cannot be confined here; `unconfined = true` lets it run"
+        )
     })
 }
 
-fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error> {
-    let possible = agent_runner::confine::support().is_ok();
+fn agents(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<Vec<AgentStatus>, state::Error> {
     let mut agents = Vec::new();
     for row in db.agents.iter(txn)? {
         let (id, agent) = row?;
@@ -323,33 +333,33 @@ fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<AgentStatus>, state::Error>
     Ok(agents)
 }
 
-/// Why a lane waits whose channel nobody configured, in the engine's words.
+/// The engine's reason for an outgoing queue whose channel is not configured.
 const NO_ADAPTER: &str = "no adapter";
+/// The reason, for programs, of a queue whose first message is being sent.
+const ATTEMPTING: &str = "an attempt under way";
+/// The reason, for programs, of a queue whose first message was not tried yet.
+const NEXT: &str = "its turn";
 
-fn outbound(db: &Tables, txn: &Read<'_>) -> Result<OutboundCounts, state::Error> {
+fn outbound(db: &Tables, txn: &Read<'_>, undelivered: u64) -> Result<OutboundCounts, state::Error> {
     let mut waiting_for = BTreeMap::new();
-    for row in db.lane_heads.iter(txn)? {
+    for row in db.queue_heads.iter(txn)? {
         let ((_, id), ()) = row?;
         let outbound = db.outbound.require(txn, &id)?;
         let why = match (outbound.state, outbound.to) {
-            (OutState::Attempting { .. }, _) => "an attempt under way".to_owned(),
+            (OutState::Attempting { .. }, _) => ATTEMPTING.to_owned(),
             (OutState::Waiting { after: Some(why), .. }, Some(to)) if why == NO_ADAPTER => {
                 format!("{why} for the channel {}", to.channel)
             }
-            (OutState::Waiting { after, .. }, _) => after.unwrap_or_else(|| "its turn".to_owned()),
+            (OutState::Waiting { after, .. }, _) => after.unwrap_or_else(|| NEXT.to_owned()),
             _ => continue,
         };
         *waiting_for.entry(why).or_insert(0) += 1;
     }
-    Ok(OutboundCounts {
-        total: db.outbound.len(txn)?,
-        undelivered: db.lanes.len(txn)?.saturating_add(db.outbound_later.len(txn)?),
-        waiting_for,
-    })
+    Ok(OutboundCounts { total: db.outbound.len(txn)?, undelivered, waiting_for })
 }
 
 fn approvals(db: &Tables, txn: &Read<'_>) -> Result<ApprovalCounts, state::Error> {
-    let mut counts = ApprovalCounts { held: db.held.len(txn)?, ..ApprovalCounts::default() };
+    let mut counts = ApprovalCounts { held: db.held_messages.len(txn)?, ..ApprovalCounts::default() };
     for row in db.approvals_due.iter(txn)? {
         let ((_, id), ()) = row?;
         counts.open += 1;
@@ -372,71 +382,87 @@ fn print(status: &Status) -> Done {
 }
 
 fn print_summary(status: &Status) -> Done {
-    out::line(&format!("data      {}", status.data))?;
-    match &status.daemon {
-        Some(daemon) => out::line(&format!(
-            "daemon    {} (pid {}, version {}, {}, {} queued)",
-            if daemon.draining { "stopping, when what is under way has ended" } else { "running" },
-            daemon.pid,
-            daemon.version,
-            words::count(daemon.terminals, "terminal", "terminals"),
-            words::count(daemon.queued, "input", "inputs")
-        ))?,
-        None => out::line("daemon    not running")?,
-    }
-    if let Some(daemon) = &status.daemon {
-        out::line(&format!("runtime   {}, because {}", daemon.runtime, daemon.runtime_why))?;
-        for build in daemon.builds.iter().filter(|build| build.state == "building") {
-            out::line(&format!("building  {} for agent {}", build.image, build.agent))?;
-        }
-    }
+    print::line(&format!("data: {}", status.data))?;
+    print_daemon(status)?;
     places::print(&status.places)?;
-    out::line(&format!("timezone  {} ({})", status.timezone, status.timezone_from))?;
+    print::line(&format!("time zone: {} ({})", status.timezone, status.timezone_from))?;
     for channel in &status.channels {
-        out::line(&format!("channel   {} ({}) is {}", channel.channel, channel.kind, channel.state))?;
+        print::line(&format!("channel: {} ({}) is {}", channel.channel, channel.kind, channel.state))?;
     }
     let MessageCounts { total, due, claimed, scheduled, backing_off, context } = status.messages;
-    out::line(&format!(
-        "messages  {total} in all: {due} due, {claimed} claimed, {backing_off} backing off, {scheduled} scheduled, {context} context"
+    print::line(&format!(
+        "messages: {total} in total: {due} queued, {claimed} in progress, {backing_off} retrying, {scheduled} scheduled, {context} context"
     ))?;
-    out::line(&format!("outbound  {} in all, {} undelivered", status.outbound.total, status.outbound.undelivered))?;
+    print::line(&format!("outgoing: {} in total, {} unsent", status.outbound.total, status.outbound.undelivered))?;
     for (why, count) in &status.outbound.waiting_for {
-        let lanes = words::count(*count, "lane waits", "lanes wait");
-        out::line(&format!("          {lanes}: {why}"))?;
+        let chats = labels::count(*count, "chat has unsent messages", "chats have unsent messages");
+        print::line(&format!("  {chats}: {}", unsent_because(why)))?;
     }
-    out::line(&format!("refused   {}", status.dropped))?;
+    print::line(&format!("dropped: {}", status.dropped))?;
     let ApprovalCounts { open, unsent, held } = status.approvals;
     if open > 0 {
-        let hint = "see `hearth approvals list`";
-        let waiting = words::count(held, "message waits", "messages wait");
-        out::line(&format!("approvals {open} open, {unsent} not shown to anybody yet, {waiting}: {hint}"))?;
+        let held = labels::count(held, "message", "messages");
+        print::line(&format!(
+            "approvals: {open} open, {unsent} not delivered yet, {held} held: see `hearth approvals list`"
+        ))?;
     }
     tasks::print_counts(&status.tasks)?;
     if let Some(oldest) = &status.oldest_pending {
         let PendingStatus { message, agent, since, .. } = oldest;
-        out::line(&format!("oldest    {message} has waited for {agent} since {since}"))?;
+        print::line(&format!("oldest queued message: {message} for {agent}, {}", human_time::age(since)))?;
     }
     let StoreStatus { used_bytes, limit_bytes, free_bytes, unused_bytes, readers, readers_max, .. } = &status.store;
-    out::line(&format!(
-        "store     {} of {} used, {} of its file unused, {} free on the disk, {readers} of {readers_max} reader slots used",
+    print::line(&format!(
+        "store: {} of {} used, {} of its file unused, {} free on the disk, {readers} of {readers_max} reader slots used",
         megabytes(*used_bytes),
         megabytes(*limit_bytes),
         megabytes(*unused_bytes),
         megabytes(*free_bytes)
-    ))
+    ))?;
+    status.check.iter().try_for_each(LastCheck::print)
+}
+
+fn print_daemon(status: &Status) -> Done {
+    let Some(daemon) = &status.daemon else {
+        let state = if status.daemon_problem.is_some() { "does not answer" } else { "not running" };
+        return print::line(&format!("daemon: {state}"));
+    };
+    print::line(&format!(
+        "daemon: {} (pid {}, version {}, {}, {} queued)",
+        if daemon.draining { "stopping when work in progress has ended" } else { "running" },
+        daemon.pid,
+        daemon.version,
+        labels::count(daemon.terminals, "terminal", "terminals"),
+        labels::count(daemon.queued, "input", "inputs")
+    ))?;
+    print::line(&format!("runtime: {}, because {}", daemon.runtime, daemon.runtime_why))?;
+    for build in daemon.builds.iter().filter(|build| build.state == "building") {
+        print::line(&format!("building: {} for agent {}", build.image, build.agent))?;
+    }
+    Ok(())
+}
+
+/// The reason of an outgoing queue's wait, for people.
+fn unsent_because(why: &str) -> String {
+    match why.strip_prefix(NO_ADAPTER).and_then(|rest| rest.strip_prefix(" for the channel ")) {
+        Some(channel) => format!("channel `{channel}` is not configured"),
+        None if why == ATTEMPTING => "being sent".to_owned(),
+        None if why == NEXT => "queued".to_owned(),
+        None => why.to_owned(),
+    }
 }
 
 fn print_tables(status: &Status) -> Done {
     if !status.agents.is_empty() {
-        out::line("")?;
+        print::line("")?;
         let row = |agent: &AgentStatus| {
             let words = [&agent.folder, &agent.provider, agent.confinement, &agent.waiting.to_string()];
             words.map(str::to_owned).to_vec()
         };
-        out::table(&["AGENT", "PROVIDER", "CONFINEMENT", "WAITING"], status.agents.iter().map(row).collect())?;
+        print::table(&["AGENT", "PROVIDER", "CONFINEMENT", "WAITING"], status.agents.iter().map(row).collect())?;
     }
     incarnations::print(&status.incarnations, status.daemon.is_some())?;
-    let warn = |warning: &String| out::warning(warning);
+    let warn = |warning: &String| print::warning(warning);
     status.warnings.iter().for_each(warn);
     Ok(())
 }

@@ -9,12 +9,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 
-use super::progress::Shown;
-use super::{Done, Failure, out};
+use super::consent::Consent;
+use super::progress::StageBar;
+use super::{Done, Failure, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::crash;
 use crate::state::lines::{self, Exported, Import, Imported};
+use crate::state::references::{Incoming, Reference};
 use crate::state::{Reader, backup};
 
 #[derive(Debug, Subcommand)]
@@ -40,6 +42,9 @@ pub(super) struct ImportArgs {
     /// Keep the installation's id
     #[arg(long)]
     keep_id: bool,
+    /// Agree to the files that are read and the commands that are run when its agents and channels start
+    #[arg(long)]
+    yes: bool,
 }
 
 /// The answer of `hearth store export FILE --json`.
@@ -56,9 +61,11 @@ struct ImportJson {
     data: String,
     rows: u64,
     install: String,
+    /// Files it reads and commands it runs.
+    references: Vec<Reference>,
 }
 
-/// Runs one of them.
+/// Runs a store command.
 pub(super) fn run(paths: &Paths, command: &StoreCommand, json: bool) -> Done {
     match command {
         StoreCommand::Export(args) => export(paths, &args.file, json),
@@ -69,10 +76,10 @@ pub(super) fn run(paths: &Paths, command: &StoreCommand, json: bool) -> Done {
 fn export(paths: &Paths, file: &Path, json: bool) -> Done {
     let to_stdout = file.as_os_str() == "-";
     if !to_stdout && file.symlink_metadata().is_ok() {
-        return Err(Failure::Failed(format!("{} is there already; it was left as it is", file.display())));
+        return Err(Failure::Failed(format!("{} already exists and was not changed", file.display())));
     }
-    let reader = Reader::open(paths.data())?;
-    let progress = Shown::new();
+    let progress = StageBar::new();
+    let reader = Reader::open_unless_held(paths.data(), &progress)?;
     let frozen = backup::frozen(&reader, paths.data(), clock::wall(), &progress)?;
     drop(reader);
     if to_stdout {
@@ -85,16 +92,16 @@ fn export(paths: &Paths, file: &Path, json: bool) -> Done {
     let Exported { rows, sha256 } = export_to(&frozen, file, &progress)?;
     drop(progress); // off the screen before the answer
     if json {
-        return out::json(&ExportJson { file: file.display().to_string(), rows, sha256 });
+        return print::json(&ExportJson { file: file.display().to_string(), rows, sha256 });
     }
-    out::line(&format!("{}: {rows} rows", file.display()))
+    print::line(&format!("{}: {rows} rows", file.display()))
 }
 
-/// Names of exports that are being written: this, the process, something random, and [`PART`].
+/// Prefix of the names of unfinished exports. The process id, a random part and [`PART`] follow.
 const PREFIX: &str = ".export-";
 const PART: &str = ".part";
 
-/// Removes what exports left that were killed.
+/// Removes leftovers of killed exports.
 fn remove_leftovers(dir: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)?.flatten() {
         let name = entry.file_name();
@@ -108,8 +115,8 @@ fn remove_leftovers(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The file gets its name when it is whole.
-fn export_to(frozen: &Reader, file: &Path, progress: &Shown) -> Result<Exported, Failure> {
+/// Writes an export. The file gets its final name when it is complete.
+fn export_to(frozen: &Reader, file: &Path, progress: &StageBar) -> Result<Exported, Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", file.display()));
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     remove_leftovers(dir).map_err(failed)?;
@@ -136,11 +143,19 @@ fn import(paths: &Paths, args: &ImportArgs, json: bool) -> Done {
     };
     paths.create()?;
     let install = if args.keep_id { None } else { Some(clock::random()?) };
-    let request = Import { data: paths.data(), install };
-    let Imported { rows, install } = lines::import(request, &mut input, &Shown::new())?;
+    let request = Import { data: paths.data(), install, epoch: clock::random()? };
+    // If the lines come from standard input, the user cannot answer a question there.
+    let consent = Consent::of(args.yes, json || args.file.as_os_str() == "-");
+    let progress = StageBar::new();
+    let agree = |incoming: &Incoming| {
+        progress.clear();
+        consent.agree(None, incoming)
+    };
+    let Imported { rows, install, references } = lines::import(request, &mut input, &agree, &progress)?;
+    drop(progress); // off the screen before the answer
     let install = format!("{install:016x}");
     if json {
-        return out::json(&ImportJson { data: paths.data().display().to_string(), rows, install });
+        return print::json(&ImportJson { data: paths.data().display().to_string(), rows, install, references });
     }
-    out::line(&format!("{}: {rows} rows, installation {install}", paths.data().display()))
+    print::line(&format!("{}: {rows} rows, installation {install}", paths.data().display()))
 }

@@ -1,16 +1,15 @@
-//! `hearth sweep --once`: one look at what is due, now or as if it were another time.
+//! `hearth sweep --once`: runs one sweep, at the current or a simulated time.
 
 use clap::Args;
 
-use super::local::{Host, host, unfit};
-use super::{Done, out, since};
+use super::offline::{Host, host, mismatch};
+use super::{Done, Failure, print, time_args};
 use crate::config::Paths;
 use crate::model::Timestamp;
 use crate::model::input::Input;
-use crate::model::report::Reply;
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
-use crate::socket::shape::{EffectJson, SweptJson};
+use crate::model::report::{Caused, Reply};
+use crate::socket::command::Answer;
+use crate::socket::protocol::Request;
 use crate::state::Reader;
 
 #[derive(Debug, Args)]
@@ -19,41 +18,40 @@ pub(super) struct SweepArgs {
     #[arg(long, required = true)]
     once: bool,
     /// Act as if it were this time; while a daemon runs, only with --dry-run
-    #[arg(long, value_name = "TIME", value_parser = since::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = time_args::parse_time)]
     at: Option<Timestamp>,
     /// Only show what would happen
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Sweeps and says what that causes.
+/// Runs a sweep and prints its effects.
 pub(super) fn sweep(paths: &Paths, args: &SweepArgs, json: bool) -> Done {
     Reader::open(paths.data())?; // there is nothing to look at without a store, so none is made
-    let swept = match host(paths, args.dry_run)? {
+    let effects = match host(paths)? {
         Host::Daemon(mut client) => {
             let at = args.at.map(Timestamp::millis);
-            match client.ask(&Request::Sweep { at, dry_run: args.dry_run })? {
-                Response::Swept(swept) => swept,
-                other => return Err(unexpected(other).into()),
+            match client.answer(&Request::Sweep { at, dry_run: args.dry_run })? {
+                Answer::Swept(effects) => effects,
+                other => return Err(mismatch(&other)),
             }
         }
         Host::Store(local) => match local.submit_at(Input::Sweep(Vec::new()), args.dry_run, args.at)? {
-            Reply::Swept(caused) => {
-                let mut swept = SweptJson::from(caused.as_slice());
-                // With a daemon its own threads do this.
+            Reply::Swept(mut effects) => {
+                // A daemon's own threads do this.
                 let removed = if args.dry_run { 0 } else { local.tidy(args.at)? };
-                let about = format!("{removed} files that nobody needs any more");
-                swept.effects.extend((removed > 0).then(|| EffectJson { effect: "removed".to_owned(), about }));
-                swept
+                let about = format!("{removed} unused files");
+                effects.extend((removed > 0).then(|| Caused { what: "removed".into(), about }));
+                effects
             }
-            other => return Err(unfit(other)),
+            other => return Err(Failure::Failed(other.unexpected())),
         },
     };
     if json {
-        return out::json(&swept);
+        return print::json(&serde_json::json!({ "effects": effects }));
     }
-    if swept.effects.is_empty() {
-        return out::line("nothing is due");
+    if effects.is_empty() {
+        return print::line("nothing is due");
     }
-    swept.effects.iter().try_for_each(|one| out::line(&format!("{:9} {}", one.effect, one.about)))
+    effects.iter().try_for_each(|one| print::line(&format!("{:9} {}", one.what, one.about)))
 }

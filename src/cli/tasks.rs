@@ -1,22 +1,18 @@
-//! `hearth tasks`: what agents do by the clock. Shown from the store beside the daemon, changed through it.
+//! `hearth tasks`: scheduled tasks of agents. Reads the store beside the daemon, and changes it through the daemon.
 
 use std::io::Read as _;
 
 use clap::{Args, Subcommand};
 
-use super::local::{Host, host, unfit};
-use super::rows::ChatRef;
-use super::{Done, Failure, agents, chats, configuration, entity, status, zone};
+use super::lookup::ChatRef;
+use super::offline::{mismatch, submit as submit_command};
+use super::{Done, Failure, agents, chats, configuration, entity, human_time, status, zone};
 use crate::clock;
 use crate::config::Paths;
 use crate::model::id::{SessionId, TaskId};
-use crate::model::input::Input;
-use crate::model::report::Reply;
-use crate::model::task::{Missed, Overlap};
+use crate::model::task::{Missed, NewTask, Overlap, Patch, TaskChange, TaskCommand, TaskHome, TaskOrigin};
 use crate::model::time::{Millis, Timestamp};
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
-use crate::socket::task::{ChatJson, NewTaskJson, TaskChangeJson, TaskRequest};
+use crate::socket::command::{Answer, ClientCommand};
 use crate::state::Reader;
 use crate::time::cron::Cron;
 use crate::time::every::Every;
@@ -25,7 +21,7 @@ use crate::time::zone::Zone;
 
 mod shown;
 
-/// For so long a time that is over still counts as now.
+/// Maximum age of a time that still counts as now.
 const JUST_NOW: Millis = Millis::minutes(1);
 
 pub(super) use shown::{TaskCounts, counts, print_counts};
@@ -49,17 +45,17 @@ pub(super) enum TasksCommand {
     },
     /// Change a task that is not finished
     Set(SetArgs),
-    /// Pause a task; a run under way continues, and one that waits for its end (`--overlap queue`) still follows it
+    /// Pause a task; the current run continues, and a queued one (`--overlap queue`) still follows it
     Pause {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// Resume a task; a time missed meanwhile is due at once
+    /// Resume a task; a run that was missed meanwhile starts at once
     Resume {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// Cancel a task; a run under way continues
+    /// Cancel a task; the current run continues
     Cancel {
         /// Its id, like ta3
         task: TaskId,
@@ -69,7 +65,7 @@ pub(super) enum TasksCommand {
         /// Its id, like ta3
         task: TaskId,
     },
-    /// List the runs of a task and how each ended, newest first
+    /// List the runs of a task with their outcomes, newest first
     History {
         /// Its id, like ta3
         task: TaskId,
@@ -84,16 +80,16 @@ pub(super) enum TasksCommand {
 pub(super) struct AddArgs {
     /// The agent's folder
     agent: String,
-    /// What the agent is told
+    /// Prompt for the agent
     prompt: String,
-    /// When, or when first: like 2026-01-15T21:00 in the agent's zone, or with an offset or Z; a task that runs once needs
-    /// a time to come
+    /// Time of the first run: like 2026-01-15T21:00 in the agent's time zone, or with an offset or Z; a task that runs once
+    /// needs a future time
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// At this interval: 90m, 2h, 1d
     #[arg(long, value_name = "INTERVAL", conflicts_with = "cron")]
     every: Option<String>,
-    /// By a cron expression in the agent's zone, like "0 9 * * 1-5"
+    /// By a cron expression in the agent's time zone, like "0 9 * * 1-5"
     #[arg(long, value_name = "EXPRESSION")]
     cron: Option<String>,
     /// Shell script that runs first and decides whether to wake the agent; `-` is standard input
@@ -114,10 +110,10 @@ pub(super) struct AddArgs {
 
 #[derive(Debug, Args)]
 struct Rules {
-    /// Times missed while nothing could run: once, skip or all:N [default: once]
+    /// Runs missed while Hearth was not running: once, skip or all:N [default: once]
     #[arg(long, value_name = "WHAT")]
     missed: Option<Missed>,
-    /// Times that come during an earlier run: refuse or queue [default: refuse]
+    /// Runs that are due during an earlier run: refuse (skip) or queue [default: refuse]
     #[arg(long, value_name = "WHAT")]
     overlap: Option<Overlap>,
 }
@@ -126,7 +122,7 @@ struct Rules {
 pub(super) struct SetArgs {
     /// Its id, like ta3
     task: TaskId,
-    /// What the agent is told
+    /// Prompt for the agent
     #[arg(long)]
     prompt: Option<String>,
     /// When it runs next
@@ -135,7 +131,7 @@ pub(super) struct SetArgs {
     /// At this interval: 90m, 2h, 1d
     #[arg(long, value_name = "INTERVAL", conflicts_with_all = ["cron", "once"])]
     every: Option<String>,
-    /// By a cron expression in the agent's zone
+    /// By a cron expression in the agent's time zone
     #[arg(long, value_name = "EXPRESSION", conflicts_with = "once")]
     cron: Option<String>,
     /// Do not repeat after the next run
@@ -157,88 +153,83 @@ pub(super) fn tasks(paths: &Paths, command: TasksCommand, json: bool) -> Done {
         TasksCommand::List { agent, all } => return shown::list(paths, (agent.as_deref(), all), json),
         TasksCommand::Show { task } => return shown::show(paths, task, json),
         TasksCommand::History { task, limit } => return shown::history(paths, (task, limit), json),
-        TasksCommand::Add(args) => TaskRequest::Add(new(paths, args)?),
-        TasksCommand::Set(args) => TaskRequest::Set { task: args.task.to_string(), change: change(args)? },
-        TasksCommand::Pause { task } => TaskRequest::Pause { task: task.to_string() },
-        TasksCommand::Resume { task } => TaskRequest::Resume { task: task.to_string() },
-        TasksCommand::Cancel { task } => TaskRequest::Cancel { task: task.to_string() },
-        TasksCommand::Run { task } => TaskRequest::Run { task: task.to_string() },
+        TasksCommand::Add(args) => TaskCommand::Add(Box::new(new(paths, args)?)),
+        TasksCommand::Set(args) => TaskCommand::Set(args.task, Box::new(change(args)?)),
+        TasksCommand::Pause { task } => TaskCommand::Pause(task),
+        TasksCommand::Resume { task } => TaskCommand::Resume(task),
+        TasksCommand::Cancel { task } => TaskCommand::Cancel(task),
+        TasksCommand::Run { task } => TaskCommand::Run(task),
     };
     let task = submit(paths, wanted)?;
     shown::show(paths, task, json)
 }
 
-/// Has a task made or changed.
-pub(super) fn submit(paths: &Paths, wanted: TaskRequest) -> Result<TaskId, Failure> {
-    // A task needs an agent: there is nothing to do without a store, so none is made.
+/// Submits a command about tasks.
+pub(super) fn submit(paths: &Paths, command: TaskCommand) -> Result<TaskId, Failure> {
+    // A task needs an agent, so a missing store is not created.
     Reader::open(paths.data()).map(drop)?;
-    let command = wanted.clone().command().map_err(Failure::Failed)?;
-    match host(paths, false)? {
-        Host::Daemon(mut client) => match client.ask(&Request::Task { wanted })? {
-            Response::Task { task } => {
-                task.parse().map_err(|_| Failure::Failed(format!("the daemon speaks of `{task}`, which is not a task")))
-            }
-            other => Err(unexpected(other).into()),
-        },
-        Host::Store(local) => match local.submit(Input::Task(command), false)? {
-            Reply::Task(id, _) => Ok(id),
-            other => Err(unfit(other)),
-        },
+    command.check().map_err(Failure::Failed)?;
+    match submit_command(paths, ClientCommand::Task(command))? {
+        Answer::Task(id) => Ok(id),
+        other => Err(mismatch(&other)),
     }
 }
 
-fn new(paths: &Paths, args: AddArgs) -> Result<NewTaskJson, Failure> {
+fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == args.agent);
     let agent = found.ok_or_else(|| entity::missing("agent", &args.agent))?;
-    let reply = args.chat.map(|chat| chats::place(&known, &chat)).transpose()?;
+    let reply = args.chat.map(|chat| chats::address(&known, &chat)).transpose()?;
     let recurrence = recurrence(args.every, args.cron)?;
     if let (Some(at), None) = (&args.at, &recurrence) {
         let (own, common) = (agent.settings.timezone.as_deref(), agents::common_zone(&known));
         let (zone, _) = zone::that_holds(status::ask(paths).unwrap_or_default().as_ref(), own, common);
         check_ahead(at, &zone, clock::wall())?;
     }
-    Ok(NewTaskJson {
-        agent: agent.id.to_string(),
-        session: args.session.map(|session| session.to_string()),
+    Ok(NewTask {
+        agent: agent.id,
+        home: args.session.map_or(TaskHome::Maintenance, TaskHome::Session),
         prompt: args.prompt,
         script: args.script.map(script).transpose()?,
-        reply: reply.map(|place| ChatJson { channel: place.channel, platform_id: place.platform_id }),
-        at: args.at,
+        reply,
+        first: args.at,
         recurrence,
-        missed: args.rules.missed.map(|missed| missed.to_string()),
-        overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
-        imported: None,
-        paused: false,
+        missed: args.rules.missed.unwrap_or_default(),
+        overlap: args.rules.overlap.unwrap_or_default(),
+        origin: TaskOrigin::Operator,
     })
 }
 
-/// A time that is over is a mistake: the task would run at once. What is just over was meant as now.
+/// Rejects a time in the past, at which the task would run at once. A time within the last minute means now.
 fn check_ahead(at: &str, zone: &Zone, now: Timestamp) -> Done {
     match local::instant(at, zone) {
         Ok(when) if when.plus(JUST_NOW) < now => Err(Failure::Failed(format!(
-            "{at} is over: it was {} in {zone}, and now it is {}; name a time to come",
-            local::show(when, zone),
-            local::show(now, zone)
+            "{at} is in the past: it was {} in {zone}, and now it is {}; give a future time",
+            human_time::at_zone(when, zone),
+            human_time::at_zone(now, zone)
         ))),
-        // Whoever makes the task says what is wrong with another one.
+        // Other errors are reported when the task is created.
         _ => Ok(()),
     }
 }
 
-fn change(args: SetArgs) -> Result<TaskChangeJson, Failure> {
-    let none = |wanted: bool| wanted.then(String::new);
-    Ok(TaskChangeJson {
+fn change(args: SetArgs) -> Result<TaskChange, Failure> {
+    let patch = |value: Option<String>, removed: bool| match value {
+        Some(value) => Patch::Set(value),
+        None if removed => Patch::Clear,
+        None => Patch::Keep,
+    };
+    Ok(TaskChange {
         prompt: args.prompt,
-        script: args.script.map(script).transpose()?.or(none(args.no_script)),
-        at: args.at,
-        recurrence: recurrence(args.every, args.cron)?.or(none(args.once)),
-        missed: args.rules.missed.map(|missed| missed.to_string()),
-        overlap: args.rules.overlap.map(|overlap| overlap.to_string()),
+        script: patch(args.script.map(script).transpose()?, args.no_script),
+        next: args.at,
+        recurrence: patch(recurrence(args.every, args.cron)?, args.once),
+        missed: args.rules.missed,
+        overlap: args.rules.overlap,
     })
 }
 
-/// What was said of when it comes again: each way of saying it has a flag of its own.
+/// The recurrence. Each form has its own flag.
 fn recurrence(every: Option<String>, cron: Option<String>) -> Result<Option<String>, Failure> {
     if let Some(every) = &every {
         Every::parse(every).map_err(|error| Failure::Failed(error.to_string()))?;
@@ -249,7 +240,7 @@ fn recurrence(every: Option<String>, cron: Option<String>) -> Result<Option<Stri
     Ok(every.or(cron))
 }
 
-/// The text of a script; an empty one is no script, and a mistake.
+/// Reads a script. An empty one is an error.
 fn script(file: String) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if file == "-" {

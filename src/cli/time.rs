@@ -1,8 +1,8 @@
-//! `hearth time`: what a time means.
+//! `hearth time`: shows an instant in UTC and in a time zone.
 
 use clap::{Args, Subcommand};
 
-use super::{Done, out, zone};
+use super::{Done, print, zone};
 use crate::time::local;
 use crate::time::zone::Zone;
 
@@ -29,7 +29,7 @@ pub(super) fn time(command: &TimeCommand, json: bool) -> Done {
     let at = local::instant(text, &zone)?;
     let shown = local::show(at, &zone);
     if json {
-        return out::json(&serde_json::json!({ "utc": at.to_string(), "local": shown, "zone": zone.name() }));
+        return print::json(&serde_json::json!({ "utc": at.to_string(), "local": shown, "zone": zone.name() }));
     }
-    out::table(&["LOCAL TIME", "ZONE", "UTC"], vec![vec![shown, zone.to_string(), at.to_string()]])
+    print::table(&["LOCAL TIME", "ZONE", "UTC"], vec![vec![shown, zone.to_string(), at.to_string()]])
 }

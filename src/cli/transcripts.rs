@@ -1,40 +1,40 @@
-//! `hearth sessions transcript|memory|du`: what providers and agents keep beside Hearth's own records. All of it lies where
-//! agents can write: it is shown, never believed.
+//! `hearth sessions transcript|memory|du`: data that providers and agents keep outside the store. Agents can write to
+//! all of it, so it is shown but never trusted.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::{Done, Failure, entity, out, rows};
+use super::{Done, Failure, entity, lookup, print};
 use crate::config::Paths;
-use crate::contracts::transcript::{self, Found, Usage};
+use crate::contracts::transcript::{self, COUNTED_MAX, TranscriptFile, Usage};
 use crate::contracts::{Error, memory};
 use crate::model::entity::Folder;
 use crate::model::id::SessionId;
 use crate::model::session::{ChatSession, Session, SessionStatus};
 use crate::state::{self, Read, Reader, Tables};
 
-/// Longest line of a transcript that is shown.
+/// Longest line of a transcript that is shown, in bytes.
 const LINE_MAX: u64 = 32 << 20;
-/// Characters of a tool's input or output.
+/// Maximum characters shown of a tool's input or output.
 const EXCERPT_CHARS: usize = 300;
-/// Messages and bytes from which on a conversation is better begun anew.
+/// Length from which on a conversation should be reset, in messages and bytes.
 ///
 /// From NanoClaw's advice on keeping sessions small, and what it measured of a thousand messages.
 const LONG_MESSAGES: u64 = 500;
 const LONG_BYTES: u64 = 10_000_000;
-/// Sessions whose transcripts `hearth status` looks at, the most recently active ones.
+/// Maximum number of sessions whose transcripts `hearth status` reads, most recently active first.
 const LOOKED_AT: usize = 200;
 
 /// Shows the provider's record of a session.
 pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, json: bool) -> Done {
     let folder = folder_of(reader, session)?;
     let file = match transcript::find_transcript(paths, session, &folder)? {
-        Found::Transcript { file, .. } => file,
-        Found::None(why) => {
+        TranscriptFile::Transcript { file, .. } => file,
+        TranscriptFile::None(why) => {
             let advice = "`hearth sessions show` has the session itself";
-            return Err(Failure::Failed(format!("there is no transcript of {session}: {why}; {advice}")));
+            return Err(Failure::Failed(format!("no transcript of {session}: {why}; {advice}")));
         }
     };
     let mut lines = BufReader::new(file);
@@ -45,32 +45,32 @@ pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, jso
             break;
         }
         match serde_json::from_slice::<Json>(&line) {
-            Ok(_) if json => out::verbatim(String::from_utf8_lossy(&line).trim_end())?,
+            Ok(_) if json => print::verbatim(String::from_utf8_lossy(&line).trim_end())?,
             Ok(value) => turn(&value)?,
-            // The last line may be half-written, and the agent may have written any.
+            // The last line may be incomplete, and the agent may have written any line.
             Err(_) => strange += usize::from(!line.trim_ascii().is_empty()),
         }
     }
     if strange > 0 {
-        out::note(&format!("{strange} lines are not JSON and are left out"));
+        print::note(&format!("{strange} lines are not JSON and were skipped"));
     }
     Ok(())
 }
 
-/// Prints a line of a transcript if it is of a turn.
+/// Prints a line of a transcript if it belongs to a turn.
 fn turn(line: &Json) -> Done {
     let message = line.get("message").unwrap_or(line);
     let Some(role) = message.get("role").and_then(Json::as_str) else { return Ok(()) };
     let at = line.get("timestamp").and_then(Json::as_str).unwrap_or_default();
     let side = if line.get("isSidechain").and_then(Json::as_bool) == Some(true) { " (subagent)" } else { "" };
     for text in said(message.get("content").unwrap_or(&Json::Null)) {
-        out::line(&escaped(format!("{at} {role}{side}:").trim_start()))?;
-        text.lines().try_for_each(|line| out::line(&format!("  {}", escaped(line))))?;
+        print::line(&escaped(format!("{at} {role}{side}:").trim_start()))?;
+        text.lines().try_for_each(|line| print::line(&format!("  {}", escaped(line))))?;
     }
     Ok(())
 }
 
-/// What a message says, part by part.
+/// The texts of a message's parts.
 fn said(content: &Json) -> Vec<String> {
     match content {
         Json::String(text) => vec![text.clone()],
@@ -91,7 +91,7 @@ fn part(part: &Json) -> Option<String> {
             let result = said(part.get("content")?).join(" ");
             Some(format!("[result: {}]", excerpt(&result)))
         }
-        // What a model thinks to itself is not what it said.
+        // A model's thinking is not part of its message.
         _ => None,
     }
 }
@@ -104,7 +104,7 @@ fn excerpt(text: &str) -> String {
     cut
 }
 
-/// Control characters as what they are, not as what they do.
+/// Escapes control characters.
 fn escaped(line: &str) -> String {
     let one = |c: char| if c.is_control() && c != '\t' { c.escape_unicode().to_string() } else { c.to_string() };
     line.chars().map(one).collect()
@@ -121,7 +121,7 @@ struct NoteJson {
     refused: Option<String>,
 }
 
-/// Shows what an agent remembers.
+/// Shows the memory files of an agent.
 pub(super) fn memory(paths: &Paths, agent: &str, json: bool) -> Done {
     let folder = Folder::new(agent)?;
     if !paths.group(&folder).is_dir() && !paths.home(&folder).is_dir() {
@@ -136,22 +136,22 @@ pub(super) fn memory(paths: &Paths, agent: &str, json: bool) -> Done {
     });
     let notes: Vec<NoteJson> = notes.collect();
     if json {
-        return out::json(&serde_json::json!({ "memory": notes }));
+        return print::json(&serde_json::json!({ "memory": notes }));
     }
     if notes.is_empty() {
-        return out::line("no memory");
+        return print::line("no memory");
     }
     for note in &notes {
-        out::line(&format!("{} ({} bytes)", escaped(&note.file), note.bytes))?;
+        print::line(&format!("{} ({} bytes)", escaped(&note.file), note.bytes))?;
         match (&note.text, &note.refused) {
-            (Some(text), _) => text.lines().try_for_each(|line| out::line(&format!("  {}", escaped(line))))?,
-            (None, why) => out::line(&format!("  (not shown: {})", why.as_deref().unwrap_or_default()))?,
+            (Some(text), _) => text.lines().try_for_each(|line| print::line(&format!("  {}", escaped(line))))?,
+            (None, why) => print::line(&format!("  (not shown: {})", why.as_deref().unwrap_or_default()))?,
         }
     }
     Ok(())
 }
 
-/// What a session takes up, in bytes.
+/// Disk usage of a session, in bytes.
 #[derive(Debug, Serialize)]
 struct SessionUse {
     session: String,
@@ -160,19 +160,19 @@ struct SessionUse {
     mailbox: u64,
 }
 
-/// What an agent takes up, in bytes.
+/// Disk usage of an agent, in bytes.
 #[derive(Debug, Serialize)]
 struct AgentUse {
     agent: String,
     /// Its folder.
     folder: u64,
-    /// Its home, transcripts among it.
+    /// Its home, including transcripts.
     home: u64,
-    /// What it remembers: a part of both.
+    /// Its memory files, which are part of both.
     memory: u64,
 }
 
-/// Shows what sessions and agents take up.
+/// Shows the disk usage of sessions and agents.
 pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     let mut cut = false;
     let mut count = |usage: Usage| {
@@ -184,7 +184,7 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
         sessions.push(SessionUse {
             session: id.to_string(),
             transcript: bytes(paths, id, &folder)?,
-            mailbox: count(transcript::usage(&paths.session(id))?),
+            mailbox: count(transcript::usage(&paths.session(id), COUNTED_MAX)?),
             agent: folder.to_string(),
         });
     }
@@ -193,32 +193,32 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     for agent in reader.read(super::configuration::collect)?.agents {
         let folder = agent.folder;
         agents.push(AgentUse {
-            folder: count(transcript::usage_below(&paths.groups(), folder.as_str())?),
-            home: count(transcript::usage_below(&paths.homes(), folder.as_str())?),
+            folder: count(transcript::usage_below(&paths.groups(), folder.as_str(), COUNTED_MAX)?),
+            home: count(transcript::usage_below(&paths.homes(), folder.as_str(), COUNTED_MAX)?),
             memory: memory::notes(paths, &folder)?.iter().map(|note| note.bytes).sum(),
             agent: folder.to_string(),
         });
     }
     if cut {
-        out::warning("a directory has more files, or deeper ones, than are counted: it takes up more than is shown");
+        print::warning("a directory has more files, or deeper ones, than are counted: it takes up more than is shown");
     }
     if json {
-        return out::json(&serde_json::json!({ "sessions": sessions, "agents": agents }));
+        return print::json(&serde_json::json!({ "sessions": sessions, "agents": agents }));
     }
     let row =
         |one: &AgentUse| vec![one.agent.clone(), one.folder.to_string(), one.home.to_string(), one.memory.to_string()];
-    out::table(&["AGENT", "FOLDER", "HOME", "MEMORY"], agents.iter().map(row).collect())?;
+    print::table(&["AGENT", "FOLDER", "HOME", "MEMORY"], agents.iter().map(row).collect())?;
     if sessions.is_empty() {
         return Ok(());
     }
-    out::line("")?;
+    print::line("")?;
     let row = |one: &SessionUse| {
         vec![one.session.clone(), one.agent.clone(), one.transcript.to_string(), one.mailbox.to_string()]
     };
-    out::table(&["SESSION", "AGENT", "TRANSCRIPT", "MAILBOX"], sessions.iter().map(row).collect())
+    print::table(&["SESSION", "AGENT", "TRANSCRIPT", "MAILBOX"], sessions.iter().map(row).collect())
 }
 
-/// Conversations that are better begun anew, in words.
+/// Messages about conversations that should be reset.
 pub(super) fn long(paths: &Paths, reader: &Reader) -> Result<Vec<String>, Failure> {
     let mut long = Vec::new();
     for (id, folder, Length { messages, recent }) in reader.read(perhaps_long)? {
@@ -228,19 +228,22 @@ pub(super) fn long(paths: &Paths, reader: &Reader) -> Result<Vec<String>, Failur
             (false, true) => format!("a transcript of {} MB", bytes / 1_000_000),
             (false, false) => continue,
         };
-        long.push(format!("session {id} of {folder} has {what}: it gets slow and forgetful; `hearth sessions reset {id}` starts it over"));
+        long.push(format!(
+            "session {id} of {folder} has {what}, which makes it slow and unreliable; `hearth sessions \
+         reset {id}` resets it"
+        ));
     }
     Ok(long)
 }
 
-/// What is known of the length of a session without its transcript.
+/// Length of a session, without its transcript.
 struct Length {
     messages: u64,
-    /// It is one of those whose transcripts are looked at.
+    /// Whether it is among the sessions whose transcripts are read.
     recent: bool,
 }
 
-/// Active sessions that have many messages or are among the most recent ones, the most recent first.
+/// Active sessions that have many messages or are among the most recent ones, most recent first.
 fn perhaps_long(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, Length)>, state::Error> {
     let mut active = Vec::new();
     for row in db.sessions.iter(txn)? {
@@ -265,12 +268,12 @@ fn perhaps_long(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, L
 
 fn bytes(paths: &Paths, session: SessionId, folder: &Folder) -> Result<u64, Error> {
     Ok(match transcript::find_transcript(paths, session, folder)? {
-        Found::Transcript { bytes, .. } => bytes,
-        Found::None(_) => 0,
+        TranscriptFile::Transcript { bytes, .. } => bytes,
+        TranscriptFile::None(_) => 0,
     })
 }
 
-fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, ChatSession)>, state::Error> {
+pub(super) fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, ChatSession)>, state::Error> {
     let mut all = Vec::new();
     for row in db.sessions.iter(txn)? {
         let ((_, _, id), Session::Chat(session)) = row? else { continue };
@@ -283,7 +286,7 @@ fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, ChatSessio
 
 fn folder_of(reader: &Reader, session: SessionId) -> Result<Folder, Failure> {
     let found = reader.read(|db, txn| {
-        let Some(found) = rows::session(db, txn, session)? else { return Ok(None) };
+        let Some(found) = lookup::session(db, txn, session)? else { return Ok(None) };
         Ok::<_, state::Error>(db.agents.get(txn, &found.agent)?.map(|agent| agent.folder))
     })?;
     found.ok_or_else(|| entity::missing("session", &session.to_string()))

@@ -1,15 +1,17 @@
-//! `hearth users`, `hearth roles` and `hearth members`: people and what they may do.
+//! `hearth users`, `hearth roles` and `hearth members`: people and their permissions.
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::configuration::{self, Configuration, UserEntry};
 use super::entity::{self, text, texts};
-use super::{Done, Failure, change, out};
+use super::{Done, Failure, change, print};
 use crate::config::Paths;
+use crate::config::file;
 use crate::config::file::write::{Fields, Value, role_word};
 use crate::model::address::UserId;
-use crate::socket::change::EditJson;
+use crate::model::configure::Change;
+use crate::model::entity::Folder;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum UsersCommand {
@@ -121,11 +123,11 @@ pub(super) fn users(paths: &Paths, command: &UsersCommand, json: bool) -> Done {
             keys.put(&mut fields, clear);
             change::put(paths, &known, entity::toml(&[("[[users]]", &fields)]), json)
         }
-        UsersCommand::Remove { user } => change::edit(paths, EditJson::RemoveUser { user: user.clone() }, json),
+        UsersCommand::Remove { user } => change::edit(paths, Change::RemoveUser(UserId::parse(user)?), json),
     }
 }
 
-/// Lists, gives and takes roles.
+/// Lists, grants and revokes roles.
 pub(super) fn roles(paths: &Paths, command: &RolesCommand, json: bool) -> Done {
     match command {
         RolesCommand::List => {
@@ -138,15 +140,15 @@ pub(super) fn roles(paths: &Paths, command: &RolesCommand, json: bool) -> Done {
             entity::list("roles", json, all, &[("USER", "user"), ("ROLE", "role")])
         }
         RolesCommand::Grant { user, role } => {
-            change::edit(paths, EditJson::Grant { user: user.clone(), role: role.clone() }, json)
+            change::edit(paths, Change::Grant(UserId::parse(user)?, file::role(role).map_err(Failure::Failed)?), json)
         }
         RolesCommand::Revoke { user, role } => {
-            change::edit(paths, EditJson::Revoke { user: user.clone(), role: role.clone() }, json)
+            change::edit(paths, Change::Revoke(UserId::parse(user)?, file::role(role).map_err(Failure::Failed)?), json)
         }
     }
 }
 
-/// Lists, gives and takes memberships.
+/// Lists, adds and removes memberships.
 pub(super) fn members(paths: &Paths, command: &MembersCommand, json: bool) -> Done {
     match command {
         MembersCommand::List { agent } => {
@@ -162,10 +164,10 @@ pub(super) fn members(paths: &Paths, command: &MembersCommand, json: bool) -> Do
             entity::list("members", json, all, &[("AGENT", "agent"), ("USER", "user")])
         }
         MembersCommand::Add { agent, user } => {
-            change::edit(paths, EditJson::AddMember { agent: agent.clone(), user: user.clone() }, json)
+            change::edit(paths, Change::AddMember(Folder::new(agent.as_str())?, UserId::parse(user)?), json)
         }
         MembersCommand::Remove { agent, user } => {
-            change::edit(paths, EditJson::RemoveMember { agent: agent.clone(), user: user.clone() }, json)
+            change::edit(paths, Change::RemoveMember(Folder::new(agent.as_str())?, UserId::parse(user)?), json)
         }
     }
 }
@@ -199,5 +201,5 @@ fn list(known: &Configuration, json: bool) -> Done {
 
 fn show(user: &UserEntry, json: bool) -> Done {
     let fields = Fields::of_user(&user.spec);
-    if json { out::json(&entity::json(&facts(user), &fields)) } else { entity::show(&facts(user), &fields) }
+    if json { print::json(&entity::json(&facts(user), &fields)) } else { entity::show(&facts(user), &fields) }
 }

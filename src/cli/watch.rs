@@ -1,5 +1,5 @@
-//! `hearth status --watch`: what happens, as it happens, with keys to act. It reads the store beside the daemon and asks
-//! the daemon what only it knows, so it goes on while a daemon is being replaced.
+//! `hearth status --watch`: a live view with keys for actions. It reads the store beside the daemon and asks
+//! the daemon only for what the store does not contain, so it keeps running while a daemon is being replaced.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Done, Failure, change, decide, out, tasks};
+use super::{Done, Failure, change, decide, print, tasks};
 use crate::clock;
 use crate::config::Paths;
-use crate::socket::change::EditJson;
-use crate::socket::task::TaskRequest;
+use crate::model::configure::Change;
+use crate::model::entity::Folder;
+use crate::model::task::TaskCommand;
 
 mod draw;
 mod screen;
@@ -26,12 +27,12 @@ mod view;
 use screen::{Act, Command, Key, Screen};
 use view::View;
 
-/// Time between two looks at the store.
+/// Interval for reading the store.
 const LOOK: Duration = Duration::from_secs(1);
-/// Longest time after which something new is drawn, and a signal is heeded.
+/// Longest delay before new data is drawn or a signal is handled.
 const DRAW: Duration = Duration::from_millis(100);
 
-/// Watches until somebody leaves, or as long as somebody reads.
+/// Shows the live view until the user quits or the reader of standard output is gone.
 pub(super) fn watch(paths: &Paths, json: bool) -> Done {
     if json {
         return print_changes(paths);
@@ -48,14 +49,14 @@ pub(super) fn watch(paths: &Paths, json: bool) -> Done {
     std::thread::Builder::new()
         .name("watch".to_owned())
         .spawn(move || look_again_and_again(&looking, &seen, &waker))?;
-    // It also puts the terminal back when this program panics.
+    // This also restores the terminal if the program panics.
     let mut terminal = ratatui::try_init()?;
     let done = run(paths, &mut terminal, (&views, &again), &asked);
     ratatui::try_restore()?;
     done
 }
 
-/// Whether the end was asked for by a signal.
+/// Installs signal handlers. The flag is set when a signal asks for the end.
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -64,17 +65,17 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
     Ok(asked)
 }
 
-/// A line for each thing that changed, until nobody reads any more.
+/// Prints the view as a JSON line after each change, until the reader is gone.
 fn print_changes(paths: &Paths) -> Done {
     let asked = signals()?;
     let (mut last, mut is_read): (Option<View>, bool) = (None, true);
     while is_read && !asked.load(Ordering::SeqCst) {
         let view = view::look(paths);
         if last.as_ref() != Some(&view) {
-            out::json(&view)?;
+            print::json(&view)?;
             last = Some(view);
         }
-        is_read = out::is_read_for(LOOK)?;
+        is_read = print::is_read_for(LOOK)?;
     }
     Ok(())
 }
@@ -99,6 +100,8 @@ fn run(
         while let Ok(view) = views.try_recv() {
             screen.take(view, &now.to_string());
         }
+        let size = terminal.size()?;
+        screen.size = (size.width, size.height);
         terminal.draw(|frame| draw::draw(frame, &screen, now))?;
         if is_hung_up_within(DRAW)? {
             return Ok(());
@@ -112,7 +115,7 @@ fn run(
                         Ok(told) => told,
                         Err(failure) => format!("not done: {}", words(failure)),
                     });
-                    // What looks has ended if nobody hears this, and then nothing is new.
+                    // If the receiver is gone, the reading thread has ended, and there is nothing to refresh.
                     again.send(()).ok();
                 }
             }
@@ -121,8 +124,8 @@ fn run(
     Ok(())
 }
 
-/// Waits for keys, at most for `time`; whether the terminal is gone. Crossterm would read from one that is gone for ever,
-/// whatever time it is given.
+/// Waits for keys, at most for `time`; whether the terminal is gone. Crossterm would read from one that is gone for
+/// ever, whatever time it is given.
 fn is_hung_up_within(time: Duration) -> Result<bool, Failure> {
     let keys = std::io::stdin();
     let mut ends = [PollFd::new(&keys, PollFlags::IN)];
@@ -159,7 +162,7 @@ fn key(event: &Event) -> Option<Key> {
     })
 }
 
-/// Does what the commands do, as they do it; what became of it.
+/// Performs an action in the same way as its command. Returns a message for the user.
 fn perform(paths: &Paths, act: Act) -> Result<String, Failure> {
     match act {
         Act::Decide(id, value, _) => {
@@ -168,17 +171,21 @@ fn perform(paths: &Paths, act: Act) -> Result<String, Failure> {
             let (_, text) = decide::submit(paths, matter, &value)?;
             Ok(format!("{id} {text}"))
         }
-        Act::RestartAgent(agent) => edit(paths, EditJson::RestartAgent { agent, message: None }),
-        Act::RestartSession(session, _) => edit(paths, EditJson::RestartSession { session }),
-        Act::Pause(task) => Ok(format!("paused {}", tasks::submit(paths, TaskRequest::Pause { task })?)),
-        Act::Resume(task) => Ok(format!("resumed {}", tasks::submit(paths, TaskRequest::Resume { task })?)),
+        Act::RestartAgent(agent) => edit(paths, Change::RestartAgent(Folder::new(agent)?, None)),
+        Act::RestartSession(session, _) => edit(paths, Change::RestartSession(session.parse()?)),
+        Act::Pause(task) => Ok(format!("paused {}", tasks::submit(paths, TaskCommand::Pause(task.parse()?))?)),
+        Act::Resume(task) => Ok(format!("resumed {}", tasks::submit(paths, TaskCommand::Resume(task.parse()?))?)),
     }
 }
 
-fn edit(paths: &Paths, edit: EditJson) -> Result<String, Failure> {
+fn edit(paths: &Paths, edit: Change) -> Result<String, Failure> {
     let done = change::submit_edit(paths, edit)?;
-    let told: Vec<String> = done.changes.iter().map(|one| format!("{} {}", one.action, one.entity)).collect();
-    Ok(if told.is_empty() { "nothing of it ran: what waits is tried at once".to_owned() } else { told.join(", ") })
+    let told: Vec<String> = done.changes.iter().map(|one| format!("{} {}", one.action.as_str(), one.entity)).collect();
+    Ok(if told.is_empty() {
+        "nothing was running: queued messages are retried now".to_owned()
+    } else {
+        told.join(", ")
+    })
 }
 
 fn words(failure: Failure) -> String {

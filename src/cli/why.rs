@@ -1,10 +1,13 @@
-//! `hearth why MESSAGE`: everything that became of one event, and why. Reads the store beside the daemon.
+//! `hearth why MESSAGE`: the history of one event, with reasons. Reads the store beside the daemon.
 
 use clap::Args;
 use serde::Serialize;
 
-use super::{Done, Failure, out};
+use super::human_time;
+use super::listed::{self, Column, Listed, or_empty};
+use super::{Done, Failure, print};
 use crate::config::Paths;
+use crate::model::id::OutgoingId;
 use crate::state::{self, Reader};
 
 pub(super) mod find;
@@ -16,7 +19,7 @@ use trace::EventJson;
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct WhyArgs {
-    /// An id like ms12, the platform's id of a message, or `latest`
+    /// An id like ms12, that of an answer like mo17 or 5f0c91ab-mo17, the platform's id of a message, or `latest`
     message: Option<String>,
     /// Find the newest message that contains these words
     #[arg(long, value_name = "WORDS")]
@@ -28,7 +31,7 @@ pub(super) struct WhyArgs {
 struct WhyJson {
     /// Newest first.
     events: Vec<EventJson>,
-    /// Whether there is more in the store than was looked at.
+    /// Whether the search ended before it had read the whole store.
     cut: bool,
 }
 
@@ -42,37 +45,59 @@ pub(super) fn why(paths: &Paths, args: &WhyArgs, json: bool) -> Done {
         Ok::<_, state::Error>(WhyJson { events, cut: search.cut })
     })?;
     if json {
-        out::json(&answer)?;
+        print::json(&answer)?;
     } else {
         for (number, event) in answer.events.iter().enumerate() {
             if number > 0 {
-                out::line("")?;
+                print::line("")?;
             }
             print(event)?;
         }
     }
-    if answer.events.is_empty() { Err(Failure::Failed(nothing(&query, answer.cut))) } else { Ok(()) }
+    if answer.events.is_empty() {
+        return Err(Failure::Failed(nothing(&query, answer.cut)));
+    }
+    match answer.events.iter().flat_map(|event| &event.damaged).next() {
+        Some(damage) => Err(Failure::Failed(format!(
+            "the store is damaged, so this is incomplete: {damage}; run `hearth check`, and restore a backup with `hearth restore \
+             BACKUP --replace`"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn query(args: &WhyArgs) -> Query {
     match (&args.message, &args.text) {
         (_, Some(words)) => Query::Words(words.clone()),
         (Some(text), None) if text == "latest" => Query::Latest,
-        (Some(text), None) => text.parse().map_or_else(|_| Query::Platform(text.clone()), Query::Message),
+        (Some(text), None) => match (text.parse(), text.parse()) {
+            (Ok(message), _) => Query::Message(message),
+            (_, Ok(answer)) => Query::Answer(answer),
+            _ => Query::Platform(text.clone()),
+        },
         (None, None) => Query::Latest,
     }
 }
 
 fn nothing(query: &Query, cut: bool) -> String {
     let what = match query {
-        Query::Message(id) => return format!("there is no message {id}; `hearth why latest` explains the newest one"),
-        Query::Platform(id) => format!("no message and no refusal has the platform's id {id}"),
-        Query::Words(words) => format!("no stored message has \"{words}\" in it"),
-        Query::Latest => return "nothing has been said yet".to_owned(),
+        Query::Message(id) => return format!("message not found: {id}; `hearth why latest` explains the newest one"),
+        Query::Answer(OutgoingId { epoch: None, id }) => {
+            return format!("no message has the answer {id}; `hearth why latest` explains the newest message");
+        }
+        Query::Answer(id) => {
+            return format!(
+                "{id} is no answer to a message in this store. After a restore, numbers are reused with another \
+                 prefix: the message may be in the store that was moved aside"
+            );
+        }
+        Query::Platform(id) => format!("no message or dropped message has the platform id {id}"),
+        Query::Words(words) => format!("no stored message contains \"{words}\""),
+        Query::Latest => return "no messages yet".to_owned(),
     };
     let looked = if cut { "of the newest ones, " } else { "" };
     format!(
-        "{looked}{what}; a message leaves no trace where nobody listens and the bot is not addressed, and refusals keep no text"
+        "{looked}{what}; Hearth keeps no record of messages in chats without agents that do not address the bot, and no text of dropped messages"
     )
 }
 
@@ -80,38 +105,50 @@ fn print(event: &EventJson) -> Done {
     let name = event.platform_message.as_ref().map_or_else(|| "without a platform's id".to_owned(), Clone::clone);
     let place = event.chat.clone().unwrap_or_else(|| "nowhere".to_owned());
     let thread = event.thread.as_ref().map_or_else(String::new, |thread| format!(" (thread {thread})"));
-    out::line(&format!("event   {name} in {place}{thread}"))?;
+    print::line(&format!("event   {name} in {place}{thread}"))?;
     let name = event.sender_name.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
-    let sender = event.sender.clone().unwrap_or_else(|| "nobody that is known".to_owned());
-    out::line(&format!("from    {sender}{name}"))?;
+    let sender = event.sender.clone().unwrap_or_else(|| "unknown".to_owned());
+    print::line(&format!("from    {sender}{name}"))?;
     if let Some(text) = &event.text {
-        out::line(&format!("text    {text}"))?;
+        print::line(&format!("text    {text}"))?;
     }
     if event.expired {
-        out::line("text    expired: what it said is not kept any more")?;
+        print::line("text    removed by retention")?;
     }
     for file in &event.files {
         let error = file.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
-        out::line(&format!("file    {} ({} bytes){error}", file.name, file.size))?;
+        print::line(&format!("file    {} ({} bytes){error}", file.name, file.size))?;
     }
-    out::line("")?;
-    let row = |wiring: &trace::WiringJson| {
-        let agent = wiring.agent.clone().unwrap_or_else(|| "-".to_owned());
-        vec![agent, wiring.decision.to_owned(), wiring.words.clone()]
-    };
-    out::table(&["AGENT", "DECISION", "WHY"], event.wirings.iter().map(row).collect())?;
-    out::line("")?;
-    let row =
-        |step: &trace::StepJson| vec![step.at.clone(), step.message.clone().unwrap_or_default(), step.what.clone()];
-    out::table(&["AT", "MESSAGE", "WHAT"], event.timeline.iter().map(row).collect())?;
+    print::line("")?;
+    listed::table(&event.wirings)?;
+    print::line("")?;
+    listed::table(&event.timeline)?;
     for message in &event.messages {
-        out::line("")?;
+        print::line("")?;
         let words = message.words.as_ref().map_or_else(String::new, |words| format!(": {words}"));
-        out::line(&format!("{} is {}{words}", message.message, message.state))?;
+        print::line(&format!("{} is {}{words}", message.message, message.state))?;
         for answer in &message.answers {
             let words = answer.words.as_ref().map_or_else(String::new, |words| format!(": {words}"));
-            out::line(&format!("  {} is {}{words}", answer.outbound, answer.state))?;
+            print::line(&format!("  {} is {}{words}", answer.outbound, answer.state))?;
         }
     }
     Ok(())
+}
+
+impl Listed for trace::WiringJson {
+    const PLURAL: &'static str = "wirings";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("AGENT", |wiring| wiring.agent.clone().unwrap_or_else(|| "-".to_owned())),
+        ("DECISION", |wiring| wiring.decision.to_owned()),
+        ("REASON", |wiring| wiring.words.clone()),
+    ];
+}
+
+impl Listed for trace::StepJson {
+    const PLURAL: &'static str = "timeline";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("TIME", |step| human_time::local(&step.at)),
+        ("MESSAGE", |step| or_empty(step.message.as_ref())),
+        ("EVENT", |step| step.what.clone()),
+    ];
 }

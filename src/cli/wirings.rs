@@ -5,13 +5,13 @@ use serde_json::Value as Json;
 
 use super::configuration::{self, ChatEntry, Configuration};
 use super::entity::{self, text, typed};
-use super::rows::ChatRef;
+use super::lookup::ChatRef;
 use super::{Done, change, chats};
 use crate::config::Paths;
 use crate::config::file::write::{Fields, Value};
+use crate::model::configure::Change;
 use crate::model::configure::WiringSpec;
 use crate::model::entity::{Folder, Origin};
-use crate::socket::change::EditJson;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WiringsCommand {
@@ -62,9 +62,12 @@ pub(super) struct WiringKeys {
     /// Which messages share a session: `shared`, `per-thread` or `agent-shared`
     #[arg(long)]
     session: Option<String>,
-    /// Wirings with a higher number are looked at first
+    /// Wirings with a higher number are evaluated first
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     priority: Option<String>,
+    /// Whose messages become context: those of `known` people, of `anyone`, or `default` for the chat's rule
+    #[arg(long)]
+    context_from: Option<String>,
 }
 
 /// Lists and changes wirings.
@@ -91,8 +94,9 @@ pub(super) fn wirings(paths: &Paths, command: &WiringsCommand, json: bool) -> Do
             put(paths, &known, (entry, &fields), json)
         }
         WiringsCommand::Remove { chat, agent } => {
-            let place = chats::place(&known, chat)?;
-            change::edit(paths, EditJson::RemoveWiring { place, agent: agent.clone() }, json)
+            let at = chats::address(&known, chat)?;
+            let edit = Change::RemoveWiring(at.channel, at.platform_id, Folder::new(agent.as_str())?);
+            change::edit(paths, edit, json)
         }
     }
 }
@@ -106,6 +110,10 @@ impl WiringKeys {
         if matches!(self.engage.as_deref(), Some("mention" | "mention-sticky")) {
             fields.clear("pattern");
         }
+        let default = self.context_from.as_deref() == Some("default");
+        if default {
+            fields.clear("context_from");
+        }
         let given = vec![
             ("engage", engage),
             ("pattern", text(self.pattern.as_ref())),
@@ -113,6 +121,7 @@ impl WiringKeys {
             ("ignored", text(self.ignored.as_ref())),
             ("session", text(self.session.as_ref())),
             ("priority", typed(self.priority.as_ref())),
+            ("context_from", text(self.context_from.as_ref().filter(|_| !default))),
         ];
         entity::overlay(fields, given, &[]);
     }
@@ -150,6 +159,7 @@ fn list(known: &Configuration, json: bool) -> Done {
         ("IGNORED", "ignored"),
         ("SESSION", "session"),
         ("PRIORITY", "priority"),
+        ("CONTEXT FROM", "context_from"),
         ("ORIGIN", "origin"),
     ];
     entity::list("wirings", json, all.collect(), &columns)

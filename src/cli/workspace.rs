@@ -1,4 +1,4 @@
-//! `hearth workspace`: the directories whose sessions are kept apart, and what the store knows of them.
+//! `hearth workspace`: the directories with separate sessions, and their state in the store.
 //!
 //! The place a command works in is found here for all commands about sessions: [`Cwd`], [`guard`], [`sight`].
 
@@ -11,7 +11,9 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::{Done, Failure, out};
+use super::hint::Hint;
+use super::{Done, Failure, print, session};
+use crate::cli::offline::SubmitError;
 use crate::config::{Paths, env};
 use crate::contracts::workspace::{self as directory, Broad};
 use crate::model::workspace::{Fingerprint, WorkspaceSight};
@@ -29,14 +31,14 @@ pub(super) struct WorkspaceArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum WorkspaceCommand {
+enum WorkspaceCommand {
     /// Print the fingerprint of a directory; needs no data directory
     Fingerprint {
         /// The directory [default: the current one]
         #[arg(value_parser = any_path())]
         path: Option<PathBuf>,
     },
-    /// Show which workspace a directory is, and what is known of it
+    /// Show the workspace of a directory and its state
     Status {
         /// The directory [default: the current one]
         #[arg(value_parser = any_path())]
@@ -44,6 +46,9 @@ pub(super) enum WorkspaceCommand {
     },
     /// List the workspaces
     List,
+    /// Create, resume, fork, list and remove the sessions of a directory
+    #[command(visible_alias = "session")]
+    Sessions(Box<session::SessionArgs>),
     /// Continue the sessions of a directory that was moved, replaced, or reached by another path
     Adopt(adopt::AdoptArgs),
 }
@@ -56,7 +61,7 @@ pub(super) struct Cwd {
     pub(super) cwd: Option<PathBuf>,
 }
 
-/// A path as it was typed; an empty one is refused later, with its reason.
+/// Accepts any path. An empty one is rejected later, with a reason.
 fn any_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
@@ -72,21 +77,27 @@ pub(super) struct AllowBroad {
 /// Why a command about workspaces or sessions did nothing.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// A word for programs.
+    /// Code for programs.
     pub(super) kind: String,
-    /// What, where.
+    /// Message for people.
     pub(super) message: String,
     /// What to do next.
-    pub(super) hint: String,
-    /// What else programs can use.
+    pub(super) hint: Hint,
+    /// Further fields for programs.
     pub(super) fields: Map<String, Value>,
-    /// How the command ends.
+    /// Exit code of the command.
     pub(super) exit: u8,
 }
 
 impl Refused {
     pub(super) fn new(kind: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), message: message.into(), hint: hint.into(), fields: Map::new(), exit: 1 }
+        let hint = Hint::new(kind, hint);
+        Self { kind: kind.to_owned(), message: message.into(), hint, fields: Map::new(), exit: 1 }
+    }
+
+    /// Creates an error with the default hint of its kind.
+    pub(super) fn of_kind(kind: &str, message: impl Into<String>) -> Self {
+        Self::new(kind, message, "")
     }
 
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -99,14 +110,14 @@ impl Refused {
         self
     }
 
-    /// Tells it: programs hear it on standard output.
+    /// Reports the error, to programs on standard output.
     fn tell(self, action: &str, json: bool) -> Failure {
         let Self { kind, message, hint, mut fields, exit } = self;
         if message.is_empty() {
             return Failure::Exit(exit);
         }
         if !json {
-            return Failure::Failed(if hint.is_empty() { message } else { format!("{message}; {hint}") });
+            return Failure::Failed(format!("{message}; {}", hint.as_str()));
         }
         for (name, value) in [
             ("status", json!("error")),
@@ -114,15 +125,24 @@ impl Refused {
             ("error_kind", json!(kind)),
             ("action", json!(action)),
             ("error", json!(message)),
-            ("hint", json!(hint)),
+            ("hint", json!(hint.as_str())),
             ("exit_code", json!(exit)),
         ] {
             fields.insert(name.to_owned(), value);
         }
-        match out::json(&fields) {
-            // That nobody read it does not make it done.
+        match print::json(&fields) {
+            // A closed standard output does not turn the error into success.
             Ok(()) | Err(Failure::Exit(_)) => Failure::Exit(exit),
             Err(failure) => failure,
+        }
+    }
+}
+
+impl From<SubmitError> for Refused {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Refused(refusal) => Self::of_kind(&refusal.code, refusal.message),
+            SubmitError::Failed(failure) => failure.into(),
         }
     }
 }
@@ -130,13 +150,11 @@ impl Refused {
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Failed(message) | Failure::Changed(message) => Self::new("failed", message, ""),
-            Failure::Store("store_busy", message) => {
-                Self::new("store_busy", message, "try again in a moment").with("retry_safe", true)
-            }
-            Failure::Store(kind, message) => Self::new(kind, message, ""),
-            Failure::Told => Self::new("failed", "", ""),
-            Failure::Exit(exit) => Self { exit, ..Self::new("failed", "", "") },
+            Failure::Failed(message) | Failure::Changed(message) => Self::of_kind("failed", message),
+            Failure::Store("store_busy", message) => Self::of_kind("store_busy", message).with("retry_safe", true),
+            Failure::Store(kind, message) => Self::of_kind(kind, message),
+            Failure::Told => Self::of_kind("failed", ""),
+            Failure::Exit(exit) => Self { exit, ..Self::of_kind("failed", "") },
         }
     }
 }
@@ -158,17 +176,17 @@ impl Cwd {
             None => {
                 let gone = |error| {
                     let message = format!("the current directory is gone: {error}");
-                    Refused::new("workspace_missing", message, "change to an existing directory, or name one with -C")
+                    Refused::new("workspace_missing", message, "change to an existing directory, or give one with -C")
                 };
                 let real = std::env::current_dir().map_err(gone)?;
-                // The shell may call it by a path with links.
+                // The shell may use a path with links.
                 let typed = env::typed_in().filter(|typed| typed.canonicalize().is_ok_and(|typed| typed == real));
                 Ok(typed.unwrap_or(real))
             }
         }
     }
 
-    /// A path that was given besides, seen from there; the directory itself if none was.
+    /// A given path, relative to the directory; without one, the directory itself.
     fn at(&self, path: Option<&Path>) -> Result<PathBuf, Refused> {
         match (path, &self.cwd) {
             (None, _) => self.find(),
@@ -201,20 +219,20 @@ fn invalid(reason: &'static str, given: &Path) -> Refused {
     Refused::new("invalid_cwd", message, "name an existing directory").with("reason", reason).at(given)
 }
 
-/// What a person at a terminal says about working in a broad directory.
+/// The user's decision about working in a broad directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guarded {
-    /// Work.
+    /// Continue.
     Go,
-    /// Do nothing; that is no failure.
+    /// Do nothing. This is not a failure.
     Aborted,
 }
 
-/// Keeps commands about sessions from working in a home directory or at the root by accident. To be asked before anything
-/// is read or made.
+/// Keeps session commands from working in a home directory or at the root by accident. Must be called before anything
+/// is read or created.
 ///
 /// # Errors
-/// [`Refused`] with the kind `broad_cwd` where nobody can be asked.
+/// [`Refused`] with the kind `broad_cwd` if the user cannot be asked.
 pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded, Refused> {
     let found = directory::broad(dir, env::home().as_deref());
     let Some(broad) = found.filter(|_| !allow.allow_broad_cwd) else { return Ok(Guarded::Go) };
@@ -227,19 +245,16 @@ pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded
         let hint = "work in the directory of a project, or use --allow-broad-cwd";
         return Err(Refused::new("broad_cwd", message, hint).at(dir));
     }
-    out::warning(&message);
-    let mut answer = String::new();
-    let asked = out::question("Continue anyway? [y/N]: ").is_ok();
-    let heard = asked.then(|| std::io::stdin().read_line(&mut answer));
-    if matches!(heard, Some(Ok(_))) && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
+    print::warning(&message);
+    if print::agreed("Continue anyway? [y/N]: ") {
         return Ok(Guarded::Go);
     }
-    out::note("Aborted.");
+    print::note("Aborted.");
     Ok(Guarded::Aborted)
 }
 
-/// A directory as it is found, with the other paths of workspaces that lead to it. Nothing is made. Not while the store is
-/// open: a process opens it once at a time.
+/// The identity of a directory, with other workspace paths that lead to it. Creates nothing. Must not be called while
+/// the store is open, because a process can open it only once at a time.
 ///
 /// # Errors
 /// When there is a store and it cannot be read.
@@ -269,7 +284,7 @@ pub(super) fn store(paths: &Paths) -> Result<Option<Reader>, state::Error> {
     }
 }
 
-/// What needs no data directory.
+/// Runs commands that need no data directory.
 pub(super) fn without_data(args: &WorkspaceArgs, json: bool) -> Option<Done> {
     let WorkspaceCommand::Fingerprint { path } = &args.command else { return None };
     let dir = args.cwd.at(path.as_deref());
@@ -280,12 +295,12 @@ fn fingerprint(dir: &Path, json: bool) -> Done {
     let canonical = directory::canonical(dir).into_os_string().into_encoded_bytes();
     let fingerprint = Fingerprint::of_path(&canonical).to_string();
     if !json {
-        return out::line(&fingerprint);
+        return print::line(&fingerprint);
     }
     let mut answer = Map::new();
     put_path(&mut answer, "root", &canonical);
     answer.insert("fingerprint".to_owned(), json!(fingerprint));
-    out::json(&answer)
+    print::json(&answer)
 }
 
 /// Puts a path into an object: as text for people, and in base64 besides if the text is not all of it.
@@ -297,15 +312,17 @@ pub(super) fn put_path(object: &mut Map<String, Value>, name: &str, path: &[u8])
 }
 
 /// Shows and adopts workspaces.
-pub(super) fn workspace(paths: &Paths, args: &WorkspaceArgs, json: bool) -> Done {
-    let at = |path: &Option<PathBuf>| args.cwd.at(path.as_deref());
-    let (action, done) = match &args.command {
+pub(super) fn workspace(paths: &Paths, args: WorkspaceArgs, json: bool) -> Done {
+    let WorkspaceArgs { cwd, command } = args;
+    let at = |path: Option<PathBuf>| cwd.at(path.as_deref());
+    let (action, done) = match command {
         WorkspaceCommand::Fingerprint { path } => {
             ("fingerprint", at(path).and_then(|dir| Ok(fingerprint(&dir, json)?)))
         }
         WorkspaceCommand::Status { path } => ("status", at(path).and_then(|dir| shown::status(paths, &dir, json))),
         WorkspaceCommand::List => ("list", shown::list(paths, json)),
-        WorkspaceCommand::Adopt(adopt) => ("adopt", adopt::adopt(paths, &args.cwd, adopt, json)),
+        WorkspaceCommand::Adopt(adopt) => ("adopt", adopt::adopt(paths, &cwd, &adopt, json)),
+        WorkspaceCommand::Sessions(args) => return session::session(paths, *args, json),
     };
     done.map_err(|refused| refused.tell(action, json))
 }

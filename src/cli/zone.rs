@@ -1,25 +1,25 @@
-//! The zone that holds, for commands with a store to ask and for those without one.
+//! The effective time zone, for commands with and without a store.
 
-use super::out;
+use super::print;
 use crate::config::Machine;
 use crate::socket::protocol::DaemonStatus;
 use crate::time::local::{self, BadTime};
 use crate::time::zone::{Chosen, Source, Zone};
 
-/// The zone that was given, else the machine's; a `TZ` that is no zone is told.
+/// The given time zone, or else the machine's. Warns about an invalid `TZ`.
 pub(super) fn or_the_machines(given: Option<&Zone>) -> Zone {
     if let Some(zone) = given {
         return zone.clone();
     }
     let machine = Machine::look();
     if let Some(complaint) = machine.complaint() {
-        out::warning(&complaint);
+        print::warning(&complaint);
     }
     machine.zone(None, None).zone
 }
 
-/// The zone that holds where this is configured, and in words where it comes from. What a daemon sees of the machine and its
-/// environment may differ from what is seen here, and its word counts.
+/// The effective time zone for a configuration, and a text about its source. The daemon's view of the machine and its
+/// environment takes precedence over this command's.
 pub(super) fn that_holds(daemon: Option<&DaemonStatus>, agent: Option<&str>, common: Option<&str>) -> (Zone, String) {
     let Chosen { zone, source, .. } = Machine::look().zone(agent, common);
     let configured = matches!(source, Source::Agent | Source::File);
@@ -29,7 +29,7 @@ pub(super) fn that_holds(daemon: Option<&DaemonStatus>, agent: Option<&str>, com
     }
 }
 
-/// A text that is a time in some zone; which one is known later.
+/// Checks that a text is a time. Its time zone is known later.
 pub(super) fn time(text: &str) -> Result<String, BadTime> {
     local::instant(text, &Zone::utc()).map(|_| text.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The host's environment. Nothing else reads it.
+//! The host's environment. Only this module reads it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,25 +26,25 @@ pub(super) fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The home of whoever runs this program.
+/// The home directory of the user who runs this program.
 #[must_use]
 pub fn home() -> Option<PathBuf> {
     path("HOME").or_else(|| path("USERPROFILE"))
 }
 
-/// The directory in which a command was typed, as the shell calls it: it may lead there through links.
+/// The working directory as the shell names it. The path may contain links.
 #[must_use]
 pub fn typed_in() -> Option<PathBuf> {
     path("PWD").filter(|path| path.is_absolute())
 }
 
-/// Where the system wants to hear how a service of its is doing; none if it does not.
+/// The socket for systemd's service notifications; none if there is none.
 #[must_use]
 pub fn notify_socket() -> Option<PathBuf> {
     path("NOTIFY_SOCKET")
 }
 
-/// Whether standard error goes to the journal, which notes times itself.
+/// Whether standard error goes to systemd's journal, which adds timestamps itself.
 #[must_use]
 pub fn in_journal() -> bool {
     let named = env_lookup("JOURNAL_STREAM");

@@ -1,6 +1,6 @@
-//! What the operator decided: places, environment, `hearth.toml`. The only reader of the host's environment.
+//! The operator's configuration: paths, environment, `hearth.toml`. Only this module reads the host's environment.
 //!
-//! Everything is checked once, here; what comes out needs no further checks of its form. Called by `cli` and `daemon`;
+//! Everything is validated once, here; the results need no further checks of their form. Called by `cli` and `daemon`.
 //! `runtime` asks for the environment that references name and for the search path of its children.
 
 pub mod env;
@@ -10,5 +10,5 @@ pub mod seams;
 pub mod zone;
 
 pub use file::BadFile;
-pub use paths::{BadPlace, Paths};
+pub use paths::{BadPlace, Contents, Paths};
 pub use zone::Machine;

@@ -1,4 +1,4 @@
-//! Where Hearth keeps things: one data directory, and a socket that may have to lie elsewhere.
+//! Paths: one data directory, and a socket that may have to be elsewhere.
 
 use std::fs::{DirBuilder, Metadata};
 use std::io;
@@ -11,11 +11,16 @@ use crate::model::entity::Folder;
 use crate::model::id::SessionId;
 use crate::model::workspace::Fingerprint;
 
-/// Longest path of a Unix socket on Linux (`sun_path` without its final NUL). macOS has 103, and a longer one fails there
-/// with an error of the system.
+mod contents;
+
+pub use contents::Contents;
+
+/// Longest path of a Unix socket on Linux (`sun_path` without its final NUL). macOS has 103, and a longer one fails
+/// there with an error of the system.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// Every place Hearth uses. Made once from `--data` and the environment; no file is touched before [`Paths::create`].
+/// All paths that Hearth uses. Derived once from `--data` and the environment. Nothing is created before
+/// [`Paths::create`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
     data: PathBuf,
@@ -27,25 +32,25 @@ pub struct Paths {
     uid: u32,
 }
 
-/// Why a place cannot be used.
+/// Why a path cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadPlace {
     /// Neither `--data` nor the environment says where.
     #[error("there is no data directory: HOME is not set; name one with --data DIR or HEARTH_DATA")]
     Nowhere,
-    /// Somebody else's directory.
+    /// The directory belongs to another user.
     #[error(
         "{path} belongs to the user with number {owner}, not to {uid}: run Hearth as that user, or choose another directory with --data"
     )]
     Foreign {
         /// The directory.
         path: String,
-        /// Whose it is.
+        /// Its owner.
         owner: u32,
-        /// Who we are.
+        /// The current user.
         uid: u32,
     },
-    /// Others could change what is in it, or look at what must be private.
+    /// Other users could change its content, or read what must be private.
     #[error("{path} is open to others (its mode is {mode:04o}): run `chmod {mend} {path}`")]
     Open {
         /// The directory.
@@ -55,13 +60,21 @@ pub enum BadPlace {
         /// The change that closes it.
         mend: &'static str,
     },
-    /// A file, a link to nowhere, a device.
+    /// The same for a directory of the system, which other programs need as it is.
+    #[error("{path} is open to others (its mode is {mode:04o}): choose a directory of Hearth's own with --data")]
+    OpenSystem {
+        /// The directory.
+        path: String,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Not a directory: a file, a dangling link, a device.
     #[error("{path} is not a directory: move it away, or choose another directory with --data")]
     NotADirectory {
         /// What is there.
         path: String,
     },
-    /// No path that a socket can have.
+    /// No path is short enough for a socket.
     #[error(
         "no usable place for the socket: {path} has {bytes} bytes, at most {max} are possible; use a shorter --data, or set XDG_RUNTIME_DIR",
         max = SOCKET_PATH_MAX
@@ -72,19 +85,19 @@ pub enum BadPlace {
         /// Its length.
         bytes: usize,
     },
-    /// The system says no.
+    /// The system reported an error.
     #[error("cannot {what} {path}: {source}")]
     Io {
         /// What was tried.
         what: &'static str,
         /// Where.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What decides where things are, so that tests need not change the environment.
+/// Inputs of the path rules, so that tests need not change the environment.
 #[derive(Debug, Clone, Default)]
 struct Sources {
     /// `--data`.
@@ -155,7 +168,7 @@ impl Paths {
     /// Makes the data directory and what lies in it, and the directory of the socket, private to this user.
     ///
     /// # Errors
-    /// [`BadPlace`] when one of them cannot be made, is somebody else's or can be changed by others.
+    /// [`BadPlace`] when one of them cannot be created, belongs to another user, or can be changed by others.
     pub fn create(&self) -> Result<(), BadPlace> {
         private_directory(&self.data, true)?;
         self.check()?;
@@ -170,12 +183,21 @@ impl Paths {
         Ok(())
     }
 
-    /// Checks that the data directory is ours alone to change.
+    /// Checks that only this user can change the data directory.
     ///
     /// # Errors
     /// [`BadPlace`] when it is not, or is not there.
     pub fn check(&self) -> Result<(), BadPlace> {
         check_directory(&self.data, self.uid)
+    }
+
+    /// Content of the data directory, or of the directory that is to become one. It says nothing about the store
+    /// itself.
+    ///
+    /// # Errors
+    /// [`BadPlace`] when it cannot be listed.
+    pub fn contents(&self) -> Result<Contents, BadPlace> {
+        contents::look(&self.data)
     }
 
     /// Whether there is a data directory.
@@ -256,7 +278,7 @@ impl Paths {
         self.config.as_deref()
     }
 
-    /// The file that says what agents may be shown of this machine; none without a home.
+    /// The allow-list of mounts for agents; none without a home.
     #[must_use]
     pub fn mount_allowlist(&self) -> Option<PathBuf> {
         self.config.as_ref().map(|dir| dir.join("mount-allowlist.json"))
@@ -268,23 +290,34 @@ impl Paths {
         self.config.as_deref().and_then(Path::parent)
     }
 
-    /// The file with variables of a daemon that the system starts, which nobody else needs to read; none without a home.
+    /// The environment file of a daemon that is started as a service; private to the user. None without a home.
     #[must_use]
     pub fn service_environment(&self) -> Option<PathBuf> {
         let name = self.instance.as_ref().map_or_else(|| "hearth.env".to_owned(), |hash| format!("hearth-{hash}.env"));
         self.config.as_ref().map(|dir| dir.join(name))
     }
 
-    /// What tells this data directory from others of the user; none for the usual one.
+    /// A short hash that distinguishes this data directory from the user's other ones; none for the default one.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
         self.instance.as_deref()
     }
 
-    /// The home of whoever runs Hearth: what `~` stands for.
+    /// The home directory of the user who runs Hearth; `~` stands for it.
     #[must_use]
     pub fn user_home(&self) -> Option<&Path> {
         self.home.as_deref()
+    }
+
+    /// The file with the result of the daemon's last check of the whole store.
+    #[must_use]
+    pub fn last_check(&self) -> PathBuf {
+        self.data.join("last-check.json")
+    }
+
+    /// Files in which a daemon that could not go on leaves its reason, wherever it can: the disk may be what failed.
+    pub fn ends(&self) -> impl Iterator<Item = PathBuf> {
+        self.sockets.iter().map(|socket| socket.with_extension("end"))
     }
 
     /// Directory of what belongs to a running daemon.
@@ -293,25 +326,31 @@ impl Paths {
         self.data.join("run")
     }
 
-    /// The file with the token that the socket demands; its writer makes it with mode 0600.
+    /// The file with the token for the socket; its writer creates it with mode 0600.
     #[must_use]
     pub fn token(&self) -> PathBuf {
         self.run().join("token")
     }
 
-    /// The file with the system calls that agents in containers may make; its writer makes it with mode 0600.
+    /// The seccomp profile for agents in containers; its writer creates it with mode 0600.
     #[must_use]
     pub fn seccomp(&self) -> PathBuf {
         self.run().join("seccomp.json")
     }
 
-    /// The file in which a running daemon notes where it listens: it may have been started with another runtime directory.
+    /// Directory of the pipes that pass secrets to agents in containers; its writer creates it with mode 0700.
+    #[must_use]
+    pub fn secrets(&self) -> PathBuf {
+        self.run().join("secrets")
+    }
+
+    /// The file with the socket path of a running daemon, which may have been started with another runtime directory.
     #[must_use]
     pub fn socket_note(&self) -> PathBuf {
         self.run().join("socket")
     }
 
-    /// Where the daemon listens.
+    /// The daemon's socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
         self.sockets.first().map_or(Path::new(""), PathBuf::as_path)
@@ -350,13 +389,13 @@ pub fn canonical(path: &Path) -> Result<PathBuf, BadPlace> {
     }
 }
 
-/// Eight digits by which the data directories of one user are told apart.
+/// Eight digits that distinguish the data directories of one user.
 fn short_hash(data: &Path) -> String {
     let hash = Fingerprint::of_path(data.as_os_str().as_bytes()).number();
     format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
 }
 
-/// The places a socket can have, best first; at least one. A directory that others can use is never one of them.
+/// Possible socket paths, best first; at least one. Never in a directory that others can use.
 fn sockets(data: &Path, runtime: Option<&Path>, tmp: &Path, uid: u32) -> Result<Vec<PathBuf>, BadPlace> {
     let name = format!("hearth-{}.sock", short_hash(data));
     let ours = |dir: &&Path| dir.is_absolute() && check_private(dir, uid).is_ok();
@@ -375,7 +414,7 @@ fn sockets(data: &Path, runtime: Option<&Path>, tmp: &Path, uid: u32) -> Result<
     }
 }
 
-/// Makes a directory with mode 0700; one that is there stays as it is.
+/// Creates a directory with mode 0700; an existing one is left unchanged.
 fn private_directory(path: &Path, parents: bool) -> Result<(), BadPlace> {
     let made = DirBuilder::new().recursive(parents).mode(0o700).create(path);
     match made {
@@ -386,15 +425,15 @@ fn private_directory(path: &Path, parents: bool) -> Result<(), BadPlace> {
     }
 }
 
-/// A directory of this user that nobody else can change. Links count as what they lead to: they lie in a directory that
-/// was checked before.
+/// Checks that a directory belongs to this user and that only they can change it. Links are followed: they are in a
+/// directory that was checked before.
 fn check_directory(path: &Path, uid: u32) -> Result<(), BadPlace> {
     let found = std::fs::metadata(path).map_err(|source| cannot_look(path, source))?;
     check_owner(path, &found, uid, (0o022, "go-w"))
 }
 
-/// A directory, not a link, of this user that nobody else can even look into: what a socket needs where others can make
-/// files.
+/// Checks that a path is a directory, not a link, that belongs to this user and that only they can enter. Needed for a
+/// socket in a place where others can create files.
 fn check_private(path: &Path, uid: u32) -> Result<(), BadPlace> {
     let found = std::fs::symlink_metadata(path).map_err(|source| cannot_look(path, source))?;
     check_owner(path, &found, uid, (0o077, "go-rwx"))
@@ -408,11 +447,23 @@ fn check_owner(path: &Path, found: &Metadata, uid: u32, closed: (u32, &'static s
         Err(BadPlace::NotADirectory { path: shown() })
     } else if found.uid() != uid {
         Err(BadPlace::Foreign { path: shown(), owner: found.uid(), uid })
+    } else if mode & forbidden != 0 && is_of_the_system(path, mode) {
+        Err(BadPlace::OpenSystem { path: shown(), mode })
     } else if mode & forbidden != 0 {
         Err(BadPlace::Open { path: shown(), mode, mend })
     } else {
         Ok(())
     }
+}
+
+/// Whether a directory is shared by design (`/tmp`, `/var/mail`) or belongs to the system, so that its mode must stay.
+fn is_of_the_system(path: &Path, mode: u32) -> bool {
+    const SPECIAL_BITS: u32 = 0o7000;
+    const TREES: [&str; 11] = ["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "sbin", "sys", "usr"];
+    let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).filter(|name| *name != "/").collect();
+    let in_a_tree = names.first().is_some_and(|first| TREES.contains(first));
+    let shallow = names.len() < 2 || (names.len() == 2 && matches!(names.first(), Some(&"var" | &"run")));
+    mode & SPECIAL_BITS != 0 || in_a_tree || shallow
 }
 
 fn cannot_look(path: &Path, source: io::Error) -> BadPlace {

@@ -1,4 +1,4 @@
-//! The zone of this machine: the variable `TZ`, and what the system was set to.
+//! The time zone of this machine: the variable `TZ`, or the system's setting.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::Path;
 use super::env::env_lookup;
 use crate::time::zone::{Candidates, Chosen, resolve};
 
-/// The link to the rules of the machine's zone; its target ends with the zone's name.
+/// The link to the rules of the machine's time zone. Its target ends with the name of the time zone.
 const LINK: &str = "/etc/localtime";
-/// The name by itself, on systems of Debian.
+/// The file with only the name, on Debian systems.
 const NAME: &str = "/etc/timezone";
 /// Directory of all rules.
 const RULES: &str = "zoneinfo/";
 
-/// What the machine says about its zone. Nothing is a zone yet.
+/// The machine's settings of the time zone, not validated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Machine {
     /// The variable `TZ`.
     variable: Option<String>,
-    /// What the system was set to.
+    /// The system's setting.
     system: Option<String>,
 }
 
 impl Machine {
-    /// Looks at the environment and the system.
+    /// Reads the environment and the system's setting.
     #[must_use]
     pub fn look() -> Self {
         let link = std::fs::read_link(LINK).ok();
@@ -31,13 +31,13 @@ impl Machine {
         Self::of(env_lookup("TZ").as_deref(), link.as_deref(), written.as_deref())
     }
 
-    /// The zone that holds: the agent's, else the configured one, else the machine's.
+    /// The effective time zone: the agent's, else the configured one, else the machine's.
     #[must_use]
     pub fn zone(&self, agent: Option<&str>, file: Option<&str>) -> Chosen {
         resolve(Candidates { agent, file, variable: self.variable.as_deref(), system: self.system.as_deref() })
     }
 
-    /// What was passed over because it is no zone, for people; nothing is the common case.
+    /// Rejected settings that are not time zones, for people; usually none.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
         let Chosen { zone, source, refused } = self.zone(None, None);
@@ -56,7 +56,7 @@ impl Machine {
     }
 }
 
-/// The name in a path of rules; other texts stay as they are.
+/// Extracts the name from a path of rules; other texts are unchanged.
 fn named(text: &str) -> &str {
     let name = text.rsplit_once(RULES).map_or(text, |(_, name)| name);
     let variants = [OsStr::new("posix"), OsStr::new("right")];

@@ -1,12 +1,12 @@
-//! Which directories and files of this machine agents may be shown: the operator's allow-list, read anew every time.
+//! The operator's allow-list of directories and files that agents may see, read anew for every check.
 //!
-//! The file is `mount-allowlist.json` in Hearth's directory of configuration, outside of the data directory:
-//! `{"allowedRoots": [{"path", "allowReadWrite", "description"?}], "blockedPatterns": […]}`. What no list can allow comes
-//! before it (`never`). Other users' homes are not refused as such: the list has to name them, and what the user who runs
-//! Hearth may not read stays unreadable.
+//! The file is `mount-allowlist.json` in Hearth's configuration directory, outside of the data directory:
+//! `{"allowedRoots": [{"path", "allowReadWrite", "description"?}], "blockedPatterns": […]}`. Paths that no list can
+//! allow are rejected first (`never`). Other users' homes are not rejected as such: the list has to name them, and what
+//! the user who runs Hearth cannot read stays unreadable.
 //!
-//! NanoClaw's allow-list: same file, same order of checks, same reasons. On purpose different: patterns match whole
-//! parts of a path in any case, see `blocks`; some places are never shown; nothing is remembered between two looks.
+//! This is NanoClaw's allow-list: same file, same order of checks, same reasons. Intended differences: patterns match
+//! whole components of a path in any case (see `blocks`), some paths are never shown, and nothing is cached.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -21,7 +21,7 @@ use crate::model::mount::{EXTRA, Mount, container_path};
 /// Longest file that is read.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Names that are blocked whatever the file says. The first seventeen are NanoClaw's.
+/// Names that are always blocked. The first seventeen are NanoClaw's.
 const BLOCKED: [&str; 25] = [
     ".ssh",
     ".gnupg",
@@ -50,29 +50,29 @@ const BLOCKED: [&str; 25] = [
     "gcloud",
 ];
 
-/// What belongs to the system: everything in these is never shown, nor is what contains them. `/run` has the sockets of
-/// container engines and of the user's session.
+/// System directories: they, their content and their parents are never shown. `/run` contains the sockets of container
+/// engines and of the user's session.
 const SYSTEM: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
-/// What became of a declared mount.
+/// Result of checking a declared mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MountDecision {
     /// The agent sees it.
     Allowed(Allowed),
-    /// It does not; the reason is for people.
+    /// The agent does not see it; the reason is for people.
     Refused(String),
 }
 
-/// A mount that the list lets through.
+/// A mount that the list allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     /// What to mount; links are resolved.
     pub mount: Mount,
-    /// Under which root, and if it is read-only although it was declared otherwise.
+    /// The root it lies under, and a note if it is read-only although it was declared otherwise.
     pub reason: String,
 }
 
-/// The list, as a file says it.
+/// The content of an allow-list.
 #[derive(Debug)]
 struct List {
     roots: Vec<Root>,
@@ -86,9 +86,9 @@ struct Root {
     description: Option<String>,
 }
 
-/// Judges mounts by the list as it is now, in their order.
+/// Checks mounts against the current list, in their order.
 #[must_use]
-pub fn judge(paths: &Paths, mounts: &[ExtraMount]) -> Vec<Verdict> {
+pub fn judge(paths: &Paths, mounts: &[ExtraMount]) -> Vec<MountDecision> {
     if mounts.is_empty() {
         return Vec::new();
     }
@@ -97,12 +97,12 @@ pub fn judge(paths: &Paths, mounts: &[ExtraMount]) -> Vec<Verdict> {
         list.as_ref()
             .map_err(Clone::clone)
             .and_then(|list| validate(paths, list, mount))
-            .unwrap_or_else(Verdict::Refused)
+            .unwrap_or_else(MountDecision::Refused)
     };
     mounts.iter().map(one).collect()
 }
 
-/// Reads the file; the error is the reason for which everything is refused.
+/// Reads the file. The error is the reason why all mounts are rejected.
 fn read(paths: &Paths) -> Result<List, String> {
     let Some(path) = paths.mount_allowlist() else {
         return Err("No mount allowlist configured: HOME is not set".to_owned());
@@ -129,7 +129,7 @@ fn read(paths: &Paths) -> Result<List, String> {
     parse(&text).map_err(wrong)
 }
 
-/// Whether a text is an allow-list; the number of its roots.
+/// Checks a text as an allow-list and returns the number of its roots.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -159,8 +159,8 @@ fn parse(text: &str) -> Result<List, String> {
     Ok(List { roots, blocked: BLOCKED.map(str::to_owned).into_iter().chain(own).collect() })
 }
 
-/// The checks of one mount, in NanoClaw's order.
-fn validate(paths: &Paths, list: &List, mount: &ExtraMount) -> Result<Verdict, String> {
+/// Checks one mount, in NanoClaw's order.
+fn validate(paths: &Paths, list: &List, mount: &ExtraMount) -> Result<MountDecision, String> {
     let target = container_path(mount).map_err(|path| {
         format!("Invalid container path: \"{path}\" - must be relative, non-empty, and not contain \"..\"")
     })?;
@@ -191,10 +191,10 @@ fn validate(paths: &Paths, list: &List, mount: &ExtraMount) -> Result<Verdict, S
     }
     let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
     let target = Path::new(EXTRA).join(target);
-    Ok(Verdict::Allowed(Allowed { mount: Mount { source: real, target, access }, reason }))
+    Ok(MountDecision::Allowed(Allowed { mount: Mount { source: real, target, access }, reason }))
 }
 
-/// `~` and `~/…` are the home of whoever runs Hearth.
+/// Expands `~` and `~/…` to the home of the user who runs Hearth.
 fn expand(paths: &Paths, path: &str) -> PathBuf {
     let home = || paths.user_home().map(Path::to_owned).unwrap_or_default();
     match path.strip_prefix('~') {
@@ -204,7 +204,7 @@ fn expand(paths: &Paths, path: &str) -> PathBuf {
     }
 }
 
-/// A root that is not there contains nothing.
+/// Whether a root contains a path. A missing root contains nothing.
 fn contains(root: &Path, real: &Path) -> bool {
     root.is_absolute() && root.canonicalize().is_ok_and(|root| real.starts_with(root))
 }
@@ -236,9 +236,9 @@ fn never(paths: &Paths, real: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether a pattern blocks a path: one of its parts is the pattern, in any case; or begins with it and goes on with `.`,
-/// `_` or `~` (`.env.local`, `credentials.json`, `id_rsa_work`, `.netrc~`); or, if the pattern begins with a dot, ends with
-/// it (`prod.env`). A pattern with slashes stands for so many parts in a row.
+/// Whether a pattern blocks a path. It does if a component of the path, in any case, equals the pattern; or begins with
+/// it, followed by `.`, `_` or `~` (`.env.local`, `credentials.json`, `id_rsa_work`, `.netrc~`); or, if the pattern
+/// begins with a dot, ends with it (`prod.env`). A pattern with slashes matches that many components in a row.
 fn blocks(pattern: &str, real: &Path) -> bool {
     let wanted: Vec<String> = pattern.split('/').filter(|part| !part.is_empty()).map(str::to_lowercase).collect();
     let parts: Vec<String> = real
@@ -256,7 +256,7 @@ fn blocks(pattern: &str, real: &Path) -> bool {
     !wanted.is_empty() && parts.windows(wanted.len()).any(|parts| wanted.iter().zip(parts).all(alike))
 }
 
-/// Opens what was resolved without following any link, and makes sure that it is still what was judged.
+/// Opens a resolved path without following any link, and checks that it is still the path that was checked.
 #[cfg(target_os = "linux")]
 fn same_when_opened(real: &Path) -> Result<(), String> {
     use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
@@ -266,7 +266,7 @@ fn same_when_opened(real: &Path) -> Result<(), String> {
     let opened = rustix::fs::openat2(rustix::fs::CWD, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     let opened = match opened {
         Ok(opened) => opened,
-        // Before Linux 5.6: only the last part can be kept from being a link.
+        // Before Linux 5.6 only the last component can be checked for being a link.
         Err(rustix::io::Errno::NOSYS) => {
             rustix::fs::open(real, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|_| changed())?
         }

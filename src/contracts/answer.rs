@@ -1,18 +1,18 @@
-//! What a program says before it ends: bounded in time and size.
+//! Collects the output of a program until it ends, within limits of time and size.
 
 use std::io::Read;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Most bytes that are read of what a program says, in either way.
+/// Size limit of standard output and of standard error, in bytes.
 pub const ANSWER_MAX: usize = 256 << 10;
-/// Time between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Least time for reading the rest of what a program said that has ended.
+/// Minimum time for reading the remaining output of a program that has ended.
 const REST: Duration = Duration::from_secs(1);
 
-/// How a program ended, and what it said.
+/// A program's exit status and output.
 #[derive(Debug)]
 pub struct Answer {
     /// How it ended.
@@ -23,8 +23,8 @@ pub struct Answer {
     pub err: Vec<u8>,
 }
 
-/// Waits for a program that was started. One that takes longer than `patience` is killed, and has said nothing; so has one
-/// that ended in time and left its pipes to others that go on.
+/// Waits for a started program. Returns `None` if it takes longer than `patience`, in which case it is killed, or if it
+/// ends in time but leaves its pipes open in other processes.
 #[must_use]
 pub fn answer(mut child: Child, patience: Duration) -> Option<Answer> {
     let out = child.stdout.take().map(read);
@@ -45,19 +45,19 @@ pub fn answer(mut child: Child, patience: Duration) -> Option<Answer> {
         drop(child.wait());
         return None;
     };
-    // What was said before the end is there in no time.
+    // Output from before the end is available at once.
     let left = patience.saturating_sub(waited).max(REST);
     Some(Answer { ended, out: said(out, left)?, err: said(err, left)? })
 }
 
-/// Reads beside the program, which would stop at a full pipe.
+/// Reads in a thread, because the program would block on a full pipe.
 fn read(pipe: impl Read + Send + 'static) -> Receiver<std::io::Result<Vec<u8>>> {
     let (done, reading) = channel();
     std::thread::spawn(move || {
         let mut said = Vec::new();
-        // Whoever says more is cut off: its pipe closes.
+        // A program that writes more is cut off: its pipe closes.
         let read = pipe.take(ANSWER_MAX as u64).read_to_end(&mut said).map(|_| said);
-        // Nobody waits any more for what comes too late.
+        // After a timeout nothing receives this any more.
         done.send(read).ok();
     });
     reading

@@ -1,7 +1,7 @@
-//! Directories by descriptor, for places that agents can change while the host looks.
+//! Access to directories by descriptor, for directories that agents can change at any time.
 //!
-//! Every access starts at an open directory and goes one name at a time, never through a link; files are judged by their
-//! open descriptor and read up to a bound.
+//! Every access starts at an open directory and resolves one name at a time, never through a link. Files are checked by
+//! their open descriptor and read up to a limit.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,9 +18,9 @@ use super::error::Error;
 use crate::crash;
 use crate::model::time::Timestamp;
 
-/// Names under which a file is written before its rename begin so: this, the process, a number, and the name.
+/// Prefix of temporary names: it is followed by the process id, a number, and the final name.
 const TEMPORARY: &str = ".tmp-";
-/// More names than these are not looked at for what was left half written.
+/// Maximum number of names searched for leftover temporary files.
 const NAMES_MAX: usize = 10_000;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// `NONBLOCK`: opening a FIFO returns at once.
@@ -28,13 +28,13 @@ const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const NEW: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// `NONBLOCK`: a FIFO under the name of a lock holds nobody up.
+/// `NONBLOCK`: a FIFO under the name of a lock does not block.
 const LOCK: OFlags =
     OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const PRIVATE_DIRECTORY: RawMode = 0o700;
 const PRIVATE_FILE: RawMode = 0o600;
 
-/// What has a name in a directory.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nothing.
@@ -46,23 +46,23 @@ pub(super) enum Kind {
     Other,
 }
 
-/// What was read of a file.
+/// Result of reading a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// All of it.
     Whole(Vec<u8>),
     /// There is no such file.
     Absent,
-    /// Something else, or too much; the reason is for people.
+    /// Not a regular file, or too large; the reason is for people.
     Refused(String),
 }
 
-/// What a file looks like from outside: another one, or one that was written since, looks different.
+/// Metadata that identifies a version of a file: it differs for a replaced or modified file.
 #[derive(Debug, Clone)]
 pub struct Stamp(Stat);
 
 impl Stamp {
-    /// Who may do what with it.
+    /// The permission bits.
     pub(super) fn permissions(&self) -> Mode {
         Mode::from_raw_mode(self.0.st_mode & 0o777)
     }
@@ -93,14 +93,14 @@ pub(super) struct Dir {
 }
 
 impl Dir {
-    /// Opens a directory that no agent controls by its path.
+    /// Opens a directory whose path no agent controls.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::io("open", path, e))?;
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// The same if it is there.
+    /// Like [`Self::open`], but `None` if the directory does not exist.
     pub(super) fn find(path: &Path) -> Result<Option<Self>, Error> {
         match Self::open(path) {
             Ok(dir) => Ok(Some(dir)),
@@ -114,7 +114,7 @@ impl Dir {
         &self.path
     }
 
-    /// Opens a directory in this one if there is one that can be opened and is no link.
+    /// Opens a subdirectory. `None` if it does not exist, is a link, or cannot be opened.
     pub(super) fn dir(&self, name: &OsStr) -> Result<Option<Self>, Error> {
         let path = self.path.join(name);
         match rustix::fs::openat(&self.fd, component(name)?, DIRECTORY, Mode::empty()) {
@@ -124,7 +124,7 @@ impl Dir {
         }
     }
 
-    /// Opens a directory in this one and makes it if the name is free. A link has no business there and goes.
+    /// Opens a subdirectory and creates it if needed. A link under its name is removed.
     pub(super) fn ensure_dir(&self, name: &str) -> Result<Self, Error> {
         let path = self.path.join(name);
         if self.kind(name.as_ref())? == Kind::Link {
@@ -137,7 +137,7 @@ impl Dir {
                 made.iter().try_for_each(|made| self.give(&made.fd, &path))?;
             }
             Err(Errno::EXIST) => {}
-            // A read-only file system says so even of a name that is taken.
+            // A read-only file system reports this even if the name exists.
             Err(Errno::ROFS) if self.kind(name.as_ref())? == Kind::Directory => {}
             Err(errno) => return Err(Error::io("make the directory", &path, errno)),
         }
@@ -150,18 +150,18 @@ impl Dir {
         Ok(Self { fd, path })
     }
 
-    /// What has a name.
+    /// The kind of an entry.
     pub(super) fn kind(&self, name: &OsStr) -> Result<Kind, Error> {
         self.stat(name).map(|stat| stat.map_or(Kind::Nothing, |stat| kind(&stat)))
     }
 
-    /// Bytes of a regular file; none for anything else.
+    /// Size of a regular file in bytes; `None` for anything else.
     pub(super) fn size(&self, name: &OsStr) -> Result<Option<u64>, Error> {
         let file = self.stat(name)?.filter(|stat| kind(stat) == Kind::File);
         Ok(file.map(|stat| u64::try_from(stat.st_size).unwrap_or(0)))
     }
 
-    /// When what has a name was last changed.
+    /// Modification time of an entry.
     pub(super) fn modified(&self, name: &OsStr) -> Result<Option<Timestamp>, Error> {
         let time = |stat: Stat| {
             let millis = i64::try_from(stat.st_mtime_nsec).unwrap_or(0) / 1_000_000;
@@ -173,13 +173,13 @@ impl Dir {
     fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.fd, component(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
-            // An agent may close its own directories to everybody.
+            // An agent may remove all permissions from its own directories.
             Err(Errno::NOENT | Errno::NAMETOOLONG | Errno::ACCESS) => Ok(None),
             Err(errno) => Err(Error::io("look at", &self.path.join(name), errno)),
         }
     }
 
-    /// Opens a regular file of at most `max` bytes with one name.
+    /// Opens a regular file of at most `max` bytes that has no second hard link.
     pub(super) fn file(&self, name: &OsStr, max: u64) -> Result<Result<File, Content>, Error> {
         let refused = |reason: String| Ok(Err(Content::Refused(reason)));
         let fd = match rustix::fs::openat(&self.fd, component(name)?, FILE, Mode::empty()) {
@@ -201,7 +201,7 @@ impl Dir {
         }
     }
 
-    /// Reads a regular file of at most `max` bytes, also when it grows meanwhile.
+    /// Reads a regular file of at most `max` bytes, even if it grows meanwhile.
     pub(super) fn read(&self, name: &OsStr, max: u64) -> Result<Content, Error> {
         let file = match self.file(name, max)? {
             Ok(file) => file,
@@ -233,7 +233,7 @@ impl Dir {
         Ok(names)
     }
 
-    /// Removes what an earlier process was writing here under these names when it died.
+    /// Removes temporary files for these names that an earlier process left when it died.
     pub(super) fn tidy(&self, written: &[&str]) -> Result<(), Error> {
         let own = format!("{TEMPORARY}{}-", std::process::id());
         for name in self.list(NAMES_MAX)? {
@@ -246,7 +246,7 @@ impl Dir {
         Ok(())
     }
 
-    /// Where a link leads, without going there.
+    /// The target of a link, without following it.
     pub(super) fn link(&self, name: &OsStr) -> Result<Option<PathBuf>, Error> {
         match rustix::fs::readlinkat(&self.fd, component(name)?, Vec::new()) {
             Ok(target) => Ok(Some(OsString::from_vec(target.into_bytes()).into())),
@@ -255,7 +255,7 @@ impl Dir {
         }
     }
 
-    /// Makes a link if the name is free.
+    /// Creates a link if the name is free.
     pub(super) fn make_link(&self, name: &OsStr, target: &Path) -> Result<(), Error> {
         crash::point("group-link");
         match rustix::fs::symlinkat(target, &self.fd, component(name)?) {
@@ -264,7 +264,7 @@ impl Dir {
         }
     }
 
-    /// Removes a file or a link; it may be gone already.
+    /// Removes a file or a link if it exists.
     pub(super) fn remove(&self, name: &OsStr) -> Result<(), Error> {
         crash::point("group-remove");
         match rustix::fs::unlinkat(&self.fd, component(name)?, AtFlags::empty()) {
@@ -273,7 +273,7 @@ impl Dir {
         }
     }
 
-    /// Renames within the directory if the new name is free; tells whether it was.
+    /// Renames within the directory if the new name is free. Returns whether it was.
     pub(super) fn rename_to_free(&self, name: &str, new: &str) -> Result<bool, Error> {
         crash::point("group-rename");
         match rustix::fs::renameat_with(&self.fd, name, &self.fd, new, RenameFlags::NOREPLACE) {
@@ -283,12 +283,12 @@ impl Dir {
         }
     }
 
-    /// What a file looks like from outside; none if nothing has the name.
+    /// The stamp of a file; `None` if it does not exist.
     pub(super) fn stamp(&self, name: &OsStr) -> Result<Option<Stamp>, Error> {
         Ok(self.stat(name)?.map(Stamp))
     }
 
-    /// Opens a file that stands for a lock, makes it if the name is free, and takes the lock if nobody has it.
+    /// Opens a lock file, creating it if needed, and takes the lock unless it is held.
     pub(super) fn try_lock(&self, name: &str) -> Result<Option<File>, Error> {
         let path = self.path.join(name);
         let fault = |e: Errno| Error::io("open the lock", &path, e);
@@ -312,17 +312,18 @@ impl Dir {
         }
     }
 
-    /// Writes a file as [`Self::write`] does, with these permissions.
+    /// Like [`Self::write`], with these permissions.
     pub(super) fn write_with_mode(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), Error> {
         self.put(name, bytes, (true, Some(mode))).map(drop)
     }
 
-    /// Writes a file so that nobody ever sees half of it; whatever had the name is replaced, never written through.
+    /// Writes a file atomically: readers see the old or the new content. An existing entry is replaced, never written
+    /// through.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         self.put(name, bytes, (true, None)).map(drop)
     }
 
-    /// The same unless something has the name; tells whether it was written.
+    /// Like [`Self::write`], unless the name exists. Returns whether the file was written.
     pub(super) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<bool, Error> {
         if self.kind(name.as_ref())? != Kind::Nothing {
             return Ok(false);
@@ -360,7 +361,7 @@ impl Dir {
             let temporary = format!("{TEMPORARY}{}-{number}-{name}", std::process::id());
             match rustix::fs::openat(&self.fd, &temporary, NEW, Mode::from_raw_mode(PRIVATE_FILE)) {
                 Ok(fd) => {
-                    self.give(&fd, &self.path.join(&temporary))?;
+                    self.give(&fd, &self.path.join(name))?;
                     return Ok((temporary, File::from(fd)));
                 }
                 Err(Errno::EXIST) => {}
@@ -369,7 +370,7 @@ impl Dir {
         }
     }
 
-    /// Gives what was made to the owner of the directory: as root, the host writes for agents that are somebody else.
+    /// Gives a new file to the owner of the directory: as root, the host writes for agents of another user.
     fn give(&self, made: &OwnedFd, path: &Path) -> Result<(), Error> {
         let fault = |e: Errno| Error::io("give away", path, e);
         let (mine, theirs) = (rustix::fs::fstat(made).map_err(fault)?, rustix::fs::fstat(&self.fd).map_err(fault)?);
@@ -413,6 +414,72 @@ mod tests {
         let dir = Dir::open(place.path()).unwrap();
         for max in 0..5 {
             assert_eq!(dir.list(max).unwrap().len(), max.min(3));
+        }
+    }
+
+    /// A function by its name; what it made of it, as text.
+    #[cfg(target_os = "linux")]
+    type Case = (&'static str, fn(&Dir, &Path) -> Result<String, Error>);
+
+    #[cfg(target_os = "linux")]
+    const CASES: [Case; 20] = [
+        ("open", |_, path| Dir::open(path).map(|_| "found".to_owned())),
+        ("find", |_, path| Dir::find(path).map(|found| format!("{:?}", found.map(|_| "found")))),
+        ("dir", |dir, _| dir.dir("below".as_ref()).map(|found| format!("{:?}", found.map(|_| "found")))),
+        ("ensure_dir", |dir, _| dir.ensure_dir("new").map(|_| "found".to_owned())),
+        ("kind", |dir, _| dir.kind("file".as_ref()).map(|kind| format!("{kind:?}"))),
+        ("size", |dir, _| dir.size("file".as_ref()).map(|size| format!("{size:?}"))),
+        ("modified", |dir, _| dir.modified("file".as_ref()).map(|at| format!("{at:?}"))),
+        ("stamp", |dir, _| dir.stamp("file".as_ref()).map(|stamp| format!("{:?}", stamp.map(|_| "found")))),
+        ("file", |dir, _| dir.file("file".as_ref(), 9).map(|file| format!("{file:?}"))),
+        ("read", |dir, _| dir.read("file".as_ref(), 9).map(|content| format!("{content:?}"))),
+        ("list", |dir, _| dir.list(9).map(|_| "found".to_owned())),
+        ("tidy", |dir, _| dir.tidy(&["file"]).map(|()| "found".to_owned())),
+        ("link", |dir, _| dir.link("link".as_ref()).map(|to| format!("{to:?}"))),
+        ("make_link", |dir, _| dir.make_link("new".as_ref(), Path::new("x")).map(|()| "found".to_owned())),
+        ("remove", |dir, _| dir.remove("file".as_ref()).map(|()| "gone".to_owned())),
+        ("rename_to_free", |dir, _| dir.rename_to_free("file", "new").map(|done| done.to_string())),
+        ("try_lock", |dir, _| dir.try_lock("lock").map(|lock| format!("{lock:?}"))),
+        ("write", |dir, _| dir.write("new", b"x").map(|()| "found".to_owned())),
+        ("write_new", |dir, _| dir.write_new("new", b"x").map(|done| done.to_string())),
+        ("write_with_mode", |dir, _| dir.write_with_mode("new", b"x", Mode::RUSR).map(|()| "found".to_owned())),
+    ];
+
+    /// What is no fault of the machine, but something an agent can cause: it may take a file away, or the rights on it.
+    #[cfg(target_os = "linux")]
+    fn is_a_value(function: &str, words: &str, value: &str) -> bool {
+        let looks = ["dir", "kind", "size", "modified", "stamp", "file", "read"].contains(&function);
+        match words {
+            "No such file or directory" => {
+                let absent = ["None", "Nothing", "Absent", "Err(Absent)"].contains(&value);
+                (absent && (looks || ["find", "link"].contains(&function))) || (function, value) == ("remove", "gone")
+            }
+            "Permission denied" => {
+                looks && (["None", "Nothing"].contains(&value) || value.contains("it may not be read"))
+            }
+            _ => false,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn every_refusal_of_the_system_keeps_its_cause() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("below")).unwrap();
+        std::fs::write(place.path().join("file"), "x").unwrap();
+        let dir = Dir::open(place.path()).unwrap();
+        for (errno, words) in crash::errors() {
+            for (function, work) in CASES {
+                match crash::refused(errno, || work(&dir, place.path())) {
+                    Ok(value) => assert!(is_a_value(function, words, &value), "{function}, {words}: {value}"),
+                    Err(error) => {
+                        let text = error.to_string();
+                        assert!(text.starts_with("cannot ") && text.contains(words), "{function}: {text}");
+                        let named = text.contains(&place.path().display().to_string()) && !text.contains(TEMPORARY);
+                        assert!(named, "{function}: {text}");
+                    }
+                }
+            }
         }
     }
 }

@@ -1,25 +1,25 @@
-//! What can go wrong with the files of agents.
+//! Errors of access to agents' files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A fault of the machine, or something in the way that only a person can judge.
+/// A system error, or an obstacle that needs a person.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system says no.
+    /// A system error.
     #[error("cannot {action} {}: {source}{}", path.display(), mend(source))]
     Io {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something that is not what has to be there.
+    /// Something other than the expected kind of file is there.
     #[error("{}: {reason}; move it away", path.display())]
     Unusable {
-        /// What is in the way.
+        /// Its path.
         path: PathBuf,
         /// What it is.
         reason: String,
@@ -32,7 +32,7 @@ impl Error {
     }
 }
 
-/// What to do about an error of the system, where that is known.
+/// A hint about how to fix a system error, if there is one.
 fn mend(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::ReadOnlyFilesystem => "; the data directory must lie where Hearth can write",

@@ -1,4 +1,4 @@
-//! What git says about a directory: bounded in time and size, and nothing it says is believed to be more than text.
+//! Queries git about a directory, within limits of time and size. Its output is treated as untrusted text.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use super::answer::{ANSWER_MAX, answer};
 
-/// Longest wait for an answer.
+/// Timeout.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Files that are named.
+/// Maximum number of file names returned.
 const NAMED_MAX: usize = 5;
 
-/// Files of a directory's repository with changes that are not committed: how many, at least, and some of them. None
-/// where there is no repository, no git, or no answer in time.
+/// The files with uncommitted changes in a directory's repository: their number, as a lower bound, and some names.
+/// `None` without a repository, without git, or after the timeout.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "its end is waited for, but not for long")]
 pub fn changes(dir: &Path) -> Option<(u64, Vec<String>)> {
     let child = Command::new("git")
         .arg("-C")
         .arg(dir)
-        // A repository must not choose what is run in order to look at it.
+        // The repository's configuration must not choose programs to run.
         .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
         .args(["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all"])
         .env("GIT_OPTIONAL_LOCKS", "0")
@@ -30,11 +30,11 @@ pub fn changes(dir: &Path) -> Option<(u64, Vec<String>)> {
         .spawn()
         .ok()?;
     let said = answer(child, PATIENCE)?;
-    // One that was cut off ends by the pipe, and has said enough.
+    // If its output was cut off, git fails because of the closed pipe; the output is sufficient.
     (said.ended.success() || said.out.len() >= ANSWER_MAX).then(|| read(&said.out))
 }
 
-/// Entries of two letters, a blank and a path, each ended by NUL.
+/// Parses entries of two letters, a space and a path, each terminated by NUL.
 fn read(said: &[u8]) -> (u64, Vec<String>) {
     let entries = said.split(|byte| *byte == 0).filter_map(|entry| entry.get(3..)).filter(|path| !path.is_empty());
     let mut named = Vec::new();

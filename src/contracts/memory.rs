@@ -1,4 +1,4 @@
-//! What an agent remembers: its own notes, and what its provider keeps for it. All of it was written by the agent.
+//! Reads an agent's memory: its notes, and the memory files of its provider. The agent wrote all of it.
 
 use std::ffi::OsStr;
 
@@ -9,26 +9,26 @@ use super::dir::{Content, Dir};
 use super::error::Error;
 use super::home::{CLAUDE_DIR, LOCAL};
 
-/// Longest file that is shown, in bytes.
+/// Maximum length of a displayed file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Projects of a provider, and files of one, that are looked at.
+/// Maximum number of a provider's projects, and of files in one.
 const ENTRIES_MAX: usize = 1_000;
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Where it is, relative to the agent's folder or home.
+    /// Path relative to the agent's folder or home.
     pub file: String,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What it says, as far as it is text; else why it is not shown.
+    /// The text, or why it is not shown.
     pub text: Result<String, String>,
 }
 
-/// Reads an agent's memory; there is none if there are no files.
+/// Reads an agent's memory; empty if there are no files.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read; what the agent put there is never one.
+/// [`Error`] if the file system cannot be read. Unusual files of the agent are not errors.
 pub fn notes(paths: &Paths, folder: &Folder) -> Result<Vec<Note>, Error> {
     let mut notes = Vec::new();
     if let Some(group) = find(&paths.groups(), folder)? {
@@ -61,7 +61,7 @@ fn note(dir: &Dir, name: &OsStr, place: &str) -> Result<Option<Note>, Error> {
     Ok(Some(Note { file: format!("{place}{}", name.to_string_lossy()), bytes, text }))
 }
 
-/// An agent's directory in a directory of Hearth's.
+/// An agent's directory below one of Hearth's directories.
 pub(super) fn find(place: &std::path::Path, folder: &Folder) -> Result<Option<Dir>, Error> {
     Dir::find(place)?.map(|dir| dir.dir(folder.as_str().as_ref())).transpose().map(Option::flatten)
 }

@@ -1,12 +1,12 @@
-//! EDGE: the file contracts other than the mailbox: what lies in an agent's folder and home, the allow-list of mounts.
+//! EDGE: file contracts other than the mailbox: agents' folders and homes, the allow-list of mounts, session files.
 //!
-//! [`home`] prepares the files of an agent before an incarnation of it starts and says what it is to see of the machine;
-//! [`allowlist`] judges what the operator declared; [`memory`] and [`transcript`] read what agents and their providers
-//! keep there; [`skips`] finds and removes what their skills report, and [`tile`] judges such skills before they are
-//! published; [`state_file`] is the session state of an agent group; [`watch`] tells when the files of a group change;
-//! [`workspace`] looks at directories with sessions, and [`claw`] reads and writes the session files of another program;
-//! [`nanoclaw`] reads what another host kept; [`answer`] hears a program out.
-//! Agents own most of these directories: nothing here follows a link of theirs.
+//! [`home`] prepares an agent's files before an incarnation starts and determines its mounts. [`allowlist`] checks the
+//! mounts that the operator declared. [`memory`] and [`transcript`] read the files of agents and their providers.
+//! [`skips`] finds and removes the skip summaries of skills, and [`tile`] checks such skills before they are published.
+//! [`state_file`] is the session state of an agent group, and [`watch`] notices changes in a group's folder.
+//! [`workspace`] inspects directories with sessions, and [`claw`] reads and writes claw's session files. [`nanoclaw`]
+//! reads an installation of NanoClaw. [`answer`] collects a program's output. Agents own most of these directories, so
+//! no link in them is followed.
 
 pub mod allowlist;
 pub mod answer;

@@ -1,13 +1,13 @@
-//! Whether a process is the one that somebody spoke of: its number, when it started, and in which boot.
+//! Identifies a process by its pid, its start time and the boot of the machine.
 
-/// When a process started, in ticks since the machine did; none if there is no such process.
+/// Start time of a process, in ticks since boot; `None` if it does not exist.
 #[must_use]
 pub fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in the second field may have blanks and brackets of its own.
+    // The name in the second field may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    // A zombie has ended, whoever has not looked yet.
+    // A zombie has ended, even if its parent has not reaped it.
     if matches!(fields.next()?, "Z" | "X") {
         return None;
     }
@@ -15,15 +15,15 @@ pub fn started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// The boot of this machine; none where nobody says.
+/// The id of the current boot; `None` if the system does not tell.
 #[must_use]
 pub fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Whether a process is dead beyond doubt: it was of another boot, or its number is of nobody or of somebody else by now.
-/// Where processes cannot be looked at, nobody is.
+/// Whether a process is certainly dead: it was from another boot, or its pid is unused or belongs to another process
+/// now. Always false where the system does not show processes.
 #[must_use]
 pub fn is_dead(pid: u32, began: u64, in_boot: &str) -> bool {
     let Some(now) = boot() else { return false };

@@ -1,7 +1,7 @@
 //! Skip summaries: `.skip-summary-<skill>.json` in an agent group's folder, written by a skill that left work undone.
 //!
-//! Reading is strict, as far as the contract says what a summary is; fields that it does not name are left alone. What
-//! cannot be taken for a summary stays where it is and is reported, never guessed at.
+//! Parsing is strict about what the contract defines; other fields are ignored. A file that is not a valid summary
+//! stays where it is and is reported.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -22,48 +22,48 @@ mod parse;
 
 pub use parse::parse;
 
-/// How names of summaries begin and end.
+/// Prefix and suffix of a summary's file name.
 const BEGIN: &str = ".skip-summary-";
 const END: &str = ".json";
 /// Longest summary, in bytes.
 pub const FILE_MAX: u64 = 256 << 10;
-/// Names of a folder that are looked at.
+/// Maximum number of names checked in a folder.
 const NAMES_MAX: usize = 100_000;
-/// Summaries of one folder that are read; each is of another skill.
+/// Maximum number of summaries read from one folder, each for another skill.
 const FOUND_MAX: usize = 256;
 
-/// What lies in a folder under the names of summaries.
+/// The summary files in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
-    /// The summaries, by the name of the skill.
+pub struct SkipDirectory {
+    /// The summaries, by skill name.
     pub skips: Vec<FoundSkip>,
-    /// Names that begin as those of summaries do and are of no skill, or of something that was never finished.
+    /// Names with the summaries' prefix that belong to no skill, or to an unfinished file.
     pub strange: Vec<Strange>,
-    /// Whether there were too many names to see all of them.
+    /// Whether there were too many names to check all of them.
     pub cut: bool,
 }
 
-/// A name that nobody reads.
+/// A file name that is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Strange {
-    /// It ends in no name of a skill.
+    /// It contains no valid skill name.
     NoSkill(String),
-    /// A file that was being written, and was left.
+    /// A temporary file that was left behind.
     Temporary(String),
 }
 
-/// The name of the file of a skill.
+/// The name of a skill's summary file.
 #[must_use]
 pub fn file_name(skill: &str) -> String {
     format!("{BEGIN}{skill}{END}")
 }
 
-/// Looks for summaries in an agent group's folder. Without a folder there are none.
+/// Finds summaries in an agent group's folder. A missing folder has none.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read; what the agent put there is never one.
-pub fn find(paths: &Paths, folder: &Folder) -> Result<Found, Error> {
-    let mut found = Found::default();
+/// [`Error`] if the file system cannot be read. Unusual files of the agent are not errors.
+pub fn find(paths: &Paths, folder: &Folder) -> Result<SkipDirectory, Error> {
+    let mut found = SkipDirectory::default();
     let Some(group) = memory::find(&paths.groups(), folder)? else { return Ok(found) };
     let names = group.list(NAMES_MAX)?;
     found.cut = names.len() >= NAMES_MAX;
@@ -74,7 +74,7 @@ pub fn find(paths: &Paths, folder: &Folder) -> Result<Found, Error> {
             Name::Skill(_) if found.skips.len() >= FOUND_MAX => found.cut = true,
             Name::Skill(skill) => {
                 let content = match group.read(&name, FILE_MAX)? {
-                    // It went while the others were read.
+                    // It was removed while the others were read.
                     Content::Absent => continue,
                     Content::Refused(why) => Err(SkipTrouble::Unreadable(why)),
                     Content::Whole(bytes) => parse(&skill, &bytes, digest(&bytes)),
@@ -86,7 +86,7 @@ pub fn find(paths: &Paths, folder: &Folder) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// When a file of an agent group's folder was last changed; none if it is not there.
+/// Modification time of a file in an agent group's folder; `None` if it does not exist.
 ///
 /// # Errors
 /// [`Error`] if the machine cannot read.
@@ -97,7 +97,7 @@ pub fn modified(paths: &Paths, folder: &Folder, name: &str) -> Result<Option<Tim
     }
 }
 
-/// Whether an agent has a skill: in its home, or among those of the installation.
+/// Whether an agent has a skill, in its home or from the installation.
 ///
 /// # Errors
 /// [`Error`] if the machine cannot read.
@@ -112,14 +112,14 @@ pub fn is_known(paths: &Paths, folder: &Folder, skill: &str) -> Result<bool, Err
     Ok(false)
 }
 
-/// Removes the summary of a skill if it is still the file with this digest. One that was written over it meanwhile stays.
+/// Removes the summary of a skill if it still has this digest. If it was replaced meanwhile, the new one stays.
 ///
 /// # Errors
 /// [`Error`] if the machine cannot do it.
 pub fn remove(paths: &Paths, folder: &Folder, (skill, wanted): (&str, &BlobId)) -> Result<(), Error> {
     let Some(group) = memory::find(&paths.groups(), folder)? else { return Ok(()) };
     let name = file_name(skill);
-    // Whatever is written under the name from here on is another report: what is removed was taken away from there first.
+    // First rename the file, so that whatever is written under its name from here on is a separate report.
     let aside = format!(".{name}.removed.tmp");
     if group.kind(aside.as_ref())? == Kind::File {
         end(&group, (&name, &aside), wanted)?; // whoever took it away was killed
@@ -136,7 +136,7 @@ pub fn remove(paths: &Paths, folder: &Folder, (skill, wanted): (&str, &BlobId)) 
     end(&group, (&name, &aside), wanted)
 }
 
-/// Removes what was taken away if it is what was wanted, else puts it back.
+/// Deletes the renamed file if it is the wanted one, else puts it back.
 fn end(group: &Dir, (name, aside): (&str, &str), wanted: &BlobId) -> Result<(), Error> {
     if is_file(group, aside, wanted)? {
         return group.remove(aside.as_ref());
@@ -158,21 +158,21 @@ fn digest(bytes: &[u8]) -> BlobId {
     BlobId::of_digest(&Sha256::digest(bytes).into())
 }
 
-/// What a name is.
+/// Kind of a file name.
 #[derive(Debug, PartialEq, Eq)]
 enum Name {
-    /// Of the summary of a skill.
+    /// The summary of a skill.
     Skill(String),
-    /// Meant for one.
+    /// Similar to a summary's.
     Strange(Strange),
-    /// Of something else.
+    /// Any other file.
     Other,
 }
 
 fn decide_name(name: &OsStr) -> Name {
     let bytes = name.as_bytes();
     let shown = || OsString::from(name).to_string_lossy().into_owned();
-    // Whoever writes through a temporary file puts a dot before the name, and something after it.
+    // Programs that write through a temporary file put a dot before the name and a suffix after it.
     let unfinished = bytes.strip_prefix(b".").is_some_and(|rest| rest.starts_with(BEGIN.as_bytes()));
     let Some(rest) = bytes.strip_prefix(BEGIN.as_bytes()) else {
         return if unfinished { Name::Strange(Strange::Temporary(shown())) } else { Name::Other };

@@ -1,10 +1,9 @@
-//! A tile of skills before it is published: every example of what the rule `no-silent-defer` forbids has a test that shows
-//! that it is not done.
+//! Checks a tile of skills before it is published: every forbidden pattern of the rule `no-silent-defer` needs a test.
 //!
-//! An example is an item of the list under `## Forbidden patterns` of `rules/no-silent-defer.md`, at the margin. Its name is
-//! what stands in bold at its beginning, else what stands in quotes at its beginning, else its first six words; in small
-//! letters and digits, everything else a single `-`. A test is whatever says `forbidden-pattern: <name>` in a file below a
-//! directory called `tests` or `test`.
+//! The forbidden patterns are the unindented items of the list under `## Forbidden patterns` in
+//! `rules/no-silent-defer.md`. The name of an item is the bold text at its beginning, else the quoted text at its
+//! beginning, else its first six words; in lower-case letters and digits, with a single `-` for everything else. A test
+//! is a line `forbidden-pattern: <name>` in any file below a directory called `tests` or `test`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,40 +11,40 @@ use std::path::{Path, PathBuf};
 use super::dir::{Content, Dir, Kind};
 use super::error::Error;
 
-/// The rule, relative to the tile.
+/// Path of the rule, relative to the tile.
 pub const RULE: &str = "rules/no-silent-defer.md";
 const HEADING: &str = "## Forbidden patterns";
 const MARK: &str = "forbidden-pattern:";
 /// Longest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Names of a directory, files in all, and directories within each other that are looked at.
+/// Limits of names in a directory, of files in all, and of nesting.
 const NAMES_MAX: usize = 10_000;
 const FILES_MAX: usize = 20_000;
 const DEPTH_MAX: usize = 16;
-/// Words of an example that are its name if it has none.
+/// Number of words that name an item without a name.
 const WORDS: usize = 6;
 
-/// What is wrong with a tile.
+/// A problem of a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flaw {
-    /// The rule is not there or cannot be read: why.
+    /// The rule is missing or unreadable, with the reason.
     NoRule(String),
     /// The rule forbids nothing.
     NoExamples,
-    /// Two examples have this name, so no test can be told to be of one of them.
+    /// Two items have this name, so a test cannot refer to one of them.
     SameName(String),
-    /// No test is of the example with this name.
+    /// The item with this name has no test.
     NoTest(String),
-    /// A test is of an example that is not there: name and file.
+    /// A test refers to an unknown item: name and file.
     Stray(String, PathBuf),
-    /// There are more files than are looked at.
+    /// There are too many files.
     TooMany,
 }
 
-/// Looks for examples without a test.
+/// Finds items without a test, and other problems.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read the tile.
+/// [`Error`] if the tile cannot be read.
 pub fn lint(tile: &Path) -> Result<Vec<Flaw>, Error> {
     let top = Dir::open(tile)?;
     let rules = top.dir("rules".as_ref())?;
@@ -81,14 +80,14 @@ fn decide(examples: &[String], marks: &BTreeMap<String, PathBuf>) -> Vec<Flaw> {
     flaws
 }
 
-/// Names of the examples of a rule, in order.
+/// Names of a rule's items, in order.
 fn examples(rule: &str) -> Vec<String> {
     let section = rule.lines().skip_while(|line| line.trim_end() != HEADING).skip(1);
     let section = section.take_while(|line| !line.starts_with("## ") && !line.starts_with("# "));
     section.filter_map(item).map(name).collect()
 }
 
-/// What an item of a list at the margin says.
+/// The text of an unindented list item.
 fn item(line: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark));
     bullet.or_else(|| {
@@ -97,7 +96,7 @@ fn item(line: &str) -> Option<&str> {
     })
 }
 
-/// The name of an example.
+/// The name of an item.
 fn name(text: &str) -> String {
     let text = text.trim();
     let between = |open: &str, close: &str| {
@@ -119,7 +118,7 @@ fn name(text: &str) -> String {
 }
 
 struct Walk {
-    /// Names that tests say they are of, and where.
+    /// Names that tests refer to, and the tests' files.
     marks: BTreeMap<String, PathBuf>,
     left: usize,
     cut: bool,

@@ -1,4 +1,5 @@
-//! The provider's own record of a conversation, which Hearth neither writes nor believes, and what things take up.
+//! Finds a provider's own transcript of a conversation, which Hearth neither writes nor trusts, and measures disk
+//! usage.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,61 +16,61 @@ use super::error::Error;
 use super::home::CLAUDE_DIR;
 use super::memory::find;
 
-/// Longest `session.json` that is read.
+/// Maximum length of `session.json` in bytes.
 const SESSION_MAX: u64 = 1 << 20;
-/// Longest transcript that is read, in bytes.
+/// Maximum length of a transcript in bytes.
 pub const TRANSCRIPT_MAX: u64 = 256 << 20;
-/// Projects that are looked through.
+/// Maximum number of projects searched.
 const PROJECTS_MAX: usize = 10_000;
-/// Files and directories that are counted of one place, and how deep.
-const COUNTED_MAX: usize = 1_000_000;
+/// Limits of entries counted below one directory, and of nesting.
+pub const COUNTED_MAX: usize = 1_000_000;
 const DEPTH_MAX: usize = 64;
 
-/// What there is of a conversation.
+/// Result of the search.
 #[derive(Debug)]
-pub enum Found {
-    /// Its file, open.
+pub enum TranscriptFile {
+    /// The open transcript.
     Transcript {
         /// The conversation's id.
         id: String,
         /// Lines of JSON.
         file: File,
-        /// Its length.
+        /// Its length in bytes.
         bytes: u64,
     },
-    /// None, and why.
+    /// None, with the reason.
     None(String),
 }
 
-/// Finds the transcript of a session by what the session's runner noted of it.
+/// Finds the transcript of a session by the conversation id that the session's runner stored.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read.
-pub fn find_transcript(paths: &Paths, session: SessionId, folder: &Folder) -> Result<Found, Error> {
+/// [`Error`] if the file system cannot be read.
+pub fn find_transcript(paths: &Paths, session: SessionId, folder: &Folder) -> Result<TranscriptFile, Error> {
     let id = match conversation(paths, session)? {
         Ok(id) => id,
-        Err(why) => return Ok(Found::None(why)),
+        Err(why) => return Ok(TranscriptFile::None(why)),
     };
     let name = OsString::from(format!("{id}.jsonl"));
     let claude = find(&paths.homes(), folder)?.map(|home| home.dir(CLAUDE_DIR.as_ref())).transpose()?.flatten();
     let projects = claude.map(|claude| claude.dir("projects".as_ref())).transpose()?.flatten();
     let mut why = format!("the conversation {id} has no transcript in the agent's home");
-    let Some(projects) = projects else { return Ok(Found::None(why)) };
+    let Some(projects) = projects else { return Ok(TranscriptFile::None(why)) };
     for project in projects.list(PROJECTS_MAX)? {
         let Some(project) = projects.dir(&project)? else { continue };
         match project.file(&name, TRANSCRIPT_MAX)? {
             Ok(file) => {
                 let bytes = file.metadata().map_err(|e| Error::io("look at", project.path(), e))?.len();
-                return Ok(Found::Transcript { id, file, bytes });
+                return Ok(TranscriptFile::Transcript { id, file, bytes });
             }
             Err(Content::Refused(reason)) => why = format!("the transcript of conversation {id}: {reason}"),
             Err(Content::Absent | Content::Whole(_)) => {}
         }
     }
-    Ok(Found::None(why))
+    Ok(TranscriptFile::None(why))
 }
 
-/// The id of the conversation that the agent CLI would resume; else why there is none.
+/// The id of the conversation that the agent CLI would resume, or why there is none.
 fn conversation(paths: &Paths, session: SessionId) -> Result<Result<String, String>, Error> {
     let none = |why: &str| Ok(Err(why.to_owned()));
     let mailbox = Dir::find(&paths.session(session))?.map(|dir| dir.dir("agent".as_ref())).transpose()?.flatten();
@@ -91,35 +92,37 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= 100 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// Bytes of files.
+/// Disk usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// All of them.
+    /// Bytes of all files.
     pub bytes: u64,
+    /// Number of files, directories and links.
+    pub files: u64,
     /// Whether there were too many to count.
     pub cut: bool,
 }
 
-/// What the files of a directory of the data directory take up, with everything in it; links are not followed.
+/// The disk usage of a directory in the data directory, counting at most `max` entries. Links are not followed.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read.
-pub fn usage(place: &Path) -> Result<Usage, Error> {
+/// [`Error`] if the file system cannot be read.
+pub fn usage(place: &Path, max: usize) -> Result<Usage, Error> {
     let mut usage = Usage::default();
-    let mut left = COUNTED_MAX;
+    let mut left = max;
     if let Some(dir) = Dir::find(place)? {
         count(&dir, &mut usage, (&mut left, DEPTH_MAX))?;
     }
     Ok(usage)
 }
 
-/// The same for a directory in it, which may not be there.
+/// The same for a subdirectory, which may be missing.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read.
-pub fn usage_below(place: &Path, name: &str) -> Result<Usage, Error> {
+/// [`Error`] if the file system cannot be read.
+pub fn usage_below(place: &Path, name: &str, max: usize) -> Result<Usage, Error> {
     let mut usage = Usage::default();
-    let mut left = COUNTED_MAX;
+    let mut left = max;
     if let Some(dir) = Dir::find(place)?.map(|dir| dir.dir(OsStr::new(name))).transpose()?.flatten() {
         count(&dir, &mut usage, (&mut left, DEPTH_MAX))?;
     }
@@ -134,6 +137,7 @@ fn count(dir: &Dir, usage: &mut Usage, (left, depth): (&mut usize, usize)) -> Re
     for name in dir.list(*left)? {
         *left = left.saturating_sub(1);
         usage.cut |= *left == 0;
+        usage.files = usage.files.saturating_add(1);
         match dir.kind(&name)? {
             Kind::File => usage.bytes = usage.bytes.saturating_add(dir.size(&name)?.unwrap_or(0)),
             Kind::Directory => {

@@ -1,5 +1,5 @@
-//! Directories with sessions, as they are found on the machine: their canonical path, what tells them from others at the
-//! same path, the repository they lie in, and whether they are too broad to work in.
+//! Inspects directories with sessions: canonical path, identity (to distinguish directories that used the same path),
+//! repository, and whether they are too broad to work in.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -10,10 +10,10 @@ use std::time::UNIX_EPOCH;
 
 use crate::model::workspace::{Witness, WorkspaceSight};
 
-/// Number of the first mount namespace of a machine; others are counted up from it.
+/// Inode number of a machine's first mount namespace; others are counted up from it.
 const FIRST_NAMESPACE: u64 = 0xf000_0001;
 
-/// A directory as it is found now; nothing is made. What cannot be resolved keeps the path that was given.
+/// Inspects a directory without creating anything. A path that cannot be resolved is kept as given.
 #[must_use]
 pub fn look(path: &Path) -> WorkspaceSight {
     let canonical = canonical(path);
@@ -25,36 +25,36 @@ pub fn look(path: &Path) -> WorkspaceSight {
     }
 }
 
-/// The path of which the fingerprint is made: without links, exactly as given where it cannot be resolved.
+/// The path that the fingerprint is computed from: resolved, or as given if it cannot be resolved.
 #[must_use]
 pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// A path that was kept as raw bytes.
+/// A path that was stored as raw bytes.
 #[must_use]
 pub fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// What a directory looks like; none if there is none.
+/// The identity of a directory; `None` if it does not exist.
 #[must_use]
 pub fn witness(path: &Path) -> Option<Witness> {
     let found = path.metadata().ok().filter(Metadata::is_dir)?;
     Some(Witness { place: place(), device: found.dev(), inode: found.ino(), born: born(&found) })
 }
 
-/// When it was made, in nanoseconds since 1970, if the file system tells.
+/// Creation time in nanoseconds since 1970, if the file system has it.
 fn born(found: &Metadata) -> Option<i64> {
     let nanoseconds = match found.created().ok()?.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).ok()?,
         Err(before) => i64::try_from(before.duration().as_nanos()).ok()?.checked_neg()?,
     };
-    // Directories of an image that was unpacked may all be born at zero, which says nothing.
+    // Directories of an unpacked image may all have the creation time zero, which is meaningless.
     Some(nanoseconds).filter(|nanoseconds| *nanoseconds != 0)
 }
 
-/// Which of these paths lead to the very directory that was found.
+/// Which of these paths lead to the same directory.
 #[must_use]
 pub fn also_at(sight: &WorkspaceSight, paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let Some(own) = &sight.witness else { return Vec::new() };
@@ -62,7 +62,7 @@ pub fn also_at(sight: &WorkspaceSight, paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     paths.into_iter().filter(same).collect()
 }
 
-/// Machine and mount namespace: where numbers of devices and files mean something.
+/// Machine and mount namespace, within which device and inode numbers are meaningful.
 fn place() -> String {
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let link = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
@@ -72,28 +72,28 @@ fn place() -> String {
 fn decide_place(machine: &str, namespace: &str) -> String {
     let number = namespace.strip_prefix("mnt:[").and_then(|rest| rest.strip_suffix(']'));
     match number.and_then(|number| number.parse::<u64>().ok()) {
-        // The number of the first one is another with another kernel.
+        // The number of the first namespace differs between kernels.
         Some(number) if number > FIRST_NAMESPACE => format!("{machine}/{number}"),
         _ => format!("{machine}/host"),
     }
 }
 
-/// Top of the repository a directory lies in: the nearest directory, itself included, that has a `.git`.
+/// The root of the repository: the nearest directory, from this one upwards, that has a `.git`.
 fn project(canonical: &Path) -> Option<PathBuf> {
     let mut above = canonical.ancestors().filter(|dir| dir.is_absolute());
     above.find(|dir| dir.join(".git").symlink_metadata().is_ok()).map(Path::to_owned)
 }
 
-/// A directory in which one does not work by intention.
+/// A directory in which working is probably a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broad {
     /// The root of the file system.
     Root,
-    /// The home directory of whoever asks.
+    /// The home directory of the user.
     Home,
 }
 
-/// Whether a directory is too broad to work in, by whatever path it is reached.
+/// Whether a directory is too broad to work in, whatever path leads to it.
 #[must_use]
 pub fn broad(dir: &Path, home: Option<&Path>) -> Option<Broad> {
     let dir = canonical(dir);

@@ -1,16 +1,18 @@
-//! Building what agents need and nobody built: the images of agents with packages, one at a time. What there is to do is
-//! found in the tables and in Podman's list of images, so a build that was interrupted is done again.
+//! Builds missing images for agents with packages, one at a time. Missing images are found by comparing the tables with
+//! Podman's list of images, so an interrupted build is repeated.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Error;
+use super::engine_thread::{Inbox, Item};
 use super::image::{self, Agent, Limit, Progress};
-use super::inbox::{Inbox, Item};
 use super::stop::Stop;
+use super::worker;
 use crate::clock::Clock;
 use crate::engine::commit::Engine;
+use crate::model::backoff::Backoff;
 use crate::model::entity::{self, Folder};
 use crate::model::id::AgentId;
 use crate::model::input::Input;
@@ -18,16 +20,14 @@ use crate::model::time::{Awake, Millis};
 use crate::runtime::Runtime;
 use crate::state;
 
-/// Time between two looks into the store.
+/// Interval for reading the store.
 const LOOK: Duration = Duration::from_secs(2);
-/// Looks after which Podman is asked although nothing has changed.
+/// Number of looks after which Podman is asked even if the configuration has not changed.
 const ASK_EVERY: u32 = 30;
-/// Wait after the first failure; it doubles with each.
-const FIRST_WAIT: Millis = Millis::seconds(60);
-/// Longest one.
-const LONGEST_WAIT: Millis = Millis::seconds(3_600);
+/// Delay after failures.
+const WAITS: Backoff = Backoff::new(Millis::minutes(1), Millis::minutes(60));
 
-/// A build that goes on, or that failed.
+/// A build that is running or has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildStatus {
     /// Folder of the agent.
@@ -38,26 +38,26 @@ pub struct BuildStatus {
     pub failed: u32,
     /// Why it failed last.
     pub why: Option<String>,
-    /// Whether it goes on now; otherwise it is tried again later.
+    /// Whether it is running. Otherwise it is retried later.
     pub building: bool,
 }
 
-/// What is built, and what could not be.
+/// Running and failed builds.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
     /// By the name of the image.
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, TrackedBuild>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct TrackedBuild {
     status: BuildStatus,
     again: Awake,
 }
 
-/// What the builder works with.
-pub(super) struct Around {
-    /// Where outcomes go.
+/// Dependencies of the builder.
+pub(super) struct BuildContext {
+    /// Queue for outcomes.
     pub(super) inbox: Arc<Inbox>,
     /// The store, for reading.
     pub(super) engine: Arc<Engine>,
@@ -71,27 +71,27 @@ pub(super) struct Around {
     pub(super) install: String,
 }
 
-/// An agent with packages, as the store has it.
-type Row = (AgentId, entity::Agent);
+/// An agent with packages, from the store.
+type AgentPackages = (AgentId, entity::Agent);
 
 impl Builds {
-    /// What goes on and what failed, by the agents' folders.
+    /// Running and failed builds, sorted by the agents' folders.
     pub(super) fn status(&self) -> Vec<BuildStatus> {
         let mut status: Vec<BuildStatus> = self.lock().values().map(|known| known.status.clone()).collect();
         status.sort_by(|a, b| a.agent.cmp(&b.agent));
         status
     }
 
-    /// Looks on a thread of its own, until the daemon stops.
-    pub(super) fn start(self: &Arc<Self>, around: Around) -> Result<(), Error> {
+    /// Starts the builder's thread, which runs until the daemon stops.
+    pub(super) fn start(self: &Arc<Self>, context: BuildContext) -> Result<(), Error> {
         let builds = Arc::clone(self);
         let work = move || {
             let (mut seen, mut looks) = (None, 0_u32);
-            while !around.stop.asked_within(LOOK) {
-                if around.stop.is_draining() {
+            while !context.stop.asked_within(LOOK) {
+                if context.stop.is_draining() {
                     continue;
                 }
-                let wanted = match wanted(&around.engine) {
+                let wanted = match wanted(&context.engine) {
                     Ok(wanted) => wanted,
                     Err(error) => {
                         tracing::warn!(%error, "which images agents need cannot be read; it is tried again");
@@ -102,21 +102,24 @@ impl Builds {
                 if seen.as_ref() == Some(&wanted) && !looks.is_multiple_of(ASK_EVERY) {
                     continue;
                 }
-                builds.look(&around, &wanted.0, wanted.1.as_deref());
+                builds.look(&context, &wanted.0, wanted.1.as_deref());
                 seen = Some(wanted);
             }
         };
-        std::thread::Builder::new().name("builds".to_owned()).spawn(work).map(drop).map_err(Error::Thread)
+        worker::start("builds", work).map(drop)
     }
 
-    /// Builds what is missing of what these agents need, and says what became of it.
-    fn look(&self, around: &Around, rows: &[Row], configured: Option<&str>) {
-        let agents: Vec<(&Row, Agent<'_>)> = rows.iter().map(|row| (row, agent(around, row, configured))).collect();
+    /// Builds the missing images of these agents, and reports the results to the engine.
+    fn look(&self, context: &BuildContext, rows: &[AgentPackages], configured: Option<&str>) {
+        let agents: Vec<(&AgentPackages, Agent<'_>)> =
+            rows.iter().map(|row| (row, agent(context, row, configured))).collect();
         self.lock().retain(|image, _| agents.iter().any(|(_, agent)| agent.image() == *image));
         if agents.is_empty() {
             return;
         }
-        let found = image::Engine::find().and_then(|engine| Ok((engine.images(&Limit::quiet())?, engine)));
+        let found = image::Engine::find()
+            .map_err(image::Error::from)
+            .and_then(|engine| Ok((engine.images(&Limit::quiet())?, engine)));
         let (images, engine) = match found {
             Ok(found) => found,
             Err(error) => return tracing::warn!(%error, "Podman cannot be asked for images; it is tried again"),
@@ -128,28 +131,28 @@ impl Builds {
             if images.iter().any(|image| image.names.contains(&name)) {
                 self.lock().remove(&name);
                 if !row.installs.is_empty() {
-                    around.inbox.push(Item::of(Input::Built(*id, packages, Ok(()))));
+                    context.inbox.push(Item::of(Input::Built(*id, packages, Ok(()))));
                 }
-            } else if !around.stop.is_draining() && self.begin(around, &row.folder, &name) {
-                let built = image::build_for(&engine, &agent, &options, &Quiet(&around.stop));
-                if around.stop.is_asked() || around.stop.is_draining() && built.is_err() {
+            } else if !context.stop.is_draining() && self.begin(context, &row.folder, &name) {
+                let built = image::build_for(&engine, &agent, &options, &Quiet(&context.stop));
+                if context.stop.is_asked() || context.stop.is_draining() && built.is_err() {
                     return;
                 }
                 let built = built.map(drop).map_err(|error| error.to_string());
-                self.end(around, &name, built.as_ref().err());
-                around.inbox.push(Item::of(Input::Built(*id, packages, built)));
-                around.runtime.compare_images();
+                self.end(context, &name, built.as_ref().err());
+                context.inbox.push(Item::of(Input::Built(*id, packages, built)));
+                context.runtime.compare_images();
             }
         }
     }
 
-    /// Notes that a build begins. False if it failed and is not to be tried again yet.
-    fn begin(&self, around: &Around, folder: &Folder, image: &str) -> bool {
-        let now = around.clock.now().awake;
+    /// Marks a build as running. Returns false if it failed and its delay has not passed yet.
+    fn begin(&self, context: &BuildContext, folder: &Folder, image: &str) -> bool {
+        let now = context.clock.now().awake;
         let mut all = self.lock();
         let known = all.entry(image.to_owned()).or_insert_with(|| {
             let (agent, image) = (folder.to_string(), image.to_owned());
-            Known { status: BuildStatus { agent, image, failed: 0, why: None, building: false }, again: now }
+            TrackedBuild { status: BuildStatus { agent, image, failed: 0, why: None, building: false }, again: now }
         });
         let now = known.again <= now;
         known.status.building = now;
@@ -159,32 +162,32 @@ impl Builds {
         now
     }
 
-    fn end(&self, around: &Around, image: &str, failure: Option<&String>) {
+    fn end(&self, context: &BuildContext, image: &str, failure: Option<&String>) {
         let mut all = self.lock();
         let Some(why) = failure else {
             tracing::info!(image, "an image was built");
             all.remove(image);
             return;
         };
-        if let Some(Known { status, again }) = all.get_mut(image) {
-            let wait = decide_wait(status.failed);
+        if let Some(TrackedBuild { status, again }) = all.get_mut(image) {
+            let wait = WAITS.wait(status.failed);
             tracing::warn!(image, why, wait_s = wait.get() / 1_000, "an image could not be built; it is tried again");
-            *again = around.clock.now().awake.plus(wait);
+            *again = context.clock.now().awake.plus(wait);
             (status.failed, status.why, status.building) = (status.failed.saturating_add(1), Some(why.clone()), false);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, TrackedBuild>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Agents with packages, and the image that is configured for the installation. One whose row cannot be read keeps nobody
-/// else waiting.
-fn wanted(engine: &Engine) -> Result<(Vec<Row>, Option<String>), state::Error> {
+/// Agents with packages, and the image configured for the installation. Damaged rows are skipped, so that they do not
+/// block other agents.
+fn wanted(engine: &Engine) -> Result<(Vec<AgentPackages>, Option<String>), state::Error> {
     engine.store().read(|db, txn| {
         let configured = db.settings.get(txn, &())?.and_then(|settings| settings.image);
-        let needs = |row: &Row| {
+        let needs = |row: &AgentPackages| {
             let packages = &row.1.settings.packages;
             row.1.archived.is_none() && !(packages.apt.is_empty() && packages.npm.is_empty())
         };
@@ -199,16 +202,11 @@ fn wanted(engine: &Engine) -> Result<(Vec<Row>, Option<String>), state::Error> {
     })
 }
 
-fn agent<'a>(around: &'a Around, (_, row): &'a Row, configured: Option<&'a str>) -> Agent<'a> {
-    Agent { install: &around.install, folder: row.folder.as_str(), settings: &row.settings, configured }
+fn agent<'a>(context: &'a BuildContext, (_, row): &'a AgentPackages, configured: Option<&'a str>) -> Agent<'a> {
+    Agent { install: &context.install, folder: row.folder.as_str(), settings: &row.settings, configured }
 }
 
-fn decide_wait(failed_before: u32) -> Millis {
-    let wait = FIRST_WAIT.get().saturating_mul(1 << failed_before.min(16));
-    Millis::new(wait.min(LONGEST_WAIT.get()))
-}
-
-/// What Podman says goes nowhere; a daemon that stops waits for no build.
+/// Discards Podman's output. A build is cancelled when the daemon stops.
 struct Quiet<'a>(&'a Stop);
 
 impl Progress for Quiet<'_> {
@@ -265,12 +263,5 @@ mod tests {
         places.into_iter().for_each(|at| bytes[at] ^= 0x20);
         std::fs::write(&path, bytes).unwrap();
         assert_eq!(wanted_of(&open()), ["b"]);
-    }
-
-    #[test]
-    fn waits_double_up_to_an_hour() {
-        let minutes = |failed| decide_wait(failed).get() / 60_000;
-        assert_eq!((0..8).map(minutes).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(minutes(u32::MAX), 60);
     }
 }

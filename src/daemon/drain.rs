@@ -1,7 +1,8 @@
-//! The end of a daemon that is in no hurry: nothing new is begun, and what is under way gets some time to end.
+//! Graceful shutdown: the daemon begins nothing new, and gives turns and deliveries in progress time to end.
 //!
-//! Messages that come meanwhile are refused where they come from and are not lost there; those that were accepted and not
-//! begun with are answered after the next start. What the time is too short for goes on then, too, and costs no try.
+//! New messages are rejected during the shutdown, so they stay at their source. Accepted messages whose turn has not
+//! begun are processed after the next start. Turns that do not end in time continue then, too, without using up a
+//! retry.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,21 +11,21 @@ use super::Daemon;
 use crate::model::delivery::OutState;
 use crate::state;
 
-/// Time for turns under way to end.
+/// Time limit for turns in progress.
 const TURNS_MAX: Duration = Duration::from_secs(20);
-/// Time for deliveries under way to end, after the turns.
+/// Time limit for deliveries in progress, after the turns.
 const DELIVERIES_MAX: Duration = Duration::from_secs(10);
 /// Longest time for which [`Daemon::drain`] waits.
 pub const STOP_MAX: Duration = TURNS_MAX.saturating_add(DELIVERIES_MAX);
-/// Time between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the end waits for.
+/// What the shutdown waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// So many sessions whose agents work on something.
+    /// Number of sessions with a turn in progress.
     Turns(usize),
-    /// So many messages on their way to people.
+    /// Number of deliveries in progress.
     Deliveries(usize),
 }
 
@@ -39,16 +40,16 @@ impl std::fmt::Display for Waiting {
 }
 
 impl Daemon {
-    /// Begins nothing new any more and waits, 20 seconds for turns and 10 more for deliveries at most, until what is under way
-    /// has ended. Says what it begins to wait for. Whoever stops waiting for this stops at once.
+    /// Begins nothing new, and waits at most 20 seconds for turns and then 10 for deliveries in progress. Calls `tell`
+    /// when it begins to wait. A caller that stops waiting can shut the daemon down at once.
     pub async fn drain(&self, tell: impl Fn(Waiting)) {
         self.stop.drain();
         self.inbox.drain();
-        self.switchboard.stop_taking();
-        let withheld = self.mailroom.withhold_all();
+        self.channels.stop_taking();
+        let withheld = self.workers.withhold_all();
         let turns = async {
             for heard in withheld {
-                // A thread that is gone has nothing more to say.
+                // A thread that has ended sends nothing, which is fine.
                 drop(heard.await);
             }
             self.none_left(|| self.turns().map(Waiting::Turns), &tell).await;
@@ -64,7 +65,7 @@ impl Daemon {
         }
     }
 
-    /// Whether nothing new is begun any more.
+    /// Whether the daemon is draining.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.stop.is_draining()
@@ -88,7 +89,7 @@ impl Daemon {
     fn turns(&self) -> Result<usize, state::Error> {
         self.store().read(|db, txn| {
             let sessions: Result<BTreeSet<_>, _> =
-                db.claims.iter(txn)?.map(|row| row.map(|((session, _), _)| session)).collect();
+                db.claimed_messages.iter(txn)?.map(|row| row.map(|((session, _), _)| session)).collect();
             Ok(sessions?.len())
         })
     }
@@ -97,7 +98,7 @@ impl Daemon {
     fn deliveries(&self) -> Result<usize, state::Error> {
         self.store().read(|db, txn| {
             let mut under_way = 0;
-            for row in db.lane_heads.iter(txn)? {
+            for row in db.queue_heads.iter(txn)? {
                 let ((_, id), ()) = row?;
                 under_way += usize::from(matches!(db.outbound.require(txn, &id)?.state, OutState::Attempting { .. }));
             }

@@ -1,4 +1,4 @@
-//! What others may know of a running daemon, and what it tells by itself.
+//! Read access to the state of a running daemon, for the socket, metrics and commands.
 
 use super::{BuildStatus, Daemon, LineStatus, State};
 use crate::channel::terminal::Terminals;
@@ -19,22 +19,22 @@ impl Daemon {
         &self.terminals
     }
 
-    /// Where things are.
+    /// The paths of the data directory.
     #[must_use]
     pub const fn paths(&self) -> &Paths {
         &self.paths
     }
 
-    /// What the socket demands.
+    /// The token that the socket requires.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// How the configured channels are.
+    /// State of the configured channels.
     #[must_use]
     pub fn channels(&self) -> Vec<LineStatus> {
-        self.switchboard.status()
+        self.channels.status()
     }
 
     /// Name of the runtime in use.
@@ -43,7 +43,7 @@ impl Daemon {
         self.runtime.name()
     }
 
-    /// Why it is that one, to be read after "because", and what the settings of the installation said when it was chosen.
+    /// Why this runtime is in use, to be read after "because", and the configured runtime when it was chosen.
     #[must_use]
     pub const fn runtime_choice(&self) -> &(String, Option<RuntimeKind>) {
         &self.chosen
@@ -55,7 +55,7 @@ impl Daemon {
         self.builds.as_ref().map(|builds| builds.status()).unwrap_or_default()
     }
 
-    /// Tells the system how the daemon is, if the system started it.
+    /// Reports the daemon's state to the service manager, if one started it.
     pub fn announce(&self, state: &State) {
         self.announcer.tell(state);
     }

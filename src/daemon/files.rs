@@ -1,17 +1,17 @@
-//! The store of files beside the engine: what comes with messages goes in before they do, and what nobody needs any more
-//! goes.
+//! The file store. Files are stored before the messages that refer to them, and removed when no message needs them.
 //!
-//! What is to be removed is found in the tables. A walk at the start, and then every hour, finds what an effect that was
-//! lost would have removed, and what was put for a message that was never taken in.
+//! Unneeded files are found through the tables. A walk at the start and then every hour finds the rest: files whose
+//! removal effect was lost, and files of messages that were never accepted.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Error;
-use super::inbox::Heard;
-use super::mailroom::{Job, Mailroom};
+use super::engine_thread::InputReply;
+use super::mailbox_workers::{Job, MailboxWorkers};
 use super::stop::Stop;
+use super::worker;
 use crate::clock;
 use crate::config::Paths;
 use crate::engine::commit::Engine;
@@ -24,26 +24,26 @@ use crate::model::report::{Outcome, Reply};
 use crate::model::time::Timestamp;
 use crate::state::{self, Admission, Store, Text};
 
-/// Time between walks over the store of files.
+/// Interval of walks over the file store.
 const WALK: Duration = Duration::from_secs(60 * 60);
-/// Walks between looks at everything that was sent.
+/// Number of walks between checks of all sent files.
 const WALKS_PER_LOOK: u64 = 24;
-/// Pause after each step of a walk, so that it is in nobody's way.
+/// Pause after each step of a walk, so that it does not slow down other work.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Why an event has to come again later: there is no room for its files now.
+/// No room for the event's files. The sender has to retry later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoRoom(String);
 
-/// The store of files.
+/// The file store.
 #[derive(Debug, Clone)]
 pub struct Files {
     blobs: Arc<Blobs>,
 }
 
 impl Files {
-    /// Opens the store of files of a data directory.
+    /// Opens the file store of a data directory.
     ///
     /// # Errors
     /// [`Error::Mailbox`] if it cannot be opened.
@@ -51,11 +51,11 @@ impl Files {
         Ok(Self { blobs: Arc::new(Blobs::open(&paths.files())?) })
     }
 
-    /// Puts a file in, if there is room for it beside what the store needs. The inner error says why this file can never
-    /// be had.
+    /// Stores a file if there is room for it beside what the store needs. The inner error says why this file can never
+    /// be stored.
     ///
     /// # Errors
-    /// [`NoRoom`]: later there may be some.
+    /// [`NoRoom`]. A later attempt may succeed.
     pub fn keep(&self, store: &Store, bytes: &[u8]) -> Result<Result<BlobId, String>, NoRoom> {
         let size = bytes.len() as u64;
         let usage = store.usage().map_err(|error| NoRoom(error.to_string()))?;
@@ -83,7 +83,7 @@ impl Files {
         Arc::clone(&self.blobs)
     }
 
-    /// What became of the message that files were put for is known.
+    /// The message that these files belong to has been accepted or refused.
     pub(super) fn settle(&self, blobs: &[BlobId]) {
         self.blobs.settle(blobs);
     }
@@ -93,22 +93,22 @@ impl Files {
         Ok(self.blobs.take_back::<state::Error>(blob, || is_needed(store, blob))??)
     }
 
-    /// Removes a file if no message needs it; whether it is gone.
+    /// Removes a file if no message needs it. Returns whether it was removed.
     fn remove_unneeded(&self, store: &Store, blob: &BlobId, now: Timestamp) -> Result<bool, Error> {
         Ok(self.blobs.remove::<state::Error>(blob, now, || is_needed(store, blob))??)
     }
 }
 
-/// What becomes of the files of messages that are handed over.
+/// Decides about the files of submitted messages.
 #[derive(Clone)]
-pub(super) struct Fates {
+pub(super) struct BlobGuard {
     files: Files,
-    removals: Removals,
+    removals: BlobGc,
 }
 
-impl Fates {
+impl BlobGuard {
     /// Settles what is in `files`.
-    pub(super) fn new(files: &Files, removals: &Removals) -> Self {
+    pub(super) fn new(files: &Files, removals: &BlobGc) -> Self {
         Self { files: files.clone(), removals: removals.clone() }
     }
 
@@ -117,35 +117,46 @@ impl Fates {
         &self.files
     }
 
-    /// Files of an event whose fate is decided: those of a refused one go at once. Whoever is to come again later is not
-    /// refused.
-    pub(super) fn settle(&self, files: Vec<BlobId>, heard: &Heard) {
-        let Ok(Reply::Routed(report)) = heard else { return };
-        if files.is_empty() || report.outcome == Outcome::Duplicate {
+    /// Settles the files of an event after the engine's answer. The files of a dropped event are removed at once, and
+    /// so are files that were not kept with an event that waits for approval. Files of an event that is to be retried
+    /// stay.
+    pub(super) fn settle(&self, files: Vec<BlobId>, heard: &InputReply) {
+        let unneeded = match heard {
+            Ok(Reply::Routed(report)) if report.outcome == Outcome::Duplicate => return,
+            Ok(Reply::Routed(report)) => matches!(report.outcome, Outcome::Dropped | Outcome::Held),
+            // The message of a fetched file may be gone.
+            Ok(Reply::Done) => true,
+            _ => return,
+        };
+        if files.is_empty() {
             return;
         }
         self.files.settle(&files);
-        if report.outcome == Outcome::Dropped {
+        if unneeded {
             self.removals.refuse(files);
         }
     }
 }
 
-/// Files of the store of files that an event names.
+/// Files in the file store that an input refers to.
 pub(super) fn files_of(input: &Input) -> Vec<BlobId> {
-    let Input::Inbound(event) = input else { return Vec::new() };
-    event.attachments.iter().filter_map(|file| file.blob.clone().ok()).collect()
+    let attachments = match input {
+        Input::Inbound(event) => &event.attachments,
+        Input::Fetched(_, attachments) => attachments,
+        _ => return Vec::new(),
+    };
+    attachments.iter().filter_map(|file| file.blob.stored().cloned()).collect()
 }
 
 /// Whether a message needs a file.
 fn is_needed(store: &Store, blob: &BlobId) -> Result<bool, state::Error> {
-    store.read(|db, txn| Ok(db.blobs.first_in(txn, &Text::new(blob.as_str())?)?.is_some()))
+    store.read(|db, txn| Ok(db.bodies_by_file.first_in(txn, &Text::new(blob.as_str())?)?.is_some()))
 }
 
-/// What a walk over the files of an installation without a daemon removed.
+/// Walks over the files of an installation without a daemon. Returns the number of removed files.
 ///
 /// # Errors
-/// What the store or the machine says.
+/// Errors of the store or the operating system.
 pub fn tidy(paths: &Paths, store: &Store, now: Timestamp) -> Result<u64, Error> {
     let files = Files::open(paths)?;
     let mut removed = 0;
@@ -163,7 +174,7 @@ pub fn tidy(paths: &Paths, store: &Store, now: Timestamp) -> Result<u64, Error> 
     Ok(removed)
 }
 
-/// Files of a session that were sent, or never will be, and that nobody needs any more.
+/// Files of a session that were sent or never will be, and are no longer needed.
 fn unneeded_sent(
     mailboxes: &Mailboxes,
     store: &Store,
@@ -172,7 +183,7 @@ fn unneeded_sent(
     let mut names = Vec::new();
     for kept in mailboxes.all_kept(session)? {
         let of = (session, kept.wire_id.as_str());
-        let needed = store.read(|db, txn| retention::needs_sent_files(db, txn, of, (kept.since, now)))?;
+        let needed = store.read(|db, txn| retention::needs_sent_files(db, txn, of.0, of.1, kept.since, now))?;
         if !needed {
             names.extend(kept.files);
         }
@@ -180,28 +191,28 @@ fn unneeded_sent(
     Ok(names)
 }
 
-/// Where the daemon says what to remove.
+/// Handle for requesting removals.
 #[derive(Clone)]
-pub(super) struct Removals(Sender<Wish>);
+pub(super) struct BlobGc(Sender<FileRemoval>);
 
-/// What to remove.
-enum Wish {
-    /// What no message needs any more.
+/// A removal request.
+enum FileRemoval {
+    /// Files that may no longer be needed.
     Unneeded(Vec<BlobId>),
-    /// What was put for a message that was refused.
+    /// Files of a refused message.
     Refused(Vec<BlobId>),
 }
 
-impl Removals {
-    /// Files that no message needs any more.
+impl BlobGc {
+    /// Requests the removal of files that no message needs any more.
     pub(super) fn forget(&self, blobs: Vec<BlobId>) {
-        // Whoever would do it is gone when the daemon stops; the next start walks.
-        drop(self.0.send(Wish::Unneeded(blobs)));
+        // During shutdown the thread is gone. The next start walks.
+        drop(self.0.send(FileRemoval::Unneeded(blobs)));
     }
 
-    /// Files of a message that was refused: strangers do not get to fill the disk with what nobody will read.
+    /// Removes the files of a refused message at once, so that strangers cannot fill the disk.
     pub(super) fn refuse(&self, blobs: Vec<BlobId>) {
-        drop(self.0.send(Wish::Refused(blobs)));
+        drop(self.0.send(FileRemoval::Refused(blobs)));
     }
 }
 
@@ -209,33 +220,32 @@ impl Removals {
 pub(super) struct Remover {
     files: Files,
     engine: Weak<Engine>,
-    mailroom: Weak<Mailroom>,
+    workers: Weak<MailboxWorkers>,
     stop: Arc<Stop>,
 }
 
 impl Remover {
-    pub(super) fn new(files: &Files, engine: &Arc<Engine>, mailroom: &Arc<Mailroom>, stop: &Arc<Stop>) -> Self {
-        let (engine, mailroom) = (Arc::downgrade(engine), Arc::downgrade(mailroom));
-        Self { files: files.clone(), engine, mailroom, stop: Arc::clone(stop) }
+    pub(super) fn new(files: &Files, engine: &Arc<Engine>, workers: &Arc<MailboxWorkers>, stop: &Arc<Stop>) -> Self {
+        let (engine, workers) = (Arc::downgrade(engine), Arc::downgrade(workers));
+        Self { files: files.clone(), engine, workers, stop: Arc::clone(stop) }
     }
 
     /// Starts the thread.
-    pub(super) fn start(self) -> Result<Removals, Error> {
+    pub(super) fn start(self) -> Result<BlobGc, Error> {
         let (removals, wanted) = channel();
-        let run = move || self.run(&wanted);
-        std::thread::Builder::new().name("files".to_owned()).spawn(run).map_err(Error::Thread)?;
-        Ok(Removals(removals))
+        worker::start("files", move || self.run(&wanted))?;
+        Ok(BlobGc(removals))
     }
 
-    fn run(&self, wanted: &Receiver<Wish>) {
+    fn run(&self, wanted: &Receiver<FileRemoval>) {
         for walk in 0_u64.. {
             if let Err(error) = self.walk(walk % WALKS_PER_LOOK == 0) {
                 tracing::warn!(%error, "files that nobody needs could not be looked for; it is tried again");
             }
             loop {
                 match wanted.recv_timeout(WALK) {
-                    Ok(Wish::Unneeded(blobs)) => blobs.iter().for_each(|blob| self.remove(blob)),
-                    Ok(Wish::Refused(blobs)) => blobs.iter().for_each(|blob| self.take_back(blob)),
+                    Ok(FileRemoval::Unneeded(blobs)) => blobs.iter().for_each(|blob| self.remove(blob)),
+                    Ok(FileRemoval::Refused(blobs)) => blobs.iter().for_each(|blob| self.take_back(blob)),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
@@ -267,7 +277,7 @@ impl Remover {
             }
             std::thread::sleep(PAUSE);
         }
-        let Some(room) = self.mailroom.upgrade().filter(|_| sent_too) else { return Ok(()) };
+        let Some(room) = self.workers.upgrade().filter(|_| sent_too) else { return Ok(()) };
         for session in room.mailboxes().sessions()? {
             let Some(engine) = self.engine.upgrade().filter(|_| !self.stop.is_asked()) else { return Ok(()) };
             let names = unneeded_sent(room.mailboxes(), engine.store(), (session, clock::wall()))?;

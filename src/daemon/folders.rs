@@ -1,7 +1,7 @@
-//! The folders of agent groups as they are found: whether the data directory was copied or restored.
+//! Checks the identity of agent group folders, to detect that the data directory was copied or restored.
 
 use super::Daemon;
-use super::inbox::Item;
+use super::engine_thread::Item;
 use crate::contracts::workspace::witness;
 use crate::model::id::AgentId;
 use crate::model::input::Input;
@@ -9,7 +9,7 @@ use crate::model::workspace::{Witness, WorkspaceInput};
 use crate::state;
 
 impl Daemon {
-    /// Looks at the folders; those that look otherwise than the store says go through the engine.
+    /// Compares the folders with the store, and submits those that differ to the engine.
     pub(super) fn look_at_folders(&self) {
         match self.other_folders() {
             Ok(folders) if folders.is_empty() => {}

@@ -1,4 +1,4 @@
-//! Images of agents: which ones an installation needs, how they are built, whether they are still what they should be.
+//! Agent images: which ones an installation needs, how they are built, and whether they are current.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,35 +9,36 @@ pub use crate::runtime::image::OWN;
 use crate::runtime::image::image_of;
 use crate::runtime::podman::build::runner::{self, Machine};
 use crate::runtime::podman::build::{AgentImage, BaseImage, Watch, base_digest};
-pub use crate::runtime::podman::build::{Engine, Error, Image, Info, Options};
+pub use crate::runtime::podman::build::{Engine, Error, Image, Options};
+pub use crate::runtime::podman::{Info, Unusable};
 
-/// Longest build. One that waits for the network takes as long as it is allowed to.
+/// Time limit of a build. A build that waits for the network takes the whole time.
 const BUILD: Duration = Duration::from_mins(15);
-/// Longest answer to anything else.
+/// Time limit of any other Podman call.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Name of the agents' side.
+/// File name of the runner, the program inside agents' containers.
 const RUNNER: &str = "hearth-runner";
 
-/// Who is told how a build goes on.
+/// Receives the progress of a build.
 pub trait Progress {
     /// The build of an image begins.
     fn begin(&self, image: &str);
 
-    /// Podman said this. Anything may be in it.
+    /// A line of Podman's output, not sanitized.
     fn said(&self, line: &str);
 
-    /// Whether nobody wants it any more.
+    /// Whether the build is cancelled.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// What an operator says of the image that all agents can be started from.
+/// Options for the base image, from which all agents can be started.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// A statically linked runner; none is one that is found.
+    /// A statically linked runner; none means that Hearth searches for one.
     pub runner: Option<PathBuf>,
-    /// What the rest is.
+    /// Other build options.
     pub options: Options,
 }
 
@@ -63,22 +64,22 @@ pub struct Built {
     pub id: String,
     /// How long it took.
     pub took: Duration,
-    /// Its size, with what it shares with others.
+    /// Its size, including layers shared with other images.
     pub bytes: u64,
 }
 
-/// Whether an image is what would be built now.
+/// Whether an image equals one that would be built now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// It is.
+    /// The image is current.
     Current,
-    /// It is made of other things, or of an older base.
+    /// The image has other contents or an older base.
     Outdated,
-    /// It is not there, and is needed.
+    /// The image is needed but does not exist.
     Missing,
     /// No agent uses it any more.
     Unused,
-    /// There is no runner here to compare it with.
+    /// No runner is available here for the comparison.
     Unknown,
 }
 
@@ -105,7 +106,7 @@ pub struct Listed {
     pub agent: Option<String>,
     /// None if it is missing.
     pub image: Option<Image>,
-    /// Whether it is what it should be.
+    /// Whether it is current.
     pub freshness: Freshness,
 }
 
@@ -119,8 +120,7 @@ pub fn build_base(engine: &Engine, wanted: &Wanted, progress: &dyn Progress) -> 
     timed(engine, OWN, progress, |watch| engine.build_base(&base, watch))
 }
 
-/// The options with which these images were built: those that the image all agents can be started from remembers, be it
-/// the configured one or Hearth's own.
+/// The options with which these images were built, as recorded in the base image: the configured one or Hearth's own.
 #[must_use]
 pub fn remembered(images: &[Image], configured: Option<&str>) -> Options {
     let named = |name: &str| images.iter().find(|image| image.names.iter().any(|known| known == name));
@@ -149,7 +149,7 @@ pub fn build_for(
     timed(engine, &name, progress, |watch| engine.build_agent(&wanted, options, watch))
 }
 
-/// The images that these agents need, and those that they needed once.
+/// The images that these agents need, and those that are no longer used.
 ///
 /// # Errors
 /// [`Error`] if Podman cannot be asked.
@@ -189,7 +189,7 @@ pub fn info(engine: &Engine) -> Result<Info, Error> {
 }
 
 impl Agent<'_> {
-    /// Whether it has packages, which are in no image but its own.
+    /// Whether the agent has packages and so needs an image of its own.
     #[must_use]
     pub const fn needs_own(&self) -> bool {
         !self.settings.packages.apt.is_empty() || !self.settings.packages.npm.is_empty()
@@ -207,7 +207,7 @@ fn freshness(image: Option<&Image>, own: bool, images: &[Image], expected: Optio
     let base = images.iter().find(|image| image.names.iter().any(|name| name == OWN));
     let expected = if own { base.and_then(|base| base.digest.as_deref()) } else { expected };
     match (image.digest.as_deref(), expected) {
-        // Built on an image that is not of Hearth: nothing says of what.
+        // Built on an image that is not Hearth's, so its contents are unknown.
         (None, _) | (_, None) => Freshness::Unknown,
         (Some(is), Some(should)) if is == should => Freshness::Current,
         (Some(_), Some(_)) => Freshness::Outdated,
@@ -232,10 +232,10 @@ fn timed(
 fn machine(engine: &Engine) -> Result<Machine, Error> {
     let info = info(engine)?;
     let what = "its processor is neither amd64 nor arm64, and there is no agents' image for another one";
-    info.machine().ok_or_else(|| Error::Unclear { socket: engine.socket().to_owned(), what })
+    info.machine().ok_or_else(|| Error::Unclear { socket: engine.socket().clone(), what })
 }
 
-/// The runner for an image: the given one, else the first that fits of those that may lie about.
+/// The runner for an image: the given one, or the first candidate that fits.
 fn find_runner(given: Option<&Path>, machine: Machine) -> Result<PathBuf, Error> {
     if let Some(path) = given {
         let path = path.to_owned();
@@ -254,8 +254,8 @@ fn find_runner(given: Option<&Path>, machine: Machine) -> Result<PathBuf, Error>
     Err(Error::NoRunner { tried: tried.join(", ") })
 }
 
-/// Beside this program, as it is installed; and where `cargo runner` leaves it when this program is run where it was built:
-/// `target/<profile>/hearth`, or one directory deeper in tests.
+/// Candidate paths of the runner: beside this program, where it is installed, and the output path of `cargo runner` if
+/// this program runs from its build directory (`target/<profile>/hearth`, or one directory deeper in tests).
 fn candidates(program: &Path, machine: Machine) -> Vec<PathBuf> {
     let beside = program.parent().map(|dir| dir.join(RUNNER));
     let built = format!("{machine}-unknown-linux-gnu/release/{RUNNER}");
@@ -263,7 +263,7 @@ fn candidates(program: &Path, machine: Machine) -> Vec<PathBuf> {
     beside.into_iter().chain(above).collect()
 }
 
-/// Ends what takes too long.
+/// Time limit for a Podman call.
 pub struct Limit<'a> {
     clock: Clock,
     most: Duration,
@@ -275,7 +275,7 @@ impl<'a> Limit<'a> {
         Self { clock: Clock::start(0), most, progress }
     }
 
-    /// For short questions.
+    /// A limit for short calls, without progress.
     #[must_use]
     pub fn quiet() -> Self {
         Self::new(ANSWER, None)

@@ -1,8 +1,8 @@
-//! The composition root: the engine's thread, the mailroom, the runtime, the channels, the socket and the clock, and the
-//! queues between them.
+//! Composition root of the daemon: the engine's thread, the mailbox workers, the runtime, the channels, the socket and the
+//! clock, and the queues between them.
 //!
-//! Inputs come from everywhere into one queue; the engine's thread takes all that wait, commits them together, answers
-//! them and hands the effects on. Nothing else writes.
+//! All inputs go into one queue. The engine's thread takes the queued inputs, commits them together, answers them and
+//! passes on the effects. Nothing else writes to the store.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,64 +20,71 @@ use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
 use crate::model::configure::RuntimeKind;
 use crate::model::content::BlobId;
-use crate::model::input::{Input, RuntimeEvent};
+use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
-use crate::runtime::{Events, Runtime};
-use crate::state::{self, Store};
+use crate::runtime::Runtime;
+use crate::state;
 
-mod announce;
 mod builds;
-mod desk;
-mod door;
+mod channels;
 mod drain;
+mod effects;
+mod engine_thread;
 mod facts;
 pub mod files;
 mod folders;
-mod groups;
+mod given;
+mod handlers;
+mod heartbeats;
 pub mod image;
-mod inbox;
-mod mailroom;
+mod ingress;
+pub mod isolation_check;
+pub mod limits;
+mod mailbox_workers;
 mod metrics;
-mod perform;
+pub mod opening;
+pub mod proof;
 mod reconcile;
 mod runtime;
+mod sd_notify;
 pub mod selftest;
 pub mod setup;
-mod sightings;
 mod skips;
+mod state_file_sync;
 mod stop;
-mod switchboard;
-mod ticks;
+mod timer;
 mod token;
-pub mod trial;
 mod typing;
+mod worker;
 
-use announce::Announcer;
-pub use announce::State;
 pub use builds::BuildStatus;
 use builds::Builds;
-use files::{Fates, Files, Removals, Remover};
-use groups::Groups;
-use inbox::{Heard, Inbox, Item};
-use mailroom::{Around, Mailroom};
+use channels::Channels;
+use effects::Executor;
+use engine_thread::{Inbox, InputReply, Item};
+use files::{BlobGc, BlobGuard, Files, Remover};
+use mailbox_workers::{MailboxWorkers, WorkerContext};
 use metrics::{Doorway, Metrics};
-use perform::World;
+use opening::{Opening, open_store};
 use runtime::Chosen;
+use sd_notify::Announcer;
+pub use sd_notify::State;
 use skips::Skips;
-use stop::{Needed, Stop};
-use switchboard::Switchboard;
+use state_file_sync::Groups;
+use stop::Stop;
 use typing::Typing;
 
+pub use crate::runtime::process::Sandbox;
+pub use channels::LineStatus;
 pub use drain::{STOP_MAX, Waiting};
-pub use runtime::{rehearse, unused_image};
-pub use switchboard::LineStatus;
+pub use runtime::{rehearse, sandbox, unused_image};
 
-/// Inputs of one commit.
+/// Maximum number of inputs per commit.
 const GROUP_MAX: usize = 256;
 
-/// Why a daemon cannot start or go on.
+/// Why a daemon cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The data directory.
@@ -86,29 +93,32 @@ pub enum Error {
     /// The store.
     #[error(transparent)]
     State(#[from] state::Error),
+    /// No store may be created there, or it is the wrong one.
+    #[error(transparent)]
+    Refused(#[from] opening::Refusal),
     /// The mailboxes.
     #[error(transparent)]
     Mailbox(#[from] crate::mailbox::Error),
     /// The runtime.
     #[error(transparent)]
     Runtime(#[from] crate::runtime::Error),
-    /// Containers were asked for and cannot be had.
+    /// Containers were requested but are not available.
     #[error(
         "{asked} asks for containers, which are not available, because {why}; `hearth doctor` says more, and with `hearth run \
          --runtime process`, or `runtime = \"process\"` in hearth.toml, agents run without containers"
     )]
     NoContainers {
-        /// By what.
+        /// What requested them.
         asked: &'static str,
-        /// Why not.
+        /// Why they are not available.
         why: String,
     },
     /// A file or socket of the daemon's own.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// Path of the file or socket.
         path: PathBuf,
-        /// The system's words.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The address of the metrics.
@@ -117,21 +127,24 @@ pub enum Error {
          what listens there"
     )]
     Metrics {
-        /// Which.
+        /// The configured address.
         address: SocketAddr,
-        /// The system's words.
+        /// Error of the operating system.
         source: std::io::Error,
     },
+    /// The system grants too little address space.
+    #[error(transparent)]
+    AddressSpace(#[from] limits::TooSmall),
     /// No thread could be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
-    /// Signals cannot be heard.
+    /// Signal handlers cannot be installed.
     #[error("signals cannot be heard: {0}")]
     Signals(std::io::Error),
-    /// The system gives no random numbers.
+    /// The operating system provides no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Entropy(std::io::Error),
-    /// It could not go on.
+    /// The daemon failed while it was running.
     #[error("the daemon cannot go on: {0}; start it again, and it goes on where it was")]
     Failed(String),
     /// The name of a channel of our own.
@@ -139,15 +152,17 @@ pub enum Error {
     Name(#[from] crate::model::address::BadName),
 }
 
-/// How a daemon is to run.
+/// Options of a daemon.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// Thresholds and bounds.
     pub policy: Policy,
-    /// Where agents run, for this run only; none is as configured.
+    /// Runtime for this run only; none means the configured one.
     pub runtime: Option<RuntimeKind>,
-    /// Where numbers are served; none is nowhere.
+    /// Address of the metrics; none means that they are not served.
     pub metrics: Option<SocketAddr>,
+    /// Which store it opens, and whether it may create one.
+    pub opening: Opening,
 }
 
 /// A running daemon.
@@ -155,112 +170,113 @@ pub struct Daemon {
     engine: Arc<Engine>,
     inbox: Arc<Inbox>,
     clock: Clock,
-    /// Wakes the sweep when something is due.
+    /// Triggers a sweep when something is due.
     alarm: Alarm,
-    mailroom: Arc<Mailroom>,
+    workers: Arc<MailboxWorkers>,
     runtime: Arc<dyn Runtime>,
-    /// Why it is this runtime, and what the settings said when it was chosen.
+    /// Why this runtime is in use, and the configured runtime when it was chosen.
     chosen: (String, Option<RuntimeKind>),
-    /// Who builds images, if agents run in containers.
+    /// Builds images, if agents run in containers.
     builds: Option<Arc<Builds>>,
     typing: Arc<Typing>,
     terminals: Arc<Terminals>,
-    switchboard: Arc<Switchboard>,
+    channels: Arc<Channels>,
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
     announcer: Announcer,
     metrics: Arc<Metrics>,
     files: Files,
-    fates: Fates,
+    fates: BlobGuard,
     /// Held while an event with files is read.
     reading: Mutex<()>,
     engine_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Daemon {
-    /// Opens the store, starts every part, and puts the start itself through the engine. Channels run on `tokio`.
+    /// Opens the store, starts all parts, and submits the start input to the engine. Channels run on `tokio`.
     ///
     /// # Errors
     /// [`Error`], for anything without which a daemon cannot run.
     pub fn start(paths: &Paths, wish: Wish, tokio: &Handle) -> Result<Arc<Self>, Error> {
-        paths.create()?;
-        let store = open_store(paths)?;
+        let store = open_store(paths, wish.opening)?;
         let doorway = wish.metrics.map(|address| Doorway::take(address, tokio)).transpose()?;
         let clock = Clock::start(store.begin_run()?);
         let install = format!("{:016x}", store.install());
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         let zone = Machine::look().zone(None, None).zone;
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
-        let choice = runtime::Around { paths, install: &install, settings: &settings, asked: wish.runtime };
-        let Chosen { runtime, why } = runtime::choose(&choice, runtime_events(&inbox, &typing))?;
+        let choice = runtime::RuntimeContext { paths, install: &install, settings: &settings, asked: wish.runtime };
+        let hearer = Arc::new(given::Hearer::new(&inbox, &typing));
+        let Chosen { runtime, why } = runtime::choose(&choice, given::Hearer::events(&hearer))?;
         tracing::info!("runtime: {}, because {why}", runtime.name());
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
         let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
-        let (engine, stop) = (Arc::new(engine), Arc::new(Stop::default()));
-        let files = Files::open(paths)?;
-        let around = Around {
+        let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
+        let context = WorkerContext {
             inbox: Arc::clone(&inbox),
             engine: Arc::clone(&engine),
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),
             typing: Arc::clone(&typing),
             clock: clock.clone(),
+            lookup: runtime::lookup(),
         };
-        let mailroom = Mailroom::open(paths, &files, &install, around)?;
-        let metrics = Metrics::new(engine.store(), runtime.name())?;
-        let terminal = ChannelName::new(terminal::NAME)?;
+        let workers = MailboxWorkers::open(paths, &files, &install, context)?;
+        hearer.hide_with(&workers);
+        let (metrics, terminal) = (Metrics::new(engine.store(), runtime.name())?, ChannelName::new(terminal::NAME)?);
         let terminals = attended(&inbox, &metrics, &terminal);
-        let removals = Remover::new(&files, &engine, &mailroom, &stop).start()?;
-        let around = switchboard::Around {
+        let removals = Remover::new(&files, &engine, &workers, &stop).start()?;
+        let context = channels::ChannelContext {
             tokio: tokio.clone(),
             inbox: Arc::clone(&inbox),
             engine: Arc::clone(&engine),
             sessions: paths.sessions(),
             typing: Arc::clone(&typing),
-            fates: Fates::new(&files, &removals),
+            fates: BlobGuard::new(&files, &removals),
             metrics: Arc::clone(&metrics),
         };
-        let switchboard = Switchboard::new(around, terminal, terminal::as_channel(&terminals));
+        let channels = Channels::new(context, terminal, terminal::as_channel(&terminals));
         let daemon = Arc::new(Self {
             engine,
             inbox: Arc::clone(&inbox),
             clock,
             alarm: Alarm::default(),
-            mailroom: Arc::clone(&mailroom),
+            workers: Arc::clone(&workers),
             runtime: Arc::clone(&runtime),
             chosen: (why, settings.runtime),
             builds,
             typing: Arc::clone(&typing),
             terminals,
-            switchboard: Arc::clone(&switchboard),
+            channels: Arc::clone(&channels),
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
             announcer: Announcer::of_the_system(),
             metrics,
-            fates: Fates::new(&files, &removals),
+            fates: BlobGuard::new(&files, &removals),
             files,
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        typing.run(&switchboard)?;
+        typing.run(&channels)?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
         daemon.look_at_folders();
-        ticks::start(&daemon)?;
-        switchboard.connect_all()?;
+        timer::start(&daemon)?;
+        proof::start(paths, &daemon.stop)?;
+        channels.connect_all()?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
     }
 
-    fn start_engine(self: &Arc<Self>, removals: Removals) -> Result<(), Error> {
+    fn start_engine(self: &Arc<Self>, removals: BlobGc) -> Result<(), Error> {
         let daemon = Arc::clone(self);
         let skips = Arc::new(Skips::start(&self.paths, (&self.inbox, &self.engine), &self.stop)?);
-        let world = World {
-            mailroom: Arc::clone(&self.mailroom),
+        let world = Executor {
+            workers: Arc::clone(&self.workers),
             runtime: Arc::clone(&self.runtime),
-            switchboard: Arc::clone(&self.switchboard),
+            channels: Arc::clone(&self.channels),
             removals,
             skips: Arc::clone(&skips),
             typing: Arc::clone(&self.typing),
@@ -271,13 +287,12 @@ impl Daemon {
         };
         reconcile::start(&self.runtime, &self.engine, (&self.inbox, &self.stop))?;
         let run = move || daemon.run_engine(&world);
-        let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(run).map_err(Error::Thread)?;
+        let thread = worker::start_essential("engine", &self.stop, run)?;
         *self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
 
-    fn run_engine(&self, world: &World) {
-        let _needed = Needed(&self.stop, "the engine");
+    fn run_engine(&self, world: &Executor) {
         while let Some(items) = self.inbox.take(GROUP_MAX) {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
@@ -290,7 +305,7 @@ impl Daemon {
                     for ((answer, to), one) in done.into_iter().zip(answers).zip(group) {
                         self.metrics.answered(&one, &answer);
                         if let (Err(_), Input::Sweep(told)) = (&answer, one.input) {
-                            self.mailroom.look_again(told);
+                            self.workers.look_again(told);
                         }
                         answer_and_perform(world, answer, to);
                     }
@@ -302,7 +317,7 @@ impl Daemon {
                     tracing::error!(%error, "the engine cannot go on");
                     self.stop.fail(error);
                     self.inbox.close();
-                    // Whoever waits for an answer hears that there will be none.
+                    // Dropping the items tells waiting callers that there will be no answer.
                     while self.inbox.take(GROUP_MAX).is_some() {}
                     return;
                 }
@@ -310,7 +325,7 @@ impl Daemon {
         }
     }
 
-    /// Lets the next sweep come when something is due. Where that cannot be read, it comes with the next tick.
+    /// Schedules the next sweep for the time when something is due. If that cannot be read, the next tick sweeps.
     fn wake_in_time(&self) {
         let due = self.engine.next_due(self.clock.now());
         self.alarm.set(due.ok().flatten().filter(|length| *length < clock::TICK));
@@ -323,7 +338,7 @@ impl Daemon {
     }
 
     fn start_groups(&self, skips: Arc<Skips>) -> Result<Groups, Error> {
-        Groups::start(groups::Around {
+        Groups::start(state_file_sync::SyncContext {
             inbox: Arc::clone(&self.inbox),
             engine: Arc::clone(&self.engine),
             stop: Arc::clone(&self.stop),
@@ -335,7 +350,7 @@ impl Daemon {
 
     fn start_builds(&self, install: String) -> Result<(), Error> {
         let Some(builds) = &self.builds else { return Ok(()) };
-        builds.start(builds::Around {
+        builds.start(builds::BuildContext {
             inbox: Arc::clone(&self.inbox),
             engine: Arc::clone(&self.engine),
             runtime: Arc::clone(&self.runtime),
@@ -345,11 +360,11 @@ impl Daemon {
         })
     }
 
-    /// Puts an input through the engine and waits for its reply. New work is refused while the queue is full.
+    /// Submits an input to the engine and waits for the reply. New work is refused while the queue is full.
     ///
     /// # Errors
-    /// What to tell whoever asked: the queue is full, the daemon stops, or the store failed.
-    pub async fn submit(&self, input: Input, dry_run: bool) -> Heard {
+    /// Message for the caller: the queue is full, the daemon is stopping, or the store failed.
+    pub async fn submit(&self, input: Input, dry_run: bool) -> InputReply {
         let is_new_work = matches!(input, Input::Inbound(_));
         let files = if dry_run { Vec::new() } else { files::files_of(&input) };
         let (answer, heard) = oneshot::channel();
@@ -364,18 +379,18 @@ impl Daemon {
         heard
     }
 
-    /// What a sweep would cause, now or at another time. Nothing of it happens.
+    /// Reports what a sweep would cause, now or at another time. Nothing is changed.
     ///
     /// # Errors
-    /// What to tell whoever asked: the store failed.
-    pub fn rehearse_sweep(&self, at: Option<Timestamp>) -> Heard {
+    /// Message for the caller: the store failed.
+    pub fn rehearse_sweep(&self, at: Option<Timestamp>) -> InputReply {
         let now = self.clock.now();
         let moment = at.map_or(now, |at| now.at(at));
         self.engine.rehearse(Input::Sweep(Vec::new()), moment).map_err(|error| error.to_string())
     }
 
-    /// Puts a file into the store of files, before the message that names it is handed over. The inner error says why
-    /// this file can never be had, the outer one that there is no room for it now. Waits for the disk.
+    /// Stores a file in the file store, before the message that refers to it is submitted. The inner error says why
+    /// this file can never be stored, the outer one that there is no room for it now. Blocks on the disk.
     ///
     /// # Errors
     /// [`files::NoRoom`].
@@ -383,37 +398,40 @@ impl Daemon {
         self.files.keep(self.engine.store(), bytes)
     }
 
-    /// Tells the engine that somebody is there to take what waits for an address.
+    /// Tells the engine that an address is reachable, so that messages waiting for it can be delivered.
     pub fn reachable(&self, address: Address) {
         self.inbox.push(Item::of(Input::Reachable(address.channel.clone(), Some(address))));
     }
 
-    /// Waits until the daemon was asked to stop or cannot go on.
+    /// Waits until a stop is requested or the daemon fails.
     pub async fn stopped(&self) {
         self.stop.asked().await;
     }
 
-    /// Ends the engine, then the agents. What was not finished goes on at the next start, which finds agents that ended
-    /// with this run: that is no failure of theirs, so their ends must not be taken in by this one.
+    /// Ends the engine, then the agents. Unfinished work continues after the next start. The ends of the agents must
+    /// not reach this run's engine, which would count them as failures.
     ///
     /// # Errors
     /// [`Error::Failed`] if it could not go on, with the reason.
     pub fn shut_down(&self) -> Result<(), Error> {
         self.stop.ask();
         self.typing.shut_down();
-        self.switchboard.shut_down();
+        self.channels.shut_down();
         self.inbox.close();
         let engine = self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(engine) = engine {
-            // A panic of it is known already.
+            // A panic of the engine's thread has already been reported.
             drop(engine.join());
         }
         crash::point("stopped-engine");
-        self.mailroom.shut_down();
+        self.workers.shut_down();
         self.runtime.shut_down();
         crash::point("stopped-agents");
         match self.stop.reason() {
-            Some(reason) => Err(Error::Failed(reason)),
+            Some(reason) => {
+                proof::note_end(&self.paths, &reason);
+                Err(Error::Failed(reason))
+            }
             None => {
                 self.engine.store().close();
                 Ok(())
@@ -422,7 +440,7 @@ impl Daemon {
     }
 }
 
-/// Terminals that say what became of deliveries.
+/// Terminals that report delivery results to the engine and the metrics.
 fn attended(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> Arc<Terminals> {
     let (inbox, metrics, name) = (Arc::clone(inbox), Arc::clone(metrics), name.clone());
     Arc::new(Terminals::new(Arc::new(move |id, attempt, result| {
@@ -432,7 +450,7 @@ fn attended(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> A
     })))
 }
 
-fn answer_and_perform(world: &World, answer: Answer, to: Option<oneshot::Sender<Heard>>) {
+fn answer_and_perform(world: &Executor, answer: Answer, to: Option<oneshot::Sender<InputReply>>) {
     let heard = match answer {
         Ok(applied) => {
             for problem in &applied.problems {
@@ -447,19 +465,9 @@ fn answer_and_perform(world: &World, answer: Answer, to: Option<oneshot::Sender<
         }
     };
     if let (Some(to), heard) = (to, heard) {
-        // Whoever asked may be gone; what it asked for happened.
+        // The caller may be gone. The input was applied anyway.
         drop(to.send(heard as Result<Reply, String>));
     }
-}
-
-/// Opens the store of a data directory for writing; the daemon and commands without a daemon do the same.
-///
-/// # Errors
-/// [`Error`] of the store, or when there is no entropy for a new one.
-pub fn open_store(paths: &Paths) -> Result<Store, Error> {
-    let install = clock::random().map_err(Error::Entropy)?;
-    let options = state::Options { now: Some(clock::wall()), ..state::Options::new(install) };
-    Ok(Store::open(paths.data(), options)?)
 }
 
 /// The canonical directory of the agent groups' folders, as bytes.
@@ -470,18 +478,7 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
     canonical.into_os_string().into_encoded_bytes()
 }
 
-fn runtime_events(inbox: &Arc<Inbox>, typing: &Arc<Typing>) -> Events {
-    let (inbox, typing) = (Arc::clone(inbox), Arc::clone(typing));
-    Arc::new(move |event| {
-        crash::point("runtime-event");
-        if let RuntimeEvent::Gone { session, .. } = &event {
-            typing.over(*session);
-        }
-        inbox.push(Item::of(Input::Runtime(event)));
-    })
-}
-
-/// What confined agents must not get to see along with the system's programs.
+/// Directories that confined agents must not see along with the system's programs.
 fn guarded(paths: &Paths) -> Vec<PathBuf> {
     let home = env::env_lookup("HOME").map(PathBuf::from);
     let home = home.map(|home| home.canonicalize().unwrap_or(home));

@@ -1,4 +1,4 @@
-//! Ending what a runtime runs and nobody wants any more: at the start, and every minute.
+//! Stops agents that run but are no longer wanted: at the start, and every minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,22 +6,23 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Error;
-use super::inbox::{Heard, Inbox, Item};
+use super::engine_thread::{Inbox, InputReply, Item};
 use super::stop::Stop;
+use super::worker;
 use crate::engine::commit::Engine;
 use crate::model::id::SessionId;
 use crate::model::input::Input;
 use crate::runtime::Runtime;
 use crate::state;
 
-/// Time between two looks.
+/// Interval of reconciliation.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Time after which the store is read again if it could not be, and the first before a start is tried again.
+/// Delay before a failed read of the store is repeated, and first delay before a failed start is repeated.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Puts in the start of this daemon, and looks on a thread of its own, first when that is committed: a runtime may take its
-/// time.
+/// Submits the daemon's start input, and starts the reconciliation thread. The thread begins after the start is
+/// committed. It is a separate thread because a runtime may be slow.
 pub(super) fn start(
     runtime: &Arc<dyn Runtime>,
     engine: &Arc<Engine>,
@@ -31,7 +32,7 @@ pub(super) fn start(
     let (runtime, engine, stop) = (Arc::clone(runtime), Arc::clone(engine), Arc::clone(stop));
     let inbox = Arc::clone(inbox);
     let work = move || {
-        // What the tables say is wanted only after that.
+        // The tables are valid for reconciliation only after the start is committed.
         if !is_started(&inbox, &stop, asked, PAUSE) {
             return;
         }
@@ -43,18 +44,18 @@ pub(super) fn start(
             }
         }
     };
-    std::thread::Builder::new().name("reconcile".to_owned()).spawn(work).map(drop).map_err(Error::Thread)
+    worker::start("reconcile", work).map(drop)
 }
 
-fn ask_for_start(inbox: &Inbox) -> oneshot::Receiver<Heard> {
+fn ask_for_start(inbox: &Inbox) -> oneshot::Receiver<InputReply> {
     let (answer, asked) = oneshot::channel();
     inbox.push(Item { answer: Some(answer), ..Item::of(Input::Start) });
     asked
 }
 
-/// Waits until the start is committed; one that failed is asked for again, after longer and longer pauses. False if the
-/// daemon ends first.
-fn is_started(inbox: &Inbox, stop: &Stop, mut asked: oneshot::Receiver<Heard>, mut pause: Duration) -> bool {
+/// Waits until the start is committed. A failed start is repeated after growing delays. Returns false if the daemon
+/// ends first.
+fn is_started(inbox: &Inbox, stop: &Stop, mut asked: oneshot::Receiver<InputReply>, mut pause: Duration) -> bool {
     loop {
         match asked.blocking_recv() {
             Ok(Ok(_)) => return true,
@@ -71,15 +72,15 @@ fn is_started(inbox: &Inbox, stop: &Stop, mut asked: oneshot::Receiver<Heard>, m
     }
 }
 
-/// What lives. As long as that cannot be read it is not answered, because everything else would be ended.
+/// The live incarnations. Blocks while the store cannot be read, because an empty answer would stop all agents.
 fn live(engine: &Engine, stop: &Stop) -> Vec<(SessionId, u32)> {
     loop {
-        match engine.store().read(|db, txn| db.live.iter(txn)?.collect::<Result<Vec<_>, state::Error>>()) {
+        match engine.store().read(|db, txn| db.live_incarnations.iter(txn)?.collect::<Result<Vec<_>, state::Error>>()) {
             Ok(live) => return live,
             Err(error) => tracing::error!(%error, "which agents are to run cannot be read; it is tried again"),
         }
         if stop.asked_within(PAUSE) {
-            // Everything is about to be ended.
+            // The daemon is stopping, and so do all agents.
             return Vec::new();
         }
     }
@@ -103,7 +104,7 @@ mod tests {
                 assert_eq!(item.submission.input, Input::Start);
                 item.answer.unwrap().send(given.map(|()| Reply::Done).map_err(str::to_owned)).unwrap();
             }
-            // What is still asked of a queue that is closed is answered by nobody.
+            // A request to a closed queue gets no answer.
             inbox.close();
             drop(inbox.take(9));
             assert_eq!(waiting.join().unwrap(), started);

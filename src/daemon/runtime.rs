@@ -1,4 +1,4 @@
-//! Which runtime the agents of this daemon run in, and why: decided once, when it starts.
+//! Chooses the runtime for the agents of this daemon, once at its start.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,47 +9,47 @@ use crate::config::{Paths, env, seams};
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::runtime::image::base_of;
 use crate::runtime::podman::{self, PodmanRuntime, build};
-use crate::runtime::process::{Lookup, ProcessRuntime, Setup};
+use crate::runtime::process::{Lacking, Lookup, ProcessRuntime, Sandbox, Setup};
 use crate::runtime::{Events, Runtime};
 
-/// What decides.
+/// What the choice depends on.
 #[derive(Debug)]
-pub(super) struct Around<'a> {
-    /// Where things are.
+pub(super) struct RuntimeContext<'a> {
+    /// Paths of the data directory.
     pub(super) paths: &'a Paths,
     /// Name of the installation.
     pub(super) install: &'a str,
     /// Settings of the installation.
     pub(super) settings: &'a Settings,
-    /// What the command that started the daemon asks for.
+    /// Runtime requested by the command that started the daemon.
     pub(super) asked: Option<RuntimeKind>,
 }
 
 /// The runtime of this daemon.
 pub(super) struct Chosen {
-    /// It.
+    /// The runtime.
     pub(super) runtime: Arc<dyn Runtime>,
     /// Why it was chosen, to be read after "because".
     pub(super) why: String,
 }
 
-/// Starts the runtime that was asked for, else the one that can be had.
+/// Starts the requested runtime, or else the best available one.
 ///
 /// # Errors
-/// [`Error::NoContainers`] if containers were asked for and cannot be had: nothing else is taken instead of them.
-pub(super) fn choose(around: &Around<'_>, events: Events) -> Result<Chosen, Error> {
-    let (kind, why) = decide((around.asked, around.settings.runtime), || containers(around.settings))?;
-    if let (RuntimeKind::Process, None, Some(image)) = (kind, around.asked, unused_image(around.settings)) {
+/// [`Error::NoContainers`] if containers were requested but are not available. There is no fallback.
+pub(super) fn choose(context: &RuntimeContext<'_>, events: Events) -> Result<Chosen, Error> {
+    let (kind, why) = decide((context.asked, context.settings.runtime), || containers(context.settings))?;
+    if let (RuntimeKind::Process, None, Some(image)) = (kind, context.asked, unused_image(context.settings)) {
         tracing::warn!(image, "agents run as processes although an image is configured");
     }
     let runtime = match kind {
-        RuntimeKind::Process => process(around.paths, events)?,
-        RuntimeKind::Podman => containers_of(around, events)?,
+        RuntimeKind::Process => process(context.paths, events)?,
+        RuntimeKind::Podman => containers_of(context, events)?,
     };
     Ok(Chosen { runtime, why })
 }
 
-/// Which runtime a daemon would take that started now without being asked for one, and why.
+/// The runtime that a daemon would choose now without a request, and why.
 ///
 /// # Errors
 /// As a start would fail.
@@ -57,17 +57,18 @@ pub fn rehearse(settings: &Settings) -> Result<(RuntimeKind, String), Error> {
     decide((None, settings.runtime), || containers(settings))
 }
 
-/// The image that is configured for containers, where processes may be taken instead of them.
+/// The image that is configured for containers, if processes may be used instead.
 #[must_use]
 pub fn unused_image(settings: &Settings) -> Option<&str> {
     settings.image.as_deref().filter(|_| settings.runtime.is_none())
 }
 
-/// Whether containers can be had, with their socket and image for people, or why not: to be read after "because".
+/// Whether containers are available: a text with socket and image, or why not, to be read after "because".
 fn containers(settings: &Settings) -> Result<String, String> {
-    let usable = podman::probe(&lookup()).map_err(|error| error.to_string())?;
+    let found = build::Engine::find().map_err(build::Error::from);
+    let asked = found.and_then(|engine| Ok((engine.info(&Limit::quiet())?, engine)));
+    let (usable, engine) = asked.map_err(|error| error.to_string())?;
     let image = base_of(settings.image.as_deref());
-    let engine = build::Engine::find().map_err(|error| error.to_string())?;
     match engine.has_image(image, &Limit::quiet()) {
         Ok(true) => Ok(format!("{usable} has the image {image}")),
         Ok(false) if settings.image.is_some() => {
@@ -78,9 +79,9 @@ fn containers(settings: &Settings) -> Result<String, String> {
     }
 }
 
-fn containers_of(around: &Around<'_>, events: Events) -> Result<Arc<dyn Runtime>, Error> {
-    let filter = around.paths.seccomp();
-    let setup = podman::Setup { install: around.install.to_owned(), lookup: lookup(), filter };
+fn containers_of(context: &RuntimeContext<'_>, events: Events) -> Result<Arc<dyn Runtime>, Error> {
+    let (filter, secrets) = (context.paths.seccomp(), context.paths.secrets());
+    let setup = podman::Setup { install: context.install.to_owned(), lookup: lookup(), filter, secrets };
     Ok(Arc::new(PodmanRuntime::start(setup, events)?))
 }
 
@@ -89,13 +90,24 @@ pub(super) fn lookup() -> Lookup {
 }
 
 fn process(paths: &Paths, events: Events) -> Result<Arc<dyn Runtime>, Error> {
-    let program = seams::runner().map_or_else(this_program, Ok)?;
-    let mut setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup());
-    setup.guarded = guarded(paths);
+    let other = seams::runner();
+    let program = other.clone().map_or_else(this_program, Ok)?;
+    let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup());
+    let mut setup = setup.guarding(guarded(paths));
+    if other.is_some() {
+        // Set by a test that accesses files outside the sandbox.
+        setup.sandbox = Sandbox::Limited { lacking: Lacking::Program };
+    }
     Ok(Arc::new(ProcessRuntime::start(setup, events)?))
 }
 
-/// This program, also after its file was replaced by an upgrade.
+/// The sandbox for agents that run as processes here. Takes some milliseconds.
+#[must_use]
+pub fn sandbox(paths: &Paths) -> Sandbox {
+    Sandbox::find(&env::child_path(), &guarded(paths))
+}
+
+/// Path of this program, valid even after an upgrade replaced its file.
 pub(super) fn this_program() -> Result<PathBuf, Error> {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() {

@@ -1,4 +1,4 @@
-//! What a conversation on the terminal needs: an owner, an agent, a chat that is wired. Whatever is missing is made.
+//! First-run setup for terminal conversations: creates a missing owner, agent and wired chat.
 
 use crate::channel::terminal;
 use crate::model::address::{BadName, ForeignId, UserId};
@@ -9,10 +9,10 @@ use crate::model::entity::{
 use crate::model::id::AgentId;
 use crate::state::{self, ForeignKey, Read, Tables, Text};
 
-/// The agent that is made when there is none.
+/// Folder of the agent that is created if none exists.
 const FIRST_AGENT: &str = "main";
 
-/// Why nobody can talk on this terminal.
+/// Why a terminal conversation cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There are several agents and none is the default.
@@ -32,16 +32,17 @@ pub enum Error {
     State(#[from] state::Error),
 }
 
-/// The agent to talk to, and what has to be made first.
+/// The agent to talk to, and the changes that are needed first.
 #[derive(Debug)]
 pub struct Plan {
     /// The agent's folder.
     pub agent: Folder,
-    /// What is missing, as one change of the configuration; none if nothing is.
+    /// Creates what is missing; none if nothing is.
     pub configure: Option<Configure>,
 }
 
-/// Finds the agent that a terminal talks to: the one asked for, the only one, the default one; the first start makes one.
+/// Finds the agent that a terminal talks to: the requested, the only, or the default one. If none exists, plans a new
+/// one.
 ///
 /// # Errors
 /// [`Error`] if it is not clear which.
@@ -113,7 +114,7 @@ pub(super) fn first_agent() -> AgentSettings {
     AgentSettings { trust: Trust::Main, ..AgentSettings::named(FIRST_AGENT.to_owned()) }
 }
 
-/// The user who owns the data directory owns the installation; a row that was made otherwise stands.
+/// The user who owns the data directory becomes the owner of the installation. An existing row is kept.
 fn owner(db: &Tables, txn: &Read<'_>, uid: u32) -> Result<Option<Change>, Error> {
     let id = user(uid)?;
     if db.users.contains(txn, &ForeignKey::user(&id))? {
@@ -137,6 +138,7 @@ fn chat(db: &Tables, txn: &Read<'_>, agent: &Folder, id: Option<AgentId>) -> Res
         ignored: Ignored::Drop,
         session: SessionMode::Shared,
         priority: 0,
+        context_from: None,
     };
     Ok(Some(Change::PutChat(ChatSpec {
         channel: address.channel,

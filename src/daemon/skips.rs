@@ -1,13 +1,14 @@
-//! Looking for skip summaries in agents' folders, and removing those that people were told of, on a thread of its own: the
-//! engine never waits for a file.
+//! The thread that looks for skip summaries in agents' folders and removes those that people were told about. It keeps
+//! file access out of the engine.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Error;
-use super::inbox::{Inbox, Item};
-use super::stop::{Needed, Stop};
+use super::engine_thread::{Inbox, Item};
+use super::stop::Stop;
+use super::worker;
 use crate::config::Paths;
 use crate::contracts::skips;
 use crate::crash;
@@ -19,28 +20,28 @@ use crate::model::id::{AgentId, SessionId, SkipId};
 use crate::model::input::Input;
 use crate::model::skip::SkipLook;
 
-/// One thing to do.
+/// A job of the thread.
 enum Job {
     Look(AgentId, Folder, Option<SessionId>),
     Remove { whose: (AgentId, SkipId), folder: Folder, skill: String, digest: BlobId },
 }
 
-/// Where such work is handed in.
+/// Handle for submitting jobs to the thread.
 pub(super) struct Skips {
     jobs: Sender<Job>,
-    /// Looks without a session that wait for the thread: one of an agent finds everything.
+    /// Agents with a queued look that belongs to no session. One look finds everything, so no second one is queued.
     waiting: Arc<Mutex<HashSet<AgentId>>>,
 }
 
-/// What the thread works with.
-struct Desk {
+/// State of the thread.
+struct SkipScanner {
     paths: Paths,
     inbox: Arc<Inbox>,
     engine: Arc<Engine>,
     waiting: Arc<Mutex<HashSet<AgentId>>>,
-    /// What was said of files that are left alone, by folder and skill.
+    /// Last logged problem of files that are left alone, by folder and skill.
     told: HashMap<(Folder, String), String>,
-    /// Files that were to be removed and could not be, by folder and skill. It is tried again.
+    /// Files whose removal failed and is retried, by folder and skill.
     stuck: HashSet<(Folder, String)>,
 }
 
@@ -53,7 +54,7 @@ impl Skips {
     ) -> Result<Self, Error> {
         let (jobs, handed) = channel();
         let waiting = Arc::<Mutex<HashSet<AgentId>>>::default();
-        let mut desk = Desk {
+        let mut scanner = SkipScanner {
             paths: paths.clone(),
             inbox: Arc::clone(inbox),
             engine: Arc::clone(engine),
@@ -61,16 +62,11 @@ impl Skips {
             told: HashMap::new(),
             stuck: HashSet::new(),
         };
-        let stop = Arc::clone(stop);
-        let work = move || {
-            let _needed = Needed(&stop, "the look at skips");
-            desk.work(&handed);
-        };
-        std::thread::Builder::new().name("skips".to_owned()).spawn(work).map_err(Error::Thread)?;
+        worker::start_essential("skips", stop, move || scanner.work(&handed))?;
         Ok(Self { jobs, waiting })
     }
 
-    /// Looks at an agent's folder soon; after a turn of a session, if that is why.
+    /// Requests a look at an agent's folder. `after` is the session whose turn caused it.
     pub(super) fn look(&self, agent: AgentId, folder: Folder, after: Option<SessionId>) {
         if after.is_none() && !lock(&self.waiting).insert(agent) {
             return;
@@ -78,18 +74,18 @@ impl Skips {
         self.give(Job::Look(agent, folder, after));
     }
 
-    /// Removes a summary soon.
+    /// Requests the removal of a summary.
     pub(super) fn remove(&self, whose: (AgentId, SkipId), folder: Folder, (skill, digest): (String, BlobId)) {
         self.give(Job::Remove { whose, folder, skill, digest });
     }
 
     fn give(&self, job: Job) {
-        // A thread that is gone belongs to a daemon that is stopping; the next start looks everywhere.
+        // During shutdown the thread is gone. The next start looks at all folders.
         drop(self.jobs.send(job));
     }
 }
 
-impl Desk {
+impl SkipScanner {
     fn work(&mut self, jobs: &Receiver<Job>) {
         while let Ok(job) = jobs.recv() {
             match job {
@@ -113,7 +109,7 @@ impl Desk {
             }
         };
         self.tell_of_trouble(&folder, &found);
-        // Nothing there and nobody to be told of anything: nothing to commit.
+        // No summary found and none waiting to be reported: nothing to commit.
         let waits = self.engine.store().read(|db, txn| db.skips_unsurfaced.first_in(txn, &agent));
         if found.skips.is_empty() && matches!(waits, Ok(None)) {
             return;
@@ -123,7 +119,7 @@ impl Desk {
         self.inbox.push(Item::of(Input::Group(agent, GroupInput::Skips(look))));
     }
 
-    /// Removes a file that nobody needs any more. One that stays is complained of once, and tried again by the next sweep.
+    /// Removes the file of a handled summary. A failure is logged once per file, and the next sweep retries.
     fn remove(&mut self, (agent, id): (AgentId, SkipId), key: (Folder, String), digest: &BlobId) {
         crash::point("skip-told");
         match skips::remove(&self.paths, &key.0, (&key.1, digest)) {
@@ -141,8 +137,8 @@ impl Desk {
         }
     }
 
-    /// Says once what is wrong with a file that is left alone; `hearth skips lint` says it whenever it is asked.
-    fn tell_of_trouble(&mut self, folder: &Folder, found: &skips::Found) {
+    /// Logs once what is wrong with a file that is left alone. `hearth skips lint` reports it each time.
+    fn tell_of_trouble(&mut self, folder: &Folder, found: &skips::SkipDirectory) {
         for skip in &found.skips {
             let key = (folder.clone(), skip.skill.clone());
             let Err(trouble) = &skip.content else {

@@ -1,4 +1,4 @@
-//! That the daemon has to stop, and why.
+//! The daemon's stop signal, with the reason of a failure.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Asked once, heard by everybody who waits or looks.
+/// A signal that is set once. Threads and tasks can wait for it or poll it.
 #[derive(Debug)]
 pub(super) struct Stop {
     asked: watch::Sender<bool>,
     draining: AtomicBool,
     failed: Mutex<Option<String>>,
-    /// Goes with `failed`: somebody asked.
+    /// Used with the mutex of `failed`: notified when a stop is requested.
     woken: Condvar,
 }
 
@@ -28,62 +28,51 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Asks for the end.
+    /// Requests a stop.
     pub(super) fn ask(&self) {
         self.asked.send_replace(true);
-        // Whoever looked before this has to be waiting by now.
+        // Taking the lock ensures that a thread that read the flag before it was set is already waiting.
         drop(self.failed.lock().unwrap_or_else(PoisonError::into_inner));
         self.woken.notify_all();
     }
 
-    /// The end is near: what is under way may end, nothing new is begun.
+    /// Starts draining: work in progress may end, and nothing new begins.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Whether nothing new is to be begun.
+    /// Whether the daemon is draining.
     pub(super) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Asks for the end because the daemon cannot go on; the first reason counts.
+    /// Requests a stop because of a failure. Only the first reason is kept.
     pub(super) fn fail(&self, reason: String) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
         self.ask();
     }
 
-    /// Whether the end was asked for.
+    /// Whether a stop was requested.
     pub(super) fn is_asked(&self) -> bool {
         *self.asked.borrow()
     }
 
-    /// Waits for some time on a thread; whether the end was asked for until then.
+    /// Blocks the thread for at most `time`. Returns whether a stop was requested.
     pub(super) fn asked_within(&self, time: Duration) -> bool {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.woken.wait_timeout_while(failed, time, |_| !self.is_asked()));
         self.is_asked()
     }
 
-    /// Waits until the end is asked for.
+    /// Waits until a stop is requested.
     pub(super) async fn asked(&self) {
         // The sender lives as long as `self`, so waiting cannot fail.
         drop(self.asked.subscribe().wait_for(|asked| *asked).await);
     }
 
-    /// Why the daemon cannot go on, if that is the case.
+    /// Why the daemon failed, if it did.
     pub(super) fn reason(&self) -> Option<String> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Held by a thread that the daemon cannot do without: if it panics, the daemon stops and the next one goes on.
-pub(super) struct Needed<'a>(pub(super) &'a Stop, pub(super) &'static str);
-
-impl Drop for Needed<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.fail(format!("{} panicked, which is a defect of Hearth", self.1));
-        }
     }
 }
 
@@ -113,17 +102,5 @@ mod tests {
         assert!(thread.join().unwrap());
         assert!(stop.asked_within(Duration::from_secs(60)));
         assert_eq!((stop.is_asked(), stop.reason().as_deref()), (true, Some("first")));
-    }
-
-    #[test]
-    fn a_panic_of_a_needed_thread_stops_the_daemon() {
-        let stop = Arc::new(Stop::default());
-        let held = Arc::clone(&stop);
-        let fell = std::thread::spawn(move || {
-            let _needed = Needed(&held, "the engine");
-            panic!("as the test wants");
-        });
-        assert!(fell.join().is_err());
-        assert!(stop.reason().unwrap().starts_with("the engine panicked"));
     }
 }

@@ -1,19 +1,19 @@
-//! What clients of the socket have to know: agents cannot read its file.
+//! The socket's access token, in a file that agents cannot read.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::Error;
+use super::{Daemon, Error};
 use crate::clock;
 use crate::crash;
 
-/// Characters of a token.
+/// Length of a token in characters.
 const LENGTH: usize = 64;
 
-/// A new token for every start, in a file only its owner can read. On a full disk the last one stays: the daemon has to
-/// start to make room.
+/// Creates a new token for each start, in a file that only its owner can read. On a full disk the previous token stays
+/// in use, because the daemon has to start to make room.
 pub(super) fn renew(path: &Path) -> Result<String, Error> {
     let bytes: [u8; LENGTH / 2] = clock::entropy().map_err(Error::Entropy)?;
     let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -23,6 +23,21 @@ pub(super) fn renew(path: &Path) -> Result<String, Error> {
             last(path).ok_or_else(|| Error::Io { path: path.to_owned(), source: error })
         }
         Err(source) => Err(Error::Io { path: path.to_owned(), source }),
+    }
+}
+
+impl Daemon {
+    /// Recreates the daemon's runtime directory and its token file if they were removed.
+    ///
+    /// # Errors
+    /// [`Error`] of the directory or the file.
+    pub fn restore_token(&self) -> Result<(), Error> {
+        let path = self.paths.token();
+        if last(&path).is_some_and(|last| last == self.token) {
+            return Ok(());
+        }
+        self.paths.create()?;
+        write(&path, &self.token).map_err(|source| Error::Io { path, source })
     }
 }
 
@@ -41,7 +56,7 @@ fn write(path: &Path, token: &str) -> std::io::Result<()> {
     std::fs::rename(&temporary, path)
 }
 
-/// The token of an earlier start, if it is whole.
+/// The token of an earlier start, if it is complete.
 fn last(path: &Path) -> Option<String> {
     let token = std::fs::read_to_string(path).ok()?;
     (token.len() == LENGTH && token.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(token)

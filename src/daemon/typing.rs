@@ -1,9 +1,10 @@
-//! Showing people that agents are at work: for every channel in one place, by one thread that sleeps while nobody is shown.
+//! Typing indicators for all channels, sent by one thread that sleeps while no agent is at work.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Error;
-use super::switchboard::Switchboard;
+use super::channels::Channels;
+use super::worker;
 use crate::clock::Clock;
 use crate::model::address::Address;
 use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
@@ -14,7 +15,7 @@ use signs::Signs;
 
 mod signs;
 
-/// Who is shown.
+/// The sessions whose agents are shown as typing.
 pub(super) struct Typing {
     clock: Clock,
     state: Mutex<State>,
@@ -24,33 +25,33 @@ pub(super) struct Typing {
 #[derive(Default)]
 struct State {
     signs: Signs,
-    /// What the thread has to show at once.
+    /// Indicators that the thread sends immediately.
     now: Vec<(SessionId, Address)>,
     over: bool,
 }
 
 impl Typing {
-    /// Nobody is shown.
+    /// No session is shown.
     pub(super) fn new(clock: &Clock) -> Arc<Self> {
         Arc::new(Self { clock: clock.clone(), state: Mutex::default(), changed: Condvar::new() })
     }
 
     /// Starts the thread.
-    pub(super) fn run(self: &Arc<Self>, switchboard: &Arc<Switchboard>) -> Result<(), Error> {
-        let (typing, switchboard) = (Arc::clone(self), Arc::clone(switchboard));
+    pub(super) fn run(self: &Arc<Self>, channels: &Arc<Channels>) -> Result<(), Error> {
+        let (typing, channels) = (Arc::clone(self), Arc::clone(channels));
         let work = move || {
             while let Some(due) = typing.next() {
                 for (session, at) in due {
-                    if let Some(channel) = switchboard.channel(&at.channel) {
+                    if let Some(channel) = channels.channel(&at.channel) {
                         channel.typing(session, &at);
                     }
                 }
             }
         };
-        std::thread::Builder::new().name("typing".to_owned()).spawn(work).map(drop).map_err(Error::Thread)
+        worker::start("typing", work).map(drop)
     }
 
-    /// Shows a session's agent at a place from now on.
+    /// Starts the indicator of a session's agent at an address.
     pub(super) fn start(&self, session: SessionId, at: Address) {
         let mut state = self.lock();
         state.signs.start(self.now(), session, at.clone());
@@ -63,19 +64,19 @@ impl Typing {
         self.lock().signs.progress(self.now(), session);
     }
 
-    /// A message is handed to its channel. Edits and reactions are not seen as news.
+    /// A message is handed to its channel. Edits and reactions do not count as messages.
     pub(super) fn sending(&self, delivery: &Delivery) {
         if matches!(delivery.act, DeliveryAct::Say | DeliveryAct::Ask(_)) {
             self.lock().signs.sending(self.now(), delivery.id, &delivery.to);
         }
     }
 
-    /// What became of it.
+    /// Records the result of a delivery.
     pub(super) fn sent(&self, id: OutboundId, result: &DeliveryResult) {
         self.lock().signs.sent(self.now(), id, matches!(result, DeliveryResult::Delivered { .. }));
     }
 
-    /// A message ended; with it the sign of its session, unless there is more to do in it.
+    /// A message ended. Stops the indicator of its session, unless the session has more work.
     pub(super) fn settled(&self, message: MessageId, store: &Store) {
         if self.lock().signs.is_empty() {
             return;
@@ -83,8 +84,8 @@ impl Typing {
         match store.read(|db, txn| {
             let Some(message) = db.messages.get(txn, &message)? else { return Ok(None) };
             let session = message.session;
-            let claimed = db.claims.first_in(txn, &session)?.is_some();
-            let busy = claimed || db.ready.first_in(txn, &session)?.is_some();
+            let claimed = db.claimed_messages.first_in(txn, &session)?.is_some();
+            let busy = claimed || db.ready_messages.first_in(txn, &session)?.is_some();
             Ok::<_, state::Error>((!busy).then_some(session))
         }) {
             Ok(Some(session)) => self.over(session),
@@ -93,20 +94,20 @@ impl Typing {
         }
     }
 
-    /// Nobody works in a session any more.
+    /// Stops the indicator of a session.
     pub(super) fn over(&self, session: SessionId) {
         let mut state = self.lock();
         state.signs.stop(session);
         state.now.retain(|(shown, _)| *shown != session);
     }
 
-    /// Shows nobody any more, for good.
+    /// Ends the thread.
     pub(super) fn shut_down(&self) {
         self.lock().over = true;
         self.changed.notify_one();
     }
 
-    /// Waits for signs that are due. None when it is over.
+    /// Waits for indicators that are due. None after [`Typing::shut_down`].
     fn next(&self) -> Option<Vec<(SessionId, Address)>> {
         let mut state = self.lock();
         loop {

@@ -1,34 +1,34 @@
-//! Group commit: many inputs, one sync. Each input can be undone by itself, so that one that fails harms nobody; nothing is
-//! answered and no effect leaves before the group is on disk.
+//! Group commit: many inputs, one sync. Each input can be undone on its own, so a failed one does not affect the
+//! others. No answer and no effect leaves before the group is on disk.
 
-use std::cell::RefCell;
 use std::sync::{PoisonError, RwLock};
 
-use super::ahead::ahead;
-use super::entropy::Entropy;
-use super::pattern::Patterns;
-use super::steady::Steady;
-use super::{Applied, Careful, Cx, apply, workspaces};
+use super::housekeeping::deadline::ahead;
+use super::rules::pattern::Patterns;
+use super::tx::clock_guard::Steady;
+use super::tx::entropy::Entropy;
+use super::{Applied, Cx, Tx, apply, hooks, workspaces};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
+use crate::model::report::Reply;
 use crate::model::task::TaskCommand;
 use crate::model::time::{Millis, Moment};
 use crate::state::{self, Admission, Store, Tables, Write};
 use crate::time::zone::Zone;
 
-/// One input and what is wanted of it.
+/// An input and how to run it.
 #[derive(Debug, Clone)]
 pub struct Submission {
     /// What happened.
     pub input: Input,
-    /// Only say what would be done: the transaction is undone, its effects are not to be carried out.
+    /// Only report what would happen: the transaction is undone and its effects are not performed.
     pub dry_run: bool,
 }
 
-/// What became of an input. A fault means that this input did nothing.
+/// The outcome of one input. After an error, the input changed nothing.
 pub type Answer = Result<Applied, state::Error>;
 
-/// The engine over one store.
+/// The engine, working on one store.
 #[derive(Debug)]
 pub struct Engine {
     store: Store,
@@ -41,7 +41,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over a store; `groups_path` is the canonical directory of the agent groups' folders.
+    /// Creates an engine over a store. `groups_path` is the canonical directory of the agent groups' folders.
     #[must_use]
     pub fn new(store: Store, policy: Policy, groups_path: Vec<u8>) -> Self {
         let zone = RwLock::new(Zone::utc());
@@ -56,20 +56,19 @@ impl Engine {
         }
     }
 
-    /// The same engine for a machine whose people live in this zone, unless another one is configured; else it is UTC.
+    /// Sets the machine's time zone, which applies unless another one is configured. The default is UTC.
     #[must_use]
     pub fn in_zone(self, zone: Zone) -> Self {
         self.move_to(zone);
         self
     }
 
-    /// From now on the machine is in this zone; it was in the one that is returned. What follows from that is
-    /// [`Input::Clock`].
+    /// Changes the machine's time zone and returns the previous one. The caller then submits [`Input::Clock`].
     pub fn move_to(&self, zone: Zone) -> Zone {
         std::mem::replace(&mut *self.zone.write().unwrap_or_else(PoisonError::into_inner), zone)
     }
 
-    /// How long it is until something becomes due, as far as that is known: a sweep is of use then.
+    /// The time until the next known deadline, when a sweep is worthwhile.
     ///
     /// # Errors
     /// Faults of the store.
@@ -77,12 +76,12 @@ impl Engine {
         self.store.read(|db, txn| ahead(db, txn, now))
     }
 
-    fn given(&self, now: Moment, entropy: u64, real: bool) -> Given {
+    fn given(&self, now: Moment, entropy: u64, real: bool) -> CommitContext {
         let zone = self.zone.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Given { now, entropy: Entropy::of(entropy), zone, steady: self.steady.look(&self.store, now, real) }
+        CommitContext { now, entropy: Entropy::of(entropy), zone, steady: self.steady.look(&self.store, now, real) }
     }
 
-    /// The same engine beside somebody who builds the images that agents need, and says what became of it.
+    /// Tells the engine whether an image builder runs beside it and reports its results.
     #[must_use]
     pub fn with_builds(self, builds: bool) -> Self {
         Self { builds, ..self }
@@ -94,15 +93,15 @@ impl Engine {
         &self.store
     }
 
-    /// Carries out a group of inputs and commits it once. A group for which there is no room is tried again one by one,
-    /// what ends or removes something first, after the reserve was given back. An input that a damaged row is in the way
-    /// of is tried again without what needs that row. `entropy` is a number that nobody can guess, another one each time.
+    /// Applies a group of inputs and commits it once. If the store is full, the reserve is released and the inputs are
+    /// retried one by one, those that end or remove something first. An input that fails on a damaged row is retried
+    /// without whatever needs that row. `entropy` must be unguessable and different for each call.
     ///
     /// # Errors
-    /// A failure after which nobody knows what is on disk: the process has to stop, its next start recovers.
+    /// A failure that leaves the state of the disk unknown. The process has to stop; the next start recovers.
     pub fn commit(&self, group: &[Submission], now: Moment, entropy: u64) -> Result<Vec<Answer>, state::Error> {
         let given = &self.given(now, entropy, true);
-        let answers = match self.run(group, given, Care::Plain) {
+        let answers = match self.run(group, given, SalvageMode::Plain) {
             Err(error) if error.is_full() => {
                 self.store.release_reserve()?;
                 self.one_by_one(group, given)?
@@ -112,43 +111,41 @@ impl Engine {
         group.iter().zip(answers).map(|(one, answer)| self.mend(one, answer, given)).collect()
     }
 
-    fn one_by_one(&self, group: &[Submission], given: &Given) -> Result<Vec<Answer>, state::Error> {
+    fn one_by_one(&self, group: &[Submission], given: &CommitContext) -> Result<Vec<Answer>, state::Error> {
         let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(group.len());
         for new_work in [false, true] {
             for (at, one) in group.iter().enumerate().filter(|(_, one)| is_new_work(&one.input) == new_work) {
-                answers.push((at, self.alone(one, given, Care::Plain)?));
+                answers.push((at, self.alone(one, given, SalvageMode::Plain)?));
             }
         }
         answers.sort_by_key(|(at, _)| *at);
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
-    /// Says that there was no room for new work, and tries again what a damaged row was in the way of.
-    fn mend(&self, one: &Submission, answer: Answer, given: &Given) -> Result<Answer, state::Error> {
+    /// Refuses new work for lack of space, and retries an input that failed on a damaged row.
+    fn mend(&self, one: &Submission, answer: Answer, given: &CommitContext) -> Result<Answer, state::Error> {
         match answer {
-            Err(error) if error.is_full() && is_new_work(&one.input) => {
-                Ok(Ok(Applied::refused("store_full", error.to_string())))
-            }
-            Err(error) if error.is_damage() => self.alone(one, given, Care::Careful),
+            Err(error) if error.is_full() && is_new_work(&one.input) => Ok(Ok(refused_for_room(error.to_string()))),
+            Err(error) if error.is_damage() => self.alone(one, given, SalvageMode::Salvage),
             answer => Ok(answer),
         }
     }
 
-    /// What an input would answer at some moment. Nothing of it is ever committed, so this may run beside the thread that
-    /// writes; it waits for that thread's transaction.
+    /// What an input would answer at a given time. Nothing is committed, so this may run on another thread than the
+    /// writer. It waits for the writer's transaction.
     ///
     /// # Errors
     /// Those of the transaction.
-    pub fn rehearse(&self, input: Input, now: Moment) -> Result<crate::model::report::Reply, state::Error> {
+    pub fn rehearse(&self, input: Input, now: Moment) -> Result<Reply, state::Error> {
         let one = Submission { input, dry_run: true };
-        // What is undone may be guessed.
+        // The transaction is undone, so its ids may be guessable.
         let given = self.given(now, 0, false);
-        let undone = self.store.write(|db, txn| Self::one(self.cx(db, &given, Care::Plain), txn, &one));
+        let undone = self.store.write(|db, txn| Self::one(self.tx(db, &given, SalvageMode::Plain, txn), &one));
         Undo::answer(undone).map(|applied| applied.reply)
     }
 
-    /// Commits one input by itself. One that finds no room did nothing, and is a fault of its own.
-    fn alone(&self, one: &Submission, given: &Given, care: Care) -> Result<Answer, state::Error> {
+    /// Commits one input on its own. If the store is full, nothing is changed and the answer is an error.
+    fn alone(&self, one: &Submission, given: &CommitContext, care: SalvageMode) -> Result<Answer, state::Error> {
         match self.run(std::slice::from_ref(one), given, care) {
             Ok(mut answers) => answers.pop().ok_or(state::Error::Full { doing: "committing" }),
             Err(error) if error.is_full() => Ok(Err(error)),
@@ -156,26 +153,32 @@ impl Engine {
         }
     }
 
-    fn run(&self, group: &[Submission], given: &Given, care: Care) -> Result<Vec<Answer>, state::Error> {
+    fn run(&self, group: &[Submission], given: &CommitContext, care: SalvageMode) -> Result<Vec<Answer>, state::Error> {
         let needs_room = |one: &Submission| is_new_work(&one.input) || may_begin_work(&one.input);
         let no_room = if group.iter().any(needs_room) { self.no_room()? } else { None };
         let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
-                Err(Undo::Answered(Box::new(Applied::refused("store_full", refusal.clone()))))
+                Err(Undo::Answered(Box::new(refused_for_room(refusal.clone()))))
             }
-            _ => Self::one(Cx { has_room: no_room.is_none(), ..self.cx(db, given, care) }, txn, one),
+            _ => {
+                let mut tx = self.tx(db, given, care, txn);
+                tx.cx.has_room = no_room.is_none();
+                Self::one(tx, one)
+            }
         };
         let undoable = |one: &Submission| may_be_undone(one, no_room.is_some());
         let answers = self.store.write_batch(group, work, undoable, Undo::no_room)?;
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
 
-    fn cx<'a>(&'a self, db: &'a Tables, given: &'a Given, care: Care) -> Cx<'a> {
-        let careful = || Careful { store: &self.store, problems: RefCell::default() };
-        Cx {
-            db,
-            policy: &self.policy,
-            now: given.now,
+    fn tx<'a, 't>(
+        &'a self,
+        db: &'a Tables,
+        given: &'a CommitContext,
+        care: SalvageMode,
+        txn: &'a mut Write<'t>,
+    ) -> Tx<'a, 't> {
+        let cx = Cx {
             entropy: &given.entropy,
             groups_path: &self.groups_path,
             zone: &given.zone,
@@ -183,19 +186,18 @@ impl Engine {
             steady: given.steady,
             has_room: true,
             patterns: &self.patterns,
-            fires: RefCell::default(),
-            careful: (care == Care::Careful).then(careful),
-        }
+            hooks,
+            salvage: (care == SalvageMode::Salvage).then_some(&self.store),
+        };
+        Tx::new(db, &self.policy, given.now, cx, txn)
     }
 
-    fn one(cx: Cx<'_>, txn: &mut Write<'_>, one: &Submission) -> Result<Applied, Undo> {
-        let mut applied = apply(&cx, txn, &one.input)?;
-        applied.problems = cx.careful.map(|careful| careful.problems.into_inner()).unwrap_or_default();
-        applied.fires = cx.fires.into_inner();
-        if one.dry_run {
+    fn one(mut tx: Tx<'_, '_>, one: &Submission) -> Result<Applied, Undo> {
+        let reply = apply(&mut tx, &one.input)?;
+        let mut applied = tx.into_applied(reply);
+        let refused = applied.reply.is_refusal();
+        if one.dry_run || refused {
             applied.effects.clear();
-        }
-        if one.dry_run || applied.reply.is_refusal() {
             applied.fires.clear();
             return Err(Undo::Answered(Box::new(applied)));
         }
@@ -210,24 +212,30 @@ impl Engine {
     }
 }
 
-/// What a commit is given from outside.
-struct Given {
+/// The refusal of new work while the store is full.
+fn refused_for_room(why: String) -> Applied {
+    let reply = Reply::refused("store_full", why);
+    Applied { reply, effects: Vec::new(), problems: Vec::new(), fires: Vec::new() }
+}
+
+/// The outside values that one commit uses.
+struct CommitContext {
     now: Moment,
     entropy: Entropy,
     zone: Zone,
     steady: bool,
 }
 
-/// Whether an input is carried out as a whole, or as far as damaged rows let it.
+/// Whether to apply an input as a whole, or only as far as damaged rows allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Care {
+enum SalvageMode {
     Plain,
-    Careful,
+    Salvage,
 }
 
-/// Why a transaction of a group is undone.
+/// Why one input of a group is undone.
 enum Undo {
-    /// Its answer stands, what it wrote does not.
+    /// The answer stands; the writes are undone.
     Answered(Box<Applied>),
     /// It failed.
     Fault(state::Error),
@@ -253,18 +261,19 @@ impl Undo {
     }
 }
 
-/// Whether an input may well be undone: it is only tried, or may answer with a refusal.
+/// Whether an input is likely to be undone: it is a dry run, or may be refused.
 fn may_be_undone(one: &Submission, no_room: bool) -> bool {
     let refused = matches!(one.input, Input::Configure(_) | Input::Task(_) | Input::Group(..) | Input::Workspace(_));
     one.dry_run || refused || (no_room && is_new_work(&one.input))
 }
 
-/// What also begins the work whose time has come, if there is room.
+/// Whether an input also starts work whose time has come, if there is space.
 fn may_begin_work(input: &Input) -> bool {
     matches!(input, Input::Start | Input::Sweep(_) | Input::Task(_) | Input::Collected(_))
 }
 
-/// What is refused when there is no room. Everything else ends or removes something, or is needed to run at all.
+/// Whether an input is refused while the store is full. All others end or remove something, or are needed to run at
+/// all.
 fn is_new_work(input: &Input) -> bool {
     match input {
         Input::Inbound(_) => true,
@@ -276,6 +285,7 @@ fn is_new_work(input: &Input) -> bool {
         | Input::Runtime(_)
         | Input::Built(..)
         | Input::Delivered(..)
+        | Input::Fetched(..)
         | Input::Reachable(..)
         | Input::Pressed(_)
         | Input::Decide(..)

@@ -1,143 +1,68 @@
-//! WHY things happen: the transactions.
+//! The engine: applies each input as one transaction.
 //!
-//! [`apply()`] is the system: every input is one transaction over the store that returns what it decided and the effects
-//! that follow. Nothing in this folder does I/O, reads a clock or makes random numbers; `now` and entropy come in
-//! [`Cx`]. In every file the transaction comes first, then the pure decision it makes, then the tests.
+//! [`apply()`] is the system. Every input is one transaction over the store that returns a decision and the effects
+//! that follow. Nothing in this folder does I/O, reads a clock or creates random numbers: `now` and entropy come in
+//! [`Tx`]. In every file the transaction comes first, then the pure decision it makes, then the tests.
+//!
+//! The folders are layers: each imports only those above it in this list, and a test enforces that. When something ends
+//! that a higher layer has to react to, the lower layer calls [`hooks`].
+//!
+//! | layer | what it does |
+//! |---|---|
+//! | `rules` | pure decisions, without a transaction |
+//! | `tx` | the transaction of one input: what it is given, its effects, its hooks |
+//! | `rows` | reads and writes single records, one file per record |
+//! | `workspaces` | sessions of directories, apart from chats |
+//! | `delivery` | outgoing queues, attempts, results, notices, prompts |
+//! | `lifecycle` | runs of agents: dispatch, capacity, start, stop, retry, rate limit |
+//! | `state_file` | `session-state.json` of agent groups |
+//! | `schedule` | tasks and their runs |
+//! | `entities` | creates, changes and removes agents, chats, wirings, people, channels, destinations |
+//! | `approvals` | what is asked, of whom, and the card |
+//! | `skips` | skip summaries |
+//! | `requests` | requests of agents: questions, packages, tasks, other agents |
+//! | `routing` | offers a message to agents; held messages |
+//! | `decisions` | button presses, operator commands, expiry |
+//! | `inbound` | an event of a channel: duplicate, answer, routing |
+//! | `turns` | what agents wrote: claims, ends, answers |
+//! | `configure` | operator commands and configuration files |
+//! | `housekeeping` | start, sweep, retention, clock changes, removals in slices |
 
-use std::cell::RefCell;
-
-use crate::model::effect::Effect;
+use crate::model::card::PromptSubject;
 use crate::model::input::Input;
-use crate::model::policy::Policy;
-use crate::model::report::{Refusal, Reply};
-use crate::model::time::Moment;
-use crate::state::{self, Store, Tables, Write};
-use crate::time::zone::Zone;
+use crate::model::report::Reply;
+use crate::state;
 
-mod access;
-mod again;
-mod agents;
-mod ahead;
-mod approvals;
-mod attempt;
-mod cards;
-mod channels;
-mod chats;
-mod clock;
 pub mod commit;
+pub mod workspaces;
+
+mod approvals;
 mod configure;
-mod context;
-mod deliver;
-mod destinations;
-mod duplicate;
-mod engage;
-pub mod entropy;
-mod export;
-mod gate;
-mod group;
-mod ingest;
-mod journal;
-mod json;
+mod decisions;
+mod delivery;
+mod entities;
+mod housekeeping;
+mod inbound;
 mod lifecycle;
-mod messages;
-mod mute_name;
-mod notice;
-mod open;
-mod outbox;
-pub mod pattern;
-mod peek;
-mod people;
-mod places;
-mod prune;
-mod remove;
-mod renew;
-mod replay;
 mod requests;
-mod restart;
-pub mod retention;
-mod rights;
-mod route;
+mod routing;
+mod rows;
+mod rules;
 #[cfg(test)]
 mod scene;
 mod schedule;
-mod sessions;
 mod skips;
-mod spec;
-mod start;
-mod starts;
-mod steady;
-mod stuck;
-mod sweep;
-mod threads;
-mod users;
-mod wake;
-mod wirings;
-pub mod workspaces;
+mod state_file;
+mod turns;
+mod tx;
 
-pub use peek::peek;
+pub use approvals::texts::text as approval_text;
+pub use housekeeping::retention;
+pub use lifecycle::peek::peek;
+pub use rules::pattern;
+pub use tx::{Applied, Cx, Hook, Tx, entropy};
 
-/// What every transaction needs and none may change.
-pub struct Cx<'a> {
-    /// The tables.
-    pub db: &'a Tables,
-    /// Thresholds and bounds.
-    pub policy: &'a Policy,
-    /// The time of this input.
-    pub now: Moment,
-    /// What numbers that nobody can guess are made of.
-    pub entropy: &'a entropy::Entropy,
-    /// Canonical path of the directory under which the agent groups' folders lie, raw bytes.
-    pub groups_path: &'a [u8],
-    /// The machine's zone, for people for whom none is configured.
-    pub zone: &'a Zone,
-    /// Whether somebody builds images of agents with packages.
-    pub builds: bool,
-    /// Whether the wall clock is believed in what cannot be undone.
-    pub steady: bool,
-    /// Whether new work may be taken in. What is due by the clock waits while there is no room; all else goes on.
-    pub has_room: bool,
-    /// Compiled engage patterns.
-    pub patterns: &'a pattern::Patterns,
-    /// What became of times of tasks, in words, to be counted once it is committed.
-    pub fires: RefCell<Vec<&'static str>>,
-    /// Set when the input failed because of a damaged row and is carried out again without what needs that row.
-    pub careful: Option<Careful<'a>>,
-}
-
-/// How to leave out what cannot be done.
-pub struct Careful<'a> {
-    /// Makes parts of the transaction that can be undone by themselves.
-    pub store: &'a Store,
-    /// What was left out, and why.
-    pub problems: RefCell<Vec<String>>,
-}
-
-impl Cx<'_> {
-    /// Does one of several things that do not depend on each other. When a damaged row is in the way of a careful
-    /// transaction, this one is undone and noted, and the others go on.
-    fn apart<T>(
-        &self,
-        txn: &mut Write<'_>,
-        effects: &mut Vec<Effect>,
-        work: impl FnOnce(&mut Write<'_>, &mut Vec<Effect>) -> Result<T>,
-    ) -> Result<Option<T>> {
-        let Some(careful) = &self.careful else { return work(txn, effects).map(Some) };
-        let mut own = Vec::new();
-        match careful.store.part(txn, |part| work(part, &mut own)) {
-            Ok(done) => {
-                effects.append(&mut own);
-                Ok(Some(done))
-            }
-            Err(error) if error.is_damage() => {
-                careful.problems.borrow_mut().push(error.to_string());
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// A row that others can do without: one that cannot be read counts as none. The checker finds it.
+/// Treats an optional row that cannot be read as absent. The checker reports it.
 fn readable<T>(row: Result<Option<T>>) -> Result<Option<T>> {
     match row {
         Err(error) if error.is_damage() => Ok(None),
@@ -145,72 +70,60 @@ fn readable<T>(row: Result<Option<T>>) -> Result<Option<T>> {
     }
 }
 
-/// What a transaction did.
-#[derive(Debug)]
-pub struct Applied {
-    /// Its answer. A refusal undoes the transaction.
-    pub reply: Reply,
-    /// What to do once it is committed.
-    pub effects: Vec<Effect>,
-    /// What had to be left out because of damaged rows.
-    pub problems: Vec<String>,
-    /// What became of times of tasks, in words: only for those who count.
-    pub fires: Vec<&'static str>,
-}
-
-/// Result of everything that touches the store: an error is a fault of the store or the machine, never a refusal.
+/// Result of all store access. An error is a fault of the store or the machine, never a refusal.
 pub type Result<T> = std::result::Result<T, state::Error>;
 
-/// Carries out one input.
+/// Dispatches the end of something in a lower layer to the layer that reacts to it, at once and in the same
+/// transaction. The reaction may change the reported rows.
 ///
 /// # Errors
-/// Faults of the store; the transaction must not be committed then.
-pub fn apply(cx: &Cx<'_>, txn: &mut Write<'_>, input: &Input) -> Result<Applied> {
-    // Messages look at the sessions of agents only, one by one.
-    cx.db.write_late(txn, matches!(input, Input::Inbound(_)))?;
-    match input {
-        Input::Start => start::start(cx, txn),
-        Input::Inbound(event) => route::route(cx, txn, event),
-        Input::Collected(collection) => ingest::ingest(cx, txn, collection.clone()),
-        Input::Runtime(event) => lifecycle::runtime_event(cx, txn, event.clone()),
-        Input::Built(agent, packages, built) => requests::built(cx, txn, (*agent, packages, built)).map(Applied::done),
-        Input::Delivered(id, attempt, result) => deliver::delivered(cx, txn, (*id, *attempt), result.clone()),
-        Input::Reachable(channel, address) => deliver::reachable(cx, txn, channel, address.as_ref()),
-        Input::Pressed(press) => approvals::pressed(cx, txn, press),
-        Input::Decide(matter, value) => approvals::decide(cx, txn, *matter, value),
-        Input::DirectOpened(user, chat) => approvals::direct_opened(cx, txn, user, chat.clone()),
-        Input::Sweep(observations) => sweep::sweep(cx, txn, observations),
-        Input::Clock(change) => clock::changed(cx, txn, change),
-        Input::Task(command) => {
-            let mut effects = Vec::new();
-            let changed = schedule::command(cx, txn, (command.clone(), None), &mut effects)?;
-            Ok(match changed {
-                Ok((id, task)) => Applied::new(Reply::Task(id, Box::new(task)), effects),
-                Err(why) => Applied::refused("invalid", why),
-            })
+/// Faults of the store.
+pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
+    match hook {
+        Hook::TaskRunEnded { slot, message, state } => schedule::run_ended::over(tx, slot, message, state),
+        Hook::PromptEnded { matter: PromptSubject::Approval(id), prompt, outcome } => {
+            approvals::send::card_settled(tx, id, prompt, outcome)
         }
-        Input::Workspace(input) => workspaces::workspace(cx, txn, input),
-        Input::Configure(configure) => configure::configure(cx, txn, configure.clone()),
-        Input::Group(agent, happened) => group::apply(cx, txn, *agent, happened),
-        Input::Continue(rest) => remove::go_on(cx, txn, *rest),
+        Hook::PromptEnded { matter: PromptSubject::Question(id), prompt, outcome } => {
+            requests::questions::card_settled(tx, id, prompt, outcome)
+        }
+        // A skip's message reports its end through `OutboundEnded`, no matter whether it is a card or a notice.
+        Hook::PromptEnded { matter: PromptSubject::Skip(_), .. } => Ok(()),
+        Hook::OutboundEnded { id, outbound } => skips::told::settled(tx, id, outbound),
     }
 }
 
-impl Applied {
-    fn new(reply: Reply, effects: Vec<Effect>) -> Self {
-        Self { reply, effects, problems: Vec::new(), fires: Vec::new() }
-    }
-
-    fn done(effects: Vec<Effect>) -> Self {
-        Self::new(Reply::Done, effects)
-    }
-
-    /// A button or an answer that decided nothing, and why.
-    fn undecided(text: &str) -> Self {
-        Self::new(Reply::Answered { decided: false, text: text.to_owned() }, Vec::new())
-    }
-
-    fn refused(code: &'static str, message: String) -> Self {
-        Self::new(Reply::Refused(Refusal { code, message }), Vec::new())
+/// Applies one input.
+///
+/// # Errors
+/// Faults of the store. The transaction must not be committed then.
+pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
+    // Inbound messages read only agents' sessions, one by one.
+    tx.db.write_late(tx, matches!(input, Input::Inbound(_)))?;
+    match input {
+        Input::Start => housekeeping::start::start(tx),
+        Input::Inbound(event) => inbound::route(tx, event),
+        Input::Collected(collection) => turns::ingest(tx, collection.clone()),
+        Input::Runtime(event) => lifecycle::runtime_event(tx, event.clone()),
+        Input::Built(agent, packages, built) => requests::built::built(tx, *agent, packages, built),
+        Input::Delivered(id, attempt, result) => delivery::result::delivered(tx, *id, *attempt, result.clone()),
+        Input::Fetched(body, files) => lifecycle::fetch::fetched(tx, *body, files),
+        Input::Reachable(channel, address) => {
+            lifecycle::fetch::of_channel(tx, channel)?;
+            delivery::result::reachable(tx, channel, address.as_ref())
+        }
+        Input::Pressed(press) => decisions::press::pressed(tx, press),
+        Input::Decide(matter, value) => decisions::decide::decide(tx, *matter, value),
+        Input::DirectOpened(user, chat) => approvals::direct::opened(tx, user, chat.clone()),
+        Input::Sweep(observations) => housekeeping::sweep::sweep(tx, observations),
+        Input::Clock(change) => housekeeping::clock::changed(tx, change),
+        Input::Task(command) => Ok(match schedule::change::command(tx, command.clone(), None)? {
+            Ok((id, task)) => Reply::Task(id, Box::new(task)),
+            Err(why) => Reply::refused("invalid", why),
+        }),
+        Input::Workspace(input) => workspaces::workspace(tx, input),
+        Input::Configure(configure) => configure::configure(tx, configure.clone()),
+        Input::Group(agent, happened) => housekeeping::group_files::apply(tx, *agent, happened),
+        Input::Continue(rest) => housekeeping::removal::go_on(tx, *rest),
     }
 }

@@ -1,8 +1,10 @@
-//! For tests: a store on which single transactions are tried out, what each says, and the rows that it leaves.
+//! Test support: a store for single transactions, with their replies and the rows they leave.
 
-use super::configure::{Aftermath, Made};
-use super::entropy::Entropy;
-use super::{Cx, Result, agents, configure, pattern::Patterns, wirings};
+use super::entities::change::{ChangeResult, ChangedAgents};
+use super::entities::{agents, wirings};
+use super::rules::pattern::Patterns;
+use super::tx::entropy::Entropy;
+use super::{Cx, Result, Tx, configure, hooks};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::{ChatSpec, WiringSpec};
 use crate::model::entity::{AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
@@ -10,10 +12,10 @@ use crate::model::policy::Policy;
 use crate::model::report::ChangeReport;
 use crate::model::time::{Awake, Moment, Timestamp};
 use crate::state::dump::{self, Format};
-use crate::state::{Error, Options, Store, Write, check};
+use crate::state::{Error, Options, Store, check};
 use crate::time::zone::Zone;
 
-/// A store with a clock that goes on by a second per transaction.
+/// A store whose clock advances by one second per transaction.
 pub(super) struct Scene {
     store: Store,
     patterns: Patterns,
@@ -34,7 +36,7 @@ impl From<Error> for Stop {
 }
 
 impl Scene {
-    /// With agents `a` and `b`, and the chat `net/C`, in which `a` listens; all of it made by commands.
+    /// Creates agents `a` and `b`, and the chat `net/C`, in which `a` listens, all by commands.
     pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { map_bytes: Some(64 << 20), reserve_bytes: 0, margin_bytes: 0, ..Options::new(7) };
@@ -42,27 +44,24 @@ impl Scene {
         let scene =
             Self { store, patterns: Patterns::default(), second: std::cell::Cell::new(0), _directory: directory };
         for name in ["a", "b"] {
-            scene.done(|cx, txn, after| agents::put(cx, txn, (&folder(name), settings()), Origin::Runtime, after));
+            scene.done(|tx, after| agents::put(tx, &folder(name), settings(), Origin::Runtime, after));
         }
-        scene.done(|cx, txn, after| wirings::put_chat(cx, txn, &chat("C", &["a"]), Origin::Runtime, after));
+        scene.done(|tx, after| wirings::put_chat(tx, &chat("C", &["a"]), Origin::Runtime, after));
         scene
     }
 
-    /// Carries out a transaction and says what it reported, or why it was refused and undone.
+    /// Runs a transaction and returns its report, or the reason why it was refused and undone.
     pub(super) fn tell(
         &self,
-        work: impl FnOnce(&Cx<'_>, &mut Write<'_>, &mut Aftermath) -> Result<Made>,
+        work: impl FnOnce(&mut Tx<'_, '_>, &mut ChangedAgents) -> Result<ChangeResult>,
     ) -> std::result::Result<String, String> {
         self.second.set(self.second.get() + 1);
         let now = Moment { wall: Timestamp::from_millis(self.second.get() * 1_000), awake: Awake::new(1, 0) };
         let done = self.store.write(|db, txn| {
             let (policy, patterns) = (&Policy::STANDARD, &self.patterns);
             let entropy = &Entropy::of(1);
-            let (groups_path, zone, steady, careful) = (b"/groups".as_slice(), &Zone::utc(), true, None);
+            let (groups_path, zone, steady) = (b"/groups".as_slice(), &Zone::utc(), true);
             let cx = Cx {
-                db,
-                policy,
-                now,
                 entropy,
                 groups_path,
                 zone,
@@ -70,10 +69,11 @@ impl Scene {
                 has_room: true,
                 steady,
                 patterns,
-                fires: std::cell::RefCell::default(),
-                careful,
+                salvage: None,
+                hooks,
             };
-            work(&cx, txn, &mut Aftermath::default())?.map_err(Stop::Refused)
+            let mut tx = Tx::new(db, policy, now, cx, txn);
+            work(&mut tx, &mut ChangedAgents::default())?.map_err(Stop::Refused)
         });
         let line = |one: &ChangeReport| format!("{} {}", one.action.as_str(), one.entity);
         match done {
@@ -83,12 +83,15 @@ impl Scene {
         }
     }
 
-    /// Carries out a transaction that is not to be refused.
-    pub(super) fn done(&self, work: impl FnOnce(&Cx<'_>, &mut Write<'_>, &mut Aftermath) -> Result<Made>) -> String {
+    /// Runs a transaction that must not be refused.
+    pub(super) fn done(
+        &self,
+        work: impl FnOnce(&mut Tx<'_, '_>, &mut ChangedAgents) -> Result<ChangeResult>,
+    ) -> String {
         self.tell(work).unwrap()
     }
 
-    /// Sets the clock: the next transaction is a second later.
+    /// Sets the clock. The next transaction is one second later.
     pub(super) fn jump(&self, to: Timestamp) {
         self.second.set(to.millis() / 1_000);
     }
@@ -137,7 +140,7 @@ pub(super) fn settings() -> AgentSettings {
     AgentSettings::named("An agent".to_owned())
 }
 
-/// A chat with these agents in it.
+/// A chat wired to these agents.
 pub(super) fn chat(id: &str, agents: &[&str]) -> ChatSpec {
     let (channel, platform_id) = place(id);
     let wiring = |agent: &&str| WiringSpec {
@@ -147,6 +150,7 @@ pub(super) fn chat(id: &str, agents: &[&str]) -> ChatSpec {
         ignored: Ignored::Drop,
         session: SessionMode::Shared,
         priority: 0,
+        context_from: None,
     };
     let wirings = agents.iter().map(wiring).collect();
     ChatSpec { channel, platform_id, name: None, group: false, unknown_senders: UnknownSenders::Strict, wirings }
@@ -162,20 +166,20 @@ fn a_digest_follows_what_is_configured() {
         seen.push(digest);
         new
     };
-    scene.done(|cx, txn, after| agents::put(cx, txn, (&folder("a"), settings()), Origin::Runtime, after));
+    scene.done(|tx, after| agents::put(tx, &folder("a"), settings(), Origin::Runtime, after));
     assert!(!differs(&scene), "nothing is different");
-    scene.done(|cx, txn, after| agents::put(cx, txn, (&folder("c"), settings()), Origin::Runtime, after));
+    scene.done(|tx, after| agents::put(tx, &folder("c"), settings(), Origin::Runtime, after));
     assert!(differs(&scene));
     let other = AgentSettings { max_parallel: 5, ..settings() };
-    scene.done(|cx, txn, after| agents::put(cx, txn, (&folder("c"), other), Origin::Runtime, after));
+    scene.done(|tx, after| agents::put(tx, &folder("c"), other, Origin::Runtime, after));
     assert!(differs(&scene));
-    scene.done(|cx, txn, after| wirings::put_chat(cx, txn, &chat("C", &["a", "c"]), Origin::Runtime, after));
+    scene.done(|tx, after| wirings::put_chat(tx, &chat("C", &["a", "c"]), Origin::Runtime, after));
     assert!(differs(&scene));
-    scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("c"), &mut after.effects));
+    scene.done(|tx, _| agents::remove(tx, &folder("c")));
     assert!(differs(&scene));
 }
 
-/// What was thought out over another configuration is refused by its name, and does nothing.
+/// A change based on an outdated configuration is refused with its own code and does nothing.
 #[test]
 fn a_change_that_expects_another_configuration_is_refused() {
     use crate::model::configure::{Change, Configure};
@@ -189,8 +193,8 @@ fn a_change_that_expects_another_configuration_is_refused() {
     };
     let mut replies = Vec::new();
     for expected in [before ^ 1, before, before] {
-        scene.done(|cx, txn, _| {
-            replies.push(configure::configure(cx, txn, put(expected))?.reply);
+        scene.done(|tx, _| {
+            replies.push(configure::configure(tx, put(expected))?);
             Ok(Ok(Vec::new()))
         });
     }

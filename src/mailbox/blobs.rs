@@ -1,14 +1,13 @@
-//! The store of files: what came with messages, under the SHA-256 of its bytes, `<first two digits>/<all digits>`.
+//! The store of files: files of messages, under the SHA-256 of their bytes, `<first two digits>/<all digits>`.
 //!
-//! It says nothing about who needs a file; that is in the index `blobs` of the store. A file is there before the
-//! message that names it is taken in, and goes some time after the last such message went: whoever removes one asks
-//! the index, and leaves alone what was put a short while ago, because its message may be about to be taken in.
+//! The index `blobs` of the store knows which messages need a file; this directory does not. A file is stored before
+//! the message that names it is imported, and is removed some time after the last such message. Before a removal the
+//! host asks the index, and it spares files that were put recently, because their message may be about to be imported.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,46 +17,46 @@ use sha2::{Digest as _, Sha256};
 use crate::model::content::BlobId;
 use crate::model::time::{Millis, Timestamp};
 
-use super::dir::{Dir, Look, Removal, fresh};
+use super::dir::{Dir, DirEntry, Removal, fresh};
 use super::error::Error;
+use super::root::Root;
 
-/// Mode of directories: nobody but the host looks into them.
+/// Mode of directories: private to the host.
 const PRIVATE: u32 = 0o700;
 /// Mode of files. They are written once and never opened for writing again.
 const FILE_MODE: u32 = 0o600;
-/// Time for which a file stays without anybody who needs it: far longer than from putting it to taking in its message.
+/// Time for which a file stays although no message needs it. Far longer than the time between putting a file and
+/// importing its message.
 const GRACE: Millis = Millis::minutes(60);
-/// Directories of the store, each for the digests that begin with the same two digits.
+/// Number of directories; each has the digests that begin with the same two digits.
 pub const SHARDS: u16 = 256;
-/// Files of one directory that are looked at.
+/// Maximum number of files listed in one directory.
 const LISTED_MAX: usize = 1_000_000;
 
 /// The store of files of an install.
 #[derive(Debug)]
 pub struct Blobs {
-    root: Dir,
-    /// Held while a file is found to be there or is removed, so that none is removed that was just found.
+    root: Root,
+    /// Held while a file is looked up or removed, so that a file that was just found is not removed.
     changing: Mutex<Pending>,
 }
 
-/// How often a file was put for a message of which nobody knows yet what became of it.
+/// For each file, how many messages it was put for that are not imported or refused yet.
 type Pending = HashMap<BlobId, u32>;
 
 impl Blobs {
-    /// Opens the directory of the store of files, and makes it if it is not there.
+    /// Opens the directory of the store of files, and creates it if it is missing.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be made or opened.
     pub fn open(files: &Path) -> Result<Self, Error> {
-        let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(files);
-        made.map_err(|e| Error::io("create", files, e))?;
-        Ok(Self { root: Dir::open_trusted(files)?, changing: Mutex::default() })
+        Ok(Self { root: Root::open(files)?, changing: Mutex::default() })
     }
 
-    /// Puts bytes in, durably; the same bytes again change nothing.
+    /// Stores bytes durably. Storing the same bytes again changes nothing.
     ///
     /// # Errors
-    /// [`Error::FileTooLarge`], and what the machine says: see [`Error::is_full`]. Nothing is left half stored.
+    /// [`Error::FileTooLarge`], and errors of the system: see [`Error::is_full`]. No partial file stays.
     pub fn put(&self, bytes: &[u8]) -> Result<BlobId, Error> {
         let size = bytes.len() as u64;
         if size > FILE_BYTES {
@@ -68,7 +67,7 @@ impl Blobs {
         Ok(blob)
     }
 
-    /// Puts a copy of a file in that nobody changes any more.
+    /// Stores a copy of a file that no longer changes.
     pub(super) fn put_file(&self, mut from: File, path: &Path) -> Result<(BlobId, u64), Error> {
         let fault = |e| Error::io("read", path, e);
         let mut digest = Sha256::new();
@@ -91,21 +90,21 @@ impl Blobs {
         Ok((blob, size))
     }
 
-    /// Opens a file and says how many bytes it has; `None` if it is not there any more.
+    /// Opens a file and returns its size; `None` if it no longer exists.
     ///
     /// # Errors
-    /// [`Error::Unusable`] for something that the host did not put there, and what the machine says.
+    /// [`Error::Unusable`] for entries that the host did not create, and errors of the system.
     pub fn read(&self, blob: &BlobId) -> Result<Option<(File, u64)>, Error> {
         let (shard, name) = place(blob);
-        let Look::Found(dir) = self.root.dir(shard)? else { return Ok(None) };
+        let DirEntry::Found(dir) = self.root.dir()?.dir(shard)? else { return Ok(None) };
         match dir.file(OsStr::new(name), FILE_BYTES)? {
-            Look::Found(found) => Ok(Some(found)),
-            Look::Absent => Ok(None),
-            Look::Refused(reason) => Err(Error::Unusable { path: dir.path().join(name), reason }),
+            DirEntry::Found(found) => Ok(Some(found)),
+            DirEntry::Absent => Ok(None),
+            DirEntry::Refused(reason) => Err(Error::Unusable { path: dir.path().join(name), reason }),
         }
     }
 
-    /// A message for which files were put was taken in, or refused for good: it does not hold them any more.
+    /// Releases files after their message was imported or refused for good.
     pub fn settle<'b>(&self, blobs: impl IntoIterator<Item = &'b BlobId>) {
         let mut pending = self.lock();
         for blob in blobs {
@@ -116,7 +115,7 @@ impl Blobs {
         }
     }
 
-    /// Removes a file of a message that was refused, unless it was put for another message as well.
+    /// Removes a file of a refused message, unless it was put for another message as well.
     ///
     /// # Errors
     /// As for [`Self::remove`].
@@ -135,15 +134,15 @@ impl Blobs {
             Err(error) => return Ok(Err(error)),
         }
         let (shard, name) = place(blob);
-        let Look::Found(dir) = self.root.dir(shard)? else { return Ok(Ok(true)) };
+        let DirEntry::Found(dir) = self.root.dir()?.dir(shard)? else { return Ok(Ok(true)) };
         Ok(Ok(dir.remove(OsStr::new(name))? == Removal::Gone))
     }
 
-    /// Removes a file if nobody needs it and it was not put a short while ago; says whether it is gone. `needed` is asked
-    /// while nothing can be put.
+    /// Removes a file if no message needs it and it was not put recently. Returns whether it is gone. No file can be
+    /// put while `needed` runs.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Errors of the system.
     pub fn remove<E>(
         &self,
         blob: &BlobId,
@@ -152,7 +151,7 @@ impl Blobs {
     ) -> Result<Result<bool, E>, Error> {
         let (shard, name) = place(blob);
         let mut pending = self.lock();
-        let Look::Found(dir) = self.root.dir(shard)? else { return Ok(Ok(true)) };
+        let DirEntry::Found(dir) = self.root.dir()?.dir(shard)? else { return Ok(Ok(true)) };
         match dir.modified(OsStr::new(name))? {
             None => return Ok(Ok(true)),
             Some(put) if put.plus(GRACE) > now => return Ok(Ok(false)),
@@ -167,12 +166,12 @@ impl Blobs {
         Ok(Ok(dir.remove(OsStr::new(name))? == Removal::Gone))
     }
 
-    /// The files of one of [`SHARDS`] directories; also removes what a crash left half written there.
+    /// Lists the files of one of [`SHARDS`] directories. Also removes partial files that a crash left there.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Errors of the system.
     pub fn shard(&self, number: u16, now: Timestamp) -> Result<Vec<BlobId>, Error> {
-        let Look::Found(dir) = self.root.dir(format!("{number:02x}"))? else { return Ok(Vec::new()) };
+        let DirEntry::Found(dir) = self.root.dir()?.dir(format!("{number:02x}"))? else { return Ok(Vec::new()) };
         let mut blobs = Vec::new();
         for name in dir.list(LISTED_MAX)?.names {
             let Some(text) = name.to_str() else { continue };
@@ -205,13 +204,14 @@ impl Blobs {
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> Result<(), Error> {
         let (shard, name) = place(blob);
-        let dir = self.root.ensure_dir(shard, PRIVATE)?;
+        let root = self.root.dir()?;
+        let dir = root.ensure_dir(shard, PRIVATE)?;
         if !self.renewed(&dir, name, size)? {
             self.write(&dir, name, write)?;
         }
-        // Also for a file that is there already: whoever put it may not have come to this yet.
+        // Also for an existing file: the process that put it may not have synced it yet.
         dir.sync()?;
-        self.root.sync()
+        root.sync()
     }
 
     fn write(&self, dir: &Dir, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
@@ -223,7 +223,7 @@ impl Blobs {
         let written = write(&mut file).and_then(|()| file.sync_all()).map_err(fault);
         let done = written.and_then(|()| {
             let _changing = self.lock();
-            // Whatever else has the name goes: nothing but the host puts anything here.
+            // Any other entry with this name is removed: only the host puts entries here.
             dir.rename(temporary, dir, OsStr::new(name))
         });
         if done.is_err() {
@@ -233,15 +233,15 @@ impl Blobs {
         done
     }
 
-    /// Whether a file of this size is there already; then it is as if it had been put now.
+    /// Whether a file of this size already exists. If so, it counts as put now.
     fn renewed(&self, dir: &Dir, name: &str, size: u64) -> Result<bool, Error> {
         let _changing = self.lock();
         match dir.file(OsStr::new(name), FILE_BYTES)? {
-            Look::Found((file, there)) if there == size => {
+            DirEntry::Found((file, there)) if there == size => {
                 dir.touch(&file, OsStr::new(name))?;
                 Ok(true)
             }
-            Look::Found(_) | Look::Absent | Look::Refused(_) => Ok(false),
+            DirEntry::Found(_) | DirEntry::Absent | DirEntry::Refused(_) => Ok(false),
         }
     }
 

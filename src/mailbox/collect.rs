@@ -1,106 +1,91 @@
-//! From the agent's half of a mailbox to a [`Collection`].
+//! Reads the agent's half of a mailbox into a [`Collection`].
 //!
-//! Order of looking: first `ack/`, then `out/`. A runner writes what it says before the ack that ends the turn, so
-//! everything said before an ack that is seen is seen too. Nothing is changed here except that files to send are copied
-//! to a safe place, and that leftovers nobody counts on are removed when the incarnation is gone; what was taken in is
-//! removed by [`super::discard`] after the commit. Looking twice finds the same things.
-//!
-//! One look is bounded in entries, bytes and records, so that an agent can harm nobody but itself.
+//! Order: first `ack/`, then `out/`. A runner writes its messages before the ack that ends the turn, so every message
+//! written before a visible ack is visible too. Collecting changes nothing, with two exceptions: files to send are
+//! copied to a safe place, and leftovers that no record refers to are removed when the incarnation is gone.
+//! [`super::discard`] removes collected files after the commit. Collecting twice finds the same things.
+//! One collection is bounded in entries, bytes and records, so an agent can slow down only itself.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 use hearth_wire::{ACK_DIR, Ack, AckName, AckStatus, FILES_DIR, OUT_DIR, OutId, limits};
 
-use crate::model::mailbox::{Answer, Collection, Found, Record, Said};
+use crate::model::mailbox::{Answer, CollectedRecord, Collection, Hidden, HiddenFile, Record, Said};
+use crate::model::secrets::Secrets;
 
 use super::blobs::Blobs;
 use super::budget::MOST;
 use super::clean::{clean, is_unfinished};
-use super::dir::{Dir, Look};
+use super::cleaner::Cleaner;
+use super::dir::{Dir, DirEntry};
 use super::error::Error;
-use super::keep::{self, Kept};
+use super::keep::{self, OutgoingFiles};
 use super::layout::Mailbox;
 use super::parse::{self, Parsed};
+use super::share::Room;
 use super::text;
 
-/// Entries of one directory that one look takes into account.
+/// Maximum number of entries of one directory per collection.
 pub(super) const ENTRIES: usize = 10_000;
-/// Records of one kind (ends; everything else) in one collection: an input touches about a thousand rows at most.
-const RECORDS: usize = 250;
-/// Bytes of files behind the records of one kind; the last one may go beyond.
-const BYTES: u64 = 8 * 1024 * 1024;
 /// Bytes of answers that one end may name.
 const ANSWER_BYTES: u64 = 16 * 1024 * 1024;
-/// Bytes of files that are copied in one look; the last message's may go beyond.
+/// Bytes of files copied per collection; the last message may exceed this.
 const COPIED_BYTES: u64 = 64 * 1024 * 1024;
 /// Answers that one end may name.
 const ANSWERS: usize = 100;
-/// Bytes that one look reads of answers that are not due yet.
+/// Bytes read per collection from answers that are not due yet.
 const WAITING_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What one look found.
+/// Result of one collection.
 #[derive(Debug)]
 pub struct Collected {
-    /// For the engine. Empty collections that close nothing need not be handed over.
+    /// For the engine. An empty collection that closes nothing need not be submitted.
     pub collection: Collection,
-    /// There is more than one look takes in: discard what this one found, then look again.
+    /// Secrets that were removed from it.
+    pub hidden: Hidden,
+    /// The mailbox has more than one collection takes: discard what this one found, then collect again.
     pub more: bool,
-    /// A directory has more entries than one look takes into account, which a sane agent never causes.
+    /// A directory has more entries than one collection reads. A sane agent never causes this.
     pub crowded: bool,
-    /// Things said outside of answers, and leftovers, that were taken in: each is a row of the store.
+    /// Number of accepted records outside of answers, leftovers included. Each becomes a row of the store.
     pub said: u32,
-    /// Such things that were left out because there were too many.
+    /// Number of such records that were discarded because there were too many.
     pub left_out: u32,
-    /// Files that the machine could not read or copy now; they stay where they are for the next look.
+    /// Files that the system could not read or copy now. They stay for the next collection.
     pub faults: Vec<Error>,
 }
 
-/// Reads what a live session wrote.
-pub(super) fn collect(mailbox: &Mailbox, blobs: &Blobs, allowed: u32) -> Result<Collected, Error> {
-    Collector::new(mailbox, (blobs, allowed), None).run()
+/// Collects the output of a live session.
+pub(super) fn collect(
+    mailbox: &Mailbox,
+    blobs: &Blobs,
+    (allowed, secrets): (u32, &Secrets),
+) -> Result<Collected, Error> {
+    Collector::new(mailbox, blobs, (allowed, secrets), None).run()
 }
 
-/// Reads everything an incarnation left behind. Closes it when nothing is left for another look.
+/// Collects everything that a dead incarnation left. Closes it when nothing is left for another collection.
 pub(super) fn collect_rest(
     mailbox: &Mailbox,
     blobs: &Blobs,
-    (incarnation, allowed): (u32, u32),
+    incarnation: u32,
+    (allowed, secrets): (u32, &Secrets),
 ) -> Result<Collected, Error> {
-    // An effect may come late: what the next incarnation is writing is none of its business then.
+    // The effect may arrive late: the output of the next incarnation is not part of this.
     let stale = mailbox.incarnation()?.is_some_and(|current| current > incarnation);
-    Collector::new(mailbox, (blobs, allowed), Some(Gone { incarnation, stale })).run()
+    Collector::new(mailbox, blobs, (allowed, secrets), Some(Gone { incarnation, stale })).run()
 }
 
-/// An incarnation that does not write any more.
+/// An incarnation that is gone.
 #[derive(Debug, Clone, Copy)]
 struct Gone {
     incarnation: u32,
-    /// A later one was made ready since: it may be writing.
+    /// A later incarnation was prepared since and may be writing.
     stale: bool,
 }
 
-/// What one look may still take in.
-#[derive(Debug)]
-struct Room {
-    records: usize,
-    bytes: u64,
-}
-
-impl Room {
-    const WHOLE: Self = Self { records: RECORDS, bytes: BYTES };
-
-    fn is_full(&self) -> bool {
-        self.records == 0 || self.bytes == 0
-    }
-
-    fn take(&mut self, records: usize, bytes: usize) {
-        self.records = self.records.saturating_sub(records);
-        self.bytes = self.bytes.saturating_sub(bytes as u64);
-    }
-}
-
-/// The end of a turn, read but not yet put together with its answers.
+/// The end of a turn, before its answers are attached.
 #[derive(Debug)]
 struct End {
     name: AckName,
@@ -110,27 +95,31 @@ struct End {
 struct Collector<'a> {
     mailbox: &'a Mailbox,
     blobs: &'a Blobs,
+    /// Removes secrets from the input.
+    cleaner: Cleaner<'a>,
+    /// Files that have secrets in them.
+    hidden_files: Vec<HiddenFile>,
     gone: Option<Gone>,
-    /// Things that may still be said outside of answers.
+    /// Remaining records outside of answers.
     allowed: u32,
-    /// Files of what was said beyond that.
+    /// Files of the records beyond that limit.
     left_out: Vec<String>,
     left_out_count: u32,
-    refused: Vec<Found>,
-    claims: Vec<Found>,
-    said: Vec<(u64, Found)>,
-    ends: Vec<Found>,
-    leftovers: Vec<(u64, Found)>,
+    refused: Vec<CollectedRecord>,
+    claims: Vec<CollectedRecord>,
+    said: Vec<(u64, CollectedRecord)>,
+    ends: Vec<CollectedRecord>,
+    leftovers: Vec<(u64, CollectedRecord)>,
     /// For everything but ends.
     room: Room,
-    /// For ends, so that neither can keep the other out.
+    /// For ends. Separate, so that neither kind can crowd out the other.
     end_room: Room,
     /// For answers that ends name.
     answer_room: Room,
     waiting_bytes: u64,
-    /// Bytes of files that may still be copied: others wait for the disk meanwhile.
+    /// Remaining bytes of files to copy: other sessions wait for the disk meanwhile.
     copied_bytes: u64,
-    /// Nothing was left for another look.
+    /// Nothing was left for another collection.
     complete: bool,
     crowded: bool,
     removed: bool,
@@ -138,10 +127,12 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn new(mailbox: &'a Mailbox, (blobs, allowed): (&'a Blobs, u32), gone: Option<Gone>) -> Self {
+    fn new(mailbox: &'a Mailbox, blobs: &'a Blobs, (allowed, secrets): (u32, &'a Secrets), gone: Option<Gone>) -> Self {
         Self {
             mailbox,
             blobs,
+            cleaner: Cleaner::new(secrets),
+            hidden_files: Vec::new(),
             gone,
             allowed,
             left_out: Vec::new(),
@@ -153,7 +144,7 @@ impl<'a> Collector<'a> {
             leftovers: Vec::new(),
             room: Room::WHOLE,
             end_room: Room::WHOLE,
-            answer_room: Room { records: RECORDS, bytes: ANSWER_BYTES },
+            answer_room: Room { bytes: ANSWER_BYTES, ..Room::WHOLE },
             waiting_bytes: WAITING_BYTES,
             copied_bytes: COPIED_BYTES,
             complete: true,
@@ -167,7 +158,7 @@ impl<'a> Collector<'a> {
         let ends = self.read_acks()?;
         let all_acks = self.complete && self.faults.is_empty();
         self.read_out(&ends, all_acks)?;
-        // Claims and what was said come before ends, also when there is too much for one look.
+        // Claims and messages come before ends, even if there is too much for one collection.
         let ends = if self.room.is_full() { self.postpone(ends) } else { ends };
         for end in ends {
             self.take_end(&end);
@@ -175,7 +166,7 @@ impl<'a> Collector<'a> {
         Ok(self.finish())
     }
 
-    /// Takes claims in and returns the ends, in order.
+    /// Collects claims and returns the ends, in order.
     fn read_acks(&mut self) -> Result<Vec<End>, Error> {
         let Some(dir) = self.open(&self.mailbox.agent, ACK_DIR, ACK_DIR)? else { return Ok(Vec::new()) };
         let mut names = Vec::new();
@@ -197,7 +188,7 @@ impl<'a> Collector<'a> {
         }
         let file = format!("{ACK_DIR}/{name}");
         let bytes = self.read(dir, &name.to_string(), &file)?;
-        let ack = match parse::ack(name, &bytes) {
+        let ack = match parse::ack(name, &bytes, &mut self.cleaner) {
             Ok(ack) => ack,
             Err(reason) => {
                 self.refuse(file.clone(), reason, vec![file]);
@@ -210,14 +201,14 @@ impl<'a> Collector<'a> {
         }
         self.room.take(1, bytes.len());
         let record = Record::Claim { seq: ack.seq, incarnation: ack.incarnation };
-        self.claims.push(Found { record, files: vec![file] });
+        self.claims.push(CollectedRecord { record, files: vec![file] });
         None
     }
 
     fn read_out(&mut self, ends: &[End], all_acks: bool) -> Result<(), Error> {
         let named: BTreeSet<&OutId> = ends.iter().flat_map(|end| &end.ack.out).collect();
         let Some(dir) = self.open(&self.mailbox.agent, OUT_DIR, OUT_DIR)? else { return Ok(()) };
-        // Only to find out whether something else has its name.
+        // Only to detect another kind of entry with this name.
         self.open(&dir, FILES_DIR, &format!("{OUT_DIR}/{FILES_DIR}"))?;
         for name in self.list(&dir)? {
             match name.to_str().and_then(OutId::from_file_name) {
@@ -230,7 +221,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Takes in a file that no ack names: at once, or not before an ack names it, or as a leftover.
+    /// Handles a file that no ack names: collect it now, wait for its ack, or treat it as a leftover.
     fn look_at(&mut self, dir: &Dir, id: &OutId, all_acks: bool) {
         if self.room.is_full() || self.copied_bytes == 0 || (!all_acks && self.gone.is_some()) {
             self.complete = false;
@@ -243,7 +234,7 @@ impl<'a> Collector<'a> {
         }
         let file = format!("{OUT_DIR}/{}", id.file_name());
         let Some(bytes) = self.read(dir, &id.file_name(), &file) else { return };
-        match parse::out(id, &bytes) {
+        match parse::out(id, &bytes, &mut self.cleaner) {
             Ok(parsed) if !parsed.is_final => {
                 self.say(id, parsed, bytes.len());
             }
@@ -265,7 +256,7 @@ impl<'a> Collector<'a> {
                 }
                 self.room.take(1, bytes);
                 let files = self.files_of(id);
-                self.leftovers.push((said.number, Found { record: Record::Leftover(said), files }));
+                self.leftovers.push((said.number, CollectedRecord { record: Record::Leftover(said), files }));
             }
             Some(gone) if !gone.stale => {
                 let reason =
@@ -281,7 +272,7 @@ impl<'a> Collector<'a> {
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes as u64);
     }
 
-    /// Whether one thing more may be said; if not, its files go all the same.
+    /// Whether one more record is allowed. If not, its files are removed anyway.
     fn may_say(&mut self, id: &OutId, bytes: usize) -> bool {
         if self.allowed == 0 {
             self.room.take(0, bytes);
@@ -294,7 +285,7 @@ impl<'a> Collector<'a> {
         true
     }
 
-    /// Takes in something said at once.
+    /// Collects a message sent during the turn.
     fn say(&mut self, id: &OutId, parsed: Parsed, bytes: usize) {
         if !self.may_say(id, bytes) {
             return;
@@ -303,7 +294,7 @@ impl<'a> Collector<'a> {
             Ok(said) => {
                 self.room.take(1, bytes);
                 let files = self.files_of(id);
-                self.said.push((said.number, Found { record: Record::Said(said), files }));
+                self.said.push((said.number, CollectedRecord { record: Record::Said(said), files }));
             }
             Err(error) => self.faults.push(error),
         }
@@ -327,15 +318,16 @@ impl<'a> Collector<'a> {
         let also = also.into_iter().collect();
         let record =
             Record::End { seq: end.name.seq, also, incarnation: end.name.incarnation, failure, gated, answers };
-        self.ends.push(Found { record, files });
+        self.ends.push(CollectedRecord { record, files });
     }
 
-    /// The answers an end names. The ack is removed after them: if it comes again, they are missing and known.
+    /// The answers that an end names. The ack is removed after them: if it is read again, the answers are missing,
+    /// which is known to be harmless.
     fn answers(&mut self, end: &End, files: &mut Vec<String>) -> Result<Vec<Answer>, Error> {
         let mut seen = BTreeSet::new();
         let mut answers = Vec::new();
         let mut left = ANSWER_BYTES;
-        let Look::Found(dir) = self.mailbox.agent.dir(OUT_DIR)? else {
+        let DirEntry::Found(dir) = self.mailbox.agent.dir(OUT_DIR)? else {
             return Ok(end.ack.out.iter().take(ANSWERS).map(|id| Answer::Missing(id.to_string())).collect());
         };
         for id in end.ack.out.iter().filter(|id| seen.insert(*id)) {
@@ -356,9 +348,9 @@ impl<'a> Collector<'a> {
     fn answer(&mut self, dir: &Dir, id: &OutId, left: &mut u64) -> Result<Answer, Error> {
         let refused = |reason| Ok(Answer::Refused { id: id.to_string(), reason });
         let bytes = match dir.read(id.file_name().as_ref(), limits::JSON_BYTES)? {
-            Look::Found(bytes) => bytes,
-            Look::Absent => return Ok(Answer::Missing(id.to_string())),
-            Look::Refused(reason) => return refused(reason),
+            DirEntry::Found(bytes) => bytes,
+            DirEntry::Absent => return Ok(Answer::Missing(id.to_string())),
+            DirEntry::Refused(reason) => return refused(reason),
         };
         let size = bytes.len() as u64;
         if size > *left {
@@ -366,10 +358,10 @@ impl<'a> Collector<'a> {
         }
         *left -= size;
         self.answer_room.take(0, bytes.len());
-        match parse::out(id, &bytes) {
+        match parse::out(id, &bytes, &mut self.cleaner) {
             Ok(parsed) if parsed.is_final => self.keep(id, parsed).map(|said| Answer::Read(Box::new(said))),
             Ok(parsed) => {
-                // It counts since it was written; the ack adds nothing to it.
+                // A mid-turn message counts from when it was written; the ack adds nothing to it.
                 self.say(id, parsed, bytes.len());
                 Ok(Answer::Missing(id.to_string()))
             }
@@ -377,32 +369,31 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Puts the files of an answer where the agent cannot change them.
+    /// Copies the files of an answer out of the agent's reach.
     fn keep(&mut self, id: &OutId, parsed: Parsed) -> Result<Said, Error> {
-        let Kept { files, refused } =
-            keep::keep(self.mailbox, self.blobs, (id, parsed.said.incarnation), &parsed.files)?;
+        let place = (self.mailbox, self.blobs, self.cleaner.secrets);
+        let OutgoingFiles { files, refused, hidden } = keep::keep(place, (id, parsed.said.incarnation), &parsed.files)?;
+        self.hidden_files.extend(hidden);
         if let Some((name, reason)) = refused.first() {
             let others = match refused.len() - 1 {
                 0 => String::new(),
                 others => format!("; {others} more were left out"),
             };
-            let record = Record::Unreadable {
-                file: format!("{OUT_DIR}/{FILES_DIR}/{id}/{name}"),
-                reason: format!("{reason}{others}"),
-            };
-            self.refused.push(Found { record, files: Vec::new() });
+            let file = self.cleaner.text(format!("{OUT_DIR}/{FILES_DIR}/{id}/{name}"));
+            let record = Record::Unreadable { file, reason: format!("{reason}{others}") };
+            self.refused.push(CollectedRecord { record, files: Vec::new() });
         }
         let copied = files.iter().map(|file| file.attachment.size).sum();
         self.copied_bytes = self.copied_bytes.saturating_sub(copied);
         Ok(Said { files, ..parsed.said })
     }
 
-    /// Reads a file of the agent; what cannot be read is reported.
+    /// Reads a file of the agent. Unreadable files are reported.
     fn read(&mut self, dir: &Dir, name: &str, file: &str) -> Option<Vec<u8>> {
         match dir.read(OsStr::new(name), limits::JSON_BYTES) {
-            Ok(Look::Found(bytes)) => return Some(bytes),
-            Ok(Look::Absent) => {}
-            Ok(Look::Refused(reason)) => self.refuse(file.to_owned(), reason, vec![file.to_owned()]),
+            Ok(DirEntry::Found(bytes)) => return Some(bytes),
+            Ok(DirEntry::Absent) => {}
+            Ok(DirEntry::Refused(reason)) => self.refuse(file.to_owned(), reason, vec![file.to_owned()]),
             Err(error) => self.faults.push(error),
         }
         None
@@ -411,7 +402,11 @@ impl<'a> Collector<'a> {
     fn odd_name(&mut self, dir: &Dir, parent: &str, name: &OsStr, reason: &str) {
         if !is_unfinished(name) {
             let file = format!("{parent}/{}", text::escape(name));
-            self.refuse(file.clone(), reason.to_owned(), vec![file]);
+            let plain = name.to_string_lossy();
+            let clean = self.cleaner.text(plain.clone().into_owned()); // escapes would hide a value
+            let shown =
+                if clean == plain { file.clone() } else { format!("{parent}/{}", text::escape(clean.as_ref())) };
+            self.refuse(shown, reason.to_owned(), vec![file]);
         } else if self.gone.is_some_and(|gone| !gone.stale) {
             match self.mailbox.trash.take(dir, name) {
                 Ok(()) => self.removed = true,
@@ -426,7 +421,9 @@ impl<'a> Collector<'a> {
             return;
         }
         self.room.take(1, 0);
-        self.refused.push(Found { record: Record::Unreadable { file, reason }, files });
+        // The agent controls both.
+        let (file, reason) = (self.cleaner.text(file), self.cleaner.text(reason));
+        self.refused.push(CollectedRecord { record: Record::Unreadable { file, reason }, files });
     }
 
     fn postpone(&mut self, ends: Vec<End>) -> Vec<End> {
@@ -439,7 +436,7 @@ impl<'a> Collector<'a> {
         let directory = format!("{OUT_DIR}/{FILES_DIR}/{id}");
         // When in doubt it is listed: removing what is not there is harmless.
         let has_files = match self.mailbox.agent.dir(format!("{OUT_DIR}/{FILES_DIR}")) {
-            Ok(Look::Found(files)) => files.has(OsStr::new(id.as_str())).unwrap_or(true),
+            Ok(DirEntry::Found(files)) => files.has(OsStr::new(id.as_str())).unwrap_or(true),
             _ => false,
         };
         let json = format!("{OUT_DIR}/{}", id.file_name());
@@ -448,9 +445,9 @@ impl<'a> Collector<'a> {
 
     fn open(&mut self, parent: &Dir, name: &str, path: &str) -> Result<Option<Dir>, Error> {
         match parent.dir(name)? {
-            Look::Found(dir) => return Ok(Some(dir)),
-            Look::Absent => {}
-            Look::Refused(reason) => self.refuse(path.to_owned(), reason, vec![path.to_owned()]),
+            DirEntry::Found(dir) => return Ok(Some(dir)),
+            DirEntry::Absent => {}
+            DirEntry::Refused(reason) => self.refuse(path.to_owned(), reason, vec![path.to_owned()]),
         }
         Ok(None)
     }
@@ -472,7 +469,8 @@ impl<'a> Collector<'a> {
         if self.left_out_count > 0 {
             let reason =
                 format!("more than {MOST} things were said at once; what was said beyond that is not taken in");
-            found.push(Found { record: Record::Unreadable { file: OUT_DIR.to_owned(), reason }, files: self.left_out });
+            let record = Record::Unreadable { file: OUT_DIR.to_owned(), reason };
+            found.push(CollectedRecord { record, files: self.left_out });
         }
         found.append(&mut self.claims);
         found.extend(self.said.into_iter().map(|(_, found)| found));
@@ -490,6 +488,7 @@ impl<'a> Collector<'a> {
             said: u32::try_from(said).unwrap_or(u32::MAX),
             left_out: self.left_out_count,
             faults: self.faults,
+            hidden: Hidden { names: self.cleaner.found, files: self.hidden_files },
             collection: Collection {
                 session: self.mailbox.session,
                 found,

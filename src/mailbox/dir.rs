@@ -1,8 +1,9 @@
-//! Directories by descriptor: the only way in which this folder touches the file system.
+//! Directories by descriptor: all file access of this module goes through them.
 //!
-//! An agent owns its half of the mailbox and may put anything there while the host looks. Every access therefore starts
-//! at an open directory, never follows a link, takes only regular files with one name and a bounded size, and judges the
-//! open file, not the name. What an agent can cause is a [`Look`]; only the machine's own trouble is an [`Error`].
+//! An agent owns its half of the mailbox and may change anything there while the host reads it. So every access starts
+//! at an open directory, never follows a link, accepts only regular files with one name and a bounded size, and checks
+//! the open file, not the name. Conditions that an agent can cause are a [`DirEntry`]; only faults of the system are an
+//! [`Error`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -28,35 +29,35 @@ const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Reading, writing and searching by the owner: what the host needs of a directory.
+/// Read, write and search permission for the owner: the host needs them on directories.
 const OWNER_ALL: RawMode = 0o700;
 
 /// How paths of more than one component are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resolver {
-    /// The kernel does it and promises to stay beneath the directory (`openat2`).
+    /// The kernel resolves the path and guarantees to stay beneath the directory (`openat2`).
     Kernel,
     /// One component at a time, none of which may be a link.
     Stepwise,
 }
 
-/// What was found under a name that an agent controls.
+/// Result of a lookup of a name that an agent controls.
 #[derive(Debug)]
-pub(super) enum Look<T> {
-    /// It, as it should be.
+pub(super) enum DirEntry<T> {
+    /// A valid entry.
     Found(T),
     /// Nothing.
     Absent,
-    /// Something else, and what is wrong with it.
+    /// An invalid entry, and what is wrong with it.
     Refused(String),
 }
 
-/// What became of a name that was to be removed.
+/// Result of removing a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Removal {
-    /// There is nothing under the name now.
+    /// The name is free now.
     Gone,
-    /// It is a directory with something in it.
+    /// The name is a directory that is not empty.
     NotEmpty,
 }
 
@@ -73,19 +74,19 @@ pub(super) struct Listing {
 #[derive(Debug)]
 pub(super) struct Dir {
     fd: OwnedFd,
-    /// For messages only; nothing is ever opened by it.
+    /// For messages only; never used to open anything.
     path: PathBuf,
     resolver: Resolver,
 }
 
-/// A number that no other temporary name of this process has.
+/// A number that is unique among this process's temporary names.
 pub(super) fn fresh() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     (u64::from(std::process::id()) << 32) | (NEXT.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff)
 }
 
 impl Dir {
-    /// Opens a directory that no agent controls by its path, and finds out what the kernel can do.
+    /// Opens a directory that no agent controls, by its path, and detects the kernel's features.
     pub(super) fn open_trusted(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::io("open", path, e))?;
@@ -107,12 +108,22 @@ impl Dir {
         self.resolver
     }
 
-    /// Where it is, for messages.
+    /// Whether this directory is still the one at the path.
+    pub(super) fn is_at(&self, path: &Path) -> Result<bool, Error> {
+        let here = rustix::fs::fstat(&self.fd).map_err(|e| Error::io("look at", &self.path, e))?;
+        match rustix::fs::stat(path) {
+            Ok(there) => Ok((here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(Error::io("look at", path, errno)),
+        }
+    }
+
+    /// Its path, for messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path by which the kernel finds exactly this directory, whatever has its name by now.
+    /// A path that leads to exactly this directory, even if its name now belongs to another entry.
     pub(super) fn watch_path(&self) -> PathBuf {
         if cfg!(target_os = "linux") {
             PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
@@ -121,8 +132,8 @@ impl Dir {
         }
     }
 
-    /// Lets go of the directory but keeps the number of its descriptor in use, so that no other directory gets the same
-    /// [`Self::watch_path`]. A descriptor that stayed open would hide the directory's deletion from a watch.
+    /// Closes the directory but keeps its descriptor number in use, so that no other directory gets the same
+    /// [`Self::watch_path`]. An open descriptor would hide the directory's deletion from a watch.
     #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "paths are watched there"))]
     pub(super) fn into_number(self, stand_in: &Self) -> Result<OwnedFd, Error> {
         #[cfg(target_os = "linux")]
@@ -135,12 +146,12 @@ impl Dir {
         Ok(self.fd)
     }
 
-    /// Opens a directory beneath this one. An agent that took the host's rights away from a directory is put right, so
-    /// that it cannot keep its own session from ending.
-    pub(super) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<Look<Self>, Error> {
+    /// Opens a directory beneath this one. If an agent removed the host's permissions from a directory, they are
+    /// restored, so that the agent cannot keep its own session from ending.
+    pub(super) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<DirEntry<Self>, Error> {
         let relative = relative.as_ref();
         if !parts(relative).all(is_component) {
-            return Ok(Look::Refused("it is not a plain path".to_owned()));
+            return Ok(DirEntry::Refused("it is not a plain path".to_owned()));
         }
         let opened = match self.open(relative, DIRECTORY) {
             Err(Errno::ACCESS) => self.take_back(relative),
@@ -148,15 +159,15 @@ impl Dir {
         };
         let path = self.path.join(relative);
         match opened {
-            Ok(fd) => Ok(Look::Found(Self { fd, path, resolver: self.resolver })),
+            Ok(fd) => Ok(DirEntry::Found(Self { fd, path, resolver: self.resolver })),
             Err(errno) => self.judge(relative, errno),
         }
     }
 
-    /// Opens a regular file with one name and at most `max` bytes; also says how many it has.
-    pub(super) fn file(&self, name: &OsStr, max: u64) -> Result<Look<(File, u64)>, Error> {
+    /// Opens a regular file with one name and at most `max` bytes; also returns its size.
+    pub(super) fn file(&self, name: &OsStr, max: u64) -> Result<DirEntry<(File, u64)>, Error> {
         if !is_component(name) {
-            return Ok(Look::Refused("it is not a plain name".to_owned()));
+            return Ok(DirEntry::Refused("it is not a plain name".to_owned()));
         }
         let fd = match self.open(name, FILE) {
             Ok(fd) => fd,
@@ -165,22 +176,22 @@ impl Dir {
         let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io("look at", &self.path.join(name), e))?;
         let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
         if let Some(reason) = not_a_file(&stat) {
-            return Ok(Look::Refused(reason.to_owned()));
+            return Ok(DirEntry::Refused(reason.to_owned()));
         }
         match stat.st_nlink {
-            0 => Ok(Look::Absent),
-            1 if size > max => Ok(Look::Refused(format!("it has {size} bytes, at most {max} are read"))),
-            1 => Ok(Look::Found((File::from(fd), size))),
-            names => Ok(Look::Refused(format!("it has {names} names (hard links)"))),
+            0 => Ok(DirEntry::Absent),
+            1 if size > max => Ok(DirEntry::Refused(format!("it has {size} bytes, at most {max} are read"))),
+            1 => Ok(DirEntry::Found((File::from(fd), size))),
+            names => Ok(DirEntry::Refused(format!("it has {names} names (hard links)"))),
         }
     }
 
-    /// Reads a file of at most `max` bytes, also when it grows meanwhile.
-    pub(super) fn read(&self, name: &OsStr, max: u64) -> Result<Look<Vec<u8>>, Error> {
+    /// Reads a file of at most `max` bytes, even if it grows meanwhile.
+    pub(super) fn read(&self, name: &OsStr, max: u64) -> Result<DirEntry<Vec<u8>>, Error> {
         let (file, size) = match self.file(name, max)? {
-            Look::Found(found) => found,
-            Look::Absent => return Ok(Look::Absent),
-            Look::Refused(reason) => return Ok(Look::Refused(reason)),
+            DirEntry::Found(found) => found,
+            DirEntry::Absent => return Ok(DirEntry::Absent),
+            DirEntry::Refused(reason) => return Ok(DirEntry::Refused(reason)),
         };
         bounded(file, size, &self.path.join(name), max)
     }
@@ -206,7 +217,7 @@ impl Dir {
         Ok(Listing { names, cut })
     }
 
-    /// Whether there is anything under a name, whatever it is.
+    /// Whether an entry of any kind has this name.
     pub(super) fn has(&self, name: &OsStr) -> Result<bool, Error> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
@@ -215,7 +226,7 @@ impl Dir {
         }
     }
 
-    /// When the content of what has a name last changed; `None` if nothing has it.
+    /// Modification time of an entry; `None` if there is none.
     pub(super) fn modified(&self, name: &OsStr) -> Result<Option<Timestamp>, Error> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(Timestamp::from_millis(
@@ -226,7 +237,7 @@ impl Dir {
         }
     }
 
-    /// Makes an open file look as if it had been written now.
+    /// Sets the modification time of an open file to now.
     pub(super) fn touch(&self, file: &File, name: &OsStr) -> Result<(), Error> {
         let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
@@ -235,30 +246,30 @@ impl Dir {
 
     /// Creates a directory with exactly this mode if the name is free, and opens it.
     pub(super) fn ensure_dir(&self, name: &str, mode: RawMode) -> Result<Self, Error> {
-        // Mostly it is there, and asking to make it would wait for whoever changes this directory.
-        if let Look::Found(dir) = self.dir(name)? {
+        // It usually exists, and `mkdir` would wait for processes that change this directory.
+        if let DirEntry::Found(dir) = self.dir(name)? {
             return Ok(dir);
         }
         let made = self.make_dir(name, mode)?;
         match self.dir(name)? {
-            Look::Found(dir) => {
+            DirEntry::Found(dir) => {
                 if made {
                     dir.set_mode(mode)?;
                 }
                 Ok(dir)
             }
-            Look::Absent => Err(Error::io("open", &self.path.join(name), Errno::NOENT)),
-            Look::Refused(reason) => Err(Error::Unusable { path: self.path.join(name), reason }),
+            DirEntry::Absent => Err(Error::io("open", &self.path.join(name), Errno::NOENT)),
+            DirEntry::Refused(reason) => Err(Error::Unusable { path: self.path.join(name), reason }),
         }
     }
 
-    /// Creates a directory if the name is free, with the owner of this one: as root, the host makes directories for
-    /// agents that are somebody else. Whatever has the name already is left alone.
+    /// Creates a directory if the name is free, with the owner of this directory: as root, the host creates directories
+    /// for agents that run as another user. An existing entry is left alone.
     pub(super) fn offer_dir(&self, name: &str, mode: RawMode) -> Result<(), Error> {
         if self.has(OsStr::new(name))? || !self.make_dir(name, mode)? {
             return Ok(());
         }
-        let Look::Found(made) = self.dir(name)? else { return Ok(()) };
+        let DirEntry::Found(made) = self.dir(name)? else { return Ok(()) };
         made.set_mode(mode)?;
         let fault = |e: Errno| Error::io("give away", &made.path, e);
         let (mine, theirs) = (rustix::fs::fstat(&made.fd).map_err(fault)?, rustix::fs::fstat(&self.fd).map_err(fault)?);
@@ -274,21 +285,21 @@ impl Dir {
         self.try_create(name, mode).map_err(|e| Error::io("create", &self.path.join(name), e))
     }
 
-    /// Writes a file so that nobody ever sees half of it. The rename is durable after [`Self::sync`].
+    /// Writes a file atomically: readers never see a partial file. The rename is durable after [`Self::sync`].
     pub(super) fn write(&self, name: &str, bytes: &[u8], mode: RawMode) -> Result<(), Error> {
         let (temporary, mut file) = loop {
             let temporary = OsString::from(hearth_wire::temporary_name(name, fresh()));
             match self.try_create(&temporary, mode) {
                 Ok(file) => break (temporary, file),
                 Err(Errno::EXIST) => {}
-                Err(errno) => return Err(Error::io("create", &self.path.join(temporary), errno)),
+                Err(errno) => return Err(Error::io("create", &self.path.join(name), errno)),
             }
         };
         crash::point("mail-write");
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         let renamed = written
-            .map_err(|e| Error::io("write", &self.path.join(&temporary), e))
-            .and_then(|()| self.rename(&temporary, self, OsStr::new(name)));
+            .and_then(|()| Ok(self.try_rename(&temporary, self, OsStr::new(name))?))
+            .map_err(|e| Error::io("write", &self.path.join(name), e));
         if renamed.is_err() {
             // The first error is the one to report; a temporary file that stays is skipped by every reader.
             self.remove(&temporary).ok();
@@ -301,13 +312,13 @@ impl Dir {
         self.try_rename(name, to, new).map_err(|e| Error::io("rename", &self.path.join(name), e))
     }
 
-    /// As [`Self::rename`], for callers that know what to do about an error.
+    /// Like [`Self::rename`], for callers that handle the error themselves.
     pub(super) fn try_rename(&self, name: &OsStr, to: &Self, new: &OsStr) -> Result<(), Errno> {
         crash::point("mail-rename");
         rustix::fs::renameat(&self.fd, name, &to.fd, new)
     }
 
-    /// Removes a file, a link, a FIFO … or an empty directory; nothing is followed.
+    /// Removes a file, a link, a FIFO … or an empty directory, without following links.
     pub(super) fn remove(&self, name: &OsStr) -> Result<Removal, Error> {
         if !is_component(name) {
             return Err(Error::BadName { name: name.to_string_lossy().into_owned() });
@@ -328,7 +339,7 @@ impl Dir {
         rustix::fs::fsync(&self.fd).map_err(|e| Error::io("sync", &self.path, e))
     }
 
-    /// Makes sure that the owner, who is the host, may use a directory in this one.
+    /// Restores the owner's permissions on a directory in this one. The owner is the host.
     pub(super) fn take_back(&self, relative: &OsStr) -> Result<OwnedFd, Errno> {
         let mut at: Option<OwnedFd> = None;
         for part in parts(relative) {
@@ -376,7 +387,7 @@ impl Dir {
         }
     }
 
-    /// The mode of a new directory, whatever the daemon's umask is.
+    /// Sets the mode of a new directory, independent of the daemon's umask.
     fn set_mode(&self, mode: RawMode) -> Result<(), Error> {
         crash::point("mail-dir-mode");
         rustix::fs::fchmod(&self.fd, Mode::from_raw_mode(mode)).map_err(|e| Error::io("open up", &self.path, e))
@@ -389,7 +400,7 @@ impl Dir {
         }
     }
 
-    /// What has a name in this directory; paths are not looked at, as a link may lead out of them.
+    /// Kind of an entry of this directory. Does not accept paths, as a link may lead out of them.
     fn kind(&self, name: &OsStr) -> Option<FileType> {
         if !is_component(name) {
             return None;
@@ -398,12 +409,12 @@ impl Dir {
         Some(FileType::from_raw_mode(stat.st_mode))
     }
 
-    /// Whether an error tells about what an agent put there, or about the machine.
-    fn judge<T>(&self, name: &OsStr, errno: Errno) -> Result<Look<T>, Error> {
+    /// Decides whether an error is caused by the agent's entry or by the system.
+    fn judge<T>(&self, name: &OsStr, errno: Errno) -> Result<DirEntry<T>, Error> {
         match errno {
-            Errno::NOENT => Ok(Look::Absent),
-            Errno::ACCESS | Errno::PERM => Ok(Look::Refused("it may not be opened".to_owned())),
-            Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => Ok(Look::Refused("its name is invalid".to_owned())),
+            Errno::NOENT => Ok(DirEntry::Absent),
+            Errno::ACCESS | Errno::PERM => Ok(DirEntry::Refused("it may not be opened".to_owned())),
+            Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => Ok(DirEntry::Refused("its name is invalid".to_owned())),
             Errno::LOOP
             | Errno::NOTDIR
             | Errno::ISDIR
@@ -412,14 +423,14 @@ impl Dir {
             | Errno::NODEV
             | Errno::OPNOTSUPP => {
                 let what = self.kind(name).map_or("it cannot be opened", kind_words);
-                Ok(Look::Refused(what.to_owned()))
+                Ok(DirEntry::Refused(what.to_owned()))
             }
             errno => Err(Error::io("open", &self.path.join(name), errno)),
         }
     }
 }
 
-/// Copies an open file from its beginning into an empty one; shares the blocks where the file system can.
+/// Copies an open file from its beginning into an empty one. Shares the blocks if the file system can.
 pub(super) fn copy(from: &File, to: &mut File) -> std::io::Result<u64> {
     #[cfg(target_os = "linux")]
     if rustix::fs::ioctl_ficlone(&*to, from).is_ok() {
@@ -429,14 +440,14 @@ pub(super) fn copy(from: &File, to: &mut File) -> std::io::Result<u64> {
     std::io::copy(&mut from, to)
 }
 
-/// Reads an open file that had `size` bytes, and at most `max` whatever it has by now.
-pub(super) fn bounded(file: File, size: u64, path: &Path, max: u64) -> Result<Look<Vec<u8>>, Error> {
+/// Reads an open file that had `size` bytes, at most `max` bytes even if it has grown.
+pub(super) fn bounded(file: File, size: u64, path: &Path, max: u64) -> Result<DirEntry<Vec<u8>>, Error> {
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0));
     let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
     if read as u64 > max {
-        return Ok(Look::Refused(format!("it grew over {max} bytes while it was read")));
+        return Ok(DirEntry::Refused(format!("it grew over {max} bytes while it was read")));
     }
-    Ok(Look::Found(bytes))
+    Ok(DirEntry::Found(bytes))
 }
 
 /// Whether a name is one component of a path. `..` and `/` never come from a listing, but also never get through here.

@@ -1,4 +1,4 @@
-//! Removes what was taken in: the host's files of a message first, then the agent's, so that no runner ever sees a
+//! Removes collected files: the host's files of a message first, then the agent's, so that no runner ever sees a
 //! finished message without the ack that it wrote for it.
 
 use std::ffi::{OsStr, OsString};
@@ -7,15 +7,15 @@ use hearth_wire::{ACK_DIR, FILES_DIR, InName, OUT_DIR};
 
 use crate::model::effect::Discard;
 
-use super::dir::{Dir, Look, is_component};
+use super::dir::{Dir, DirEntry, is_component};
 use super::error::Error;
 use super::layout::Mailbox;
 use super::text;
 
-/// Steps that one call spends on taking directories apart; what is left is taken apart by a later one.
+/// Deletion steps per call; later calls do the rest.
 const TRASH_STEPS: usize = 20_000;
 
-/// Removes files. Doing it twice changes nothing; one that cannot be removed does not keep the others.
+/// Removes files. Idempotent. A file that cannot be removed does not stop the others.
 pub(super) fn discard(mailbox: &Mailbox, discard: &Discard) -> Result<(), Error> {
     let mut first = Ok(());
     let mut note = |outcome: Result<(), Error>| {
@@ -39,26 +39,26 @@ pub(super) fn discard(mailbox: &Mailbox, discard: &Discard) -> Result<(), Error>
 pub(super) fn remove_message(
     mailbox: &Mailbox,
     messages: &Dir,
-    attachments: &Look<Dir>,
+    attachments: &DirEntry<Dir>,
     name: InName,
 ) -> Result<(), Error> {
     mailbox.trash.take(messages, OsStr::new(&name.to_string()))?;
     match attachments {
-        Look::Found(files) => mailbox.trash.take(files, OsStr::new(&name.files_dir())),
-        Look::Absent | Look::Refused(_) => Ok(()),
+        DirEntry::Found(files) => mailbox.trash.take(files, OsStr::new(&name.files_dir())),
+        DirEntry::Absent | DirEntry::Refused(_) => Ok(()),
     }
 }
 
-/// A name that a collection gave out, taken apart.
+/// A parsed name from a collection.
 #[derive(Debug, PartialEq, Eq)]
-enum Target {
+enum CollectedName {
     /// One of the agent's own directories, which something else stood in for.
     StandIn(&'static str, &'static str),
     /// An entry of one of them.
     Entry(&'static str, OsString),
 }
 
-impl Target {
+impl CollectedName {
     fn parse(name: &str) -> Option<Self> {
         match name {
             "ack" => return Some(Self::StandIn("", ACK_DIR)),
@@ -74,28 +74,28 @@ impl Target {
 }
 
 fn remove_agent_file(mailbox: &Mailbox, name: &str) -> Result<(), Error> {
-    match Target::parse(name) {
+    match CollectedName::parse(name) {
         None => Err(Error::BadName { name: text::reason(name) }),
-        Some(Target::Entry(parent, name)) => match mailbox.agent.dir(parent)? {
-            Look::Found(dir) => mailbox.trash.take(&dir, &name),
-            // The directory that it was in is gone or became something else: so is the file.
-            Look::Absent | Look::Refused(_) => Ok(()),
+        Some(CollectedName::Entry(parent, name)) => match mailbox.agent.dir(parent)? {
+            DirEntry::Found(dir) => mailbox.trash.take(&dir, &name),
+            // Its directory is gone or was replaced, and the file with it.
+            DirEntry::Absent | DirEntry::Refused(_) => Ok(()),
         },
-        Some(Target::StandIn(parent, name)) => {
+        Some(CollectedName::StandIn(parent, name)) => {
             let opened = if parent.is_empty() { None } else { Some(mailbox.agent.dir(parent)?) };
             let parent = match &opened {
                 None => &mailbox.agent,
-                Some(Look::Found(dir)) => dir,
-                Some(Look::Absent | Look::Refused(_)) => return Ok(()),
+                Some(DirEntry::Found(dir)) => dir,
+                Some(DirEntry::Absent | DirEntry::Refused(_)) => return Ok(()),
             };
             replace_stand_in(mailbox, parent, name)
         }
     }
 }
 
-/// Puts a directory where the agent had put something else. A real directory is left alone.
+/// Recreates a directory that the agent had replaced by something else. A real directory is left alone.
 fn replace_stand_in(mailbox: &Mailbox, parent: &Dir, name: &str) -> Result<(), Error> {
-    if let Look::Refused(_) = parent.dir(name)? {
+    if let DirEntry::Refused(_) = parent.dir(name)? {
         mailbox.trash.take(parent, OsStr::new(name))?;
     }
     mailbox.offer_agent_dirs()
@@ -107,12 +107,12 @@ mod tests {
 
     #[test]
     fn only_names_that_a_collection_gives_out_are_removed() {
-        let entry = |parent, name: &str| Some(Target::Entry(parent, OsString::from(name)));
-        assert_eq!(Target::parse("ack/4.1.completed.json"), entry("ack", "4.1.completed.json"));
-        assert_eq!(Target::parse("out/a.json"), entry("out", "a.json"));
-        assert_eq!(Target::parse("out/files/a"), entry("out/files", "a"));
-        assert_eq!(Target::parse("ack/a%2Fb%25"), None);
-        assert_eq!(Target::parse("out/files"), Some(Target::StandIn("out", "files")));
+        let entry = |parent, name: &str| Some(CollectedName::Entry(parent, OsString::from(name)));
+        assert_eq!(CollectedName::parse("ack/4.1.completed.json"), entry("ack", "4.1.completed.json"));
+        assert_eq!(CollectedName::parse("out/a.json"), entry("out", "a.json"));
+        assert_eq!(CollectedName::parse("out/files/a"), entry("out/files", "a"));
+        assert_eq!(CollectedName::parse("ack/a%2Fb%25"), None);
+        assert_eq!(CollectedName::parse("out/files"), Some(CollectedName::StandIn("out", "files")));
         for name in [
             "",
             "/",
@@ -132,7 +132,7 @@ mod tests {
             "files/a",
             "ack/\0",
         ] {
-            assert_eq!(Target::parse(name), None, "{name:?}");
+            assert_eq!(CollectedName::parse(name), None, "{name:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Faults of the host's own side. What an agent does wrong is never one of them: that is a value with a reason.
+//! Errors of the host's own side. Mistakes of an agent are not errors: they are values with a reason.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// Why the mailbox of a session could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The machine refused.
-    #[error("cannot {action} {path}")]
+    /// The system reported an error.
+    #[error("cannot {action} {path}: {}", words(source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -16,7 +16,7 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
-    /// Something of the host's own half is not what the host made it.
+    /// An entry in the host's own half is not what the host created.
     #[error("{path} cannot be used: {reason}")]
     Unusable {
         /// What.
@@ -46,7 +46,7 @@ pub enum Error {
         /// Its size.
         bytes: u64,
     },
-    /// A name that no collection gave out.
+    /// A name that did not come from a collection.
     #[error("`{name}` is not a name in a mailbox")]
     BadName {
         /// The name.
@@ -55,15 +55,27 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the disk has no room, so that the same thing may work later.
+    /// Whether the disk is full, so that a retry may succeed later.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let Self::Io { source, .. } = self else { return false };
         matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// An operating system error while doing something with a path.
+    /// An operating system error for a path. Names the final file, not its temporary name, so that the same problem
+    /// always has the same text.
     pub(super) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
-        Self::Io { action, path: path.to_owned(), source: source.into() }
+        let name = path.file_name().and_then(|name| name.to_str());
+        let path = name.map_or_else(|| path.to_owned(), |name| path.with_file_name(hearth_wire::finished_name(name)));
+        Self::Io { action, path, source: source.into() }
+    }
+}
+
+/// The system's message, without the error number.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(at) => text.get(..at).unwrap_or(&text).to_owned(),
+        None => text,
     }
 }

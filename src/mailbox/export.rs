@@ -1,4 +1,4 @@
-//! Puts context and messages into the host's half of a mailbox.
+//! Writes context and messages into the host's half of a mailbox.
 //!
 //! The context goes first: a runner that sees messages has to see the incarnation they are meant for. Messages are
 //! immutable, so one that is there is never written again.
@@ -17,10 +17,11 @@ use crate::model::effect::{
 };
 use crate::model::entity::{EnvValue, McpServer, ProviderKind};
 use crate::model::id::SessionId;
+use crate::model::policy::Policy;
 
 use super::blobs::Blobs;
 use super::collect::ENTRIES;
-use super::dir::{Dir, Look};
+use super::dir::{Dir, DirEntry};
 use super::discard::remove_message;
 use super::error::Error;
 use super::files;
@@ -30,13 +31,14 @@ use super::text;
 /// Mode of the host's files: their reader may be another user inside a container.
 const READABLE: RawMode = 0o644;
 
-/// Makes the host's half hold what the export says. A message that cannot be written does not keep the others.
+/// Writes an export into the host's half. A message that cannot be written does not stop the others. Returns whether a
+/// new triggering message was written.
 pub(super) fn export(
     mailbox: &Mailbox,
     blobs: &Blobs,
     (install, timezone): (&str, &str),
     export: &Export,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     if let Some(view) = &export.context
         && is_news(mailbox, view)?
     {
@@ -48,22 +50,23 @@ pub(super) fn export(
     if export.exact {
         remove_others(mailbox, &messages, &export.messages)?;
     }
-    let mut first = Ok(());
+    let (mut first, mut asks) = (Ok(()), false);
     for message in &export.messages {
-        let written = write_message(mailbox, blobs, &messages, message);
-        if first.is_ok() {
-            first = written;
+        match write_message(mailbox, blobs, &messages, message) {
+            Ok(is_new) => asks |= is_new && message.trigger,
+            Err(error) if first.is_ok() => first = Err(error),
+            Err(_) => {}
         }
     }
     if export.exact {
         messages.sync()?;
     }
-    // Otherwise the names need not outlive a crash of the machine: no agent does, and the next one is given everything
-    // anew. What is in the files does, or a broken one would be taken for one that is there.
-    first.and(export.replies.as_ref().map_or(Ok(()), |replies| export_replies(mailbox, replies)))
+    // Otherwise the names need not survive a crash of the machine: no agent survives it, and the next one gets
+    // everything again. The files' content must survive, or a broken file would count as present.
+    first.and(export.replies.as_ref().map_or(Ok(()), |replies| export_replies(mailbox, replies))).map(|()| asks)
 }
 
-/// Makes the answers to requests be exactly these: each of them is written once and never changes.
+/// Makes the replies to requests be exactly these. Each is written once and never changes.
 fn export_replies(mailbox: &Mailbox, replies: &[ExportedReply]) -> Result<(), Error> {
     let dir = mailbox.replies()?;
     let there = dir.list(ENTRIES)?.names;
@@ -101,7 +104,7 @@ fn wire_reply(name: &str, request_id: OutId, answer: &Result<RawJson, String>) -
 
 /// Whether the context file is older than the view, or meant for another incarnation.
 fn is_news(mailbox: &Mailbox, view: &ContextView) -> Result<bool, Error> {
-    let Look::Found(bytes) = mailbox.host.read(OsStr::new(CONTEXT_FILE), limits::JSON_BYTES)? else {
+    let DirEntry::Found(bytes) = mailbox.host.read(OsStr::new(CONTEXT_FILE), limits::JSON_BYTES)? else {
         return Ok(true);
     };
     let there: Option<Value> = serde_json::from_slice(&bytes).ok();
@@ -115,8 +118,8 @@ fn is_news(mailbox: &Mailbox, view: &ContextView) -> Result<bool, Error> {
 fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) -> Result<(), Error> {
     let wanted: BTreeSet<u64> = wanted.iter().map(|message| message.seq).collect();
     let attachments = messages.dir(FILES_DIR)?;
-    if let Look::Found(files) = &attachments {
-        // Also those whose message is gone already, as after a crash in between.
+    if let DirEntry::Found(files) = &attachments {
+        // Also attachments whose message is already gone, as after a crash in between.
         let names: BTreeSet<String> = wanted.iter().map(|seq| InName { seq: *seq }.files_dir()).collect();
         for name in files.list(ENTRIES)?.names {
             if !name.to_str().is_some_and(|name| names.contains(name)) {
@@ -142,14 +145,15 @@ fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) 
     }
 }
 
-fn write_message(mailbox: &Mailbox, blobs: &Blobs, messages: &Dir, message: &ExportedMessage) -> Result<(), Error> {
+/// Writes a message unless it already exists. Returns whether it was written.
+fn write_message(mailbox: &Mailbox, blobs: &Blobs, messages: &Dir, message: &ExportedMessage) -> Result<bool, Error> {
     let name = InName { seq: message.seq }.to_string();
     if messages.has(OsStr::new(&name))? {
-        return Ok(());
+        return Ok(false);
     }
     let content = payload(&name, message)?;
     let fates = files::write(mailbox, blobs, messages, message)?;
-    messages.write(&name, &encode(&name, &wire_message(message, content, &fates))?, READABLE)
+    messages.write(&name, &encode(&name, &wire_message(message, content, &fates))?, READABLE).map(|()| true)
 }
 
 fn payload(name: &str, message: &ExportedMessage) -> Result<Value, Error> {
@@ -165,6 +169,7 @@ fn wire_message(message: &ExportedMessage, mut content: Value, fates: &[files::F
         kind: message.kind.as_str().to_owned(),
         trigger: message.trigger,
         timestamp: message.said.to_string(),
+        unknown_sender: message.unknown_sender,
         reply: message.reply.as_ref().map(wire_address),
         content,
     }
@@ -179,7 +184,7 @@ pub(super) fn texts(
 ) -> Result<(String, String), Error> {
     let wire = messages.iter().map(|message| {
         let fates: Vec<files::Fate> =
-            message.attachments.iter().map(|file| file.blob.as_ref().map(drop).map_err(String::clone)).collect();
+            message.attachments.iter().map(|file| file.blob.get().map(drop).map_err(str::to_owned)).collect();
         Ok(wire_message(message, payload(&message.id.to_string(), message)?, &fates))
     });
     let wire = wire.collect::<Result<Vec<_>, Error>>()?;
@@ -213,6 +218,7 @@ fn wire_context((session, install): (SessionId, &str), view: &ContextView, timez
         blocked_tools: view.settings.blocked_tools.clone(),
         next_number: view.next_number,
         already_sent: view.already_sent.iter().map(already_sent).collect(),
+        idle_beat_ms: Some(Policy::STANDARD.idle_beat.get()),
     }
 }
 

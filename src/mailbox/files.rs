@@ -1,8 +1,8 @@
 //! Attachments in the host's half of a mailbox: `in/files/<seq>/<name>`, there before the message that names them.
 //!
-//! They are copies (where the file system can, copies that share their blocks): a second name of the file in the store
-//! of files would let whoever may write in here change what other sessions get to see. A directory gets its name when
-//! everything in it is on disk, so one that has it is whole.
+//! They are copies (where the file system can, copies that share their blocks). With a hard link to the file in the
+//! store of files, a process that may write here could change what other sessions see. A directory gets its name when
+//! everything in it is on disk, so a directory with that name is complete.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,10 +21,10 @@ use super::layout::{Mailbox, SHARED};
 /// Mode of the host's files: their reader may be another user inside a container.
 const READABLE: u32 = 0o644;
 
-/// What became of an attachment: its file is there, or why not.
+/// Result of writing an attachment: its file exists, or the reason why not.
 pub(super) type Fate = Result<(), String>;
 
-/// Writes the attachments of a message whose own file is not there yet. What an earlier try left is written anew.
+/// Writes the attachments of a message whose own file does not exist yet. Leftovers of an earlier try are rewritten.
 pub(super) fn write(
     mailbox: &Mailbox,
     blobs: &Blobs,
@@ -68,9 +68,9 @@ fn write_all(blobs: &Blobs, target: &Dir, attachments: &[Attachment]) -> Result<
 }
 
 fn write_one(blobs: &Blobs, target: &Dir, attachment: &Attachment) -> Result<Fate, Error> {
-    let blob = match &attachment.blob {
+    let blob = match attachment.blob.get() {
         Ok(blob) => blob,
-        Err(reason) => return Ok(Err(reason.clone())),
+        Err(reason) => return Ok(Err(reason.to_owned())),
     };
     let file = match blobs.read(blob) {
         Ok(Some((file, size))) if size == attachment.size => file,
@@ -87,8 +87,8 @@ fn write_one(blobs: &Blobs, target: &Dir, attachment: &Attachment) -> Result<Fat
     Ok(Ok(()))
 }
 
-/// Says in a payload's `attachments` where each file lies, or why it does not: entries with a file's name say it
-/// themselves, files that the payload does not mention get entries of their own. Nobody else's word for a place counts.
+/// Adds to a payload's `attachments` the location of each file, or why it is missing. Existing entries with a file's
+/// name are completed; other files get new entries. Locations that came with the payload are removed.
 pub(super) fn describe(content: &mut Value, message: &ExportedMessage, fates: &[Fate]) {
     let Some(content) = content.as_object_mut() else { return };
     if let Some(Value::Array(entries)) = content.get_mut("attachments") {

@@ -1,4 +1,4 @@
-//! Where everything of one session is.
+//! Directory layout of one session.
 //!
 //! ```text
 //! se12/host/   context.json  in/<seq>.json  in/files/<seq>/  reply/   read-only for the agent
@@ -13,7 +13,7 @@ use rustix::fs::RawMode;
 
 use crate::model::id::SessionId;
 
-use super::dir::{Dir, Look};
+use super::dir::{Dir, DirEntry};
 use super::error::Error;
 use super::trash::Trash;
 
@@ -36,13 +36,13 @@ pub(super) struct Mailbox {
     pub(super) agent: Dir,
     /// Files to send.
     pub(super) kept: Dir,
-    /// What is being deleted.
+    /// Directories being deleted.
     pub(super) trash: Trash,
 }
 
 impl Mailbox {
-    /// Opens a session's mailbox and makes what is missing of it. What an agent put in place of its own directories
-    /// stays until it has been reported.
+    /// Opens a session's mailbox and creates its missing parts. If an agent replaced its own directories by something
+    /// else, that stays until it has been reported.
     pub(super) fn open(sessions: &Dir, session: SessionId) -> Result<Self, Error> {
         let root = sessions.ensure_dir(&session.to_string(), PRIVATE)?;
         let host = root.ensure_dir(HOST_DIR, SHARED)?;
@@ -65,11 +65,11 @@ impl Mailbox {
         if sessions.has(session.to_string().as_ref())? { Self::open(sessions, session).map(Some) } else { Ok(None) }
     }
 
-    /// Makes `ack`, `out` and `out/files` where there is nothing under these names.
+    /// Creates `ack`, `out` and `out/files` if these names are free.
     pub(super) fn offer_agent_dirs(&self) -> Result<(), Error> {
         self.agent.offer_dir(ACK_DIR, SHARED)?;
         self.agent.offer_dir(OUT_DIR, SHARED)?;
-        if let Look::Found(out) = self.agent.dir(OUT_DIR)? {
+        if let DirEntry::Found(out) = self.agent.dir(OUT_DIR)? {
             out.offer_dir(FILES_DIR, SHARED)?;
         }
         Ok(())
@@ -85,10 +85,10 @@ impl Mailbox {
         self.host.ensure_dir(IN_DIR, SHARED)
     }
 
-    /// The incarnation that the context file names, which is the latest one that was made ready. `None` when there is
-    /// no context file yet, or none that can be read.
+    /// The incarnation that the context file names: the latest one that was prepared. `None` if there is no readable
+    /// context file.
     pub(super) fn incarnation(&self) -> Result<Option<u32>, Error> {
-        let Look::Found(bytes) = self.host.read(CONTEXT_FILE.as_ref(), hearth_wire::limits::JSON_BYTES)? else {
+        let DirEntry::Found(bytes) = self.host.read(CONTEXT_FILE.as_ref(), hearth_wire::limits::JSON_BYTES)? else {
             return Ok(None);
         };
         let value: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();

@@ -1,26 +1,27 @@
 //! EDGE: the directory that a session shares with its agent's container.
 //!
-//! [`Mailboxes`] performs the effects `Export` and `Discard` and makes the inputs `Collected` and the observations of
-//! `Sweep`. It decides nothing: whether an ack counts, whether an answer goes out, is the engine's business. What it
-//! answers for is that nothing an agent puts into its half makes the host read, write or remove anything else, wait,
-//! or use up memory, and that every file is either taken in, left for later, or reported with a reason.
+//! [`Mailboxes`] performs the effects `Export` and `Discard` and produces the inputs `Collected` and the observations
+//! of `Sweep`. It decides nothing: the engine decides whether an ack counts and whether an answer is sent. It
+//! guarantees that nothing an agent puts into its half makes the host read, write or remove anything else, wait, or use
+//! up memory, and that every file is imported, left for later, or reported with a reason.
 //!
-//! Different sessions may be worked on from different threads at once; calls for one session have to come one at a time.
+//! Different threads may work on different sessions at once. Calls for one session must be sequential.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::model::effect::{ContextView, Discard, Export, ExportedMessage};
 use crate::model::id::SessionId;
-use crate::model::mailbox::{Collection, Observation};
+use crate::model::mailbox::{Collection, Hidden, Observation};
+use crate::model::secrets::Secrets;
 
 mod blobs;
 mod budget;
 mod clean;
+mod cleaner;
 mod collect;
 mod dir;
 mod discard;
@@ -32,6 +33,8 @@ mod keep;
 mod layout;
 mod observe;
 mod parse;
+mod root;
+mod share;
 mod text;
 mod trash;
 mod watch;
@@ -46,36 +49,37 @@ pub use collect::Collected;
 pub use error::Error;
 pub use judge::{Judged, judge};
 pub use keep::KeptFiles;
-pub use observe::Sight;
+pub use observe::RunnerObservation;
 pub use watch::Watcher;
 
-use dir::{Dir, Look};
+use dir::{Dir, DirEntry};
 use layout::Mailbox;
 use observe::Observer;
+use root::Root;
 
-/// Sessions that are looked through at once; far more than there are.
+/// Maximum number of sessions listed at once; far more than exist.
 const SESSIONS_MAX: usize = 10_000_000;
 
 /// The mailboxes of all sessions of an install.
 #[derive(Debug)]
 pub struct Mailboxes {
-    root: Dir,
+    root: Root,
     blobs: Arc<Blobs>,
     install: String,
     observer: Observer,
+    /// Secrets of each session's agent.
+    secrets: Mutex<HashMap<SessionId, Arc<Secrets>>>,
 }
 
 impl Mailboxes {
-    /// Opens the directory that holds the sessions, and makes it if it is not there. `blobs` has the files that come
-    /// with messages, `install` is the install's id, for context files.
+    /// Opens the directory of the sessions, and creates it if it is missing. `blobs` has the files that come with
+    /// messages, `install` is the installation's id, for context files.
     ///
     /// # Errors
     /// [`Error::Io`] if the directory cannot be made or opened.
     pub fn open(sessions: &Path, blobs: Arc<Blobs>, install: impl Into<String>) -> Result<Self, Error> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(sessions);
-        made.map_err(|e| Error::io("create", sessions, e))?;
-        let root = Dir::open_trusted(sessions)?;
-        Ok(Self { root, blobs, install: install.into(), observer: Observer::default() })
+        let (root, install) = (Root::open(sessions)?, install.into());
+        Ok(Self { root, blobs, install, observer: Observer::default(), secrets: Mutex::default() })
     }
 
     /// Directory of a session, to be given to its agent: `host/` read-only, `agent/` writable, nothing else.
@@ -84,7 +88,7 @@ impl Mailboxes {
         self.root.path().join(session.to_string())
     }
 
-    /// Makes the directories of a session where they are missing.
+    /// Creates the missing directories of a session.
     ///
     /// # Errors
     /// [`Error`] if one cannot be made.
@@ -92,16 +96,17 @@ impl Mailboxes {
         self.open_mailbox(session).map(drop)
     }
 
-    /// Performs `Effect::Export`: context first, then messages; with `exact` others are removed. Doing it twice changes
-    /// nothing. `timezone` is the IANA zone of the agent's user.
+    /// Performs `Effect::Export`: context first, then messages; with `exact`, others are removed. Idempotent.
+    /// `timezone` is the IANA time zone of the agent's user. Returns whether a new triggering message was written.
     ///
     /// # Errors
     /// [`Error`] after everything that could be written was written; the effect may be performed again.
-    pub fn export(&self, export: &Export, timezone: &str) -> Result<(), Error> {
+    pub fn export(&self, export: &Export, timezone: &str) -> Result<bool, Error> {
         export::export(&self.open_mailbox(export.session)?, &self.blobs, (&self.install, timezone), export)
     }
 
-    /// What `host/in/` and the context file would say, as a JSON array of messages and a JSON object. Nothing is written.
+    /// What `host/in/` and the context file would contain, as a JSON array of messages and a JSON object. Writes
+    /// nothing.
     ///
     /// # Errors
     /// [`Error`] if a payload is damaged.
@@ -113,14 +118,14 @@ impl Mailboxes {
         export::texts(about, view, messages)
     }
 
-    /// Reads what a live session wrote: claims, things said at once, ends with their answers, in this order. Of things said
-    /// at once `allowed` are taken in; what is beyond that is found as one thing that is refused.
+    /// Reads the output of a live session: claims, mid-turn messages, ends with their answers, in this order. At most
+    /// `allowed` mid-turn messages are collected; those beyond that are reported together as one refusal.
     ///
     /// # Errors
     /// [`Error`] if a directory cannot be read; trouble with single files is in [`Collected::faults`].
     pub fn collect(&self, session: SessionId, allowed: u32) -> Result<Collected, Error> {
-        match Mailbox::find(&self.root, session)? {
-            Some(mailbox) => collect::collect(&mailbox, &self.blobs, allowed),
+        match self.find_mailbox(session)? {
+            Some(mailbox) => collect::collect(&mailbox, &self.blobs, (allowed, &self.secrets(session))),
             None => Ok(Collected::nothing(session, None)),
         }
     }
@@ -131,19 +136,32 @@ impl Mailboxes {
     /// # Errors
     /// As for [`Self::collect`].
     pub fn collect_rest(&self, session: SessionId, incarnation: u32, allowed: u32) -> Result<Collected, Error> {
-        match Mailbox::find(&self.root, session)? {
-            Some(mailbox) => collect::collect_rest(&mailbox, &self.blobs, (incarnation, allowed)),
+        match self.find_mailbox(session)? {
+            Some(mailbox) => {
+                let secrets = self.secrets(session);
+                collect::collect_rest(&mailbox, &self.blobs, incarnation, (allowed, &secrets))
+            }
             None => Ok(Collected::nothing(session, Some(incarnation))),
         }
     }
 
-    /// Performs `Effect::Discard`: messages of the host's half first, then the agent's files in the given order. Doing it
-    /// twice changes nothing.
+    /// Sets the values that are removed from the output of a session's agent, from the next collection on.
+    pub fn hide(&self, session: SessionId, secrets: Arc<Secrets>) {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).insert(session, secrets);
+    }
+
+    fn secrets(&self, session: SessionId) -> Arc<Secrets> {
+        let known = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&session).cloned().unwrap_or_default()
+    }
+
+    /// Performs `Effect::Discard`: messages of the host's half first, then the agent's files in the given order. Doing
+    /// it twice changes nothing.
     ///
     /// # Errors
     /// The first [`Error`], after everything that could be removed was removed.
     pub fn discard(&self, discard: &Discard) -> Result<(), Error> {
-        match Mailbox::find(&self.root, discard.session)? {
+        match self.find_mailbox(discard.session)? {
             Some(mailbox) => discard::discard(&mailbox, discard),
             None => Ok(()),
         }
@@ -153,36 +171,36 @@ impl Mailboxes {
     ///
     /// # Errors
     /// [`Error`] if the machine cannot read; what the agent wrote is never one.
-    pub fn observe(&self, session: SessionId, incarnation: u32) -> Result<Option<Sight>, Error> {
-        match Mailbox::find(&self.root, session)? {
+    pub fn observe(&self, session: SessionId, incarnation: u32) -> Result<Option<RunnerObservation>, Error> {
+        match self.find_mailbox(session)? {
             Some(mailbox) => self.observer.observe(&mailbox, incarnation).map(Some),
             None => Ok(None),
         }
     }
 
-    /// What is new in what was seen since something was noted last; it is not new any more then. Only the heartbeat is
-    /// noted unless `wholly`: what the agent did can be told only when what it wrote before is known.
-    pub fn note(&self, sight: Sight, wholly: bool) -> Option<Observation> {
+    /// Returns what is new in an observation and records it as known. Unless `wholly`, only the heartbeat is recorded:
+    /// an agent's activity can be interpreted only when its earlier output is known.
+    pub fn note(&self, sight: RunnerObservation, wholly: bool) -> Option<Observation> {
         self.observer.note(sight, wholly)
     }
 
-    /// Forgets what was observed of a session that is not live any more.
+    /// Forgets the observations of a session that is no longer live.
     pub fn forget(&self, session: SessionId) {
         self.observer.forget(session);
     }
 
-    /// Notes in a session that never ran where its providers are to go on, unless something is noted there; tells whether
-    /// it was done. `sessions` is the directory of all sessions.
+    /// Stores continuations for a session that never ran, unless some are already stored. Returns whether it did.
+    /// `sessions` is the directory of all sessions.
     ///
     /// # Errors
     /// [`Error`] if the machine cannot write.
     pub fn seed(sessions: &Path, session: SessionId, continuations: BTreeMap<String, String>) -> Result<bool, Error> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(sessions);
-        made.map_err(|e| Error::io("create", sessions, e))?;
-        observe::seed(&Mailbox::open(&Dir::open_trusted(sessions)?, session)?, continuations)
+        let root = Root::open(sessions)?.dir()?;
+        observe::seed(&Mailbox::open(&root, session)?, continuations)
     }
 
-    /// What is noted of where a session's providers go on; none if nothing ever was. `sessions` is as in [`Self::seed`].
+    /// The stored continuations of a session's providers; none if there never were any. `sessions` is as in
+    /// [`Self::seed`].
     ///
     /// # Errors
     /// [`Error`] if the machine cannot read.
@@ -194,12 +212,12 @@ impl Mailboxes {
         if observe::is_noted(&mailbox)? { observe::continuations(&mailbox).map(Some) } else { Ok(None) }
     }
 
-    /// Provider name -> what that provider needs to go on where it was, as the agent wrote it.
+    /// Provider name -> the continuation of that provider, as the agent wrote it.
     ///
     /// # Errors
     /// As for [`Self::observe`].
     pub fn continuations(&self, session: SessionId) -> Result<BTreeMap<String, String>, Error> {
-        match Mailbox::find(&self.root, session)? {
+        match self.find_mailbox(session)? {
             Some(mailbox) => observe::continuations(&mailbox),
             None => Ok(BTreeMap::new()),
         }
@@ -211,25 +229,26 @@ impl Mailboxes {
     /// [`Error::BadName`] for other names.
     pub fn kept(&self, name: &str) -> Result<Option<File>, Error> {
         let (place, file) = kept_name(name)?;
-        let Look::Found(dir) = self.root.dir(place)? else { return Ok(None) };
+        let DirEntry::Found(dir) = self.root.dir()?.dir(place)? else { return Ok(None) };
         match dir.file(OsStr::new(file), hearth_wire::limits::FILE_BYTES)? {
-            Look::Found((file, _)) => Ok(Some(file)),
-            Look::Absent => Ok(None),
-            Look::Refused(reason) => Err(Error::Unusable { path: dir.path().join(file), reason }),
+            DirEntry::Found((file, _)) => Ok(Some(file)),
+            DirEntry::Absent => Ok(None),
+            DirEntry::Refused(reason) => Err(Error::Unusable { path: dir.path().join(file), reason }),
         }
     }
 
-    /// Removes files to send that nobody needs any more.
+    /// Removes kept files that are no longer needed.
     ///
     /// # Errors
-    /// [`Error::BadName`] for other names, and what the machine says.
+    /// [`Error::BadName`] for other names, and errors of the system.
     pub fn release(&self, names: &[String]) -> Result<(), Error> {
+        let root = self.root.dir()?;
         for name in names {
             let (place, file) = kept_name(name)?;
-            let Look::Found(dir) = self.root.dir(place)? else { continue };
+            let DirEntry::Found(dir) = root.dir(place)? else { continue };
             dir.remove(OsStr::new(file))?;
             if let Some((kept, place)) = place.rsplit_once('/')
-                && let Look::Found(kept) = self.root.dir(kept)?
+                && let DirEntry::Found(kept) = root.dir(kept)?
                 && dir.list(1)?.names.is_empty()
             {
                 kept.remove(OsStr::new(place))?;
@@ -241,32 +260,40 @@ impl Mailboxes {
     /// Sessions that have a mailbox.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Errors of the system.
     pub fn sessions(&self) -> Result<Vec<SessionId>, Error> {
-        let names = self.root.list(SESSIONS_MAX)?.names;
+        let names = self.root.dir()?.list(SESSIONS_MAX)?.names;
         Ok(names.into_iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
-    /// What is kept of a session to be sent, or was sent.
+    /// The kept files of a session, sent or not.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Errors of the system.
     pub fn all_kept(&self, session: SessionId) -> Result<Vec<KeptFiles>, Error> {
         let place = format!("{session}/{}", layout::KEPT_DIR);
-        let Look::Found(kept) = self.root.dir(place)? else { return Ok(Vec::new()) };
+        let DirEntry::Found(kept) = self.root.dir()?.dir(place)? else { return Ok(Vec::new()) };
         keep::list(session, &kept)
     }
 
-    /// Opens a session's mailbox and makes what is missing of it.
+    /// Opens a session's mailbox and creates its missing parts.
     fn open_mailbox(&self, session: SessionId) -> Result<Mailbox, Error> {
-        Mailbox::open(&self.root, session)
+        let root = self.root.dir()?;
+        Mailbox::open(&root, session)
+    }
+
+    /// Opens a session's mailbox if there is one.
+    fn find_mailbox(&self, session: SessionId) -> Result<Option<Mailbox>, Error> {
+        let root = self.root.dir()?;
+        Mailbox::find(&root, session)
     }
 }
 
 impl Collected {
     fn nothing(session: SessionId, closes: Option<u32>) -> Self {
         let collection = Collection { session, found: Vec::new(), closes };
-        Self { collection, more: false, crowded: false, said: 0, left_out: 0, faults: Vec::new() }
+        let hidden = Hidden::default();
+        Self { collection, hidden, more: false, crowded: false, said: 0, left_out: 0, faults: Vec::new() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a runner says about itself in the files that it keeps rewriting.
+//! Reads the files that a runner keeps rewriting: heartbeat, state and continuations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use crate::model::incarnation::ToolUse;
 use crate::model::mailbox::{Beat, Observation, ObservedState};
 use crate::model::time::Millis;
 
-use super::dir::Look;
+use super::dir::DirEntry;
 use super::error::Error;
 use super::layout::Mailbox;
 use super::{parse, text};
@@ -29,19 +29,19 @@ const SHARED_FILE: RawMode = 0o644;
 /// Bytes of a continuation.
 const CONTINUATION_BYTES: usize = 4_096;
 
-/// Remembers what each live runner said last, to tell what changed. Lost at a restart, after which everything is news.
+/// Remembers the last state of each live runner, to detect changes. Lost at a restart; then everything counts as new.
 #[derive(Debug, Default)]
 pub(super) struct Observer {
     last: Mutex<HashMap<SessionId, Seen>>,
 }
 
-/// What a look saw of a live runner. It is news until it is noted.
+/// Observation of a live runner. Stays new until it is recorded with `note`.
 #[derive(Debug)]
-pub struct Sight {
+pub struct RunnerObservation {
     session: SessionId,
     seen: Seen,
     state: Option<ObservedState>,
-    beat: Option<u64>,
+    beat: Option<Heartbeat>,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -50,34 +50,35 @@ struct Seen {
     beat: Option<u64>,
     progress: u64,
     tool: Option<ToolUse>,
-    /// Tells two uses of one tool apart.
+    /// Distinguishes two uses of the same tool.
     tool_start: String,
 }
 
 impl Observer {
-    /// Looks at heartbeat and state of a live incarnation. What other incarnations wrote says nothing about this one.
-    pub(super) fn observe(&self, mailbox: &Mailbox, incarnation: u32) -> Result<Sight, Error> {
+    /// Reads heartbeat and state of a live incarnation. Files of other incarnations are ignored.
+    pub(super) fn observe(&self, mailbox: &Mailbox, incarnation: u32) -> Result<RunnerObservation, Error> {
         let beat = read::<Heartbeat>(mailbox, HEARTBEAT_FILE)?.filter(|h| h.incarnation == incarnation);
         let state = read::<State>(mailbox, STATE_FILE)?.filter(|s| s.incarnation == incarnation);
         let mut seen = self.last(mailbox.session, incarnation);
         let state = state.and_then(|state| seen.news(state));
-        Ok(Sight { session: mailbox.session, seen, state, beat: beat.map(|beat| beat.beat) })
+        Ok(RunnerObservation { session: mailbox.session, seen, state, beat })
     }
 
-    /// Notes what was seen of a heart; with the state only if `wholly`, else that is news again the next time.
-    pub(super) fn note(&self, sight: Sight, wholly: bool) -> Option<Observation> {
-        let Sight { session, seen, state, beat } = sight;
+    /// Records an observed heartbeat. The state is recorded only if `wholly`; otherwise it stays new.
+    pub(super) fn note(&self, sight: RunnerObservation, wholly: bool) -> Option<Observation> {
+        let RunnerObservation { session, seen, state, beat } = sight;
         let incarnation = seen.incarnation;
         let before = self.last(session, incarnation);
-        let is_new = beat.is_some() && before.beat != beat;
+        let new = beat.filter(|beat| before.beat != Some(beat.beat));
         let after = if wholly { seen } else { before };
-        self.lock().insert(session, Seen { beat: beat.or(after.beat), ..after });
+        self.lock().insert(session, Seen { beat: beat.map(|beat| beat.beat).or(after.beat), ..after });
         let state = state.filter(|_| wholly);
-        let beat = if is_new { Beat::New } else { Beat::None };
-        (is_new || state.is_some()).then_some(Observation { session, incarnation, beat, state })
+        let is_news = new.is_some() || state.is_some();
+        let beat = new.map_or(Beat::None, |new| Beat::resting(Millis::new(new.rest_ms.unwrap_or(0))));
+        is_news.then_some(Observation { session, incarnation, beat, state })
     }
 
-    /// Forgets a session that is not live any more.
+    /// Forgets a session that is no longer live.
     pub(super) fn forget(&self, session: SessionId) {
         self.lock().remove(&session);
     }
@@ -107,12 +108,12 @@ impl Seen {
     }
 }
 
-/// Whether a runner noted what its providers need to go on, or somebody did for it.
+/// Whether continuations are stored, by a runner or by [`seed`].
 pub(super) fn is_noted(mailbox: &Mailbox) -> Result<bool, Error> {
     mailbox.agent.has(OsStr::new(SESSION_FILE))
 }
 
-/// Notes what the providers of a session need to go on, before its first runner begins.
+/// Stores continuations for a session's providers before its first runner starts.
 pub(super) fn seed(mailbox: &Mailbox, continuations: BTreeMap<String, String>) -> Result<bool, Error> {
     if is_noted(mailbox)? {
         return Ok(false);
@@ -126,7 +127,7 @@ pub(super) fn seed(mailbox: &Mailbox, continuations: BTreeMap<String, String>) -
     Ok(true)
 }
 
-/// What the providers of a session need to go on; empty when there is nothing that can be read.
+/// Continuations of a session's providers; empty if there are none that can be read.
 pub(super) fn continuations(mailbox: &Mailbox) -> Result<BTreeMap<String, String>, Error> {
     let mut continuations =
         read::<SessionFile>(mailbox, SESSION_FILE)?.map(|file| file.continuations).unwrap_or_default();
@@ -136,13 +137,13 @@ pub(super) fn continuations(mailbox: &Mailbox) -> Result<BTreeMap<String, String
     Ok(continuations.into_iter().take(CONTINUATIONS).collect())
 }
 
-/// A file that cannot be read says nothing; the runner will write it again.
+/// An unreadable file counts as missing: the runner will write it again.
 fn read<T: DeserializeOwned>(mailbox: &Mailbox, name: &str) -> Result<Option<T>, Error> {
-    let Look::Found(bytes) = mailbox.agent.read(OsStr::new(name), limits::JSON_BYTES)? else { return Ok(None) };
+    let DirEntry::Found(bytes) = mailbox.agent.read(OsStr::new(name), limits::JSON_BYTES)? else { return Ok(None) };
     Ok(read_own(&bytes))
 }
 
-/// What such a file says.
+/// Parses such a file.
 pub(super) fn read_own<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     parse::versioned(bytes).ok().and_then(|value| serde_json::from_value(value).ok())
 }

@@ -1,4 +1,4 @@
-//! From bytes an agent wrote to types that hold what they promise. Pure; every refusal has a reason.
+//! Parses an agent's files into validated types. Pure. Every refusal has a reason.
 
 use hearth_wire::limits::ENDS_PER_ACK;
 use hearth_wire::{Ack, AckName, AckStatus, OutId, OutKind, OutMessage, Retry, WIRE_VERSION};
@@ -6,23 +6,24 @@ use serde_json::Value;
 
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
-use crate::model::mailbox::{Again, Failure, Said, Target};
-use crate::model::request::Wish;
+use crate::model::mailbox::{Failure, Recipient, RetryHint, Said};
+use crate::model::request::RequestedAction;
 use crate::model::task::Gated;
 use crate::model::time::{Millis, Timestamp};
 
+use super::cleaner::Cleaner;
 use super::{text, wish};
 
-/// Numbers stay far below what 16 digits can name, so that no agent can use up the numbers of its session.
+/// Upper bound of message numbers, far below 16 digits, so that no agent can use up the numbers of its session.
 const NUMBER_END: u64 = 1_000_000_000_000_000;
-/// Fields of a payload by which receivers tell who speaks.
+/// Fields of a payload that name the sender.
 const SPEAKER: [&str; 4] = ["sender", "senderId", "senderName", "author"];
 /// Characters of the error of a failed turn.
 const ERROR_CHARS: usize = 2_000;
 /// Longest wait that a provider may ask for.
 const WAIT_MAX: Millis = Millis::minutes(24 * 60);
 
-/// Something an agent wants said.
+/// A parsed outgoing message.
 #[derive(Debug)]
 pub(super) struct Parsed {
     /// What; its files are not kept yet.
@@ -33,19 +34,19 @@ pub(super) struct Parsed {
     pub(super) files: Vec<String>,
 }
 
-/// Why a file of `out/` cannot be taken in.
+/// Why a file of `out/` was refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
     /// Why.
     pub(super) reason: String,
-    /// Whether it at least says that it is final: then the ack that names it decides when it is reported.
+    /// Whether it is marked as final: then the ack that names it decides when the refusal is reported.
     pub(super) is_final: bool,
 }
 
 /// Reads an ack. The name is its identity, so the content has to agree with it.
-pub(super) fn ack(name: AckName, bytes: &[u8]) -> Result<Ack, String> {
-    // Unknown keys are the business of later versions.
-    let ack: Ack = serde_json::from_value(versioned(bytes)?).map_err(invalid)?;
+pub(super) fn ack(name: AckName, bytes: &[u8], cleaner: &mut Cleaner<'_>) -> Result<Ack, String> {
+    // Unknown keys belong to later versions.
+    let ack: Ack = serde_json::from_value(cleaner.clean(versioned(bytes)?)).map_err(invalid)?;
     if (ack.seq, ack.incarnation, ack.status) != (name.seq, name.incarnation, name.status) {
         return Err("name and content differ".to_owned());
     }
@@ -58,16 +59,16 @@ pub(super) fn ack(name: AckName, bytes: &[u8]) -> Result<Ack, String> {
     Ok(ack)
 }
 
-/// How a turn failed, as far as it is stored. Nobody waits longer for an agent's word than [`WAIT_MAX`].
+/// How a turn failed, shortened for storage. Waits requested by the agent are capped at [`WAIT_MAX`].
 pub(super) fn failure(ack: &Ack) -> Failure {
     let error = match ack.error.as_deref().map(str::trim) {
         None | Some("") => "the agent gave no reason".to_owned(),
         Some(error) => text::cut(error, ERROR_CHARS),
     };
     let again = match ack.retry {
-        None => Again::Never,
-        Some(Retry { rate_limited: false, .. }) => Again::Later,
-        Some(Retry { after_ms, .. }) => Again::Wait(after_ms.map(|after| Millis::new(after).min(WAIT_MAX))),
+        None => RetryHint::Never,
+        Some(Retry { rate_limited: false, .. }) => RetryHint::Later,
+        Some(Retry { after_ms, .. }) => RetryHint::Wait(after_ms.map(|after| Millis::new(after).min(WAIT_MAX))),
     };
     Failure { error, again }
 }
@@ -78,11 +79,11 @@ pub(super) fn gated(ack: &Ack) -> Option<Gated> {
     Some(Gated { why: text::cut(gated.why.trim(), ERROR_CHARS), failed: gated.failed })
 }
 
-/// Reads something said.
-pub(super) fn out(id: &OutId, bytes: &[u8]) -> Result<Parsed, Refusal> {
+/// Reads an outgoing message.
+pub(super) fn out(id: &OutId, bytes: &[u8], cleaner: &mut Cleaner<'_>) -> Result<Parsed, Refusal> {
     let value = versioned(bytes).map_err(|reason| Refusal { reason, is_final: false })?;
     let is_final = value.get("final").and_then(Value::as_bool).unwrap_or(false);
-    let message = serde_json::from_value(value).map_err(invalid);
+    let message = serde_json::from_value(cleaner.clean(value)).map_err(invalid);
     message.and_then(|message| said(id, message)).map_err(|reason| Refusal { reason, is_final })
 }
 
@@ -112,7 +113,7 @@ fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
     }
     let Value::Object(mut content) = message.content else { return Err("the content is not an object".to_owned()) };
     if message.kind != OutKind::System {
-        // Who speaks is never for the agent to say.
+        // An agent never chooses the sender's identity.
         SPEAKER.iter().for_each(|key| drop(content.remove(*key)));
     }
     let (wish, text) = wish::wish(message.kind, &content);
@@ -121,7 +122,7 @@ fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
         return Err("the content is too large when written out".to_owned());
     }
     let deliver_after = message.deliver_after.as_deref().map(time).transpose()?;
-    let asks = matches!(wish, Wish::Request(_)) || message.kind == OutKind::System;
+    let asks = matches!(wish, RequestedAction::Request(_)) || message.kind == OutKind::System;
     let request = message.request_id.or_else(|| asks.then_some(message.id));
     let said = Said {
         wire_id: id.to_string(),
@@ -139,16 +140,16 @@ fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
     Ok(Parsed { said, is_final: message.is_final, files: message.files })
 }
 
-fn target(destination: Option<String>, address: Option<hearth_wire::Address>) -> Result<Target, String> {
+fn target(destination: Option<String>, address: Option<hearth_wire::Address>) -> Result<Recipient, String> {
     match (destination, address) {
-        (None, None) => Ok(Target::Reply),
+        (None, None) => Ok(Recipient::Reply),
         (Some(_), Some(_)) => Err("it names a destination and an address".to_owned()),
         (Some(name), None) => {
             let name = ForeignId::optional("the destination", Some(name)).map_err(|e| e.to_string())?;
             let name = name.ok_or("the destination is empty")?;
-            Ok(Target::Destination(name.as_str().to_owned()))
+            Ok(Recipient::Destination(name.as_str().to_owned()))
         }
-        (None, Some(address)) => model_address(address).map(Target::Address),
+        (None, Some(address)) => model_address(address).map(Recipient::Address),
     }
 }
 

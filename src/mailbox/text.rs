@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-/// Characters of a reason; what a parser says may quote the agent at length.
+/// Maximum characters of a reason; a parser's error may quote the agent at length.
 const REASON_CHARS: usize = 200;
 
 /// Writes a file name as plain text. Bytes outside of printable ASCII, and `%` itself, become `%XX`, so that every name
@@ -22,7 +22,7 @@ pub(super) fn escape(name: &OsStr) -> String {
     text
 }
 
-/// Inverse of [`escape`]; `None` for a text it does not make.
+/// Inverse of [`escape`]; `None` for a text that it never produces.
 pub(super) fn unescape(text: &str) -> Option<OsString> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,17 +1,17 @@
-//! Deleting what an agent built, whatever it built.
+//! Deletes directory trees that an agent built, of any shape.
 //!
-//! A directory is deleted by renaming it into a private one and taking it apart there: nothing that the agent still
-//! does can keep the name in use, and a tree of any depth or size is taken apart with two open descriptors and a bounded
-//! number of steps at a time, because directories inside are lifted up before they are emptied.
+//! A directory is deleted by renaming it into a private one and taking it apart there. The agent can no longer keep the
+//! name in use. A tree of any depth or size is taken apart with two open descriptors and a bounded number of steps at a
+//! time, because inner directories are moved up before they are emptied.
 
 use std::ffi::{OsStr, OsString};
 
 use rustix::io::Errno;
 
-use super::dir::{Dir, Listing, Look, Removal, fresh};
+use super::dir::{Dir, DirEntry, Listing, Removal, fresh};
 use super::error::Error;
 
-/// Entries looked at in one go.
+/// Entries processed at once.
 const SLICE: usize = 1_000;
 /// Tries to find a free name in the trash; names are only ever taken by what an earlier process left.
 const TRIES: usize = 1_000;
@@ -28,7 +28,7 @@ impl Trash {
         Self { dir }
     }
 
-    /// Frees a name of a directory, whatever has it. Takes time that does not depend on what it is.
+    /// Frees a name in a directory, whatever kind of entry has it. The time needed does not depend on the entry.
     pub(super) fn take(&self, from: &Dir, name: &OsStr) -> Result<(), Error> {
         match from.remove(name)? {
             Removal::Gone => Ok(()),
@@ -36,7 +36,7 @@ impl Trash {
         }
     }
 
-    /// Deletes what is in the trash in at most `budget` steps; says whether it is empty now.
+    /// Deletes the content of the trash in at most `budget` steps. Returns whether it is empty now.
     pub(super) fn empty(&self, budget: usize) -> Result<bool, Error> {
         let mut left = budget;
         loop {
@@ -58,7 +58,7 @@ impl Trash {
 
     /// Removes the files of a directory in the trash and moves its directories up; returns the steps that are left.
     fn lift(&self, name: &OsStr, mut left: usize) -> Result<usize, Error> {
-        let Look::Found(inner) = self.dir.dir(name)? else { return Ok(left) };
+        let DirEntry::Found(inner) = self.dir.dir(name)? else { return Ok(left) };
         for child in inner.list(left.min(SLICE))?.names {
             left = left.saturating_sub(1);
             self.take(&inner, &child)?;
@@ -88,7 +88,7 @@ impl Trash {
     }
 }
 
-/// Last resort for a directory that belongs to somebody else: a name that every reader skips.
+/// Last resort for a directory of another user: renames it to a name that every reader skips.
 fn set_aside(from: &Dir, name: &OsStr) -> Result<(), Error> {
     let aside = hearth_wire::temporary_name("refused", fresh());
     from.rename(name, from, OsStr::new(&aside))

@@ -1,12 +1,11 @@
-//! From the payload of something an agent wrote to what it wants done with it. Pure and bounded; whatever cannot be done
-//! says why in words for the agent.
+//! Parses an agent's outgoing payload into a typed action. Pure. Rejections carry a message for the agent.
 
 use hearth_wire::OutKind;
 use serde_json::{Map, Value};
 
 use crate::model::card::CardOption;
 use crate::model::entity::{EnvValue, McpServer, Packages};
-use crate::model::request::{NewQuestion, Request, Wish, is_server_name, packages_problem};
+use crate::model::request::{NewQuestion, Request, RequestedAction, is_server_name, packages_problem};
 use crate::model::time::Millis;
 
 use super::text;
@@ -21,7 +20,7 @@ const QUESTION_CHARS: usize = 3_000;
 const OPTIONS: usize = 10;
 /// Characters of what is on a button, or means a choice.
 const LABEL_CHARS: usize = 100;
-/// Seconds a question waits when it does not say.
+/// Default timeout of a question in seconds.
 const TIMEOUT_SECONDS: f64 = 300.0;
 /// Characters of a reason, a name, a command or an argument.
 const LINE_CHARS: usize = 500;
@@ -36,20 +35,22 @@ const EMOJI_CHARS: usize = 64;
 
 type Fields = Map<String, Value>;
 
-/// What to do, and the text that goes with it.
-pub(super) fn wish(kind: OutKind, content: &Fields) -> (Wish, String) {
+/// The action, and the text that goes with it.
+pub(super) fn wish(kind: OutKind, content: &Fields) -> (RequestedAction, String) {
     let wanted = match (kind, string(content, "operation"), string(content, "type")) {
-        (OutKind::System, _, _) => request(content).map(|request| (Wish::Request(Box::new(request)), String::new())),
+        (OutKind::System, _, _) => {
+            request(content).map(|request| (RequestedAction::Request(Box::new(request)), String::new()))
+        }
         (OutKind::ChatSdk, Some("edit"), _) => edit(content),
         (OutKind::ChatSdk, Some("reaction"), _) => reaction(content),
         (OutKind::ChatSdk, Some(other), _) => Err(format!("unknown operation `{}`", text::reason(other))),
         (OutKind::ChatSdk, None, Some("ask_question")) => {
-            question(content).map(|asked| (Wish::Request(Box::new(Request::Question(asked))), String::new()))
+            question(content).map(|asked| (RequestedAction::Request(Box::new(Request::Question(asked))), String::new()))
         }
-        (OutKind::ChatSdk, None, Some("card")) => card(content).map(|text| (Wish::Say, text)),
-        (OutKind::Chat | OutKind::ChatSdk, _, _) => Ok((Wish::Say, plain_text(content))),
+        (OutKind::ChatSdk, None, Some("card")) => card(content).map(|text| (RequestedAction::Say, text)),
+        (OutKind::Chat | OutKind::ChatSdk, _, _) => Ok((RequestedAction::Say, plain_text(content))),
     };
-    wanted.unwrap_or_else(|why| (Wish::Impossible(why), String::new()))
+    wanted.unwrap_or_else(|why| (RequestedAction::Impossible(why), String::new()))
 }
 
 /// `text`, else `markdown`, whichever is a string with something in it.
@@ -57,18 +58,18 @@ fn plain_text(content: &Fields) -> String {
     filled(content, "text").or_else(|| filled(content, "markdown")).unwrap_or_default().to_owned()
 }
 
-fn edit(content: &Fields) -> Result<(Wish, String), String> {
+fn edit(content: &Fields) -> Result<(RequestedAction, String), String> {
     let text = plain_text(content);
     match number(content) {
-        Some(number) if !text.is_empty() => Ok((Wish::Edit(number), text)),
+        Some(number) if !text.is_empty() => Ok((RequestedAction::Edit(number), text)),
         _ => Err("messageId and text are required".to_owned()),
     }
 }
 
-fn reaction(content: &Fields) -> Result<(Wish, String), String> {
+fn reaction(content: &Fields) -> Result<(RequestedAction, String), String> {
     let emoji = filled(content, "emoji").filter(|emoji| is_short_line(emoji, EMOJI_CHARS));
     match (number(content), emoji) {
-        (Some(number), Some(emoji)) => Ok((Wish::React(number), emoji.to_owned())),
+        (Some(number), Some(emoji)) => Ok((RequestedAction::React(number), emoji.to_owned())),
         _ => Err("messageId and emoji are required".to_owned()),
     }
 }
@@ -79,7 +80,7 @@ fn number(content: &Fields) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim_start_matches('#').parse().ok())
 }
 
-/// What a card says where no cards can be shown: the words for that purpose, else everything that is on it.
+/// Text of a card where no cards can be shown: its fallback text, else everything on the card.
 fn card(content: &Fields) -> Result<String, String> {
     let card = content.get("card").and_then(Value::as_object).unwrap_or(content);
     if let Some(text) = filled(content, "fallbackText") {
@@ -140,13 +141,13 @@ fn question(content: &Fields) -> Result<NewQuestion, String> {
     })
 }
 
-/// What is too long for a clock is as long as it can be.
+/// Converts seconds; too large values become the maximum.
 fn seconds_of(seconds: f64) -> Millis {
     let length = std::time::Duration::try_from_secs_f64(seconds);
     Millis::new(length.map_or(u64::MAX, |length| u64::try_from(length.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// A string is label, answer and meaning at once; an object may tell them apart.
+/// A string serves as label, chosen text and value. An object may give them separately.
 fn option(value: &Value) -> Result<CardOption, String> {
     let label = value.as_str().or_else(|| string(value.as_object()?, "label")).map(str::trim).unwrap_or_default();
     if label.is_empty() {
@@ -170,7 +171,7 @@ fn packages(content: &Fields) -> Result<Request, String> {
     }
 }
 
-/// Why, in the agent's words: cut rather than refused.
+/// The agent's reason: shortened rather than refused.
 fn reason(content: &Fields) -> Option<String> {
     filled(content, "reason").map(|reason| text::cut(&cleaned(reason), LINE_CHARS))
 }
@@ -200,8 +201,8 @@ fn server(content: &Fields) -> Result<McpServer, String> {
     Ok(McpServer { name: name.to_owned(), command: command.to_owned(), args, env })
 }
 
-/// Sorted by name. What an agent writes may name a variable of the host, which a person sees before they agree; it may not
-/// read files there, or run something.
+/// Sorted by name. An agent's request may refer to a variable of the host, which a person sees before they approve. It
+/// may not read files there or run commands.
 fn env(content: &Fields) -> Result<Vec<(String, EnvValue)>, String> {
     let env = match content.get("env") {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -273,7 +274,7 @@ fn texts(fields: &Fields, key: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// A text as people see it: without control characters, not too long.
+/// A text for display: without control characters, of bounded length.
 fn shown(what: &str, text: &str, max: usize) -> Result<String, String> {
     let count = text.chars().count();
     if count > max {
@@ -283,8 +284,8 @@ fn shown(what: &str, text: &str, max: usize) -> Result<String, String> {
     }
 }
 
-/// Control characters other than ends of lines, and marks that turn the direction of writing, could make a card say
-/// something else than it does.
+/// Replaces control characters other than newlines, and bidirectional marks: they could make a card show something else
+/// than its content.
 fn cleaned(text: &str) -> String {
     let misleads = |c: char| {
         (c.is_control() && c != '\n')

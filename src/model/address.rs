@@ -1,16 +1,17 @@
-//! Names that come from outside: channels, chats, threads, users.
+//! Identifiers that come from outside: channels, chats, threads, users.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::short::Short;
 
 /// An id given by a platform: any text up to 1,024 bytes without control characters. May be empty where the platform
 /// gives none.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ForeignId(Short);
 
 /// A channel instance: a foreign id that is not empty. It is the namespace of the chats and users that come through it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ChannelName(Short);
 
 /// A person on one channel: `<channel>:<id as the adapter gave it>`. Nothing but an adapter's sender id makes one.
@@ -20,7 +21,7 @@ pub struct UserId {
     handle: ForeignId,
 }
 
-/// Where something is said.
+/// A chat on a channel, or a thread in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Address {
     /// Channel instance.
@@ -115,6 +116,24 @@ impl ChannelName {
     }
 }
 
+impl<'de> Deserialize<'de> for ForeignId {
+    /// Validates a name that comes as text. A record's name is trusted.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let is_text = deserializer.is_human_readable();
+        let text = Short::deserialize(deserializer)?;
+        if is_text { Self::new("the id", text).map_err(D::Error::custom) } else { Ok(Self(text)) }
+    }
+}
+
+impl<'de> Deserialize<'de> for ChannelName {
+    /// Validates a name that comes as text. A record's name is trusted.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let is_text = deserializer.is_human_readable();
+        let text = Short::deserialize(deserializer)?;
+        if is_text { Self::new(text).map_err(D::Error::custom) } else { Ok(Self(text)) }
+    }
+}
+
 impl UserId {
     /// The person whom a channel's adapter calls `handle`. A handle with a colon is a handle like any other.
     #[must_use]
@@ -148,6 +167,14 @@ impl UserId {
     }
 }
 
+impl std::str::FromStr for UserId {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        Self::parse(text)
+    }
+}
+
 impl std::fmt::Display for ForeignId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -170,7 +197,7 @@ impl std::fmt::Display for UserId {
 mod tests {
     use super::*;
 
-    /// NanoClaw takes any handle with a colon as a full id, so that a name can claim somebody else's identity.
+    /// NanoClaw treats any handle with a colon as a full id, so a display name can claim another user's identity.
     #[test]
     fn a_sender_cannot_choose_the_namespace() {
         let user = |channel: &str, handle: &str| {

@@ -1,4 +1,4 @@
-//! Agents: how they are run, what they may reach, what they are given.
+//! Agents: how they run, what they may access, what they are given.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use super::hold::Hold;
 use super::request::Install;
 use super::time::Timestamp;
 
-/// What an agent may touch; decides mounts and defaults.
+/// How far an agent is trusted; decides mounts and defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
     /// The owner's own agent.
     Main,
     /// One that shares the trusted directory.
     Trusted,
-    /// One that does not.
+    /// One that does not share it.
     Untrusted,
 }
 
 /// What drives an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderKind {
-    /// Answers with what it was told; needs nothing.
+    /// Echoes its input. Needs nothing.
     Echo,
     /// Any program speaking JSON lines.
     Command,
@@ -44,13 +44,31 @@ impl ProviderKind {
 /// A value of an agent's environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EnvValue {
-    /// Text that may be seen.
+    /// Plain text, not a secret.
     Plain(String),
-    /// Where a secret is found when the agent starts: `env:NAME`, `file:PATH` or `cmd:…`. Never the secret.
+    /// Where the secret is read from when the agent starts: `env:NAME`, `file:PATH` or `cmd:…`. Never the secret
+    /// itself.
     Reference(String),
 }
 
-/// A server of tools that an agent may use, started beside it.
+impl EnvValue {
+    /// Prefixes of references.
+    pub const KINDS: [&'static str; 3] = ["env:", "file:", "cmd:"];
+
+    /// Whether a bare text in a file is a reference. Plain text that looks like one needs another form there.
+    #[must_use]
+    pub fn is_reference(text: &str) -> bool {
+        Self::KINDS.iter().any(|kind| text.starts_with(kind))
+    }
+
+    /// Interprets a bare text in a file or a command.
+    #[must_use]
+    pub fn from_bare(text: String) -> Self {
+        if Self::is_reference(&text) { Self::Reference(text) } else { Self::Plain(text) }
+    }
+}
+
+/// An MCP server, started beside the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpServer {
     /// Its name: unique for the agent.
@@ -64,14 +82,14 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// Under which name the agent's environment has the value behind a reference of the server's.
+    /// Name of the variable in the agent's environment that holds the value of a reference of this server.
     #[must_use]
     pub fn variable(&self, name: &str) -> String {
         format!("HEARTH_MCP_{}_{name}", self.name.replace('-', "__"))
     }
 }
 
-/// Packages in an agent's image beyond those of the base.
+/// Packages in an agent's image in addition to those of the base image.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Packages {
     /// Of the distribution.
@@ -80,7 +98,8 @@ pub struct Packages {
     pub npm: Vec<String>,
 }
 
-/// What an agent reaches over the network. Where nothing can hold it to that (the process runtime), it reaches everything.
+/// Network access of an agent. The process runtime enforces at most [`Network::None`]; otherwise an agent reaches
+/// everything there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
     /// Nothing.
@@ -111,19 +130,19 @@ impl Access {
     }
 }
 
-/// A directory or file of the host that an agent is to see, as the operator declared it. Whether it gets it is decided by
-/// the allow-list whenever an incarnation starts.
+/// A directory or file of the host, declared by the operator as a mount. The allow-list decides at every start of an
+/// incarnation whether the agent gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtraMount {
-    /// Where it is, as it was written: `~` and `~/…` are the home of whoever runs Hearth.
+    /// Path as it was written. `~` and `~/…` stand for the home of the user who runs Hearth.
     pub host_path: String,
-    /// Under which relative path the agent sees it below `/workspace/extra`; none is the last part of `host_path`.
+    /// Path below `/workspace/extra` at which the agent sees it; none is the last part of `host_path`.
     pub container_path: Option<String>,
-    /// What was asked for. Changing it needs the allow-list's word as well.
+    /// The requested access. Write access also needs the allow-list's permission.
     pub access: Access,
 }
 
-/// Bounds of one incarnation in a container. None is the runtime's own.
+/// Resource limits of one incarnation in a container. None is the runtime's own limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory.
@@ -137,7 +156,7 @@ pub struct Limits {
 /// Which of the installation's skills an agent has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Skills {
-    /// Every one there is.
+    /// All of them.
     #[default]
     All,
     /// These, sorted.
@@ -161,46 +180,50 @@ pub struct AgentSettings {
     pub effort: Option<String>,
     /// What it may touch.
     pub trust: Trust,
-    /// Does without confinement in the process runtime: it has the rights of the user there.
+    /// Runs without confinement in the process runtime, with the permissions of the user there.
     pub unconfined: bool,
-    /// Tools it may not use, beside those that Hearth always blocks.
+    /// Tools it may not use, in addition to those that Hearth always blocks.
     pub blocked_tools: Vec<String>,
     /// Context messages that reach a prompt.
     pub max_prompt_messages: u32,
-    /// Incarnations of it that may run at once.
+    /// Maximum number of its incarnations that run at once.
     pub max_parallel: u32,
     /// Packages in its image.
     pub packages: Packages,
-    /// Servers of tools that it may use, sorted by name.
+    /// MCP servers that it may use, sorted by name.
     pub mcp_servers: Vec<McpServer>,
-    /// What it is told about itself when its folder is made.
+    /// Instructions for the agent, used when its folder is created.
     pub instructions: Option<String>,
-    /// What it reaches over the network.
+    /// Its network access.
     pub network: Network,
-    /// Directories of the host that it is to see, in the order in which they were declared.
+    /// Directories of the host to mount, in the order of their declaration.
     pub mounts: Vec<ExtraMount>,
     /// Bounds of its containers.
     pub limits: Limits,
     /// Its skills.
     pub skills: Skills,
-    /// Zone of its people (IANA); none is the installation's.
+    /// Time zone of its users (IANA); none is the installation's.
     pub timezone: Option<String>,
-    /// What becomes of skips that a retry would likely mend.
+    /// What happens to skips that a retry would likely fix.
     pub technical_skips: TechnicalSkips,
+    /// Variables of the daemon's environment that the agent's requests may refer to, sorted by name.
+    pub request_env: Vec<String>,
+    /// Whether its containers reach the host's loopback interface when their `network` is [`Network::Open`].
+    pub allow_host_loopback: bool,
 }
 
-/// What becomes of work that a skill left undone because something was broken for the moment.
+/// What happens to work that a skill skipped because of a temporary failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TechnicalSkips {
-    /// People are told.
+    /// Tell people.
     #[default]
     Tell,
-    /// The next run tries again, and nobody is told unless it fails again and again.
+    /// Retry it in the next run. People are told only if it fails repeatedly.
     Retry,
 }
 
 impl AgentSettings {
-    /// An agent of which nothing is said but its name. Ten context messages in a prompt are as many as in NanoClaw.
+    /// An agent with a name and defaults for everything else. Ten context messages per prompt is NanoClaw's default.
     #[must_use]
     pub const fn named(name: String) -> Self {
         Self {
@@ -224,10 +247,13 @@ impl AgentSettings {
             skills: Skills::All,
             timezone: None,
             technical_skips: TechnicalSkips::Tell,
+            request_env: Vec::new(),
+            allow_host_loopback: false,
         }
     }
 
-    /// What holds a session of this agent, by what drives it, where confinement is `possible`, or is not.
+    /// Confinement of this agent's sessions with the given provider. `possible`: whether this machine can confine
+    /// processes.
     #[must_use]
     pub const fn hold(&self, provider: ProviderKind, possible: bool) -> Hold {
         match (self.unconfined, possible, provider) {
@@ -246,12 +272,12 @@ pub struct Agent {
     pub folder: Folder,
     /// How it is run.
     pub settings: AgentSettings,
-    /// Who made it.
+    /// What created it.
     pub origin: Origin,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
-    /// When it was removed: nothing routes to it, wakes it or is exported any more.
+    /// When it was removed. Since then nothing routes to it, wakes it or is exported for it.
     pub archived: Option<Timestamp>,
-    /// Packages that were approved and are in no image yet.
+    /// Approved packages that are not in an image yet.
     pub installs: Vec<Install>,
 }

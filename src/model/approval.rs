@@ -1,4 +1,4 @@
-//! What somebody has to decide, what an agent asked, and what waits for it.
+//! Approvals, agents' questions to people, and the messages held for a decision.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,28 +8,32 @@ use super::content::RawJson;
 use super::entity::McpServer;
 use super::id::{AgentId, ChatId, OutboundId, QuestionId, SessionId};
 use super::time::Timestamp;
+use super::turn::Turn;
 
-/// What is asked for.
+/// Subject of an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Matters {
-    /// A stranger wants to talk to agents in a chat; their messages are held. At most one open per (chat, person).
+pub enum ApprovalSubject {
+    /// An unknown sender wants to talk to agents in a chat; their messages are held. At most one open per (chat,
+    /// person).
     Sender {
-        /// Where.
+        /// The chat.
         chat: ChatId,
-        /// Who.
+        /// The sender.
         sender: UserId,
-        /// How they call themselves.
+        /// The sender's display name.
         name: Option<String>,
-        /// Agents that refused them, in the order in which they were asked; grows while the approval is open.
+        /// Agents to which the sender has no access, in the order in which they were asked. Grows while the approval is
+        /// open.
         agents: Vec<AgentId>,
     },
-    /// Nobody listens in a chat where the bot was addressed; the newest message is held. At most one open per chat.
+    /// The bot was addressed in a chat to which no agent is wired; the newest message is held. At most one open per
+    /// chat.
     Channel {
-        /// Where.
+        /// The chat.
         chat: ChatId,
-        /// Who addressed it first: whom the card names, and whom a yes lets in.
+        /// The sender who addressed the bot first. The card names them, and approval admits them.
         sender: Option<UserId>,
-        /// How they call themselves.
+        /// The sender's display name.
         name: Option<String>,
     },
     /// An agent wants packages in its image.
@@ -40,7 +44,7 @@ pub enum Matters {
         apt: Vec<String>,
         /// Packages of npm.
         npm: Vec<String>,
-        /// Why, in the agent's words.
+        /// Reason, in the agent's words.
         reason: Option<String>,
     },
     /// An agent wants another MCP server.
@@ -56,9 +60,22 @@ pub enum Matters {
         session: SessionId,
         /// Its name.
         name: String,
-        /// What it is told about itself.
+        /// Its instructions.
         instructions: Option<String>,
     },
+}
+
+impl ApprovalSubject {
+    /// The session whose agent asked; none if no agent did.
+    #[must_use]
+    pub const fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::Packages { session, .. } | Self::McpServer { session, .. } | Self::CreateAgent { session, .. } => {
+                Some(*session)
+            }
+            Self::Sender { .. } | Self::Channel { .. } => None,
+        }
+    }
 }
 
 /// Who decided.
@@ -70,47 +87,47 @@ pub enum Decider {
     Operator,
 }
 
-/// Where an approval is. Open ones are `Unsent`, `Pending` and `Naming`; the others are over for good.
+/// State of an approval. Open ones are `Unsent`, `Pending` and `Naming`; the others are final.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApprovalState {
-    /// Nobody has seen it yet: its card is being sent, or is sent again later.
+    /// Not shown yet: its card is being sent, or will be retried.
     Unsent {
-        /// Cards that could not be sent so far.
+        /// Failed attempts to send the card.
         failed: u32,
-        /// Why the last one could not.
+        /// Why the last attempt failed.
         why: Option<String>,
     },
     /// Its card was shown.
     Pending,
-    /// Somebody chose to make a new agent and owes its name: their next message there is it.
+    /// The approver chose to create a new agent. Their next message in that chat is its name.
     Naming {
         /// Who.
         by: UserId,
-        /// Where they were asked for it.
+        /// Where they were asked for the name.
         at: Address,
-        /// Until when; then the card is shown again.
+        /// Deadline; after it the card is shown again.
         until: Timestamp,
     },
     /// Yes.
     Approved {
-        /// Who said so.
+        /// The person who decided.
         by: Decider,
         /// When.
         at: Timestamp,
     },
     /// No.
     Rejected {
-        /// Who said so.
+        /// The person who decided.
         by: Decider,
         /// When.
         at: Timestamp,
     },
-    /// Nobody decided in time.
+    /// Expired without a decision.
     Expired {
         /// When.
         at: Timestamp,
     },
-    /// What it was about is not any more.
+    /// The subject no longer exists.
     Superseded {
         /// Why.
         why: String,
@@ -120,7 +137,7 @@ pub enum ApprovalState {
 }
 
 impl ApprovalState {
-    /// Whether somebody can still decide.
+    /// Whether it can still be decided.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self, Self::Unsent { .. } | Self::Pending | Self::Naming { .. })
@@ -141,54 +158,88 @@ impl ApprovalState {
     }
 }
 
-/// Something somebody has to decide.
+/// A decision that a person has to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
     /// What is asked for.
-    pub about: Matters,
-    /// Where it is.
+    pub about: ApprovalSubject,
+    /// Its state.
     pub state: ApprovalState,
-    /// Who was asked last; none while nobody could be.
+    /// The approver who was asked last; none while no approver is available.
     pub approver: Option<UserId>,
-    /// Unguessable part of the buttons of the card that counts; older cards mean nothing.
+    /// Unguessable part of the current card's buttons. Buttons of older cards have no effect.
     pub nonce: u64,
-    /// The options of that card: what its positions mean.
+    /// The options of that card, by position.
     pub options: Vec<CardOption>,
-    /// The card that counts.
+    /// The current card.
     pub card: Option<OutboundId>,
-    /// When something has to be done about it while it is open: send again, or expire. Its row in the index.
+    /// When the next action is due while it is open: send again, or expire. Key of its index row.
     pub due: Timestamp,
-    /// When it lapses.
+    /// When it expires.
     pub expires: Timestamp,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
 }
 
-/// A message that waits for a decision: its body is stored, no agent has it.
+impl Approval {
+    /// Whether its approver is being asked now, or only after earlier decisions. A waiting approval is unsent without a
+    /// card, and nothing is due for it before it expires.
+    #[must_use]
+    pub fn turn(&self) -> Turn {
+        let unsent = matches!(self.state, ApprovalState::Unsent { .. }) && self.card.is_none();
+        if unsent && self.due >= self.expires { Turn::Later } else { Turn::Now }
+    }
+}
+
+/// Approvals that wait for their approver's earlier decisions, and the digest that the approver was sent about them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waitlist {
+    /// The approver.
+    pub user: UserId,
+    /// Number of waiting approvals.
+    pub waits: u64,
+    /// The digest: the message that says how many wait.
+    pub digest: Option<Digest>,
+}
+
+/// A message that says how many approvals wait. It cannot be used to decide anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The message.
+    pub message: OutboundId,
+    /// Its last edit, or the message itself if it was never edited.
+    pub last: OutboundId,
+    /// The number that it shows since then.
+    pub says: u64,
+    /// When that was sent.
+    pub at: Timestamp,
+}
+
+/// A message held for a decision. Its body is stored, and the agents below do not have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Agents that refused it and will have it if the answer is yes; empty: whoever is wired then.
+    /// Agents that receive it on approval. If empty: all agents wired at that time.
     pub agents: Vec<AgentId>,
-    /// Other agents have it already.
+    /// Other agents have already received it.
     pub heard: bool,
-    /// The platform said that the bot was addressed.
+    /// The platform reported that the bot was addressed.
     pub mention: bool,
-    /// Whether it was said in a group.
+    /// Whether it was sent in a group.
     pub group: bool,
-    /// What its adapter says of threads.
+    /// Whether its adapter's chats have threads; none if the adapter did not say.
     pub threads: Option<bool>,
-    /// Where an answer goes, if not where it was said.
+    /// Where an answer goes, if not to the source.
     pub reply_to: Option<Address>,
     /// When it was stored.
     pub stored: Timestamp,
 }
 
-/// Where a question is.
+/// State of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QuestionState {
-    /// Nobody answered yet.
+    /// Not answered yet.
     Open,
-    /// Somebody answered.
+    /// Answered by a person.
     Answered {
         /// Who.
         by: Decider,
@@ -197,7 +248,7 @@ pub enum QuestionState {
         /// When.
         at: Timestamp,
     },
-    /// Nobody answered in time, or the card could not be shown.
+    /// Expired without an answer, or the card could not be shown.
     Expired {
         /// Why.
         why: String,
@@ -211,9 +262,9 @@ pub enum QuestionState {
 pub struct Question {
     /// Who asks.
     pub session: SessionId,
-    /// Incarnation that waits for the answer.
+    /// The incarnation that waits for the answer.
     pub incarnation: u32,
-    /// Its number of the question.
+    /// The incarnation's number for the question.
     pub number: u64,
     /// Name of the answer's file.
     pub request: String,
@@ -229,24 +280,25 @@ pub struct Question {
     pub nonce: u64,
     /// Its card.
     pub card: Option<OutboundId>,
-    /// Where it is.
+    /// Its state.
     pub state: QuestionState,
-    /// When it lapses.
+    /// When it expires.
     pub expires: Timestamp,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
 }
 
-/// The answer to a request of an agent, as long as the incarnation that asked lives.
+/// The reply to an agent's request. Kept as long as the incarnation that asked is alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostReply {
     /// Incarnation that asked.
     pub incarnation: u32,
-    /// Its number of the request; of too many answers those with the lowest go first.
+    /// The incarnation's number for the request. If there are too many replies, those with the lowest numbers are
+    /// removed first.
     pub number: u64,
-    /// The question of which it is a person's answer, as long as the turn that it came in has not ended: it is not lost if
-    /// that is begun again.
+    /// The question that a person answered with it, until the turn in which the reply came has ended. It survives a
+    /// retry of that turn.
     pub question: Option<QuestionId>,
-    /// What was asked for, or why it was not done.
+    /// The result, or why it was not done.
     pub answer: Result<RawJson, String>,
 }

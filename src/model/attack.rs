@@ -1,54 +1,29 @@
-//! What hostile agents and hostile senders try, and what must hold: one list, from which `hearth doctor --self-test`, the
-//! tests and the README's section on security are made.
+//! Catalogue of attacks by hostile agents and senders, and what must hold against each. Source for the self-test of
+//! `hearth doctor`, the tests and docs/security.md.
 
 use super::configure::RuntimeKind;
 
-/// One thing that somebody tries.
+mod stand;
+
+pub use stand::{By, Stand};
+
+/// One attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attack {
     /// Name for programs and tests; never changes its meaning.
     pub name: &'static str,
-    /// What it is about, the heading it stands under.
+    /// Heading under which it is listed.
     pub about: &'static str,
-    /// What is tried, to be read after "it".
+    /// What the attacker tries; reads on after "it".
     pub tries: &'static str,
     /// What must hold.
     pub holds: &'static str,
-    /// Who tries it, and whether it is promised to hold.
+    /// The attacker, and whether the defense is promised.
     pub by: By,
 }
 
-/// Who tries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    /// An agent that somebody else took over, from inside of the runtime it runs in.
-    Agent {
-        /// In a confined process.
-        process: Stand,
-        /// In a container.
-        podman: Stand,
-    },
-    /// Somebody who writes to Hearth through a channel.
-    Sender,
-}
-
-/// Whether something is promised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stand {
-    /// It holds.
-    Held,
-    /// It holds, as the project's tests show; the self-test cannot try it, for this reason.
-    Tested(&'static str),
-    /// There is nothing that could be tried, for this reason.
-    Moot(&'static str),
-    /// It holds with this, and else not.
-    With(&'static str),
-    /// It does not hold; what can be done instead.
-    Open(&'static str),
-}
-
 impl Attack {
-    /// What is promised of it in a runtime; nothing of it depends on the runtime if a sender tries it.
+    /// The promise for a runtime. Attacks by senders do not depend on the runtime.
     #[must_use]
     pub const fn stand(&self, runtime: RuntimeKind) -> Stand {
         match (self.by, runtime) {
@@ -67,10 +42,23 @@ impl Attack {
 
 const BOTH: By = By::Agent { process: Stand::Held, podman: Stand::Held };
 
+/// Attacks that fail only in separate mount and PID namespaces.
+const VIEW: Stand = Stand::With("bubblewrap");
 /// Where nothing can hold a process back.
-const EVERY_NETWORK: Stand = Stand::Open("a process reaches every network");
+const EVERY_NETWORK: Stand = Stand::Open("a process reaches every network, unless it is `none`");
+/// What the seccomp profile of containers is made from; without it, Podman's built-in profile applies.
+const PROFILE: Stand = Stand::With("the file of Podman's seccomp profile, which distributions install");
+/// The self-test cannot call the kernel directly in a container.
+const KEYRING: Stand =
+    Stand::Tested("it takes a program that the image may lack, and the file of Podman's seccomp profile");
 /// What limits need.
 const CONTROL_GROUPS: Stand = Stand::With("control groups, which Podman without root has only if they are delegated");
+
+/// The self-test cannot check whether a person is shown something.
+const READER: Stand = Stand::Tested("it takes a person who reads");
+
+/// The self-test cannot check this, because its hostile agent has no secret.
+const OWN_SECRET: Stand = Stand::Tested("it takes an agent with a secret");
 
 const fn split(process: Stand, podman: Stand) -> By {
     By::Agent { process, podman }
@@ -94,6 +82,7 @@ const MAILBOX: &str = "Mailbox";
 const IDENTITY: &str = "Identity";
 const CARDS: &str = "Cards";
 const TEXTS: &str = "Texts and files";
+const STRANGERS: &str = "Approvals";
 const ENTRANCES: &str = "Entrances";
 
 /// The list. Agents first, then senders.
@@ -112,7 +101,7 @@ pub const ATTACKS: &[Attack] = &[
         FILES,
         "passwords",
         ("reads the machine's passwords, /etc/shadow", "it gets no byte of them"),
-        split(Stand::Open("what your user may read in /etc; with root that is all of it"), Stand::Held),
+        split(VIEW, Stand::Held),
     ),
     attack(FILES, "temporary", ("looks into the machine's /tmp", "it sees nothing of it"), BOTH),
     attack(FILES, "symbolic-link", ("reads through a symbolic link it made", "links lead to nothing else"), BOTH),
@@ -120,6 +109,12 @@ pub const ATTACKS: &[Attack] = &[
     attack(FILES, "move", ("moves somebody else's file into its folder", "nothing moves"), BOTH),
     attack(FILES, "dots", ("leaves its folder by `..`", "it finds nothing to read"), BOTH),
     attack(FILES, "processes", ("gets at files through /proc", "/proc leads to nothing else"), BOTH),
+    attack(
+        FILES,
+        "modes",
+        ("opens the token, the store or your keys to other users by changing their mode", "no mode changes"),
+        split(VIEW, Stand::Held),
+    ),
     attack(FILES, "terminal", ("uses the user's terminals", "none can be opened"), BOTH),
     attack(SECRETS, "token", ("reads the token of the daemon's socket", "it gets no byte of it"), BOTH),
     attack(
@@ -139,13 +134,34 @@ pub const ATTACKS: &[Attack] = &[
         SECRETS,
         "other-sockets",
         ("asks Podman, systemd or D-Bus to start a program", "their sockets cannot be reached"),
-        split(Stand::With("Linux 7.1"), Stand::Held),
+        BOTH,
     ),
     attack(
         SECRETS,
         "abstract-sockets",
         ("connects to an abstract socket of another program", "nobody answers"),
-        split(Stand::With("Linux 6.12"), Stand::Held),
+        split(Stand::With("Linux 6.12, or `network = \"none\"`"), Stand::Held),
+    ),
+    attack(
+        SECRETS,
+        "keyring",
+        ("uses the kernel's keyring, where other programs keep secrets", "it is refused"),
+        split(Stand::Held, KEYRING),
+    ),
+    attack(
+        SECRETS,
+        "shared-memory",
+        ("looks for System V memory of others", "it finds none"),
+        split(Stand::Held, Stand::Tested("it takes a program that the image may lack")),
+    ),
+    attack(
+        SECRETS,
+        "stored-secret",
+        ("was given a secret and ends", "no file of the runtime has it, neither meanwhile nor afterwards"),
+        split(
+            Stand::Moot("the environment of a process is in memory only"),
+            Stand::Tested("it takes a search through all that Podman stores"),
+        ),
     ),
     attack(
         RIGHTS,
@@ -158,14 +174,41 @@ pub const ATTACKS: &[Attack] = &[
         RIGHTS,
         "user-namespace",
         ("mounts something in a user namespace of its own", "nothing is mounted"),
-        split(Stand::Held, Stand::With("the file of Podman's seccomp profile, which distributions install")),
+        split(Stand::Held, PROFILE),
     ),
     attack(RIGHTS, "device", ("makes a device node", "none is made"), BOTH),
     attack(
         RIGHTS,
         "signal",
         ("kills the daemon with a signal", "the daemon cannot be signalled"),
-        split(Stand::With("Linux 6.12"), Stand::Held),
+        split(Stand::With("bubblewrap or Linux 6.12"), Stand::Held),
+    ),
+    attack(
+        RIGHTS,
+        "limits-of-others",
+        ("ends the daemon by its resource limits (`prlimit`)", "limits of others stay as they are"),
+        BOTH,
+    ),
+    attack(
+        RIGHTS,
+        "setuid-made",
+        ("gives a file of its own the setuid bit", "the bit cannot be set"),
+        split(
+            Stand::Held,
+            Stand::Open("it can be set; nothing runs with it in a container, and nobody else gets to the file"),
+        ),
+    ),
+    attack(
+        RIGHTS,
+        "outlive",
+        ("leaves a process behind: another session, two forks, no descriptors", "it ends with the agent"),
+        split(VIEW, Stand::Tested("a container's processes end with it")),
+    ),
+    attack(
+        RIGHTS,
+        "lock-in-flight",
+        ("keeps its session from starting again by a descriptor on its way through a socket", "the next run starts"),
+        split(Stand::Held, Stand::Moot("a container has no descriptor of the host's")),
     ),
     attack(
         RIGHTS,
@@ -173,12 +216,7 @@ pub const ATTACKS: &[Attack] = &[
         ("uses `command` or `claude` where nothing can confine it", "it does not start unless it is `unconfined`"),
         split(Stand::Held, Stand::Moot("a container holds whatever is in it")),
     ),
-    attack(
-        NETWORK,
-        "network-none",
-        ("reaches this machine with `network = \"none\"`", "nobody answers"),
-        split(EVERY_NETWORK, Stand::Held),
-    ),
+    attack(NETWORK, "network-none", ("reaches this machine with `network = \"none\"`", "nobody answers"), BOTH),
     attack(
         NETWORK,
         "network-host",
@@ -188,20 +226,35 @@ pub const ATTACKS: &[Attack] = &[
     attack(
         NETWORK,
         "network-open",
-        ("reaches services of this machine, or other agents, with `network = \"open\"`", "there is no way"),
-        split(EVERY_NETWORK, Stand::Open("`open` is open; without root, and with `host`, even the loopback address")),
+        ("reaches services that this machine offers to its network, with `network = \"open\"`", "there is no way"),
+        split(EVERY_NETWORK, Stand::Open("`open` is open")),
+    ),
+    attack(
+        NETWORK,
+        "network-loopback",
+        (
+            "reaches the loopback address of this machine with `network = \"open\"`",
+            "nobody answers unless `allow_host_loopback` is set",
+        ),
+        split(EVERY_NETWORK, Stand::With("slirp4netns, without which only `none` works")),
+    ),
+    attack(
+        NETWORK,
+        "network-agents",
+        ("reaches another agent with `network = \"open\"`", "nobody answers"),
+        split(EVERY_NETWORK, Stand::Tested("it takes a second agent that listens")),
     ),
     attack(
         FLOODS,
         "fork-bomb",
         ("starts processes without end", "its limit ends it, 512 unless configured"),
-        split(Stand::Open("as many as your user may have"), CONTROL_GROUPS),
+        split(Stand::With("bubblewrap and user namespaces"), CONTROL_GROUPS),
     ),
     attack(
         FLOODS,
         "memory",
         ("uses all memory", "its limit ends it, 2 GiB unless configured"),
-        split(Stand::Open("as much as the machine has"), CONTROL_GROUPS),
+        split(Stand::Open("each process has this limit, all of them together have none"), CONTROL_GROUPS),
     ),
     attack(
         FLOODS,
@@ -256,6 +309,25 @@ pub const ATTACKS: &[Attack] = &[
         ("asks for a tool that gets a file of the host, or what a command prints there", "nobody is asked for it"),
         BOTH,
     ),
+    attack(
+        MAILBOX,
+        "host-variable",
+        (
+            "asks for a tool that gets a variable of the daemon, where secrets are",
+            "nobody is asked for it unless the operator listed it",
+        ),
+        BOTH,
+    ),
+    attack(
+        MAILBOX,
+        "own-secret",
+        (
+            "writes the value of its own secret into a message, a file or a request, as it is, in base64, in hexadecimal or \
+             percent-encoded",
+            "`[secret NAME]` takes its place, and the file is not sent",
+        ),
+        split(OWN_SECRET, OWN_SECRET),
+    ),
     attack(MAILBOX, "foreign-task", ("cancels a task of another agent", "the task stays"), BOTH),
     attack(
         MAILBOX,
@@ -280,6 +352,18 @@ pub const ATTACKS: &[Attack] = &[
     attack(MAILBOX, "pipe", ("puts a pipe into its outbox", "the host does not wait for it"), BOTH),
     attack(MAILBOX, "file-name", ("sends a file called `../../token`", "no byte of it is sent"), BOTH),
     attack(MAILBOX, "nonsense", ("writes what is not JSON, or nested endlessly", "it is refused"), BOTH),
+    attack(
+        CARDS,
+        "hidden-request",
+        ("hides a part of what it asks for in characters that are not seen", "a person sees each of them"),
+        split(READER, READER),
+    ),
+    attack(
+        CARDS,
+        "long-request",
+        ("asks for more than a card can show", "it is approved only where all of it is shown"),
+        split(READER, READER),
+    ),
     attack(
         IDENTITY,
         "name",
@@ -309,6 +393,12 @@ pub const ATTACKS: &[Attack] = &[
     attack(CARDS, "invented-press", ("presses a button that nobody made", "nothing is decided"), By::Sender),
     attack(CARDS, "replayed-press", ("presses a button again after the decision", "the decision stands"), By::Sender),
     attack(CARDS, "old-press", ("presses a button of a card whose question is over", "nothing is decided"), By::Sender),
+    attack(
+        CARDS,
+        "disguised-name",
+        ("has a name that poses as other text of the card", "the name is in quotation marks that it cannot end"),
+        By::Sender,
+    ),
     attack(TEXTS, "element", ("closes the prompt element around their words", "the words stay inside it"), By::Sender),
     attack(
         TEXTS,
@@ -330,6 +420,24 @@ pub const ATTACKS: &[Attack] = &[
         By::Sender,
     ),
     attack(TEXTS, "nested", ("sends endlessly nested JSON", "the event is refused with a reason"), By::Sender),
+    attack(
+        STRANGERS,
+        "unknown-chats",
+        (
+            "mentions the bot in 1,500 chats at once",
+            "who decides is shown 10 cards and a count, and answers come before them",
+        ),
+        By::Sender,
+    ),
+    attack(
+        STRANGERS,
+        "stranger-files",
+        (
+            "sends file after file while the messages wait for an approval",
+            "none is fetched where the network keeps it; elsewhere 10 MiB of a person and 100 MiB in all are kept",
+        ),
+        By::Sender,
+    ),
     attack(ENTRANCES, "again", ("sends the same message again", "it changes nothing the second time"), By::Sender),
     attack(ENTRANCES, "same-id", ("sends other words under the same id", "the first words stand"), By::Sender),
     attack(
@@ -388,13 +496,28 @@ mod tests {
     }
 
     #[test]
+    fn the_bounds_of_what_waits_are_the_real_ones() {
+        let holds = |name| ATTACKS.iter().find(|attack| attack.name == name).unwrap().holds;
+        let policy = Policy::STANDARD;
+        assert!(holds("unknown-chats").contains(&format!("shown {} cards", policy.cards_per_decider)));
+        let bytes = [policy.held_bytes_per_person >> 20, policy.held_bytes >> 20];
+        assert_eq!(
+            holds("stranger-files"),
+            format!(
+                "none is fetched where the network keeps it; elsewhere {} MiB of a person and {} MiB in all are kept",
+                bytes[0], bytes[1]
+            )
+        );
+    }
+
+    #[test]
     fn names_are_used_once_and_agents_come_first() {
         let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), ATTACKS.len());
         let plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
         assert!(names.iter().all(plain), "{names:?}");
         assert!(ATTACKS.is_sorted_by_key(|attack| !attack.is_by_agent()));
-        let headings: Vec<_> = ATTACKS.iter().map(|attack| attack.about).collect();
+        let headings: Vec<_> = ATTACKS.iter().map(|attack| (attack.about, attack.is_by_agent())).collect();
         let together = headings.chunk_by(|one, next| one == next).count();
         assert_eq!(together, headings.iter().collect::<BTreeSet<_>>().len(), "each heading stands once");
     }

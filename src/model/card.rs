@@ -1,4 +1,4 @@
-//! Cards: something a person is asked, with options to choose from.
+//! Cards: a question to a person, with options to choose from.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,16 +6,16 @@ use super::id::{ApprovalId, QuestionId, SkipId};
 
 /// What a card asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Matter {
-    /// Something somebody has to decide.
+pub enum PromptSubject {
+    /// An approval.
     Approval(ApprovalId),
     /// A question of an agent.
     Question(QuestionId),
-    /// Work that a skill left undone.
+    /// Work that a skill skipped.
     Skip(SkipId),
 }
 
-impl std::fmt::Display for Matter {
+impl std::fmt::Display for PromptSubject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Approval(id) => id.fmt(f),
@@ -25,47 +25,61 @@ impl std::fmt::Display for Matter {
     }
 }
 
-impl std::str::FromStr for Matter {
+impl std::str::FromStr for PromptSubject {
     type Err = super::id::BadId;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let approval = text.parse().map(Self::Approval);
         let question = text.parse().map(Self::Question);
-        let skip = text.parse().map(Self::Skip);
-        text.parse().map(Self::Approval).or(question).or(skip)
+        text.parse().map(Self::Skip).or(question).or(approval)
     }
 }
 
-/// One thing to choose.
+/// One option of a card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardOption {
-    /// What is on the button.
+    /// Text on the button.
     pub label: String,
-    /// What the card says once it was chosen.
+    /// Text that the card shows after it was chosen.
     pub chosen: String,
-    /// What it means to whoever asked.
+    /// Value returned to the asker when it is chosen.
     pub value: String,
+}
+
+impl CardOption {
+    /// The same option without a label: it keeps its position among the others and cannot be chosen on this card.
+    #[must_use]
+    pub fn withheld(self) -> Self {
+        Self { label: String::new(), ..self }
+    }
+
+    /// Whether it can be chosen on its card.
+    #[must_use]
+    pub const fn is_offered(&self) -> bool {
+        !self.label.is_empty()
+    }
 }
 
 /// A card as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// What it asks about.
-    pub matter: Matter,
-    /// Unguessable; a card shown anew has another one, so that buttons of an old card mean nothing.
+    pub matter: PromptSubject,
+    /// Unguessable. A card that is shown again gets another one, so buttons of the old card have no effect.
     pub nonce: u64,
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// The question: plain text, whatever it contains.
+    /// The question, always treated as plain text.
     pub body: String,
-    /// What can be chosen.
+    /// The options.
     pub options: Vec<CardOption>,
 }
 
-/// What a button says when it is pressed: which card and which option. 64 bytes at most, as the narrowest platform wants.
+/// Payload of a button: which card and which option. At most 64 bytes, the limit of the narrowest platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Button {
     /// What the card asks about.
-    pub matter: Matter,
+    pub matter: PromptSubject,
     /// The card's nonce.
     pub nonce: u64,
     /// Position of the option.
@@ -73,7 +87,13 @@ pub struct Button {
 }
 
 impl Card {
-    /// What the button of an option says.
+    /// The options that can be chosen, each with its position. A button carries the position; a reply by number counts
+    /// from 1.
+    pub fn offered(&self) -> impl Iterator<Item = (u32, &CardOption)> {
+        (0_u32..).zip(&self.options).filter(|(_, option)| option.is_offered())
+    }
+
+    /// Payload of an option's button.
     #[must_use]
     pub fn button(&self, option: u32) -> Button {
         Button { matter: self.matter, nonce: self.nonce, option }
@@ -87,7 +107,7 @@ impl std::fmt::Display for Button {
 }
 
 impl Button {
-    /// Reads what [`Display`](std::fmt::Display) writes; everything else is no button of ours.
+    /// Parses the output of [`Display`](std::fmt::Display). Everything else is not a button of Hearth.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
@@ -107,11 +127,11 @@ mod tests {
 
     #[test]
     fn buttons_have_one_spelling_and_fit_everywhere() {
-        let button = Button { matter: Matter::Approval(ApprovalId::new(12)), nonce: 0xbeef, option: 2 };
+        let button = Button { matter: PromptSubject::Approval(ApprovalId::new(12)), nonce: 0xbeef, option: 2 };
         assert_eq!(button.to_string(), "ap12.000000000000beef.2");
         assert_eq!(Button::parse("ap12.000000000000beef.2"), Some(button));
         let question =
-            Button { matter: Matter::Question(QuestionId::new(u64::MAX)), nonce: u64::MAX, option: u32::MAX };
+            Button { matter: PromptSubject::Question(QuestionId::new(u64::MAX)), nonce: u64::MAX, option: u32::MAX };
         assert!(question.to_string().len() <= 64);
         assert_eq!(Button::parse(&question.to_string()), Some(question));
         for forged in [

@@ -1,4 +1,4 @@
-//! Networks on which agents talk to people, and what each can do.
+//! Channel kinds, their capabilities, and configured channel instances.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use super::address::ChannelName;
 use super::entity::Origin;
 use super::time::Timestamp;
 
-/// What drives a channel.
+/// The kind of network behind a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChannelKind {
     /// People at a terminal of this machine.
@@ -19,21 +19,21 @@ pub enum ChannelKind {
     Webhook,
 }
 
-/// What to do with a message of which nobody knows whether it went out.
+/// What to do with a message when it is unknown whether it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUncertain {
-    /// Send it again: the channel knows our id and shows a message once.
+    /// Send it again. The channel deduplicates by our id and shows the message once.
     SendAgain,
-    /// Send it again and say so: people may see it twice, and are told.
+    /// Send it again, marked as a repetition, because people may see it twice.
     SendAgainMarked,
 }
 
-/// How people choose from a card.
+/// How people choose an option of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// By buttons under the card.
     Buttons,
-    /// By answering with the number of an option.
+    /// By replying with the number of an option.
     Numbers,
 }
 
@@ -42,10 +42,12 @@ pub enum Choice {
 pub struct Capabilities {
     /// Whether its chats have threads with conversations of their own. If not, a thread that an event names is ignored.
     pub threads: bool,
-    /// What to do with a message of unknown outcome.
+    /// What to do with a message whose delivery outcome is unknown.
     pub on_uncertain: OnUncertain,
     /// How people choose from a card.
     pub choice: Choice,
+    /// The longest card that is shown whole: UTF-16 code units of its heading, its text and its options together.
+    pub card_max: usize,
     /// Whether a message can be changed after it was sent.
     pub edits: bool,
     /// Whether a direct message has to be opened before it can be written to; otherwise a person's id is its chat.
@@ -74,6 +76,8 @@ impl ChannelKind {
                 threads: false,
                 on_uncertain: OnUncertain::SendAgain,
                 choice: Choice::Numbers,
+                // Some 200 lines, which a terminal scrolls.
+                card_max: 16_000,
                 edits: false,
                 opens_direct: false,
             },
@@ -81,6 +85,8 @@ impl ChannelKind {
                 threads: true,
                 on_uncertain: OnUncertain::SendAgainMarked,
                 choice: Choice::Buttons,
+                // A message has 4,096, and a repeated one begins with a note.
+                card_max: 4_000,
                 edits: true,
                 opens_direct: false,
             },
@@ -88,9 +94,32 @@ impl ChannelKind {
                 threads: true,
                 on_uncertain: OnUncertain::SendAgain,
                 choice: Choice::Buttons,
+                // What nearly every network shows in one message.
+                card_max: 2_000,
                 edits: true,
                 opens_direct: true,
             },
+        }
+    }
+}
+
+/// What happens when a bot is addressed in a chat in which no agent listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum UnknownChats {
+    /// The operator is asked which agent should listen there.
+    #[default]
+    Ask,
+    /// The message is dropped, with a record.
+    Ignore,
+}
+
+impl UnknownChats {
+    /// The word in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Ignore => "ignore",
         }
     }
 }
@@ -104,14 +133,20 @@ pub struct ChannelInstance {
     pub kind: ChannelKind,
     /// Where its token is found.
     pub token: Option<String>,
-    /// Where its server is, if not where its kind says.
+    /// Address of its server, if it differs from its kind's default.
     pub base_url: Option<String>,
     /// Where the key of its signatures is found.
     pub secret: Option<String>,
     /// Where it listens, if its kind does: an address and a port of this machine.
     pub listen: Option<SocketAddr>,
-    /// Who made it.
+    /// Whether the network shows previews of links in what agents write. To make one, its servers fetch the link.
+    pub link_previews: bool,
+    /// What happens in chats in which no agent listens.
+    pub unknown_chats: UnknownChats,
+    /// Whether a person whose message is held for approval is told so, once.
+    pub tell_strangers: bool,
+    /// What created it.
     pub origin: Origin,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
 }

@@ -1,36 +1,37 @@
-//! What an operator wants the entities to be.
+//! Configuration changes requested by an operator.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
-use super::channel::{ChannelInstance, ChannelKind};
+use super::as_text;
+use super::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use super::entity::{
-    AgentSettings, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
+    AgentSettings, ContextFrom, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
 };
 use super::id::SessionId;
 use super::retention::Retention;
 
-/// A list of changes that happen together or not at all.
+/// A list of changes that are applied together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configure {
     /// What to do, in order.
     pub changes: Vec<Change>,
     /// Who asks.
     pub origin: Origin,
-    /// Digest of the configuration that was looked at when the changes were thought out; refused if it is another by now.
+    /// Digest of the configuration on which the changes are based. They are refused if it has changed since.
     pub expected: Option<u64>,
 }
 
 impl Configure {
-    /// Changes that depend on nothing that was looked at.
+    /// Changes that do not depend on the current configuration.
     #[must_use]
     pub const fn new(changes: Vec<Change>, origin: Origin) -> Self {
         Self { changes, origin, expected: None }
     }
 
-    /// Whether it may be what makes room in a full store: it changes the limits, or only takes away.
+    /// Whether it is allowed in a full store: it changes the limits, or only removes things.
     #[must_use]
     pub fn may_make_room(&self) -> bool {
         let limits = |change: &Change| matches!(change, Change::PutSettings(_));
@@ -38,46 +39,52 @@ impl Configure {
     }
 }
 
-/// One change. `Put` makes the entity or changes it to be like this.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One change. `Put` creates or updates the entity; clients send that as a piece of hearth.toml.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "changes are few and live as long as one transaction")]
 pub enum Change {
     /// Settings of the whole installation.
+    #[serde(skip)]
     PutSettings(Settings),
     /// An agent.
+    #[serde(skip)]
     PutAgent(Folder, AgentSettings),
     /// Archives an agent and removes its wirings.
     RemoveAgent(Folder),
-    /// The same, because its directory is going to be removed: refused while an incarnation of it lives, and a look at
-    /// nothing but that if it is archived already.
+    /// Like `RemoveAgent`, before its directory is removed. Refused while one of its incarnations is alive. If the
+    /// agent is already archived, only that is checked.
     PurgeAgent(Folder),
     /// A person with exactly these roles and memberships.
+    #[serde(skip)]
     PutUser(UserSpec),
     /// Removes a person's row, roles and memberships.
-    RemoveUser(UserId),
+    RemoveUser(#[serde(with = "as_text")] UserId),
     /// A chat with at least these wirings.
+    #[serde(skip)]
     PutChat(ChatSpec),
     /// Archives a chat and removes its wirings.
     RemoveChat(ChannelName, ForeignId),
     /// Removes one wiring.
     RemoveWiring(ChannelName, ForeignId, Folder),
-    /// Decides that a chat is not to be asked about.
+    /// Records that no one is asked about a chat.
     DenyChat(ChannelName, ForeignId),
-    /// Takes that decision back.
+    /// Revokes that decision.
     AllowChat(ChannelName, ForeignId),
     /// Gives a person a role.
-    Grant(UserId, RoleSpec),
+    Grant(#[serde(with = "as_text")] UserId, RoleSpec),
     /// Takes a role from a person.
-    Revoke(UserId, RoleSpec),
+    Revoke(#[serde(with = "as_text")] UserId, RoleSpec),
     /// Lets a person talk to an agent.
-    AddMember(Folder, UserId),
-    /// Takes a membership back.
-    RemoveMember(Folder, UserId),
-    /// Lets an agent write somewhere under a name of its own.
+    AddMember(Folder, #[serde(with = "as_text")] UserId),
+    /// Removes a membership.
+    RemoveMember(Folder, #[serde(with = "as_text")] UserId),
+    /// Adds a destination to which an agent may write, under this name.
     AddDestination(Folder, String, DestinationSpec),
-    /// Takes a destination away.
+    /// Removes a destination.
     RemoveDestination(Folder, String),
     /// A channel instance.
+    #[serde(skip)]
     PutChannel(ChannelSpec),
     /// Removes a channel instance; its chats and people stay.
     RemoveChannel(ChannelName),
@@ -85,28 +92,44 @@ pub enum Change {
     Mute(Folder, Address),
     /// Lets it wake the agent again.
     Unmute(Folder, Address),
-    /// The same in the session state that an agent shares with its programs, by their name of the thread, with a note.
+    /// Mutes a thread in the session state that an agent shares with its programs, by the programs' name for the
+    /// thread, with a note.
     MuteName(Folder, String, Option<String>),
-    /// Takes that back, whoever said it.
+    /// Removes that mute, no matter which side set it.
     UnmuteName(Folder, String),
-    /// Ends that an agent goes on listening in a thread.
+    /// Stops an agent from following a thread.
     EndSticky(Folder, Address),
-    /// Ends the incarnations of an agent that live, at once; the next ones are told this, if anything.
+    /// Stops the live incarnations of an agent at once. The next ones receive this note, if given.
     RestartAgent(Folder, Option<String>),
-    /// Ends the incarnation of a session that lives, at once; a wait for its next start is over.
-    RestartSession(SessionId),
-    /// Makes the session that an agent has in this chat or thread, unless there is one.
+    /// Stops the live incarnation of a session at once and cancels its start backoff.
+    RestartSession(#[serde(with = "as_text")] SessionId),
+    /// Creates the agent's session for this chat or thread, unless it already exists.
     OpenSession(Folder, Address),
-    /// Lets a session begin anew: what its provider remembers does not count any more.
-    ResetSession(SessionId),
-    /// Lets something else drive a session; none is what drives its agent.
-    SetSessionProvider(SessionId, Option<ProviderKind>),
-    /// Removes what a file made and the other changes do not name.
+    /// Resets a session: the provider's memory of it no longer counts.
+    ResetSession(#[serde(with = "as_text")] SessionId),
+    /// Sets the provider of a session; none means the agent's provider.
+    SetSessionProvider(#[serde(with = "as_text")] SessionId, Option<ProviderKind>),
+    /// Removes entities that were created from a file and are not named by the other changes.
+    #[serde(skip)]
     Prune,
 }
 
 impl Change {
-    /// Whether nothing is stored for good because of it.
+    /// The person whose roles or memberships it changes.
+    #[must_use]
+    pub const fn person(&self) -> Option<&UserId> {
+        match self {
+            Self::PutUser(spec) => Some(&spec.id),
+            Self::RemoveUser(user)
+            | Self::Grant(user, _)
+            | Self::Revoke(user, _)
+            | Self::AddMember(_, user)
+            | Self::RemoveMember(_, user) => Some(user),
+            _ => None,
+        }
+    }
+
+    /// Whether it stores nothing permanently.
     const fn takes_away(&self) -> bool {
         match self {
             Self::RemoveAgent(_)
@@ -144,7 +167,7 @@ impl Change {
 }
 
 /// Where an agent may write, by the names that people use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DestinationSpec {
     /// A chat.
     Chat(ChannelName, ForeignId),
@@ -163,11 +186,11 @@ pub struct Settings {
     pub max_containers: Option<u32>,
     /// How long things are kept.
     pub retention: Retention,
-    /// Zone of the people here (IANA); none is the machine's.
+    /// Time zone of the installation's users (IANA); none is the machine's.
     pub timezone: Option<String>,
-    /// Where agents run; none is wherever they can.
+    /// Where agents run; none chooses automatically.
     pub runtime: Option<RuntimeKind>,
-    /// Image of the agents' containers; none is the one that `hearth image build` makes.
+    /// Image for the agents' containers; none is the one built by `hearth image build`.
     pub image: Option<String>,
 }
 
@@ -201,7 +224,7 @@ impl RuntimeKind {
 pub struct UserSpec {
     /// Who.
     pub id: UserId,
-    /// How they are called.
+    /// Display name.
     pub name: Option<String>,
     /// Their roles.
     pub roles: Vec<RoleSpec>,
@@ -210,7 +233,7 @@ pub struct UserSpec {
 }
 
 /// A role by the names that files use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoleSpec {
     /// `owner`.
     Owner,
@@ -231,18 +254,18 @@ pub struct ChatSpec {
     pub name: Option<String>,
     /// Whether more than one person may talk here.
     pub group: bool,
-    /// What happens to strangers.
+    /// What happens to messages from unknown senders.
     pub unknown_senders: UnknownSenders,
-    /// Who listens.
+    /// The agents that listen in the chat.
     pub wirings: Vec<WiringSpec>,
 }
 
 /// A wiring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WiringSpec {
-    /// Who listens.
+    /// The agent.
     pub agent: Folder,
-    /// When it takes a message as its own.
+    /// When the agent engages with a message.
     pub engage: Engage,
     /// Whose messages engage.
     pub senders: SenderScope,
@@ -250,8 +273,10 @@ pub struct WiringSpec {
     pub ignored: Ignored,
     /// Which messages share a session.
     pub session: SessionMode,
-    /// Higher ones are asked first.
+    /// Wirings with a higher priority are evaluated first.
     pub priority: i32,
+    /// Whose messages become context; none is the rule for the chat's `unknown_senders`.
+    pub context_from: Option<ContextFrom>,
 }
 
 /// A channel instance. Secrets are references.
@@ -263,12 +288,36 @@ pub struct ChannelSpec {
     pub kind: ChannelKind,
     /// Where its token is found.
     pub token: Option<String>,
-    /// Where its server is, if not where its kind says.
+    /// Address of its server, if it differs from its kind's default.
     pub base_url: Option<String>,
     /// Where the key of its signatures is found.
     pub secret: Option<String>,
     /// Where it listens, if its kind does.
     pub listen: Option<SocketAddr>,
+    /// Whether the network shows previews of links in what agents write.
+    pub link_previews: bool,
+    /// What happens in chats in which no agent listens.
+    pub unknown_chats: UnknownChats,
+    /// Whether a person whose message is held for approval is told so, once.
+    pub tell_strangers: bool,
+}
+
+impl ChannelSpec {
+    /// A channel with a name and a kind, and defaults for everything else.
+    #[must_use]
+    pub const fn named(name: ChannelName, kind: ChannelKind) -> Self {
+        Self {
+            name,
+            kind,
+            token: None,
+            base_url: None,
+            secret: None,
+            listen: None,
+            link_previews: false,
+            unknown_chats: UnknownChats::Ask,
+            tell_strangers: false,
+        }
+    }
 }
 
 impl From<&ChannelInstance> for ChannelSpec {
@@ -280,6 +329,9 @@ impl From<&ChannelInstance> for ChannelSpec {
             base_url: row.base_url.clone(),
             secret: row.secret.clone(),
             listen: row.listen,
+            link_previews: row.link_previews,
+            unknown_chats: row.unknown_chats,
+            tell_strangers: row.tell_strangers,
         }
     }
 }

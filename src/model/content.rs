@@ -1,4 +1,4 @@
-//! What is said: the fields the engine reads, and the platform's payload as it came.
+//! Message payloads: the fields the engine reads, and the platform's payload as received.
 
 use std::sync::Arc;
 
@@ -7,39 +7,40 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::address::ForeignId;
 
-/// Validated JSON text, kept as received. Whoever makes one has parsed it once and bounded its size. It never changes, so
-/// that everybody who needs it has the same bytes.
+/// Validated JSON text, kept as received. The creator parses it once and bounds its size. It is immutable, so all
+/// readers share the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Arc<str>);
 
 /// The payload of an inbound message.
 ///
-/// The text is part of the payload, so the store has it once: its record says where in the payload it stands. What is
-/// read is what was written, byte for byte; a text that the payload does not have is written beside it.
+/// The text is part of the payload and is stored only once: the record holds its position in the payload. Reading
+/// restores exactly the bytes that were written. A text that is not in the payload is stored beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// `text` of the payload; empty when it has none.
     pub text: String,
     /// The adapter's id of the sender: the only source of an identity.
     pub sender: Option<ForeignId>,
-    /// How the sender is called; shown, never trusted.
+    /// The sender's display name. Shown, never trusted.
     pub sender_name: Option<String>,
     /// The whole payload: an object.
     pub raw: RawJson,
 }
 
-/// A file as the store of files knows it: the SHA-256 of its bytes in 64 lower-case hex digits, which is also its name.
+/// Id of a file in the store of files: the SHA-256 of its bytes as 64 lowercase hex digits. It is also the file's name
+/// there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobId(String);
 
 impl BlobId {
-    /// The id of a digest.
+    /// Converts a digest.
     #[must_use]
     pub fn of_digest(digest: &[u8; 32]) -> Self {
         Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Takes a digest as it is written.
+    /// Parses the text form of a digest.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
@@ -53,21 +54,73 @@ impl BlobId {
     }
 }
 
-/// A file that came with a message. Its bytes lie in the store of files before the message is taken in.
+/// A file that came with a message. Its bytes are in the store of files before the message is imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// A safe file name, different from those of the message's other attachments.
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// What the platform says it is.
+    /// Media type reported by the platform.
     pub mime: Option<String>,
-    /// Where its bytes are; none when they could not be had, and then why.
-    pub blob: Result<BlobId, String>,
+    /// Where its bytes are.
+    pub blob: FileBytes,
+}
+
+/// Location of a file's bytes. This type began as a `Result`: stored rows keep the numbers of its variants, and exported
+/// stores keep their names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileBytes {
+    /// In the store of files.
+    #[serde(rename = "Ok")]
+    Stored(BlobId),
+    /// Hearth does not have them, and why.
+    #[serde(rename = "Err")]
+    Missing(String),
+    /// The network keeps them under this reference. They are fetched before an agent receives the message.
+    Remote(String),
+}
+
+/// Reason shown for a file that is still only at its network.
+const STILL_REMOTE: &str = "it was not fetched yet";
+
+impl FileBytes {
+    /// The file in the store of files, if it is there.
+    #[must_use]
+    pub const fn stored(&self) -> Option<&BlobId> {
+        match self {
+            Self::Stored(blob) => Some(blob),
+            Self::Missing(_) | Self::Remote(_) => None,
+        }
+    }
+
+    /// Whether they still have to be fetched.
+    #[must_use]
+    pub const fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+
+    /// The file in the store of files, or why it is not there, for people and agents.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn get(&self) -> Result<&BlobId, &str> {
+        match self {
+            Self::Stored(blob) => Ok(blob),
+            Self::Missing(why) => Err(why),
+            Self::Remote(_) => Err(STILL_REMOTE),
+        }
+    }
+}
+
+impl From<Result<BlobId, String>> for FileBytes {
+    fn from(kept: Result<BlobId, String>) -> Self {
+        kept.map_or_else(Self::Missing, Self::Stored)
+    }
 }
 
 impl RawJson {
-    /// Wraps a text that its maker has parsed as JSON.
+    /// Wraps a text that the caller has already parsed as JSON.
     #[must_use]
     pub fn trusted(text: String) -> Self {
         Self(text.into())
@@ -106,20 +159,20 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// As programs see it.
+/// JSON form.
 #[derive(Serialize, Deserialize)]
-struct Shown {
+struct PayloadView {
     text: String,
     sender: Option<ForeignId>,
     sender_name: Option<String>,
     raw: RawJson,
 }
 
-/// Where the text is.
+/// Location of the text.
 #[derive(Serialize, Deserialize)]
-enum Place<T> {
+enum TextRange<T> {
     Beside(T),
-    /// Within the payload: first byte after its opening quote, and the length of what it is there.
+    /// Within the payload: position of the first byte after its opening quote, and its length there.
     Inside(u32, u32),
 }
 
@@ -127,11 +180,11 @@ impl Serialize for Content {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             let Self { text, sender, sender_name, raw } = self.clone();
-            return Shown { text, sender, sender_name, raw }.serialize(serializer);
+            return PayloadView { text, sender, sender_name, raw }.serialize(serializer);
         }
         let place = match find(&self.raw.0, &self.text) {
-            Some((start, length)) => Place::Inside(start, length),
-            None => Place::Beside(self.text.as_str()),
+            Some((start, length)) => TextRange::Inside(start, length),
+            None => TextRange::Beside(self.text.as_str()),
         };
         (place, &self.sender, &self.sender_name, &self.raw).serialize(serializer)
     }
@@ -140,21 +193,21 @@ impl Serialize for Content {
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            let Shown { text, sender, sender_name, raw } = Shown::deserialize(deserializer)?;
+            let PayloadView { text, sender, sender_name, raw } = PayloadView::deserialize(deserializer)?;
             return Ok(Self { text, sender, sender_name, raw });
         }
         let (place, sender, sender_name, raw) = Deserialize::deserialize(deserializer)?;
         let raw: RawJson = raw;
         let text = match place {
-            Place::Beside(text) => Some(text),
-            Place::Inside(start, length) => inside(&raw.0, start, length).and_then(unescape),
+            TextRange::Beside(text) => Some(text),
+            TextRange::Inside(start, length) => inside(&raw.0, start, length).and_then(unescape),
         };
         let text = text.ok_or_else(|| D::Error::custom("the payload has no text where the record says"))?;
         Ok(Self { text, sender, sender_name, raw })
     }
 }
 
-/// Where a payload has a text as the value of `text`; none where reading it there would give another one.
+/// Finds a text in a payload as the value of `text`. None if reading it back from there would give a different text.
 fn find(payload: &str, text: &str) -> Option<(u32, u32)> {
     const KEY: &str = "\"text\"";
     let mut from = 0;
@@ -181,7 +234,7 @@ fn inside(payload: &str, start: u32, length: u32) -> Option<&str> {
     payload.get(start..start.checked_add(usize::try_from(length).ok()?)?)
 }
 
-/// Where a JSON string ends that began before this text.
+/// End of a JSON string that began before this text.
 fn end_of(text: &str) -> Option<usize> {
     let first = text.find('"')?;
     if !text.get(..first)?.contains('\\') {
@@ -202,7 +255,7 @@ fn says(escaped: &str, text: &str) -> bool {
     }
 }
 
-/// What the inside of a JSON string says.
+/// Decodes the inside of a JSON string.
 fn unescape(escaped: &str) -> Option<String> {
     let mut said = String::with_capacity(escaped.len());
     let mut rest = escaped;
@@ -230,7 +283,7 @@ fn unescape(escaped: &str) -> Option<String> {
     Some(said)
 }
 
-/// The character of `u` and four digits, or of two of them that are the halves of a pair, and what comes after it.
+/// Decodes `u` and four digits, or two such escapes that form a surrogate pair. Returns the character and the rest.
 fn unicode(escape: &str) -> Option<(char, &str)> {
     let half = |escape: &str| u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok();
     let (first, rest) = (half(escape)?, escape.get(5..)?);

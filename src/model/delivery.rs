@@ -1,12 +1,13 @@
-//! Messages on their way out.
+//! Outgoing messages, and the interface to channels that deliver them.
 
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ForeignId};
-use super::card::Card;
+use super::card::{Card, PromptSubject};
 use super::content::RawJson;
-use super::id::{MessageId, OutboundId, SessionId};
+use super::id::{MessageId, OutboundId, OutgoingId, SessionId};
 use super::time::{Awake, Timestamp};
+use super::turn::Turn;
 
 /// Who wrote an outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +18,7 @@ pub enum Author {
         session: SessionId,
         /// Incarnation that wrote it.
         incarnation: u32,
-        /// The agent's id of it: the same one twice is the same message.
+        /// The agent's id for it. A repeated id means the same message.
         wire_id: String,
         /// The agent's number for it, for edits and reactions.
         number: u64,
@@ -26,88 +27,88 @@ pub enum Author {
     Hearth,
 }
 
-/// A message that was said before.
+/// A reference to an earlier message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Said {
-    /// One of ours; its platform id is known once it was delivered.
+pub enum MessageRef {
+    /// A message sent by Hearth; its platform id is known once it is delivered.
     Ours(OutboundId),
-    /// One of the platform's.
+    /// A message from the platform, by its platform id.
     Theirs(ForeignId),
 }
 
-/// What an outgoing message does.
+/// Action of an outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
     /// Says its text, with its files.
     Say,
     /// Shows a card to choose from.
     Ask(Card),
-    /// Replaces the text, and takes away the buttons, of a message.
-    Edit(Said),
-    /// Puts its text, an emoji, under a message.
-    React(Said),
+    /// Replaces the text of a message and removes its buttons.
+    Edit(MessageRef),
+    /// Adds its text, an emoji, as a reaction to a message.
+    React(MessageRef),
 }
 
-/// Where an outgoing message is.
+/// State of an outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutState {
-    /// Waits for its time.
+    /// Scheduled for this time.
     Later(Timestamp),
-    /// Waits in its lane; when it is the lane's first, until the given point of awake time.
+    /// In its outgoing queue. At the head of the queue it waits until the given point of awake time.
     Waiting {
-        /// Not before this point; at once in a later run.
+        /// Earliest next attempt; at once in a later run.
         until: Option<Awake>,
-        /// Why the last attempt failed, or why there was none.
+        /// Why the last attempt failed, or why there was no attempt.
         after: Option<String>,
     },
-    /// An attempt was started; until its outcome is known nobody can say whether the message went out.
+    /// An attempt was started. Until its outcome is known, the message may or may not have been sent.
     Attempting {
-        /// Since when.
+        /// Start of the attempt.
         since: Awake,
     },
-    /// The channel took it.
+    /// Delivered to the platform.
     Delivered {
         /// When.
         at: Timestamp,
-        /// The platform's id of it, if it has one.
+        /// The platform's id for it, if it has one.
         platform_message: Option<ForeignId>,
     },
-    /// Given up; agent and owner were told.
+    /// Failed for good; agent and owner were told.
     Failed {
         /// Why.
         error: String,
         /// When.
         at: Timestamp,
     },
-    /// The agent may not say this there.
+    /// The agent may not send this there.
     Refused {
         /// Why.
         error: String,
         /// When.
         at: Timestamp,
     },
-    /// An answer of a turn that never ended: never sent.
+    /// Discarded: an answer of a turn that never ended. Never sent.
     Abandoned {
         /// When.
         at: Timestamp,
     },
-    /// Taken in by Hearth itself: a request to it, or a message to another agent. It goes to no channel.
+    /// Processed by Hearth itself: a request to Hearth, or a message to another agent. It goes to no channel.
     Carried {
         /// When.
         at: Timestamp,
-        /// The message that the other agent has of it.
+        /// The message that the other agent received.
         message: Option<MessageId>,
     },
 }
 
-/// One thing said by an agent or by Hearth.
+/// A message from an agent or from Hearth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outbound {
     /// Who wrote it.
     pub author: Author,
-    /// Where it goes; none when it has no address and can only be refused or abandoned.
+    /// Destination. Without one it can only be refused or discarded.
     pub to: Option<Address>,
-    /// What it does.
+    /// Its action.
     pub act: Act,
     /// The message it answers.
     pub in_reply_to: Option<MessageId>,
@@ -117,20 +118,34 @@ pub struct Outbound {
     pub content: RawJson,
     /// Names of the files kept for it.
     pub files: Vec<String>,
-    /// Where it is.
+    /// Its state.
     pub state: OutState,
     /// Attempts so far.
     pub attempts: u32,
     /// When the first attempt was made.
     pub first_attempt: Option<Awake>,
-    /// Attempts whose outcome nobody knows.
+    /// Attempts with an unknown outcome.
     pub uncertain: u32,
     /// When it was stored.
     pub stored: Timestamp,
 }
 
 impl Outbound {
-    /// The attempt that is under way.
+    /// Its turn among the messages to the same address. The card of an approval that has certainly not been shown yet
+    /// lets all other messages go first. Agents' cards and edits of cards stay in order with the other messages.
+    #[must_use]
+    pub const fn turn(&self) -> Turn {
+        match (&self.act, &self.state) {
+            (Act::Ask(Card { matter: PromptSubject::Approval(_), .. }), OutState::Waiting { .. })
+                if self.uncertain == 0 =>
+            {
+                Turn::Later
+            }
+            _ => Turn::Now,
+        }
+    }
+
+    /// The attempt in progress.
     #[must_use]
     pub const fn attempt(&self) -> Option<Attempt> {
         match self.state {
@@ -140,42 +155,45 @@ impl Outbound {
     }
 }
 
-/// What a channel is asked to do, with the platform's ids.
+/// Action for a channel, with the platform's ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryAct {
-    /// Say the text, with the files.
+    /// Send the text, with the files.
     Say,
     /// Show a card.
     Ask(Card),
-    /// Replace the text of a message and take away its buttons.
+    /// Replace the text of a message and remove its buttons.
     Edit(ForeignId),
-    /// Put an emoji under a message.
+    /// Add an emoji as a reaction to a message.
     React(ForeignId),
 }
 
-/// Which attempt of a message: what is heard of an earlier one says nothing of this one.
+/// Identifies one attempt. Reports about an earlier attempt say nothing about this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// Which one, from 1 on. One that was taken back has the same number as the next one.
+    /// Number of the attempt, from 1. A withdrawn attempt has the same number as the next one.
     pub number: u32,
     /// When it was begun.
     pub since: Awake,
 }
 
-/// What a channel is asked to deliver.
+/// A delivery request to a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Id; an idempotency key where the channel takes one.
+    /// Which.
     pub id: OutboundId,
-    /// For which attempt that is asked; its outcome names it.
+    /// Its id outside of the store: the idempotency key where the channel takes one.
+    pub key: OutgoingId,
+    /// The attempt. The outcome names it.
     pub attempt: Attempt,
-    /// Where it goes.
+    /// Destination.
     pub to: Address,
-    /// What to do.
+    /// The action.
     pub act: DeliveryAct,
-    /// An earlier attempt may have gone out, and the channel cannot tell: people are to see that this is a repetition.
+    /// An earlier attempt may have been delivered, and the channel cannot deduplicate: the text is marked as a
+    /// repetition.
     pub repeated: bool,
-    /// Name of the agent that speaks; none for Hearth.
+    /// Name of the agent that sends it; none for Hearth.
     pub speaker: Option<String>,
     /// The message it answers.
     pub in_reply_to: Option<MessageId>,
@@ -187,22 +205,22 @@ pub struct Delivery {
     pub files: Vec<String>,
 }
 
-/// What a channel says of an attempt.
+/// Outcome of an attempt, as the channel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryResult {
     /// The platform has it.
     Delivered {
-        /// The platform's id of it.
+        /// The platform's id for it, if it has one.
         platform_message: Option<ForeignId>,
     },
-    /// Nobody is there to take it; nothing was sent. Tried again when somebody is.
+    /// The recipient is not connected; nothing was sent. Retried when they connect.
     Absent,
     /// No channel of that name runs; nothing was sent.
     NoAdapter,
-    /// It did not go out, and may later.
+    /// It was not sent. A retry may succeed.
     Retry(String),
-    /// It will never go out.
+    /// It can never be sent.
     Rejected(String),
-    /// It may have gone out.
+    /// It may have been sent.
     Uncertain(String),
 }

@@ -1,13 +1,13 @@
-//! Everything Hearth can do to the world.
+//! Effects: everything Hearth can do to the outside world.
 //!
-//! Effects are returned by committed transactions. They are hints: whatever one asks for can be derived again from the
-//! tables, which is what start and sweep do, so a lost effect costs time and nothing else.
+//! Committed transactions return effects. Effects are hints: each one can be derived again from the tables, as start
+//! and sweep do. A lost effect only costs time.
 
 use super::address::{Address, ChannelName, UserId};
 use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
 use super::entity::{AgentSettings, Folder, ProviderKind};
-use super::id::{AgentId, MessageId, OutboundId, SessionId, SkipId};
+use super::id::{AgentId, BodyId, MessageId, OutgoingId, SessionId, SkipId};
 use super::incarnation::SpecDigest;
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
@@ -23,31 +23,33 @@ pub enum Effect {
     Discard(Discard),
     /// Start an incarnation; its mailbox is made ready first.
     Launch(Box<Launch>),
-    /// End an incarnation and say so when it is gone.
+    /// Stop an incarnation, and report when it is gone.
     Stop(SessionId, u32),
-    /// Say whether an incarnation still runs (Running) or not (Gone).
+    /// Report whether an incarnation still runs (Running) or not (Gone).
     Inquire(SessionId, u32),
-    /// Read the mailbox of an incarnation that is gone to its end.
+    /// Read the rest of the mailbox of an incarnation that is gone.
     CollectRest(SessionId, u32),
     /// Deliver a message.
     Deliver(Box<Delivery>),
-    /// Tell the source of a message what became of it.
+    /// Report the final state of a message to its source.
     Settled(Settled),
-    /// Open a direct message with somebody, and say where it is.
+    /// Fetch files from the network that keeps them.
+    Fetch(Box<Fetch>),
+    /// Open a direct message with a user, and report its chat.
     OpenDirect(UserId),
-    /// Tell the platform that every message of a thread is wanted from now on.
+    /// Subscribe to all messages of a thread on its platform.
     Subscribe(Address),
-    /// Show in a chat that a session's agent is at work, until it answers or gives up.
+    /// Show a typing indicator in a chat while a session's agent works, until it answers or fails.
     Typing(SessionId, Address),
-    /// A channel instance was changed: connect it anew, or let it go.
+    /// A channel instance changed: reconnect it, or disconnect it.
     Reconnect(ChannelName),
-    /// Remove files that were kept to be sent and are not needed any more.
+    /// Remove files that were kept for sending and are no longer needed.
     Release(SessionId, Vec<String>),
-    /// Remove files of the store of files that no message needs any more.
+    /// Remove files from the store of files that no message needs any more.
     Unneeded(Vec<BlobId>),
-    /// Look for skip summaries in an agent's folder, after a turn of this session if that is why.
+    /// Scan an agent's folder for skip summaries. If a turn just ended there, its session is given.
     LookForSkips(AgentId, Folder, Option<SessionId>),
-    /// Remove the summary of a skill from an agent's folder if its file still has this digest, and say so.
+    /// Remove a skill's summary from an agent's folder if the file still has this digest, and report it.
     RemoveSkip {
         /// Whose.
         agent: AgentId,
@@ -60,33 +62,33 @@ pub enum Effect {
         /// Of which file.
         digest: BlobId,
     },
-    /// Let the session-state file of an agent group say what the store says.
+    /// Write the stored session state of an agent group to its file.
     ShareState(AgentId),
-    /// Do the rest of some work.
+    /// Continue a job that was too large for one transaction.
     Continue(Continuation),
 }
 
-/// What a session's mailbox should hold.
+/// Desired content of a session's mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// Whose mailbox.
     pub session: SessionId,
-    /// What the incarnation needs to know; none when nothing of it has changed.
+    /// Context for the incarnation; none if it has not changed.
     pub context: Option<ContextView>,
-    /// Messages it may work on, ascending.
+    /// Messages for the incarnation, in ascending order.
     pub messages: Vec<ExportedMessage>,
-    /// Answers to requests of the incarnation, all there are; none leaves those that lie there.
+    /// All replies to the incarnation's requests; none leaves the replies in the mailbox unchanged.
     pub replies: Option<Vec<ExportedReply>>,
-    /// Whether messages that are not in the list have to go (before an incarnation starts), or the list is an addition.
+    /// Whether to remove messages that are not in the list (before an incarnation starts) or only to add to them.
     pub exact: bool,
 }
 
-/// The answer to a request of an agent.
+/// The reply to an agent's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedReply {
     /// Name of the request.
     pub request: String,
-    /// What was asked for, or why it was not done.
+    /// The result, or why it was not done.
     pub answer: Result<RawJson, String>,
 }
 
@@ -101,8 +103,10 @@ pub struct ExportedMessage {
     pub kind: MessageKind,
     /// Whether it asks for a turn.
     pub trigger: bool,
-    /// When it was said.
+    /// When it was sent.
     pub said: Timestamp,
+    /// Whether the sender is unknown to the agent.
+    pub unknown_sender: bool,
     /// Where an answer goes.
     pub reply: Option<Address>,
     /// The payload.
@@ -128,19 +132,19 @@ pub struct ContextView {
     pub reply: Option<Address>,
     /// Chats and agents the agent may write to.
     pub destinations: Vec<DestinationView>,
-    /// Smallest number the agent may use.
+    /// Lowest message number that the agent may use.
     pub next_number: u64,
-    /// What was said in a turn that did not end.
+    /// Messages sent in a turn that did not end.
     pub already_sent: Vec<AlreadySent>,
-    /// What drives the session.
+    /// The session's provider.
     pub provider: ProviderKind,
-    /// Which beginning of the session this is.
+    /// Epoch of the session: rises with every reset.
     pub epoch: u32,
-    /// Zone of its people, if one was configured; none is the machine's.
+    /// Time zone of its users, if configured; none is the machine's.
     pub timezone: Option<String>,
 }
 
-/// A destination by the name the agent uses.
+/// A destination, with the agent's name for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestinationView {
     /// The name.
@@ -160,7 +164,7 @@ pub enum DestinationTarget {
     Agent(String),
 }
 
-/// Something said mid-turn by an incarnation that died before the turn ended.
+/// A message sent mid-turn by an incarnation that died before the turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlreadySent {
     /// Message whose turn it belonged to.
@@ -171,18 +175,18 @@ pub struct AlreadySent {
     pub text: String,
 }
 
-/// Files to remove: first the host's, then the agent's.
+/// Files to remove from a mailbox: first the host's, then the agent's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discard {
     /// Whose mailbox.
     pub session: SessionId,
-    /// Messages that are over.
+    /// Finished messages.
     pub seqs: Vec<u64>,
     /// Files of the agent's half, relative to it.
     pub agent_files: Vec<String>,
 }
 
-/// What to start.
+/// An incarnation to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Session.
@@ -195,23 +199,34 @@ pub struct Launch {
     pub settings: AgentSettings,
     /// `default` or `maintenance`.
     pub session_name: SessionName,
-    /// Digest of what it is started with.
+    /// Digest of its launch configuration.
     pub digest: SpecDigest,
     /// Image of the installation, if one was configured.
     pub image: Option<String>,
-    /// What its mailbox has to hold before it starts.
+    /// Content of its mailbox before it starts.
     pub export: Export,
 }
 
-/// What became of a message, for whoever sent it.
+/// Files of one message to fetch from its network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    /// The message's body.
+    pub body: BodyId,
+    /// The channel that keeps the files.
+    pub channel: ChannelName,
+    /// All files of the message, in order; those that are [remote](super::content::FileBytes::Remote) are fetched.
+    pub files: Vec<Attachment>,
+}
+
+/// Final state of a message, reported to its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
-    /// Which.
+    /// The message.
     pub message: MessageId,
     /// Chat and thread it came from.
     pub source: Address,
-    /// Where it is now.
+    /// Its state.
     pub state: MessageState,
-    /// What was said about it when it ended.
-    pub answers: Vec<OutboundId>,
+    /// Outgoing messages that tell about its end.
+    pub answers: Vec<OutgoingId>,
 }

@@ -1,6 +1,7 @@
-//! Who talks to whom: agents, chats, wirings, users, roles, members, destinations.
+//! Entities and their relations: agents, chats, wirings, users, roles, members, destinations.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::id::{AgentId, ChatId};
@@ -16,7 +17,7 @@ pub use super::hold::Hold;
 /// Folder of an agent group: its identity for people, and the name of its directory.
 ///
 /// Letters, digits, `_` and `-`, the first one a letter or digit, at most 64; `global` is reserved in any case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Folder(Short);
 
 /// A text that cannot be a folder.
@@ -48,29 +49,38 @@ impl Folder {
     }
 }
 
+impl<'de> Deserialize<'de> for Folder {
+    /// Validates a name that comes as text. A record's name is trusted.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let is_text = deserializer.is_human_readable();
+        let text = Short::deserialize(deserializer)?;
+        if is_text { Self::new(text).map_err(D::Error::custom) } else { Ok(Self(text)) }
+    }
+}
+
 impl std::fmt::Display for Folder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// Who made an entity.
+/// What created an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// `hearth apply`.
     File,
-    /// A command, or Hearth itself on somebody's behalf.
+    /// A command, or Hearth itself as the result of a person's decision.
     Runtime,
 }
 
-/// What happens to people a chat's agents do not know.
+/// What happens to messages from senders that a chat's agents do not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnknownSenders {
-    /// Refused, with a record.
+    /// Dropped, with a record.
     Strict,
-    /// Somebody is asked.
+    /// An approver is asked.
     RequestApproval,
-    /// Everybody may talk.
+    /// Everyone may talk.
     Public,
 }
 
@@ -85,33 +95,33 @@ pub struct Chat {
     pub name: Option<String>,
     /// Whether more than one person may talk here.
     pub group: bool,
-    /// What happens to strangers.
+    /// What happens to messages from unknown senders.
     pub unknown_senders: UnknownSenders,
-    /// Somebody decided that this chat is not to be asked about.
+    /// Since when no one is asked about this chat, if an approver decided so.
     pub denied: Option<Timestamp>,
-    /// Who made it.
+    /// What created it.
     pub origin: Origin,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
     /// When it was removed.
     pub archived: Option<Timestamp>,
 }
 
-/// When an agent takes a message as its own.
+/// When an agent engages with a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Engage {
-    /// The text matches; `.` is always true, even of no text.
+    /// The text matches this pattern; `.` always matches, even an empty text.
     Pattern(String),
     /// The platform says that the bot was addressed.
     Mention,
-    /// As `Mention`, and from then on in that thread.
+    /// Like `Mention`; after that, every message in the same thread.
     MentionSticky,
 }
 
 /// Whose messages engage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SenderScope {
-    /// Everybody's whom the chat lets in.
+    /// Everyone's whom the chat admits.
     All,
     /// Only people the agent knows.
     Known,
@@ -126,6 +136,15 @@ pub enum Ignored {
     Accumulate,
 }
 
+/// Whose messages reach an agent as context, if set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ContextFrom {
+    /// Those of people the agent knows.
+    Known,
+    /// Everyone's.
+    Anyone,
+}
+
 /// Which messages share a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionMode {
@@ -137,10 +156,10 @@ pub enum SessionMode {
     AgentShared,
 }
 
-/// That an agent listens in a chat, and how. At most one per (chat, agent).
+/// Connects an agent to a chat. At most one per (chat, agent).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wiring {
-    /// When the agent takes a message as its own.
+    /// When the agent engages with a message.
     pub engage: Engage,
     /// Whose messages engage.
     pub senders: SenderScope,
@@ -148,11 +167,13 @@ pub struct Wiring {
     pub ignored: Ignored,
     /// Which messages share a session.
     pub session: SessionMode,
-    /// Higher ones are asked first; equal ones in the order of the agents' ids.
+    /// Wirings with a higher priority are evaluated first, equal ones in the order of the agents' ids.
     pub priority: i32,
-    /// Who made it.
+    /// Whose messages become context; none is the rule for the chat's `unknown_senders`.
+    pub context_from: Option<ContextFrom>,
+    /// What created it.
     pub origin: Origin,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
 }
 
@@ -161,15 +182,15 @@ pub struct Wiring {
 pub struct User {
     /// Who; repeated from the key, which may hold only its digest.
     pub id: UserId,
-    /// How they are called; refreshed from traffic, never trusted.
+    /// Display name; refreshed from traffic, never trusted.
     pub name: Option<String>,
-    /// Who made the row.
+    /// What created the row.
     pub origin: Origin,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
 }
 
-/// What a person may do, and where. A sum type, so that an owner of one agent cannot be written down.
+/// A person's role and its scope. The type rules out invalid combinations, such as an owner of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Everything.
@@ -180,7 +201,7 @@ pub enum Role {
     AdminOf(AgentId),
 }
 
-/// That a person has a role.
+/// The grant of a role to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Who.
@@ -193,7 +214,7 @@ pub struct Grant {
     pub origin: Origin,
 }
 
-/// That a person may talk to an agent.
+/// A person's membership: they may talk to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     /// Who.
@@ -206,7 +227,7 @@ pub struct Membership {
     pub origin: Origin,
 }
 
-/// That an agent may write somewhere; the key has the name it uses.
+/// A destination to which an agent may write. The key has the agent's name for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Destination {
     /// A chat.
@@ -215,18 +236,19 @@ pub enum Destination {
     Agent(AgentId),
 }
 
-/// Where a person is reached outside of any chat.
+/// A person's direct message chat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectMessage {
     /// The chat that is their direct message.
     pub address: Address,
-    /// When that was found out.
+    /// When it was resolved.
     pub resolved: Timestamp,
 }
 
-/// Lower case, runs of anything but `a-z0-9` become `-`, none at the ends; `unnamed` when nothing is left.
+/// Converts to lower case and replaces runs of anything but `a-z0-9` with `-`, with none at the ends. Returns `unnamed`
+/// when nothing is left.
 ///
-/// NanoClaw's rule for names of destinations, so that its names can be taken over.
+/// NanoClaw's rule for names of destinations, so that its names can be imported.
 #[must_use]
 pub fn normalize_name(text: &str) -> String {
     let mut name = String::with_capacity(text.len());

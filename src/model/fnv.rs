@@ -1,6 +1,6 @@
-//! A number for bytes, the same for ever and everywhere.
+//! FNV-1a, a hash that is stable across builds and machines.
 
-/// 64-bit FNV-1a. Not for what somebody may want to collide.
+/// 64-bit FNV-1a. Not for input from an attacker who may want collisions.
 #[must_use]
 pub fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))

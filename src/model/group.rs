@@ -1,5 +1,5 @@
-//! What lies in an agent group's folder as files of a contract with programs inside and outside: the fields of its
-//! session state. The skips that its skills report are in `skip`.
+//! State of the files in an agent group's folder that are a contract with other programs: the fields of its session
+//! state. The skips that its skills report are in `skip`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,38 +8,38 @@ use super::id::SkipId;
 use super::skip::SkipLook;
 use super::time::Timestamp;
 
-/// What is known of an agent group's session-state file.
+/// Tracking data for an agent group's session-state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateFile {
-    /// Digest of the bytes that were last read or written; another digest means that somebody else wrote.
+    /// Digest of the bytes last read or written. A different digest means that another program wrote the file.
     pub digest: Option<BlobId>,
-    /// Digest of the bytes that Hearth was about to write when it last heard of the file: a file that has it was written
-    /// by Hearth, which died before it could say so.
+    /// Digest of the bytes of an unconfirmed write by Hearth. A file with this digest was written by Hearth, which died
+    /// before it could record the write.
     pub writing: Option<BlobId>,
     /// When it was last read or written.
     pub looked: Timestamp,
-    /// Whether it has to be written: what it says is not what the fields say.
+    /// Whether it has to be written, because it differs from the stored fields.
     pub dirty: bool,
-    /// Why it is left alone, if it is.
+    /// Why Hearth does not touch the file, if so.
     pub trouble: Option<StateTrouble>,
-    /// Copies of files that nobody could read, by name, the newest last, until somebody removes them.
+    /// Names of the copies of unreadable files, the newest last. A person removes them.
     pub quarantined: Vec<String>,
-    /// Last position given to a field or an id.
+    /// Last position assigned to a field or an id.
     pub last_position: u64,
 }
 
-/// Why a session-state file is left alone.
+/// Why Hearth does not touch a session-state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateTrouble {
-    /// Its schema is newer than what Hearth knows.
+    /// Its schema is newer than the one Hearth knows.
     Newer(String),
-    /// Its schema is older than what Hearth knows, or it names none: its owner, the program that registers sessions,
-    /// brings it up to date when it next runs.
+    /// Its schema is older than the one Hearth knows, or missing. Its owner, the program that registers sessions,
+    /// upgrades it on its next run.
     Older,
-    /// It is no JSON object; its bytes were kept under the last name in quarantine, and there was nothing to replace it
+    /// It is not a JSON object. Its bytes were quarantined under the last name, and there was no state to replace it
     /// with.
     Unreadable(String),
-    /// Its lock was not to be had in time.
+    /// Its lock could not be acquired in time.
     Locked,
     /// It cannot be read or written: why.
     Unusable(String),
@@ -48,7 +48,7 @@ pub enum StateTrouble {
 /// Which object of a session-state file a field belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StatePart {
-    /// The file's own fields, those that nobody knows among them.
+    /// The file's top-level fields, including unknown ones.
     Top,
     /// `sessions`, by name.
     Sessions,
@@ -56,35 +56,37 @@ pub enum StatePart {
     Muted,
 }
 
-/// Fields of a session-state file that is read, those of its objects among them: all of them may change in one transaction.
+/// Maximum number of fields in a session-state file, including those of its objects. All of them may change in one
+/// transaction.
 pub const STATE_FIELDS_MAX: usize = 1_000;
 
-/// A name in a session-state file, as it stands there between the quotes: plain ASCII, everything else as `\u` and four
-/// hexadecimal digits, the letters small. So a name with half of a surrogate pair, which no text has, is a name like any other.
+/// A name in a session-state file, exactly as it appears between the quotes: printable ASCII, everything else as `\u`
+/// and four lowercase hexadecimal digits. This also represents names with an unpaired surrogate, which no Rust string
+/// can hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FieldName(String);
 
 impl FieldName {
-    /// The name of a text.
+    /// Escapes a text.
     #[must_use]
     pub fn of(text: &str) -> Self {
         Self(ascii(text))
     }
 
-    /// A name that is written like this already.
+    /// Wraps a name that is already escaped.
     #[must_use]
     pub const fn escaped(text: String) -> Self {
         Self(text)
     }
 
-    /// As it is written.
+    /// The escaped name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A text as it stands in an ASCII JSON file between the quotes.
+/// Escapes a text for an ASCII JSON string, without the quotes.
 #[must_use]
 pub fn ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -92,8 +94,8 @@ pub fn ascii(text: &str) -> String {
     escaped
 }
 
-/// Appends a unit of UTF-16 as an ASCII JSON file has it, halves of surrogate pairs too.
-pub fn push_unit(escaped: &mut String, unit: u16) {
+/// Appends a UTF-16 code unit, escaped for an ASCII JSON string. Accepts unpaired surrogates.
+fn push_unit(escaped: &mut String, unit: u16) {
     match u8::try_from(unit).map(char::from) {
         Ok('"') => escaped.push_str("\\\""),
         Ok('\\') => escaped.push_str("\\\\"),
@@ -112,86 +114,85 @@ pub fn push_unit(escaped: &mut String, unit: u16) {
 pub struct StateField {
     /// Its name, complete.
     pub name: FieldName,
-    /// Its value; none if it was removed and the file may have it still.
+    /// Its value; none if it was removed and the file may still have it.
     pub value: Option<RawJson>,
-    /// What the file has if nobody else wrote since Hearth last read or wrote it: one value, or two while it is not known
-    /// whether it was written. None is a file without this field.
+    /// Expected content of the file, unless another program wrote it since Hearth last read or wrote it. Two values
+    /// while a write by Hearth is unconfirmed. None means a file without this field.
     pub known: Vec<Option<RawJson>>,
-    /// Where it stands among the fields.
+    /// Its position among the fields.
     pub position: u64,
     /// When it last changed.
     pub changed: Timestamp,
 }
 
 impl StateField {
-    /// Whether it mutes, as an entry of `muted_threads`: every value does but `false` and `null`, which somebody wrote to
-    /// say the opposite.
+    /// Whether it mutes, as an entry of `muted_threads`: every value does, except `false` and `null`.
     #[must_use]
     pub fn mutes(&self) -> bool {
         self.value.as_ref().is_some_and(|value| !matches!(value.as_str().trim(), "false" | "null"))
     }
 }
 
-/// An id that a skill has seen already.
+/// An id that a skill has already seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenId {
-    /// The id, complete, as it is in the file: mostly a text in quotes.
+    /// The complete id as it is in the file: usually a quoted string.
     pub id: String,
-    /// Where it stands among the others: the order in which they came.
+    /// Its position: ids are kept in order of arrival.
     pub position: u64,
-    /// When it was first seen; seeing it again does not count.
+    /// When it was first seen. Later sightings do not change this.
     pub first: Timestamp,
 }
 
-/// A message that somebody has begun to answer.
+/// A message that an agent group has begun to answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingResponse {
-    /// Id of the message, complete; the whole entry if it names none.
+    /// Complete id of the message; the whole entry if it has none.
     pub message: String,
     /// The entry as it is in the file.
     pub value: RawJson,
-    /// Where it stands among the others.
+    /// Its position among the others.
     pub position: u64,
-    /// Since when it waits: as the entry says, but never in the future, else when Hearth first saw it.
+    /// Start of the wait: the entry's time unless it is in the future, otherwise when Hearth first saw it.
     pub since: Timestamp,
-    /// When something has to be done about it.
+    /// When it counts as stale, or is forgotten.
     pub due: Timestamp,
-    /// Whether it waits still. One that is over is kept for a while: a file that has it again word for word was written
-    /// by somebody who did not know.
+    /// Whether it still waits. A finished one is kept for a while: if the same entry reappears in the file word for
+    /// word, its writer did not know that it is finished.
     pub state: PendingState,
 }
 
-/// What became of a message that somebody has begun to answer.
+/// State of a message that an agent group has begun to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PendingState {
     /// It waits.
     Waiting,
-    /// It was cleared by who began it.
+    /// The program that began it cleared it.
     Cleared,
-    /// It was answered, as Hearth knows.
+    /// Hearth knows that it was answered.
     Answered,
-    /// Nobody went on with it: its agent, or its chat, was told.
+    /// It went stale, and its agent or its chat was told.
     Told,
-    /// Nobody went on with it, and there was nobody to tell.
+    /// Discarded: it went stale without a session to tell, or too many others were waiting.
     GivenUp,
 }
 
-/// What happens to an agent group's files.
+/// Changes to an agent group's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupInput {
-    /// Somebody holds the lock of the session-state file and has read it.
+    /// The session-state file was read under its lock, which the caller still holds.
     StateRead(StateRead),
-    /// The file was written, and these are its bytes now.
+    /// The file was written. This is the digest of its bytes.
     StateWritten(BlobId),
     /// The file cannot be read, written or locked now.
     StateTrouble(StateTrouble),
-    /// Copies of files that nobody could read are not there any more: whoever needed them has seen them.
+    /// These copies of unreadable files were removed, so a person has seen them.
     CopiesGone(Vec<String>),
-    /// Ids, as JSON, that are in the file and new: a part of them, if there are more than go with its fields.
+    /// New ids in the file, as JSON: a part of them if there are more than fit with the fields.
     StateSeen(Vec<String>),
-    /// Somebody looked for skip summaries.
+    /// A scan for skip summaries finished.
     Skips(SkipLook),
-    /// The file of a skip, which had to go, is gone.
+    /// The file of a skip was removed, as Hearth wanted.
     SkipGone(SkipId),
 }
 
@@ -200,20 +201,20 @@ pub enum GroupInput {
 pub struct StateRead {
     /// Digest of its bytes; none if there is no file.
     pub digest: Option<BlobId>,
-    /// What it says.
+    /// Its content.
     pub content: StateContent,
 }
 
-/// What a session-state file says.
+/// Content of a session-state file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateContent {
-    /// The same as when it was last read or written.
+    /// Unchanged since it was last read or written.
     Same,
     /// There is none.
     Absent,
     /// These fields.
     Fields(StateDocument),
-    /// Nothing that can be read: why, and the name of the copy that was made of it.
+    /// Unreadable: why, and the name of the copy that was made of it.
     Unreadable(String, String),
     /// Something that Hearth must not touch.
     Refused(StateTrouble),
@@ -222,13 +223,14 @@ pub enum StateContent {
 /// The fields of a session-state file of the version that Hearth knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateDocument {
-    /// In order; the fields of `sessions` and `muted_threads` come after the field that they are in, which then is `{}`.
+    /// In order. Fields of `sessions` and `muted_threads` follow the field that contains them, whose value is then
+    /// `{}`.
     pub fields: Vec<DocumentField>,
-    /// What is in `seen_email_ids` that the store does not have yet, in order, a part of it if there is much.
+    /// Ids in `seen_email_ids` that the store does not have yet, in order; a part of them if there are many.
     pub new_ids: Vec<String>,
-    /// How many different ids are in `seen_email_ids`.
+    /// Number of distinct ids in `seen_email_ids`.
     pub ids: u64,
-    /// The message that somebody has begun to answer.
+    /// The message that the agent group has begun to answer.
     pub pending: Option<DocumentPending>,
 }
 
@@ -250,11 +252,11 @@ pub struct DocumentPending {
     pub message: String,
     /// The entry.
     pub value: RawJson,
-    /// When it was written, as it says, if it says so in UTC.
+    /// The entry's own time, if it has one in UTC.
     pub reacted: Option<Timestamp>,
 }
 
-/// What is to be written into a session-state file.
+/// New content for a session-state file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateExport {
     /// All of it.

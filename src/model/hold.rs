@@ -1,15 +1,15 @@
-//! What holds an agent where it runs as a process of this machine.
+//! Confinement of an agent that runs as a process of this machine.
 
-/// What holds an agent in the process runtime.
+/// How an agent is confined in the process runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// It can touch nothing but its own.
+    /// It can access nothing but its own files and processes.
     Confined,
-    /// It has the rights of the user: the operator said so.
+    /// It has the user's permissions, as the operator configured.
     Unconfined,
-    /// Nothing confines it, and it does nothing on its own.
+    /// It is not confined, and does not need to be: it does nothing on its own.
     Harmless,
-    /// It is not started: nothing could confine it, and the operator has not said that it may do without.
+    /// It is not started, because nothing can confine it and the operator has not allowed it to run unconfined.
     NeedsUnconfined,
 }
 

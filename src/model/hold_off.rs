@@ -1,21 +1,21 @@
-//! Providers that limit requests.
+//! Rate limits of providers.
 
 use serde::{Deserialize, Serialize};
 
 use super::time::{Awake, Timestamp};
 
-/// Why and until when an agent gets no work. It is kept when its time is over, until a turn of the agent succeeds: until
-/// then one session of it at a time is tried.
+/// Rate limit of an agent's provider: the agent gets no work until it ends. The row stays until a turn of the agent
+/// succeeds; after the end of the wait, one session of the agent at a time is tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HoldOff {
+pub struct RateLimit {
     /// No work before this.
     pub until: Awake,
     /// Since when, by the wall clock, for people.
     pub since: Timestamp,
-    /// The end by the wall clock, for people, if the machine stays awake.
+    /// The end by the wall clock, for people; correct if the machine stays awake.
     pub again: Timestamp,
-    /// How often in a row the provider said that it limits requests.
+    /// Rate-limit replies in a row.
     pub waits: u32,
-    /// In the provider's words.
+    /// The provider's message.
     pub why: String,
 }

@@ -10,10 +10,10 @@ macro_rules! numeric_ids {
             pub struct $name(u64);
 
             impl $name {
-                /// What people see before the number.
+                /// Prefix of the text form.
                 pub const PREFIX: &'static str = $prefix;
 
-                /// An id that the counter of its table gave out.
+                /// Wraps a number from the table's counter.
                 #[must_use]
                 pub const fn new(number: u64) -> Self {
                     Self(number)
@@ -41,7 +41,7 @@ macro_rules! numeric_ids {
             }
         )*
 
-        /// One counter per kind of id, plus those that count something else.
+        /// One counter per kind of id, plus counters for other things.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Counter {
             $(
@@ -73,6 +73,45 @@ macro_rules! numeric_ids {
     };
 }
 
+/// An [`OutboundId`] outside of the store, like `5f0c91ab-mo17`. Channels use it as an idempotency key.
+///
+/// Numbers repeat after a restore; the random epoch does not. Ids from before epochs existed have none: `mo17`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutgoingId {
+    /// The row.
+    pub id: OutboundId,
+    /// The random prefix, if it has one.
+    pub epoch: Option<u32>,
+}
+
+impl std::fmt::Display for OutgoingId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.epoch {
+            Some(epoch) => write!(f, "{epoch:08x}-{}", self.id),
+            None => self.id.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for OutgoingId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad = || BadId { text: text.to_owned(), prefix: OutboundId::PREFIX };
+        let (epoch, id) = match text.split_once('-') {
+            Some((epoch, id)) => (Some(parse_epoch(epoch).ok_or_else(bad)?), id),
+            None => (None, text),
+        };
+        Ok(Self { id: id.parse().map_err(|_| bad())?, epoch })
+    }
+}
+
+/// Accepts only the form in which [`OutgoingId`] is displayed.
+fn parse_epoch(text: &str) -> Option<u32> {
+    let plain = text.len() == 8 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    plain.then(|| u32::from_str_radix(text, 16).ok()).flatten()
+}
+
 /// An id that a counter gives out.
 pub trait Counted {
     /// Its counter.
@@ -91,7 +130,7 @@ numeric_ids! {
     SessionId = "se";
     /// A message in a session.
     MessageId = "ms";
-    /// What a message says; shared by the messages of a fan-out.
+    /// Content of a message; shared by the messages of a fan-out.
     BodyId = "mb";
     /// An outgoing message.
     OutboundId = "mo";
@@ -101,13 +140,13 @@ numeric_ids! {
     QuestionId = "qu";
     /// A scheduled task.
     TaskId = "ta";
-    /// A recorded refusal of an inbound event.
+    /// A dropped inbound event.
     DropId = "dr";
     /// An entry of the journal.
     JournalId = "jo";
     /// A skip summary.
     SkipId = "sk";
-    /// A change of a workspace session: says only which was first.
+    /// A change of a workspace session; used only for ordering.
     ChangeId = "wc";
 }
 
@@ -136,6 +175,24 @@ mod tests {
         assert_eq!("se345".parse::<SessionId>(), Ok(SessionId::new(345)));
         for text in ["se", "se0345", "ag345", "se-1", "se3 ", "SE3", "se99999999999999999999"] {
             assert!(text.parse::<SessionId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn outgoing_ids_have_one_spelling() {
+        let id = OutboundId::new(17);
+        for (id, text) in [
+            (OutgoingId { id, epoch: None }, "mo17"),
+            (OutgoingId { id, epoch: Some(0x5f0c_91ab) }, "5f0c91ab-mo17"),
+            (OutgoingId { id, epoch: Some(0xa) }, "0000000a-mo17"),
+        ] {
+            assert_eq!(id.to_string(), text);
+            assert_eq!(text.parse::<OutgoingId>(), Ok(id));
+        }
+        for text in
+            ["", "-mo17", "a-mo17", "5F0C91AB-mo17", "5f0c91ab-ms17", "5f0c91ab-mo017", "5f0c91ab-", "+f0c91ab-mo17"]
+        {
+            assert!(text.parse::<OutgoingId>().is_err(), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The runs of an agent's process for one session.
+//! Incarnations: runs of an agent's process for one session.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,9 @@ pub struct ToolUse {
     pub timeout: Option<Millis>,
 }
 
-/// Digest of everything a change of which needs another incarnation: provider, command, model, effort, environment, image,
-/// mounts, packages, servers, skills, network, limits, zone, trust. Shown as 16 hexadecimal digits; a label of containers.
+/// Digest of the launch configuration; a change requires a new incarnation. Covers provider, command, model, effort,
+/// environment, image, mounts, packages, servers, skills, network, limits, time zone, trust. Shown as 16 hexadecimal
+/// digits; used as a label of containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SpecDigest(u64);
 
@@ -35,21 +36,21 @@ impl std::fmt::Display for SpecDigest {
 /// Why an incarnation is being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
-    /// A claim is older than allowed and nothing has happened since.
+    /// A message has been in progress for too long without any activity.
     ClaimStuck,
-    /// Nothing has happened for longer than the ceiling.
+    /// No activity for longer than the ceiling.
     Ceiling,
-    /// Its runner stopped beating.
+    /// Its runner stopped sending heartbeats.
     Silent,
     /// Its agent was removed.
     AgentRemoved,
-    /// Its agent was changed in a way that only a new one can use.
+    /// Its agent's launch configuration changed.
     Renewed,
-    /// It was idle and another session waits for its place.
+    /// It was idle, and another session needed its slot.
     MadeRoom,
-    /// A turn of it failed and is tried again by another one.
+    /// One of its turns failed and is retried by another incarnation.
     TurnFailed,
-    /// The operator wanted its agent to start again.
+    /// The operator restarted its agent.
     Restarted,
 }
 
@@ -79,32 +80,32 @@ pub enum Exit {
     Signal(i32),
     /// It could not be started.
     NotStarted(String),
-    /// The runtime does not know it (any more): it ended with an earlier daemon, or its start was lost.
+    /// Unknown to the runtime: it ended with an earlier daemon, or its start was lost.
     Unknown,
 }
 
-/// Where an incarnation is. It goes through these in their order and never back.
+/// Phase of an incarnation. Phases are passed in this order, never backwards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Its start was asked for.
+    /// Its start was requested.
     Starting,
-    /// The runtime said that it runs.
+    /// The runtime reported that it runs.
     Running,
-    /// Its end was asked for.
+    /// Its stop was requested.
     Stopping {
         /// Why.
         why: StopReason,
         /// Since when.
         since: Awake,
     },
-    /// The runtime confirmed that it is gone; its mailbox is collected to the end.
+    /// The runtime confirmed that it is gone. The rest of its mailbox is being collected.
     Collecting {
         /// How it ended.
         exit: Exit,
         /// Since when.
         since: Awake,
     },
-    /// Everything it wrote is stored, its claims are reset.
+    /// All of its output is stored, and its claims are reset.
     Closed {
         /// How it ended.
         exit: Exit,
@@ -116,36 +117,36 @@ pub enum Phase {
 /// One run of an agent's process for one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incarnation {
-    /// Where it is.
+    /// Its phase.
     pub phase: Phase,
     /// When it was allocated.
     pub launched: Awake,
     /// The same by the wall clock, for people.
     pub started: Timestamp,
-    /// When a later run of the daemon found that it still runs: its ages count from there.
+    /// When a later run of the daemon found it still running. Ages count from then.
     pub adopted: Option<Awake>,
-    /// When its heartbeat last changed; the launch until then.
+    /// When its first heartbeat was seen; until then, the launch. Later heartbeats are not stored.
     pub beat: Awake,
-    /// When it last did anything: provider event, claim, answer; the launch until then.
+    /// Time of its last activity (provider event, claim, answer); until the first one, the launch.
     pub progress: Awake,
-    /// The tool it is running.
+    /// The tool in use.
     pub tool: Option<ToolUse>,
-    /// Since when it is running that.
+    /// Start of that tool's run.
     pub tool_since: Option<Awake>,
     /// Why it was stopped, if it was.
     pub stopped_for: Option<StopReason>,
     /// Whether it ever claimed a message.
     pub claimed: bool,
-    /// Why it gets nothing more and ends with its turn, if it does.
+    /// Why it receives no more messages and ends with its turn, if it does.
     pub outdated: Option<StopReason>,
-    /// Digest of what it was started with.
+    /// Digest of its launch configuration.
     pub digest: SpecDigest,
     /// Last lines of its standard error.
     pub stderr_tail: String,
 }
 
 impl Incarnation {
-    /// One whose start is asked for now.
+    /// A new incarnation whose start is being requested.
     #[must_use]
     pub const fn new(launched: Awake, started: Timestamp, digest: SpecDigest) -> Self {
         Self {
@@ -165,7 +166,7 @@ impl Incarnation {
         }
     }
 
-    /// The run of the daemon that answers for it: the one that launched it, or adopted it last.
+    /// The run of the daemon that is responsible for it: the one that launched it, or adopted it last.
     #[must_use]
     pub const fn run(&self) -> u64 {
         match self.adopted {
@@ -174,17 +175,23 @@ impl Incarnation {
         }
     }
 
-    /// It took a message, or ended one: what it did before says nothing of what it took.
+    /// Whether it ever sent a heartbeat.
+    #[must_use]
+    pub fn has_beaten(&self) -> bool {
+        self.beat > self.launched
+    }
+
+    /// It claimed a message, or ended one. Earlier activity does not count for a message that it claimed.
     pub const fn begin(&mut self, now: Awake) {
         self.progress = now;
     }
 
-    /// It got on with what it took. That is later than taking it, even if it is known at the same time.
+    /// Records activity on the claimed message. Always later than the claim, even if both are noticed at the same time.
     pub fn get_on(&mut self, now: Awake) {
         self.progress = now.max(self.progress.plus(Millis::new(1)));
     }
 
-    /// How long ago something of it was, awake and in the care of a daemon.
+    /// Age of one of its events, in awake time while a daemon was responsible for it.
     #[must_use]
     pub fn age(&self, then: Awake, now: Awake) -> Millis {
         let age = now.since(then);

@@ -1,13 +1,13 @@
-//! Everything that can happen to Hearth.
+//! Inputs of the engine. Each one is handled in its own transaction.
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
-use super::card::{Button, Matter};
+use super::card::{Button, PromptSubject};
 use super::configure::Configure;
 use super::content::{Attachment, Content};
 use super::delivery::{Attempt, DeliveryResult};
 use super::entity::Packages;
 use super::group::GroupInput;
-use super::id::{AgentId, OutboundId, SessionId};
+use super::id::{AgentId, BodyId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
@@ -18,107 +18,112 @@ use super::workspace::WorkspaceInput;
 /// One input, one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// The daemon started: nothing of an earlier run is running as far as anybody knows.
+    /// The daemon started. Nothing from an earlier run is assumed to be running.
     Start,
     /// A platform has a message.
     Inbound(Box<InboundEvent>),
     /// Agents wrote something.
     Collected(Collection),
-    /// The runtime says what became of an incarnation.
+    /// The runtime reports the state of an incarnation.
     Runtime(RuntimeEvent),
     /// The image of an agent was built with these packages, or could not be.
     Built(AgentId, Packages, Result<(), String>),
-    /// A channel says what became of an attempt to deliver.
+    /// A channel reports the outcome of a delivery attempt.
     Delivered(OutboundId, Attempt, DeliveryResult),
-    /// Somebody is there to take what waits for an address, or a whole channel came up.
+    /// A channel fetched the files of a body: all of the body's files, each stored or with the reason why it never will
+    /// be.
+    Fetched(BodyId, Vec<Attachment>),
+    /// The recipient at an address is reachable now; without an address, the whole channel is.
     Reachable(ChannelName, Option<Address>),
-    /// Somebody pressed a button.
+    /// A person pressed a button on a card.
     Pressed(Press),
     /// The operator decides by command: the value of an option.
-    Decide(Matter, String),
-    /// A channel opened a direct message with somebody, or could not.
+    Decide(PromptSubject, String),
+    /// A channel opened a direct message with a user, or could not.
     DirectOpened(UserId, Result<ForeignId, String>),
-    /// Time passed: look at what is due.
+    /// Time passed: process everything that is due.
     Sweep(Vec<Observation>),
-    /// Something happened to the clocks of the machine.
+    /// The machine's wall clock or time zone changed.
     Clock(ClockChange),
-    /// An operator wants something done with tasks.
+    /// An operator's command about scheduled tasks.
     Task(TaskCommand),
-    /// Something happens to workspaces and their sessions.
+    /// A change to workspaces or their sessions.
     Workspace(Box<WorkspaceInput>),
-    /// An operator wants the entities to be like this.
+    /// A configuration change by an operator.
     Configure(Configure),
-    /// Something happened to the files of an agent group.
+    /// The files of an agent group changed.
     Group(AgentId, GroupInput),
-    /// The rest of work that was too large for one transaction.
+    /// The rest of a job that was too large for one transaction.
     Continue(Continuation),
 }
 
-/// What happened to the clocks of the machine that time itself does not tell.
+/// Clock changes that the current time alone does not reveal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClockChange {
-    /// The wall clock was set back by so much.
+    /// The wall clock was set back by this much.
     SetBack(Millis),
-    /// The machine is in another zone now; it was in the one of this name.
+    /// The machine's time zone changed; this is the name of the previous one.
     Zone(String),
 }
 
-/// What is left to do.
+/// A job that continues in a further transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuation {
     /// Drop the messages that wait for a removed agent.
     DropMessagesOf(AgentId),
-    /// Remove the rows of a workspace session that goes for good.
+    /// Remove the rows of a workspace session that is purged.
     PurgeSession(SessionId),
-    /// Complete context that is beyond the cap and older than this message of the session.
+    /// Complete context messages that exceed the cap and are older than this message of the session.
     CapContext(SessionId, u64),
+    /// Re-evaluate more open approvals after a configuration change or a decision.
+    Reconsider,
 }
 
-/// A message as a channel hands it over, checked and bounded.
+/// An incoming message from a channel, validated and bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboundEvent {
-    /// Chat and thread it was said in.
+    /// Chat and thread it came from.
     pub source: Address,
-    /// The platform's id; none is never a duplicate.
+    /// The platform's id. An event without one is never treated as a duplicate.
     pub platform_message: Option<ForeignId>,
     /// What kind of message.
     pub kind: MessageKind,
-    /// What it says.
+    /// Its payload.
     pub content: Content,
-    /// When it was said; none when the platform does not tell: then it is now.
+    /// When it was sent. None if the platform does not say; the current time is used then.
     pub said: Option<Timestamp>,
-    /// The platform says that the bot was addressed, or it is a direct message.
+    /// Whether the platform reports that the bot was addressed, or it is a direct message.
     pub mention: bool,
-    /// The platform says that the chat is a group; a known chat becomes one, and never stops being one.
+    /// Whether the platform reports that the chat is a group. A known chat can become a group and stays one.
     pub group: bool,
-    /// Where the answer goes, if not where it was said.
+    /// Where the answer goes, if not to the source.
     pub reply_to: Option<Address>,
-    /// Whether the adapter's chats have threads with conversations of their own; none when nobody says, and then the
-    /// channel's kind does.
+    /// Whether the adapter's chats have threads with conversations of their own. If the adapter does not say, the
+    /// channel's kind decides.
     pub threads: Option<bool>,
-    /// How the platform calls the chat.
+    /// The platform's name for the chat.
     pub chat_name: Option<String>,
-    /// Files that came with it, their bytes stored already.
+    /// Files that came with it: their bytes are stored already, or the network keeps them.
     pub attachments: Vec<Attachment>,
 }
 
-/// A button that was pressed, as the platform says: nothing the presser chose but the button.
+/// A button press as the platform reports it. The presser controls nothing but the choice of the button.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Press {
     /// Who, by the adapter's id in the channel's namespace.
     pub by: UserId,
     /// Chat in which the card is.
     pub at: Address,
-    /// What the button said.
+    /// The button's payload.
     pub button: Button,
 }
 
-/// What the runtime says.
+/// Reports from the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeEvent {
     /// The incarnation runs.
     Running(SessionId, u32),
-    /// The incarnation runs from another image than one that is started now.
+    /// The incarnation runs from an outdated image: a new one would start from another image.
     Outdated(SessionId, u32),
     /// The incarnation is gone with all its processes.
     Gone {

@@ -1,4 +1,4 @@
-//! What happened to messages and sessions beyond what their rows say: the memory of `why`.
+//! The journal: history of messages and sessions beyond their current rows. The source for `why`.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::id::{MessageId, OutboundId, SessionId};
 use super::incarnation::{Exit, StopReason};
 use super::time::{Millis, Timestamp};
 
-/// One thing that happened.
+/// One journal entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
     /// When.
@@ -23,9 +23,9 @@ pub struct JournalEntry {
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// An incarnation began to work on the message.
+    /// An incarnation claimed the message.
     Claimed(u32),
-    /// A turn ended without an end for the message; it will be tried again.
+    /// A turn was lost before it acknowledged the message. The message will be retried.
     TurnLost {
         /// The incarnation that was lost.
         incarnation: u32,
@@ -34,7 +34,7 @@ pub enum Event {
         /// How it was lost.
         why: String,
     },
-    /// A turn with the message failed; it will be tried again.
+    /// A turn with the message failed. The message will be retried.
     TurnFailed {
         /// The incarnation whose turn it was.
         incarnation: u32,
@@ -45,36 +45,36 @@ pub enum Event {
     },
     /// The message waits because its agent's provider limits requests.
     PutOff {
-        /// For how long at least, awake.
+        /// Minimum wait, in awake time.
         wait: Millis,
-        /// In the provider's words.
+        /// The provider's message.
         why: String,
     },
-    /// The session began anew, for this time.
+    /// The session was reset; this is its new epoch.
     Reset(u32),
-    /// The session is driven by this from now on; none is what drives its agent.
+    /// The session's provider changed; none means the agent's provider.
     Driven(Option<ProviderKind>),
-    /// The message was given up.
+    /// The message failed for good.
     GivenUp(String),
     /// An incarnation was asked to stop.
     Stopped(u32, StopReason),
     /// An incarnation ended.
     Ended(u32, Exit),
-    /// A file of the agent could not be taken in.
+    /// A file of the agent could not be imported.
     FileRefused {
         /// Its name.
         file: String,
         /// Why.
         reason: String,
     },
-    /// An answer was kept from going out.
+    /// An answer was refused.
     AnswerRefused(OutboundId, String),
-    /// An answer of a turn that never ended was put aside.
+    /// An answer of a turn that never ended was discarded.
     AnswerAbandoned(OutboundId),
     /// A delivery failed for good.
     DeliveryFailed(OutboundId, String),
-    /// A delivery may have happened and is tried again.
+    /// A delivery had an unknown outcome and is retried.
     DeliveryUncertain(OutboundId, String),
-    /// The same event came again and made a context message ask for a turn.
+    /// A repeat of the event turned a context message into one that asks for a turn.
     Raised,
 }

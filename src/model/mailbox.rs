@@ -1,34 +1,36 @@
-//! What agents write, after the mailbox has read and bounded it.
+//! Agents' output, after the mailbox has read and bounded it.
+
+use std::collections::BTreeSet;
 
 use super::address::Address;
 use super::content::{Attachment, RawJson};
 use super::id::SessionId;
 use super::incarnation::ToolUse;
-use super::request::Wish;
+use super::request::RequestedAction;
 use super::task::Gated;
 use super::time::{Millis, Timestamp};
 
-/// What was found in one session's mailbox.
+/// Output collected from one session's mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collection {
     /// Whose mailbox.
     pub session: SessionId,
-    /// What was found, in the order in which it has to be taken in: mid-turn answers and claims before ends.
-    pub found: Vec<Found>,
-    /// `Some(n)`: incarnation n is gone, this is everything that is left of it, and nothing of it will come after.
+    /// The records, in the order in which they must be processed: mid-turn answers and claims before ends.
+    pub found: Vec<CollectedRecord>,
+    /// `Some(n)`: incarnation n is gone, and this is the rest of its output. Nothing more comes from it.
     pub closes: Option<u32>,
 }
 
-/// One thing found, with the files that it came from.
+/// One record, with the files that it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// What it says.
+pub struct CollectedRecord {
+    /// The parsed content.
     pub record: Record,
     /// Files to remove once it is stored, names relative to the agent's half (`ack/…`, `out/…`, `out/files/…`).
     pub files: Vec<String>,
 }
 
-/// What a file says.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// An incarnation works on a message.
@@ -40,7 +42,7 @@ pub enum Record {
     },
     /// A turn ended.
     End {
-        /// The message whose acknowledgement says so.
+        /// The message whose acknowledgement ends the turn.
         seq: u64,
         /// Further messages of the turn, which end together with it.
         also: Vec<u64>,
@@ -48,16 +50,18 @@ pub enum Record {
         incarnation: u32,
         /// How it failed, if it did.
         failure: Option<Failure>,
-        /// Why the agent was not woken, if it was not: the word of a task's script.
+        /// Why the agent was not woken, if it was not; reported by a task's script.
         gated: Option<Gated>,
         /// The answers it names, and for those that could not be read why.
         answers: Vec<Answer>,
     },
-    /// Something said at once.
+    /// A message sent during the turn.
     Said(Said),
     /// A final answer that no ack named before its incarnation ended.
     Leftover(Said),
-    /// A file that cannot be taken in. It is kept out of the way, the reason goes into the journal.
+    /// Values of secrets were removed from the agent's output. The agent and the owner are told.
+    Hidden(Hidden),
+    /// A file that cannot be imported. It is moved out of the way, and the reason goes into the journal.
     Unreadable {
         /// Its name.
         file: String,
@@ -66,34 +70,53 @@ pub enum Record {
     },
 }
 
+/// Secrets that were removed from an agent's output.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hidden {
+    /// Variables whose values were replaced.
+    pub names: BTreeSet<String>,
+    /// Files that were not sent.
+    pub files: Vec<HiddenFile>,
+}
+
+/// A file that was not sent because it contains the value of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenFile {
+    /// Its name.
+    pub file: String,
+    /// The variable.
+    pub name: String,
+}
+
 /// How a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// In words.
     pub error: String,
-    /// Whether it may be tried again.
-    pub again: Again,
+    /// Whether it may be retried.
+    pub again: RetryHint,
 }
 
-/// Whether what failed may be tried again, as the agent's side sees it.
+/// Whether a failed turn may be retried, as the agent's side sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
-    /// It would fail again.
+pub enum RetryHint {
+    /// Not retried: it would fail again.
     Never,
-    /// The provider is in trouble: with a backoff, and it counts as a try.
+    /// The provider has a problem. Retried with a backoff; counts as a try.
     Later,
-    /// The provider limits requests: after this time (or a backoff, if it did not say), and it costs no try.
+    /// The provider limits requests. Retried after this time, or after a backoff if the provider gave none; costs no
+    /// try.
     Wait(Option<Millis>),
 }
 
 /// An answer that an ack names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is there.
+    /// It exists.
     Read(Box<Said>),
-    /// It is not there: it was stored before, or never written.
+    /// It does not exist: it was stored before, or never written.
     Missing(String),
-    /// It is there and cannot be taken in.
+    /// It exists and cannot be imported.
     Refused {
         /// Its id.
         id: String,
@@ -102,7 +125,7 @@ pub enum Answer {
     },
 }
 
-/// Something an agent says.
+/// A message written by an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// The agent's id of it.
@@ -113,8 +136,8 @@ pub struct Said {
     pub number: u64,
     /// The message it answers.
     pub in_reply_to: Option<u64>,
-    /// Where it goes.
-    pub to: Target,
+    /// Its destination.
+    pub to: Recipient,
     /// Its text; empty when the payload has none.
     pub text: String,
     /// The whole payload.
@@ -123,9 +146,9 @@ pub struct Said {
     pub files: Vec<KeptFile>,
     /// Not before this time.
     pub deliver_after: Option<Timestamp>,
-    /// What is to be done with it.
-    pub wish: Wish,
-    /// The name under which the agent waits to hear what became of it; requests to the host always have one.
+    /// The action that the agent wants.
+    pub wish: RequestedAction,
+    /// The name under which the agent waits for the result. Requests to the host always have one.
     pub request: Option<String>,
 }
 
@@ -140,8 +163,8 @@ pub struct KeptFile {
 
 /// Where an agent wants something to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// Where the question came from.
+pub enum Recipient {
+    /// Where the message that it answers came from.
     Reply,
     /// A destination by name.
     Destination(String),
@@ -149,37 +172,54 @@ pub enum Target {
     Address(Address),
 }
 
-/// What changed in a live mailbox since the last look, or that nobody came to look; no change, no observation.
+/// Observation of a live mailbox, or a note that the scan has not finished. Every sweep receives the heartbeat; the
+/// state is included only if it changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     /// Whose mailbox.
     pub session: SessionId,
     /// Which incarnation wrote.
     pub incarnation: u32,
-    /// What is known of its heartbeat.
+    /// Its heartbeat.
     pub beat: Beat,
-    /// Its state file changed; what it says now.
+    /// New content of its state file, if that changed.
     pub state: Option<ObservedState>,
 }
 
-/// What is known of a heartbeat.
+/// State of a runner's heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beat {
-    /// There was one since the last look.
-    New,
-    /// There was none.
+    /// The newest beat.
+    Heard {
+        /// Age of the beat at the last scan. If a message ended the runner's rest: age of that message.
+        ago: Millis,
+        /// How much longer than usual the next beat takes, because the runner rests. Zero if it does not.
+        rest: Millis,
+    },
+    /// No beat was seen in this run of the daemon.
     None,
-    /// The last look was asked for and is not over: there may have been one, as well as anything else that a runner writes.
+    /// The last scan was requested and has not finished. The runner may have beaten or written anything else.
     Unseen,
 }
 
-/// What a state file says.
+impl Beat {
+    /// A beat that the last scan found, from a runner that does not rest.
+    pub const NOW: Self = Self::resting(Millis::ZERO);
+
+    /// A beat that the last scan found, from a runner that rests.
+    #[must_use]
+    pub const fn resting(rest: Millis) -> Self {
+        Self::Heard { ago: Millis::ZERO, rest }
+    }
+}
+
+/// Content of a runner's state file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedState {
     /// The tool in use.
     pub tool: Option<ToolUse>,
-    /// Whether the provider did something since the last look.
+    /// Whether the provider was active since the last scan.
     pub progress: bool,
-    /// Position of the message that this was about; some runners do not say.
+    /// Position of the message that this activity belongs to; some runners do not say.
     pub about: Option<u64>,
 }

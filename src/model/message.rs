@@ -1,4 +1,4 @@
-//! Messages on their way to an agent, and what was refused.
+//! Incoming messages and their states, and dropped events with their reasons.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +17,9 @@ pub enum MessageKind {
     ChatSdk,
     /// A scheduled task.
     Task,
-    /// Made by nothing; its number in stores is nobody else's.
+    /// Unused. Keeps its number reserved in stores.
     Webhook,
-    /// Something Hearth itself says to the agent.
+    /// A message from Hearth to the agent.
     System,
 }
 
@@ -37,23 +37,32 @@ impl MessageKind {
     }
 }
 
-/// What was said, once per event however many agents hear it.
+/// Content of a message, stored once per event however many agents receive it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Body {
     /// The payload.
     pub content: Content,
     /// What kind of message.
     pub kind: MessageKind,
-    /// When it was said, by the platform's clock.
+    /// When it was sent, by the platform's clock.
     pub said: Timestamp,
-    /// Chat and thread it was said in; none for what Hearth says.
+    /// Chat and thread it came from; none for messages from Hearth.
     pub source: Option<Address>,
     /// The platform's id of it; none when it gave none.
     pub platform_message: Option<ForeignId>,
-    /// The person who said it.
+    /// Its sender.
     pub sender: Option<UserId>,
     /// Files that came with it.
     pub attachments: Vec<Attachment>,
+}
+
+/// The fetch of a body's files from the network that keeps them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// Time of the next request to the channel; at once in a later run.
+    pub again: Awake,
+    /// When the messages are delivered without the files. A later run restarts this period.
+    pub until: Awake,
 }
 
 /// When a pending message may go to the agent.
@@ -67,14 +76,29 @@ pub enum Due {
     Retry(Awake),
 }
 
+/// What an open message waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// For its agent.
+    Agent,
+    /// For a time of the wall clock.
+    Time(Timestamp),
+    /// For the end of a backoff.
+    Backoff(Awake),
+    /// For a message that triggers, because it does not trigger itself.
+    Trigger,
+    /// For the end of the turn of which it is a part.
+    Turn,
+}
+
 /// How a message ended well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Completion {
-    /// A turn took it in.
+    /// A turn processed it.
     Answered,
     /// It was context beyond the agent's cap; stored, never shown.
     ContextCapped,
-    /// It was a task whose script said that there is nothing to do, or failed, as the text says; the agent was not woken.
+    /// It was a task whose script found nothing to do or failed, as the text says. The agent was not woken.
     Gated(Gated),
 }
 
@@ -97,14 +121,14 @@ pub enum MessageState {
         /// When.
         at: Timestamp,
     },
-    /// Given up; the person was told.
+    /// Failed for good; the sender was told.
     Failed {
         /// Why.
         error: String,
         /// When.
         at: Timestamp,
     },
-    /// Not wanted any more.
+    /// Dropped without a turn.
     Dropped {
         /// Why.
         reason: Reason,
@@ -113,10 +137,10 @@ pub enum MessageState {
     },
 }
 
-/// Where a message between agents comes from.
+/// Origin of a message between agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
-    /// Session that said it.
+    /// Session that sent it.
     pub session: SessionId,
     /// Messages between agents since a person spoke, this one included.
     pub count: u32,
@@ -131,71 +155,87 @@ pub struct Message {
     pub agent: AgentId,
     /// Position in the session; even.
     pub seq: u64,
-    /// What it says.
+    /// Its content.
     pub body: BodyId,
     /// Whether it asks for a turn.
     pub trigger: bool,
-    /// Where an answer goes unless the agent says otherwise.
+    /// Default destination of an answer.
     pub reply: Option<Address>,
-    /// The agent's session that said it, and how many agents it went through since a person spoke; none for others.
+    /// The agent's session that sent it, and how many agents it went through since a person's message; none for other
+    /// messages.
     pub from: Option<Hop>,
-    /// The occurrence of a task that it is.
+    /// The occurrence of a task that created it.
     pub slot: Option<Slot>,
     /// Where it is.
     pub state: MessageState,
     /// Turns that ended without an end for it.
     pub tries: u32,
-    /// The incarnation in which a turn with it failed last so that it is tried again; 0 for none. What this one and earlier
-    /// ones say of it does not count any more.
+    /// The last incarnation in which a turn with this message failed and a retry followed; 0 for none. Acknowledgements
+    /// of the message from this and earlier incarnations are ignored.
     pub failed_in: u32,
-    /// Whether somebody was told that it waits for the provider.
+    /// Whether the sender was told that the message waits for the provider.
     pub told_to_wait: bool,
     /// When it was stored.
     pub stored: Timestamp,
 }
 
-/// Why something was refused or not acted on. The word is part of the interface.
+impl Message {
+    /// What the message waits for; nothing if it has ended.
+    #[must_use]
+    pub const fn waits(&self) -> Option<Waits> {
+        match (&self.state, self.trigger) {
+            (MessageState::Pending(_), false) => Some(Waits::Trigger),
+            (MessageState::Pending(Due::Now), true) => Some(Waits::Agent),
+            (MessageState::Pending(Due::At(at)), true) => Some(Waits::Time(*at)),
+            (MessageState::Pending(Due::Retry(until)), true) => Some(Waits::Backoff(*until)),
+            (MessageState::Claimed { .. }, _) => Some(Waits::Turn),
+            (MessageState::Completed { .. } | MessageState::Failed { .. } | MessageState::Dropped { .. }, _) => None,
+        }
+    }
+}
+
+/// Why an event was dropped, or a message was or was not acted on. The word is part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Reason {
-    /// Nobody listens in the chat, and the bot was not addressed.
+    /// No agent is wired to the chat, and the bot was not addressed.
     UnknownChat,
-    /// The bot was addressed in a chat in which no agent listens.
+    /// The bot was addressed in a chat to which no agent is wired.
     NoAgentWired,
-    /// Somebody decided that the chat is not to be asked about.
+    /// An approver decided that no one is asked about the chat.
     ChatDenied,
-    /// Agents listen, none took it.
+    /// Agents are wired to the chat, but none engaged.
     NoAgentEngaged,
     /// The text does not match the wiring's pattern.
     PatternMismatch,
     /// The bot was not addressed.
     NotMentioned,
-    /// The wiring wants known people, and the message names nobody.
+    /// The wiring accepts only known users, and the message has no sender id.
     UnknownUserScope,
-    /// The wiring wants known people, and the sender is not a member.
+    /// The wiring accepts only known users, and the sender is not a member.
     SenderScopeNotMember,
-    /// The chat wants known people, and the message names nobody.
+    /// The chat accepts only known users, and the message has no sender id.
     UnknownUser,
     /// The chat is strict, and the sender is not a member.
     UnknownSenderStrict,
-    /// Somebody would have to be asked, and nobody can be.
+    /// An approval is needed, and no approver can be asked.
     ApprovalUnavailable,
-    /// Somebody was asked about the sender: the message waits for the answer.
+    /// An approver was asked about the sender; the message waits for the decision.
     SenderHeld,
-    /// Somebody was asked about the chat: the message waits for the answer.
+    /// An approver was asked about the chat; the message waits for the decision.
     ChannelHeld,
-    /// As many messages of the sender wait for an answer as may wait.
+    /// The sender has reached the limit of messages that wait for a decision.
     HeldFull,
-    /// As many people or chats wait for an answer as may wait.
+    /// The limit of people or chats that wait for a decision is reached.
     ApprovalsFull,
-    /// The answer was no.
+    /// The approver said no.
     Rejected,
-    /// Nobody answered in time.
+    /// The approval expired without a decision.
     ApprovalExpired,
-    /// A newer message took its place while an answer was waited for, or what it waited for is not any more.
+    /// A newer message replaced it while it waited for a decision, or the subject of the decision no longer exists.
     Superseded,
     /// The chat was removed.
     ChatRemoved,
-    /// Nobody could be asked about the chat: no owner or administrator can be reached.
+    /// No approver for the chat: no owner or administrator can be reached.
     NobodyToAsk,
     /// The thread is muted for the agent.
     Muted,
@@ -203,11 +243,11 @@ pub enum Reason {
     CommandFiltered,
     /// A command for which the sender needs a role.
     CommandDenied,
-    /// It went through too many agents since a person spoke.
+    /// It went through too many agents since a person's message.
     TooManyHops,
-    /// It was an answer to a card.
+    /// It answered a card.
     Answer,
-    /// The agent has as many waiting messages as it may have.
+    /// The agent has reached its limit of waiting messages.
     Backlog,
     /// The agent was removed.
     AgentRemoved,
@@ -223,7 +263,7 @@ pub enum Reason {
     AdminOfAgent,
     /// The person is a member.
     Member,
-    /// The chat is open to everybody.
+    /// The chat is open to everyone.
     Public,
     /// The text matches the pattern.
     PatternMatch,
@@ -288,7 +328,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// A refused inbound event: one record per refusal, with its real reason.
+/// A dropped inbound event: one record per drop, with its real reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drop {
     /// When.
@@ -299,28 +339,28 @@ pub struct Drop {
     pub platform_id: ForeignId,
     /// The chat, if Hearth knows it.
     pub chat: Option<ChatId>,
-    /// The agent that would have heard it; none when it failed for all.
+    /// The agent that would have received it; none if it was dropped for all agents.
     pub agent: Option<AgentId>,
     /// The platform's id of the message.
     pub platform_message: Option<ForeignId>,
-    /// Who said it.
+    /// Its sender.
     pub sender: Option<UserId>,
-    /// How they call themselves.
+    /// The sender's display name.
     pub sender_name: Option<String>,
     /// Why.
     pub reason: Reason,
 }
 
-/// What became of an event with a platform id: kept so that the same event twice changes nothing.
+/// Outcome of an event with a platform id. Kept so that a repeat of the event changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The complete platform id, to verify keys that hold its digest.
     pub platform_message: ForeignId,
     /// When it was first stored.
     pub at: Timestamp,
-    /// The messages it became; none when it was refused.
+    /// The messages created from it; empty if it was dropped.
     pub messages: Vec<MessageId>,
-    /// Why it was refused, when it was.
+    /// Why it was dropped, if it was.
     pub refused: Option<Reason>,
     /// The decision it waits for, or waited for.
     pub held: Option<ApprovalId>,

@@ -1,12 +1,16 @@
-//! WHAT Hearth knows: plain data without I/O, clocks or storage.
+//! WHAT Hearth knows: plain data types without I/O, clocks or storage.
 //!
-//! Records (stored) carry no serde attributes, because they are encoded without field names; whatever is written as JSON
-//! has its own type at the edge that writes it. Inputs and effects are the two ends of the engine.
+//! Stored records are encoded without field names. Commands of clients and their answers travel over the socket as JSON:
+//! names that come as text are validated, those of a record are trusted, and ids are text ([`as_text`]). Inputs and
+//! effects are the two ends of the engine.
 
 pub mod address;
 pub mod agent;
 pub mod approval;
+pub mod approval_text;
+pub mod as_text;
 pub mod attack;
+pub mod backoff;
 pub mod card;
 pub mod channel;
 pub mod configure;
@@ -30,6 +34,7 @@ pub mod record;
 pub mod report;
 pub mod request;
 pub mod retention;
+pub mod secrets;
 pub mod session;
 pub mod session_command;
 pub mod session_ref;
@@ -37,12 +42,17 @@ pub mod short;
 pub mod skip;
 pub mod take_in;
 pub mod task;
+pub mod task_command;
 pub mod thread;
 pub mod time;
+pub mod turn;
+pub mod visible;
 pub mod workspace;
+pub mod workspace_command;
 
 pub use address::{Address, ChannelName, ForeignId, UserId};
 pub use content::{Content, RawJson};
 pub use effect::Effect;
 pub use input::Input;
 pub use time::{Awake, Millis, Moment, Timestamp};
+pub use turn::Turn;

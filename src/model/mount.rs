@@ -1,36 +1,36 @@
-//! What an incarnation sees of the host's files.
+//! Mounts: files of the host that an incarnation sees.
 
 use std::path::PathBuf;
 
 use super::entity::{Access, ExtraMount};
 
-/// One directory or file of the host at a place of the agent's, checked and resolved.
+/// A directory or file of the host, mounted for an agent. Checked and resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is: absolute, links resolved.
+    /// Path on the host: absolute, links resolved.
     pub source: PathBuf,
-    /// Where a container sees it: absolute. The process runtime shows it at `source`.
+    /// Path in a container: absolute. The process runtime shows it at `source`.
     pub target: PathBuf,
     /// What the agent may do with it.
     pub access: Access,
 }
 
-/// Where a container has the installation's skills.
+/// Path of the installation's skills in a container.
 pub const APP_SKILLS: &str = "/app/skills";
-/// Where a container has what every agent may read.
+/// Path in a container of the files that every agent may read.
 pub const GLOBAL: &str = "/workspace/global";
-/// Where a container has what `main` and `trusted` agents share.
+/// Path in a container of the directory that `main` and `trusted` agents share.
 pub const TRUSTED: &str = "/workspace/trusted";
-/// Where a container has what `main` agents read about all groups.
+/// Path in a container of the file about all groups that `main` agents read.
 pub const PROJECT: &str = "/workspace/project/groups/CLAUDE.md";
 
-/// Where a container has the extra mounts.
+/// Path of the extra mounts in a container.
 pub const EXTRA: &str = "/workspace/extra";
 
-/// Where below [`EXTRA`] an extra mount is to be seen: what was declared, else the last part of its path on the host. The
-/// error is the path that cannot be one: blank, absolute, with `..`, `:`, an empty part or a control character.
+/// Path of an extra mount below [`EXTRA`]: the declared one, else the last part of its path on the host. Blank paths,
+/// absolute paths, and paths with `..`, `:`, an empty part or a control character are refused.
 ///
-/// NanoClaw's rule, and what no mount could have.
+/// NanoClaw's rule, plus paths that no mount could have.
 ///
 /// # Errors
 /// The path that is refused.

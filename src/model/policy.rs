@@ -1,41 +1,45 @@
-//! The constants of sweep, retries and limits: nothing in the configuration changes them. Tests pass their own.
+//! Constants of sweep, retries and limits. They are not configurable; tests pass their own.
 
+use super::backoff::Backoff;
 use super::time::Millis;
 
-/// Thresholds, backoffs and bounds, read by transactions and never changed by them.
+/// Thresholds, backoffs and bounds. Transactions read them and never change them.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Age of a claim without any progress after which its incarnation is stuck (or the running tool's timeout, if longer).
+    /// Age of a claim without any progress at which its incarnation counts as stuck (or the running tool's timeout, if
+    /// longer).
     pub claim_tolerance: Millis,
-    /// Time without any progress after which an incarnation is ended (or the running tool's timeout, if longer).
+    /// Time without any progress after which an incarnation is stopped (or the running tool's timeout, if longer).
     pub ceiling: Millis,
     /// Longest tool timeout that counts.
     pub tool_timeout_max: Millis,
-    /// Time without a heartbeat after which a runner is dead.
+    /// Time without a heartbeat after which a runner counts as dead.
     pub heartbeat_max: Millis,
+    /// Time between two heartbeats of a resting runner. A runner may rest while it has claimed nothing.
+    pub idle_beat: Millis,
     /// Time an incarnation has from its launch to its first heartbeat.
     pub first_beat_max: Millis,
-    /// Time after which a stop that is not confirmed is asked for again.
+    /// Time after which an unconfirmed stop is requested again.
     pub stop_again: Millis,
     /// Tries of a message before it fails.
     pub max_tries: u32,
-    /// First backoff after a try; doubles with every further one.
+    /// First backoff after a failed try; doubles with each further one.
     pub backoff_base: Millis,
-    /// First wait for a provider that limits requests and does not say how long; doubles.
+    /// First wait for a provider that limits requests without giving a time; doubles.
     pub wait_base: Millis,
     /// Longest such wait.
     pub wait_max: Millis,
-    /// Time a message may wait for its provider before somebody is told.
+    /// Time a message may wait for its provider before the sender is told.
     pub wait_untold: Millis,
-    /// Time after which a message that waited for its provider is given up; wall time.
+    /// Time after which a message that waits for its provider fails; wall time.
     pub wait_lifetime: Millis,
-    /// Longest wait between starts of a session that fail; the first one is that of tries.
+    /// Longest wait between failing starts of a session. The first wait is `backoff_base`.
     pub start_backoff_max: Millis,
-    /// Starts in a row that fail before somebody is told.
+    /// Failed starts in a row before people are told.
     pub starts_untold: u32,
     /// Longest backoff between delivery attempts.
     pub delivery_backoff_max: Millis,
-    /// Time a failing message may hold its lane.
+    /// Time a failing message may block its outgoing queue.
     pub lane_hold_max: Millis,
     /// Time an attempt may take before its outcome counts as unknown.
     pub attempt_max: Millis,
@@ -45,59 +49,74 @@ pub struct Policy {
     pub no_adapter_max: Millis,
     /// Triggering messages that may wait for one agent.
     pub backlog_max: u64,
-    /// Rows that one transaction may touch; larger work is continued by a further input.
+    /// Rows that one transaction may touch. A further input continues larger work.
     pub rows_per_input: usize,
-    /// Rows that one sweep looks at of each kind of thing that is kept for some time only.
+    /// Rows of each kind with a retention time that one sweep examines.
     pub retention_rows: usize,
     /// Incarnations that may run at once.
     pub max_containers: u32,
-    /// Time somebody has to decide; wall time.
+    /// Time after which an approval expires; wall time.
     pub approval_lifetime: Millis,
-    /// First wait before a card that could not be sent is sent again; doubles up to an hour.
+    /// First wait before a card that could not be sent is retried; doubles up to an hour.
     pub card_again: Millis,
     /// Messages of one person, in one chat, that may wait for a decision.
     pub held_max: usize,
+    /// Bytes of files with one person's messages that wait for a decision; further files are not kept.
+    pub held_bytes_per_person: u64,
+    /// The same limit for all people together.
+    pub held_bytes: u64,
+    /// Time between two requests for the same files to their network.
+    pub fetch_again: Millis,
+    /// Time after which a message is delivered to its agent without the files that could not be fetched.
+    pub fetch_max: Millis,
     /// Approvals that may be open for one chat.
     pub approvals_per_chat: usize,
-    /// Time somebody has to name a new agent.
+    /// Approval cards that one person is shown at once. Further approvals wait, and a digest says how many.
+    pub cards_per_decider: usize,
+    /// Time between two edits of that digest.
+    pub digest_again: Millis,
+    /// Minimum time left to decide when the card of a waiting approval is shown.
+    pub card_min: Millis,
+    /// Time an approver has to name a new agent.
     pub naming_max: Millis,
-    /// Time between cards about the same chat nobody listens in.
+    /// Time between cards about the same chat without a wired agent.
     pub channel_card_again: Millis,
-    /// Time an agent goes on listening in a thread after it was last engaged there; wall time.
+    /// Time an agent follows a thread after it was last engaged there; wall time.
     pub sticky_lifetime: Millis,
-    /// Messages between agents that may follow each other without a person.
+    /// Messages between agents that may follow each other without a message from a person.
     pub hops_max: u32,
     /// Longest time an agent's question may wait.
     pub question_max: Millis,
-    /// Questions of one agent that may be open at once: fewer than all that may be, so that it keeps nobody from asking.
+    /// Open questions allowed for one agent. Lower than the total limit, so one agent cannot keep others from asking.
     pub questions_per_agent: usize,
-    /// Technical skips of the same items in a row of which the last one makes people be asked.
+    /// Consecutive technical skips of the same items after which people are asked.
     pub skip_repeats: u32,
-    /// Time a skip of which nobody can say in whose turn it was reported waits for its agent to be at rest.
+    /// Time a skip waits for its agent to be idle, if the turn in which it was reported is unknown.
     pub skip_wait: Millis,
-    /// Skips of one agent of which people were not told yet that are taken in; further files stay where they are.
+    /// Skips of one agent that people have not been told of yet. Further files stay where they are.
     pub skips_waiting_max: usize,
     /// Time after which a message that an agent group began to answer counts as forgotten; wall time.
     pub response_max: Millis,
-    /// Time for which it is known that such a message is over; wall time.
+    /// Time for which a finished one is remembered; wall time.
     pub response_kept: Millis,
-    /// Ids that an agent group's skills have seen that are kept: at most so many.
+    /// Maximum number of seen ids that are kept for an agent group's skills.
     pub seen_ids_max: usize,
     /// Time for which they are kept; wall time.
     pub seen_ids_kept: Millis,
-    /// Messages that an agent group may have begun to answer; of more, the oldest are forgotten.
+    /// Messages that an agent group may have begun to answer. Beyond that, the oldest are forgotten.
     pub responses_max: usize,
     /// Time a deleted session of a workspace stays in the trash.
     pub trash_lifetime: Millis,
 }
 
 impl Policy {
-    /// The values Hearth runs with. Those of claims, idle agents and tries (60 s, 30 min, 5 s doubling, 5 tries) are NanoClaw's.
+    /// Hearth's values. Those for claims, idle agents and tries (60 s, 30 min, 5 s doubling, 5 tries) are NanoClaw's.
     pub const STANDARD: Self = Self {
         claim_tolerance: Millis::seconds(60),
         ceiling: Millis::minutes(30),
         tool_timeout_max: Millis::minutes(120),
         heartbeat_max: Millis::seconds(30),
+        idle_beat: Millis::minutes(10),
         first_beat_max: Millis::seconds(60),
         stop_again: Millis::seconds(10),
         max_tries: 5,
@@ -120,7 +139,14 @@ impl Policy {
         approval_lifetime: Millis::minutes(7 * 24 * 60),
         card_again: Millis::seconds(30),
         held_max: 50,
+        held_bytes_per_person: 10 << 20,
+        held_bytes: 100 << 20,
+        fetch_again: Millis::seconds(60),
+        fetch_max: Millis::minutes(60),
         approvals_per_chat: 20,
+        cards_per_decider: 10,
+        digest_again: Millis::minutes(1),
+        card_min: Millis::minutes(60),
         naming_max: Millis::minutes(15),
         channel_card_again: Millis::minutes(60),
         sticky_lifetime: Millis::minutes(24 * 60),
@@ -142,7 +168,7 @@ impl Policy {
     /// Wait before try `tries + 1`: base · 2^tries.
     #[must_use]
     pub fn backoff(&self, tries: u32) -> Millis {
-        Millis::new(self.backoff_base.get().saturating_mul(1_u64 << tries.min(20)))
+        Backoff::new(self.backoff_base, Millis::new(u64::MAX)).wait(tries.min(20))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is in a workspace session: ordered records, and who works on it.
+//! Records of workspace sessions, and the lease of the process that works on one.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,39 +6,39 @@ use super::content::RawJson;
 use super::id::SessionId;
 use super::time::Timestamp;
 
-/// One record of a workspace session. Records are never changed: what changes a session makes a new revision of it.
+/// One record of a workspace session. Records are immutable: a change to a session creates a new revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// When it was appended, or when its source says it was.
+    /// When it was appended; for an imported record, the time from its source.
     pub at: Timestamp,
-    /// What it says.
+    /// Its content.
     pub body: RecordBody,
-    /// What its source said beside that and only its maker knows: a JSON object with these fields where they stood in
-    /// the record, written back as they came.
+    /// Further fields of the source record that only its creator understands: a JSON object whose fields sit where they
+    /// sat in the record. Written back unchanged.
     pub extra: Option<RawJson>,
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordBody {
-    /// Something that was said.
+    /// A message.
     Message {
         /// By whom.
         role: SpeakerRole,
-        /// Its blocks: a JSON array, as it came.
+        /// Its blocks: a JSON array, as received.
         blocks: RawJson,
-        /// What it cost: a JSON object, as it came.
+        /// Its usage: a JSON object, as received.
         usage: Option<RawJson>,
-        /// Whether the turn it belongs to ends with it; none where nobody says.
+        /// Whether it ends its turn; none if the source does not say.
         ends_turn: Option<bool>,
     },
     /// Something that was typed at a prompt.
     Prompt(String),
-    /// A record of a kind that only its maker knows: a JSON object, written back as it came.
+    /// A record of a kind that only its creator understands: a JSON object, written back unchanged.
     Foreign(RawJson),
 }
 
-/// Who said something.
+/// Role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpeakerRole {
     /// Instructions.
@@ -63,40 +63,40 @@ impl SpeakerRole {
         }
     }
 
-    /// Who a word in files means, if anybody.
+    /// The role that a word in files stands for; none for unknown words.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::System, Self::User, Self::Assistant, Self::Tool].into_iter().find(|role| role.as_str() == word)
     }
 }
 
-/// Who works on a workspace session now. Every write carries the epoch, so that a worker that lost its lease without
-/// noticing is refused.
+/// The process that works on a workspace session. Every write carries the epoch, so a worker that lost its lease
+/// without noticing is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// Rises with every holder.
     pub epoch: u64,
     /// Process of the holder.
     pub pid: u32,
-    /// When that process started, as the kernel counts it: a pid alone is used again.
+    /// Start time of that process, as the kernel counts it, because pids are reused.
     pub started: u64,
     /// The boot in which both mean something.
     pub boot: String,
     /// When it was taken.
     pub since: Timestamp,
-    /// When its holder last said that it is alive.
+    /// Last heartbeat of its holder.
     pub beat: Timestamp,
 }
 
-/// A file that was looked at to take a session in; the same file twice changes nothing.
+/// A file that was examined for a session import. Examining the same file again changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedFile {
     /// Where it was, raw bytes.
     pub path: Vec<u8>,
     /// When.
     pub at: Timestamp,
-    /// What became of it.
+    /// The imported session, or why it was not imported.
     pub outcome: Result<SessionId, String>,
-    /// When this older state of a session was put aside, in milliseconds since 1970; none for the session itself.
+    /// When this older state of a session was archived, in milliseconds since 1970; none for the session itself.
     pub older: Option<u64>,
 }

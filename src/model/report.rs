@@ -1,4 +1,8 @@
-//! What transactions answer: decisions with their reasons.
+//! Replies to inputs: decisions with their reasons.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
 use super::entity::Folder;
@@ -10,44 +14,56 @@ use super::session_command::{SessionDone, SessionRefusal};
 use super::task::Task;
 use super::workspace::WorkspaceReply;
 
-/// The answer to an input. Inputs of Hearth's own edges get [`Reply::Done`].
+/// The reply to an input. Inputs from Hearth itself get [`Reply::Done`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// Taken in.
+    /// The input was processed; there is nothing to report.
     Done,
-    /// What became of an inbound event.
+    /// What was decided about an inbound event.
     Routed(RouteReport),
     /// What a configuration changed.
     Configured(Vec<ChangeReport>),
-    /// What a sweep causes.
+    /// Effects of a sweep.
     Swept(Vec<Caused>),
-    /// What became of a button or an answer to a card: what to tell whoever gave it.
+    /// Result of a button press or a reply to a card.
     Answered {
         /// Whether it decided something.
         decided: bool,
-        /// What to tell.
+        /// Text for the person.
         text: String,
     },
     /// A task, as it is now.
     Task(TaskId, Box<Task>),
-    /// What is to be written into a session-state file, if anything.
+    /// New content for a session-state file, if it has to be written.
     State(Option<Box<StateExport>>),
-    /// What became of something about a workspace.
+    /// Reply to a workspace input.
     Workspace(Box<WorkspaceReply>),
-    /// What was done with a workspace session, or why nothing was: a refusal of its own.
+    /// What was done with a workspace session, or a typed reason why nothing was done.
     Session(Box<Result<SessionDone, SessionRefusal>>),
-    /// Not done, nothing was changed; the transaction is undone.
+    /// Refused. The transaction is rolled back.
     Refused(Refusal),
 }
 
 impl Reply {
-    /// What to say where another kind of answer was due.
+    /// Refuses an input, with a word for programs and a reason for people.
+    #[must_use]
+    pub const fn refused(code: &'static str, message: String) -> Self {
+        Self::Refused(Refusal { code, message })
+    }
+
+    /// Replies to a button press or an answer that decided nothing.
+    #[must_use]
+    pub fn undecided(text: &str) -> Self {
+        Self::Answered { decided: false, text: text.to_owned() }
+    }
+
+    /// Error text for a caller that expected another kind of reply.
     #[must_use]
     pub fn unexpected(&self) -> String {
         format!("an unexpected answer: {self:?}")
     }
 
-    /// Whether nothing was done, so that the transaction is undone.
+    /// Whether nothing was done and the transaction is rolled back.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -66,10 +82,11 @@ impl Reply {
 }
 
 /// An effect, for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caused {
     /// What kind: a word for programs.
-    pub what: &'static str,
+    #[serde(rename = "effect")]
+    pub what: Cow<'static, str>,
     /// What it is about: `se3.2`, `mo7 to telegram/123`.
     pub about: String,
 }
@@ -89,6 +106,7 @@ impl From<&Effect> for Caused {
                 ("deliver", format!("{} to {}/{}", delivery.id, delivery.to.channel, delivery.to.platform_id))
             }
             Effect::Settled(settled) => ("settle", settled.message.to_string()),
+            Effect::Fetch(fetch) => ("fetch", format!("{}, {} files", fetch.body, fetch.files.len())),
             Effect::OpenDirect(user) => ("open_direct", user.to_string()),
             Effect::Subscribe(at) => ("subscribe", format!("{}/{}", at.channel, at.platform_id)),
             Effect::Typing(session, at) => ("typing", format!("{session} in {}/{}", at.channel, at.platform_id)),
@@ -104,9 +122,10 @@ impl From<&Effect> for Caused {
             Effect::Continue(Continuation::CapContext(session, _)) => {
                 ("continue", format!("capping context of {session}"))
             }
+            Effect::Continue(Continuation::Reconsider) => ("continue", "looking at open approvals".to_owned()),
             Effect::Continue(Continuation::PurgeSession(session)) => ("continue", format!("removing {session}")),
         };
-        Self { what, about }
+        Self { what: Cow::Borrowed(what), about }
     }
 }
 
@@ -115,42 +134,42 @@ impl From<&Effect> for Caused {
 pub struct Refusal {
     /// A word for programs.
     pub code: &'static str,
-    /// What, where, and what to do.
+    /// What happened, where, and what to do.
     pub message: String,
 }
 
 impl Refusal {
-    /// The code of a change that was thought out over a configuration that is another by now.
+    /// Code for a change that is based on an outdated configuration.
     pub const CHANGED: &'static str = "changed";
 }
 
-/// What became of an inbound event.
+/// What was decided about an inbound event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteReport {
     /// The platform's id of the event; empty when it gave none.
     pub event: String,
     /// The chat, if Hearth knows it.
     pub chat: Option<ChatId>,
-    /// What became of it.
+    /// The overall result.
     pub outcome: Outcome,
     /// Why, when it was not routed.
     pub reason: Option<Reason>,
-    /// What each wiring decided, in the order in which they were asked.
+    /// Decisions of the wirings, in the order of evaluation.
     pub wirings: Vec<WiringReport>,
 }
 
-/// What became of an inbound event as a whole.
+/// Overall result for an inbound event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// At least one agent has it.
+    /// At least one agent received it.
     Routed,
     /// It waits for a decision.
     Held,
-    /// Nobody has it.
+    /// No agent received it.
     Dropped,
-    /// It was here before.
+    /// It was received before.
     Duplicate,
-    /// It was an answer to Hearth itself.
+    /// It was a reply to Hearth itself.
     Consumed,
 }
 
@@ -190,9 +209,9 @@ pub enum Decision {
     Engaged,
     /// It is kept as context.
     Accumulated,
-    /// It is none of the agent's business.
+    /// The wiring does not apply to it.
     Ignored,
-    /// The sender may not.
+    /// The sender has no access.
     Refused,
     /// A command that never reaches an agent.
     Filtered,
@@ -216,26 +235,41 @@ impl Decision {
 }
 
 /// What a configuration did to one entity.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeReport {
     /// The entity, as people name it: `agent main`, `chat telegram/123`, `wiring telegram/123 -> main`.
     pub entity: String,
     /// What happened.
     pub action: Action,
+    /// The settings that changed. Added by commands that know the previous configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldChange>,
+}
+
+/// Change of one setting of an entity; none is its default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldChange {
+    /// The setting, as hearth.toml names it.
+    pub field: String,
+    /// Its value before.
+    pub before: Option<String>,
+    /// Its value now.
+    pub after: Option<String>,
 }
 
 /// What happened to an entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Action {
     /// It is new.
     Created,
-    /// It is different.
+    /// It was changed.
     Updated,
-    /// It was like this before.
+    /// It was already like this.
     Unchanged,
-    /// It is gone.
+    /// It was removed.
     Removed,
-    /// It starts again.
+    /// It is being restarted.
     Restarted,
 }
 

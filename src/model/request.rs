@@ -1,4 +1,4 @@
-//! What agents ask of Hearth itself, after the mailbox has read and bounded it.
+//! Requests of agents to Hearth, after the mailbox has read and bounded them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,78 +8,78 @@ use super::id::{SessionId, TaskId};
 use super::task::TaskChange;
 use super::time::Millis;
 
-/// What an agent wants done with something it wrote.
+/// Action that an agent wants for something it wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
-    /// Say it.
+pub enum RequestedAction {
+    /// Send it.
     Say,
-    /// Put its text in the place of the text of the message with this number.
+    /// Replace the text of the message with this number.
     Edit(u64),
-    /// Put its text, an emoji, under the message with this number.
+    /// Add its text, an emoji, as a reaction to the message with this number.
     React(u64),
-    /// Something that Hearth itself does.
+    /// A request that Hearth itself handles.
     Request(Box<Request>),
-    /// It cannot be done, whatever the store holds: the agent is told why.
+    /// Invalid regardless of the store's content. The agent is told why.
     Impossible(String),
 }
 
-/// Packages that an agent asked for, and that were approved.
+/// Packages that an agent requested and that were approved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
-    /// Who hears what became of it.
+    /// The session that is told the result.
     pub session: SessionId,
-    /// Those it asked for.
+    /// The requested packages.
     pub packages: Packages,
 }
 
-/// Something an agent asks of Hearth.
+/// A request of an agent to Hearth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Ask people.
+    /// Ask people a question.
     Question(NewQuestion),
-    /// Put packages into the agent's image.
+    /// Install packages into the agent's image.
     InstallPackages {
         /// Which.
         packages: Packages,
-        /// Why, in the agent's words.
+        /// Reason, in the agent's words.
         reason: Option<String>,
     },
-    /// Give the agent another server of tools.
+    /// Add an MCP server to the agent.
     AddMcpServer(McpServer),
-    /// Make another agent.
+    /// Create an agent.
     CreateAgent {
         /// Its name.
         name: String,
-        /// What it is told about itself.
+        /// Its instructions.
         instructions: Option<String>,
     },
-    /// Something about what it is to do later.
+    /// Manage the agent's scheduled tasks.
     Tasks(TaskRequest),
 }
 
-/// What an agent wants of its scheduled tasks. Times and recurrences are as it wrote them.
+/// An agent's request about its scheduled tasks. Times and recurrences are as the agent wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskRequest {
-    /// Another one.
+    /// Create a task.
     Schedule {
-        /// What it is told.
+        /// The prompt.
         prompt: String,
-        /// First time.
+        /// First occurrence.
         first: String,
-        /// When it comes again.
+        /// Recurrence.
         recurrence: Option<String>,
         /// A script that runs first.
         script: Option<String>,
     },
-    /// Those there are: `pending`, `paused`, or both.
+    /// List tasks: `pending`, `paused`, or both.
     List(Option<String>),
-    /// A change.
+    /// Change a task.
     Update(TaskId, Box<TaskChange>),
-    /// An end.
+    /// Cancel a task.
     Cancel(TaskId),
-    /// A pause.
+    /// Pause a task.
     Pause(TaskId),
-    /// The end of a pause.
+    /// Resume a task.
     Resume(TaskId),
 }
 
@@ -96,12 +96,12 @@ pub struct NewQuestion {
     pub timeout: Millis,
 }
 
-/// Packages that one request may name.
+/// Maximum number of packages in one request.
 pub const PACKAGES_MAX: usize = 20;
-/// Characters of a package's name; the registries' own limits are 214 and below.
+/// Maximum length of a package's name in characters; the registries' own limits are 214 and below.
 const PACKAGE_NAME_MAX: usize = 214;
 
-/// Why packages cannot be installed, whoever asks.
+/// Why the packages of a request cannot be installed; none if they can.
 #[must_use]
 pub fn packages_problem(packages: &Packages) -> Option<String> {
     let count = packages.apt.len() + packages.npm.len();
@@ -117,14 +117,14 @@ pub fn packages_problem(packages: &Packages) -> Option<String> {
     apt.map(|name| invalid("apt", name)).or_else(|| npm.map(|name| invalid("npm", name)))
 }
 
-/// Whether a text is the name of a package of the distribution, and nothing else: no version, no option, no shell, and no
-/// `-` behind it, by which `apt-get install` means that it has to go.
+/// Whether a text is a plain apt package name: no version, no option, no shell syntax, and no `-` at the end, which
+/// makes `apt-get install` remove the package.
 #[must_use]
 pub fn is_apt_package(name: &str) -> bool {
     name.len() <= PACKAGE_NAME_MAX && is_plain(name, b"._+-") && !name.ends_with('-')
 }
 
-/// Whether a text is the name of a package of npm, with or without a scope.
+/// Whether a text is the name of an npm package, with or without a scope.
 #[must_use]
 pub fn is_npm_package(name: &str) -> bool {
     let (scope, rest) = match name.strip_prefix('@') {
@@ -137,23 +137,23 @@ pub fn is_npm_package(name: &str) -> bool {
     name.len() <= PACKAGE_NAME_MAX && scope.is_none_or(|scope| is_plain(scope, b"._-")) && is_plain(rest, b"._-")
 }
 
-/// Lower-case letters and digits, and these bytes except at the beginning.
+/// Whether a text has only lower-case letters, digits and the bytes in `besides`, and starts with a letter or digit.
 fn is_plain(text: &str, besides: &[u8]) -> bool {
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().next().is_some_and(letter) && text.bytes().all(|byte| letter(byte) || besides.contains(&byte))
 }
 
-/// Whether a text can be the name of a server of tools: tools carry it in their own names.
+/// Whether a text can be the name of an MCP server: the names of its tools contain it.
 #[must_use]
 pub fn is_server_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     !name.is_empty() && name.len() <= 64 && name.bytes().all(plain) && name != OWN_SERVER
 }
 
-/// The server with Hearth's own tools.
+/// The MCP server with Hearth's own tools.
 const OWN_SERVER: &str = "nanoclaw";
 
-/// A name that was refused, as far as it can be shown.
+/// A refused name, shortened and escaped for display.
 fn shown(name: &str) -> String {
     name.chars().take(60).flat_map(char::escape_debug).collect()
 }

@@ -1,35 +1,35 @@
-//! How long things are kept.
+//! Retention periods.
 
 use serde::{Deserialize, Serialize};
 
 use super::time::{Millis, Timestamp};
 
-/// How long one kind of thing is kept.
+/// Retention period of one kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Keep {
-    /// So many days.
+    /// This many days.
     Days(u32),
-    /// For ever.
+    /// Forever.
     Forever,
 }
 
-/// How long everything is kept that is not kept for ever; what nobody decided has its default.
+/// Retention periods of everything that is not kept forever. A period that is not set has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Retention {
-    /// What messages say, once they are over, and what was said in answer.
+    /// Content of finished messages and of the answers to them.
     pub bodies: Option<Keep>,
-    /// What happened, for `why`.
+    /// Journal entries, for `why`.
     pub journal: Option<Keep>,
     /// Files that came with messages, and files that were sent.
     pub attachments: Option<Keep>,
-    /// That a message was seen; never shorter than its body.
+    /// Records for deduplication; never kept for less time than bodies.
     pub dedup: Option<Keep>,
-    /// Refused events.
+    /// Dropped events.
     pub drops: Option<Keep>,
 }
 
 impl Keep {
-    /// The time before which things have to go; none if they never do.
+    /// Cutoff: older data is removed. None if it is kept forever.
     #[must_use]
     pub fn until(self, now: Timestamp) -> Option<Timestamp> {
         match self {
@@ -49,36 +49,36 @@ impl std::fmt::Display for Keep {
 }
 
 impl Retention {
-    /// Days that bodies are kept unless decided otherwise.
+    /// Default for bodies.
     pub const BODIES: Keep = Keep::Days(180);
-    /// Days that everything else is kept unless decided otherwise; that a message was seen is never kept for less.
+    /// Default for everything else. Records for deduplication are never kept for less.
     pub const OTHERS: Keep = Keep::Days(30);
 
-    /// How long bodies are kept.
+    /// Retention of bodies.
     #[must_use]
     pub fn bodies(&self) -> Keep {
         self.bodies.unwrap_or(Self::BODIES)
     }
 
-    /// How long the journal is kept.
+    /// Retention of the journal.
     #[must_use]
     pub fn journal(&self) -> Keep {
         self.journal.unwrap_or(Self::OTHERS)
     }
 
-    /// How long files are kept.
+    /// Retention of files.
     #[must_use]
     pub fn attachments(&self) -> Keep {
         self.attachments.unwrap_or(Self::OTHERS)
     }
 
-    /// How long it is kept that a message was seen.
+    /// Retention of records for deduplication.
     #[must_use]
     pub fn dedup(&self) -> Keep {
         self.dedup.unwrap_or(Self::OTHERS)
     }
 
-    /// How long refusals are kept.
+    /// Retention of dropped events.
     #[must_use]
     pub fn drops(&self) -> Keep {
         self.drops.unwrap_or(Self::OTHERS)

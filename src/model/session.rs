@@ -1,6 +1,7 @@
-//! Sessions: conversations of agents in chats, and those of programs and people in directories.
+//! Sessions: conversations of agents in chats, and sessions of programs and people in workspaces.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::address::{Address, ForeignId};
 use super::content::RawJson;
@@ -9,14 +10,14 @@ use super::id::{AgentId, ChatId, SessionId};
 use super::time::{Awake, Timestamp};
 use super::workspace::WorkspaceKey;
 
-/// What a session is for: the key under which it is found again.
+/// Purpose of a session, and the key under which it is found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Route {
     /// All of a chat.
     Shared(ChatId),
-    /// A thread of a chat; without a thread, what is said outside of threads.
+    /// A thread of a chat; none stands for messages outside of threads.
     PerThread(ChatId, Option<ForeignId>),
-    /// Everything an agent hears in mode agent-shared.
+    /// Everything an agent receives in mode agent-shared.
     AgentShared,
 }
 
@@ -29,7 +30,7 @@ pub enum SessionStatus {
     Archived,
 }
 
-/// Which of an agent's sessions of one kind; exported as `NANOCLAW_SESSION_NAME`.
+/// Name of a session among an agent's sessions with the same route; exported as `NANOCLAW_SESSION_NAME`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionName {
     /// Conversations.
@@ -52,42 +53,42 @@ impl SessionName {
 /// One conversation of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatSession {
-    /// Whose.
+    /// Its agent.
     pub agent: AgentId,
-    /// What it is for.
+    /// Its purpose.
     pub route: Route,
     /// Its name among the agent's.
     pub name: SessionName,
-    /// Where answers go when nothing says otherwise; none for sessions without a chat of their own.
+    /// Default destination of answers; none for sessions without a chat of their own.
     pub reply: Option<Address>,
     /// Whether it can be used.
     pub status: SessionStatus,
-    /// Highest number used by messages of either direction. Host messages get even numbers, agent messages odd ones.
+    /// Highest message number used in either direction. Host messages get even numbers, agent messages odd ones.
     pub last_number: u64,
     /// Highest incarnation ever allocated.
     pub last_incarnation: u32,
     /// The incarnation that is not closed, if there is one.
     pub live: Option<u32>,
-    /// What drives this session, if not what drives its agent.
+    /// The session's own provider, if it differs from the agent's.
     pub provider: Option<ProviderKind>,
-    /// How often it was made to begin anew: what a provider remembers of an earlier epoch does not count.
+    /// Number of resets. A provider's memory of an earlier epoch does not count.
     pub epoch: u32,
-    /// Starts in a row that failed before anything was worked on.
+    /// Failed starts in a row before any message was claimed.
     pub failed_starts: u32,
-    /// Not started again before this, because of them.
+    /// Earliest next start, because of those failures.
     pub start_after: Option<Awake>,
-    /// Messages that ever arrived.
+    /// Number of messages that ever arrived.
     pub messages: u64,
-    /// Version of the context file last asked for.
+    /// Version of the context file that was requested last.
     pub context_version: u64,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
     /// When a message last arrived.
     pub active: Timestamp,
 }
 
 impl ChatSession {
-    /// One in which nothing was said yet.
+    /// A new session without messages.
     #[must_use]
     pub const fn new(
         (agent, name): (AgentId, SessionName),
@@ -115,31 +116,32 @@ impl ChatSession {
         }
     }
 
-    /// Takes the next number for a message that arrives: even, above every earlier one.
+    /// Allocates the number of an incoming message: even, above every earlier one.
     pub fn take_seq(&mut self) -> u64 {
         self.messages = self.messages.saturating_add(1);
         self.last_number = self.last_number.saturating_add(2 - self.last_number % 2);
         self.last_number
     }
 
-    /// Smallest number the agent may use next: odd, above every earlier one.
+    /// Lowest number that the agent may use next: odd, above every earlier one.
     #[must_use]
     pub const fn next_agent_number(&self) -> u64 {
         self.last_number.saturating_add(1 + self.last_number % 2)
     }
 }
 
-/// One conversation, wherever it is held.
+/// A session of either kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Session {
-    /// Of an agent, in chats; its records are its messages, incoming and outgoing, in the order of their numbers.
+    /// A session of an agent in chats. Its records are its messages, incoming and outgoing, in the order of their
+    /// numbers.
     Chat(ChatSession),
-    /// Of a program or a person in a directory; its records are its own.
+    /// A session of a program or a person in a workspace. It has its own records.
     Workspace(Box<WorkspaceSession>),
 }
 
 impl Session {
-    /// The conversation of an agent, if it is one.
+    /// The agent's session, if it is one.
     #[must_use]
     pub fn chat(self) -> Option<ChatSession> {
         match self {
@@ -148,18 +150,33 @@ impl Session {
         }
     }
 
-    /// Whether it is kept only for a while.
+    /// Whether it is in the trash.
     #[must_use]
     pub const fn is_trashed(&self) -> bool {
         matches!(self, Self::Workspace(own) if own.deleted.is_some())
     }
 
-    /// As [`Self::chat`], to look at.
+    /// Like [`Self::chat`], by reference.
     #[must_use]
     pub const fn as_chat(&self) -> Option<&ChatSession> {
         match self {
             Self::Chat(chat) => Some(chat),
             Self::Workspace(_) => None,
+        }
+    }
+
+    /// The session, if it belongs to an agent, has this name and is active.
+    #[must_use]
+    pub fn as_active(&self, name: SessionName) -> Option<&ChatSession> {
+        self.as_chat().filter(|chat| chat.status == SessionStatus::Active && chat.name == name)
+    }
+
+    /// Like [`Self::workspace`], by reference.
+    #[must_use]
+    pub const fn as_workspace(&self) -> Option<&WorkspaceSession> {
+        match self {
+            Self::Workspace(session) => Some(session),
+            Self::Chat(_) => None,
         }
     }
 
@@ -172,8 +189,7 @@ impl Session {
         }
     }
 
-    /// How many messages are in it; for a conversation of an agent the highest of their numbers, which is 0 when there are
-    /// none.
+    /// Number of messages. For an agent's session, the highest message number; 0 if there are none.
     #[must_use]
     pub const fn messages(&self) -> u64 {
         match self {
@@ -182,8 +198,8 @@ impl Session {
         }
     }
 
-    /// Where it stands among the sessions of its workspace: the time of its last change, and what tells equal times
-    /// apart. The minute is enough for a conversation in chats, so that a message seldom moves it.
+    /// Sort key among the sessions of its workspace: the time of the last change, and a tiebreaker. Agents' sessions
+    /// are rounded to the minute, so that a message seldom moves them.
     #[must_use]
     pub fn recency(&self) -> (Timestamp, u64) {
         match self {
@@ -193,8 +209,8 @@ impl Session {
     }
 }
 
-/// The id of a workspace session as people type it: letters, digits, `.`, `_`, `-`, at most 128 of them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Id of a workspace session as people type it: letters, digits, `.`, `_` and `-`, at most 128 of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SessionLabel(String);
 
 /// A text that cannot be the id of a workspace session.
@@ -209,14 +225,14 @@ impl SessionLabel {
     /// Longest id, in bytes.
     pub const MAX_BYTES: usize = 128;
 
-    /// Words that mean a session by its place among the others, never by its id.
+    /// Words that refer to a session by its position in the list, never by its id.
     pub const ALIASES: [&'static str; 3] = ["latest", "last", "recent"];
 
     /// Checks an id.
     ///
     /// # Errors
     /// [`BadLabel`] if it has other characters or is too long, is one of [`Self::ALIASES`] in any case, looks like the
-    /// id of an agent's session (`se12`), or ends like a file of sessions.
+    /// id of an agent's session (`se12`), or has the extension of a session file.
     pub fn new(text: impl Into<String>) -> Result<Self, BadLabel> {
         let text = text.into();
         let bad = |why| Err(BadLabel { text: text.clone(), why });
@@ -239,7 +255,7 @@ impl SessionLabel {
         Ok(Self(text))
     }
 
-    /// The id that comes nearest to a text, for a session that has no id that people could type.
+    /// The closest valid id to a text, for a session whose own id cannot be typed.
     #[must_use]
     pub fn nearest(text: &str) -> Self {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
@@ -249,7 +265,7 @@ impl SessionLabel {
         tries.into_iter().find_map(|text| Self::new(text).ok()).unwrap_or_else(|| Self("unnamed".to_owned()))
     }
 
-    /// An id like this one with a number behind it, for one more session that would be called the same.
+    /// This id with a number appended, for a further session with the same id.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Self {
         let ending = format!("-{number}");
@@ -264,6 +280,15 @@ impl SessionLabel {
     }
 }
 
+impl<'de> Deserialize<'de> for SessionLabel {
+    /// Validates a name that comes as text. A record's name is trusted.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let is_text = deserializer.is_human_readable();
+        let text = String::deserialize(deserializer)?;
+        if is_text { Self::new(text).map_err(D::Error::custom) } else { Ok(Self(text)) }
+    }
+}
+
 impl std::fmt::Display for SessionLabel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -273,33 +298,33 @@ impl std::fmt::Display for SessionLabel {
 /// A session of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceSession {
-    /// The id people use, unique in its workspace.
+    /// The id that people use, unique in its workspace.
     pub label: SessionLabel,
-    /// How it is called.
+    /// Title.
     pub title: Option<String>,
-    /// What it talks to, if somebody said so.
+    /// Its model, if known.
     pub model: Option<String>,
-    /// When it was begun; as its source says for one that was taken in.
+    /// When it was created. For an imported session, the time from its source.
     pub created: Timestamp,
-    /// When it last changed; as its source says for one that was taken in.
+    /// When it last changed. For an imported session, the time from its source.
     pub updated: Timestamp,
     /// When it last changed in this store.
     pub committed: Timestamp,
-    /// Rises with every change of any workspace session: tells changes of the same time apart.
+    /// Rises with every change of any workspace session. Orders changes with equal times.
     pub order: u64,
-    /// Which revision counts; the records of earlier ones are kept.
+    /// The current revision. Records of earlier revisions are kept.
     pub revision: u32,
-    /// Where its records begin, if not with its own: those of another revision up to a number are its first ones.
+    /// The shared beginning, if it has one: its first records are those of another revision, up to a number.
     pub base: Option<Base>,
-    /// Number of its last record, those of its base counted.
+    /// Number of its last record, including its base.
     pub records: u64,
-    /// How many of its records are messages, those of its base counted.
+    /// Number of messages among its records, including its base.
     pub messages: u64,
     /// What it was forked from.
     pub lineage: Option<Lineage>,
-    /// What was left out of the current revision.
+    /// What compaction removed from the current revision.
     pub compaction: Option<Compaction>,
-    /// Where it was taken in from.
+    /// Where it was imported from.
     pub source: Option<SessionSource>,
     /// Epoch of the newest lease.
     pub lease_epoch: u64,
@@ -308,7 +333,7 @@ pub struct WorkspaceSession {
 }
 
 impl WorkspaceSession {
-    /// One that nothing was written to yet; its order is given when it is stored.
+    /// A new, empty session. Its `order` is set when it is stored.
     #[must_use]
     pub const fn new(label: SessionLabel, at: Timestamp) -> Self {
         Self {
@@ -332,27 +357,27 @@ impl WorkspaceSession {
     }
 }
 
-/// The beginning of a session that it shares with another revision.
+/// The beginning of a session, shared with another revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
-    /// Whose records.
+    /// The session that has the records.
     pub session: SessionId,
-    /// Of which revision.
+    /// Its revision.
     pub revision: u32,
-    /// Up to this number.
+    /// Number of the last shared record.
     pub upto: u64,
 }
 
-/// An earlier revision of a session: its records are kept, and nothing is added to them.
+/// An earlier revision of a session. Its records are kept, and none are added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {
-    /// Where its records begin, if not with its own.
+    /// The shared beginning, if it has one: its first records are those of another revision, up to a number.
     pub base: Option<Base>,
-    /// Number of its last record, those of its base counted.
+    /// Number of its last record, including its base.
     pub records: u64,
-    /// How many of its records are messages, those of its base counted.
+    /// Number of messages among its records, including its base.
     pub messages: u64,
-    /// What had been left out of it.
+    /// What compaction had removed from it.
     pub compaction: Option<Compaction>,
     /// When the next one began.
     pub ended: Timestamp,
@@ -361,7 +386,7 @@ pub struct Revision {
 /// What a session was forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
-    /// The parent's id as people use it; it may be gone.
+    /// The parent's id as people use it. The parent may no longer exist.
     pub parent: String,
     /// The parent, if it was a session of this store.
     pub session: Option<(WorkspaceKey, SessionId)>,
@@ -369,32 +394,32 @@ pub struct Lineage {
     pub branch: Option<String>,
 }
 
-/// What was left out of a session to make it shorter.
+/// What compaction removed from a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
-    /// How often.
+    /// Number of compactions.
     pub count: u32,
-    /// Messages that were left out the last time.
+    /// Messages removed by the last compaction.
     pub removed: u64,
-    /// What they said, in short.
+    /// Summary of the removed messages.
     pub summary: String,
 }
 
-/// Where a session was taken in from.
+/// Source of an imported session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSource {
     /// The file, raw bytes of its path.
     pub path: Vec<u8>,
-    /// The id that the file gave, if it is another than the label.
+    /// The id in the file, if it differs from the label.
     pub id: Option<String>,
-    /// Whether the file said nothing of its id and times, and they were made of its name and its own times.
+    /// Whether the file had no id and times, so that they were derived from its name and timestamps.
     pub from_name: bool,
-    /// The workspace that the file named, raw bytes; none if it named none and lay inside.
+    /// The workspace that the file named, raw bytes; none if it named none and was inside the workspace.
     pub root: Option<Vec<u8>>,
-    /// Bytes at the file's end that were no complete record, without the secrets in them.
+    /// Incomplete record at the end of the file, with secrets removed.
     pub torn_tail: Option<Vec<u8>>,
-    /// What the file said of the session as a whole and only its maker knows: a JSON object with such fields by the type
-    /// of the record they stood in, written back as they came.
+    /// Further metadata in the file that only its creator understands: a JSON object of fields, keyed by the type of
+    /// their record. Written back unchanged.
     pub extra: Option<RawJson>,
 }
 

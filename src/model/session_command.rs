@@ -1,5 +1,8 @@
-//! What can be done with workspace sessions, and what became of it.
+//! Commands on workspace sessions, and their results.
 
+use serde::{Deserialize, Serialize};
+
+use super::as_text;
 use super::id::SessionId;
 use super::record::SessionRecord;
 use super::report::Refusal;
@@ -7,102 +10,109 @@ use super::session::{SessionLabel, SessionSource, WorkspaceSession};
 use super::time::Timestamp;
 use super::workspace::{WorkspaceKey, WorkspaceSight};
 
-/// One thing to do with a workspace session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A command on a workspace session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionCommand {
-    /// Make one.
+    /// Create a session.
     Create(Box<NewSession>),
-    /// Add records at its end.
-    Append(SessionId, Vec<SessionRecord>, Guard),
-    /// Make another one that begins with what is in it.
+    /// Append records.
+    Append(#[serde(with = "as_text")] SessionId, Vec<SessionRecord>, Guard),
+    /// Create a new session that begins with its records.
     Fork(Box<ForkSession>),
-    /// Begin anew in the same session; what was said is kept as an earlier revision.
-    Clear(SessionId, Guard),
-    /// Leave out all but the newest; what was said is kept as an earlier revision.
-    Compact(SessionId, CompactSession, Guard),
-    /// Give it a title, or take it away.
-    Rename(SessionId, Option<String>),
-    /// Make it the one that is resumed when none is named.
-    Switch(SessionId),
-    /// Put it into the trash.
-    Delete(SessionId, Guard),
-    /// Take it out of the trash.
-    Restore(SessionId),
-    /// Remove it for good.
-    Purge(SessionId, Guard),
-    /// Say who works on it.
-    Take(SessionId, Holder, Guard),
-    /// Its holder is alive.
-    Beat(SessionId, u64),
-    /// Its holder is done with it.
-    Release(SessionId, u64),
+    /// Start the session over. The old records are kept as an earlier revision.
+    Clear(#[serde(with = "as_text")] SessionId, Guard),
+    /// Remove all but the newest messages. The old records are kept as an earlier revision.
+    Compact(#[serde(with = "as_text")] SessionId, CompactSession, Guard),
+    /// Set or remove its title.
+    Rename(#[serde(with = "as_text")] SessionId, Option<String>),
+    /// Make it the session that is resumed when none is named.
+    Switch(#[serde(with = "as_text")] SessionId),
+    /// Move it to the trash.
+    Delete(#[serde(with = "as_text")] SessionId, Guard),
+    /// Restore it from the trash.
+    Restore(#[serde(with = "as_text")] SessionId),
+    /// Delete it permanently.
+    Purge(#[serde(with = "as_text")] SessionId, Guard),
+    /// Acquire its lease.
+    Take(#[serde(with = "as_text")] SessionId, Holder, Guard),
+    /// Heartbeat of the holder of its lease.
+    Beat(#[serde(with = "as_text")] SessionId, u64),
+    /// Release its lease.
+    Release(#[serde(with = "as_text")] SessionId, u64),
 }
 
 /// The workspace of a new session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Home {
     /// This one.
-    Known(WorkspaceKey),
-    /// The one of this directory, which is made if there is none.
+    Known(#[serde(with = "as_text::key")] WorkspaceKey),
+    /// The workspace of this directory. It is created if it does not exist.
     Seen(Box<WorkspaceSight>),
 }
 
 /// A new session of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSession {
     /// Where.
     pub home: Home,
     /// Its id; none lets the store choose one.
     pub label: Option<SessionLabel>,
-    /// How it is called.
+    /// Title.
     pub title: Option<String>,
-    /// What it talks to.
+    /// Its model.
     pub model: Option<String>,
-    /// When it was begun and last changed, as its source says; none is now.
+    /// When it was created and last changed, from its source; none is now. Not set by clients.
+    #[serde(skip)]
     pub times: Option<(Timestamp, Timestamp)>,
-    /// Where it was taken in from.
+    /// Where it was imported from. Not set by clients.
+    #[serde(skip)]
     pub source: Option<SessionSource>,
     /// Its first records.
     pub records: Vec<SessionRecord>,
 }
 
-/// A session that begins like another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A fork of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkSession {
-    /// The other one: of a workspace, or an agent's.
+    /// The session to fork: of a workspace, or an agent's.
+    #[serde(with = "as_text")]
     pub parent: SessionId,
-    /// Where the new one is. In another workspace than the parent's it is a hand-over, which both note.
+    /// The workspace of the fork. If it differs from the parent's, the fork is a hand-over, and both workspaces record
+    /// it.
     pub home: Home,
     /// Its id; none lets the store choose one.
     pub label: Option<SessionLabel>,
-    /// Name of the branch; nothing but blanks is none.
+    /// Name of the branch; a blank name is none.
     pub branch: Option<String>,
-    /// Only up to this record; none is all of it.
+    /// Last record to include; none includes all.
     pub upto: Option<u64>,
 }
 
-/// How much of a session is left when it is made shorter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a compaction keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactSession {
-    /// The newest messages that stay, and what came with them; more where they would begin within a turn.
+    /// Number of newest messages to keep, with the records between them. More are kept if the cut would fall within a
+    /// turn.
     pub keep: u64,
-    /// What the others said, in short; none lets the count of them speak.
+    /// Summary of the removed messages; none uses their count as the summary.
     pub summary: Option<String>,
 }
 
-/// What has to hold for a change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Preconditions of a change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     /// Epoch of the lease under which the caller works.
     pub epoch: Option<u64>,
     /// Number of the last record that the caller has seen.
     pub expected: Option<u64>,
-    /// Epoch of a lease whose holder is dead beyond doubt: it stands in nobody's way.
+    /// Epoch of a lease whose holder is known to be dead. That lease does not block the change.
     pub dead: Option<u64>,
 }
 
-/// Who wants to work on a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The process that wants a session's lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its process.
     pub pid: u32,
@@ -112,76 +122,79 @@ pub struct Holder {
     pub boot: String,
 }
 
-/// What was done with a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Result of a command on a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionDone {
     /// The workspace it is in.
+    #[serde(with = "as_text::key")]
     pub workspace: WorkspaceKey,
     /// Which.
+    #[serde(with = "as_text")]
     pub id: SessionId,
-    /// As it is now, or was before it was removed.
+    /// The session as it is now, or as it was before its removal.
     pub row: WorkspaceSession,
-    /// What came of it.
+    /// The outcome.
     pub what: SessionOutcome,
 }
 
-/// What came of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Outcome of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionOutcome {
-    /// It is as was wanted.
+    /// The change was made.
     Changed,
-    /// It was so before.
+    /// It was already so.
     Unchanged,
-    /// Messages went out of the current revision; they are kept in the one before.
+    /// Messages were removed from the current revision. The previous revision still has them.
     Shortened {
         /// How many messages.
         removed: u64,
     },
     /// An agent's session was copied.
     Copied {
-        /// Messages before those that were copied.
+        /// Messages that were not copied because they precede the copied ones.
         left_out: u64,
-        /// Messages whose text is not kept any more.
+        /// Copied messages whose text has been removed by retention.
         expired: u64,
     },
-    /// It is held.
+    /// The lease was acquired.
     Leased {
         /// Epoch of the lease.
         epoch: u64,
     },
     /// It is gone.
     Purged {
-        /// Whether rows of it are left to remove, which goes on by itself.
+        /// Whether rows remain; their removal continues automatically.
         more: bool,
     },
 }
 
-/// Why something was not done with a session. Nothing was changed.
+/// Why a command on a session was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRefusal {
-    /// There is none.
+    /// The session does not exist.
     #[error("session not found: {session}")]
     NotFound {
         /// What was asked for.
         session: String,
     },
-    /// It is an agent's.
+    /// It is an agent's session.
     #[error("{session} is a conversation of an agent: it grows by messages only")]
     IsChat {
         /// Which.
         session: SessionId,
     },
-    /// It is another one than the caller thought.
+    /// It has changed since the caller read it.
     #[error("session {session} has {found} records, not {expected}: somebody else has written to it")]
     Changed {
         /// Which.
         session: String,
-        /// What the caller thought.
+        /// What the caller expected.
         expected: u64,
-        /// What is there.
+        /// Its actual number of records.
         found: u64,
     },
-    /// Somebody else holds it, or held it since.
+    /// Another process holds the lease, or has held it since.
     #[error("session {session} is held by process {pid} under lease {epoch}")]
     Held {
         /// Which.
@@ -191,7 +204,7 @@ pub enum SessionRefusal {
         /// Under which lease.
         epoch: u64,
     },
-    /// The caller's lease is over.
+    /// The caller's lease has ended.
     #[error("lease {given} of session {session} is over: the newest one is {newest}")]
     LeaseOver {
         /// Which.
@@ -201,7 +214,7 @@ pub enum SessionRefusal {
         /// The newest.
         newest: u64,
     },
-    /// It is in use and would go.
+    /// It is in use, and the command would remove it.
     #[error("session {session} is in use by process {pid}")]
     Active {
         /// Which.
@@ -209,7 +222,7 @@ pub enum SessionRefusal {
         /// Who uses it.
         pid: u32,
     },
-    /// There is one of that id.
+    /// A session with that id already exists.
     #[error("there is a session {session} in this workspace already")]
     Exists {
         /// Which.
@@ -240,7 +253,7 @@ pub enum SessionRefusal {
         session: String,
         /// The record.
         wanted: u64,
-        /// What is there.
+        /// Its actual number of records.
         found: u64,
     },
     /// It is not in the trash.
@@ -249,7 +262,7 @@ pub enum SessionRefusal {
         /// Which.
         session: String,
     },
-    /// The workspace is not there, or stands for a directory that was replaced.
+    /// The workspace does not exist, or its directory was replaced.
     #[error("workspace {workspace} is not there any more")]
     NoWorkspace {
         /// Its name.
@@ -258,10 +271,10 @@ pub enum SessionRefusal {
     /// The directory cannot be used as a workspace as it is.
     #[error("{}", .0.message)]
     Workspace(Refusal),
-    /// A title that cannot be one.
+    /// An invalid title, model or branch name.
     #[error("a {what} has 1 to {max} characters in one line")]
     BadName {
-        /// What it was to be: a title, a model, a branch.
+        /// The kind of name: a title, a model, a branch.
         what: &'static str,
         /// The most characters.
         max: usize,
@@ -293,9 +306,9 @@ impl SessionRefusal {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::NotFound { .. } => "`hearth session list` shows the sessions of this workspace".to_owned(),
+            Self::NotFound { .. } => "`hearth workspace sessions list` shows the sessions of this workspace".to_owned(),
             Self::IsChat { session } => {
-                format!("`hearth session fork {session}` makes a session of this workspace of it")
+                format!("`hearth workspace sessions fork {session}` makes a session of this workspace of it")
             }
             Self::Changed { .. } => "read it again, then decide whether to write".to_owned(),
             Self::Held { pid, .. } => {
@@ -308,8 +321,8 @@ impl SessionRefusal {
             Self::Exists { .. } => "choose another id, or leave it out".to_owned(),
             Self::TooMany { max, .. } => format!("give at most {max} at a time"),
             Self::TooLarge { .. } => "split it, or keep the content in a file and name that".to_owned(),
-            Self::NoSuchRecord { .. } => "`hearth session show` numbers the records".to_owned(),
-            Self::NotInTrash { .. } => "`hearth session list --trash` shows what is".to_owned(),
+            Self::NoSuchRecord { .. } => "`hearth workspace sessions show` numbers the records".to_owned(),
+            Self::NotInTrash { .. } => "`hearth workspace sessions list --trash` shows what is".to_owned(),
             Self::NoWorkspace { .. } | Self::Workspace(_) => {
                 "`hearth workspace status` says what is known of this directory".to_owned()
             }
@@ -318,7 +331,7 @@ impl SessionRefusal {
         }
     }
 
-    /// Whether it does no harm to look again and try again; none where that is no question.
+    /// Whether it is safe to read the session again and retry; none if the question does not apply.
     #[must_use]
     pub const fn retry_safe(&self) -> Option<bool> {
         match self {

@@ -1,25 +1,25 @@
-//! How people and programs name a session.
+//! References to a session, as people and programs write them.
 
 use super::id::SessionId;
 use super::session::SessionLabel;
 
-/// What a text names. Ids and files are told apart by how they look, never by what lies on the disk.
+/// What a reference means. Ids and files are distinguished by their form, never by what is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// The newest one in which something was said.
+    /// The newest session that has messages.
     Latest,
-    /// By the id that people use.
+    /// A session by the id that people use.
     Label(SessionLabel),
-    /// By the store's id: how sessions of agents are named.
+    /// A session by the store's id. Sessions of agents are named like this.
     Key(SessionId),
-    /// A file: nothing that is in the store.
+    /// A file, not a session in the store.
     File,
-    /// It cannot be the id of a session.
+    /// Not a valid id of a session.
     Nothing,
 }
 
 impl Reference {
-    /// Reads a text. An alias hides whatever has its name.
+    /// Parses a reference. An alias takes precedence over anything with the same name.
     #[must_use]
     pub fn read(text: &str) -> Self {
         if SessionLabel::ALIASES.iter().any(|alias| alias.eq_ignore_ascii_case(text)) {
@@ -35,7 +35,7 @@ impl Reference {
         SessionLabel::new(id).map_or(Self::Nothing, Self::Label)
     }
 
-    /// Which way it was taken, for programs.
+    /// How the reference was interpreted, for programs.
     #[must_use]
     pub const fn branch(&self) -> &'static str {
         match self {

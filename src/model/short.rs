@@ -1,5 +1,4 @@
-//! Texts that are mostly short.
+//! A string type for short texts.
 
-/// A text that needs no memory of its own up to 24 bytes: every message has several names and ids, and they are copied
-/// often.
+/// A string that is stored inline up to 24 bytes. Every message has several names and ids, and they are copied often.
 pub type Short = compact_str::CompactString;

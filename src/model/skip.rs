@@ -1,4 +1,4 @@
-//! Skips: work that an agent's skill left undone and reported in a file of the agent group's folder.
+//! Skips: work that an agent's skill skipped and reported in a file of the agent group's folder.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,25 +25,25 @@ pub struct SkipSummary {
     pub agent: AgentId,
     /// The skill, `tessl__<name>`; also in the file's name.
     pub skill: String,
-    /// The session in whose turn it appeared, if that can be said.
+    /// The session in whose turn it appeared, if known.
     pub session: Option<SessionId>,
-    /// What the file says.
+    /// Content of the file.
     pub report: SkipReport,
-    /// When it was taken in.
+    /// When it was imported.
     pub taken: Timestamp,
-    /// The same in awake time: turns that began before then are those that it may belong to.
+    /// The same in awake time. It may belong to turns that began before then.
     pub noticed: Awake,
-    /// Whether its file is still the one under its name.
+    /// State of its file.
     pub file: SkipFile,
-    /// Technical skips of the same items in a row, this one among them; counted anew after people were asked.
+    /// Consecutive technical skips of the same items, including this one. The count restarts after people were asked.
     pub repeats: u32,
-    /// Unguessable part of the card's buttons, if people are asked what is to be done.
+    /// Unguessable part of the card's buttons, if people are asked what to do.
     pub nonce: Option<u64>,
-    /// What became of it.
+    /// Its state.
     pub state: SkipState,
 }
 
-/// What a summary says.
+/// Content of a summary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipReport {
     /// Digest of the file.
@@ -52,11 +52,11 @@ pub struct SkipReport {
     pub step: SkipStep,
     /// Why, in one line.
     pub reason: String,
-    /// What was skipped; none is everything.
+    /// The skipped items; empty means everything.
     pub items: Vec<String>,
-    /// Whether a retry would likely work, or it was meant.
+    /// Whether it was a temporary failure or intended.
     pub kind: SkipKind,
-    /// When, as the skill says.
+    /// When it happened, as the skill reports it.
     pub occurred: Timestamp,
 }
 
@@ -81,9 +81,9 @@ impl std::fmt::Display for SkipStep {
 /// Why something was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipKind {
-    /// Something was broken for the moment.
+    /// A temporary failure. A retry would likely work.
     Technical,
-    /// It was meant to be skipped.
+    /// Intended.
     Policy,
 }
 
@@ -98,39 +98,39 @@ impl SkipKind {
     }
 }
 
-/// Where the file of a skip is.
+/// State of a skip's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipFile {
-    /// Under its name, when it was last looked for.
+    /// Present at the last scan.
     There,
-    /// Another one was written over it before people were told: the store has the only copy.
+    /// Overwritten by another one before people were told. The store has the only copy.
     Replaced,
-    /// Still under its name, although nobody needs it any more: it has to go.
+    /// Still under its name, but no longer needed: it has to be removed.
     Left,
-    /// Gone.
+    /// Removed.
     Gone,
 }
 
-/// What became of a skip.
+/// State of a skip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipState {
-    /// People were not told yet.
+    /// People have not been told yet.
     Waiting,
     /// People are being told by this message.
     Sending(OutboundId, Timestamp),
-    /// People were told by this message. If they were asked, nobody has answered.
+    /// People were told by this message. If they were asked, the answer is outstanding.
     Surfaced(OutboundId, Timestamp),
-    /// Its file was removed before Hearth told anybody: a skill inside did.
+    /// A skill inside removed the file before Hearth told people.
     Taken(Timestamp),
-    /// It is tried again silently, as the operator wanted.
+    /// Retried silently, as the operator configured.
     Retried(Timestamp),
-    /// Nobody could be told: why.
+    /// It was impossible to tell people; the reason.
     Unsent(String, Timestamp),
-    /// Somebody has seen it and said what is to be done.
+    /// A person has seen it and decided what to do.
     Acknowledged {
-        /// Who.
+        /// The person.
         by: Decider,
-        /// What.
+        /// The decision.
         answer: SkipAnswer,
         /// When.
         at: Timestamp,
@@ -153,12 +153,12 @@ impl SkipState {
     }
 }
 
-/// What is to be done about a skip.
+/// Decision about a skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipAnswer {
     /// Nothing.
     Leave,
-    /// It is to be done now.
+    /// Do the skipped work now.
     DoNow,
 }
 
@@ -172,21 +172,21 @@ impl SkipAnswer {
         }
     }
 
-    /// What such a word means.
+    /// Parses such a word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Leave, Self::DoNow].into_iter().find(|answer| answer.as_str() == word)
     }
 }
 
-/// What a look at an agent group's folder found.
+/// Result of a scan of an agent group's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkipLook {
-    /// The session whose turn has just ended, if that is why it was looked.
+    /// The session whose turn has just ended, if that triggered the scan.
     pub after: Option<SessionId>,
-    /// The summaries that are there, one for each skill.
+    /// The summaries found, one for each skill.
     pub found: Vec<FoundSkip>,
-    /// Whether everything there was seen: only then is a file that is not among them gone.
+    /// Whether the scan saw everything. Only then do missing files count as removed.
     pub complete: bool,
 }
 
@@ -195,20 +195,20 @@ pub struct SkipLook {
 pub struct FoundSkip {
     /// The skill.
     pub skill: String,
-    /// What it says, or why nobody can say.
+    /// Its content, or why it cannot be used.
     pub content: Result<SkipReport, SkipTrouble>,
 }
 
-/// Why a summary is left alone.
+/// Why a summary is not imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipTrouble {
-    /// Only the skill itself may bring it up to date.
+    /// Unknown schema version. Only the skill itself may upgrade the file.
     #[error("its schema_version is {0}, and only 1 is known")]
     Version(i64),
-    /// It is not as a summary has to be: why.
+    /// Not a valid summary; the reason.
     #[error("{0}")]
     Malformed(String),
-    /// It cannot be read: why.
+    /// Unreadable; the reason.
     #[error("{0}")]
     Unreadable(String),
 }

@@ -1,17 +1,19 @@
-//! Sessions that are taken in from files.
+//! Import of workspace sessions from files.
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text;
 use super::id::SessionId;
 use super::record::SessionRecord;
 use super::session::{Compaction, SessionLabel, SessionSource};
 use super::time::Timestamp;
-use super::workspace::{WorkspaceKey, WorkspaceSight};
+use super::workspace::WorkspaceKey;
+use super::workspace_command::{WorkspaceSight, path};
 
-/// What a file says of its session as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Metadata of a session in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionHead {
-    /// The id it would have; another one if that is taken.
+    /// The preferred id; another one is chosen if it is already used.
     pub label: SessionLabel,
     /// What it talks to.
     pub model: Option<String>,
@@ -21,7 +23,7 @@ pub struct SessionHead {
     pub updated: Timestamp,
     /// What it was forked from: the parent's id, and the name of the branch.
     pub parent: Option<(String, Option<String>)>,
-    /// What was left out of it.
+    /// What compaction removed from it.
     pub compaction: Option<Compaction>,
     /// Where it is from.
     pub source: SessionSource,
@@ -30,24 +32,24 @@ pub struct SessionHead {
 /// A session as a file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSession {
-    /// Version of the form that the file says it has; 1 is the one that is known.
+    /// Format version that the file declares. Only version 1 is known.
     pub version: u32,
-    /// What it says of the session as a whole.
+    /// Metadata of the session.
     pub head: SessionHead,
     /// Its records, in order.
     pub records: Vec<SessionRecord>,
 }
 
-/// A piece of a session that is taken in from a file. What was taken in shows when its last piece is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One piece of a session that is imported from a file. The imported session becomes visible with its last piece.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeIn {
-    /// The directory in whose workspace it comes; the workspace is made if there is none.
+    /// The directory whose workspace receives the session. The workspace is created if it does not exist.
     pub sight: WorkspaceSight,
     /// The file.
     pub file: FileState,
-    /// What the file says of the session as a whole; its source names the file that the session belongs to.
+    /// Metadata of the session. Its source names the file that the session belongs to.
     pub head: SessionHead,
-    /// Records that came in earlier pieces.
+    /// Number of records in earlier pieces.
     pub after: u64,
     /// The records that follow.
     pub records: Vec<SessionRecord>,
@@ -56,22 +58,24 @@ pub struct TakeIn {
 }
 
 /// A file as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
     /// Where it is, raw bytes.
+    #[serde(deserialize_with = "path")]
     pub path: Vec<u8>,
     /// SHA-256 of its bytes.
     pub digest: [u8; 32],
-    /// When this older state of a session was put aside, in milliseconds since 1970; none for the session itself.
+    /// When this older state of a session was archived, in milliseconds since 1970; none for the session itself.
     pub older: Option<u64>,
 }
 
-/// A file that was looked at and not taken in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file that was examined and not imported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRefused {
-    /// The directory in whose workspace it was to come.
+    /// The directory whose workspace would have received the session.
     pub sight: WorkspaceSight,
     /// The file that its session belongs to, raw bytes.
+    #[serde(deserialize_with = "path")]
     pub owner: Vec<u8>,
     /// The file.
     pub file: FileState,
@@ -81,65 +85,70 @@ pub struct FileRefused {
     pub root: Option<String>,
 }
 
-/// What became of a piece.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Result of importing one piece.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TookIn {
-    /// The records after this number are wanted next.
+    /// The import continues with the records after this number.
     More {
         /// How many there are.
         upto: u64,
     },
-    /// All of it is there.
+    /// The session is complete.
     Whole {
         /// The session.
+        #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.
         label: SessionLabel,
         /// Which revision of it the file became.
         revision: u32,
     },
-    /// It was there before.
+    /// The same content was imported before.
     Already {
         /// The session.
+        #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.
         label: SessionLabel,
     },
-    /// A newer state of the session is there, this older one is not needed.
+    /// The store has a newer state of the session; this older one is not needed.
     Passed {
         /// The session.
+        #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.
         label: SessionLabel,
     },
-    /// File and session went on separately: neither is changed.
+    /// The file and the stored session have diverged. Neither is changed.
     Conflict {
         /// The session.
+        #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.
         label: SessionLabel,
-        /// What stands in the way.
+        /// Why the file cannot be imported.
         why: String,
     },
 }
 
-/// A session of which only some pieces are there. Nobody sees it yet.
+/// A partly imported session. It stays hidden until the last piece arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intake {
+pub struct PartialImport {
     /// The file that the session belongs to, raw bytes.
     pub path: Vec<u8>,
     /// SHA-256 of the file that the pieces are of.
     pub digest: [u8; 32],
-    /// Where it comes.
+    /// Workspace that receives it.
     pub workspace: WorkspaceKey,
-    /// Under which session its records lie.
+    /// Session under which its records are stored.
     pub session: SessionId,
-    /// Under which revision.
+    /// Revision under which its records are stored.
     pub revision: u32,
-    /// How many records are there.
+    /// Number of records so far.
     pub records: u64,
-    /// How many of them are messages.
+    /// Number of messages among them.
     pub messages: u64,
-    /// When the last piece came.
+    /// When the last piece arrived.
     pub at: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! Scheduled work: a task is a series of occurrences, each identified by (series, slot).
+//! Scheduled tasks. A task is a series of occurrences, each identified by (series, slot).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,27 +7,29 @@ use super::id::{AgentId, MessageId, SessionId, TaskId};
 use super::time::{Millis, Timestamp};
 use super::workspace::Fingerprint;
 
-/// When a task comes again.
+pub use super::task_command::{NewTask, Patch, TaskChange, TaskCommand};
+
+/// Recurrence of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recurrence {
-    /// It does not.
+    /// Runs once.
     Once,
-    /// At the times of a cron expression, in the zone of the agent's people. Checked when it was set.
+    /// At the times of a cron expression, in the time zone of the agent's users. Validated when it is set.
     Cron(String),
-    /// Every so often, on a grid that begins at the task's anchor.
+    /// At a fixed interval, on a grid that starts at the task's anchor.
     Every(Millis),
 }
 
-/// What happens to slots that passed while nothing could run: Hearth or the machine was off or asleep, or the task was
+/// What happens to missed slots: those that passed while Hearth or the machine was off or asleep, or the task was
 /// paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Missed {
     /// The newest one runs, the others are skipped.
     #[default]
     RunOnce,
-    /// They are skipped.
+    /// All are skipped.
     Skip,
-    /// The newest ones run, at most so many.
+    /// The newest ones run, at most this many.
     RunAll(u32),
 }
 
@@ -57,7 +59,7 @@ impl std::str::FromStr for Missed {
 }
 
 impl Missed {
-    /// Most slots that are made up for; all of them are messages of one transaction.
+    /// Maximum number of missed slots that are run. All of them become messages in one transaction.
     pub const ALL_MAX: u32 = 100;
 }
 
@@ -67,7 +69,7 @@ pub enum Overlap {
     /// It is skipped.
     #[default]
     Refuse,
-    /// It waits, one at a time; a newer one takes the place of one that waits.
+    /// It waits. At most one slot waits; a newer one replaces it.
     Queue,
 }
 
@@ -93,24 +95,42 @@ impl std::str::FromStr for Overlap {
 }
 
 /// Where the occurrences of a task run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TaskHome {
     /// In a conversation.
     Session(SessionId),
-    /// In the agent's session for work that belongs to no conversation.
+    /// In the agent's maintenance session, for work that belongs to no conversation.
+    #[default]
     Maintenance,
 }
 
-/// Whether a task goes on.
+impl std::fmt::Display for TaskHome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Session(session) => session.fmt(f),
+            Self::Maintenance => f.write_str("maintenance"),
+        }
+    }
+}
+
+impl std::str::FromStr for TaskHome {
+    type Err = super::id::BadId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "maintenance" { Ok(Self::Maintenance) } else { text.parse().map(Self::Session) }
+    }
+}
+
+/// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskState {
-    /// It does.
+    /// It runs on schedule.
     Active,
-    /// Not until it is resumed. An occurrence that runs goes on, and one that waits for its end follows it.
+    /// Paused until it is resumed. A running occurrence continues, and a slot queued behind it still runs.
     Paused,
-    /// There is no further occurrence.
+    /// It has no further occurrence.
     Done,
-    /// Somebody ended it, or its agent was removed.
+    /// Cancelled by a command or its agent, or its agent was removed.
     Cancelled,
 }
 
@@ -126,26 +146,26 @@ impl TaskState {
         }
     }
 
-    /// Whether anything may still come of it.
+    /// Whether it may still run.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Active | Self::Paused)
     }
 }
 
-/// Who made a task.
+/// Creator of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskOrigin {
     /// The agent, in this session.
     Agent(SessionId),
     /// A command.
     Operator,
-    /// Another host, where it had a name with this digest. The same name is never made twice.
+    /// Imported from another host, where it had a name with this digest. The same name is never imported twice.
     Imported(u64),
 }
 
 impl TaskOrigin {
-    /// Of a task that had this name elsewhere.
+    /// The origin of a task that had this name on another host.
     #[must_use]
     pub fn imported(name: &str) -> Self {
         Self::Imported(Fingerprint::of_path(name.as_bytes()).number())
@@ -155,44 +175,44 @@ impl TaskOrigin {
 /// A series with exactly one future occurrence while it is active.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Whose.
+    /// Its agent.
     pub agent: AgentId,
     /// Where it runs.
     pub home: TaskHome,
-    /// What the agent is told.
+    /// The prompt for the agent.
     pub prompt: String,
     /// A shell script that runs before the agent is woken, and decides whether it is.
     pub script: Option<String>,
-    /// Where answers go when the agent does not say; none is the session's own.
+    /// Default destination of answers; none is the session's own.
     pub reply: Option<Address>,
-    /// When it comes again.
+    /// Recurrence.
     pub recurrence: Recurrence,
-    /// First slot; the grid of [`Recurrence::Every`] begins here.
+    /// First slot; anchor of the grid of [`Recurrence::Every`].
     pub anchor: Timestamp,
-    /// What becomes of slots that passed unused.
+    /// What happens to missed slots.
     pub missed: Missed,
-    /// What becomes of slots that come too early.
+    /// What happens to slots that come while an earlier occurrence still runs.
     pub overlap: Overlap,
-    /// Whether it goes on.
+    /// Its state.
     pub state: TaskState,
-    /// The one future occurrence, or the one that a pause keeps; none when it is over.
+    /// The one future occurrence, or the one kept during a pause; none when the task has ended.
     pub next: Option<Timestamp>,
-    /// The occurrence that runs.
+    /// The running occurrence.
     pub running: Option<MessageId>,
-    /// A slot that waits until it is over.
+    /// The slot that waits for the running occurrence to end.
     pub queued: Option<Timestamp>,
-    /// Occurrences in a row that failed.
+    /// Failed occurrences in a row.
     pub failures: u32,
-    /// Who made it.
+    /// Who created it.
     pub origin: TaskOrigin,
     /// When.
     pub created: Timestamp,
-    /// When it was last changed by somebody.
+    /// When a command or the agent last changed it.
     pub changed: Timestamp,
 }
 
 impl Task {
-    /// The slot that the index of due tasks has for it.
+    /// The task's slot in the index of due tasks.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         self.next.filter(|_| self.state == TaskState::Active)
@@ -202,7 +222,7 @@ impl Task {
 /// Why a slot was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipReason {
-    /// It passed while nothing could run: Hearth or the machine was off, or the task was paused.
+    /// Missed: Hearth or the machine was off, or the task was paused.
     Missed,
     /// An earlier occurrence still ran.
     StillRunning,
@@ -224,7 +244,7 @@ impl SkipReason {
 pub struct Slot {
     /// The series.
     pub task: TaskId,
-    /// The time it is for; not when it ran.
+    /// The scheduled time, not the time when it ran.
     pub at: Timestamp,
 }
 
@@ -233,34 +253,35 @@ pub struct Slot {
 pub struct Gated {
     /// In words.
     pub why: String,
-    /// The script failed, instead of deciding so.
+    /// Whether the script failed, rather than deciding so.
     pub failed: bool,
 }
 
-/// What became of a slot.
+/// Outcome of a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FireOutcome {
-    /// Its message waits or is worked on.
+    /// Its message is waiting or in progress.
     Running(MessageId),
-    /// The agent did it.
+    /// The agent completed it.
     Done(MessageId),
     /// The task's script decided that there is nothing to do.
     Gated(MessageId, String),
     /// The task's script failed, and the agent was not woken.
     ScriptFailed(MessageId, String),
-    /// It failed, and somebody was told.
+    /// It failed, and people were told.
     Failed(MessageId, String),
-    /// It was not used, nor any slot of the series after it up to and including `until` that has no record of its own.
+    /// Skipped, together with all later slots of the series up to and including `until` that have no record of their
+    /// own.
     Skipped {
         /// Why.
         reason: SkipReason,
-        /// The last one of these slots; where a clock that was ahead had skipped more of them, the time to which it was
-        /// set back.
+        /// The last of these slots. If a clock that was ahead had skipped more of them, the time to which it was set
+        /// back.
         until: Timestamp,
-        /// How many they are, if that is known.
+        /// Number of these slots, if known.
         count: Option<u32>,
     },
-    /// It waits for an earlier occurrence to be over; or it is due, and the times of the task are others by now.
+    /// It waits for an earlier occurrence to end. Or it is due and the task's schedule has changed since.
     Queued,
 }
 
@@ -283,72 +304,10 @@ impl FireOutcome {
 /// One slot of a series, or a run of slots that were skipped together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fire {
-    /// When that was decided.
+    /// When this was decided.
     pub at: Timestamp,
-    /// Zone in which the slot was found.
+    /// Time zone in which the slot was computed.
     pub zone: String,
-    /// What became of it.
+    /// Outcome.
     pub outcome: FireOutcome,
-}
-
-/// Everything that a new task says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewTask {
-    /// Whose.
-    pub agent: AgentId,
-    /// Where it runs.
-    pub home: TaskHome,
-    /// What the agent is told.
-    pub prompt: String,
-    /// A script that runs first.
-    pub script: Option<String>,
-    /// Where answers go, if not where the session's go.
-    pub reply: Option<Address>,
-    /// First slot, as it was typed: local to the agent's people unless it names an offset. None is the first slot of the
-    /// recurrence.
-    pub first: Option<String>,
-    /// When it comes again, as it was typed: a cron expression or an interval such as `90m`.
-    pub recurrence: Option<String>,
-    /// What becomes of slots that passed unused.
-    pub missed: Missed,
-    /// What becomes of slots that come too early.
-    pub overlap: Overlap,
-    /// Who makes it.
-    pub origin: TaskOrigin,
-}
-
-/// What is to be different about a task; what is none stays.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TaskChange {
-    /// What the agent is told.
-    pub prompt: Option<String>,
-    /// A script, or none any more.
-    pub script: Option<Option<String>>,
-    /// The next slot, as it was typed.
-    pub next: Option<String>,
-    /// When it comes again, as it was typed; or not any more after the next slot.
-    pub recurrence: Option<Option<String>>,
-    /// What becomes of slots that passed unused.
-    pub missed: Option<Missed>,
-    /// What becomes of slots that come too early.
-    pub overlap: Option<Overlap>,
-}
-
-/// What somebody wants done with tasks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TaskCommand {
-    /// Make one.
-    Add(Box<NewTask>),
-    /// Make one that rests until it is resumed.
-    AddPaused(Box<NewTask>),
-    /// Change one that is not over.
-    Set(TaskId, Box<TaskChange>),
-    /// Let none of its slots be used until it is resumed. One that was used already and waits for a run to end still runs.
-    Pause(TaskId),
-    /// Go on; a slot that passed meanwhile is due at once.
-    Resume(TaskId),
-    /// End it. What runs, runs to its end.
-    Cancel(TaskId),
-    /// Use a slot now, besides those it has.
-    Run(TaskId),
 }

@@ -1,4 +1,4 @@
-//! Time as data. Only `clock.rs` makes moments from clocks.
+//! Time as data. Only `clock.rs` creates moments from clocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,17 @@ pub struct Timestamp(i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Millis(u64);
 
-/// A point in the daemon's awake time: which run of the daemon, and milliseconds awake since that run began.
+/// A point in the daemon's awake time: a run of the daemon, and milliseconds awake since that run began.
 ///
-/// Awake time does not pass while the machine sleeps and is not moved by clock steps; all ages that can kill or retry
-/// something are differences of it. The order is that of happening: later runs are later.
+/// Awake time stops while the machine sleeps and ignores clock steps. All ages that stop or retry something are
+/// differences of awake times. Points are ordered as they happen: later runs are later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Awake {
     run: u64,
     ms: u64,
 }
 
-/// What a transaction is told about time.
+/// The current time, as given to a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Wall clock: for people, approvals, schedules, retention.
@@ -30,7 +30,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Another time of the wall clock, with the awake time that it is at if the machine stays awake until then.
+    /// A moment at another wall-clock time, with the matching awake time if the machine stays awake until then.
     #[must_use]
     pub fn at(self, wall: Timestamp) -> Self {
         let ahead = u64::try_from(wall.0.saturating_sub(self.wall.0)).unwrap_or(0);
@@ -51,8 +51,8 @@ impl Timestamp {
         self.0
     }
 
-    /// Parses ISO 8601 / RFC 3339; a text without a zone is UTC. A moment before the year 0 or after 9999 in UTC, which a zone
-    /// can make of one within, is none: what is read here can be written as it was read.
+    /// Parses ISO 8601 / RFC 3339. A text without an offset is UTC. Returns none for times before the year 0 or after
+    /// 9999 in UTC, even if they are within that range at their offset, so every parsed time can be written back.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let zoned = chrono::DateTime::parse_from_rfc3339(text).map(|t| t.to_utc());
@@ -72,7 +72,7 @@ impl Timestamp {
         Self(self.0.saturating_sub_unsigned(length.0))
     }
 
-    /// How long ago `then` was, seen from here; no time at all if it is to come.
+    /// Time from `then` to this instant; zero if `then` is later.
     #[must_use]
     pub fn since(self, then: Self) -> Millis {
         Millis(u64::try_from(self.0.saturating_sub(then.0)).unwrap_or(0))
@@ -166,7 +166,7 @@ impl Awake {
         self.ms
     }
 
-    /// How long ago `then` was, seen from here. A point of another run counts from the start of this one.
+    /// Time from `then` to this point. If `then` is from another run, the time since the start of this run.
     #[must_use]
     pub const fn since(self, then: Self) -> Millis {
         if then.run == self.run { Millis(self.ms.saturating_sub(then.ms)) } else { Millis(self.ms) }

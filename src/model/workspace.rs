@@ -1,20 +1,20 @@
-//! Workspaces: the directories in which sessions live.
+//! Workspaces: directories that have sessions.
 
 use serde::{Deserialize, Serialize};
 
 use super::fnv::fnv_1a;
 use super::id::{AgentId, SessionId};
-use super::session_command::SessionCommand;
-use super::take_in::{FileRefused, TakeIn, TookIn};
 use super::time::Timestamp;
 
-/// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. A name, not a secret, and not free
-/// of collisions: the discriminator beside it tells colliding workspaces apart.
+pub use super::workspace_command::{AdoptFrom, WorkspaceInput, WorkspaceReply, WorkspaceSight};
+
+/// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. It is a name, not a secret, and
+/// may collide: the discriminator tells colliding workspaces apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(u64);
 
-/// Tells workspaces with equal fingerprints apart, in the order of their arrival: different paths that collide, and
-/// different directories that were at the same path one after the other.
+/// Tells workspaces with equal fingerprints apart, numbered in order of arrival: different paths that collide, and
+/// different directories that existed at the same path one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Discriminator(pub u16);
 
@@ -22,7 +22,7 @@ pub struct Discriminator(pub u16);
 pub type WorkspaceKey = (Fingerprint, Discriminator);
 
 impl Fingerprint {
-    /// Hashes a path as text. Bytes that are no UTF-8 count as U+FFFD, which is why the workspace keeps the raw path.
+    /// Hashes a path as text. Bytes that are not UTF-8 count as U+FFFD, so the workspace also keeps the raw path.
     #[must_use]
     pub fn of_path(path: &[u8]) -> Self {
         Self(fnv_1a(String::from_utf8_lossy(path).as_bytes()))
@@ -41,14 +41,14 @@ impl Fingerprint {
     }
 }
 
-/// A key as people see and type it: the fingerprint, and for all but the first workspace of that fingerprint `~` and the
-/// discriminator.
+/// Text form of a key: the fingerprint, followed by `~` and the discriminator for all but the first workspace of that
+/// fingerprint.
 #[must_use]
 pub fn key_text((fingerprint, Discriminator(number)): WorkspaceKey) -> String {
     if number == 0 { fingerprint.to_string() } else { format!("{fingerprint}~{number}") }
 }
 
-/// The key of a text that [`key_text`] makes; never of a part of one.
+/// Parses the output of [`key_text`]. Does not accept abbreviations.
 #[must_use]
 pub fn parse_key(text: &str) -> Option<WorkspaceKey> {
     let (digits, number) = text.split_once('~').map_or((text, None), |(digits, number)| (digits, Some(number)));
@@ -64,22 +64,22 @@ impl std::fmt::Display for Fingerprint {
     }
 }
 
-/// What identifies a directory beyond its path, to notice that it was moved, copied or replaced.
+/// Identity of a directory beyond its path, to notice that it was moved, copied or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
-    /// Machine and mount namespace in which the numbers below mean something.
+    /// Machine and mount namespace in which the following numbers are valid.
     pub place: String,
     /// Device of the directory.
     pub device: u64,
-    /// Its number on the device.
+    /// Inode number.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970, if the file system tells.
+    /// Creation time in nanoseconds since 1970, if the file system records it.
     pub born: Option<i64>,
 }
 
 impl Witness {
-    /// Whether both are of one directory. Devices are numbered anew when a machine starts, so the number of a directory
-    /// and the time when it was made count for more; where nobody knows that time, everything must agree.
+    /// Whether both identify the same directory. Device numbers change when a machine restarts, so the inode and the
+    /// creation time count for more. Without a creation time, everything must match.
     #[must_use]
     pub fn is_of_same(&self, other: &Self) -> bool {
         let (device, place) = (self.device == other.device, self.place == other.place);
@@ -88,86 +88,31 @@ impl Witness {
     }
 }
 
-/// A directory as it is found: what says which workspace it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkspaceSight {
-    /// Canonical path, raw bytes; as it was given where it cannot be resolved.
-    pub path: Vec<u8>,
-    /// What it looks like; none if it is not there.
-    pub witness: Option<Witness>,
-    /// Top of the repository it lies in, raw bytes.
-    pub project: Option<Vec<u8>>,
-    /// Other paths of workspaces at which the very same directory is found now.
-    pub also_at: Vec<Vec<u8>>,
-}
-
-/// What happens to workspaces and their sessions from outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkspaceInput {
-    /// Somebody says that a directory is a known workspace.
-    Adopt(WorkspaceSight, AdoptFrom),
-    /// What the folders of agent groups look like.
-    Folders(Vec<(AgentId, Witness)>),
-    /// Something is to be done with a session.
-    Session(SessionCommand),
-    /// A session is taken in from a file.
-    TakeIn(Box<TakeIn>),
-    /// A file was not taken in.
-    Refuse(Box<FileRefused>),
-}
-
-/// Which workspace is adopted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AdoptFrom {
-    /// The one that looks like the directory, else the one that was at its path before.
-    Found,
-    /// This one.
-    Key(WorkspaceKey),
-    /// The one at this path, raw bytes.
-    Path(Vec<u8>),
-}
-
-/// The answer to a [`WorkspaceInput`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkspaceReply {
-    /// The directory is that workspace.
-    Adopted {
-        /// Which.
-        key: WorkspaceKey,
-        /// Whether it was not before.
-        changed: bool,
-    },
-    /// A piece of a session was taken in, or not.
-    TookIn(TookIn),
-    /// It is taken down.
-    Noted,
-}
-
-/// A directory with sessions.
+/// A workspace: a directory with sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
-    /// Canonical path, raw bytes. For an agent group's folder: relative to the data directory, so that the data directory
-    /// can be moved and restored.
+    /// Canonical path, raw bytes. For an agent group's folder: relative to the data directory, so that the data
+    /// directory can be moved and restored.
     pub path: Vec<u8>,
-    /// Paths at which it was before it was adopted elsewhere, the newest last.
+    /// Its paths before it was adopted elsewhere, the newest last.
     pub former_paths: Vec<Vec<u8>>,
     /// Other paths that lead to the same directory and were adopted as such.
     pub aliases: Vec<Vec<u8>>,
     /// The agent whose folder it is.
     pub agent: Option<AgentId>,
-    /// What the directory looked like when it was made a workspace or adopted.
+    /// Identity of the directory when it became a workspace or was adopted.
     pub witness: Option<Witness>,
-    /// Top of the repository it lies in, raw bytes, if it lies in one.
+    /// Root of the repository that contains it, raw bytes, if there is one.
     pub project: Option<Vec<u8>>,
-    /// Since when another directory is at its path: its sessions are kept, and not resumed unless adopted.
+    /// Since when another directory is at its path. Its sessions are kept, and are not resumed unless it is adopted.
     pub replaced: Option<Timestamp>,
-    /// The session that is resumed when none is named and that `switch` chose.
+    /// The session chosen by `switch`, which is resumed when none is named.
     pub current: Option<SessionId>,
     /// When it was first seen.
     pub created: Timestamp,
 }
 
-/// What happened to a workspace as a whole.
+/// An event in the history of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceEvent {
     /// When.
@@ -176,28 +121,28 @@ pub struct WorkspaceEvent {
     pub what: WorkspaceFact,
 }
 
-/// One kind of event of a workspace.
+/// Kinds of workspace events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkspaceFact {
     /// It was first seen.
     Made,
-    /// It was found at another path and adopted there; the path before.
+    /// It was found at another path and adopted there. Records the previous path.
     Adopted {
         /// Where it was, raw bytes.
         from: Vec<u8>,
     },
-    /// Another directory is at its path.
+    /// Another directory was found at its path.
     Replaced,
-    /// Its directory is at its path again.
+    /// Its directory was found at its path again.
     Returned,
-    /// Another directory at the same path was adopted: a copy or a new one takes over.
+    /// Another directory at the same path was adopted: a copy or a new one replaces the old one.
     Attached,
     /// Another path that leads to the same directory was adopted.
     Aliased {
         /// That path, raw bytes.
         path: Vec<u8>,
     },
-    /// The folder of an agent is another directory than before: the data directory was copied or restored.
+    /// The folder of an agent is a different directory than before: the data directory was copied or restored.
     Restored,
     /// A file was refused because it belongs to another workspace.
     MismatchRefused {
@@ -206,25 +151,25 @@ pub enum WorkspaceFact {
         /// The workspace that it names, for people.
         root: String,
     },
-    /// A session of it was continued in another workspace, as a fork.
+    /// One of its sessions was continued in another workspace, as a fork.
     HandedOver {
         /// Which.
         session: SessionId,
         /// The fork.
         fork: SessionId,
-        /// Where the fork is.
+        /// The workspace of the fork.
         to: WorkspaceKey,
     },
-    /// A session of another workspace is continued here, as a fork.
+    /// A session of another workspace was continued here, as a fork.
     TakenOver {
         /// The fork.
         session: SessionId,
         /// What it was forked from.
         parent: SessionId,
-        /// Where that is.
+        /// The workspace of the parent.
         from: WorkspaceKey,
     },
-    /// Sessions were taken in from files.
+    /// Sessions were imported from files.
     Imported {
         /// How many.
         sessions: u64,

@@ -1,4 +1,4 @@
-//! Directories that agents need.
+//! Creates the directories that agents need.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

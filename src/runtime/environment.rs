@@ -1,4 +1,4 @@
-//! What an agent's configuration asks for in its environment, wherever it runs.
+//! The environment variables that an agent's configuration asks for, in every runtime.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -6,14 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use super::process::{Lookup, SecretError, resolve};
 use super::redact::Secrets;
 use super::{Error, Spec};
-use crate::model::entity::EnvValue;
+use crate::model::entity::{AgentSettings, EnvValue};
+use crate::model::secrets;
 
-/// Variables and the values among them that must not be shown.
+/// Variables, and the secret values among them.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Environment {
     pub(in crate::runtime) variables: Vec<(OsString, OsString)>,
     pub(in crate::runtime) secrets: Secrets,
-    /// Names of those that came from references.
+    /// Names of the variables that came from references.
     pub(in crate::runtime) secret_names: Vec<String>,
 }
 
@@ -25,7 +26,7 @@ impl Environment {
     }
 }
 
-/// The variables of the agent and of its MCP servers, references resolved. Waits for the commands of `cmd:` references.
+/// The variables of the agent and of its MCP servers, with references resolved. Blocks while `cmd:` references run.
 pub(in crate::runtime) fn configured(
     spec: &Spec,
     lookup: &Lookup,
@@ -46,10 +47,36 @@ pub(in crate::runtime) fn configured(
     for (name, value) in server_secrets(spec, lookup, stopped) {
         environment.hide(&name, value);
     }
+    let mut known = secrets::Secrets::default();
+    for (name, value) in environment.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value))) {
+        if environment.secret_names.iter().any(|secret| secret == name) {
+            known.add(name, value.as_bytes());
+        }
+    }
+    // A repeated start keeps the values of the first one.
+    spec.secrets.get_or_init(|| known.into());
     Ok(environment)
 }
 
-/// What the references of MCP servers stand for. A server that lacks one does not work; the agent does.
+/// The values that an agent's references have now, for an incarnation that an earlier daemon started. A reference that
+/// cannot be resolved is skipped with a warning. Blocks while `cmd:` references run.
+pub fn known(settings: &AgentSettings, lookup: &Lookup) -> secrets::Secrets {
+    let mut known = secrets::Secrets::default();
+    let servers = settings.mcp_servers.iter();
+    let of_servers = servers.flat_map(|server| server.env.iter().map(|(name, value)| (server.variable(name), value)));
+    for (name, value) in settings.env.iter().map(|(name, value)| (name.clone(), value)).chain(of_servers) {
+        let EnvValue::Reference(reference) = value else { continue };
+        match resolve(reference, lookup, &|| false) {
+            Ok(value) => known.add(&name, value.as_bytes()),
+            Err(error) => {
+                tracing::warn!(name, %error, "the value of a secret is not known; it is not taken out of what the agent writes");
+            }
+        }
+    }
+    known
+}
+
+/// Resolves the references of MCP servers. A server that lacks a value does not work; the agent does.
 fn server_secrets(spec: &Spec, lookup: &Lookup, stopped: &dyn Fn() -> bool) -> Vec<(String, OsString)> {
     let mut found = Vec::new();
     for server in &spec.settings.mcp_servers {

@@ -6,7 +6,7 @@ use crate::model::id::SessionId;
 /// Why a runtime, or one incarnation, could not be started. Never contains the value of a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A directory that the agent or the runtime needs cannot be made.
+    /// A directory that the agent or the runtime needs cannot be created.
     #[error("cannot create the directory {}", path.display())]
     Directory {
         /// Which.
@@ -14,13 +14,13 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A path that the runner is told cannot be written down in JSON.
+    /// A path that is passed to the runner cannot be written as JSON.
     #[error("the path {} is not UTF-8", path.display())]
     Path {
         /// Which.
         path: PathBuf,
     },
-    /// Without its filter of system calls an agent does not start.
+    /// The seccomp profile cannot be written. Without it an agent does not start.
     #[error("cannot write the seccomp profile of containers to {}", path.display())]
     Filter {
         /// Which file.
@@ -28,7 +28,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// The lock that proves what lives cannot be used.
+    /// The lock that proves which incarnation is alive cannot be used.
     #[error("cannot use the lock of an agent at {}", path.display())]
     Lock {
         /// Which.
@@ -36,13 +36,13 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Processes of an earlier incarnation outlive every attempt to end them.
+    /// Processes of an earlier incarnation survived every attempt to kill them.
     #[error("processes of an earlier incarnation of {session} are still there")]
     Held {
         /// Whose.
         session: SessionId,
     },
-    /// A real provider would have the rights of the user.
+    /// A real provider would run with the user's permissions.
     #[error(
         "agent {folder}: provider `{provider}` needs `unconfined = true` in hearth.toml to run here, with all rights of the \
          user who runs hearth, because {why}"
@@ -55,13 +55,13 @@ pub enum Error {
         /// Why it cannot be confined.
         why: String,
     },
-    /// A setting is no environment variable.
+    /// A setting is not a valid environment variable name.
     #[error("`{name}` cannot be the name of an environment variable")]
     VariableName {
         /// Which.
         name: String,
     },
-    /// The value of an environment variable could not be found.
+    /// The value of an environment variable cannot be resolved.
     #[error("environment variable {name}")]
     Variable {
         /// Which.
@@ -69,7 +69,7 @@ pub enum Error {
         /// Why not.
         source: crate::runtime::process::SecretError,
     },
-    /// The program could not be started.
+    /// The program cannot be started.
     #[error("cannot start {}", program.display())]
     Spawn {
         /// Which.
@@ -77,7 +77,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// The system gives no more threads.
+    /// The system has no more threads.
     #[error("cannot start a thread")]
     Thread {
         /// Why not.
@@ -86,21 +86,40 @@ pub enum Error {
     /// Podman cannot be used.
     #[error(transparent)]
     Unusable(#[from] crate::runtime::podman::Unusable),
-    /// Podman does not make or start a container.
+    /// Podman does not create or start a container.
     #[error("{reason}")]
     Podman {
         /// Why not, and what to do.
         reason: String,
     },
-    /// Something that an agent is to see is not where it was any more.
+    /// A path that is to be mounted was replaced after it was checked.
     #[error("{} is {} now: it was replaced after it was checked", path.display(), found.display())]
     Moved {
-        /// What was to be seen.
+        /// The path that was to be mounted.
         path: PathBuf,
-        /// What is there.
+        /// What is there now.
         found: PathBuf,
     },
-    /// Its end was asked for while it was being started.
+    /// Secrets cannot be handed over.
+    #[error("cannot hand the agent its secrets through {}", path.display())]
+    HandOver {
+        /// The pipe, or the directory of all pipes.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The runner does not know how secrets are handed over, or cannot read them.
+    #[error(
+        "the runner in the image {image} did not take the agent's secrets ({how}): run `hearth image build`, or put the \
+         `hearth-runner` of this version into the image"
+    )]
+    NotTaken {
+        /// Which image.
+        image: String,
+        /// What it did instead.
+        how: String,
+    },
+    /// The incarnation was asked to stop while it was starting.
     #[error("stopped before it started")]
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Which image an agent's containers are made of.
+//! Chooses the image for an agent's containers.
 
 use crate::model::entity::AgentSettings;
 use crate::model::fnv::fnv_1a;
@@ -6,19 +6,19 @@ use crate::model::fnv::fnv_1a;
 /// The image that `hearth image build` makes for this version of Hearth.
 pub const OWN: &str = concat!("localhost/hearth-agent:", env!("CARGO_PKG_VERSION"));
 
-/// The program in an image that is the runner.
+/// Path of the runner in an image.
 pub const RUNNER: &str = "/usr/local/bin/hearth-runner";
 
-/// The image an agent without packages of its own uses, and the one that an image with packages is made from.
+/// The image for agents without packages, and the base of images with packages.
 #[must_use]
 pub fn base_of(configured: Option<&str>) -> &str {
     configured.unwrap_or(OWN)
 }
 
-/// The image of an agent: with packages one of its own, else what is `configured` for the installation, else [`OWN`].
+/// The image of an agent: its own if it has packages, else the installation's `configured` image, else [`OWN`].
 ///
-/// An image of its own is named by all that it is made of, so that another choice of packages is another image. Names of
-/// images know fewer letters than names of folders: what is lost of the folder is in the number.
+/// The name of an agent's own image contains a hash of everything it is built from, so another choice of packages is
+/// another image. Image names allow fewer characters than folder names; the hash keeps folders apart that look alike.
 #[must_use]
 pub fn image_of(install: &str, folder: &str, settings: &AgentSettings, configured: Option<&str>) -> String {
     let base = base_of(configured);

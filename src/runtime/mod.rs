@@ -1,30 +1,38 @@
-//! EDGE: where agents run. One trait, one file per kind of runtime.
+//! EDGE: runtimes, where agents run. One trait, one module per kind of runtime.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::model::id::SessionId;
 use crate::model::incarnation::SpecDigest;
 use crate::model::input::RuntimeEvent;
 use crate::model::mount::Mount;
+use crate::model::secrets::Secrets;
 use crate::model::session::SessionName;
 
 mod directory;
 mod environment;
 mod error;
-#[cfg(test)]
-mod heard;
+mod event_queue;
+mod finished;
 pub mod image;
-mod last;
-mod mail;
+mod owner;
 pub mod podman;
 pub mod process;
+#[cfg(test)]
+mod recorder;
 mod redact;
-mod register;
-mod told;
+mod registry;
+mod stderr_tail;
 
+pub use environment::known;
 pub use error::Error;
+
+/// Default memory limit of an agent in bytes: enough for a runner, an agent CLI and its tools.
+const MEMORY: u64 = 2 << 30;
+/// Default limit of processes and threads. It stops fork bombs, not builds.
+const PIDS: u32 = 512;
 
 /// What to start: one incarnation of one session.
 #[derive(Debug, Clone)]
@@ -45,57 +53,64 @@ pub struct Spec {
     pub provider: ProviderKind,
     /// Exported to the agent as `NANOCLAW_SESSION_NAME`.
     pub session_name: SessionName,
-    /// Zone of its people, as the variable `TZ` says it.
+    /// Time zone of the agent's users, as a value for `TZ`.
     pub timezone: String,
-    /// Digest of what it is started with; a label of its container.
+    /// Digest of the launch configuration; a label of the container.
     pub digest: SpecDigest,
     /// Image of its container, if one was configured.
     pub image: Option<String>,
-    /// What else it sees of the host's files, checked and resolved.
+    /// Further host paths that the agent sees, checked and resolved.
     pub mounts: Vec<Mount>,
+    /// Where the runtime puts the resolved secrets before the agent starts.
+    pub secrets: Known,
 }
 
-/// Who is told what became of incarnations. Called from threads of the runtime, never while it holds a lock.
+/// The secret values that an incarnation was given. Empty until it starts.
+pub type Known = Arc<OnceLock<Arc<Secrets>>>;
+
+/// Receives a runtime's events. Called from threads of the runtime, never while the runtime holds a lock.
 pub type Events = Arc<dyn Fn(RuntimeEvent) + Send + Sync>;
 
-/// Where agents run. Calls return at once; what became of them comes as events. Every call may come twice.
+/// Where agents run. Calls return at once; outcomes are reported as events. Every call may be repeated.
 pub trait Runtime: Send + Sync {
-    /// Name for people: `process`, `podman`.
+    /// Name shown to people: `process`, `podman`.
     fn name(&self) -> &'static str;
 
-    /// Whether its agents see files where they are on this machine; otherwise they are mounted at fixed paths.
+    /// Whether agents see files at their paths on this machine. Otherwise files are mounted at fixed paths.
     fn shows_host_paths(&self) -> bool {
         false
     }
 
-    /// Whether agents run in images, and those of agents with packages have to be built.
+    /// Whether agents run in images, so that images for agents with packages have to be built.
     fn builds_images(&self) -> bool {
         false
     }
 
-    /// One line for people: what it is, which version, where.
+    /// One line for people: kind, version and address.
     fn about(&self) -> String {
         self.name().to_owned()
     }
 
-    /// Starts the incarnation unless it runs already, and reports `Running`, or `Gone` with `NotStarted`.
+    /// Starts the incarnation unless it is already running. Reports `Running`, or `Gone` with `NotStarted`.
     fn ensure(&self, spec: Spec);
 
-    /// Ends the incarnation with all its processes and reports `Gone` when, and only when, nothing of it is left.
+    /// Asks the incarnation to end, and kills it with all its processes if it has not ended within twelve seconds.
+    /// Reports `Gone` when, and only when, nothing of it is left.
     fn kill(&self, session: SessionId, incarnation: u32);
 
     /// Reports `Running` if this daemon's runtime runs the incarnation. Otherwise makes sure that nothing of it is left,
     /// then reports `Gone`.
     fn inquire(&self, session: SessionId, incarnation: u32);
 
-    /// Ends what of this installation runs and is not live: what runs is listed first, then `live` is asked. Waits for
-    /// the runtime. A runtime whose agents cannot outlive it has nothing to do.
+    /// Ends every incarnation of this installation that is not live. Lists what runs before it calls `live`. Blocks
+    /// until the runtime has answered. A runtime whose agents cannot outlive it has nothing to do.
     fn reconcile(&self, _live: &dyn Fn() -> Vec<(SessionId, u32)>) {}
 
-    /// Reports `Outdated` for what runs from another image than the one that its name means now. Waits for the runtime.
+    /// Reports `Outdated` for incarnations whose image is no longer the one that its name refers to. Blocks until the
+    /// runtime has answered.
     fn compare_images(&self) {}
 
-    /// Ends everything and waits until it is gone: ten seconds at most, and half a minute where it has to be ended by force
-    /// on a busy machine.
+    /// Ends everything and waits until it is gone: at most 15 seconds, or half a minute on a busy machine where agents
+    /// have to be killed.
     fn shut_down(&self);
 }

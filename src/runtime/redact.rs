@@ -1,18 +1,20 @@
-//! Taking secrets out of what an agent wrote to its standard error, because that is kept and shown.
+//! Removes secrets from an agent's standard error, because that is kept and shown.
 
 const REPLACEMENT: &[u8] = b"[secret]";
-/// Shorter values would tear holes into ordinary text.
+/// Shorter values would remove ordinary text.
 const SHORTEST: usize = 6;
+/// Podman logs a long output in pieces of 8 kB, and some versions end each piece with a line break of their own.
+const PODMAN_PIECE: usize = 4096;
 
-/// Values that must not be shown.
+/// Secret values to remove.
 #[derive(Clone, Default)]
 pub(in crate::runtime) struct Secrets {
-    /// Longest first, so that a part never hides the whole.
+    /// Longest first, so that a value is removed before its parts.
     needles: Vec<Vec<u8>>,
 }
 
 impl Secrets {
-    /// Remembers a value, and each of its lines, because logs go line by line.
+    /// Adds a value, and each of its lines, because logs are line by line.
     pub(in crate::runtime) fn add(&mut self, value: &[u8]) {
         let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         for needle in std::iter::once(value).chain(lines).filter(|needle| needle.len() >= SHORTEST) {
@@ -22,16 +24,16 @@ impl Secrets {
         self.needles.dedup();
     }
 
-    /// Length of the longest one.
+    /// Upper bound of the length of a value in a text, with the line breaks that Podman adds.
     pub(in crate::runtime) fn longest(&self) -> usize {
-        self.needles.first().map_or(0, Vec::len)
+        self.needles.first().map_or(0, |needle| needle.len() + needle.len() / PODMAN_PIECE + 1)
     }
 
-    /// The text without them.
+    /// The text without the values.
     pub(in crate::runtime) fn redact(&self, mut text: &[u8]) -> Vec<u8> {
         let mut clean = Vec::with_capacity(text.len());
         while let Some((first, rest)) = text.split_first() {
-            if let Some(after) = self.needles.iter().find_map(|needle| text.strip_prefix(needle.as_slice())) {
+            if let Some(after) = self.needles.iter().find_map(|needle| without(text, needle)) {
                 clean.extend_from_slice(REPLACEMENT);
                 text = after;
             } else {
@@ -41,6 +43,25 @@ impl Secrets {
         }
         clean
     }
+}
+
+/// The rest of a text after a value that it begins with. Line breaks inside the value do not hide it.
+fn without<'a>(text: &'a [u8], value: &[u8]) -> Option<&'a [u8]> {
+    if text.first() != value.first() {
+        return None;
+    }
+    let mut rest = text;
+    for expected in value {
+        let (mut byte, mut after) = rest.split_first()?;
+        while byte != expected && *byte == b'\n' {
+            (byte, after) = after.split_first()?;
+        }
+        if byte != expected {
+            return None;
+        }
+        rest = after;
+    }
+    Some(rest)
 }
 
 impl std::fmt::Debug for Secrets {
@@ -64,7 +85,9 @@ mod tests {
         assert_eq!(clean(b"first line\nsecond line\nrest"), "[secret]rest");
         assert_eq!(clean(b"only second line here"), "only [secret] here");
         assert_eq!(clean(b"abc hunter2"), "abc hunter2");
-        assert_eq!(secrets.longest(), 23);
+        assert_eq!(clean(b"key=hunter2\nhunter2!"), "key=[secret]!", "a line break of Podman's");
+        assert_eq!(clean(b"\nhunter2\nhunter3"), "\nhunter2\nhunter3");
+        assert_eq!(secrets.longest(), 24);
         assert!(!format!("{secrets:?}").contains("hunter"));
     }
 }

@@ -1,4 +1,4 @@
-//! The client's side: blocking, because a command does one thing at a time.
+//! Client side of the socket. Blocking, because a command does one thing at a time.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,16 +7,17 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::command::{Answer, ClientCommand, RequestRefused};
 use super::protocol::{LINE_MAX, Request, Response, VERSION};
 use crate::config::Paths;
 
-/// Time a daemon has to greet.
+/// Time limit for the daemon's answer to the greeting.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// Why a daemon cannot be talked to.
+/// Why a request to the daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody listens.
+    /// No daemon listens on the socket.
     #[error("no daemon is running for {data}: start one with `hearth run` or `hearth up`")]
     NotRunning {
         /// The data directory.
@@ -27,29 +28,34 @@ pub enum Error {
     Token {
         /// Its file.
         path: PathBuf,
-        /// The system's words.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The connection broke.
     #[error("the connection to the daemon broke: {0}")]
     Broken(std::io::Error),
-    /// It listens and does not answer.
-    #[error("the daemon does not answer: see its log, stop it if it hangs, and start it again")]
+    /// The daemon listens but does not answer.
+    #[error("the daemon does not answer: read its log, and restart it if it hangs")]
     Silent,
+    /// A process holds the lock of the data directory but cannot be reached.
+    #[error(
+        "the daemon (process {pid}) does not answer: it is starting, hangs, or lost its directory `run/`, which it \
+         recreates within seconds; retry and read its log; if it still does not answer, end it with `kill -9 {pid}` \
+         and start it again: nothing is lost"
+    )]
+    Unreachable {
+        /// The process that holds the lock of the data directory.
+        pid: i32,
+    },
     /// The daemon closed the connection.
     #[error("the daemon closed the connection")]
     Closed,
     /// The daemon said something that is no line of the protocol.
-    #[error("the daemon answered something unknown: {0}; is it of another version?")]
+    #[error("unknown answer from the daemon: {0}; it may be of another version")]
     Strange(String),
     /// The daemon did not do it.
-    #[error("{message}")]
-    Refused {
-        /// A word for programs.
-        code: String,
-        /// What, where, what to do.
-        message: String,
-    },
+    #[error("{}", .0.message)]
+    Refused(Box<RequestRefused>),
 }
 
 /// A connection to a daemon.
@@ -64,6 +70,16 @@ impl Client {
     /// # Errors
     /// [`Error::NotRunning`] if there is none, else what went wrong.
     pub fn connect(paths: &Paths) -> Result<Self, Error> {
+        let client = Self::connect_within(paths, GREETING)?;
+        client.patience(None)?;
+        Ok(client)
+    }
+
+    /// The same for a client that waits for every line for so long, and not longer.
+    ///
+    /// # Errors
+    /// As for [`Self::connect`].
+    pub fn connect_within(paths: &Paths, time: Duration) -> Result<Self, Error> {
         let noted = std::fs::read(paths.socket_note()).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
         let stream = noted.iter().chain(paths.sockets()).find_map(|socket| UnixStream::connect(socket).ok());
         let writer = stream.ok_or_else(|| Error::NotRunning { data: paths.data().to_owned() })?;
@@ -71,16 +87,14 @@ impl Client {
         let path = paths.token();
         let token = std::fs::read_to_string(&path).map_err(|source| Error::Token { path, source })?;
         let mut client = Self { writer, reader };
-        client.patience(Some(GREETING))?;
+        client.patience(Some(time))?;
         match client.ask(&Request::Hello { v: VERSION, token }) {
             Ok(Response::Welcome { .. }) => {}
             Ok(other) => return Err(unexpected(other)),
-            Err(Error::Broken(error)) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(Error::Silent),
             // It was leaving.
             Err(Error::Broken(_) | Error::Closed) => return Err(Error::NotRunning { data: paths.data().to_owned() }),
             Err(error) => return Err(error),
         }
-        client.patience(None)?;
         Ok(client)
     }
 
@@ -95,6 +109,25 @@ impl Client {
     pub fn ask(&mut self, request: &Request) -> Result<Response, Error> {
         self.send(request)?;
         self.next()
+    }
+
+    /// Submits a command and waits for its answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is refused, [`Error`] of the connection otherwise.
+    pub fn submit(&mut self, command: ClientCommand) -> Result<Answer, Error> {
+        self.answer(&Request::Submit { command })
+    }
+
+    /// Sends a request that ends in an answer.
+    ///
+    /// # Errors
+    /// As for [`Self::submit`].
+    pub fn answer(&mut self, request: &Request) -> Result<Answer, Error> {
+        match self.ask(request)? {
+            Response::Done { answer } => Ok(answer),
+            other => Err(unexpected(other)),
+        }
     }
 
     /// Sends a line.
@@ -116,6 +149,7 @@ impl Client {
         let read = match self.reader.by_ref().take(limit).read_line(&mut line) {
             // So ends the connection of a daemon that died before it had read everything.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(Error::Silent),
             read => read.map_err(Error::Broken)?,
         };
         if read == 0 {
@@ -133,7 +167,7 @@ impl Client {
     }
 }
 
-/// Sends while somebody else receives.
+/// Sends requests while another handle receives responses.
 pub struct Sender(UnixStream);
 
 impl Sender {
@@ -145,18 +179,18 @@ impl Sender {
         send(&mut self.0, request)
     }
 
-    /// Ends the conversation; whoever waits for lines sees the end.
+    /// Closes the connection. A reader that waits for lines sees the end of the stream.
     pub fn close(&self) {
-        // An error means that it is closed already.
+        // An error means that the connection is already closed.
         drop(self.0.shutdown(std::net::Shutdown::Both));
     }
 }
 
-/// The error of an answer that does not fit the question.
+/// The error for a response that does not match the request.
 #[must_use]
 pub fn unexpected(response: Response) -> Error {
     match response {
-        Response::Refused { code, message, .. } => Error::Refused { code, message },
+        Response::Refused { refusal, .. } => Error::Refused(Box::new(refusal)),
         other => Error::Strange(format!("{other:?}")),
     }
 }

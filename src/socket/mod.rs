@@ -1,12 +1,10 @@
-//! EDGE: the daemon's Unix socket: one JSON object per line, both ways. The first line is a greeting with the token;
-//! agents cannot read the token's file, so no agent gets past it.
+//! EDGE: the daemon's Unix socket. Both sides send one JSON object per line. The first line is a greeting with the
+//! token. Agents cannot read the token file, so they cannot authenticate.
 
 pub mod change;
+mod check;
 pub mod client;
+pub mod command;
 pub mod protocol;
 pub mod server;
-pub mod session;
 pub mod shape;
-pub mod take_in;
-pub mod task;
-pub mod workspace;

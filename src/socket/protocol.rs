@@ -1,81 +1,58 @@
-//! The lines of the socket.
+//! Messages of the socket protocol, one per line.
 
 use serde::{Deserialize, Serialize};
 
-use super::change::ChangeRequest;
-use super::session::{SessionAnswer, SessionRequest};
-use super::shape::{ConfiguredJson, RoutedJson, SweptJson};
-use super::task::TaskRequest;
-use super::workspace::{WorkspaceDone, WorkspaceRequest};
+use super::command::{Answer, ClientCommand, RequestRefused};
 
-/// Version of the lines.
-pub const VERSION: u32 = 1;
+/// Protocol version.
+pub const VERSION: u32 = 2;
 
-/// Longest line either side accepts, in bytes: an event with files in it, every character of it escaped.
+/// Longest line that either side accepts, in bytes. Fits an event with embedded files and every character escaped.
 pub const LINE_MAX: usize = 64 << 20;
 
-/// Longest greeting: whoever has not said the token does not get much memory.
+/// Longest greeting, in bytes. Small, because the client is not authenticated yet.
 pub const GREETING_MAX: usize = 4 << 10;
 
-/// What a client says.
+/// A message from a client.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Request {
-    /// First line: who may speak at all.
+    /// Greeting: the first line, which authenticates the client.
     Hello {
-        /// Version of the lines.
+        /// Protocol version.
         v: u32,
         /// Content of the token file.
         token: String,
     },
     /// An inbound event.
     Inject {
-        /// The event as it was given: text, because JSON within a tagged line could not be kept as it is.
+        /// The event's JSON as text. Nested JSON in a tagged enum would not be preserved as written.
         event: String,
-        /// Only say what would become of it.
+        /// Only report how the event would be routed.
         dry_run: bool,
     },
-    /// A configuration, or a part of one.
-    Change(ChangeRequest),
-    /// Look at what is due.
+    /// A change to the store.
+    Submit {
+        /// The change.
+        command: ClientCommand,
+    },
+    /// Run a sweep.
     Sweep {
-        /// As if it were then, in milliseconds since 1970; only with `dry_run`.
+        /// Simulated time, in milliseconds since 1970. Only with `dry_run`.
         at: Option<i64>,
-        /// Only say what it would cause.
+        /// Only report the effects.
         dry_run: bool,
     },
-    /// Decide something that was asked by card, as the operator.
-    Decide {
-        /// What: `ap3` or `qu7`.
-        matter: String,
-        /// The value of an option, its label or its number.
-        value: String,
-    },
-    /// Do something with a task.
-    Task {
-        /// What.
-        wanted: TaskRequest,
-    },
-    /// Do something with workspaces and their sessions.
-    Workspace {
-        /// What.
-        wanted: WorkspaceRequest,
-    },
-    /// Do something with a workspace session.
-    Session {
-        /// What.
-        wanted: SessionRequest,
-    },
-    /// What the daemon knows of itself.
+    /// Ask for the daemon's status.
     Status,
-    /// Talk to an agent from here on; the chat is wired if it is not.
+    /// Attach a terminal to an agent. The chat is wired if it is not yet.
     Attach {
-        /// The agent's folder; the only one, or the default, if not given.
+        /// The agent's folder. If absent: the only agent, or the default one.
         agent: Option<String>,
     },
-    /// Say something in the attached chat.
+    /// Send a message to the attached chat.
     Say {
-        /// Made by the client, the same when it repeats itself.
+        /// Idempotency key: chosen by the client, unchanged when it repeats the request.
         id: String,
         /// What.
         text: String,
@@ -87,56 +64,32 @@ pub enum Request {
     },
 }
 
-/// What the daemon says.
+/// A message from the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "lowercase")]
 pub enum Response {
-    /// The greeting was right.
+    /// The greeting was accepted.
     Welcome {
         /// Version of Hearth.
         version: String,
         /// Process of the daemon.
         pid: u32,
     },
-    /// It was not done.
+    /// The request was refused.
     Refused {
-        /// A word for programs.
-        code: String,
-        /// What, where, what to do.
-        message: String,
-        /// The client's id of what was said, if it was that.
+        /// The reason.
+        #[serde(flatten)]
+        refusal: RequestRefused,
+        /// The client's id of the message, if the request was `Say`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
     },
-    /// What became of an event.
-    Routed(RoutedJson),
-    /// What a configuration changed.
-    Configured(ConfiguredJson),
-    /// What a sweep causes.
-    Swept(SweptJson),
-    /// What became of a decision.
-    Answered {
-        /// Whether it decided something.
-        decided: bool,
-        /// What to tell.
-        text: String,
+    /// The request was carried out.
+    Done {
+        /// Its result.
+        answer: Answer,
     },
-    /// It was done to this task.
-    Task {
-        /// Its id.
-        task: String,
-    },
-    /// What became of something about a workspace.
-    Workspace {
-        /// What.
-        done: WorkspaceDone,
-    },
-    /// What became of something about a workspace session.
-    Session {
-        /// What.
-        answer: SessionAnswer,
-    },
-    /// What the daemon knows of itself.
+    /// The daemon's status.
     Status(DaemonStatus),
     /// The chat is there.
     Attached {
@@ -174,7 +127,7 @@ pub enum Response {
     Settled {
         /// Its id.
         message: String,
-        /// How.
+        /// The outcome.
         #[serde(flatten)]
         end: End,
     },
@@ -187,22 +140,28 @@ pub struct End {
     pub state: String,
     /// Why it failed.
     pub error: Option<String>,
-    /// What was said about it when it ended; these may still be on their way.
+    /// Ids of answers that existed when it ended. They may still be in delivery.
     pub answers: Vec<String>,
 }
 
 impl Response {
-    /// A refusal of something that was said names it.
+    /// A refusal with a code for programs and a message for people.
+    #[must_use]
+    pub fn refused(code: &str, message: String) -> Self {
+        Self::Refused { refusal: RequestRefused::new(code, message), id: None }
+    }
+
+    /// Adds the client's message id to a refusal.
     #[must_use]
     pub fn about(self, said: String) -> Self {
         match self {
-            Self::Refused { code, message, .. } => Self::Refused { code, message, id: Some(said) },
+            Self::Refused { refusal, .. } => Self::Refused { refusal, id: Some(said) },
             other => other,
         }
     }
 }
 
-/// What only a running daemon knows.
+/// State that only a running daemon knows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DaemonStatus {
     /// Its process.
@@ -211,19 +170,19 @@ pub struct DaemonStatus {
     pub version: String,
     /// Runtime in use.
     pub runtime: String,
-    /// Why it is that one, to be read after "because".
+    /// Why this runtime is in use, to be read after "because".
     #[serde(default)]
     pub runtime_why: String,
-    /// What the configuration asked for when it was chosen; null is whatever can be had.
+    /// The configured runtime when it was chosen; null means the best available one.
     #[serde(default)]
     pub runtime_setting: Option<String>,
-    /// Nothing new is begun: it waits for what is under way to end.
+    /// Whether the daemon is draining: it begins nothing new, and waits for work in progress.
     #[serde(default)]
     pub draining: bool,
-    /// Zone that holds where none is configured.
+    /// Default time zone if none is configured.
     #[serde(default)]
     pub zone: String,
-    /// Where that zone comes from, in words.
+    /// Source of that time zone, as text.
     #[serde(default)]
     pub zone_from: String,
     /// Terminals attached.
@@ -236,6 +195,18 @@ pub struct DaemonStatus {
     /// Images that are being built, and those that could not be.
     #[serde(default)]
     pub builds: Vec<BuildJson>,
+    /// Sessions whose agents write more than is collected.
+    #[serde(default)]
+    pub floods: Vec<FloodJson>,
+}
+
+/// A session whose agent writes more than is collected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FloodJson {
+    /// Its id.
+    pub session: String,
+    /// Number of records discarded since the agent last wrote at a normal rate.
+    pub discarded: u64,
 }
 
 /// A build of an agent's image.
@@ -253,12 +224,12 @@ pub struct BuildJson {
     pub why: Option<String>,
 }
 
-/// How a channel is.
+/// State of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelStatus {
     /// Its name.
     pub name: String,
-    /// What drives it.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `up` or `down`.

@@ -1,4 +1,4 @@
-//! The daemon's side: a task per connection.
+//! Daemon side of the socket: one task per connection.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,22 +12,24 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::protocol::{GREETING_MAX, LINE_MAX, Request, Response, VERSION};
-use crate::seats::{Seat, Seats, Standing};
+use crate::seats::{self, Priority, Seat, Seats};
 
-/// Time a client has for its greeting.
+/// Time limit for a client's greeting.
 const GREETING: Duration = Duration::from_secs(5);
-/// Time a client has to read what was said last.
+/// Time a client has to read the last responses.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Connections at once.
+/// Concurrent connections, if the limit of open files allows.
 const CONNECTIONS_MAX: usize = 256;
-/// What somebody hears who has to leave before having said anything.
-const BUSY: &str = "the daemon has no room for connections that say nothing: try again, and see who opens so many";
+/// The socket gets half of the descriptors for connections, because attached terminals keep theirs.
+const PARTS: u64 = 2;
+/// Sent to a client that is disconnected, before its greeting, to make room.
+const BUSY: &str = "too many connections without a greeting: retry, and check which program opens so many";
 /// Lines that may wait for a client to read them.
 const WAITING_MAX: usize = 64;
 
-/// What the socket offers: implemented where the daemon is put together.
-pub trait Desk: Send + Sync + 'static {
-    /// What a client has to know.
+/// Interface of the socket to the daemon, which implements it.
+pub trait Handler: Send + Sync + 'static {
+    /// The token that a client has to send.
     fn token(&self) -> &str;
 
     /// Serves one greeted client until it leaves.
@@ -42,12 +44,12 @@ pub trait Desk: Send + Sync + 'static {
 /// The lines of one client.
 pub struct Requests {
     lines: BufReader<OwnedReadHalf>,
-    /// A line was too long: where the next one begins is not known.
+    /// A line was too long, so the start of the next one is unknown.
     lost: bool,
 }
 
 impl Requests {
-    /// The next line. None at the end, or when the connection broke, or after a line that was too long.
+    /// The next line. None at the end of the stream, after a connection error, or after a line that was too long.
     pub async fn next(&mut self) -> Option<Result<Request, String>> {
         self.line(LINE_MAX).await
     }
@@ -70,8 +72,8 @@ impl Requests {
     }
 }
 
-/// Binds the socket; a socket file that nobody listens on is replaced. The caller holds the store's lock, so that no other
-/// daemon of this data directory can be listening.
+/// Binds the socket and replaces a leftover socket file. The caller holds the store's lock, so no other daemon of this
+/// data directory can be listening.
 ///
 /// # Errors
 /// When the socket cannot be bound.
@@ -87,28 +89,34 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// A socket that is served.
+/// A running socket server.
 pub struct Serving {
     accepting: tokio::task::JoinHandle<()>,
     seats: Seats,
 }
 
 impl Serving {
-    /// Accepts connections from now on. Only inside a tokio runtime.
-    pub fn start<D: Desk>(listener: UnixListener, desk: Arc<D>) -> Self {
-        let seats = Seats::new(CONNECTIONS_MAX);
+    /// Starts accepting connections. Requires a tokio runtime.
+    pub fn start<D: Handler>(listener: UnixListener, desk: Arc<D>) -> Self {
+        let seats = Seats::new(seats::within_descriptors(CONNECTIONS_MAX, PARTS));
         Self { accepting: tokio::spawn(accept(listener, desk, seats.clone())), seats }
     }
 
-    /// Accepts no more and gives the clients there are a moment to get their answers.
+    /// Accepts connections on another listener. Established connections stay open. Requires a tokio runtime.
+    pub fn listen_at<D: Handler>(&mut self, listener: UnixListener, desk: Arc<D>) {
+        self.accepting.abort();
+        self.accepting = tokio::spawn(accept(listener, desk, self.seats.clone()));
+    }
+
+    /// Stops accepting, and gives connected clients a moment to read their responses.
     pub async fn close(self) {
         self.accepting.abort();
-        // Whoever stays longer hears the end of the connection.
+        // Clients that stay longer are disconnected.
         drop(tokio::time::timeout(FAREWELL, self.seats.emptied()).await);
     }
 }
 
-async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, seats: Seats) {
+async fn accept<D: Handler>(listener: UnixListener, desk: Arc<D>, seats: Seats) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -117,14 +125,17 @@ async fn accept<D: Desk>(listener: UnixListener, desk: Arc<D>, seats: Seats) {
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
+                if seats::out_of_descriptors(&error) {
+                    seats.give_way();
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-/// Serves a client who greets in time, and with the token.
-async fn welcome<D: Desk>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
+/// Serves a client that greets in time and with the right token.
+async fn welcome<D: Handler>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
     let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else { return };
     let (reader, writer) = stream.into_split();
     let mut requests = Requests { lines: BufReader::new(reader), lost: false };
@@ -132,18 +143,18 @@ async fn welcome<D: Desk>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
     let mut sending = tokio::spawn(send_all(writer, outgoing));
     let greeting = tokio::time::timeout(GREETING, requests.line(GREETING_MAX));
     let greeting = tokio::select! {
-        // A greeting that is there already counts.
+        // A greeting that has already arrived takes precedence.
         biased;
         greeting = greeting => judge(greeting.ok().flatten(), desk.token()),
         () = seat.leave() => Err(("busy", BUSY.to_owned())),
     };
     let greeted = greeting.is_ok();
     if greeted {
-        seat.place().rises(Standing::Served);
+        seat.place().rises(Priority::Served);
     }
     let first = match greeting {
         Ok(()) => Response::Welcome { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() },
-        Err((code, message)) => Response::Refused { code: code.to_owned(), message, id: None },
+        Err((code, message)) => Response::refused(code, message),
     };
     let sent = responses.send(first).await.is_ok();
     if sent && greeted {
@@ -151,20 +162,22 @@ async fn welcome<D: Desk>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
     } else {
         drop(responses);
     }
-    // The sender ends when the last response handle is gone and everything is written; a client that does not read does
-    // not keep its place.
+    // The sender ends when the last response handle is dropped and everything is written. A client that does not read
+    // is disconnected.
     if tokio::time::timeout(FAREWELL, &mut sending).await.is_err() {
         sending.abort();
     }
 }
 
-/// Whether somebody may speak; else a word for programs, and what to do.
+/// Checks the greeting. The error is a code for programs and a message for people.
 fn judge(greeting: Option<Result<Request, String>>, token: &str) -> Result<(), (&'static str, String)> {
     match greeting {
         Some(Ok(Request::Hello { v: VERSION, token: given })) if same(&given, token) => Ok(()),
         Some(Ok(Request::Hello { v, .. })) if v != VERSION => {
-            let message =
-                format!("the daemon speaks version {VERSION} of the socket, not {v}: use the same Hearth for both");
+            let message = format!(
+                "the daemon uses version {VERSION} of the socket protocol, not {v}: use the same version of \
+                 Hearth for both"
+            );
             Err(("version", message))
         }
         _ => {
@@ -185,7 +198,7 @@ async fn send_all(mut writer: OwnedWriteHalf, mut outgoing: Receiver<Response>) 
     }
 }
 
-/// Compares without telling by its duration how much is right.
+/// Compares in a time that does not depend on how many characters match.
 fn same(given: &str, expected: &str) -> bool {
     let (given, expected) = (given.trim_end().as_bytes(), expected.as_bytes());
     let differences = given.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));

@@ -1,10 +1,10 @@
-//! The JSON shapes of answers: the same from the socket and from a command without a daemon.
+//! JSON form of routing results, for the socket and for `hearth inject`.
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::report::{Caused, ChangeReport, RouteReport, WiringReport};
+use crate::model::report::{RouteReport, WiringReport};
 
-/// What became of an inbound event.
+/// Routing result of an inbound event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutedJson {
     /// The platform's id of the event.
@@ -37,59 +37,6 @@ pub struct WiringJson {
     pub message: Option<String>,
 }
 
-/// What a configuration changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConfiguredJson {
-    /// Every entity that was named.
-    pub changes: Vec<ChangeJson>,
-}
-
-/// What happened to one entity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeJson {
-    /// The entity.
-    pub entity: String,
-    /// `created`, `updated`, `unchanged` or `removed`.
-    pub action: String,
-    /// What is different, for what was updated; a command that knows what was before adds it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<FieldJson>,
-}
-
-/// How one key of an entity changes; null is its default.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FieldJson {
-    /// The key, as hearth.toml names it.
-    pub field: String,
-    /// Its value before.
-    pub before: Option<String>,
-    /// Its value now.
-    pub after: Option<String>,
-}
-
-/// What a sweep causes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SweptJson {
-    /// In order.
-    pub effects: Vec<EffectJson>,
-}
-
-/// One thing that a sweep causes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EffectJson {
-    /// `launch`, `stop`, `deliver` and so on.
-    pub effect: String,
-    /// What it is about.
-    pub about: String,
-}
-
-impl From<&[Caused]> for SweptJson {
-    fn from(caused: &[Caused]) -> Self {
-        let effect = |one: &Caused| EffectJson { effect: one.what.to_owned(), about: one.about.clone() };
-        Self { effects: caused.iter().map(effect).collect() }
-    }
-}
-
 impl From<&RouteReport> for RoutedJson {
     fn from(report: &RouteReport) -> Self {
         Self {
@@ -104,7 +51,7 @@ impl From<&RouteReport> for RoutedJson {
 }
 
 impl RoutedJson {
-    /// The result of an event that could not be taken in at all.
+    /// The result for an invalid event.
     #[must_use]
     pub fn invalid(reason: &str, error: String) -> Self {
         Self {
@@ -127,16 +74,5 @@ impl From<&WiringReport> for WiringJson {
             why: report.why.to_string(),
             message: report.message.map(|message| message.to_string()),
         }
-    }
-}
-
-impl From<&[ChangeReport]> for ConfiguredJson {
-    fn from(reports: &[ChangeReport]) -> Self {
-        let change = |report: &ChangeReport| ChangeJson {
-            entity: report.entity.clone(),
-            action: report.action.as_str().to_owned(),
-            fields: Vec::new(),
-        };
-        Self { changes: reports.iter().map(change).collect() }
     }
 }

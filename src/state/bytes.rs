@@ -1,4 +1,4 @@
-//! Tables by their bytes: what does not depend on what the rows are, and so is compiled once for all tables.
+//! Byte-level access to tables: everything that does not depend on row types, compiled once for all tables.
 
 use std::ops::Bound;
 
@@ -21,10 +21,10 @@ pub(super) type ByteRow = (Vec<u8>, Vec<u8>);
 /// Rows between two keys, as long as the transaction lives.
 pub(super) type Cursor<'t> = heed::RoRange<'t, Bytes, Bytes>;
 
-/// What makes a row of its key and its value.
+/// Decodes a row from its key and value.
 type Reading<'a, T> = &'a dyn Fn(&[u8], &[u8]) -> Result<T>;
 
-/// A handle on a table whose keys and values are only bytes here.
+/// A handle on a table with untyped keys and values.
 #[derive(Clone, Copy)]
 pub(super) struct ByteRows {
     name: &'static str,
@@ -53,7 +53,7 @@ impl ByteRows {
         self.table.get(txn, key).map_err(Error::lmdb("reading a row"))
     }
 
-    /// The first row whose key begins so.
+    /// The first row whose key begins with a prefix.
     pub(super) fn first_in<'t>(&self, txn: &'t Read<'_>, prefix: &[u8]) -> Result<Option<(&'t [u8], &'t [u8])>> {
         let row = self.table.get_greater_than_or_equal_to(txn, prefix).map_err(Error::lmdb("reading a row"))?;
         Ok(row.filter(|(key, _)| key.starts_with(prefix)))
@@ -71,7 +71,7 @@ impl ByteRows {
         self.backwards(txn, range)?.next().transpose().map_err(Error::lmdb("reading a row"))
     }
 
-    /// The last rows of a range, at most `limit`, the last one first, as `read` reads them.
+    /// The last rows of a range, at most `limit`, the last one first, decoded by `read`.
     pub(super) fn collect_last<T>(
         &self,
         txn: &Read<'_>,
@@ -98,14 +98,14 @@ impl ByteRows {
         Ok(self.table.last(txn).map_err(Error::lmdb("reading a row"))?.map(|(key, _)| key))
     }
 
-    /// Writes a row, whatever was there.
+    /// Writes a row, replacing any old one.
     pub(super) fn put(&self, txn: &mut Write<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         self.changes(txn);
         self.table.put(txn, key, value).map_err(Error::lmdb("writing a row"))
     }
 
-    /// Writes a record, or says why the old one stays: one that a newer Hearth wrote is not replaced, not even by a caller
-    /// that has not read it. A row that is new costs one descent.
+    /// Writes a record. Refuses to replace a record of a newer Hearth, even for a caller that has not read it. A new
+    /// row costs one descent.
     pub(super) fn put_versioned(
         &self,
         txn: &mut Write<'_>,
@@ -123,7 +123,7 @@ impl ByteRows {
         self.table.put(txn, key, value).map(|()| None).map_err(Error::lmdb("writing a row"))
     }
 
-    /// Writes a row behind all others; tells whether it comes there.
+    /// Appends a row after all others. Returns false if its key does not belong there.
     pub(super) fn append(&self, txn: &mut Write<'_>, key: &[u8], value: &[u8]) -> Result<bool> {
         self.changes(txn);
         match self.table.put_with_flags(txn, PutFlags::APPEND, key, value) {
@@ -137,13 +137,19 @@ impl ByteRows {
         self.table.delete(txn, key).map_err(Error::lmdb("removing a row"))
     }
 
+    /// Removes all rows.
+    pub(super) fn clear(&self, txn: &mut Write<'_>) -> Result<()> {
+        self.changes(txn);
+        self.table.clear(txn).map_err(Error::lmdb("removing all rows"))
+    }
+
     fn changes(&self, txn: &mut Write<'_>) {
         if self.quiet {
             txn.forget();
         }
     }
 
-    /// Copies rows out as they lie, after a key: at most so many, and no more once they have so many bytes.
+    /// Copies raw rows that follow a key: at most this many, and no more once they have this many bytes.
     pub(super) fn slice(
         &self,
         txn: &Read<'_>,
@@ -165,12 +171,12 @@ impl ByteRows {
         Ok(rows)
     }
 
-    /// A key that is none of this table's.
+    /// The error for a key that is invalid for this table.
     pub(super) fn bad_key(&self, key: &[u8], bad: &BadKey) -> Error {
         Error::Damaged { table: self.name, key: hex(key), reason: bad.to_string() }
     }
 
-    /// A value that is none of this table's, whose versions are known up to `known`.
+    /// The error for a value that is invalid for this table, whose versions are known up to `known`.
     pub(super) fn unreadable(&self, why: Unreadable, key: String, known: Option<u16>) -> Error {
         let table = self.name;
         match why {

@@ -1,4 +1,4 @@
-//! One number for the whole configuration: it differs when anything in it does.
+//! Digest of the whole configuration, to detect changes.
 
 use sha2::{Digest as _, Sha256};
 
@@ -8,19 +8,19 @@ use super::schema::Tables;
 use super::untyped::Untyped;
 
 impl Tables {
-    /// Digest of everything an operator may configure, as it is stored. Two that are equal were made of the same rows.
+    /// Digest of everything an operator can configure, as stored. Equal digests mean equal rows.
     ///
     /// # Errors
     /// [`Error::Lmdb`].
     pub fn configuration_digest(&self, txn: &Read<'_>) -> Result<u64> {
         let mut sum = Sha256::new();
         add(&mut sum, txn, &self.settings)?;
-        add(&mut sum, txn, &self.agents)?;
+        add(&mut sum, txn, self.agents.rows())?;
         add(&mut sum, txn, &self.users)?;
-        add(&mut sum, txn, &self.roles)?;
+        add(&mut sum, txn, self.roles.rows())?;
         add(&mut sum, txn, &self.members)?;
-        add(&mut sum, txn, &self.chats)?;
-        add(&mut sum, txn, &self.wirings)?;
+        add(&mut sum, txn, self.chats.rows())?;
+        add(&mut sum, txn, self.wirings.rows())?;
         add(&mut sum, txn, &self.destinations)?;
         add(&mut sum, txn, &self.channels)?;
         let first = sum.finalize().first_chunk::<8>().copied().unwrap_or_default();
@@ -28,7 +28,7 @@ impl Tables {
     }
 }
 
-/// Lengths keep neighbours apart.
+/// Hashes the length of each part, so that adjacent parts cannot be confused.
 fn add(sum: &mut Sha256, txn: &Read<'_>, rows: &dyn Untyped) -> Result<()> {
     let rows = rows.bytes();
     sum.update(rows.len(txn)?.to_be_bytes());

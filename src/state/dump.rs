@@ -1,9 +1,8 @@
-//! The whole store as text or as JSON lines, for people, bug reports and snapshots of tests.
+//! Dumps the whole store as text or as JSON lines, for people, bug reports and snapshot tests.
 //!
-//! It walks the list of tables, so no table can be forgotten. It works beside a running daemon: rows are copied out in
-//! slices, each in a read transaction of its own, and nothing is written while one is open. So what is shown of one
-//! table may be a moment younger than what was shown of another. A row that cannot be read is shown as such, and the
-//! walk goes on.
+//! It walks the list of tables, so no table can be forgotten. It works while a daemon writes: rows are copied in
+//! slices, each in its own read transaction, and no output is written while one is open. So different tables may be
+//! shown at slightly different times. An unreadable row is shown as such, and the walk continues.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,33 +15,33 @@ use super::error::{Error, Result};
 use super::schema::Tables;
 use super::store::Reader;
 use super::tables::About;
-use super::untyped::{Form, Shown, Untyped, each_slice};
+use super::untyped::{RowFormat, RowText, Untyped, each_slice};
 
 mod follow;
 
 pub use follow::{Changes, Follow};
 
-/// How rows are written.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For people: a heading per table, a line per row; empty tables are left out.
+    /// For people: a heading per table, a line per row; empty tables are omitted.
     Text,
     /// For programs: one JSON object per row.
     Json,
 }
 
-/// What is written.
+/// Options of a dump.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How.
     pub format: Format,
     /// Only this table.
     pub table: Option<String>,
-    /// With what people wrote and what they are called.
+    /// Whether to include people's texts and names.
     pub bodies: bool,
 }
 
-/// What was written.
+/// Summary of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Tables that were walked.
@@ -82,7 +81,7 @@ struct Walk<'a> {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct DumpLine<'a> {
     table: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<&'a str>,
@@ -122,7 +121,7 @@ impl Walk<'_> {
 
     fn row(&mut self, about: &About, row: &Row) -> Result<()> {
         self.summary.rows += 1;
-        let line = Line { table: about.name, change: None, key: &row.key, value: row.json(), unreadable: None };
+        let line = DumpLine { table: about.name, change: None, key: &row.key, value: row.json(), unreadable: None };
         put(self.out, self.options.format, &row.text(), &line)
     }
 
@@ -130,7 +129,7 @@ impl Walk<'_> {
         self.summary.unreadable += 1;
         let reason = error.to_string();
         let (text, key) = (format!("{key}: !! {reason}"), [key.to_owned()]);
-        let line = Line { table: about.name, change: None, key: &key, value: None, unreadable: Some(reason) };
+        let line = DumpLine { table: about.name, change: None, key: &key, value: None, unreadable: Some(reason) };
         put(self.out, self.options.format, &text, &line)
     }
 }
@@ -140,21 +139,21 @@ fn output(source: std::io::Error) -> Error {
 }
 
 impl Options {
-    /// Whether a table is wanted.
+    /// Whether a table is selected.
     fn names(&self, about: &About) -> bool {
         self.table.as_deref().is_none_or(|wanted| wanted == about.name)
     }
 
-    /// A row as it is wanted.
+    /// A row, formatted as the options say.
     fn show(&self, rows: &dyn Untyped, key: &[u8], value: &[u8]) -> Result<Row> {
         let form = match self.format {
-            Format::Text => Form::Text,
-            Format::Json => Form::Json,
+            Format::Text => RowFormat::Text,
+            Format::Json => RowFormat::Json,
         };
-        let Shown { key, value } = rows.show((key, value), form, self.bodies)?;
+        let RowText { key, value } = rows.show((key, value), form, self.bodies)?;
         let value = match self.format {
-            Format::Text => Said::Text(value),
-            Format::Json => Said::Json(RawValue::from_string(value).map_err(|e| output(e.into()))?),
+            Format::Text => DumpValue::Text(value),
+            Format::Json => DumpValue::Json(RawValue::from_string(value).map_err(|e| output(e.into()))?),
         };
         Ok(Row { key, value })
     }
@@ -163,10 +162,10 @@ impl Options {
 /// A row, ready to be written.
 struct Row {
     key: Vec<String>,
-    value: Said,
+    value: DumpValue,
 }
 
-enum Said {
+enum DumpValue {
     Text(String),
     Json(Box<RawValue>),
 }
@@ -174,15 +173,15 @@ enum Said {
 impl Row {
     fn text(&self) -> String {
         match &self.value {
-            Said::Text(text) if !text.is_empty() => format!("{}: {text}", name(&self.key)),
-            Said::Text(_) | Said::Json(_) => name(&self.key),
+            DumpValue::Text(text) if !text.is_empty() => format!("{}: {text}", name(&self.key)),
+            DumpValue::Text(_) | DumpValue::Json(_) => name(&self.key),
         }
     }
 
     fn json(&self) -> Option<&RawValue> {
         match &self.value {
-            Said::Text(_) => None,
-            Said::Json(json) => Some(json),
+            DumpValue::Text(_) => None,
+            DumpValue::Json(json) => Some(json),
         }
     }
 }
@@ -193,7 +192,7 @@ fn name(key: &[String]) -> String {
 }
 
 /// Writes one row, as text or as JSON.
-fn put(out: &mut dyn Write, format: Format, text: &str, line: &Line<'_>) -> Result<()> {
+fn put(out: &mut dyn Write, format: Format, text: &str, line: &DumpLine<'_>) -> Result<()> {
     match format {
         Format::Text => writeln!(out, "{text}").map_err(output),
         Format::Json => {

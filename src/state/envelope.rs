@@ -1,4 +1,4 @@
-//! How a record lies in the store: `format · version · checksum · body`.
+//! Storage format of a record: `format · version · checksum · body`.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -28,10 +28,10 @@ const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_BODY_BYTES>> =
 
 /// A record of a table.
 pub trait Record: std::fmt::Debug + Clone + Serialize + DeserializeOwned + 'static {
-    /// What it is called in golden files.
+    /// Name in golden files.
     const NAME: &'static str;
 
-    /// Version that is written. A change of the type, or of a type within it, is a new version.
+    /// Version that is written. Any change of the type, or of a type within it, needs a new version.
     const VERSION: u16;
 
     /// Reads the body of an older version through its frozen type.
@@ -43,7 +43,7 @@ pub trait Record: std::fmt::Debug + Clone + Serialize + DeserializeOwned + 'stat
         Err(Unreadable::Damaged(format!("there never was a version {version} of {}", Self::NAME)))
     }
 
-    /// Blacks out what people wrote and what they are called, for dumps that are passed on.
+    /// Redacts people's texts and names, for dumps that are shared.
     fn redact(&mut self);
 }
 
@@ -59,7 +59,7 @@ pub enum Unreadable {
     Damaged(String),
 }
 
-/// Why a record has no bytes.
+/// Why a record cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unwritable {
     /// Over [`MAX_BODY_BYTES`].
@@ -76,14 +76,14 @@ pub fn seal<R: Record>(record: &R) -> Result<Vec<u8>, Unwritable> {
     seal_version(R::VERSION, record)
 }
 
-/// As [`seal`], for a frozen type.
+/// Like [`seal`], for a frozen type.
 pub(super) fn seal_version<T: Serialize>(version: u16, record: &T) -> Result<Vec<u8>, Unwritable> {
     let mut out = Vec::with_capacity(USUAL_BYTES);
     seal_into(&mut out, version, record)?;
     Ok(out)
 }
 
-/// As [`seal_version`], into bytes that are empty.
+/// Like [`seal_version`], into an empty buffer.
 pub(super) fn seal_into<T: Serialize>(out: &mut Vec<u8>, version: u16, record: &T) -> Result<(), Unwritable> {
     let version = version.to_be_bytes();
     begin(out, version);
@@ -97,7 +97,7 @@ pub(super) fn seal_into<T: Serialize>(out: &mut Vec<u8>, version: u16, record: &
     Ok(())
 }
 
-/// Appends what is encoded: most of it comes byte by byte.
+/// Output of the encoder: appends, mostly byte by byte.
 struct Appended<'a>(&'a mut Vec<u8>);
 
 impl Writer for Appended<'_> {
@@ -111,7 +111,7 @@ impl Writer for Appended<'_> {
     }
 }
 
-/// The envelope around a body, whatever that is.
+/// Wraps any body in an envelope.
 pub(super) fn around(version: u16, body: &[u8]) -> Vec<u8> {
     let version = version.to_be_bytes();
     let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
@@ -153,7 +153,7 @@ pub(super) fn version_of(bytes: &[u8]) -> Result<u16, Unreadable> {
     split(bytes).map(|(version, _)| version)
 }
 
-/// Decodes a body completely: bytes that are left over are damage.
+/// Decodes a whole body. Trailing bytes count as damage.
 ///
 /// # Errors
 /// [`Unreadable::Damaged`].

@@ -1,4 +1,4 @@
-//! What can go wrong with the store: what, where, and what to do.
+//! Errors of the store: what failed, where, and what to do.
 
 use std::path::PathBuf;
 
@@ -12,23 +12,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// LMDB failed. After a failed commit nobody knows what is on disk: the daemon stops, the next start recovers.
+    /// LMDB failed. After a failed commit the state on disk is unknown: the daemon stops, and the next start recovers.
     #[error("the store failed while {doing}: {source}; look at the disk that `store/` in the data directory is on")]
     Lmdb {
         /// What was being done.
         doing: &'static str,
-        /// LMDB's words.
+        /// LMDB's error.
         source: heed::Error,
     },
-    /// There is a store, and the system does not open it.
+    /// The store exists and cannot be opened.
     #[error("the store in {path} cannot be opened: {source}; {}", advice(source))]
     Unopened {
         /// Its directory.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The store's file is none that LMDB may read.
+    /// The store's file is not safe for LMDB to read.
     #[error(
         "the store's file {path} is damaged: {reason}; nothing was changed: restore a backup with `hearth restore BACKUP \
          --replace`, which keeps this one aside"
@@ -39,7 +39,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// LMDB found pages that cannot be.
+    /// LMDB found corrupt pages.
     #[error(
         "the store is damaged, found while {doing}: {source}; stop the daemon, `hearth check` says more, and `hearth restore \
          BACKUP --replace` puts a backup in place"
@@ -47,10 +47,10 @@ pub enum Error {
     Torn {
         /// What was being done.
         doing: &'static str,
-        /// LMDB's words.
+        /// LMDB's error.
         source: heed::Error,
     },
-    /// The map or the disk has no room. The transaction is undone, nothing else is harmed.
+    /// The map or the disk is full. The transaction is rolled back; nothing else is affected.
     #[error("the store has no room left while {doing}: free disk space or raise store_max_bytes")]
     Full {
         /// What was being done.
@@ -63,26 +63,26 @@ pub enum Error {
     Damaged {
         /// Table.
         table: &'static str,
-        /// Key, as people write it.
+        /// Key, in its text form.
         key: String,
         /// What is wrong.
         reason: String,
     },
-    /// A row that a newer Hearth wrote.
+    /// A row written by a newer Hearth.
     #[error(
         "the row {key} of table {table} has version {found}, this Hearth knows versions up to {known}: install the newer Hearth"
     )]
     TooNew {
         /// Table.
         table: &'static str,
-        /// Key, as people write it.
+        /// Key, in its text form.
         key: String,
         /// Version of the record.
         found: u16,
-        /// Newest version that is known here.
+        /// Newest version that this program knows.
         known: u16,
     },
-    /// A store that a newer Hearth wrote.
+    /// A store written by a newer Hearth.
     #[error(
         "the store {path} has format {found}, this Hearth knows formats up to {known}: install the newer Hearth or use another data directory"
     )]
@@ -91,7 +91,7 @@ pub enum Error {
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// Newest format that is known here.
+        /// Newest format that this program knows.
         known: u32,
     },
     /// Another process holds the store.
@@ -113,31 +113,50 @@ pub enum Error {
         kind: String,
     },
     /// There is no store to read.
-    #[error("there is no store in {path}: run `hearth up`, or name another data directory (--data or HEARTH_DATA)")]
+    #[error(
+        "there is no store in {path}: run `hearth up`, or name another data directory (--data or HEARTH_DATA); if there was a \
+         store, see that its disk is mounted, or restore a backup with `hearth restore BACKUP`"
+    )]
     NoStore {
         /// The data directory.
         path: PathBuf,
     },
-    /// An older Hearth made the store, without a table that is known now.
-    #[error("the store has no table {table} yet: start `hearth up` once, which makes it")]
+    /// The store was created by an older Hearth and lacks a table.
+    #[error(
+        "the store {path} has format {found}, and this Hearth needs format {known}: restart the daemon with this Hearth \
+         (`systemctl --user restart hearth`, or stop and start `hearth run`), which upgrades the store"
+    )]
+    OlderFormat {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The format that this program writes.
+        known: u32,
+    },
+    /// A table that every store of this format has is missing.
+    #[error(
+        "the store is damaged: it has no table {table}; stop the daemon, and put a backup in place with `hearth restore \
+         BACKUP --replace`, which keeps this store aside"
+    )]
     NoTable {
         /// Table.
         table: &'static str,
     },
-    /// A row that must be there is not.
-    #[error("table {table} has no row {key}")]
+    /// A required row is missing.
+    #[error("the row {key} of table {table} is missing, and other rows refer to it: the store is damaged")]
     Missing {
         /// Table.
         table: &'static str,
-        /// Key, as people write it.
+        /// Key, in its text form.
         key: String,
     },
-    /// A row that must be new is not.
+    /// A row that must be new already exists.
     #[error("table {table} has a row {key} already")]
     Exists {
         /// Table.
         table: &'static str,
-        /// Key, as people write it.
+        /// Key, in its text form.
         key: String,
     },
     /// A record that is too large to be stored.
@@ -145,19 +164,19 @@ pub enum Error {
     TooLarge {
         /// Table.
         table: &'static str,
-        /// Key, as people write it.
+        /// Key, in its text form.
         key: String,
         /// Its size.
         bytes: usize,
         /// The limit.
         max: usize,
     },
-    /// A record that cannot be encoded: a defect of its type.
+    /// A record that cannot be encoded; a bug in its type.
     #[error("a record for row {key} of table {table} cannot be written: {reason}")]
     Unwritable {
         /// Table.
         table: &'static str,
-        /// Key, as people write it.
+        /// Key, in its text form.
         key: String,
         /// Why.
         reason: String,
@@ -165,7 +184,7 @@ pub enum Error {
     /// A text that cannot be part of a key.
     #[error(transparent)]
     Text(#[from] BadText),
-    /// The store has to be migrated, and could not be backed up first.
+    /// The store needs a migration, and the backup before it failed.
     #[error(
         "the store has an older format, and the backup before its migration failed, so nothing was changed: {source}"
     )]
@@ -178,13 +197,13 @@ pub enum Error {
     Io {
         /// Which.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// Sorts an error of LMDB: no room is a state of the world, anything else is a failure.
+    /// Classifies an error of LMDB: a full map or disk is a normal condition, anything else is a failure.
     pub(super) fn lmdb(doing: &'static str) -> impl FnOnce(heed::Error) -> Self {
         move |source| match &source {
             heed::Error::Mdb(MdbError::MapFull) => Self::Full { doing },
@@ -212,13 +231,14 @@ impl Error {
             | Self::Missing { .. }
             | Self::Exists { .. }
             | Self::Broken { .. }
+            | Self::NoTable { .. }
             | Self::Torn { .. } => "store_damaged",
             Self::TooNew { .. } | Self::NewerFormat { .. } => "store_too_new",
             Self::Lmdb { .. }
             | Self::Unopened { .. }
             | Self::FileSystem { .. }
             | Self::NoStore { .. }
-            | Self::NoTable { .. }
+            | Self::OlderFormat { .. }
             | Self::TooLarge { .. }
             | Self::Unwritable { .. }
             | Self::Text(_)
@@ -227,31 +247,42 @@ impl Error {
         }
     }
 
-    /// Whether there was no room: release the reserve, refuse new work, try again.
+    /// Whether the store or disk was full: release the reserve, refuse new work, retry.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         matches!(self, Self::Full { .. })
     }
 
-    /// Whether one row is the trouble: everything that does not need it can go on.
+    /// Whether only one row is damaged. Everything that does not need that row can continue.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::TooNew { .. } | Self::Missing { .. } | Self::Exists { .. })
     }
 }
 
-/// What to do about a store that is there and cannot be opened.
+/// Treats an unreadable row as missing.
+pub(super) fn readable<T>(row: Result<Option<T>>) -> Result<Option<T>> {
+    match row {
+        Err(Error::Damaged { .. } | Error::TooNew { .. }) => Ok(None),
+        row => row,
+    }
+}
+
+/// Advice for a store that exists and cannot be opened.
 fn advice(why: &std::io::Error) -> &'static str {
     match why.kind() {
         std::io::ErrorKind::PermissionDenied => {
             "make the directory and the files in it readable and writable for the user who runs Hearth"
+        }
+        std::io::ErrorKind::OutOfMemory => {
+            "this process may use too little address space: raise the limit (`ulimit -v`, or `LimitAS=` of a service)"
         }
         std::io::ErrorKind::ReadOnlyFilesystem => "its disk is mounted read-only: find out why, and mount it writable",
         _ => "look at the disk it is on, and at the files in it",
     }
 }
 
-/// Disk or quota.
+/// Whether the disk or the quota is full.
 pub(super) fn out_of_space(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }

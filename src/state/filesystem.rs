@@ -1,20 +1,20 @@
-//! On what kind of file system a store may live: LMDB needs working POSIX locks and a coherent shared map.
+//! Checks the kind of file system: LMDB needs working POSIX locks and a coherent shared map.
 
 use std::path::Path;
 
 use super::error::{Error, Result};
 
-/// Opinion on a file system.
+/// Verdict on a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FilesystemSupport {
     Fine,
-    /// It works, and people should know.
+    /// It works, with a warning.
     Warn(String),
-    /// It does not work: what it is.
+    /// It does not work; the kind of file system.
     Refuse(String),
 }
 
-/// Checks where `dir` lies; returns warnings.
+/// Checks the file system of `dir` and returns warnings.
 #[cfg(target_os = "linux")]
 pub(super) fn check(dir: &Path) -> Result<Vec<String>> {
     let dir = std::fs::canonicalize(dir).map_err(Error::io(dir))?;
@@ -22,23 +22,23 @@ pub(super) fn check(dir: &Path) -> Result<Vec<String>> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(); // the magic number decides alone
     let magic = u64::try_from(stat.f_type).unwrap_or_default() & u64::from(u32::MAX);
     match judge(magic, mount_kind(&mounts, &dir).as_deref()) {
-        Verdict::Fine => Ok(Vec::new()),
-        Verdict::Warn(kind) => Ok(vec![format!(
+        FilesystemSupport::Fine => Ok(Vec::new()),
+        FilesystemSupport::Warn(kind) => Ok(vec![format!(
             "{} is on {kind}: what is stored there may not survive a restart of the machine or container",
             dir.display()
         )]),
-        Verdict::Refuse(kind) => Err(Error::FileSystem { path: dir, kind }),
+        FilesystemSupport::Refuse(kind) => Err(Error::FileSystem { path: dir, kind }),
     }
 }
 
-/// Elsewhere nothing is known of mounts.
+/// On other systems, mounts are unknown.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn check(_dir: &Path) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// Judges by the magic number of `statfs` and the name in the mount table: each knows kinds that the other hides.
-pub(super) fn judge(magic: u64, kind: Option<&str>) -> Verdict {
+/// Decides by the magic number of `statfs` and the name in the mount table: each reveals kinds that the other hides.
+pub(super) fn judge(magic: u64, kind: Option<&str>) -> FilesystemSupport {
     let by_magic = match magic {
         0x6969 => Some("nfs"),
         0xff53_4d42 => Some("cifs"),
@@ -53,20 +53,20 @@ pub(super) fn judge(magic: u64, kind: Option<&str>) -> Verdict {
     let opinions = [kind, by_magic].into_iter().flatten().map(judge_name);
     opinions
         .max_by_key(|verdict| match verdict {
-            Verdict::Fine => 0,
-            Verdict::Warn(_) => 1,
-            Verdict::Refuse(_) => 2,
+            FilesystemSupport::Fine => 0,
+            FilesystemSupport::Warn(_) => 1,
+            FilesystemSupport::Refuse(_) => 2,
         })
-        .unwrap_or(Verdict::Fine)
+        .unwrap_or(FilesystemSupport::Fine)
 }
 
-fn judge_name(name: &str) -> Verdict {
+fn judge_name(name: &str) -> FilesystemSupport {
     let family = name.split('.').next().unwrap_or(name); // `fuse.sshfs`
     match family {
         "nfs" | "nfs4" | "cifs" | "smb" | "smb2" | "smb3" | "smbfs" | "fuse" | "fuseblk" | "9p" | "virtiofs"
-        | "afs" | "ceph" | "glusterfs" => Verdict::Refuse(name.to_owned()),
-        "overlay" | "tmpfs" | "ramfs" => Verdict::Warn(name.to_owned()),
-        _ => Verdict::Fine,
+        | "afs" | "ceph" | "glusterfs" => FilesystemSupport::Refuse(name.to_owned()),
+        "overlay" | "tmpfs" | "ramfs" => FilesystemSupport::Warn(name.to_owned()),
+        _ => FilesystemSupport::Fine,
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn locks_must_work() {
-        let refused = |magic, kind| matches!(judge(magic, kind), Verdict::Refuse(_));
+        let refused = |magic, kind| matches!(judge(magic, kind), FilesystemSupport::Refuse(_));
         assert!(refused(0x6969, None), "nfs by its number");
         assert!(refused(0xef53, Some("nfs4")), "nfs by its name");
         assert!(refused(0x6573_5546, Some("virtiofs")));
@@ -135,9 +135,9 @@ mod tests {
         for name in ["cifs", "smb3", "fuse.sshfs", "fuseblk", "9p"] {
             assert!(refused(0, Some(name)), "{name}");
         }
-        assert_eq!(judge(0xef53, Some("ext4")), Verdict::Fine);
-        assert_eq!(judge(0x9123_683e, Some("btrfs")), Verdict::Fine);
-        assert_eq!(judge(0x794c_7630, Some("overlay")), Verdict::Warn("overlay".to_owned()));
-        assert_eq!(judge(0x0102_1994, None), Verdict::Warn("tmpfs".to_owned()));
+        assert_eq!(judge(0xef53, Some("ext4")), FilesystemSupport::Fine);
+        assert_eq!(judge(0x9123_683e, Some("btrfs")), FilesystemSupport::Fine);
+        assert_eq!(judge(0x794c_7630, Some("overlay")), FilesystemSupport::Warn("overlay".to_owned()));
+        assert_eq!(judge(0x0102_1994, None), FilesystemSupport::Warn("tmpfs".to_owned()));
     }
 }

@@ -1,12 +1,12 @@
-//! Keys whose bytes sort like their values.
+//! Encoding of keys: bytes sort like their values.
 //!
 //! Range scans (what is due? what comes next?) depend on that order, and LMDB compares keys byte by byte. Numbers are
-//! big-endian, texts end with a NUL that they cannot contain, choices begin with a tag; so every part ends by itself,
-//! and the bytes of a leading part are a prefix of the bytes of the key. Tags are part of the store format: they are
-//! never reused.
+//! big-endian, texts end with a NUL that they cannot contain, choices begin with a tag. So every part is
+//! self-delimiting, and the bytes of a leading part are a prefix of the key's bytes. Tags are part of the store format
+//! and are never reused.
 
 use super::spare::Spare;
-use crate::model::card::Matter;
+use crate::model::card::PromptSubject;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
 use crate::model::id::{
@@ -15,7 +15,7 @@ use crate::model::id::{
 };
 use crate::model::short::Short;
 use crate::model::workspace::{Discriminator, Fingerprint};
-use crate::model::{Awake, Timestamp};
+use crate::model::{Awake, Timestamp, Turn};
 
 /// LMDB's limit: a key has 1 to this many bytes.
 pub const MAX_KEY_BYTES: usize = 511;
@@ -27,22 +27,22 @@ pub struct BadKey(pub String);
 
 /// A key, or a part of one.
 pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
-    /// Most bytes that a value can take; the sum over a key's parts stays within [`MAX_KEY_BYTES`].
+    /// Maximum size of an encoded value. The sum over a key's parts stays within [`MAX_KEY_BYTES`].
     const MAX_BYTES: usize;
 
     /// Appends the value's bytes. LMDB has no empty keys, so at least one.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Takes the value off the front of the bytes.
+    /// Decodes the value from the front of the bytes and removes it.
     ///
     /// # Errors
     /// [`BadKey`] if they do not begin with one.
     fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey>;
 
-    /// Appends the value as people write it, one text per part.
+    /// Appends the text form, one text per part.
     fn show(&self, parts: &mut Vec<String>);
 
-    /// As [`Self::encode`], for the value of an index row, which may be empty.
+    /// Like [`Self::encode`], for the value of an index row, which may be empty.
     fn encode_value(&self, out: &mut Vec<u8>) {
         self.encode(out);
     }
@@ -79,14 +79,14 @@ pub trait KeyPart: std::fmt::Debug + Clone + Ord + Sized {
     }
 }
 
-/// The bytes of a complete key that is needed for one call: their memory is used again.
+/// The bytes of a complete key for a single call, in a reusable buffer.
 pub(super) fn encoded(key: &impl KeyPart) -> Spare {
     let mut bytes = Spare::take();
     key.encode(&mut bytes);
     bytes
 }
 
-/// A leading part of the keys `K`: every row whose key begins with it belongs to it.
+/// A leading part of the keys `K`; selects all rows whose keys begin with it.
 pub trait Prefix<K>: KeyPart {}
 
 /// Takes `N` bytes off the front.
@@ -288,6 +288,33 @@ impl KeyPart for Role {
     }
 }
 
+impl KeyPart for Turn {
+    const MAX_BYTES: usize = 1;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::Now => 1,
+            Self::Later => 2,
+        });
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        match take_tag(bytes)? {
+            1 => Ok(Self::Now),
+            2 => Ok(Self::Later),
+            other => Err(BadKey(format!("{other} is not a turn"))),
+        }
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        let name = match self {
+            Self::Now => "now",
+            Self::Later => "later",
+        };
+        parts.push(name.to_owned());
+    }
+}
+
 impl KeyPart for StatePart {
     const MAX_BYTES: usize = 1;
 
@@ -318,7 +345,7 @@ impl KeyPart for StatePart {
     }
 }
 
-impl KeyPart for Matter {
+impl KeyPart for PromptSubject {
     const MAX_BYTES: usize = 1 + ApprovalId::MAX_BYTES;
 
     fn encode(&self, out: &mut Vec<u8>) {

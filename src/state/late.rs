@@ -1,26 +1,26 @@
-//! Rows of sessions that are written late: every message changes that of its session, and many messages are committed
-//! together.
+//! Write cache for session rows: every message changes its session's row, and many messages are committed together.
 
 use super::Write;
 use super::error::Result;
+use super::indexed::Derive as _;
 use super::schema::Tables;
 use crate::model::id::SessionId;
 use crate::model::session::Session;
 use crate::model::workspace::WorkspaceKey;
 
-/// Sessions that are held at once; before one more is, all are written.
+/// Maximum number of cached sessions; all are written before another one is added.
 const HELD_MAX: usize = 16;
 
-/// Rows as they are now; those in the table are older.
+/// Current rows; those in the table may be older.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Late {
+pub(super) struct WriteBehind {
     allowed: bool,
     rows: Vec<(SessionId, WorkspaceKey, Session)>,
 }
 
 impl Tables {
-    /// Says whether sessions may be written late from now on: as long as nothing reads their table in another way than
-    /// [`Self::session`]. What is held is written when that ends, and before a commit.
+    /// Enables or disables the cache. It may be enabled only while the session table is read through [`Self::session`]
+    /// alone. Cached rows are written when it is disabled, and before a commit.
     ///
     /// # Errors
     /// Those of writing.
@@ -29,7 +29,7 @@ impl Tables {
         if allowed { Ok(()) } else { self.write_held(txn) }
     }
 
-    /// A session as this transaction left it, and its workspace.
+    /// The current state of a session in this transaction, and its workspace.
     ///
     /// # Errors
     /// Those of reading it.
@@ -41,7 +41,7 @@ impl Tables {
         self.sessions.require(txn, &(workspace.0, workspace.1, id)).map(|session| Some((workspace, session)))
     }
 
-    /// Changes the row of a session that was read just now.
+    /// Updates the row of a session that was just read. Its index rows are written at once.
     ///
     /// # Errors
     /// Those of writing.
@@ -49,11 +49,14 @@ impl Tables {
         &self,
         txn: &mut Write<'_>,
         (id, workspace): (SessionId, WorkspaceKey),
+        before: &Session,
         session: Session,
     ) -> Result<()> {
+        let key = (workspace.0, workspace.1, id);
         if !txn.late().allowed {
-            return self.sessions.replace(txn, &(workspace.0, workspace.1, id), &session);
+            return self.sessions.replace(txn, &key, before, &session);
         }
+        self.sessions.indexes().change(txn, &key, Some(before), Some(&session))?;
         if let Some((.., held)) = txn.late_mut().rows.iter_mut().find(|(held, ..)| *held == id) {
             *held = session;
             return Ok(());
@@ -65,10 +68,10 @@ impl Tables {
         Ok(())
     }
 
-    /// Writes the sessions that are held.
+    /// Writes all cached sessions.
     pub(super) fn write_held(&self, txn: &mut Write<'_>) -> Result<()> {
         for (id, workspace, session) in std::mem::take(&mut txn.late_mut().rows) {
-            self.sessions.replace(txn, &(workspace.0, workspace.1, id), &session)?;
+            self.sessions.rows().replace(txn, &(workspace.0, workspace.1, id), &session)?;
         }
         Ok(())
     }
@@ -98,7 +101,7 @@ mod tests {
 
     fn one_more(db: &Tables, txn: &mut Write<'_>, id: SessionId) -> Result<()> {
         let (workspace, before) = db.session(txn, id)?.unwrap();
-        db.put_session(txn, (id, workspace), session(before.messages() + 1))
+        db.put_session(txn, (id, workspace), &before, session(before.messages() + 1))
     }
 
     /// How many messages each session has in its table.
@@ -116,18 +119,16 @@ mod tests {
         vec![messages; ids().count()]
     }
 
-    /// A store with these sessions, in which nothing was said.
+    /// A store with these sessions and no messages.
     fn silent() -> (tempfile::TempDir, Store) {
         let (dir, store) = store();
-        let put = |db: &Tables, txn: &mut Write<'_>, id| {
-            db.sessions_by_id.put(txn, &id, &WORKSPACE)?;
-            db.sessions.put(txn, &(WORKSPACE.0, WORKSPACE.1, id), &session(0))
-        };
+        let put =
+            |db: &Tables, txn: &mut Write<'_>, id| db.sessions.put(txn, &(WORKSPACE.0, WORKSPACE.1, id), &session(0));
         store.write(|db, txn| ids().try_for_each(|id| put(db, txn, id))).unwrap();
         (dir, store)
     }
 
-    /// Fails, in the way in which a part of a transaction does that is to be undone.
+    /// Fails like a nested transaction that must be rolled back.
     fn fail(db: &Tables, txn: &Write<'_>) -> Result<()> {
         db.chats.require(txn, &ChatId::new(9)).map(drop)
     }
@@ -162,7 +163,8 @@ mod tests {
         assert_eq!(written.unwrap(), all(4));
     }
 
-    /// Parts within parts, each of which holds more than there is room for, so that it writes what was held before it, too.
+    /// Parts within parts, each of which holds more than there is room for, so that it writes what was held before it,
+    /// too.
     #[test]
     fn what_a_part_wrote_of_what_was_held_before_it_is_held_again_when_it_is_undone() {
         let (_dir, store) = silent();

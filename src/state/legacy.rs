@@ -1,16 +1,57 @@
-//! Records as they once were: one frozen type per older version, and the way from each to the next.
+//! Old record versions: one frozen type per version, and the conversion from each to the next.
 //!
-//! A frozen type is never changed, and uses only frozen types and plain ones: what old bytes mean must not follow what
-//! the model means today. A record's `upgrade` decodes the type of the version it finds and converts step by step. There
-//! are none yet: every record is of its first version. The example shows the shape, and its tests prove the chain.
+//! A frozen type never changes. It uses only other frozen types and plain ones (ids, times and names count as plain),
+//! because the meaning of old bytes must not follow changes of the model. A record's `upgrade` decodes the type of the
+//! version it finds and converts step by step. The example shows the shape, and its tests verify the chain.
 
-/// A record that was changed twice: one chat became a list of them, then the list got a flag.
+use serde::de::DeserializeOwned;
+
+use super::envelope::{Unreadable, decode};
+
+pub(super) mod agent;
+pub(super) mod channel;
+pub(super) mod meta;
+pub(super) mod wiring;
+
+/// Upgrades a record with one older version.
+fn first<Old: DeserializeOwned, New: From<Old>>(version: u16, body: &[u8]) -> Result<New, Unreadable> {
+    match version {
+        1 => decode::<Old>(body).map(New::from),
+        _ => Err(unknown(version)),
+    }
+}
+
+fn unknown(version: u16) -> Unreadable {
+    Unreadable::Damaged(format!("there never was a version {version}"))
+}
+
+/// A frozen enum, and its conversion to the model's enum, variant by variant.
+macro_rules! frozen_enum {
+    ($($frozen:ident => $model:path { $($variant:ident),+ })+) => {$(
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub(in crate::state) enum $frozen {
+            $($variant),+
+        }
+
+        impl From<$frozen> for $model {
+            fn from(old: $frozen) -> Self {
+                match old {
+                    $($frozen::$variant => Self::$variant),+
+                }
+            }
+        }
+    )+};
+}
+use frozen_enum;
+
+/// A record with two older versions: one chat became a list, then the list got a flag.
 #[cfg(test)]
 pub(super) mod example {
     use serde::{Deserialize, Serialize};
 
     use crate::model::id::ChatId;
     use crate::state::envelope::{Record, Unreadable, decode};
+    use crate::state::legacy::unknown;
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     pub(in crate::state) struct Note {
@@ -48,7 +89,7 @@ pub(super) mod example {
             match version {
                 1 => decode::<NoteV1>(body).map(NoteV2::from).map(Self::from),
                 2 => decode::<NoteV2>(body).map(Self::from),
-                _ => Err(Unreadable::Damaged(format!("there never was a version {version}"))),
+                _ => Err(unknown(version)),
             }
         }
 

@@ -1,17 +1,24 @@
-//! The daemon's lock: one process writes.
+//! The writer lock: only one process writes the store.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::error::{Error, Result};
+use super::files::{self, EntryKind};
 use crate::crash;
 
-/// Holds the lock until it is dropped, or its process ends in any way.
+/// Tries at the lock, and the time between them. Processes that only query the holder have it for less than that.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Holds the lock until it is dropped or its process ends, for whatever reason.
 #[derive(Debug)]
 pub(super) struct WriterLock {
     file: File,
@@ -19,64 +26,81 @@ pub(super) struct WriterLock {
     settled: bool,
 }
 
-/// Who wrote the store of a data directory last, which is who had its lock.
+/// The last writer of a data directory's store: the last holder of its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
-    /// A process that has it still.
+    /// A process that still holds it.
     Lives,
-    /// One that gave it up, or nobody.
+    /// A process that released it, or no process.
     GaveUp,
-    /// One that ended with it: killed, or with its machine.
+    /// A process that died while it held the lock: killed, or with its machine.
     Died,
 }
 
 impl WriterLock {
-    /// Who had it before.
+    /// The previous holder.
     pub(super) const fn before(&self) -> Writer {
         self.before
     }
 
-    /// What an earlier holder may have left was looked at, and is as it should be.
+    /// Records that the leftovers of an earlier holder were checked and are sound.
     pub(super) const fn settle(&mut self) {
         self.settled = true;
     }
 
-    /// Notes that nothing was left half done, unless nobody looked at what was. The lock itself stays.
+    /// Records a clean end, unless the leftovers of a dead holder were not checked. Does not release the lock itself.
     pub(super) fn give_up(&self) {
         if self.settled || self.before != Writer::Died {
-            // Where that fails, the next holder looks at the store for nothing.
+            // If this fails, the next holder only checks the store needlessly.
             drop(self.file.set_len(0));
         }
     }
 }
 
 impl Drop for WriterLock {
-    /// Closing the file is not enough: a child that another thread is just starting has the file too, until it becomes
-    /// its program, and would hold the lock that long.
+    /// Closing the file is not enough: a child process that another thread is just starting inherits the file until
+    /// `exec`, and would hold the lock that long.
     fn drop(&mut self) {
         self.give_up();
-        // Should it not go, it goes with the file.
+        // If unlocking fails, the lock ends with the file.
         flock(&self.file, FlockOperation::Unlock).ok();
     }
 }
 
-/// Who writes the store of a data directory, or wrote it last.
+/// The process that writes the store of a data directory, or wrote it last. The lock decides: the process id in its
+/// file may belong to another process by now.
 #[must_use]
 pub fn last_writer(data: &Path) -> Writer {
-    match File::open(path(data)).ok().and_then(|mut file| noted(&mut file)) {
+    let Ok(mut file) = files::open(&path(data)) else { return Writer::GaveUp };
+    match noted(&mut file) {
         None => Writer::GaveUp,
-        Some(pid) if test_kill_process(pid) == Err(rustix::io::Errno::SRCH) => Writer::Died,
-        Some(_) => Writer::Lives,
+        // This does not block a process that takes the lock meanwhile.
+        Some(pid) if test_kill_process(pid) == Err(Errno::SRCH) => Writer::Died,
+        Some(_) => match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => Writer::Lives,
+            _ => Writer::Died,
+        },
     }
+}
+
+/// The process that holds the lock of a data directory, if any.
+#[must_use]
+pub fn holder(data: &Path) -> Option<i32> {
+    let pid = noted(&mut files::open(&path(data)).ok()?)?;
+    (last_writer(data) == Writer::Lives).then(|| pid.as_raw_nonzero().get())
 }
 
 fn path(data: &Path) -> PathBuf {
     data.join("hearth.lock")
 }
 
-/// Takes the lock of a data directory, or says who holds it.
+/// Takes the lock of a data directory. The error names the holder.
 pub(super) fn take(data: &Path) -> Result<WriterLock> {
     let path = path(data);
+    if let EntryKind::Other(what) = files::look(&path).map_err(Error::io(&path))? {
+        let source = std::io::Error::other(format!("it is {what}, and has to be a regular file: move it away"));
+        return Err(Error::Io { path, source });
+    }
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -85,10 +109,10 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
         .mode(0o600)
         .open(&path)
         .map_err(Error::io(&path))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match lock(&file) {
         Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            return Err(Error::Locked { path: data.to_owned(), holder: holder(&mut file) });
+        Err(Errno::WOULDBLOCK) => {
+            return Err(Error::Locked { path: data.to_owned(), holder: shown(&mut file) });
         }
         Err(errno) => return Err(Error::io(path)(errno.into())),
     }
@@ -97,10 +121,11 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
     Ok(WriterLock { file, before, settled: false })
 }
 
-/// Notes who holds the lock. A full disk must not keep the daemon from starting: it would never make room.
+/// Writes the holder's process id into the lock's file. A full disk must not keep the daemon from starting, or it could
+/// never make room.
 ///
-/// The file is never empty meanwhile, and what is noted is on disk before anything else is written: whatever ends this
-/// process or its machine, the next holder knows of it.
+/// The file is never empty meanwhile, and the id is on disk before anything else is written. However this process or
+/// its machine ends, the next holder knows.
 fn note(file: &mut File) -> std::io::Result<()> {
     let text = std::process::id().to_string();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
@@ -116,11 +141,21 @@ fn note(file: &mut File) -> std::io::Result<()> {
     }
 }
 
-fn holder(file: &mut File) -> String {
+fn lock(file: &File) -> rustix::io::Result<()> {
+    for _ in 1..TRIES {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+    flock(file, FlockOperation::NonBlockingLockExclusive)
+}
+
+fn shown(file: &mut File) -> String {
     noted(file).map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
-/// The process that noted itself.
+/// The process id in the lock's file.
 fn noted(file: &mut File) -> Option<Pid> {
     let mut text = String::new();
     file.rewind().and_then(|()| file.take(32).read_to_string(&mut text)).ok()?;
@@ -151,11 +186,17 @@ mod tests {
         for _ in 0..2 {
             let lock = take(data.path()).unwrap();
             assert_eq!((lock.before(), last_writer(data.path())), (Writer::Died, Writer::Lives));
+            assert_eq!(holder(data.path()), i32::try_from(std::process::id()).ok());
         }
         let mut lock = take(data.path()).unwrap();
         lock.settle();
         drop(lock);
         assert_eq!(take(data.path()).unwrap().before(), Writer::GaveUp);
         assert_eq!(last_writer(data.path()), Writer::GaveUp);
+        assert_eq!(holder(data.path()), None);
+        // The id of a live process that does not hold the lock.
+        std::fs::write(path(data.path()), "1").unwrap();
+        assert_eq!((last_writer(data.path()), holder(data.path())), (Writer::Died, None));
+        assert_eq!(take(data.path()).unwrap().before(), Writer::Died);
     }
 }

@@ -1,4 +1,4 @@
-//! Rows about the store itself: its identity, and the counters that give out ids.
+//! Rows about the store itself: its identity, and the counters that allocate ids.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,87 @@ use super::error::Result;
 use super::schema::Tables;
 use super::text_key::Text;
 use super::{Read, Write};
-use crate::model::id::{AgentId, Counted};
+use crate::model::id::{AgentId, Counted, Counter, OutboundId, OutgoingId};
 
 /// Identity of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Format of the store as a whole: which tables there are and how their keys lie.
+    /// Format of the store as a whole: its tables and the layout of their keys.
     pub format: u32,
-    /// Random name of this installation; labels what it starts on the machine.
+    /// Random id of this installation; labels what it starts on this machine.
     pub install: u64,
     /// Starts of the daemon so far.
     pub runs: u64,
+    /// Epochs of outgoing ids, in ascending order of their first numbers. Only ever appended to.
+    pub epochs: Vec<Epoch>,
 }
 
-/// Last number that was given out.
+/// A range of outgoing ids that have the same random prefix outside of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// The first number of the range. It ends where the next one begins.
+    pub from: u64,
+    /// The prefix.
+    pub random: u32,
+}
+
+/// Last allocated number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Number(pub u64);
 
+impl Meta {
+    /// Begins an epoch: outgoing ids after `last` get another prefix. Replaces an epoch in which no id was allocated.
+    pub(super) fn begin_epoch(&mut self, last: u64, entropy: u64) {
+        let from = last.saturating_add(1);
+        let (high, low) = (entropy >> 32, entropy & u64::from(u32::MAX));
+        self.epochs.retain(|epoch| epoch.from < from);
+        self.epochs.push(Epoch { from, random: u32::try_from(high ^ low).unwrap_or_default() });
+    }
+
+    /// An outgoing id as it is known outside of the store.
+    #[must_use]
+    pub fn outgoing(&self, id: OutboundId) -> OutgoingId {
+        let epoch = self.epochs.iter().rev().find(|epoch| epoch.from <= id.number());
+        OutgoingId { id, epoch: epoch.map(|epoch| epoch.random) }
+    }
+}
+
+/// Kinds of ids that people type as answers, and that agents remember.
+const WRITTEN_DOWN: [Counter; 4] = [Counter::ApprovalId, Counter::QuestionId, Counter::SkipId, Counter::TaskId];
+
+/// A multiple of a thousand above a number, one of ten thousand.
+const fn skip_ahead(last: u64, entropy: u64) -> u64 {
+    let thousands = (last / 1_000).saturating_add(1 + entropy % 10_000);
+    thousands.saturating_mul(1_000)
+}
+
 impl Tables {
-    /// Gives out the next id of a kind. Numbers begin with 1 and are never used again.
+    /// An outgoing id as it is known outside of the store. It never changes.
+    ///
+    /// # Errors
+    /// Those of reading the epochs.
+    pub fn outgoing(&self, txn: &Read<'_>, id: OutboundId) -> Result<OutgoingId> {
+        Ok(self.meta.require(txn, &())?.outgoing(id))
+    }
+
+    /// Begins an epoch in a copied store, because the original may have allocated further ids meanwhile. Ids that leave
+    /// the store must not repeat. Outgoing ids get another prefix. Ids that people and agents write down continue at a
+    /// higher number, so that "ap7 1" never decides something that its author has not seen. Assigns a new installation
+    /// id if one is given. Returns the identity row.
+    pub(super) fn begin_epoch(&self, txn: &mut Write<'_>, entropy: u64, install: Option<u64>) -> Result<Meta> {
+        let mut meta = self.meta.require(txn, &())?;
+        meta.begin_epoch(self.counter::<OutboundId>(txn)?, entropy);
+        meta.install = install.unwrap_or(meta.install);
+        self.meta.put(txn, &(), &meta)?;
+        for counter in WRITTEN_DOWN {
+            let key = Text::from(counter);
+            let last = self.counters.get(txn, &key)?.map_or(0, |Number(number)| number);
+            self.counters.put(txn, &key, &Number(skip_ahead(last, entropy)))?;
+        }
+        Ok(meta)
+    }
+
+    /// Allocates the next id of a kind. Numbers begin with 1 and are never reused.
     ///
     /// # Errors
     /// Those of reading and writing the counter.
@@ -38,7 +100,7 @@ impl Tables {
         Ok(I::from_number(number))
     }
 
-    /// How many triggering messages of an agent are pending or claimed.
+    /// Number of pending or claimed triggering messages of an agent.
     ///
     /// # Errors
     /// Those of reading it.
@@ -49,7 +111,7 @@ impl Tables {
         }
     }
 
-    /// Changes how many that are; no row is zero.
+    /// Updates that number. No row means zero.
     ///
     /// # Errors
     /// Those of reading it.
@@ -59,7 +121,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Last number given to an id of a kind before this transaction; 0 when there was none.
+    /// Last number allocated for a kind of id before this transaction; 0 if there is none.
     ///
     /// # Errors
     /// Those of reading the counter.

@@ -1,17 +1,23 @@
-//! From the format of an older store to this one's, in steps that are never changed once they are released.
+//! Migrates older stores to the current format, in steps that never change after their release.
 
-use super::Write;
+use super::envelope::Record;
 use super::error::Result;
+use super::key::KeyPart;
 use super::meta::Meta;
 use super::schema::Tables;
+use super::table::Table;
+use super::{Write, derived};
+use crate::model::id::OutboundId;
 
-/// Format of the stores that this program writes: which tables there are, how keys lie, what the rows of one table say
-/// about those of another. What a record looks like is its own version's business.
+/// Format of the stores that this program writes: the set of tables, the layout of keys, and relations between tables.
+/// The layout of a record is covered by the record's own version.
 ///
 /// * 1: the first one. It is frozen: a store of it lies among the fixtures, and opens for ever.
-pub const FORMAT: u32 = 1;
+/// * 2: epochs of outgoing ids; new keys of agents, channels and wirings; indexes of approvals, questions, held messages
+///   and refusals, and another order in `lanes`; files that their network keeps.
+pub const FORMAT: u32 = 2;
 
-/// One step: makes a store of format `to` out of one of format `to - 1`.
+/// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     /// The format afterwards.
@@ -21,22 +27,41 @@ pub(super) struct Step {
 }
 
 /// All steps in order.
-pub(super) const STEPS: &[Step] = &[];
+pub(super) const STEPS: &[Step] = &[Step { to: 2, run: to_2 }];
 
-/// Gives a new store its identity, or an old one the format `to`. Returns the identity row.
+/// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
+fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.agents, txn)?;
+    rewrite(&db.channels, txn)?;
+    rewrite(&db.wirings, txn)?;
+    derived::fill(db, txn)
+}
+
+/// Rewrites every row of a table in the current version of its record.
+fn rewrite<K: KeyPart, R: Record>(table: &Table<K, R>, txn: &mut Write<'_>) -> Result<()> {
+    let rows = table.iter(txn)?.collect::<Result<Vec<_>>>()?;
+    rows.iter().try_for_each(|(key, row)| table.put(txn, key, row))
+}
+
+/// Creates the identity of a new store, or migrates an old one to the format `to`. `install` is random and different
+/// for every call. Returns the identity row.
 pub(super) fn migrate(db: &Tables, txn: &mut Write<'_>, install: u64, steps: &[Step], to: u32) -> Result<Meta> {
-    let Some(mut meta) = db.meta.get(txn, &())? else {
-        let meta = Meta { format: to, install, runs: 0 };
-        db.meta.put(txn, &(), &meta)?;
-        return Ok(meta);
+    let mut meta = match db.meta.get(txn, &())? {
+        Some(meta) if meta.format == to => return Ok(meta),
+        Some(meta) => {
+            for step in steps.iter().filter(|step| step.to > meta.format) {
+                (step.run)(db, txn)?;
+            }
+            meta
+        }
+        None => Meta { format: to, install, runs: 0, epochs: Vec::new() },
     };
-    if meta.format == to {
-        return Ok(meta);
-    }
-    for step in steps.iter().filter(|step| step.to > meta.format) {
-        (step.run)(db, txn)?;
-    }
     meta.format = to;
+    if meta.epochs.is_empty() {
+        // Also for an upgraded store: a program of the older format that restores the backup made before the upgrade
+        // gives the next numbers out once more, without an epoch.
+        meta.begin_epoch(db.counter::<OutboundId>(txn)?, install);
+    }
     db.meta.put(txn, &(), &meta)?;
     Ok(meta)
 }
@@ -62,30 +87,31 @@ mod tests {
         db.settings.require(txn, &()).map(|_| ())
     }
 
-    const TO_2: Step = Step { to: 2, run: renames };
-    const TO_3: Step = Step { to: 3, run: needs_the_rename };
+    const NEXT: Step = Step { to: FORMAT + 1, run: renames };
+    const AFTER: Step = Step { to: FORMAT + 2, run: needs_the_rename };
 
     #[test]
     fn steps_run_once_and_in_order() {
         let (_dir, store) = store();
         store.begin_run().unwrap();
-        let meta = store.write(|db, txn| migrate(db, txn, 9, &[TO_2, TO_3], 3)).unwrap();
-        assert_eq!(meta, Meta { format: 3, install: store.install(), runs: 1 });
+        let before = store.read(|db, txn| db.meta.require(txn, &())).unwrap();
+        let meta = store.write(|db, txn| migrate(db, txn, 9, &[NEXT, AFTER], FORMAT + 2)).unwrap();
+        assert_eq!(meta, Meta { format: FORMAT + 2, ..before });
         assert_eq!(store.read(|db, txn| db.meta.require(txn, &())).unwrap(), meta);
         assert_eq!(store.read(|db, txn| db.settings.require(txn, &())).unwrap().max_containers, Some(3));
         store.write(|db, txn| db.counters.delete(txn, &Text::new("renamed")?)).unwrap();
-        store.write(|db, txn| migrate(db, txn, 9, &[TO_2, TO_3], 3)).unwrap();
+        store.write(|db, txn| migrate(db, txn, 9, &[NEXT, AFTER], FORMAT + 2)).unwrap();
         assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), 0, "no step ran again");
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_old_store() {
         let (_dir, store) = store();
-        let failed = store.write(|db, txn| migrate(db, txn, 9, &[Step { to: 2, run: fails }], 2));
+        let failed = store.write(|db, txn| migrate(db, txn, 9, &[Step { to: FORMAT + 1, run: fails }], FORMAT + 1));
         assert!(matches!(failed, Err(Error::Missing { table: "settings", .. })), "{failed:?}");
         let (format, rows) =
             store.read(|db, txn| Ok::<_, Error>((db.meta.require(txn, &())?.format, db.counters.len(txn)?))).unwrap();
-        assert_eq!((format, rows), (1, 0));
+        assert_eq!((format, rows), (FORMAT, 0));
     }
 
     /// Formats without a step between them would be skipped silently.

@@ -1,9 +1,9 @@
 //! WHERE facts live: typed tables in one LMDB environment. The only folder that names heed.
 //!
 //! [`schema`] is the list of all tables, [`Store`] opens them and runs transactions, [`Table`] and [`Index`] read and
-//! write rows. Nothing in a process that holds a store may open and close the store's `lock.mdb` or `data.mdb` through
-//! the file system: any close of `lock.mdb` drops the process's POSIX locks, and committed writes are lost. What is looked
-//! at in `data.mdb` (`pages`) is looked at before LMDB has it.
+//! write rows. A process that holds a store must not open and close the store's `lock.mdb` or `data.mdb` through the
+//! file system: any close of `lock.mdb` drops the process's POSIX locks, and committed writes are lost. `pages` reads
+//! `data.mdb` only before LMDB opens it.
 
 #[macro_use]
 mod tables;
@@ -11,12 +11,15 @@ mod tables;
 pub mod backup;
 mod bytes;
 pub mod check;
+pub mod derived;
 mod digest;
 pub mod dump;
 mod env;
 pub mod envelope;
 pub mod error;
+mod files;
 mod filesystem;
+pub mod indexed;
 pub mod key;
 mod late;
 mod legacy;
@@ -27,29 +30,32 @@ pub mod migrate;
 mod pages;
 mod range;
 pub mod records;
+pub mod references;
 pub mod room;
 pub mod schema;
 mod spare;
 pub mod store;
 pub mod table;
 pub mod text_key;
+pub mod touched;
 mod untyped;
 mod write;
 
 pub use check::Violation;
 pub use error::{Error, Result};
+pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
-pub use lock::{Writer, last_writer};
+pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};
 pub use room::{Admission, NoRoom, Usage};
 pub use schema::Tables;
-pub use store::{Options, Reader, Store, look_at_place};
+pub use store::{Missing, Options, Reader, Store, exists, installation, look_at_place};
 pub use table::{Index, Table};
 pub use tables::{About, Kind};
 pub use text_key::{BadText, Digest, ForeignKey, RouteKey, Text};
 pub use write::Write;
 
-/// A transaction that reads; a write transaction can be used wherever one is expected.
+/// A read transaction. A write transaction can be used in its place.
 pub type Read<'t> = heed::RoTxn<'t>;
 
 #[cfg(test)]

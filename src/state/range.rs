@@ -1,4 +1,4 @@
-//! Ranges of keys as ranges of their bytes.
+//! Converts ranges of keys to ranges of bytes.
 
 use std::ops::{Bound, RangeBounds};
 

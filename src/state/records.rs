@@ -1,33 +1,39 @@
-//! Which types are records: their versions, and what is blacked out in a dump that is passed on.
+//! The record types, their versions, and their redaction in shared dumps.
 
 use super::envelope::{Record, Unreadable, around, open, seal};
+use super::legacy;
 use super::meta::{Meta, Number};
 use crate::model::RawJson;
-use crate::model::approval::{Approval, Held, HostReply, Matters, Question, QuestionState};
+use crate::model::approval::{Approval, ApprovalSubject, Held, HostReply, Question, QuestionState, Waitlist};
 use crate::model::card::CardOption;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
+use crate::model::content::FileBytes;
 use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile};
-use crate::model::hold_off::HoldOff;
+use crate::model::hold_off::RateLimit;
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::message::{Body, Drop, Message, Seen};
+use crate::model::message::{Body, Drop, Fetch, Message, Seen};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session};
 use crate::model::skip::{SkipStep, SkipSummary};
-use crate::model::take_in::Intake;
+use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
 
 macro_rules! records {
-    ($($name:literal $version:literal $record:ident $(|$row:ident| $redact:block)?)+) => {
+    ($($name:literal $version:literal $record:ident $(from $old:ident)? $(|$row:ident| $redact:block)?)+) => {
     $(
         impl Record for $record {
             const NAME: &'static str = $name;
             const VERSION: u16 = $version;
+
+            $(fn upgrade(version: u16, body: &[u8]) -> Result<Self, Unreadable> {
+                legacy::$old::upgrade(version, body)
+            })?
 
             fn redact(&mut self) {
                 $(let $row = self; $redact)?
@@ -35,11 +41,10 @@ macro_rules! records {
         }
     )+
 
-        /// What records are called, each with its version.
+        /// Names of records, with their versions.
         pub const RECORDS: &[(&str, u16)] = &[$(($name, $version)),+];
 
-        /// Reads the body of a record of any version, and gives it as it would be written now; none if nothing is called
-        /// so.
+        /// Re-encodes the body of a record of any version in the current version; none if no record has this name.
         #[must_use]
         pub fn rewrite(name: &str, version: u16, body: &[u8]) -> Option<Result<Vec<u8>, Unreadable>> {
             match name {
@@ -50,7 +55,7 @@ macro_rules! records {
     };
 }
 
-/// Also what is made of a record for dumps must not fail.
+/// Also redacts a copy, to check that this does not fail.
 fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
     let record: R = open(&around(version, body))?;
     record.clone().redact();
@@ -58,17 +63,17 @@ fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable
 }
 
 records! {
-    "meta" 1 Meta
+    "meta" 2 Meta from meta
     "settings" 1 Settings
     "number" 1 Number
-    "agent" 1 Agent |row| {
+    "agent" 2 Agent from agent |row| {
         black_out(&mut row.settings.name);
         black_out_env(&mut row.settings.env);
         row.settings.mcp_servers.iter_mut().for_each(|server| black_out_env(&mut server.env));
         black_out_option(&mut row.settings.instructions);
     }
     "chat" 1 Chat |row| { black_out_option(&mut row.name); }
-    "wiring" 1 Wiring
+    "wiring" 2 Wiring from wiring
     "user" 1 User |row| { black_out_option(&mut row.name); }
     "grant" 1 Grant
     "membership" 1 Membership
@@ -103,15 +108,21 @@ records! {
     }
     "lease" 1 Lease
     "imported_file" 1 ImportedFile
-    "intake" 1 Intake
+    "intake" 1 PartialImport
     "body" 1 Body |row| {
         black_out(&mut row.content.text);
         black_out_option(&mut row.content.sender_name);
         black_out_json(&mut row.content.raw);
-        row.attachments.iter_mut().for_each(|file| black_out(&mut file.name));
+        for file in &mut row.attachments {
+            black_out(&mut file.name);
+            if let FileBytes::Remote(reference) = &mut file.blob {
+                black_out(reference);
+            }
+        }
     }
+    "fetch" 1 Fetch
     "message" 1 Message
-    "hold_off" 1 HoldOff
+    "hold_off" 1 RateLimit
     "seen" 1 Seen
     "drop" 1 Drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }
@@ -128,6 +139,7 @@ records! {
     }
     "approval" 1 Approval |row| { redact_approval(row); }
     "held" 1 Held
+    "waitlist" 1 Waitlist
     "question" 1 Question |row| {
         row.nonce = 0;
         black_out(&mut row.title);
@@ -142,7 +154,7 @@ records! {
             black_out_json(json);
         }
     }
-    "channel" 1 ChannelInstance
+    "channel" 2 ChannelInstance from channel
     "sticky" 1 Sticky
     "task" 1 Task |row| {
         black_out(&mut row.prompt);
@@ -174,10 +186,10 @@ fn redact_approval(row: &mut Approval) {
     row.nonce = 0;
     black_out_options(&mut row.options);
     match &mut row.about {
-        Matters::Sender { name, .. } | Matters::Channel { name, .. } => black_out_option(name),
-        Matters::Packages { reason, .. } => black_out_option(reason),
-        Matters::McpServer { server, .. } => black_out_env(&mut server.env),
-        Matters::CreateAgent { name, instructions, .. } => {
+        ApprovalSubject::Sender { name, .. } | ApprovalSubject::Channel { name, .. } => black_out_option(name),
+        ApprovalSubject::Packages { reason, .. } => black_out_option(reason),
+        ApprovalSubject::McpServer { server, .. } => black_out_env(&mut server.env),
+        ApprovalSubject::CreateAgent { name, instructions, .. } => {
             black_out(name);
             black_out_option(instructions);
         }
@@ -201,7 +213,7 @@ fn black_out_options(options: &mut [CardOption]) {
     }
 }
 
-/// Sizes stay visible: they help to understand and tell nothing.
+/// Replaces a text. Its size stays visible, which helps with debugging and reveals nothing.
 fn black_out(text: &mut String) {
     if !text.is_empty() {
         *text = format!("<{} bytes>", text.len());

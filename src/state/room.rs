@@ -1,7 +1,7 @@
-//! Room for new work: what the store uses, what the disk has left, and a reserve for when there is none.
+//! Space management: the store's usage, free space on the disk, and a reserve for full disks.
 //!
-//! Removing a row needs pages too. So new work is refused while acknowledgements and removals still find room, and a
-//! file that only takes up space is given back to the disk when it runs full.
+//! Even removing a row needs pages. So new work is refused while acknowledgements and removals still find room. A
+//! reserve file is released when the disk runs full.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -15,19 +15,19 @@ use super::error::{Error, Result, out_of_space};
 use super::schema::Tables;
 use crate::crash;
 
-/// Whether new work is taken in.
+/// Whether new work is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is.
+    /// New work is accepted.
     Open,
-    /// Only what makes room.
+    /// Only work that frees space is accepted.
     Refuse(NoRoom),
 }
 
 /// Why new work is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoom {
-    /// The store holds as much as it may.
+    /// The store has reached its size limit.
     #[error("the store uses {used} of {limit} bytes: raise store_max_bytes or shorten [retention]")]
     Store {
         /// Bytes in use.
@@ -43,46 +43,68 @@ pub enum NoRoom {
         /// Bytes that must be left.
         needed: u64,
     },
+    /// The disk is nearly out of inodes.
+    #[error("the store's disk has {free} inodes left, {needed} are needed: remove files from it")]
+    Inodes {
+        /// Files that it can still hold.
+        free: u64,
+        /// Files that it must still be able to hold.
+        needed: u64,
+    },
 }
 
-/// What is known of the room.
+/// Files that a disk must still be able to hold: a message to an agent is a handful of them.
+pub const INODES_NEEDED: u64 = 1_000;
+
+/// Free space of a disk for this user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Free {
+    /// Bytes.
+    pub(super) bytes: u64,
+    /// Files; none if the file system creates inodes on demand.
+    pub(super) inodes: Option<u64>,
+}
+
+/// Space usage of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes of the store in use; less than its file has, which never shrinks.
+    /// Bytes of the store in use. Less than the size of its file, which never shrinks.
     pub used: u64,
     /// Bytes it may use.
     pub limit: u64,
     /// Bytes left on its disk.
     pub free: u64,
-    /// Bytes that its file has and does not use: removals leave them to what comes next.
+    /// Files that its disk can still hold; none where only bytes count.
+    pub inodes: Option<u64>,
+    /// Unused bytes in its file, which new rows can reuse.
     pub unused: u64,
     /// Bytes that must be left, free or unused.
     pub needed: u64,
 }
 
-/// What is known of the room without a look at the tables.
+/// Bounds of the usage that are known without reading the tables.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Bytes of the store's file: never less than what is used.
     pub(super) file: u64,
     /// As [`Usage::limit`].
     pub(super) limit: u64,
-    /// As [`Usage::free`].
-    pub(super) free: u64,
+    /// What the disk has left.
+    pub(super) free: Free,
     /// As [`Usage::needed`].
     pub(super) needed: u64,
 }
 
 impl Bounds {
-    /// Whether there is room for new work however little of the file is in use, or however much.
+    /// Whether there certainly is room for new work, however much of the file is in use.
     pub(super) const fn surely_open(&self) -> bool {
-        self.file < self.limit && self.free >= self.needed
+        self.file < self.limit && self.free.bytes >= self.needed && enough(self.free.inodes)
     }
 
-    /// All that is known, once it is known what is used.
+    /// The usage, completed with the number of used bytes.
     pub(super) const fn with_used(self, used: u64) -> Usage {
         let Self { file, limit, free, needed } = self;
-        Usage { used, limit, free, unused: file.saturating_sub(used), needed }
+        Usage { used, limit, free: free.bytes, inodes: free.inodes, unused: file.saturating_sub(used), needed }
     }
 }
 
@@ -90,22 +112,33 @@ impl Usage {
     /// Whether there is room for new work.
     #[must_use]
     pub const fn admission(&self) -> Admission {
-        let Self { used, limit, free, unused, needed } = *self;
+        let Self { used, limit, free, inodes, unused, needed } = *self;
         let free = free.saturating_add(unused);
         if used >= limit {
             Admission::Refuse(NoRoom::Store { used, limit })
         } else if free < needed {
             Admission::Refuse(NoRoom::Disk { free, needed })
         } else {
-            Admission::Open
+            match inodes {
+                Some(free) if !enough(inodes) => Admission::Refuse(NoRoom::Inodes { free, needed: INODES_NEEDED }),
+                _ => Admission::Open,
+            }
         }
     }
 }
 
-/// Below this a disk may have taken a write only in part.
+/// Whether a disk can hold as many files as it must.
+const fn enough(inodes: Option<u64>) -> bool {
+    match inodes {
+        Some(left) => left >= INODES_NEEDED,
+        None => true,
+    }
+}
+
+/// Below this many free bytes, a disk may have accepted only a part of a write.
 pub(super) const NEARLY_FULL: u64 = 1 << 20;
 
-/// Whether an error can be a write of which the disk took only a part.
+/// Whether an error may come from a partial write.
 pub(super) fn cut_short(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
@@ -119,25 +152,32 @@ pub(super) fn page_bytes(pages: usize, page_size: u32) -> u64 {
 pub(super) fn used_bytes(db: &Tables, txn: &Read<'_>) -> Result<u64> {
     db.all().try_fold(0_u64, |bytes, (_, rows)| {
         let stat = rows.bytes().table().stat(txn).map_err(Error::lmdb("counting pages"))?;
-        let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+        let pages = stat.branch_pages.saturating_add(stat.leaf_pages).saturating_add(stat.overflow_pages);
         Ok(bytes.saturating_add(page_bytes(pages, stat.page_size)))
     })
 }
 
-/// Bytes that the disk of a directory has left for us.
-pub(super) fn free_bytes(dir: &Path) -> Result<u64> {
+/// What the disk of a directory has left for us.
+pub(super) fn free(dir: &Path) -> Result<Free> {
     let disk = rustix::fs::statvfs(dir).map_err(|errno| Error::io(dir)(errno.into()))?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    // File systems without an inode table report zero inodes.
+    let inodes = (disk.f_files > 0).then_some(disk.f_favail);
+    Ok(Free { bytes: disk.f_bavail.saturating_mul(disk.f_frsize), inodes })
 }
 
-/// Whether the reserve is there.
+/// Bytes that the disk of a directory has left for us.
+pub(super) fn free_bytes(dir: &Path) -> Result<u64> {
+    free(dir).map(|free| free.bytes)
+}
+
+/// Whether the reserve exists.
 pub(super) fn reserved(path: &Path, bytes: u64) -> bool {
     bytes == 0
         || std::fs::metadata(path).is_ok_and(|file| file.len() >= bytes && file.blocks().saturating_mul(512) >= bytes)
 }
 
-/// Allocates the reserve; tells whether it is there now. A full disk is no error: there is none until there is room, or
-/// what is left of it.
+/// Allocates the reserve and returns whether it exists now. On a full disk this is no error: the reserve stays missing
+/// or partial until there is room.
 pub(super) fn reserve(dir: &Path, path: &Path, bytes: u64) -> Result<bool> {
     if reserved(path, bytes) {
         return Ok(true);
@@ -158,7 +198,7 @@ pub(super) fn reserve(dir: &Path, path: &Path, bytes: u64) -> Result<bool> {
     }
 }
 
-/// Gives half of the reserve to the disk if that is full; tells whether it did. The other half stays for commits.
+/// Releases half of the reserve if the disk is full; returns whether it did. The other half stays for commits.
 pub(super) fn share(dir: &Path, path: &Path, bytes: u64) -> Result<bool> {
     if bytes == 0 || free_bytes(dir)? >= NEARLY_FULL || !reserved(path, bytes) {
         return Ok(false);
@@ -168,7 +208,7 @@ pub(super) fn share(dir: &Path, path: &Path, bytes: u64) -> Result<bool> {
     half.map(|()| true).map_err(Error::io(path))
 }
 
-/// Gives the reserve back to the disk; tells whether there was one.
+/// Releases the reserve; returns whether there was one.
 pub(super) fn release(path: &Path) -> Result<bool> {
     crash::point("reserve-release");
     match std::fs::remove_file(path) {
@@ -191,4 +231,23 @@ fn allocate(mut file: &File, bytes: u64) -> std::io::Result<()> {
         left = left.saturating_sub(part.len());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_without_inodes_has_no_room_however_many_bytes_it_has() {
+        for (inodes, open) in
+            [(None, true), (Some(INODES_NEEDED), true), (Some(INODES_NEEDED - 1), false), (Some(0), false)]
+        {
+            let bounds = Bounds { file: 1, limit: 100, free: Free { bytes: 1 << 40, inodes }, needed: 10 };
+            let admission = bounds.with_used(1).admission();
+            assert_eq!((bounds.surely_open(), admission == Admission::Open), (open, open), "{inodes:?}");
+            if let Admission::Refuse(why) = admission {
+                assert!(why.to_string().contains("inodes left"), "{why}");
+            }
+        }
+    }
 }

@@ -1,235 +1,403 @@
-//! The whole data model: every table of the store, its key, its value, one sentence each.
+//! The data model: every table of the store, its key, its value, and one sentence about it.
 //!
-//! `table` rows are records in versioned, checksummed envelopes; `index` rows are derived from records, hold plain keys
-//! and are proved against their records by `check`. The list makes the typed handles, the dump and the checker.
+//! `table` rows are records in versioned, checksummed envelopes. `index` rows hold plain keys. An index is a function of
+//! one record of the table that it is declared in: every write of the record updates it, and `check` verifies it.
+//! A `manual` index cannot be derived from one record, for the reason given with it. The list generates the typed
+//! handles, the dump and the checker.
 
 use super::bytes::ByteTable;
+use super::derived;
+use super::error::Error;
+use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
-use super::tables::{About, Kind};
+use super::tables::{About, Kind, rewritten};
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use super::untyped::Untyped;
-use crate::model::approval::{Approval, Held, HostReply, Question};
-use crate::model::card::Matter;
+use super::write::Write;
+use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Question, QuestionState, Waitlist};
+use crate::model::card::PromptSubject;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
-use crate::model::delivery::Outbound;
+use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
-use crate::model::hold_off::HoldOff;
+use crate::model::hold_off::RateLimit;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
     TaskId,
 };
-use crate::model::incarnation::Incarnation;
+use crate::model::incarnation::{Incarnation, Phase};
 use crate::model::journal::JournalEntry;
-use crate::model::message::{Body, Drop, Message, Seen};
+use crate::model::message::{Body, Drop, Fetch, Message, Seen, Waits};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
-use crate::model::session::{Revision, Session};
-use crate::model::skip::SkipSummary;
-use crate::model::take_in::Intake;
+use crate::model::session::{Revision, Session, SessionName};
+use crate::model::skip::{SkipFile, SkipState, SkipSummary};
+use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
-use crate::model::{Awake, Timestamp};
+use crate::model::{Awake, Timestamp, Turn};
 
 tables! {
     /// Identity of the store: format, install id, run counter. One row.
     table meta: () => Meta;
     /// Settings of the whole installation. One row, or none.
     table settings: () => Settings;
-    /// Last number given out, by the prefix of the ids it is for.
+    /// Last number allocated, by the prefix of its ids.
     table counters: Text => Number;
-    /// How far retention has come, by what it looks at.
-    table swept: Text => Number;
+    /// Progress of retention, by kind of data.
+    table retention_cursors as "swept": Text => Number;
 
     /// Channel instances, by name.
     table channels: ForeignKey => ChannelInstance;
     /// Agent groups.
-    table agents: AgentId => Agent;
-    /// Agents whose provider wants less work.
-    table hold_offs: AgentId => HoldOff;
-    /// Agents that are not archived, by folder.
-    index agents_by_folder: Text => AgentId;
+    table agents: AgentId => Agent {
+        /// Agents that are not archived, by folder.
+        index agents_by_folder: Text => AgentId
+            = |id, agent| agent.archived.is_none().then(|| (Text::from(&agent.folder), *id));
+    }
+    /// Agents whose provider limits requests.
+    table rate_limits as "hold_offs": AgentId => RateLimit;
     /// Chats.
-    table chats: ChatId => Chat;
-    /// Chats that are not archived, by channel and platform id.
-    index chats_by_address: (ForeignKey, ForeignKey) => ChatId;
-    /// Who listens in a chat.
-    table wirings: (ChatId, AgentId) => Wiring;
-    /// Where an agent listens.
-    index wirings_by_agent: (AgentId, ChatId) => ();
+    table chats: ChatId => Chat {
+        /// Chats that are not archived, by channel and platform id.
+        index chats_by_address: (ForeignKey, ForeignKey) => ChatId
+            = |id, chat| chat.archived.is_none().then(|| (ForeignKey::chat(&chat.channel, &chat.platform_id), *id));
+    }
+    /// Agents wired to a chat.
+    table wirings: (ChatId, AgentId) => Wiring {
+        /// Chats an agent is wired to.
+        index wirings_by_agent: (AgentId, ChatId) => ()
+            = |(chat, agent), _| Some(((*agent, *chat), ()));
+    }
     /// People, by channel and the adapter's id.
     table users: (ForeignKey, ForeignKey) => User;
     /// Roles, by person.
-    table roles: (ForeignKey, ForeignKey, Role) => Grant;
-    /// Holders of a role in the order in which it was granted.
-    index roles_by_grant: (Role, Timestamp, ForeignKey, ForeignKey) => ();
+    table roles: (ForeignKey, ForeignKey, Role) => Grant {
+        /// Holders of a role in the order in which it was granted.
+        index roles_by_grant: (Role, Timestamp, ForeignKey, ForeignKey) => ()
+            = |(channel, handle, role), grant| Some(((*role, grant.at, channel.clone(), handle.clone()), ()));
+    }
     /// People who may talk to an agent.
     table members: (AgentId, ForeignKey, ForeignKey) => Membership;
-    /// Where a person is reached directly, by person.
+    /// Direct message chats, by person.
     table direct_messages: (ForeignKey, ForeignKey) => DirectMessage;
-    /// Where an agent may write, by the name it uses.
+    /// Destinations of agents, by the agent's name for them.
     table destinations: (AgentId, Text) => Destination;
 
-    /// Directories with sessions.
-    table workspaces: (Fingerprint, Discriminator) => Workspace;
-    /// The workspace that is an agent group's folder.
-    index workspaces_by_agent: AgentId => (Fingerprint, Discriminator);
-    /// Workspaces at a path, by the path's digest, the newest one last.
-    index workspaces_by_path: (Digest, Fingerprint, Discriminator) => ();
-    /// Workspaces that look like a directory, by the witness's digest.
-    index workspaces_by_witness: (Digest, Fingerprint, Discriminator) => ();
+    /// Workspaces.
+    table workspaces: (Fingerprint, Discriminator) => Workspace {
+        /// The workspace that is an agent group's folder.
+        index workspaces_by_agent: AgentId => (Fingerprint, Discriminator)
+            = |key, workspace| workspace.agent.map(|agent| (agent, *key));
+        /// Workspaces at a path, by the path's digest, the newest one last.
+        index workspaces_by_path: (Digest, Fingerprint, Discriminator) => ()
+            = |(fingerprint, discriminator), row| Some(((Digest::of(&row.path), *fingerprint, *discriminator), ()));
+        /// Workspaces by the digest of their directory's identity.
+        index workspaces_by_witness: (Digest, Fingerprint, Discriminator) => ()
+            = |(fingerprint, discriminator), row| {
+                let witness = row.witness.as_ref()?;
+                Some(((Digest::of_witness(witness), *fingerprint, *discriminator), ()))
+            };
+    }
     /// What happened to a workspace, in order.
     table workspace_events: (Fingerprint, Discriminator, u64) => WorkspaceEvent;
     /// Sessions, by the workspace they live in.
-    table sessions: (Fingerprint, Discriminator, SessionId) => Session;
-    /// The workspace a session lives in.
-    index sessions_by_id: SessionId => (Fingerprint, Discriminator);
-    /// Sessions of a workspace that are not in the trash, the one that changed last at the end.
-    index recency: (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ();
-    /// Those of them in which something was said, in the same order.
-    index spoken: (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ();
-    /// Workspace sessions that are not in the trash, by workspace and the id that people use.
-    index session_labels: (Fingerprint, Discriminator, Text) => SessionId;
-    /// Workspace sessions in the trash, by the time since when.
-    index trash: (Timestamp, SessionId) => ();
+    table sessions: (Fingerprint, Discriminator, SessionId) => Session {
+        /// The workspace a session lives in.
+        index sessions_by_id: SessionId => (Fingerprint, Discriminator)
+            = |(fingerprint, discriminator, id), _| Some((*id, (*fingerprint, *discriminator)));
+        /// Sessions of a workspace that are not in the trash, the most recently changed last.
+        index sessions_by_update as "recency": (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ()
+            = |(fingerprint, discriminator, id), session| {
+                (!session.is_trashed()).then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
+            };
+        /// Those of them that have messages, in the same order.
+        index sessions_by_last_message as "spoken": (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ()
+            = |(fingerprint, discriminator, id), session| {
+                let spoken = session.messages() > 0 && !session.is_trashed();
+                spoken.then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
+            };
+        /// Workspace sessions that are not in the trash, by workspace and the id that people use.
+        index session_labels: (Fingerprint, Discriminator, Text) => SessionId
+            = |(fingerprint, discriminator, id), session| {
+                let session = session.as_workspace().filter(|session| session.deleted.is_none())?;
+                // A label is never longer than a key's text.
+                Some(((*fingerprint, *discriminator, Text::new(session.label.as_str()).ok()?), *id))
+            };
+        /// Workspace sessions in the trash, by the time of deletion.
+        index sessions_by_deletion as "trash": (Timestamp, SessionId) => ()
+            = |(_, _, id), session| Some(((session.as_workspace()?.deleted?, *id), ()));
+        /// Sessions that begin with the records of another one: parent, child.
+        index sessions_by_base: (SessionId, SessionId) => ()
+            = |(_, _, id), session| Some(((session.as_workspace()?.base?.session, *id), ()));
+        /// The active session for a route of an agent.
+        index sessions_by_route: (AgentId, RouteKey) => SessionId
+            = |(_, _, id), session| {
+                let session = session.as_active(SessionName::Default)?;
+                Some(((session.agent, RouteKey::from(&session.route)), *id))
+            };
+        /// The same by agent, the newest one last.
+        index sessions_by_agent: (AgentId, SessionId) => ()
+            = |(_, _, id), session| Some(((session.as_active(SessionName::Default)?.agent, *id), ()));
+        /// The active session of an agent for work that belongs to no conversation.
+        index maintenance_sessions: AgentId => SessionId
+            = |(_, _, id), session| Some((session.as_active(SessionName::Maintenance)?.agent, *id));
+    }
     /// Records of workspace sessions, by session, revision and number.
     table records: (SessionId, u32, u64) => SessionRecord;
-    /// Sessions that begin with the records of another one: parent, child.
-    index sessions_by_base: (SessionId, SessionId) => ();
     /// Earlier revisions of workspace sessions.
-    table revisions: (SessionId, u32) => Revision;
-    /// Those that begin with the records of another session: parent, child, revision.
-    index revisions_by_base: (SessionId, SessionId, u32) => ();
-    /// Who works on a workspace session.
+    table revisions: (SessionId, u32) => Revision {
+        /// Those that begin with the records of another session: parent, child, revision.
+        index revisions_by_base: (SessionId, SessionId, u32) => ()
+            = |(id, number), row| Some(((row.base?.session, *id, *number), ()));
+    }
+    /// Leases of workspace sessions.
     table leases: SessionId => Lease;
-    /// Files that sessions were taken in from, by digests of the path of the session's own file and of the content.
-    table imported: (Digest, Digest) => ImportedFile;
-    /// Sessions of which only some pieces were taken in, by the digest of the path of the session's own file.
-    table intakes: Digest => Intake;
-    /// The active session for a route of an agent.
-    index sessions_by_route: (AgentId, RouteKey) => SessionId;
-    /// The same by agent, the newest one last.
-    index sessions_by_agent: (AgentId, SessionId) => ();
-    /// The active session of an agent for work that belongs to no conversation.
-    index maintenance_sessions: AgentId => SessionId;
+    /// Files that sessions were imported from, by digests of the path of the session's own file and of the content.
+    table imported_files as "imported": (Digest, Digest) => ImportedFile;
+    /// Partly imported sessions, by the digest of the path of the session's own file.
+    table partial_imports as "intakes": Digest => PartialImport;
 
-    /// What messages say, once per event.
-    table bodies: BodyId => Body;
-    /// Bodies that need a file of the store of files, by its digest.
-    index blobs: (Text, BodyId) => ();
+    /// Bodies of messages, one per event.
+    table bodies: BodyId => Body {
+        /// Bodies that need a file of the store of files, by its digest.
+        index bodies_by_file as "blobs": (Text, BodyId) => ()
+            = |id, body| derived::blobs(*id, body);
+    }
+    /// Bodies whose files are being fetched from their network. Their messages wait for that.
+    table fetches: BodyId => Fetch;
     /// Messages of sessions.
-    table messages: MessageId => Message;
-    /// Messages by what they say, also when that is not kept any more.
-    index messages_by_body: (BodyId, MessageId) => ();
-    /// Messages of a session in order.
-    index messages_by_session: (SessionId, u64) => MessageId;
-    /// Pending triggering messages that may go to their agent now.
-    index ready: (SessionId, u64) => MessageId;
-    /// Pending triggering messages that wait for a time of the wall clock.
-    index later: (Timestamp, MessageId) => ();
-    /// Pending triggering messages that wait out a backoff.
-    index retries: (Awake, MessageId) => ();
-    /// Pending messages that do not trigger.
-    index context: (SessionId, u64) => MessageId;
-    /// Processing acks: messages an incarnation works on.
-    index claims: (SessionId, u64) => MessageId;
-    /// How many triggering messages are pending or claimed, by agent; no row is zero.
-    index backlog: AgentId => u64;
-    /// Platform messages that were taken in, by channel, chat and platform id: the same one twice changes nothing.
-    table seen: (ForeignKey, ForeignKey, ForeignKey) => Seen;
-    /// The same by time, for retention.
-    index seen_by_time: (Timestamp, ForeignKey, ForeignKey, ForeignKey) => ();
-    /// Refused inbound events.
-    table dropped: DropId => Drop;
+    table messages: MessageId => Message {
+        /// Messages by body, even if the body has been removed by retention.
+        index messages_by_body: (BodyId, MessageId) => ()
+            = |id, message| Some(((message.body, *id), ()));
+        /// Messages of a session in order.
+        index messages_by_session: (SessionId, u64) => MessageId
+            = |id, message| Some(((message.session, message.seq), *id));
+        /// Pending triggering messages that are ready for their agent.
+        index ready_messages as "ready": (SessionId, u64) => MessageId
+            = |id, message| (message.waits() == Some(Waits::Agent)).then_some(((message.session, message.seq), *id));
+        /// Pending triggering messages that wait for a wall-clock time.
+        index scheduled_messages as "later": (Timestamp, MessageId) => ()
+            = |id, message| match message.waits() {
+                Some(Waits::Time(at)) => Some(((at, *id), ())),
+                _ => None,
+            };
+        /// Pending triggering messages that wait out a backoff.
+        index messages_in_backoff as "retries": (Awake, MessageId) => ()
+            = |id, message| match message.waits() {
+                Some(Waits::Backoff(until)) => Some(((until, *id), ())),
+                _ => None,
+            };
+        /// Pending messages that do not trigger.
+        index context_messages as "context": (SessionId, u64) => MessageId
+            = |id, message| (message.waits() == Some(Waits::Trigger)).then_some(((message.session, message.seq), *id));
+        /// Processing acks: messages an incarnation works on.
+        index claimed_messages as "claims": (SessionId, u64) => MessageId
+            = |id, message| (message.waits() == Some(Waits::Turn)).then_some(((message.session, message.seq), *id));
+    }
+    /// Number of pending or claimed triggering messages, by agent. No row means zero.
+    // It counts rows.
+    manual backlog: AgentId => u64;
+    /// Platform messages seen so far, by channel, chat and platform id. Used to drop duplicates.
+    table seen_events as "seen": (ForeignKey, ForeignKey, ForeignKey) => Seen {
+        /// The same by time, for retention.
+        index seen_events_by_time as "seen_by_time": (Timestamp, ForeignKey, ForeignKey, ForeignKey) => ()
+            = |(channel, chat, message), seen| Some(((seen.at, channel.clone(), chat.clone(), message.clone()), ()));
+    }
+    /// Dropped inbound events.
+    table dropped_events as "dropped": DropId => Drop;
+    /// The newest of them that was dropped because of an agent's backlog, by agent and chat.
+    // It depends on several rows: only the newest one counts.
+    manual dropped_for_backlog: (AgentId, ChatId) => DropId;
 
-    /// Runs of agents' processes.
-    table incarnations: (SessionId, u32) => Incarnation;
-    /// Incarnations that are not closed; at most one per session.
-    index live: SessionId => u32;
+    /// Incarnations: runs of agents' processes.
+    table incarnations: (SessionId, u32) => Incarnation {
+        /// Incarnations that are not closed; at most one per session.
+        index live_incarnations as "live": SessionId => u32
+            = |(session, number), incarnation| {
+                let live = !matches!(incarnation.phase, Phase::Closed { .. });
+                live.then_some((*session, *number))
+            };
+    }
 
-    /// What agents and Hearth say.
-    table outbound: OutboundId => Outbound;
-    /// The same by session and the agent's id: the same file twice changes nothing.
-    index outbound_by_wire: (SessionId, Text) => OutboundId;
-    /// The same by session and the agent's number.
-    index outbound_by_number: (SessionId, u64) => OutboundId;
-    /// The same by the message that it is about.
-    index outbound_by_message: (MessageId, OutboundId) => ();
-    /// Undelivered messages in order, by channel, chat and thread.
-    index lanes: (ForeignKey, ForeignKey, Option<ForeignKey>, OutboundId) => ();
-    /// First messages of lanes by the time at which something has to be done about them.
-    index lane_heads: (Awake, OutboundId) => ();
-    /// Messages that wait for their time before they enter a lane.
-    index outbound_later: (Timestamp, OutboundId) => ();
+    /// Outgoing messages of agents and Hearth.
+    table outbound: OutboundId => Outbound {
+        /// The same by session and the agent's id. A repeated id changes nothing.
+        index outbound_by_wire: (SessionId, Text) => OutboundId
+            = |id, outbound| match &outbound.author {
+                Author::Agent { session, wire_id, .. } => Some(((*session, Text::new(wire_id.clone()).ok()?), *id)),
+                Author::Hearth => None,
+            };
+        /// The same by session and the agent's number.
+        index outbound_by_number: (SessionId, u64) => OutboundId
+            = |id, outbound| match (&outbound.author, &outbound.state) {
+                // Messages that are never sent have no number to refer to.
+                (_, OutState::Refused { .. } | OutState::Abandoned { .. }) | (Author::Hearth, _) => None,
+                (Author::Agent { session, number, .. }, _) => Some(((*session, *number), *id)),
+            };
+        /// The same by the message that it is about.
+        index outbound_by_message: (MessageId, OutboundId) => ()
+            = |id, outbound| outbound.in_reply_to.map(|message| ((message, *id), ()));
+        /// Outgoing queues: undelivered messages in order, by channel, chat and thread. Approval cards that were not shown
+        /// come last.
+        index outgoing_queues as "lanes": (ForeignKey, ForeignKey, Option<ForeignKey>, (Turn, OutboundId)) => ()
+            = |id, outbound| derived::lane(*id, outbound).map(|key| (key, ()));
+        /// First messages of outgoing queues, by the time of their next action.
+        index queue_heads as "lane_heads": (Awake, OutboundId) => ()
+            = |id, outbound| derived::head_due(outbound).map(|due| ((due, *id), ()));
+        /// Scheduled messages that have not entered an outgoing queue yet.
+        index scheduled_outbound as "outbound_later": (Timestamp, OutboundId) => ()
+            = |id, outbound| match outbound.state {
+                OutState::Later(time) => Some(((time, *id), ())),
+                _ => None,
+            };
+    }
 
-    /// What somebody has to decide, or decided.
-    table approvals: ApprovalId => Approval;
-    /// Open ones by the time at which something has to be done about them.
-    index approvals_due: (Timestamp, ApprovalId) => ();
-    /// The open one about a person in a chat.
-    index approvals_by_sender: (ChatId, ForeignKey, ForeignKey) => ApprovalId;
-    /// The open one about a chat in which nobody listens.
-    index approvals_by_chat: ChatId => ApprovalId;
-    /// Messages that wait for a decision, in order.
-    table held: (ApprovalId, BodyId) => Held;
+    /// Approvals, open and closed.
+    table approvals: ApprovalId => Approval {
+        /// Open ones by the time of their next action.
+        index approvals_due: (Timestamp, ApprovalId) => ()
+            = |id, row| Some(((row.due, *id), ())).filter(|_| row.state.is_open());
+        /// Open ones in the order in which they were asked.
+        index approvals_open: ApprovalId => ()
+            = |id, row| row.state.is_open().then_some((*id, ()));
+        /// The open one about a person in a chat.
+        index approvals_by_sender: (ChatId, ForeignKey, ForeignKey) => ApprovalId
+            = |id, row| derived::sender_asked_about(row).map(|(chat, (channel, handle))| ((chat, channel, handle), *id));
+        /// The open one about a chat without a wired agent.
+        index approvals_by_chat: ChatId => ApprovalId
+            = |id, row| Some((derived::unwired_chat(row)?, *id)).filter(|_| row.state.is_open());
+        /// All approvals about a chat without a wired agent, open or not, the newest last.
+        index approvals_of_chat: (ChatId, ApprovalId) => ()
+            = |id, row| Some(((derived::unwired_chat(row)?, *id), ()));
+        /// Open ones about a person, in all chats.
+        index approvals_by_person: (ForeignKey, ForeignKey, ApprovalId) => ()
+            = |id, row| derived::sender_asked_about(row).map(|(_, (channel, handle))| ((channel, handle, *id), ()));
+        /// Open ones that a session asked for.
+        index approvals_by_session: (SessionId, ApprovalId) => ()
+            = |id, row| Some(((derived::asking_session(row)?, *id), ()));
+        /// Open ones by approver: those being asked now first, then the waiting ones.
+        index approvals_by_decider: (ForeignKey, ForeignKey, Turn, ApprovalId) => ()
+            = |id, row| {
+                let (channel, handle) = ForeignKey::user(row.approver.as_ref().filter(|_| row.state.is_open())?);
+                Some(((channel, handle, row.turn(), *id), ()))
+            };
+        /// The one for which an approver still has to name the new agent.
+        index approvals_naming: (ForeignKey, ForeignKey) => ApprovalId
+            = |id, row| match &row.state {
+                ApprovalState::Naming { by, .. } => Some((ForeignKey::user(by), *id)),
+                _ => None,
+            };
+    }
+    /// Numbers of waiting approvals and the digests about them, by approver.
+    table waitlists: (ForeignKey, ForeignKey) => Waitlist;
+    /// Messages held for a decision, in order.
+    table held_messages as "held": (ApprovalId, BodyId) => Held;
+    /// The same by message, with the bytes of its files.
+    // It has the bytes of another table's row.
+    manual held_messages_by_body as "held_by_body": (BodyId, ApprovalId) => u64;
+    /// Bytes of files with held messages, by sender. No row means zero.
+    // It is a sum over rows.
+    manual held_bytes_by_person: (ForeignKey, ForeignKey) => u64;
+    /// The same of all people together. One row, or none.
+    // It is a sum over rows.
+    manual held_bytes: () => u64;
     /// Questions of agents to people.
-    table questions: QuestionId => Question;
-    /// Open ones by the time at which they lapse.
-    index questions_due: (Timestamp, QuestionId) => ();
-    /// What people can answer at an address by a number or a name: open approvals and questions, by channel and chat.
-    index asked: (ForeignKey, ForeignKey, OutboundId) => Matter;
-    /// Answers to requests of live incarnations.
+    table questions: QuestionId => Question {
+        /// Open ones by the time at which they expire.
+        index questions_due: (Timestamp, QuestionId) => ()
+            = |id, question| (question.state == QuestionState::Open).then_some(((question.expires, *id), ()));
+    }
+    /// Open ones by agent.
+    // The agent is in the row of the session.
+    manual questions_by_agent: (AgentId, QuestionId) => ();
+    /// Open approvals and questions that can be answered at an address by a number or a name, by channel and chat.
+    // It depends on the message and on what the message asks about.
+    manual open_prompts as "asked": (ForeignKey, ForeignKey, OutboundId) => PromptSubject;
+    /// Replies to requests of live incarnations.
     table replies: (SessionId, Text) => HostReply;
     /// Scheduled tasks.
-    table tasks: TaskId => Task;
-    /// Future occurrences; one per active series.
-    index tasks_due: (Timestamp, TaskId) => ();
-    /// Tasks that are active or paused, by agent.
-    index tasks_by_agent: (AgentId, TaskId) => ();
-    /// What became of slots, by series and slot.
-    table fires: (TaskId, Timestamp) => Fire;
+    table tasks: TaskId => Task {
+        /// Future occurrences; one per active series.
+        index tasks_due: (Timestamp, TaskId) => ()
+            = |id, task| task.due().map(|due| ((due, *id), ()));
+        /// Tasks that are active or paused, by agent.
+        index tasks_by_agent: (AgentId, TaskId) => ()
+            = |id, task| task.state.is_open().then_some(((task.agent, *id), ()));
+    }
+    /// Outcomes of slots, by series and slot.
+    table task_runs as "fires": (TaskId, Timestamp) => Fire;
     /// Skips that agents' skills reported.
-    table skips: SkipId => SkipSummary;
-    /// Those that nobody was told of yet, by agent.
-    index skips_unsurfaced: (AgentId, SkipId) => ();
-    /// The same skip again changes nothing: by agent, then skill and digest of the file.
-    index skips_by_file: (AgentId, Text, SkipId) => ();
-    /// Skips of a skill in the order in which they were taken in.
-    index skips_by_skill: (AgentId, Text, SkipId) => ();
-    /// Skips whose files have to go, by agent.
-    index skips_left: (AgentId, SkipId) => ();
-    /// Skips of which people are being told, by the message.
-    index skips_sent: OutboundId => SkipId;
-    /// Threads in which an agent goes on listening, by agent, channel, chat and thread.
-    table sticky: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky;
-    /// The same by the time until which it does.
-    index sticky_by_time: (Timestamp, (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>)) => ();
+    table skips: SkipId => SkipSummary {
+        /// Those that people have not been told of yet, by agent.
+        index skips_unsurfaced: (AgentId, SkipId) => ()
+            = |id, skip| (skip.state == SkipState::Waiting).then_some(((skip.agent, *id), ()));
+        /// Used to ignore repeats of a skip: by agent, then skill and digest of the file.
+        index skips_by_file: (AgentId, Text, SkipId) => ()
+            = |id, skip| {
+                // The name of a skill is checked when its file is read. It fits.
+                let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str())).ok()?;
+                Some(((skip.agent, file, *id), ()))
+            };
+        /// Skips of a skill in the order of import.
+        index skips_by_skill: (AgentId, Text, SkipId) => ()
+            = |id, skip| Some(((skip.agent, Text::new(skip.skill.clone()).ok()?, *id), ()));
+        /// Skips whose files have to be removed, by agent.
+        index skips_left: (AgentId, SkipId) => ()
+            = |id, skip| (skip.file == SkipFile::Left).then_some(((skip.agent, *id), ()));
+        /// Skips that people are being told of, by message.
+        index skips_sent: OutboundId => SkipId
+            = |id, skip| match skip.state {
+                SkipState::Sending(outbound, _) => Some((outbound, *id)),
+                _ => None,
+            };
+    }
+    /// Threads that an agent follows, by agent, channel, chat and thread.
+    table thread_follows as "sticky": (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky {
+        /// The same by the time at which following ends.
+        index thread_follows_by_expiry as "sticky_by_time": (Timestamp, (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>)) => ()
+            = |key, sticky| Some(((sticky.until, key.clone()), ()));
+    }
     /// Muted threads, by agent, channel, chat and thread.
     table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
     /// Agent groups' session-state files.
-    table state_files: AgentId => StateFile;
-    /// Those that have to be written.
-    index state_files_dirty: AgentId => ();
+    table state_files: AgentId => StateFile {
+        /// Those that have to be written.
+        index state_files_dirty: AgentId => ()
+            = |agent, file| file.dirty.then_some((*agent, ()));
+    }
     /// Their fields.
-    table state_fields: (AgentId, StatePart, ForeignKey) => StateField;
-    /// Threads that their session states mute, by the name that they have there.
-    index state_mutes: (AgentId, ForeignKey) => ();
+    table state_fields: (AgentId, StatePart, ForeignKey) => StateField {
+        /// Threads that their session states mute, by the name that they have there.
+        index state_mutes: (AgentId, ForeignKey) => ()
+            = |(agent, part, name), field| {
+                (*part == StatePart::Muted && field.mutes()).then(|| ((*agent, name.clone()), ()))
+            };
+    }
     /// Ids that skills of an agent have seen.
-    table seen_ids: (AgentId, ForeignKey) => SeenId;
-    /// The same in order.
-    index seen_ids_by_position: (AgentId, u64) => ForeignKey;
-    /// Messages that somebody in an agent group has begun to answer.
-    table pending_responses: (AgentId, ForeignKey) => PendingResponse;
-    /// The same by the time at which they count as stale.
-    index pending_responses_due: (Timestamp, AgentId, ForeignKey) => ();
+    table seen_ids: (AgentId, ForeignKey) => SeenId {
+        /// The same in order.
+        index seen_ids_by_position: (AgentId, u64) => ForeignKey
+            = |(agent, id), seen| Some(((*agent, seen.position), id.clone()));
+    }
+    /// Messages that an agent group has begun to answer.
+    table pending_responses: (AgentId, ForeignKey) => PendingResponse {
+        /// The same by the time at which they count as stale.
+        index pending_responses_due: (Timestamp, AgentId, ForeignKey) => ()
+            = |(agent, id), row| Some(((row.due, *agent, id.clone()), ()));
+    }
 
-    /// What happened, for `why`.
-    table journal: JournalId => JournalEntry;
-    /// The same by message.
-    index journal_by_message: (MessageId, JournalId) => ();
-    /// The same by session.
-    index journal_by_session: (SessionId, JournalId) => ();
+    /// Journal entries, for `why`.
+    table journal: JournalId => JournalEntry {
+        /// The same by message.
+        index journal_by_message: (MessageId, JournalId) => ()
+            = |id, entry| entry.message.map(|message| ((message, *id), ()));
+        /// The same by session.
+        index journal_by_session: (SessionId, JournalId) => ()
+            = |id, entry| entry.session.map(|session| ((session, *id), ()));
+    }
 }

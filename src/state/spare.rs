@@ -1,17 +1,17 @@
-//! Memory that is used again: the bytes of most keys and values are needed for one call.
+//! A pool of reusable buffers: most keys and values are needed for only one call.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-/// What is kept of one; few rows have more, and what a long one took is given back.
+/// Largest buffer that is kept. Few rows are larger, and larger buffers are freed.
 const KEPT_MAX_BYTES: usize = 1 << 16;
 
 thread_local! {
-    /// As many as were in use at once.
+    /// Holds as many buffers as were in use at once.
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes that are empty at first. Their memory is kept for the next ones.
+/// A buffer, empty at first. Its memory is reused.
 pub(super) struct Spare(Vec<u8>);
 
 impl Spare {
@@ -26,7 +26,7 @@ impl Drop for Spare {
     fn drop(&mut self) {
         if self.0.capacity() <= KEPT_MAX_BYTES {
             let bytes = std::mem::take(&mut self.0);
-            // While a thread ends there is nobody left to keep them for.
+            // While a thread ends, the pool no longer exists.
             let _gone = SPARE.try_with(|spare| spare.borrow_mut().push(bytes));
         }
     }

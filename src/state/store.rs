@@ -1,40 +1,66 @@
-//! The store: opening it, and every transaction that is ever begun.
+//! Opens the store and runs all its transactions.
 
 use std::fs::{DirBuilder, File};
 use std::io::Seek as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::env::{self, Access, Env};
+use super::backup::Progress;
+use super::env::{self, Access, Env, Expected};
 use super::error::{Error, Result};
-use super::lock::{self, WriterLock};
+use super::lock::{self, Writer, WriterLock};
 use super::meta::Meta;
 use super::migrate::Step;
+use super::pages::Proved;
 use super::room::{self, Admission, Bounds, Usage};
 use super::schema::Tables;
 use super::{Read, Write, backup, filesystem, migrate, pages};
 use crate::crash;
 use crate::model::Timestamp;
 
-/// How a store is opened.
+mod draft;
+mod place;
+
+pub(super) use draft::Draft;
+use draft::create;
+use place::place;
+pub use place::{exists, installation, look_at_place};
+
+/// Options for opening a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Random name for the installation, used when there is no store yet.
+    /// A random number, different for every opening. It becomes the id of a new installation and the first epoch of its
+    /// outgoing ids.
     pub install: u64,
     /// Bytes the store may use unless its settings say otherwise.
     pub max_bytes: u64,
-    /// Bytes that must stay free on its disk, beside the reserve.
+    /// Bytes that must stay free on its disk, in addition to the reserve.
     pub margin_bytes: u64,
     /// Size of the reserve.
     pub reserve_bytes: u64,
     /// Address space for the map; none for as much as the system grants, up to 1 TiB.
     pub map_bytes: Option<usize>,
-    /// When it is opened: part of the name of the backup that is made before a migration.
+    /// Time of opening: part of the name of a backup before a migration, and of the names of mailboxes and files that
+    /// are moved aside.
     pub now: Option<Timestamp>,
+    /// What to do if there is no store.
+    pub missing: Missing,
+}
+
+/// What opening does if a data directory has no store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Creates one.
+    Create,
+    /// Creates one, after moving mailboxes and files of an earlier store aside. The new store would give the same
+    /// numbers to other sessions, and would remove files that it does not know.
+    CreateBeside,
+    /// Fails with [`Error::NoStore`] and creates nothing.
+    Refuse,
 }
 
 impl Options {
-    /// What the daemon uses.
+    /// The daemon's options.
     #[must_use]
     pub const fn new(install: u64) -> Self {
         Self {
@@ -44,18 +70,19 @@ impl Options {
             reserve_bytes: 16 << 20,
             map_bytes: None,
             now: None,
+            missing: Missing::Create,
         }
     }
 }
 
-/// An open environment: reads.
+/// Read access to a store.
 #[derive(Debug, Clone)]
 pub struct Reader {
     env: Env,
     tables: Tables,
 }
 
-/// A store that this process, and no other, may write.
+/// Read and write access to a store. Only one process has it.
 #[derive(Debug)]
 pub struct Store {
     reader: Reader,
@@ -67,42 +94,54 @@ pub struct Store {
 }
 
 impl Reader {
-    /// Opens a store beside the daemon that writes it. Nothing is made, and the daemon's lock is not needed.
+    /// Opens a store while a daemon may be writing it. Creates nothing and does not need the daemon's lock.
     ///
     /// # Errors
-    /// [`Error::NoStore`] if there is none, [`Error::NewerFormat`] if it is too new to be understood.
+    /// [`Error::NoStore`] if there is none, [`Error::NewerFormat`] if it is too new to be understood, [`Error::Broken`]
+    /// if its file is none that LMDB may read.
     pub fn open(data: &Path) -> Result<Self> {
-        let dir = data.join("store");
-        if !backup::is_openable(&dir)? {
-            return Err(Error::NoStore { path: data.to_owned() });
-        }
-        pages::trust(&dir, lock::last_writer(data))?;
-        let env = env::open(&dir, Access::ReadOnly, None)?;
-        let tables = env::open_tables(&env, begin_read(&env)?)?;
-        Ok(Self { env, tables })
+        let dir = place(data)?;
+        Self::of(&pages::trust(&dir, lock::last_writer(data))?)
     }
 
-    /// The same after a look at all pages of the store's file.
+    /// Like [`Self::open`], for work on the whole store: checks all pages of its file first, unless a daemon has it
+    /// open.
     ///
     /// # Errors
-    /// As for [`Self::open`], and [`Error::Broken`].
-    pub fn open_proved(data: &Path) -> Result<Self> {
-        let dir = data.join("store");
-        if backup::is_there(&dir) {
-            pages::look(&dir, usize::MAX)?;
+    /// As for [`Self::open`].
+    pub fn open_unless_held(data: &Path, progress: &dyn Progress) -> Result<Self> {
+        match lock::last_writer(data) {
+            Writer::Lives => Self::open(data),
+            Writer::GaveUp | Writer::Died => Self::open_proved(data, progress),
         }
-        Self::open(data)
     }
 
-    /// Opens a finished copy of a store that nobody writes.
-    pub(super) fn open_copy(dir: &Path) -> Result<Self> {
-        let env = env::open(dir, Access::Copy, None)?;
+    /// Like [`Self::open`], but checks all pages of the store's file first, even if a daemon has it open.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_proved(data: &Path, progress: &dyn Progress) -> Result<Self> {
+        let dir = place(data)?;
+        Self::of(&pages::whole(&dir, progress)?)
+    }
+
+    fn of(place: &Proved<'_>) -> Result<Self> {
+        Self::with(place, Access::ReadOnly)
+    }
+
+    fn with(place: &Proved<'_>, access: Access) -> Result<Self> {
+        let env = env::open(place, access, None)?;
         let tables = env::open_tables(&env, begin_read(&env)?)?;
         Ok(Self { env, tables })
     }
 
-    /// Copies the store as it is now into a new file, without the pages that are not used. LMDB refuses that where it
-    /// has lost count of its pages; the copy has all pages then.
+    /// Opens a finished copy of a store that no process writes, after checking all of its pages.
+    pub(super) fn open_copy(dir: &Path) -> Result<Self> {
+        Self::with(&pages::look(dir, usize::MAX)?, Access::Copy)
+    }
+
+    /// Copies a snapshot of the store into a new file, without unused pages. LMDB refuses to leave those out if it has
+    /// lost count of its pages; then the copy includes them.
     pub(super) fn copy_into(&self, file: &mut File) -> Result<()> {
         let copied = match self.env.copy_to_file(file, heed::CompactionOption::Enabled) {
             Err(heed::Error::Mdb(heed::MdbError::Incompatible)) => file
@@ -115,13 +154,13 @@ impl Reader {
         copied.map_err(Error::lmdb("being copied"))
     }
 
-    /// Number of the last transaction that was committed.
+    /// Number of the last committed transaction.
     #[must_use]
     pub fn last_change(&self) -> usize {
         self.env.info().last_txn_id
     }
 
-    /// Runs a transaction that reads. Keep it short: as long as it lives, no page that was freed meanwhile is used again.
+    /// Runs a read transaction. Keep it short: while it is open, pages that were freed meanwhile cannot be reused.
     ///
     /// # Errors
     /// Those of `work`.
@@ -130,7 +169,7 @@ impl Reader {
         work(&self.tables, &txn)
     }
 
-    /// What is used and what is left in the store of a data directory, beside the daemon that writes it.
+    /// Space used and space left in the store of a data directory, while a daemon may be writing it.
     ///
     /// # Errors
     /// Those of looking.
@@ -141,7 +180,7 @@ impl Reader {
         self.usage_of(&dir, &options, reserved)
     }
 
-    /// Slots that readers have used at once, and how many there are.
+    /// Highest number of reader slots used at once, and the number of slots.
     #[must_use]
     pub fn readers(&self) -> (u32, u32) {
         let info = self.env.info();
@@ -161,7 +200,7 @@ impl Reader {
         Ok(Bounds {
             file: room::page_bytes(info.last_page_number, stat.page_size),
             limit: settings.and_then(|s| s.store_max_bytes).unwrap_or(options.max_bytes).min(map - map / 5),
-            free: room::free_bytes(dir)?,
+            free: room::free(dir)?,
             needed: options.margin_bytes.saturating_add(missing),
         })
     }
@@ -170,93 +209,30 @@ impl Reader {
 /// The file that keeps room on the disk.
 const RESERVE: &str = "reserve";
 
-/// What people should know of where the store of a data directory lies.
-///
-/// # Errors
-/// [`Error::FileSystem`] where it cannot live.
-pub fn look_at_place(data: &Path) -> Result<Vec<String>> {
-    filesystem::check(&data.join("store"))
-}
-
-/// A store that is being made, in a directory that nobody else knows.
-#[derive(Debug)]
-pub(super) struct Draft {
-    reader: Reader,
-}
-
-impl Draft {
-    /// Opens a copy, or makes a store without any rows.
-    pub(super) fn open(dir: &Path) -> Result<Self> {
-        Self::open_sized(dir, None)
-    }
-
-    fn open_sized(dir: &Path, map_bytes: Option<usize>) -> Result<Self> {
-        let env = env::open(dir, Access::Write, map_bytes)?;
-        let tables = env::create_tables(&env, begin_write(&env)?)?;
-        Ok(Self { reader: Reader { env, tables } })
-    }
-
-    pub(super) const fn reader(&self) -> &Reader {
-        &self.reader
-    }
-
-    /// As [`Store::write`].
-    pub(super) fn write<T, E: From<Error>>(
-        &self,
-        work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut txn = Write::new(begin_write(&self.reader.env)?);
-        let done = work(&self.reader.tables, &mut txn)?;
-        crash::point("draft-commit");
-        txn.commit(&self.reader.tables)?;
-        Ok(done)
-    }
-
-    /// Makes it a store of another installation.
-    pub(super) fn rename_install(&self, install: u64) -> Result<()> {
-        self.write(|db, txn| {
-            let mut meta = db.meta.require(txn, &())?;
-            meta.install = install;
-            db.meta.put(txn, &(), &meta)
-        })
-    }
-}
-
-/// Makes the first store: beside its place, so that it is complete or not there however the process ends. The caller holds
-/// the daemon's lock.
-fn make(data: &Path, dir: &Path, options: &Options) -> Result<()> {
-    let next = backup::next(data);
-    crash::point("store-make");
-    DirBuilder::new().mode(0o700).create(&next).map_err(Error::io(&next))?;
-    let draft = Draft::open_sized(&next, options.map_bytes)?;
-    draft.write(|db, txn| migrate::migrate(db, txn, options.install, migrate::STEPS, migrate::FORMAT))?;
-    drop(draft); // closed before its file is moved
-    backup::move_file(&next, dir)?;
-    backup::remove_unfinished(data);
-    Ok(())
-}
-
 impl Store {
-    /// Opens the store of a data directory, making both if necessary.
+    /// Opens the store of a data directory; where there is none, `options.missing` decides.
     ///
     /// # Errors
+    /// [`Error::NoStore`] if there is none and none is to be created,
     /// [`Error::Locked`] if another process writes it, [`Error::FileSystem`] where it cannot live,
     /// [`Error::NewerFormat`] if a newer Hearth wrote it.
     pub fn open(data: &Path, options: Options) -> Result<Self> {
         let dir = data.join("store");
+        if options.missing == Missing::Refuse {
+            place(data)?;
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(Error::io(&dir))?;
         let warnings = filesystem::check(&dir)?;
         let mut lock = lock::take(data)?;
         backup::remove_unfinished(data);
-        if !backup::is_there(&dir) {
-            make(data, &dir, &options)?;
-        } else {
-            pages::trust(&dir, lock.before())?;
+        if !backup::is_there(&dir)? {
+            create(data, &dir, &options)?;
         }
+        let place = pages::trust(&dir, lock.before())?;
         lock.settle();
-        let env = env::open(&dir, Access::Write, options.map_bytes)?;
+        let env = env::open(&place, Access::Write, options.map_bytes)?;
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
-        let tables = env::create_tables(&env, begin_write(&env)?)?;
+        let tables = env::create_tables(&env, begin_write(&env)?, Expected::Store)?;
         let reader = Reader { env, tables };
         let mut store = Self { reader, dir, options, install: 0, warnings, lock };
         store.install = store.migrate(data, migrate::STEPS, migrate::FORMAT)?.install;
@@ -279,14 +255,14 @@ impl Store {
         self.write(|db, txn| migrate::migrate(db, txn, self.options.install, steps, to))
     }
 
-    /// The reading half, for whoever must not write.
+    /// Read access, for callers that must not write.
     #[must_use]
     pub const fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// Nothing will be written any more: the next start need not look at every page as after a sudden end. For a process
-    /// that ends without dropping this.
+    /// Records a clean end, for a process that exits without dropping this. The next start then need not check every
+    /// page as it does after a crash.
     pub fn close(&self) {
         self.lock.give_up();
     }
@@ -297,13 +273,14 @@ impl Store {
         self.install
     }
 
-    /// What people should know of where the store lies.
+    /// Warnings about the location of the store.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Counts a start of the daemon and returns its number: the run of awake time. On a full disk it uses the reserve.
+    /// Counts a start of the daemon and returns its number: the run of awake time. If the disk is full, it uses the
+    /// reserve.
     ///
     /// # Errors
     /// Those of the transaction.
@@ -322,7 +299,7 @@ impl Store {
         }
     }
 
-    /// Runs a transaction that reads.
+    /// Runs a read transaction.
     ///
     /// # Errors
     /// Those of `work`.
@@ -330,8 +307,7 @@ impl Store {
         self.reader.read(work)
     }
 
-    /// Runs a transaction that writes: everything it did is on disk when this returns `Ok`, nothing when it returns
-    /// `Err`.
+    /// Runs a write transaction. When this returns `Ok`, all of its changes are on disk; after `Err`, none are.
     ///
     /// # Errors
     /// Those of `work`, and of the commit.
@@ -342,13 +318,13 @@ impl Store {
         Ok(done)
     }
 
-    /// Runs a group of transactions that are committed together. One that fails is undone alone, unless `no_room` says that
-    /// it failed for want of room: then its neighbours may have taken it, and the whole group is undone with
+    /// Runs a group of transactions that are committed together. One that fails is undone alone, unless `no_room` says
+    /// that it failed for want of room: then its neighbours may have taken it, and the whole group is undone with
     /// [`Error::Full`]. When this returns `Ok`, those that succeeded are on disk.
     ///
-    /// A transaction within a transaction costs more than what is written in it. So only those inputs have one of their own
-    /// that may well be undone, as `undoable` says; when another one fails after all, the group is undone and carried out
-    /// once more with a transaction for each.
+    /// A transaction within a transaction costs more than what is written in it. So only those inputs have one of their
+    /// own that may well be undone, as `undoable` says; when another one fails after all, the group is undone and
+    /// carried out once more with a transaction for each.
     ///
     /// # Errors
     /// The failure of the group: nothing of it happened, the answers are gone. After [`Error::is_full`] they can be run
@@ -390,9 +366,9 @@ impl Store {
         Ok(answers)
     }
 
-    /// The disk may take only the first part of a write before it is full, which LMDB reports as an I/O error. Nothing is
-    /// harmed then, the pages of the transaction are simply not used; and if it was an error of the disk after all, the
-    /// next try, with the reserve given back, says so.
+    /// Commits. A disk that becomes full during a write may take the first part of it, and LMDB then reports an I/O
+    /// error. This does no harm: the pages of the transaction are not used. A real disk error appears again in the next
+    /// try, which has the reserve.
     fn commit(&self, txn: Write<'_>) -> Result<()> {
         crash::point("store-commit");
         let committed = txn.commit(&self.reader.tables);
@@ -407,7 +383,7 @@ impl Store {
         }
     }
 
-    /// Runs a part of a transaction that can be undone by itself: when `work` fails, nothing of it happened.
+    /// Runs a nested transaction: if `work` fails, only its changes are rolled back.
     ///
     /// # Errors
     /// Those of `work`.
@@ -419,8 +395,8 @@ impl Store {
         txn.within(&self.reader.env, work)?
     }
 
-    /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being used
-    /// again.
+    /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being
+    /// used again.
     ///
     /// # Errors
     /// [`Error::Lmdb`].
@@ -434,14 +410,14 @@ impl Store {
     /// Those of looking.
     pub fn admission(&self) -> Result<Admission> {
         let bounds = self.reader.bounds(&self.dir, &self.options, self.has_reserve())?;
-        // What is used is counted only where it decides: that takes a look at every table.
+        // Used space is counted only if it matters, because that reads every table.
         if bounds.surely_open() {
             return Ok(Admission::Open);
         }
         Ok(bounds.with_used(self.read(room::used_bytes)?).admission())
     }
 
-    /// What is used and what is left. The limit leaves a fifth of the map to removals.
+    /// Space used and space left. The limit leaves a fifth of the map to removals.
     ///
     /// # Errors
     /// Those of looking.
@@ -449,13 +425,13 @@ impl Store {
         self.reader.usage_of(&self.dir, &self.options, self.has_reserve())
     }
 
-    /// Whether the reserve is there.
+    /// Whether the reserve exists.
     #[must_use]
     pub fn has_reserve(&self) -> bool {
         room::reserved(&self.reserve_path(), self.options.reserve_bytes)
     }
 
-    /// Gives the reserve back to the disk, so that acknowledgements and removals find pages; tells whether there was one.
+    /// Releases the reserve, so that acknowledgements and removals find pages. Returns whether there was one.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -463,8 +439,8 @@ impl Store {
         room::release(&self.reserve_path())
     }
 
-    /// Gives half of the reserve to a full disk: agents write themselves that a turn has ended, and need room for that
-    /// before there is anything to commit. Tells whether it did.
+    /// Releases half of the reserve if the disk is full, and returns whether it did. Agents themselves write that a
+    /// turn has ended, and need space for that before there is anything to commit.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -472,7 +448,8 @@ impl Store {
         room::share(&self.dir, &self.reserve_path(), self.options.reserve_bytes)
     }
 
-    /// Allocates the reserve again; tells whether it is there now. What is left of it stays until there is room for all.
+    /// Allocates the reserve again. Returns whether it exists now. A partial reserve stays until there is room for all
+    /// of it.
     ///
     /// # Errors
     /// [`Error::Io`], but not for a full disk.

@@ -9,9 +9,10 @@ use super::error::{Error, Result};
 use super::key::{KeyPart, Prefix, encoded};
 use super::range::{ByteRange, byte_range, prefix_range};
 use super::spare::Spare;
+use super::touched;
 use super::{Read, Write};
 
-/// How the values of a table become bytes.
+/// Encoding of a table's values.
 pub trait Codec<V> {
     /// Writes the bytes of a value where there are none yet.
     ///
@@ -19,7 +20,7 @@ pub trait Codec<V> {
     /// [`Unwritable`] if it has none.
     fn encode(value: &V, out: &mut Vec<u8>) -> Result<(), Unwritable>;
 
-    /// The value of bytes.
+    /// Decodes a value.
     ///
     /// # Errors
     /// [`Unreadable`] if they are none.
@@ -135,6 +136,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Damaged`] or [`Error::TooNew`] if it cannot be read.
     pub fn get(&self, txn: &Read<'_>, key: &K) -> Result<Option<V>> {
+        touched::count();
         let bytes = self.bytes.get(txn, &encoded(key))?;
         bytes.map(|bytes| C::decode(bytes).map_err(|why| self.unreadable(why, key))).transpose()
     }
@@ -152,14 +154,12 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// # Errors
     /// [`Error::Lmdb`].
     pub fn contains(&self, txn: &Read<'_>, key: &K) -> Result<bool> {
+        touched::count();
         Ok(self.bytes.get(txn, &encoded(key))?.is_some())
     }
 
     /// Writes a row, new or not.
-    ///
-    /// # Errors
-    /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
-    pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+    pub(super) fn set(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         let (key_bytes, value) = (encoded(key), self.encoded(key, value)?);
         let refused = match C::version() {
             Some(known) => self.bytes.put_versioned(txn, (&key_bytes, &value), known)?,
@@ -168,28 +168,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         refused.map_or(Ok(()), |why| Err(self.unreadable(why, key)))
     }
 
-    /// As [`Self::put`], for a row that is new and mostly comes after all others, as that of a new id does: its place need
-    /// not be looked for.
-    ///
-    /// # Errors
-    /// As [`Self::put`].
-    pub fn append(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
-        let appended = self.bytes.append(txn, &encoded(key), &self.encoded(key, value)?)?;
-        if appended { Ok(()) } else { self.put(txn, key, value) }
-    }
-
-    /// Changes a row that other rows refer to; returns it as it is now, and what `change` says.
-    ///
-    /// # Errors
-    /// As [`Self::require`] and [`Self::put`].
-    pub fn update<T>(&self, txn: &mut Write<'_>, key: &K, change: impl FnOnce(&mut V) -> T) -> Result<(V, T)> {
-        let mut value = self.require(txn, key)?;
-        let said = change(&mut value);
-        self.replace(txn, key, &value)?;
-        Ok((value, said))
-    }
-
-    /// Writes a row that was read just now: it is not one that a newer Hearth wrote.
+    /// Writes a row that was just read, so it cannot be one from a newer Hearth.
     pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         self.bytes.put(txn, &encoded(key), &self.encoded(key, value)?)
     }
@@ -203,21 +182,15 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     }
 
     /// Writes a row that must be new.
-    ///
-    /// # Errors
-    /// As [`Self::put`], and [`Error::Exists`].
-    pub fn insert(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+    pub(super) fn add(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         if self.contains(txn, key)? {
             return Err(Error::Exists { table: self.name(), key: key.shown() });
         }
-        self.put(txn, key, value)
+        self.set(txn, key, value)
     }
 
     /// Removes a row; tells whether there was one.
-    ///
-    /// # Errors
-    /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
-    pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
+    pub(super) fn remove(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
         self.bytes.delete(txn, &encoded(key))
     }
 
@@ -286,7 +259,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.entries(txn, &(Bound::Excluded(key.to_bytes()), Bound::Unbounded))?.next().transpose()
     }
 
-    /// At most `limit` rows between two keys. What was collected can be worked on while the table is changed.
+    /// At most `limit` rows between two keys. The table may be changed while the result is used.
     ///
     /// # Errors
     /// As for [`Self::get`].
@@ -328,6 +301,12 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         row.map(|(key, _)| self.decode_key(key)).transpose()
     }
 
+    /// The lowest key; its row is not decoded.
+    pub(super) fn first_key(&self, txn: &Read<'_>) -> Result<Option<K>> {
+        let row = self.bytes.all(txn)?.next().transpose().map_err(Error::lmdb("reading a row"))?;
+        row.map(|(key, _)| self.decode_key(key)).transpose()
+    }
+
     /// The highest key; its row is not decoded.
     pub(super) fn last_key(&self, txn: &Read<'_>) -> Result<Option<K>> {
         self.bytes.last_key(txn)?.map(|key| self.decode_key(key)).transpose()
@@ -335,12 +314,13 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
 
     /// Reads a row that was taken out as bytes.
     pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<(K, V)> {
+        touched::count();
         let key = self.decode_key(key)?;
         let value = C::decode(value).map_err(|why| self.unreadable(why, &key))?;
         Ok((key, value))
     }
 
-    /// Writes any bytes as a row, to see what becomes of them.
+    /// Writes arbitrary bytes as a row, for tests.
     #[cfg(test)]
     pub(super) fn put_bytes(&self, txn: &mut Write<'_>, key: &K, value: &[u8]) -> Result<()> {
         self.bytes.put(txn, &encoded(key), value)
@@ -361,6 +341,54 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
 
     fn unreadable(&self, why: Unreadable, key: &K) -> Error {
         self.bytes.unreadable(why, key.shown(), C::version())
+    }
+}
+
+impl<K: KeyPart, V: KeyPart> Index<K, V> {
+    /// Removes an index row whose record is missing or unreadable.
+    ///
+    /// # Errors
+    /// [`Error::Full`] and [`Error::Lmdb`].
+    pub fn discard_leftover(&self, txn: &mut Write<'_>, key: &K) -> Result<()> {
+        self.remove(txn, key).map(drop)
+    }
+}
+
+impl<K: KeyPart, V: Record> Table<K, V> {
+    /// Writes a row, new or not.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::TooLarge`], and [`Error::TooNew`] instead of replacing what a newer Hearth wrote.
+    pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        self.set(txn, key, value)
+    }
+
+    /// Like [`Self::put`], optimized for a new row that usually sorts after all others, such as one with a new id.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn append(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
+        let appended = self.bytes.append(txn, &encoded(key), &self.encoded(key, value)?)?;
+        if appended { Ok(()) } else { self.set(txn, key, value) }
+    }
+
+    /// Updates a row that other rows refer to. Returns the new row and the result of `change`.
+    ///
+    /// # Errors
+    /// As [`Self::require`] and [`Self::put`].
+    pub fn update<T>(&self, txn: &mut Write<'_>, key: &K, change: impl FnOnce(&mut V) -> T) -> Result<(V, T)> {
+        let mut value = self.require(txn, key)?;
+        let said = change(&mut value);
+        self.replace(txn, key, &value)?;
+        Ok((value, said))
+    }
+
+    /// Removes a row; tells whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
+    pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
+        self.remove(txn, key)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Texts in keys: short ones of our own, and foreign ids of any length.
+//! Texts in keys: short internal texts, and foreign ids of any length.
 
 use sha2::{Digest as _, Sha256};
 
@@ -82,7 +82,7 @@ impl KeyPart for Text {
     }
 }
 
-/// A foreign id in a key. Ids that are too long for LMDB's keys are stood for by a digest, so a record under such a key
+/// A foreign id in a key. An id that is too long for LMDB's keys is replaced by a digest, so a record under such a key
 /// repeats the complete id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForeignKey(Form);
@@ -93,7 +93,7 @@ enum Form {
     Digest([u8; 32]),
 }
 
-/// Names that come from outside.
+/// Identifiers from outside.
 pub trait Foreign {
     /// The name's text.
     fn text(&self) -> &str;
@@ -123,12 +123,12 @@ impl Foreign for String {
     }
 }
 
-/// What stands for something long in a key: its SHA-256. A record under such a key repeats what it stands for.
+/// A SHA-256 digest that replaces a long value in a key. A record under such a key repeats the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of some bytes.
+    /// Digest of some bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
@@ -140,7 +140,7 @@ impl Digest {
         BlobId::of_digest(&self.0)
     }
 
-    /// One that was made elsewhere.
+    /// A key that was built elsewhere.
     #[must_use]
     pub const fn known(digest: [u8; 32]) -> Self {
         Self(digest)
@@ -152,7 +152,7 @@ impl Digest {
         self.0
     }
 
-    /// Of what a directory looks like, as far as that stays the same for ever.
+    /// Digest of those parts of a directory's identity that never change.
     #[must_use]
     pub fn of_witness(witness: &Witness) -> Self {
         let mut sum = Sha256::new();
@@ -180,20 +180,20 @@ impl KeyPart for Digest {
 }
 
 impl ForeignKey {
-    /// Longest id that is kept as text. Three of them and their ends fit into a key beside everything else.
+    /// Longest id that is stored as text. Three of them with their terminators fit into a key with its other parts.
     pub const MAX_TEXT: usize = 96;
 
     const NONE: u8 = 0;
     const PLAIN: u8 = 1;
     const DIGEST: u8 = 2;
 
-    /// The key that is before every other one.
+    /// The smallest key.
     #[must_use]
     pub fn least() -> Self {
         Self(Form::Plain(Short::default()))
     }
 
-    /// The key of a name; the empty one has a key like any other.
+    /// The key of a name; the empty name has a key as well.
     #[must_use]
     pub fn of(name: &impl Foreign) -> Self {
         let text = name.text();
@@ -215,7 +215,7 @@ impl ForeignKey {
         (Self::of(channel), Self::of(platform_id))
     }
 
-    /// Key of a place where something is said: channel, platform id, thread.
+    /// Key of an address: channel, platform id, thread.
     #[must_use]
     pub fn place(address: &Address) -> (Self, Self, Option<Self>) {
         (Self::of(&address.channel), Self::of(&address.platform_id), address.thread.as_ref().map(Self::of))
@@ -288,9 +288,9 @@ impl KeyPart for Option<ForeignKey> {
 pub enum RouteKey {
     /// All of a chat.
     Shared(ChatId),
-    /// A thread of a chat, or what is said outside of threads.
+    /// A thread of a chat, or the messages outside of threads.
     PerThread(ChatId, Option<ForeignKey>),
-    /// Everything an agent hears in mode agent-shared.
+    /// Everything an agent receives in mode agent-shared.
     AgentShared,
 }
 

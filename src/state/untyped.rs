@@ -1,7 +1,7 @@
-//! Tables whose types whoever looks at them does not know: rows as people, files and other machines see them.
+//! Type-erased access to tables, for dump, import and check.
 //!
-//! What walks all tables (the dump, exports and imports, a look whether all can be read) is written and compiled once; only
-//! what is here is compiled for each of them.
+//! Code that walks all tables (dump, export, import, check) is compiled only once. Only the code in this file is
+//! compiled for each table.
 
 use serde::Serialize;
 
@@ -13,60 +13,60 @@ use super::key::{BadKey, KeyPart};
 use super::store::Reader;
 use super::table::{Codec, Index, Plain, Rows, Table};
 
-/// What a row says, and the parts of its key as people write them.
-pub(super) struct Shown {
+/// A row's value, and the parts of its key in text form.
+pub(super) struct RowText {
     /// The key.
     pub(super) key: Vec<String>,
     /// The value.
     pub(super) value: String,
 }
 
-/// How a value is written.
+/// Output form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum RowFormat {
     /// For people.
     Text,
     /// As JSON.
     Json,
 }
 
-/// A table of any types.
+/// A table, independent of its types.
 pub(super) trait Untyped {
-    /// The table by its bytes.
+    /// The table as raw bytes.
     fn bytes(&self) -> &ByteRows;
 
-    /// What its records are called, and the version of them that is written; none for rows of an index.
+    /// Name and current version of its records; none for an index.
     fn record(&self) -> Option<(&'static str, u16)>;
 
-    /// The parts of a key as people write them.
+    /// The parts of a key in text form.
     fn key(&self, key: &[u8]) -> Result<Vec<String>, BadKey>;
 
     /// Whether a row can be read.
     fn read(&self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// A row as it is shown, with what people wrote and what they are called only if `bodies` are wanted.
-    fn show(&self, row: (&[u8], &[u8]), form: Form, bodies: bool) -> Result<Shown>;
+    /// A row for display. People's texts and names are included only if `bodies` is set.
+    fn show(&self, row: (&[u8], &[u8]), form: RowFormat, bodies: bool) -> Result<RowText>;
 
-    /// Writes a row that comes from elsewhere and must be new.
+    /// Inserts an imported row, which must be new.
     fn take_in(&self, txn: &mut Write<'_>, key: &[u8], value: Foreign<'_>) -> Result<(), NotTaken>;
 }
 
-/// A value from elsewhere.
+/// An imported value.
 #[derive(Clone, Copy)]
 pub(super) struct Foreign<'a> {
-    /// A record, as [`Form::Json`] says it.
+    /// A record in [`RowFormat::Json`].
     pub(super) json: &'a str,
-    /// A row of an index, as it lies in the store.
+    /// A row of an index, in its stored bytes.
     pub(super) bytes: Option<&'a [u8]>,
 }
 
-/// Why a row from elsewhere is not written.
+/// Why an imported row was not written.
 pub(super) enum NotTaken {
-    /// Its key is none of this table.
+    /// Its key is not valid for this table.
     Key(BadKey),
-    /// Its value is none of this table, and why if there is more to say.
+    /// Its value is not valid for this table; the reason, if known.
     Value(Option<serde_json::Error>),
-    /// The store does not take it.
+    /// The store refused it.
     Store(Error),
 }
 
@@ -87,16 +87,16 @@ impl<K: KeyPart, V: Record> Untyped for Table<K, V> {
         self.decode(key, value).map(drop)
     }
 
-    fn show(&self, (key, value): (&[u8], &[u8]), form: Form, bodies: bool) -> Result<Shown> {
+    fn show(&self, (key, value): (&[u8], &[u8]), form: RowFormat, bodies: bool) -> Result<RowText> {
         let (key, mut value) = self.decode(key, value)?;
         if !bodies {
             value.redact();
         }
         let value = match form {
-            Form::Text => format!("{value:?}"),
-            Form::Json => json_of(self, &key, &value)?,
+            RowFormat::Text => format!("{value:?}"),
+            RowFormat::Json => json_of(self, &key, &value)?,
         };
-        Ok(Shown { key: parts(&key), value })
+        Ok(RowText { key: parts(&key), value })
     }
 
     fn take_in(&self, txn: &mut Write<'_>, key: &[u8], value: Foreign<'_>) -> Result<(), NotTaken> {
@@ -122,13 +122,13 @@ impl<K: KeyPart, V: KeyPart> Untyped for Index<K, V> {
         self.decode(key, value).map(drop)
     }
 
-    fn show(&self, (key, value): (&[u8], &[u8]), form: Form, _bodies: bool) -> Result<Shown> {
+    fn show(&self, (key, value): (&[u8], &[u8]), form: RowFormat, _bodies: bool) -> Result<RowText> {
         let (key, value) = self.decode(key, value)?;
         let value = match form {
-            Form::Text => parts(&value).join("/"),
-            Form::Json => json_of(self, &key, &parts(&value))?,
+            RowFormat::Text => parts(&value).join("/"),
+            RowFormat::Json => json_of(self, &key, &parts(&value))?,
         };
-        Ok(Shown { key: parts(&key), value })
+        Ok(RowText { key: parts(&key), value })
     }
 
     fn take_in(&self, txn: &mut Write<'_>, key: &[u8], value: Foreign<'_>) -> Result<(), NotTaken> {
@@ -144,7 +144,7 @@ fn insert<K: KeyPart, V, C: Codec<V>>(
     value: &V,
 ) -> Result<(), NotTaken> {
     let key = K::from_bytes(key).map_err(NotTaken::Key)?;
-    rows.insert(txn, &key, value).map_err(NotTaken::Store)
+    rows.add(txn, &key, value).map_err(NotTaken::Store)
 }
 
 fn json_of<K: KeyPart, V, C>(rows: &Rows<K, V, C>, key: &K, value: &impl Serialize) -> Result<String> {
@@ -161,7 +161,7 @@ fn parts(key: &impl KeyPart) -> Vec<String> {
 /// Rows and bytes that one read transaction copies: far less than a second's work.
 const SLICE: (usize, usize) = (500, 4 << 20);
 
-/// Does something with all rows of a table, slice by slice; no transaction is open meanwhile.
+/// Visits all rows of a table, slice by slice. No transaction is open during the visits.
 pub(super) fn each_slice<E: From<Error>>(
     reader: &Reader,
     rows: &ByteRows,

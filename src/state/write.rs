@@ -1,4 +1,4 @@
-//! A transaction that writes, and the little that it keeps in memory until it is committed.
+//! A write transaction, and the small state that it keeps in memory until the commit.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -10,26 +10,26 @@ use std::sync::Arc;
 use super::env::Env;
 use super::error::{Error, Result};
 use super::key::{KeyPart, encoded};
-use super::late::Late;
+use super::late::WriteBehind;
 use super::meta::Number;
 use super::schema::Tables;
 use super::text_key::Text;
 use crate::model::id::{AgentId, Counter};
 
-/// A transaction that writes; it reads, too. Only [`Store`](super::Store) begins and commits one.
+/// A write transaction, which can also read. Only [`Store`](super::Store) begins and commits one.
 pub struct Write<'t> {
     txn: heed::RwTxn<'t>,
     held: Held,
-    made: Made,
+    made: DerivedCache,
 }
 
-/// What was made of rows of quiet tables, by its type and a key.
-type Made = RefCell<Vec<(TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
+/// Cache of values derived from quiet tables, by type and key.
+type DerivedCache = RefCell<Vec<(TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
 
-/// Keys that strangers choose cannot be made to collide often enough to matter: a commit has few inputs.
+/// A fast hasher without protection against chosen collisions: a commit has too few inputs for them to matter.
 type Quick = BuildHasherDefault<Words>;
 
-/// Multiplies by an odd number for every eight bytes.
+/// A multiplicative hash over words of eight bytes.
 #[derive(Default)]
 struct Words(u64);
 
@@ -50,32 +50,33 @@ impl Hasher for Words {
         self.word(u64::try_from(number).unwrap_or(u64::MAX));
     }
 
-    /// What was multiplied is well mixed at its upper end only.
+    /// The product is well mixed only in its upper bits.
     fn finish(&self) -> u64 {
         self.0.rotate_left(26)
     }
 }
 
-/// Tables that only people's decisions change: who listens where, and who may talk to whom.
+/// Tables that change only by people's decisions: wirings, roles, members and what they refer to.
 pub(super) const QUIET: [&str; 7] = ["channels", "agents", "chats", "chats_by_address", "wirings", "roles", "members"];
 
-/// What nearly every input changes. Many inputs are committed together, so it is written once.
+/// Values that nearly every input changes. Many inputs are committed together, so they are written only once per
+/// commit.
 #[derive(Debug, Clone, Default)]
 struct Held {
-    /// Last numbers that were given out.
+    /// Last allocated numbers.
     counters: [Option<u64>; Counter::ALL.len()],
-    /// Triggering messages that are pending or claimed, by agent.
+    /// Numbers of pending or claimed triggering messages, by agent.
     backlog: Vec<(AgentId, u64)>,
-    /// Sessions whose rows are written late.
-    late: Late,
+    /// Cached session rows.
+    late: WriteBehind,
 }
 
 impl<'t> Write<'t> {
     pub(super) fn new(txn: heed::RwTxn<'t>) -> Self {
-        Self { txn, held: Held::default(), made: Made::default() }
+        Self { txn, held: Held::default(), made: DerivedCache::default() }
     }
 
-    /// Writes what is held, and commits.
+    /// Writes the cached values and commits.
     pub(super) fn commit(mut self, db: &Tables) -> Result<()> {
         db.write_held(&mut self)?;
         let held = std::mem::take(&mut self.held);
@@ -97,14 +98,14 @@ impl<'t> Write<'t> {
         self.txn.abort();
     }
 
-    /// Runs a transaction within this one; when it fails, nothing of it happened.
+    /// Runs a nested transaction. If it fails, it is rolled back.
     pub(super) fn within<T, E>(
         &mut self,
         env: &Env,
         work: impl FnOnce(&mut Write<'_>) -> std::result::Result<T, E>,
     ) -> Result<std::result::Result<T, E>> {
         let txn = env.nested_write_txn(&mut self.txn).map_err(Error::lmdb("beginning a transaction"))?;
-        let mut part = Write { txn, held: self.held.clone(), made: Made::default() };
+        let mut part = Write { txn, held: self.held.clone(), made: DerivedCache::default() };
         let answer = work(&mut part);
         let Write { txn, held, .. } = part;
         match &answer {
@@ -118,11 +119,11 @@ impl<'t> Write<'t> {
         Ok(answer)
     }
 
-    /// What follows from rows of quiet tables alone: made once for all inputs that are committed together, unless one of
-    /// these tables changes in between. The type says what it is, the key of whom or what.
+    /// Returns a value derived only from quiet tables. It is computed once for all inputs that are committed together,
+    /// unless one of these tables changes in between. The type and the key identify it.
     ///
     /// # Errors
-    /// Those of `make`; what failed is made again.
+    /// Those of `make`. Failures are not cached.
     pub fn once<T: Any + Send + Sync>(&self, key: &impl KeyPart, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let what = TypeId::of::<T>();
         let known = {
@@ -142,27 +143,27 @@ impl<'t> Write<'t> {
         Ok(made)
     }
 
-    /// A quiet table changes.
+    /// Invalidates the cache: a quiet table changes.
     pub(super) fn forget(&mut self) {
         self.made.get_mut().clear();
     }
 
-    /// The last number of a counter that this transaction gave out.
+    /// The last number that this transaction allocated from a counter.
     pub(super) fn given(&self, counter: Counter) -> Option<u64> {
         Counter::ALL.iter().zip(self.held.counters).find(|(known, _)| **known == counter).and_then(|(_, given)| given)
     }
 
-    /// Holds the last number of a counter.
+    /// Caches the last number of a counter.
     pub(super) fn give(&mut self, counter: Counter, number: u64) {
         let places = Counter::ALL.iter().zip(&mut self.held.counters);
         places.filter(|(known, _)| **known == counter).for_each(|(_, place)| *place = Some(number));
     }
 
-    pub(super) const fn late(&self) -> &Late {
+    pub(super) const fn late(&self) -> &WriteBehind {
         &self.held.late
     }
 
-    pub(super) const fn late_mut(&mut self) -> &mut Late {
+    pub(super) const fn late_mut(&mut self) -> &mut WriteBehind {
         &mut self.held.late
     }
 
@@ -171,7 +172,7 @@ impl<'t> Write<'t> {
         self.held.backlog.iter().find(|(known, _)| *known == agent).map(|(_, count)| *count)
     }
 
-    /// Holds the backlog of an agent.
+    /// Caches the backlog of an agent.
     pub(super) fn set_backlog(&mut self, agent: AgentId, count: u64) {
         match self.held.backlog.iter_mut().find(|(known, _)| *known == agent) {
             Some((_, held)) => *held = count,
@@ -197,7 +198,7 @@ impl DerefMut for Write<'_> {
 #[cfg(test)]
 mod tests {
     use crate::model::address::ChannelName;
-    use crate::model::channel::{ChannelInstance, ChannelKind};
+    use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
     use crate::model::entity::Origin;
     use crate::model::id::{AgentId, ChatId, MessageId};
     use crate::model::time::Timestamp;
@@ -252,6 +253,9 @@ mod tests {
                 base_url: None,
                 secret: None,
                 listen: None,
+                link_previews: false,
+                unknown_chats: UnknownChats::Ask,
+                tell_strangers: false,
                 origin: Origin::Runtime,
                 created: Timestamp::from_millis(0),
             };

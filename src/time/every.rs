@@ -5,7 +5,7 @@ use std::fmt;
 use crate::model::task::Recurrence;
 use crate::model::time::{Millis, Timestamp};
 
-/// The shortest interval: nothing is looked at more often.
+/// The shortest interval: nothing is checked more often.
 const LEAST: u64 = 1_000;
 
 /// The longest one: a hundred years.
@@ -13,23 +13,23 @@ const MOST: u64 = 36_525 * 86_400_000;
 
 const UNITS: [(&str, u64); 4] = [("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// A fixed length of real time between runs. Days are of 24 hours; what should follow the clocks of people is cron.
+/// A fixed interval of real time between runs. Days have 24 hours; for schedules by local time, use cron.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Every(u64);
 
-/// A text that is no interval, and why.
+/// An invalid interval, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEvery {
-    /// It does not look like one.
+    /// It does not have the form of an interval.
     #[error("`{}` is not an interval; write a number and s, m, h or d like 90s or 2h, or a number of milliseconds", .text.escape_debug())]
     Form {
-        /// As much of the text as a message can bear.
+        /// The text, shortened for a message.
         text: String,
     },
     /// Too short or too long.
     #[error("the interval `{}` is out of range; it must be from 1s to 36525d", .text.escape_debug())]
     Range {
-        /// As much of the text as a message can bear.
+        /// The text, shortened for a message.
         text: String,
     },
 }
@@ -69,8 +69,8 @@ impl Every {
         Millis::new(self.0)
     }
 
-    /// The first point of the grid `anchor`, `anchor` + one interval, + two … after `after`: runs that were missed move
-    /// nothing. None past the end of time.
+    /// The first point after `after` on the grid `anchor`, `anchor` + one interval, + two … Missed runs do not shift
+    /// the grid. None past the end of time.
     #[must_use]
     pub fn next(self, after: Timestamp, anchor: Timestamp) -> Option<Timestamp> {
         let (after, anchor) = (i128::from(after.millis()), i128::from(anchor.millis()));
@@ -81,7 +81,7 @@ impl Every {
 }
 
 impl fmt::Display for Every {
-    /// In the largest unit that says it exactly.
+    /// In the largest unit that represents it exactly.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match UNITS.into_iter().rev().find(|(_, ms)| self.0.is_multiple_of(*ms)) {
             Some((unit, ms)) => write!(f, "{}{unit}", self.0 / ms),
@@ -90,13 +90,13 @@ impl fmt::Display for Every {
     }
 }
 
-/// When a task comes again, as it is written: a cron expression or an interval. None if it comes once.
+/// Text form of a recurrence: a cron expression or an interval. None if the task runs once.
 #[must_use]
 pub fn shown(recurrence: &Recurrence) -> Option<String> {
     match recurrence {
         Recurrence::Once => None,
         Recurrence::Cron(text) => Some(text.clone()),
-        // What another Hearth took for an interval is shown all the same.
+        // An interval that another version of Hearth accepted is shown as it is.
         Recurrence::Every(length) => Some(Every::of(*length).map_or_else(|_| length.to_string(), |it| it.to_string())),
     }
 }

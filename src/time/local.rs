@@ -1,12 +1,13 @@
-//! Local times of people <-> instants.
+//! Converts between local times and instants.
 
 pub use hearth_zone::{BadTime, TimeField};
 
 use super::zone::Zone;
 use crate::model::time::Timestamp;
 
-/// Reads a time of a person or an agent: with an offset an instant, without one local time in `zone`. A time that the
-/// clocks skip means the time as much later as they skip, one that they show twice the first of the two.
+/// Parses a time from a person or an agent: with an offset it is an instant, without one it is local time in `zone`. A
+/// local time that the clocks skip is shifted forward by the length of the gap. Of a time that occurs twice, the first
+/// one counts.
 ///
 /// # Errors
 /// [`BadTime`] names the part that is wrong; years are from 1970 to 2100.

@@ -1,4 +1,4 @@
-//! Zones, local times and cron: from what people say to instants. Pure.
+//! Time zones, local times and cron expressions. Pure.
 
 pub mod cron;
 pub mod every;

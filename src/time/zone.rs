@@ -1,10 +1,10 @@
-//! Whose zone holds.
+//! Decides which time zone applies.
 
 use std::fmt;
 
 pub use hearth_zone::{BadZone, Zone};
 
-/// Where a zone came from, the one with the most to say first.
+/// Source of a time zone, in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The agent's own.
@@ -15,11 +15,11 @@ pub enum Source {
     Variable,
     /// The machine's.
     System,
-    /// There was no other.
+    /// None of the others was set.
     Default,
 }
 
-/// What could be the zone, as text; what is absent or empty is passed over.
+/// Candidates for the time zone, as text. Missing and empty ones are ignored.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Candidates<'a> {
     /// The agent's own.
@@ -32,7 +32,7 @@ pub struct Candidates<'a> {
     pub system: Option<&'a str>,
 }
 
-/// The zone that holds, and what was passed over on the way to it.
+/// The chosen time zone, and the candidates that were rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// The zone.

@@ -4,21 +4,21 @@ use hearth::model::configure::Change;
 use hearth::model::entity::Folder;
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason};
-use hearth::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Target};
+use hearth::model::mailbox::{Answer, CollectedRecord, Collection, Failure, Recipient, Record, RetryHint};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::task::{NewTask, TaskHome};
 use hearth::model::{Effect, Input, Millis};
 
-use crate::lifecycle::{answer, live, pass, per_thread, running, threads};
-use crate::schedules;
+use crate::world::lifecycle::{answer, live, pass, per_thread, running, threads};
 use crate::world::outside::{claim, end, mid_turn, said, try_again};
+use crate::world::schedules;
 use crate::world::{ONE, World, event};
 
 const S: SessionId = SessionId::new(1);
 const M: MessageId = MessageId::new(1);
 
 /// An incarnation takes a message, and its turn fails.
-fn fail(world: &mut World, (session, seq): (u64, u64), again: Again) {
+fn fail(world: &mut World, (session, seq): (u64, u64), again: RetryHint) {
     let session = SessionId::new(session);
     let number = world.session(session).live.unwrap();
     let turn = world.outside.write(session, vec![claim(seq, number), try_again(seq, vec![], number, again)]);
@@ -44,7 +44,8 @@ fn said_to_people(world: &World) -> Vec<String> {
 /// One transaction each, with the whole store.
 #[test]
 fn a_failed_turn_in_the_store() {
-    for (again, name) in [(Again::Later, "again_later"), (Again::Wait(Some(Millis::minutes(5))), "again_wait")] {
+    for (again, name) in [(RetryHint::Later, "again_later"), (RetryHint::Wait(Some(Millis::minutes(5))), "again_wait")]
+    {
         let mut world = running();
         world.begin_script();
         fail(&mut world, (1, 2), again);
@@ -57,14 +58,14 @@ fn a_failed_turn_in_the_store() {
 fn trouble_costs_tries() {
     let mut world = running();
     for (tries, wait) in [(1, 5_u64), (2, 10), (3, 20), (4, 40), (5, 80)] {
-        fail(&mut world, (1, 2), Again::Later);
+        fail(&mut world, (1, 2), RetryHint::Later);
         assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, wait), tries));
         assert_eq!(world.incarnation(S, tries).stopped_for, Some(StopReason::TurnFailed));
         assert_eq!(world.session(S).live, None, "the next one takes the turn");
         sweep(&mut world, wait);
         assert_eq!(world.session(S).live, Some(tries + 1));
     }
-    fail(&mut world, (1, 2), Again::Later);
+    fail(&mut world, (1, 2), RetryHint::Later);
     let MessageState::Failed { error, .. } = world.state_of(M) else { panic!("{:?}", world.state_of(M)) };
     assert_eq!(error, "given up after 5 tries; the last one ended with: 529 overloaded");
     let said = said_to_people(&world);
@@ -81,10 +82,10 @@ fn a_turn_stays_together() {
         world.inject(&event(id, text, ""));
     }
     world.settle();
-    let mut last = try_again(6, vec![2, 4], 1, Again::Later);
+    let mut last = try_again(6, vec![2, 4], 1, RetryHint::Later);
     let Record::End { answers, .. } = &mut last.record else { unreachable!() };
-    answers.push(Answer::Read(Box::new(said(9, 1, Some(6), Target::Reply))));
-    let turn = vec![claim(2, 1), claim(4, 1), claim(6, 1), mid_turn(said(7, 1, Some(6), Target::Reply)), last];
+    answers.push(Answer::Read(Box::new(said(9, 1, Some(6), Recipient::Reply))));
+    let turn = vec![claim(2, 1), claim(4, 1), claim(6, 1), mid_turn(said(7, 1, Some(6), Recipient::Reply)), last];
     let turn = world.outside.write(S, turn);
     world.put(turn);
     world.settle();
@@ -105,7 +106,7 @@ fn a_turn_stays_together() {
 /// Files of a failed turn that are found again change nothing, whoever lives by then.
 #[test]
 fn files_of_a_failed_turn_found_twice() {
-    for again in [Again::Later, Again::Wait(None)] {
+    for again in [RetryHint::Later, RetryHint::Wait(None)] {
         let mut world = running();
         let found = vec![claim(2, 1), try_again(2, vec![], 1, again)];
         let found = Input::Collected(Collection { session: S, found, closes: None });
@@ -141,8 +142,8 @@ fn a_message_of_two_failed_turns_loses_one_try() {
         claim(2, 1),
         claim(4, 1),
         claim(6, 1),
-        try_again(2, vec![4], 1, Again::Later),
-        try_again(6, vec![4], 1, Again::Later),
+        try_again(2, vec![4], 1, RetryHint::Later),
+        try_again(6, vec![4], 1, RetryHint::Later),
     ];
     world.put(Input::Collected(Collection { session: S, found, closes: None }));
     let tries: Vec<u32> = (1..=3).map(|id| world.message(MessageId::new(id)).tries).collect();
@@ -152,7 +153,7 @@ fn a_message_of_two_failed_turns_loses_one_try() {
 /// What fails in a turn of an agent that was removed meanwhile waits for nothing any more.
 #[test]
 fn what_fails_after_the_removal_of_its_agent_is_dropped() {
-    for again in [Again::Later, Again::Wait(None)] {
+    for again in [RetryHint::Later, RetryHint::Wait(None)] {
         let mut world = running();
         let claims = world.outside.write(S, vec![claim(2, 1)]);
         world.put(claims);
@@ -173,7 +174,7 @@ fn an_agent_is_held_off_as_a_whole() {
     let mut world = World::of(&per_thread("max_parallel = 3"));
     threads(&mut world, &["a", "b"]);
     world.settle();
-    fail(&mut world, (1, 2), Again::Wait(Some(Millis::seconds(20))));
+    fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::seconds(20))));
     assert_eq!(world.state_of(M), due_in(&world, 20));
     assert_eq!(world.state_of(MessageId::new(2)), due_in(&world, 20), "what nobody took waits as well");
     assert!(world.outside.inbox[&SessionId::new(2)].is_empty(), "and is not there to be taken");
@@ -193,7 +194,7 @@ fn an_agent_is_held_off_as_a_whole() {
     answer(&mut world, 1, 2);
     sweep(&mut world, 1);
     assert_eq!(live(&world), [1, 2, 3], "it works again");
-    assert_eq!(world.read(|db, txn| db.hold_offs.len(txn)), 0);
+    assert_eq!(world.read(|db, txn| db.rate_limits.len(txn)), 0);
 }
 
 /// While an agent is held off, another word of its provider makes that longer at most, and is no further refusal in a row.
@@ -203,7 +204,7 @@ fn a_second_word_while_an_agent_is_held_off() {
     threads(&mut world, &["a", "b", "c"]);
     world.settle();
     let noted = |world: &World| {
-        let (_, row) = world.read(|db, txn| db.hold_offs.first(txn, ..)).unwrap();
+        let (_, row) = world.read(|db, txn| db.rate_limits.first(txn, ..)).unwrap();
         (row.until.since(world.now().awake).get() / 1_000, row.since.millis(), row.waits)
     };
     for session in [2, 3] {
@@ -212,12 +213,12 @@ fn a_second_word_while_an_agent_is_held_off() {
         world.put(claims);
     }
     let since = world.now().wall.millis();
-    fail(&mut world, (1, 2), Again::Wait(Some(Millis::seconds(60))));
+    fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::seconds(60))));
     assert_eq!(noted(&world), (60, since, 1));
     world.pass(Millis::seconds(10));
-    fail(&mut world, (2, 2), Again::Wait(Some(Millis::seconds(7))));
+    fail(&mut world, (2, 2), RetryHint::Wait(Some(Millis::seconds(7))));
     assert_eq!(noted(&world), (50, since, 1));
-    fail(&mut world, (3, 2), Again::Wait(Some(Millis::seconds(90))));
+    fail(&mut world, (3, 2), RetryHint::Wait(Some(Millis::seconds(90))));
     assert_eq!(noted(&world), (90, since, 1));
 }
 
@@ -226,12 +227,12 @@ fn a_second_word_while_an_agent_is_held_off() {
 fn the_backoff_is_that_of_what_is_tried_again() {
     let mut world = running();
     for wait in [5, 10, 20, 40, 80] {
-        fail(&mut world, (1, 2), Again::Later);
+        fail(&mut world, (1, 2), RetryHint::Later);
         sweep(&mut world, wait);
     }
     world.inject(&event("2", "y", ""));
     world.settle();
-    let turn = vec![claim(2, 6), claim(4, 6), try_again(2, vec![4], 6, Again::Later)];
+    let turn = vec![claim(2, 6), claim(4, 6), try_again(2, vec![4], 6, RetryHint::Later)];
     let turn = world.outside.write(S, turn);
     world.put(turn);
     world.settle();
@@ -244,7 +245,7 @@ fn the_backoff_is_that_of_what_is_tried_again() {
 fn people_are_told_once_of_a_wait() {
     let mut world = running();
     for (count, wait) in [(0, 30_u64), (1, 60), (1, 120), (1, 240), (1, 480), (1, 900), (1, 900)] {
-        fail(&mut world, (1, 2), Again::Wait(None));
+        fail(&mut world, (1, 2), RetryHint::Wait(None));
         assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, wait), 0));
         assert_eq!(said_to_people(&world).len(), count, "{wait}");
         sweep(&mut world, wait);
@@ -252,7 +253,7 @@ fn people_are_told_once_of_a_wait() {
     let said = said_to_people(&world);
     assert!(said[0].contains("will answer as soon as") && said[0].contains("529 overloaded"), "{said:?}");
     // Whoever writes meanwhile is told, too: of their own message, once.
-    fail(&mut world, (1, 2), Again::Wait(Some(Millis::minutes(60))));
+    fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::minutes(60))));
     world.inject(&event("2", "are you there?", ""));
     world.settle();
     pass(&mut world, 300);
@@ -271,7 +272,7 @@ fn a_wait_ends_after_a_day() {
     let mut world = running();
     world.inject(&event("2", "y", ""));
     world.settle();
-    fail(&mut world, (1, 2), Again::Wait(Some(Millis::minutes(7 * 24 * 60))));
+    fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::minutes(7 * 24 * 60))));
     let day = Millis::minutes(24 * 60);
     world.pass(Millis::new(day.get() - 1));
     world.sweep();
@@ -281,7 +282,7 @@ fn a_wait_ends_after_a_day() {
     world.sweep();
     world.settle();
     assert_eq!(world.session(S).live, Some(2), "a last try");
-    fail(&mut world, (1, 2), Again::Wait(None));
+    fail(&mut world, (1, 2), RetryHint::Wait(None));
     for (_, message) in world.all_messages() {
         let MessageState::Failed { error, .. } = message.state else { panic!("{message:?}") };
         assert!(error.contains("529 overloaded"), "{error}");
@@ -289,6 +290,10 @@ fn a_wait_ends_after_a_day() {
     let said = said_to_people(&world);
     let (waits, failed): (Vec<&String>, Vec<&String>) = said.iter().partition(|text| text.contains("waits"));
     assert_eq!((waits.len(), failed.len()), (1, 1), "once for a chat: {said:?}");
+    assert!(
+        failed[0].starts_with("2 messages could not be processed") && failed[0].ends_with("\n- x\n- y"),
+        "{failed:?}"
+    );
 }
 
 /// A restarted daemon, other settings and a restarted agent try at once; a removed agent leaves nothing.
@@ -303,18 +308,18 @@ fn what_ends_a_wait() {
     ];
     for (number, (restart, at_once)) in restarts.into_iter().zip([true, true, true, false]).enumerate() {
         let mut world = running();
-        fail(&mut world, (1, 2), Again::Wait(Some(Millis::minutes(60))));
+        fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::minutes(60))));
         restart(&mut world);
         world.settle();
         assert_eq!(world.session(S).live.is_some(), at_once, "{number}");
     }
     let mut world = running();
-    fail(&mut world, (1, 2), Again::Wait(None));
+    fail(&mut world, (1, 2), RetryHint::Wait(None));
     world.configure(vec![Change::RemoveAgent(folder())]).unwrap();
     world.settle();
     sweep(&mut world, 30);
     assert!(matches!(world.state_of(M), MessageState::Dropped { .. }));
-    assert_eq!(world.read(|db, txn| db.hold_offs.len(txn)), 0);
+    assert_eq!(world.read(|db, txn| db.rate_limits.len(txn)), 0);
 }
 
 /// An incarnation that works on something else when one of its turns fails ends with that.
@@ -322,7 +327,7 @@ fn what_ends_a_wait() {
 fn a_turn_that_fails_beside_another() {
     let mut world = running();
     world.inject(&event("2", "y", ""));
-    let turn = world.outside.write(S, vec![claim(2, 1), claim(4, 1), try_again(2, vec![], 1, Again::Later)]);
+    let turn = world.outside.write(S, vec![claim(2, 1), claim(4, 1), try_again(2, vec![], 1, RetryHint::Later)]);
     world.put(turn);
     world.settle();
     assert_eq!(world.incarnation(S, 1).phase, Phase::Running);
@@ -341,7 +346,7 @@ fn a_failure_among_the_last_words() {
     let gone = world.outside.end(S, 1, Exit::Code(0));
     world.put(gone);
     world.lose_effects();
-    let found = vec![claim(2, 1), try_again(2, vec![], 1, Again::Wait(None))];
+    let found = vec![claim(2, 1), try_again(2, vec![], 1, RetryHint::Wait(None))];
     world.put(Input::Collected(Collection { session: S, found, closes: Some(1) }));
     world.settle();
     assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, 30), 0));
@@ -352,15 +357,19 @@ fn a_failure_among_the_last_words() {
 #[test]
 fn what_would_fail_again_is_given_up() {
     let mut world = running();
-    let failure = Some(Failure { error: "no such model".to_owned(), again: Again::Never });
+    let failure = Some(Failure { error: "no such model".to_owned(), again: RetryHint::Never });
     let record = Record::End { seq: 2, also: vec![], incarnation: 1, failure, gated: None, answers: vec![] };
-    world.put(Input::Collected(Collection { session: S, found: vec![Found { record, files: vec![] }], closes: None }));
+    world.put(Input::Collected(Collection {
+        session: S,
+        found: vec![CollectedRecord { record, files: vec![] }],
+        closes: None,
+    }));
     assert!(matches!(world.state_of(M), MessageState::Failed { .. }));
     assert!(!world.effects.contains(&Effect::Stop(S, 1)));
     assert_eq!(said_to_people(&world), ["Your message could not be processed: no such model"]);
 }
 
-/// Messages that fail together are told once where they came from, and scheduled tasks each by its name: of a turn that would
+/// Messages that fail together are counted and shown once where they came from, scheduled tasks each by its name: of a turn that would
 /// fail again, and of one that was lost too often.
 #[test]
 fn what_fails_together_is_told_once_but_every_task() {
@@ -386,16 +395,18 @@ fn what_fails_together_is_told_once_but_every_task() {
                 pass(&mut world, 100);
             }
         } else {
-            let failure = Some(Failure { error: "no such model".to_owned(), again: Again::Never });
+            let failure = Some(Failure { error: "no such model".to_owned(), again: RetryHint::Never });
             let also = also.to_vec();
             let record = Record::End { seq: *seq, also, incarnation: 1, failure, gated: None, answers: vec![] };
-            let found = vec![Found { record, files: vec![] }];
+            let found = vec![CollectedRecord { record, files: vec![] }];
             world.put(Input::Collected(Collection { session: S, found, closes: None }));
         }
         assert!(world.all_messages().iter().all(|(_, message)| matches!(message.state, MessageState::Failed { .. })));
         let told = said_to_people(&world);
         let told: Vec<&str> = told.iter().map(|text| text.split(':').next().unwrap()).collect();
-        let message = "Your message could not be processed";
+        let message = "2 messages could not be processed";
         assert_eq!(told, [message, "Your scheduled task ta1 failed", "Your scheduled task ta2 failed"], "lost {lost}");
+        let shown = &said_to_people(&world)[0];
+        assert!(shown.ends_with("\n- x\n- y"), "{shown}");
     }
 }

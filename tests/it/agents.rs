@@ -1,12 +1,13 @@
 //! Real programs as agents, through the whole daemon: a program of the `command` provider, and the real agent CLI against
 //! a stand-in for its API.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::fake_api::FakeApi;
-use crate::host::{Host, skipped, wait_for};
+use crate::host::agents::cli;
+use crate::host::fake_api::FakeApi;
+use crate::host::{Host, wait_for};
 
 /// A program as `container/agent-runner/COMMAND.md` describes it.
 const PROGRAM: &str = r#"
@@ -23,11 +24,12 @@ for line in sys.stdin:
     elif text == "fail":
         print(json.dumps({"type": "error", "message": "as you wished"}), flush=True)
         continue
-    elif text == "die":
+    elif text == "die" and not os.path.exists("died"):
+        open("died", "w").close()
         sys.exit(3)
     else:
         before = turn.get("continuation") or "nothing"
-        secret = os.environ.get("TEST_SECRET", "none")
+        secret = "secret" if os.environ.get("TEST_SECRET") == "correct horse" else "none"
         print(json.dumps({"type": "say", "text": "%s after %s, %s" % (text.upper(), before, secret)}))
         print(json.dumps({"type": "continuation", "value": text}))
     print(json.dumps({"type": "done"}), flush=True)
@@ -52,27 +54,26 @@ fn any_program_can_be_an_agent() {
     let mut host = program();
     host.start();
     host.inject("m1", "one");
-    assert_eq!(host.wait_said(1), ["ONE after nothing, correct horse"]);
+    assert_eq!(host.wait_said(1), ["ONE after nothing, secret"]);
     host.wait_settled();
     host.kill();
     host.start();
     host.inject("m2", "two");
-    assert_eq!(host.wait_said(2)[1], "TWO after one, correct horse", "it goes on where it was, after a kill");
+    assert_eq!(host.wait_said(2)[1], "TWO after one, secret", "it goes on where it was, after a kill");
     host.inject("m3", "fail");
     assert!(host.wait_said(3)[2].contains("as you wished"));
     host.wait_settled();
     assert!(host.states()[2].get("Failed").is_some());
     host.inject("m4", "die");
-    assert!(host.wait_said(4)[3].contains("exit status: 3"));
+    assert_eq!(host.wait_said(4)[3], "DIE after two, secret", "a crash is tried again");
     host.inject("m5", "three");
-    assert_eq!(host.wait_said(5)[4], "THREE after two, correct horse");
+    assert_eq!(host.wait_said(5)[4], "THREE after die, secret");
     let status = host.run(&["status"], b"");
     assert!(status.stderr.contains("main is unconfined"), "{status:#?}");
     host.wait_settled();
     host.check();
     let dump = host.dump(&["--bodies"]).stdout;
-    let rest = dump.lines().filter(|line| !line.contains("after"));
-    assert!(rest.clone().count() > 0 && rest.clone().all(|line| !line.contains("correct horse")), "a secret is stored");
+    assert!(dump.contains("THREE after die") && !dump.contains("correct horse"), "a secret is stored");
 }
 
 /// A file that an agent sends is a file that the person at the terminal can open.
@@ -85,20 +86,6 @@ fn files_are_shown_where_they_are() {
     assert_eq!(text, "here it is");
     assert_eq!(std::fs::read_to_string(file).unwrap(), "made by main");
     assert!(Path::new(file).starts_with(host.data()));
-}
-
-/// The real CLI; none if it is not installed here.
-pub(crate) fn cli() -> Option<PathBuf> {
-    let installed = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/target/agent-cli/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
-    );
-    let binary = std::env::var_os("HEARTH_TEST_CLAUDE").map_or_else(|| PathBuf::from(installed), PathBuf::from);
-    if let Ok(real) = binary.canonicalize() {
-        return Some(real);
-    }
-    skipped(format_args!("no agent CLI at {}; .ci/agent-cli.sh installs it", binary.display()));
-    None
 }
 
 #[test]

@@ -9,21 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::host::{skipped, wait_for};
-
-const CONFIG: &str = r#"
-schema = 1
-[[agents]]
-folder = "main"
-[[chats]]
-channel = "telegram"
-platform_id = "123"
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-"#;
+use crate::host::{skipped, wait_for, with_chat};
 
 #[expect(clippy::disallowed_methods, reason = "the programs under test are processes")]
 fn program(path: &str) -> Command {
@@ -63,7 +49,7 @@ fn text(path: &Path) -> &str {
 fn installation() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("hearth.toml");
-    std::fs::write(&config, CONFIG).unwrap();
+    std::fs::write(&config, with_chat("")).unwrap();
     let data = dir.path().join("data");
     fine(&data, &["apply", text(&config)]);
     (dir, data)
@@ -203,7 +189,7 @@ fn a_place_is_a_backup_or_a_directory_of_them() {
     assert!(names(&dated).iter().all(|name| name.ends_with("Z.hearth")), "{:?}", names(&dated));
     let message = refused(&data, &["restore", text(&dated), "--into", text(&dir.path().join("new"))]);
     let newest = dated.join(&names(&dated)[1]);
-    assert!(message.contains(&format!("name one of them; the newest is {}", text(&newest))), "{message}");
+    assert!(message.contains(&format!("choose one of them; the newest is {}", text(&newest))), "{message}");
     fine(&data, &["backup", text(&single)]);
     for keep in [&["--keep", "2"][..], &[]] {
         let message = refused(&data, &[&["backup", text(&single)], keep].concat());
@@ -237,7 +223,14 @@ fn a_backup_that_is_killed_leaves_no_half_one() {
     }
 }
 
-/// The old store or the restored one, at every moment.
+/// The prefix of the next outgoing id, or what it is made of.
+fn epoch(data: &Path) -> String {
+    let rows = dump(data, &["--json", "--table", "meta"]).output().unwrap().stdout;
+    let row: serde_json::Value = serde_json::from_slice(&rows).unwrap();
+    row["value"]["epochs"].as_array().unwrap().last().unwrap()["random"].to_string()
+}
+
+/// The old store or the restored one, at every moment; and the restored one never gives out an id of the old one.
 #[test]
 fn a_restore_that_is_killed_leaves_a_whole_store() {
     let (_dir, data) = installation();
@@ -246,6 +239,7 @@ fn a_restore_that_is_killed_leaves_a_whole_store() {
     fine(&data, &["backup"]);
     inject(&data, &["later".to_owned()], "x");
     let backup = backups(&data).remove(0);
+    let before = epoch(&data);
     for wait in [2, 5, 10, 20, 30, 40, 50, 60, 70, 80] {
         for args in [&["restore", text(&backup), "--replace"][..], &["compact"][..]] {
             let mut child = hearth(&data, args).stdout(Stdio::null()).spawn().unwrap();
@@ -256,6 +250,7 @@ fn a_restore_that_is_killed_leaves_a_whole_store() {
             let seen = dump(&data, &["--json", "--table", "seen"]).output().unwrap().stdout;
             let seen = seen.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
             assert!(seen == 30 || seen == 31, "{args:?} after {wait} ms: {seen}");
+            assert_eq!(seen == 31, epoch(&data) == before, "{args:?} after {wait} ms");
         }
     }
     fine(&data, &["compact"]);
@@ -309,7 +304,7 @@ fn what_is_no_backup_is_refused() {
     let (dir, data) = installation();
     let path = dir.path().to_owned();
     for (given, wanted) in
-        [("hearth.toml", "a backup is a directory"), ("nothing", "there is no backup"), ("", "is not a backup")]
+        [("hearth.toml", "a backup is a directory"), ("nothing", "backup not found"), ("", "is not a backup")]
     {
         let message = refused(&data, &["restore", text(&path.join(given)), "--into", text(&path.join("target"))]);
         assert!(message.contains(wanted), "{message}");
@@ -338,9 +333,15 @@ fn an_export_becomes_a_store_elsewhere() {
     let (file, other) = (dir.path().join("x.jsonl"), dir.path().join("other"));
     let _daemon = Daemon::start(&data);
     fine(&data, &["store", "export", text(&file)]);
-    assert!(refused(&data, &["store", "export", text(&file)]).contains("is there already"));
+    assert!(refused(&data, &["store", "export", text(&file)]).contains("already exists"));
     fine(&other, &["store", "import", text(&file), "--keep-id"]);
-    assert_eq!(fine(&other, &["store", "export", "-"]), std::fs::read_to_string(&file).unwrap());
+    let rows = |text: &str| -> Vec<String> {
+        // An import begins an epoch: it changes the identity row and counters, and so the digest of all lines.
+        let same =
+            |line: &&str| !["meta", "counters"].iter().any(|table| line.contains(&format!("\"table\":\"{table}\"")));
+        text.lines().filter(same).filter(|line| !line.starts_with("{\"end\"")).map(str::to_owned).collect()
+    };
+    assert_eq!(rows(&fine(&other, &["store", "export", "-"])), rows(&std::fs::read_to_string(&file).unwrap()));
     assert!(refused(&other, &["store", "import", text(&file)]).contains("has a store already"));
     assert!(fine(&other, &["check"]).contains("sound"));
 }
@@ -411,4 +412,59 @@ fn changes_are_shown_until_somebody_has_seen_enough() {
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
     assert!(child.wait().unwrap().success(), "it ends well when it is interrupted");
+}
+
+const COMMANDED: &str = r#"
+schema = 1
+[[agents]]
+folder = "main"
+env = { KEY = "cmd:pass show key", FILE = "file:/etc/key", OTHER = "env:OTHER" }
+[channels.telegram]
+token = "file:/etc/token"
+"#;
+
+/// A store of another installation that reads files and runs commands is put in place only by someone who agreed.
+#[test]
+fn references_of_a_foreign_store_need_consent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, toml, lines) = (dir.path().join("data"), dir.path().join("hearth.toml"), dir.path().join("x.jsonl"));
+    std::fs::write(&toml, COMMANDED).unwrap();
+    let shown = fine(&data, &["apply", text(&toml)]);
+    assert!(
+        shown.contains("KEY=cmd:pass show key") && shown.contains("token: (default) -> file:/etc/token"),
+        "{shown}"
+    );
+    let backup = dir.path().join("backup");
+    fine(&data, &["backup", text(&backup)]);
+    fine(&data, &["store", "export", text(&lines)]);
+    let other = dir.path().join("other");
+    let (restore, import) = (["restore", text(&backup)], ["store", "import", text(&lines)]);
+    for args in [&restore[..], &import[..]] {
+        for json in [&[][..], &["--json"]] {
+            let said = refused(&other, &[args, json].concat());
+            for part in [
+                "channel telegram, token: file:/etc/token",
+                "agent main, KEY: cmd:pass show key",
+                "file:/etc/key",
+                "--yes",
+            ] {
+                assert!(said.contains(part), "{part}: {said}");
+            }
+            assert!(!said.contains("OTHER"), "{said}");
+            assert!(!other.join("store/data.mdb").exists());
+        }
+    }
+    let done: serde_json::Value =
+        serde_json::from_str(&fine(&other, &[&restore[..], &["--yes", "--json"]].concat())).unwrap();
+    let first = serde_json::json!({ "place": "channel telegram, token", "reference": "file:/etc/token" });
+    assert_eq!((done["references"].as_array().unwrap().len(), &done["references"][0]), (3, &first));
+    fine(&dir.path().join("third"), &[&import[..], &["--yes"]].concat());
+    // Its own backup is shown, and needs no consent.
+    let shown = run(&data, &["restore", text(&backup), "--replace"]);
+    assert!(shown.status.success(), "{shown:?}");
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("cmd:pass show key"));
+    assert!(
+        refused(&other, &["restore", text(&backup), "--replace", "--into", text(&dir.path().join("new"))])
+            .contains("--yes")
+    );
 }

@@ -6,8 +6,8 @@ use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::report::Reply;
 use hearth::model::request::Install;
 
-use crate::requests::{S, ask, decide, main_agent, newest, packages, working_in};
 use crate::world::outside::{claim, end};
+use crate::world::requests::{S, ask, decide, main_agent, newest, packages, working_in};
 use crate::world::{World, event, event_in};
 
 fn both() -> Packages {
@@ -31,7 +31,7 @@ fn built(world: &mut World, packages: Packages, result: Result<(), &str>) {
 #[test]
 fn who_asked_for_packages_is_told_when_its_image_has_them() {
     let mut world = approved();
-    let card = "Agent “main” wants packages in its image:";
+    let card = "“main” (main) asks for packages in its image, in session ";
     assert!(world.all_outbound().iter().any(|(_, row)| row.text.contains(card)));
     let install = Install { session: S, packages: both() };
     assert_eq!((main_agent(&world).installs, main_agent(&world).settings.packages), (vec![install], both()));

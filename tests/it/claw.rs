@@ -163,7 +163,7 @@ fn files_are_seen_beside_sessions_under_the_same_rules() {
         }
         is_refused(&host, &own, (id, *root, *word));
     }
-    assert!(!host.data().exists());
+    assert_eq!(host.rows("sessions").len(), 0);
     // Without a daemon, then with one.
     for (number, id) in shown.iter().enumerate() {
         if number == 2 {
@@ -196,8 +196,22 @@ fn files_move_with_their_directory() {
     std::fs::rename(&own.root, &moved).unwrap();
     let moved = Used { root: moved.canonicalize().unwrap() };
     put(&moved.flat("l14.jsonl"), session("l14", Some(own.text()), 1));
-    assert_eq!(ask(&host, &moved, &["load", "l14"]).1["kind"], "workspace_moved");
-    assert_eq!(ask(&host, &moved, &["exists", "l14"]).1["kind"], "workspace_moved");
+    // Whatever the command, the refusal has the same fields.
+    put(&moved.root.join("plain.jsonl"), session("l15", None, 1));
+    let file = moved.root.join("plain.jsonl").display().to_string();
+    let asked = [&["load", "l14"][..], &["exists", "l14"], &["show", "l14"], &["new", "hello"], &["import", &file]];
+    let (mut first, wanted) =
+        (None, ["moved_from", "moved_workspace", "workspace_root", "fingerprint", "hint", "error"]);
+    for words in asked {
+        let (code, mut said) = ask(&host, &moved, words);
+        assert_eq!((code, &said["kind"]), (Some(1), &"workspace_moved".into()), "{words:?}: {said}");
+        assert!(
+            wanted.iter().all(|name| said[*name].as_str().is_some_and(|text| !text.is_empty())),
+            "{words:?}: {said}"
+        );
+        said["action"] = Value::Null;
+        assert_eq!(first.get_or_insert_with(|| said.clone()), &said, "{words:?}");
+    }
     host.done(&["workspace", "adopt", moved.text()], b"");
     assert_eq!(ask(&host, &moved, &["exists", "l14"]).1["exists"], true);
     assert_eq!(ask(&host, &moved, &["load", "l14"]).0, Some(0));

@@ -13,7 +13,7 @@ fn lines(text: &str) -> Vec<&str> {
 
 #[test]
 fn the_first_start_sets_everything_up_and_talks() {
-    let host = Host::new();
+    let host = Host::before_the_first_start();
     let ended = host.run(&["up"], b"one\ntwo\n\nthree\n");
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     // Lines that were said while the agent started are answered together.
@@ -48,7 +48,7 @@ fn one_question_gets_its_answer_with_and_without_a_daemon() {
 /// The words behind `agent` belong to the agents' program, whatever they look like.
 #[test]
 fn the_commands_of_the_agents_side_are_reached() {
-    let host = Host::new();
+    let host = Host::before_the_first_start();
     let at = |name: &str| host.data().with_file_name(name);
     let run = |words: &[&str]| {
         let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
@@ -238,7 +238,7 @@ fn flags_stand_before_and_after_the_command() {
 
 #[test]
 fn exit_codes_tell_failure_from_wrong_usage() {
-    let host = Host::new();
+    let host = Host::before_the_first_start();
     for (arguments, code, word) in [
         (vec!["nonsense"], 2, "unrecognized"),
         (vec!["status", "--nonsense"], 2, "--nonsense"),
@@ -247,7 +247,8 @@ fn exit_codes_tell_failure_from_wrong_usage() {
         (vec!["status"], 1, "there is no store"),
         (vec!["check"], 1, "there is no store"),
         (vec!["apply", "/nonexistent/hearth.toml"], 1, "/nonexistent/hearth.toml"),
-        (vec!["chat", "--agent", "nobody", "hello"], 1, "nobody"),
+        (vec!["chat", "hello"], 1, "there is no store"),
+        (vec!["up", "--agent", "nobody"], 1, "nobody"),
     ] {
         let ended = host.run(&arguments, b"");
         assert_eq!(ended.code, Some(code), "{arguments:?} {ended:#?}");
@@ -277,7 +278,7 @@ fn a_dry_run_changes_nothing() {
 
 #[test]
 fn an_unreadable_configuration_changes_nothing_and_makes_nothing() {
-    let host = Host::new();
+    let host = Host::before_the_first_start();
     for (toml, words) in [
         ("schema = 1\n[[agents]\n", vec!["-:2"]),
         ("schema = 1\n[[agents]]\nfolder = \"a b\"\n", vec!["folder", "3"]),

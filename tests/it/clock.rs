@@ -3,7 +3,7 @@
 use hearth::model::id::{AgentId, TaskId};
 use hearth::model::input::ClockChange;
 use hearth::model::report::Reply;
-use hearth::model::task::{FireOutcome, Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin};
+use hearth::model::task::{FireOutcome, Missed, NewTask, Overlap, Patch, Task, TaskCommand, TaskHome, TaskOrigin};
 use hearth::model::{Effect, Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end};
@@ -41,7 +41,7 @@ fn next(world: &World, id: TaskId) -> String {
 
 /// Slots with a record, and what became of them in a word.
 fn fires(world: &World, id: TaskId) -> Vec<String> {
-    let rows = world.read(|db, txn| db.fires.collect_prefix(txn, &id, 1_000));
+    let rows = world.read(|db, txn| db.task_runs.collect_prefix(txn, &id, 1_000));
     let word = |outcome: &FireOutcome| match outcome {
         FireOutcome::Skipped { until, .. } => format!("skipped until {until}"),
         FireOutcome::Running(_) => "running".to_owned(),
@@ -110,10 +110,10 @@ fn a_move_to_another_zone_passes_over_a_task_that_cannot_be_read() {
     let lost = add(&mut world, None, Some("0 9 * * *"));
     let daily = add(&mut world, None, Some("0 9 * * *"));
     let row = task(&world, lost);
-    world.store().write(|db, txn| db.tasks.delete(txn, &lost).map(drop)).unwrap();
+    world.store().write(|db, txn| db.tasks.rows().delete(txn, &lost).map(drop)).unwrap();
     world.move_to("Asia/Tokyo");
     assert_eq!(next(&world, daily), "2026-04-21T00:00:00.000Z");
-    world.store().write(|db, txn| db.tasks.put(txn, &lost, &row)).unwrap();
+    world.store().write(|db, txn| db.tasks.rows().put(txn, &lost, &row)).unwrap();
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_grid_of_a_wrong_future_is_asked_for_by_nobody() {
     let mut world = World::of(ONE);
     let grid = add(&mut world, None, Some("6h"));
     world.step_clock(DAY);
-    let change = hearth::model::task::TaskChange { recurrence: Some(Some("4h".to_owned())), ..Default::default() };
+    let change = hearth::model::task::TaskChange { recurrence: Patch::Set("4h".to_owned()), ..Default::default() };
     world.put(Input::Task(TaskCommand::Set(grid, Box::new(change))));
     world.step_clock(-DAY);
     world.put(Input::Task(TaskCommand::Pause(grid)));
@@ -303,9 +303,9 @@ fn due_work_begins_within_a_second_of_its_time() {
     let paths = Paths::find(Some(&directory.path().join("data"))).unwrap();
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let policy = Policy { max_containers: 0, ..Policy::STANDARD };
-    let daemon =
-        Daemon::start(&paths, Wish { policy, runtime: Some(RuntimeKind::Process), metrics: None }, tokio.handle())
-            .unwrap();
+    let opening = hearth::daemon::opening::Opening::OrNew;
+    let wish = Wish { policy, runtime: Some(RuntimeKind::Process), metrics: None, opening };
+    let daemon = Daemon::start(&paths, wish, tokio.handle()).unwrap();
     let submit = |input| tokio.block_on(daemon.submit(input, false)).unwrap();
     submit(Input::Configure(crate::world::configuration("[[agents]]\nfolder = \"main\"\n")));
     let new = NewTask {
@@ -322,7 +322,7 @@ fn due_work_begins_within_a_second_of_its_time() {
     };
     let Reply::Task(id, _) = submit(Input::Task(TaskCommand::Add(Box::new(new)))) else { panic!() };
     let late = crate::host::wait_for("three slots", || {
-        let fires = daemon.store().read(|db, txn| db.fires.collect_prefix(txn, &id, 9)).unwrap();
+        let fires = daemon.store().read(|db, txn| db.task_runs.collect_prefix(txn, &id, 9)).unwrap();
         let late: Vec<u64> = fires.iter().map(|((_, slot), fire)| fire.at.since(*slot).get()).collect();
         (late.len() >= 3).then_some(late)
     });

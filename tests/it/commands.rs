@@ -13,7 +13,7 @@ type Step<'a> = (&'a [&'a str], i32, &'a str);
 const ENTITIES: &[Step<'_>] = &[
     (&["agents", "list"], 0, "no agents"),
     (&["agents", "add", "helper", "--max-parallel", "2"], 0, "created   agent helper"),
-    (&["agents", "add", "helper"], 1, "there is an agent helper already; change it with `hearth agents set`"),
+    (&["agents", "add", "helper"], 1, "agent helper already exists; `hearth agents set` changes it"),
     (
         &["agents", "set", "helper", "--model", "large", "--env", "KEY=env:X", "--env", "PLAIN=hunter2"],
         0,
@@ -30,6 +30,17 @@ const ENTITIES: &[Step<'_>] = &[
         "updated   agent helper\n            env: KEY=env:X, PLAIN=… -> KEY=env:X\n            model: large -> (default)",
     ),
     (&["agents", "set", "helper"], 0, "unchanged agent helper"),
+    (
+        &["agents", "set", "helper", "--allow-host-loopback", "--request-env", "WEATHER_KEY"],
+        0,
+        "updated   agent helper\n            allow_host_loopback: false -> true\n            request_env: (default) -> WEATHER_KEY",
+    ),
+    (&["agents", "set", "helper", "--request-env", "A=b"], 1, "`A=b` is not the name of a variable"),
+    (
+        &["agents", "set", "helper", "--clear", "request_env", "--clear", "allow_host_loopback"],
+        0,
+        "updated   agent helper\n            request_env: WEATHER_KEY -> (default)\n            allow_host_loopback: true -> false",
+    ),
     (&["agents", "set", "nobody"], 1, "there is no agent nobody; see `hearth agents list`"),
     (&["chats", "add", "telegram/1", "--name", "Family", "--group"], 0, "created   chat telegram/1"),
     (&["wirings", "add", "telegram/1", "helper", "--pattern", "^!"], 0, "created   wiring telegram/1 -> helper"),
@@ -38,8 +49,15 @@ const ENTITIES: &[Step<'_>] = &[
         0,
         "updated   wiring telegram/1 -> helper\n            priority: 0 -> -3",
     ),
+    (
+        &["wirings", "set", "mg1", "helper", "--context-from", "known"],
+        0,
+        "updated   wiring telegram/1 -> helper\n            context_from: (default) -> known",
+    ),
+    (&["wirings", "set", "mg1", "helper", "--context-from", "all"], 1, "`context_from` cannot be \"all\""),
+    (&["wirings", "set", "mg1", "helper", "--context-from", "default"], 0, "context_from: known -> (default)"),
     (&["wirings", "add", "telegram/1", "nobody"], 1, "chat telegram/1 is wired to nobody, and there is no such agent"),
-    (&["wirings", "add", "telegram/1", "helper"], 1, "there is a wiring telegram/1 -> helper already"),
+    (&["wirings", "add", "telegram/1", "helper"], 1, "wiring telegram/1 -> helper already exists"),
     (&["destinations", "list"], 0, " helper  family  telegram/1"),
     (&["destinations", "add", "helper", "home", "--chat", "mg1"], 0, "created   destination helper -> home"),
     (&["destinations", "add", "helper", "Home", "--chat", "mg1"], 1, "`Home` cannot be a destination's name"),
@@ -61,7 +79,9 @@ const ENTITIES: &[Step<'_>] = &[
     (&["chats", "deny", "telegram/1"], 0, "updated   chat telegram/1"),
     (&["chats", "deny", "telegram/1"], 0, "unchanged chat telegram/1"),
     (&["chats", "allow", "telegram/1"], 0, "updated   chat telegram/1"),
-    (&["chats", "deny", "telegram/2"], 1, "there is no chat telegram/2"),
+    (&["chats", "allow", "telegram/2"], 1, "there is no chat telegram/2"),
+    (&["chats", "deny", "telegram/2"], 0, "created   chat telegram/2"),
+    (&["chats", "remove", "telegram/2"], 0, "removed   chat telegram/2"),
     (&["members", "remove", "helper", "telegram:66"], 0, "removed   member telegram:66 of helper"),
     (&["users", "remove", "telegram:66"], 0, "removed   user telegram:66"),
     (&["wirings", "remove", "telegram/1", "helper"], 0, "removed   wiring telegram/1 -> helper"),
@@ -73,7 +93,7 @@ const ENTITIES: &[Step<'_>] = &[
     (&["sessions", "list", "helper"], 1, "there is no agent helper; see `hearth agents list`"),
     (&["sessions", "show", "se1"], 1, "there is no session se1; see `hearth sessions list`"),
     (&["sessions", "list"], 0, "no sessions"),
-    (&["dropped"], 0, "nothing was refused"),
+    (&["dropped"], 0, "no dropped messages"),
     (&["check"], 0, "the store is sound"),
 ];
 
@@ -102,7 +122,7 @@ fn entities_are_changed_through_a_daemon() {
 /// What hearth.toml refuses, commands refuse in the same words; wrong usage has an exit code of its own.
 #[test]
 fn values_are_refused_as_in_a_file() {
-    let program = Program::new();
+    let program = Program::before_the_first_start();
     for (args, code, expected) in [
         (
             &["agents", "add", "a", "--provider", "cloude"][..],
@@ -127,18 +147,26 @@ fn values_are_refused_as_in_a_file() {
         (&["sweep", "--once"], 1, "run `hearth up`, or name another data directory"),
         (&["apply", "/dev/null"], 1, "`schema` is missing"),
         (&["apply", "/dev/null", "--prune"], 1, "`schema` is missing"),
-        (&["apply", "/no/such"], 1, "name a file like hearth.toml, or `-` for standard input"),
-        (&["agents", "remove", "a"], 1, "there is no agent a; see `hearth agents list`"),
-        (&["agents", "remove", "a", "--purge"], 1, "there is no agent a; see `hearth agents list`"),
+        (&["apply", "/no/such"], 1, "give a file like hearth.toml, or `-` for standard input"),
+        (&["agents", "remove", "a"], 1, "there is no store"),
         (&["agents", "remove", "../a", "--purge"], 1, "`../a` cannot be an agent's folder"),
-        (&["users", "remove", "t:1"], 1, "there is no user t:1; see `hearth users list`"),
-        (&["chats", "deny", "t/1"], 1, "there is no chat t/1"),
+        (&["users", "remove", "t:1"], 1, "there is no store"),
+        (&["chats", "allow", "t/1"], 1, "there is no chat t/1"),
     ] {
         let told = program.run(args);
         assert_eq!(told.code, code, "{args:?}: {told:?}");
         assert!(told.err.contains(expected), "{args:?}\n{}", told.err);
     }
     assert!(!program.has_store(), "what is refused makes no store");
+    let program = Program::new();
+    for (args, expected) in [
+        (&["agents", "remove", "a"][..], "there is no agent a; see `hearth agents list`"),
+        (&["agents", "remove", "a", "--purge"], "there is no agent a; see `hearth agents list`"),
+        (&["users", "remove", "t:1"], "there is no user t:1; see `hearth users list`"),
+    ] {
+        let told = program.run(args);
+        assert!(told.code == 1 && told.err.contains(expected), "{args:?}\n{}", told.err);
+    }
 }
 
 const FILE: &str = "schema = 1\n[[agents]]\nfolder = \"a\"\n[[agents]]\nfolder = \"b\"\n\
@@ -147,7 +175,7 @@ const FILE: &str = "schema = 1\n[[agents]]\nfolder = \"a\"\n[[agents]]\nfolder =
 
 #[test]
 fn a_file_is_shown_applied_pruned_and_written_again() {
-    let program = Program::new();
+    let program = Program::before_the_first_start();
     let file = program.file("hearth.toml", FILE);
     assert!(program.run(&["apply", &file, "--dry-run"]).out.contains("created   agent a"));
     assert!(!program.has_store(), "a rehearsal makes no store");
@@ -240,10 +268,11 @@ fn a_sweep_is_rehearsed_at_any_time_and_done_at_another_one_only_on_a_stopped_st
 
 #[test]
 fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
-    let program = Program::new();
+    let program = Program::before_the_first_start();
     let told = program.run(&["doctor"]);
     assert_eq!(told.code, 1);
-    assert!(told.out.contains("make it with `hearth up`"), "{}", told.out);
+    assert!(told.out.contains("create it with `hearth up`"), "{}", told.out);
+    let program = Program::new();
     program.run(&["agents", "add", "a", "--provider", "command", "--unconfined", "--command", "no-such-program"]);
     let told = program.run(&["doctor", "--json"]);
     assert_eq!(told.code, 1);
@@ -268,12 +297,12 @@ fn a_store_that_cannot_be_opened_is_named_and_no_new_one_suggested() {
     std::fs::create_dir(&lock).unwrap();
     for command in [&["check"][..], &["status"], &["agents", "list"]] {
         let told = program.run(command);
-        let place = format!("the store in {} cannot be opened: Is a directory", program.path("data/store"));
+        let place = format!("{}/lock.mdb is damaged: it is a directory", program.path("data/store"));
         assert!(told.code == 1 && told.err.contains(&place), "{command:?}: {}", told.err);
-        assert!(told.err.contains("look at the disk it is on") && !told.err.contains("hearth check"), "{}", told.err);
+        assert!(told.err.contains("nothing was changed") && !told.err.contains("hearth up"), "{}", told.err);
     }
     let told = program.run(&["doctor"]).out;
-    assert!(told.contains("the store that is there is left as it is") && !told.contains("hearth up` makes"), "{told}");
+    assert!(told.contains("lock.mdb is damaged") && !told.contains("hearth up` makes"), "{told}");
 }
 
 #[test]
@@ -295,8 +324,8 @@ fn what_says_nothing_or_names_nothing_is_refused() {
     let program = Program::new();
     program.run(&["agents", "add", "a", "--provider", "echo"]);
     for (arguments, code, words) in [
-        (&["chat", " "][..], 2, "there is nothing in it"),
-        (&["chat", ""], 2, "there is nothing in it"),
+        (&["chat", " "][..], 2, "the text is empty"),
+        (&["chat", ""], 2, "the text is empty"),
         (&["dropped", "--chat", "no/such"], 1, "there is no chat no/such"),
         (&["dropped", "--chat", "mg9"], 1, "there is no chat mg9"),
         (&["agents", "set", "a", "--timezone", ""], 1, "--clear timezone"),
@@ -304,12 +333,12 @@ fn what_says_nothing_or_names_nothing_is_refused() {
         let told = program.run(arguments);
         assert!(told.code == code && told.err.contains(words), "{arguments:?}: {}", told.err);
     }
-    assert_eq!(program.run(&["dropped"]).out, "nothing was refused\n");
+    assert_eq!(program.run(&["dropped"]).out, "no dropped messages\n");
 }
 
 #[test]
 fn completions_and_manual_pages_need_no_data_directory() {
-    let program = Program::new();
+    let program = Program::before_the_first_start();
     assert!(program.run(&["completions", "bash"]).out.contains("_hearth"));
     let dir = program.path("man");
     assert_eq!(program.run(&["man", &dir]).code, 0);

@@ -4,88 +4,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the program and wait for it")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::fake_api::FakeApi;
+use crate::host::confined::{House, possible};
+use crate::host::fake_api::FakeApi;
 use crate::host::skipped;
-
-/// Whether this kernel can do it; the test says so if not.
-pub(crate) fn possible() -> bool {
-    match agent_runner::confine::support() {
-        Ok(_) => true,
-        Err(why) => {
-            skipped(why);
-            false
-        }
-    }
-}
-
-/// A data directory and beside it a home of the user.
-struct House {
-    directory: tempfile::TempDir,
-}
-
-impl House {
-    fn new() -> Self {
-        let house = Self { directory: tempfile::tempdir().unwrap() };
-        std::fs::create_dir(house.path("user")).unwrap();
-        std::fs::write(house.path("user/key"), "the user's key").unwrap();
-        house
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join(name)
-    }
-
-    fn hearth(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
-        command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("HOME", self.path("user"));
-        command.env("XDG_RUNTIME_DIR", self.path("user")).env("SECRET", "of the daemon");
-        command.args(["--data", self.path("data").to_str().unwrap()]).args(words).output().unwrap()
-    }
-
-    /// Makes an agent `py` whose program is this text, with `answer(text)` to define; returns what it answers to `say`.
-    fn ask(&self, settings: &str, program: &str, say: &str) -> String {
-        self.make(settings, program);
-        let output = self.hearth(&["chat", "--agent", "py", say]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn make(&self, settings: &str, program: &str) {
-        let group = self.path("data/groups/py");
-        std::fs::create_dir_all(&group).unwrap();
-        for closed in [self.path("data"), self.path("data/groups"), group.clone()] {
-            std::fs::set_permissions(closed, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        }
-        std::fs::write(group.join("agent.py"), format!("{PROTOCOL}\n{program}\nmain()\n")).unwrap();
-        let toml = format!(
-            "schema = 1\n[[agents]]\nfolder = \"py\"\nprovider = \"command\"\ncommand = [\"python3\", \"agent.py\"]\n{settings}\n"
-        );
-        std::fs::write(self.path("hearth.toml"), toml).unwrap();
-        let output = self.hearth(&["apply", self.path("hearth.toml").to_str().unwrap()]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-const PROTOCOL: &str = r#"
-import json, os, socket, subprocess, sys, tempfile
-def tried(what, *arguments, **named):
-    try:
-        what(*arguments, **named)
-        return "DONE"
-    except OSError as error:
-        return "forbidden" if error.errno in (1, 13, 18) else repr(error)
-def main():
-    for line in sys.stdin:
-        turn = json.loads(line)
-        if turn["type"] == "turn":
-            text = answer(turn["messages"][-1]["content"]["text"])
-            print(json.dumps({"type": "say", "text": text}))
-            print(json.dumps({"type": "done"}), flush=True)
-"#;
 
 #[test]
 fn an_agent_of_ones_own_cannot_get_out() {
@@ -123,7 +47,7 @@ def answer(data):
         "environ": tried(lambda: open("/proc/" + daemon + "/environ").read()),
         "memory": tried(open, "/proc/" + daemon + "/mem"), "root": tried(open, "/proc/" + daemon + "/root" + token),
         "cwd": tried(os.listdir, "/proc/" + daemon + "/cwd"), "signal": tried(os.kill, int(daemon), 0),
-        "device": tried(os.mknod, "disk", 0o060600, os.makedev(8, 0)), "child": "forbidden" if child(token) == 13 else "DONE",
+        "device": tried(os.mknod, "disk", 0o060600, os.makedev(8, 0)), "child": "forbidden" if child(token) in (2, 13) else "DONE",
         "mount": "forbidden" if mount("bind") and mount("copy") else "DONE",
         "tmp": tried(os.listdir, "/tmp"), "host": tried(open, data + "/sessions/se1/host/context.json", "a"),
     }

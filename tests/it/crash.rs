@@ -4,42 +4,16 @@
 //! Each cell of the table is a Hearth of its own: three messages, one death of each side, as many starts as it takes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::host::{Host, TERMINAL, event, wait_for};
-use crate::raw::Raw;
-
-/// Points of the daemon, and at which visits it dies there. Visits that a cell may not come to are not in the list.
-pub(crate) const HOST: [(&str, u32); 23] = [
-    ("none", 0),
-    ("taken", 1),
-    ("taken", 3),
-    ("committed", 1),
-    ("committed", 2),
-    ("committed", 3),
-    ("committed", 5),
-    ("performed", 1),
-    ("collected-rest", 1),
-    ("launch", 1),
-    ("launch-exported", 1),
-    ("launched", 1),
-    ("runtime-event", 1),
-    ("export", 1),
-    ("exported", 1),
-    ("collected", 1),
-    ("collected", 2),
-    ("attempted", 1),
-    ("delivered", 1),
-    ("discard", 1),
-    ("discarded-half", 1),
-    ("discarded", 1),
-    ("stopped-agents", 1),
-];
+use crate::host::beside::failing;
+use crate::host::deaths::POINTS;
+use crate::host::disk::copy_store;
+use crate::host::raw::{self, Raw};
+use crate::host::terminal::{Shown, terminal_event, to_be_shown, watch};
+use crate::host::{Host, TERMINAL, wait_for};
 
 /// Points to which a daemon does not come when the agent is not there at that moment.
 const MAYBE: [&str; 2] = ["export:", "exported:"];
@@ -66,23 +40,11 @@ const THREADS: usize = 10;
 #[test]
 fn every_death_is_survived() {
     let cells: Vec<(&str, u32, &str)> =
-        HOST.iter().flat_map(|(point, nth)| AGENT.iter().map(move |step| (*point, *nth, *step))).collect();
+        POINTS.iter().flat_map(|(point, nth)| AGENT.iter().map(move |step| (*point, *nth, *step))).collect();
     let origin = origin();
-    let next = AtomicUsize::new(0);
-    let failed: Mutex<Vec<String>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                while let Some((point, nth, step)) = cells.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let run = std::panic::AssertUnwindSafe(|| Cell::new(&origin, point, *nth, step).run());
-                    if std::panic::catch_unwind(run).is_err() {
-                        failed.lock().unwrap().push(format!("host {point}:{nth}, agent {step}"));
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().unwrap();
+    let failed = failing(THREADS, &cells, |(point, nth, step)| Cell::new(&origin, point, *nth, step).run());
+    let failed: Vec<String> =
+        failed.into_iter().map(|(point, nth, step)| format!("host {point}:{nth}, agent {step}")).collect();
     assert!(failed.is_empty(), "{} of {} cells failed:\n{}", failed.len(), cells.len(), failed.join("\n"));
 }
 
@@ -94,15 +56,6 @@ fn origin() -> Host {
     host
 }
 
-pub(crate) fn copy_store(from: &Host, to: &Host) {
-    let store = to.data().join("store");
-    std::fs::create_dir_all(&store).unwrap();
-    for place in [to.data(), store.clone()] {
-        std::fs::set_permissions(place, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    }
-    std::fs::copy(from.data().join("store/data.mdb"), store.join("data.mdb")).unwrap();
-}
-
 /// One cell of the table.
 struct Cell {
     host: Host,
@@ -111,12 +64,9 @@ struct Cell {
     host_deaths: usize,
 }
 
-/// What a terminal was shown: text by id.
-pub(crate) type Shown = Mutex<BTreeMap<String, String>>;
-
 impl Cell {
     fn new(origin: &Host, point: &str, nth: u32, step: &'static str) -> Self {
-        let mut host = Host::new();
+        let mut host = Host::before_the_first_start();
         copy_store(origin, &host);
         let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent.py");
         host.env.push(("HEARTH_TEST_RUNNER".to_owned(), agent.to_owned()));
@@ -184,7 +134,7 @@ impl Cell {
             let mut raw = Raw::try_greet(&self.host.data())?;
             raw.say(&request).ok()?;
             let heard = raw.try_hear().ok()??;
-            ["routed", "duplicate"].iter().any(|outcome| heard["outcome"] == *outcome).then_some(())
+            raw::outcome(&heard).filter(|outcome| ["routed", "duplicate"].contains(outcome)).map(drop)
         });
     }
 
@@ -256,56 +206,3 @@ fn answers(texts: &BTreeMap<String, String>) -> Vec<&str> {
 
 /// Steps after which a turn that was worked on is lost.
 const DIED_WORKING: [&str; 5] = ["working", "said-now", "answer-file", "answer-written", "ack-temp"];
-
-/// Id and text of everything that is said at the terminal and not given up.
-pub(crate) fn to_be_shown(host: &Host) -> BTreeMap<String, String> {
-    let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
-    let place = json!({"channel": "terminal", "platform_id": "main"});
-    let here = |row: &Value| {
-        let (to, act) = (&row["value"]["to"], &row["value"]["act"]);
-        act == "Say" && ["channel", "platform_id"].iter().all(|part| to[part] == place[part])
-    };
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let rows = host.rows("outbound").into_iter().filter(sent).filter(here);
-    rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
-}
-
-/// Whether a message asks for nothing any more.
-pub(crate) fn is_over(row: &Value) -> bool {
-    let state = &row["value"]["state"];
-    row["value"]["trigger"] == json!(false) || state.get("Completed").or(state.get("Failed")).is_some()
-}
-
-pub(crate) fn terminal_event(id: &str) -> Value {
-    let mut event = event(id, id);
-    event["channelType"] = "terminal".into();
-    event["platformId"] = "main".into();
-    event
-}
-
-/// A terminal that comes back whenever the daemon does, shows each message once and confirms it.
-pub(crate) fn watch(data: &Path, shown: &Shown, over: &AtomicBool) {
-    let mut raw: Option<Raw> = None;
-    while !over.load(Ordering::SeqCst) {
-        let Some(terminal) = &mut raw else {
-            raw = Raw::try_attach(data);
-            if raw.is_none() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            continue;
-        };
-        match terminal.try_hear() {
-            Ok(None) => {}
-            Ok(Some(heard)) if heard["is"] == "said" => {
-                let text = |name: &str| heard[name].as_str().unwrap().to_owned();
-                let before = shown.lock().unwrap().insert(text("id"), text("text"));
-                assert!(before.is_none_or(|before| before == text("text")), "an id stands for one message");
-                if terminal.say(&json!({"do": "shown", "id": heard["id"]})).is_err() {
-                    raw = None;
-                }
-            }
-            Ok(Some(Value::Null)) | Err(_) => raw = None,
-            Ok(Some(_)) => {}
-        }
-    }
-}

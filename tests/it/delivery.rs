@@ -4,9 +4,9 @@ use hearth::model::address::{Address, ChannelName, ForeignId};
 use hearth::model::delivery::{DeliveryResult, OutState};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
-use hearth::model::mailbox::{Answer, Collection, Found, Record, Said, Target};
+use hearth::model::mailbox::{Answer, CollectedRecord, Collection, Recipient, Record, Said};
 use hearth::model::message::MessageState;
-use hearth::model::request::Wish;
+use hearth::model::request::RequestedAction;
 use hearth::model::{Effect, Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end, gone, mid_turn, said};
@@ -33,12 +33,12 @@ fn working() -> World {
     world
 }
 
-fn say(world: &mut World, found: Vec<Found>) {
+fn say(world: &mut World, found: Vec<CollectedRecord>) {
     let input = world.outside.write(S, found);
     world.put(input);
 }
 
-fn say_to(world: &mut World, number: u64, to: Target) {
+fn say_to(world: &mut World, number: u64, to: Recipient) {
     say(world, vec![mid_turn(said(number, 1, Some(2), to))]);
 }
 
@@ -67,8 +67,8 @@ fn pass(world: &mut World, seconds: u64) {
     world.assert_sound();
 }
 
-fn to(thread: &str) -> Target {
-    Target::Address(address("net", "C", Some(thread)))
+fn to(thread: &str) -> Recipient {
+    Recipient::Address(address("net", "C", Some(thread)))
 }
 
 /// One lane per address in order, lanes next to each other: the first of each goes out at once, the next when it is
@@ -106,7 +106,7 @@ fn lanes_are_in_order_and_in_parallel() {
 fn a_message_behind_another_cannot_be_settled() {
     let mut world = working();
     for number in [3, 5] {
-        say_to(&mut world, number, Target::Reply);
+        say_to(&mut world, number, Recipient::Reply);
     }
     let before = world.text();
     world.heard_of(OutboundId::new(2), ok());
@@ -123,7 +123,7 @@ fn retries_back_off() {
         Some(if failures < 4 { DeliveryResult::Retry("502".into()) } else { ok() })
     });
     for number in [3, 5] {
-        say_to(&mut world, number, Target::Reply);
+        say_to(&mut world, number, Recipient::Reply);
     }
     world.settle();
     let mut attempts = vec![world.outside.attempts.len()];
@@ -153,8 +153,8 @@ platform_id = "main"
     world.outside.channel = Box::new(|delivery| {
         Some(if delivery.to.channel.as_str() == "net" { DeliveryResult::Retry("502".into()) } else { ok() })
     });
-    say_to(&mut world, 3, Target::Reply);
-    say_to(&mut world, 5, Target::Reply);
+    say_to(&mut world, 3, Recipient::Reply);
+    say_to(&mut world, 5, Recipient::Reply);
     world.settle();
     pass(&mut world, 3_590);
     assert!(matches!(state(&world, 1), OutState::Waiting { .. }), "{:?}", state(&world, 1));
@@ -172,7 +172,7 @@ platform_id = "main"
 fn what_a_platform_rejects_is_given_up_at_once() {
     let mut world = working();
     world.outside.channel = Box::new(|_| Some(DeliveryResult::Rejected("too long".into())));
-    say_to(&mut world, 3, Target::Reply);
+    say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     assert_eq!((failed_with(&world, 1).as_str(), world.outside.attempts.len()), ("too long", 1));
 }
@@ -183,7 +183,7 @@ fn absent_readers_are_waited_for() {
     let mut world = working();
     world.outside.channel = Box::new(|_| Some(DeliveryResult::Absent));
     for number in [3, 5] {
-        say_to(&mut world, number, Target::Reply);
+        say_to(&mut world, number, Recipient::Reply);
     }
     say_to(&mut world, 7, to("other"));
     world.settle();
@@ -227,7 +227,7 @@ fn a_channel_that_comes_up() {
 fn no_adapter() {
     let mut world = working();
     world.outside.channel = Box::new(|_| Some(DeliveryResult::NoAdapter));
-    say_to(&mut world, 3, Target::Reply);
+    say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     pass(&mut world, 7_200);
     assert!(matches!(&state(&world, 1), OutState::Waiting { after: Some(why), .. } if why == "no adapter"));
@@ -241,7 +241,7 @@ fn no_adapter() {
 fn a_crash_in_an_attempt() {
     let mut world = working();
     world.outside.channel = Box::new(|_| None); // it goes out, and nobody hears of it
-    say_to(&mut world, 3, Target::Reply);
+    say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     for uncertain in 1..=2 {
         world.restart();
@@ -265,7 +265,7 @@ fn a_crash_in_an_attempt() {
 fn a_silent_channel() {
     let mut world = working();
     world.outside.channel = Box::new(|_| None);
-    say_to(&mut world, 3, Target::Reply);
+    say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     world.pass(Millis::new(59_999));
     world.sweep();
@@ -284,11 +284,11 @@ fn deliver_after() {
     let mut world = working();
     let later = |number, minutes: i64| {
         let time = Timestamp::from_millis(Timestamp::parse(crate::world::NOON).unwrap().millis() + minutes * 60_000);
-        mid_turn(Said { deliver_after: Some(time), ..said(number, 1, Some(2), Target::Reply) })
+        mid_turn(Said { deliver_after: Some(time), ..said(number, 1, Some(2), Recipient::Reply) })
     };
     world.outside.channel = Box::new(|_| None);
     say(&mut world, vec![later(3, 1), later(5, 0)]);
-    say_to(&mut world, 7, Target::Reply);
+    say_to(&mut world, 7, Recipient::Reply);
     assert!(matches!(state(&world, 1), OutState::Later(_)));
     world.lose_effects();
     world.step_clock(60_000);
@@ -299,19 +299,19 @@ fn deliver_after() {
         world.heard_of(OutboundId::new(id), ok());
         world.assert_sound();
     }
-    assert!(world.read(|db, txn| Ok(db.lane_heads.is_empty(txn)? && db.lanes.is_empty(txn)?)));
+    assert!(world.read(|db, txn| Ok(db.queue_heads.is_empty(txn)? && db.outgoing_queues.is_empty(txn)?)));
 }
 
 /// What an edit or a reaction is about may be gone when its time comes: only what is said can wait for a time.
 #[test]
 fn changes_do_not_wait_for_a_time() {
     let mut world = working();
-    say_to(&mut world, 3, Target::Reply);
+    say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     let in_a_minute = world.now().wall.plus(Millis::minutes(1));
-    for (number, wish) in [(5, Wish::Edit(3)), (7, Wish::React(3))] {
+    for (number, wish) in [(5, RequestedAction::Edit(3)), (7, RequestedAction::React(3))] {
         for (id, deliver_after, refused) in [(number, Some(in_a_minute), true), (number + 8, None, false)] {
-            let change = Said { wish: wish.clone(), deliver_after, ..said(id, 1, Some(2), Target::Reply) };
+            let change = Said { wish: wish.clone(), deliver_after, ..said(id, 1, Some(2), Recipient::Reply) };
             say(&mut world, vec![mid_turn(change)]);
             let last = world.all_outbound().pop().unwrap().1.state;
             assert_eq!(matches!(last, OutState::Refused { .. }), refused, "{id}: {last:?}");
@@ -334,15 +334,15 @@ platform_id = "D"
     say(&mut world, vec![claim(2, 1)]);
     let long = "x".repeat(1_000);
     for (n, (target, refused)) in [
-        (Target::Reply, None),
-        (Target::Destination("net-mg1".into()), None),
-        (Target::Destination("nowhere".into()), Some("no destination named \"nowhere\"")),
-        (Target::Destination(long), Some("no destination named")),
-        (Target::Address(address("net", "C", Some("t"))), None),
-        (Target::Address(address("net", "C", Some("other"))), None),
-        (Target::Address(address("net", "D", None)), Some("no destination in net/D")),
-        (Target::Address(address("net", "E", None)), Some("no destination in net/E")),
-        (Target::Address(address("telegram", "C", None)), Some("no destination in telegram/C")),
+        (Recipient::Reply, None),
+        (Recipient::Destination("net-mg1".into()), None),
+        (Recipient::Destination("nowhere".into()), Some("no destination named \"nowhere\"")),
+        (Recipient::Destination(long), Some("no destination named")),
+        (Recipient::Address(address("net", "C", Some("t"))), None),
+        (Recipient::Address(address("net", "C", Some("other"))), None),
+        (Recipient::Address(address("net", "D", None)), Some("no destination in net/D")),
+        (Recipient::Address(address("net", "E", None)), Some("no destination in net/E")),
+        (Recipient::Address(address("telegram", "C", None)), Some("no destination in telegram/C")),
     ]
     .into_iter()
     .enumerate()
@@ -365,7 +365,7 @@ platform_id = "D"
 #[test]
 fn a_refused_answer_fails_the_turn() {
     let mut world = working();
-    say(&mut world, vec![end(2, 1, vec![said(3, 1, Some(2), Target::Destination("nowhere".into()))])]);
+    say(&mut world, vec![end(2, 1, vec![said(3, 1, Some(2), Recipient::Destination("nowhere".into()))])]);
     world.settle();
     let MessageState::Failed { error, .. } = world.state_of(hearth::model::id::MessageId::new(1)) else { panic!() };
     assert!(error.contains("nowhere"), "{error}");
@@ -389,7 +389,7 @@ fn numbers() {
         ("i", 1_000_003, true),
         ("j", 5, true),
     ] {
-        let words = Said { wire_id: wire.into(), number, ..said(3, 1, Some(2), Target::Reply) };
+        let words = Said { wire_id: wire.into(), number, ..said(3, 1, Some(2), Recipient::Reply) };
         say(&mut world, vec![mid_turn(words)]);
         let (_, outbound) = world.all_outbound().pop().unwrap();
         assert_eq!(!matches!(outbound.state, OutState::Refused { .. }), good, "{wire}");
@@ -401,7 +401,7 @@ fn numbers() {
     for (number, good) in [(1_000_003, true), (1_000_005, false)] {
         let mut world = working();
         for number in [3, number] {
-            say(&mut world, vec![mid_turn(said(number, 1, Some(2), Target::Reply))]);
+            say(&mut world, vec![mid_turn(said(number, 1, Some(2), Recipient::Reply))]);
         }
         let (_, outbound) = world.all_outbound().pop().unwrap();
         assert_eq!(
@@ -422,12 +422,12 @@ fn reply_addresses() {
         "replyTo":{"channelType":"cli","platformId":"local"}}"#;
     world.inject(redirected);
     world.settle();
-    let cli = Target::Address(address("cli", "local", None));
+    let cli = Recipient::Address(address("cli", "local", None));
     for (n, (question, target, expected)) in [
-        (Some(2), Target::Reply, Some(address("net", "C", Some("t1")))),
-        (Some(4), Target::Reply, Some(address("cli", "local", None))),
-        (None, Target::Reply, Some(address("net", "C", None))),
-        (Some(98), Target::Reply, Some(address("net", "C", None))),
+        (Some(2), Recipient::Reply, Some(address("net", "C", Some("t1")))),
+        (Some(4), Recipient::Reply, Some(address("cli", "local", None))),
+        (None, Recipient::Reply, Some(address("net", "C", None))),
+        (Some(98), Recipient::Reply, Some(address("net", "C", None))),
         (Some(4), cli.clone(), Some(address("cli", "local", None))),
         (Some(2), cli, None),
     ]
@@ -450,7 +450,11 @@ fn answers_with_impossible_names() {
         Answer::Refused { id: "y".repeat(5_000), reason: "too large".into() },
     ];
     let record = Record::End { seq: 2, also: vec![], incarnation: 1, failure: None, gated: None, answers };
-    world.put(Input::Collected(Collection { session: S, found: vec![Found { record, files: vec![] }], closes: None }));
+    world.put(Input::Collected(Collection {
+        session: S,
+        found: vec![CollectedRecord { record, files: vec![] }],
+        closes: None,
+    }));
     assert!(matches!(world.all_messages()[0].1.state, MessageState::Failed { .. }));
 }
 
@@ -461,9 +465,9 @@ fn last_words_and_requests() {
     let mut world = working();
     world.outside.running.clear();
     world.put(gone(S, 1, Exit::Code(0)));
-    let words = mid_turn(said(3, 1, Some(2), Target::Reply));
-    let wish = Wish::Impossible("unknown action `x`".into());
-    let request = mid_turn(Said { wish, request: Some("r1".into()), ..said(5, 1, None, Target::Reply) });
+    let words = mid_turn(said(3, 1, Some(2), Recipient::Reply));
+    let wish = RequestedAction::Impossible("unknown action `x`".into());
+    let request = mid_turn(Said { wish, request: Some("r1".into()), ..said(5, 1, None, Recipient::Reply) });
     world.put(Input::Collected(Collection { session: S, found: vec![words, request], closes: Some(1) }));
     world.settle();
     assert_eq!(shown(&world), ["words 3"]);

@@ -13,14 +13,31 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The README and what lies in `docs/`.
+/// The documents at the top, and what lies in `docs/`.
 fn documents() -> Vec<String> {
-    let mut documents = vec!["README.md".to_owned()];
+    let mut documents =
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(root().join("docs")).unwrap().map(Result::unwrap) {
-        documents.push(format!("docs/{}", entry.file_name().to_str().unwrap()));
+        let name = entry.file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            documents.push(format!("docs/{name}"));
+        }
     }
     assert!(documents.len() > 10, "{documents:?}");
     documents
+}
+
+/// A newcomer reads the README in a few minutes: how to run Hearth, how to test it, and where to read on.
+#[test]
+fn the_readme_is_short_and_leads_to_every_document() {
+    let readme = text("README.md");
+    assert!(readme.len() <= 10_000, "{} bytes: details belong into a document of docs/", readme.len());
+    for command in ["\nhearth up\n", "\ncargo test --workspace\n"] {
+        assert!(readme.contains(command), "{command}");
+    }
+    let unlisted: Vec<String> =
+        documents().into_iter().filter(|name| name != "README.md" && !readme.contains(&format!("({name})"))).collect();
+    assert!(unlisted.is_empty(), "the README leads to none of these: {unlisted:?}");
 }
 
 /// Code without its tests.
@@ -110,7 +127,7 @@ fn every_command_is_in_the_list_of_commands() {
         let spans = |cell: &str| cell.split('`').skip(1).step_by(2).map(command_in).collect::<Vec<_>>();
         for name in spans(names) {
             let first = name.split(' ').next().unwrap();
-            told.extend(spans(about).iter().map(|below| format!("{first} {below}")));
+            told.extend(spans(about).iter().flat_map(|below| [format!("{first} {below}"), format!("{name} {below}")]));
             told.insert(first.to_owned());
             listed.insert(name);
         }
@@ -194,6 +211,22 @@ fn every_metric_is_in_the_table() {
         .collect();
     assert!(registered.len() > 10, "{registered:?}");
     assert_eq!(listed, registered);
+}
+
+/// A renamed type takes its row of the glossary with it.
+#[test]
+fn the_glossary_names_words_of_the_code() {
+    let mut files = Vec::new();
+    for dir in ["src", "container"] {
+        sources(&root().join(dir), &mut files);
+    }
+    let code: String = files.iter().map(|file| code(file)).collect();
+    let glossary = text("docs/glossary.md");
+    let words = glossary.lines().filter_map(|line| line.strip_suffix("` |")?.rsplit_once('`').map(|(_, word)| word));
+    let words: Vec<&str> = words.collect();
+    assert!(words.len() > 30, "{words:?}");
+    let missing: Vec<&&str> = words.iter().filter(|word| !code.contains(**word)).collect();
+    assert!(missing.is_empty(), "docs/glossary.md says that the code has these words: {missing:?}");
 }
 
 /// Links between documents lead somewhere.

@@ -3,36 +3,10 @@
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::fake_telegram::FakeTelegram;
+use crate::host::fake_telegram::FakeTelegram;
+use crate::host::telegram::typed;
+use crate::host::telegram::{begun, patient};
 use crate::host::{Ended, Host, wait_for};
-use crate::telegram::{connect, typed};
-
-/// An agent that notes what it begins with, and ends no turn before there is a file `go`.
-const PROGRAM: &str = r#"
-import json, os, sys, time
-for line in sys.stdin:
-    turn = json.loads(line)
-    if turn["type"] != "turn":
-        continue
-    texts = [message["content"]["text"] for message in turn["messages"]]
-    open("begun", "a").write("".join(text + "\n" for text in texts))
-    while not os.path.exists("go"):
-        time.sleep(0.02)
-    for text in texts:
-        print(json.dumps({"type": "say", "text": "did " + text}), flush=True)
-    print(json.dumps({"type": "done"}), flush=True)
-"#;
-
-/// A host whose agent is [`PROGRAM`], and the server its chat is on.
-pub(crate) fn patient() -> (Host, FakeTelegram) {
-    connect(Host::with_program(PROGRAM))
-}
-
-/// What the agent began with, in order.
-pub(crate) fn begun(host: &Host) -> Vec<String> {
-    let text = std::fs::read_to_string(host.data().join("groups/main/begun")).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
 
 fn wait_begun(host: &Host, count: usize) {
     wait_for("turns to begin", || (begun(host).len() >= count).then_some(()));
@@ -137,7 +111,7 @@ fn containers_that_cannot_be_had_are_not_replaced_by_something_else() {
         (&host.status()["daemon"]["runtime"], &host.status()["daemon"]["runtime_why"]),
         (&"process".into(), &why.into())
     );
-    assert!(host.done(&["status"], b"").contains(&format!("runtime   process, because {why}")));
+    assert!(host.done(&["status"], b"").contains(&format!("runtime: process, because {why}")));
     assert!(host.done(&["doctor"], b"").contains("process, because "), "what a start without that would take");
     let stderr = host.stop().stderr;
     assert!(stderr.contains(&format!("runtime: process, because {why}")), "{stderr}");
@@ -172,16 +146,16 @@ fn an_end_in_order_is_nothing_to_warn_of_and_any_other_is() {
     ask(&mut host, Signal::TERM);
     signal(&mut host, Signal::TERM);
     assert_eq!(host.ended().code, Some(0));
-    let cut =
-        "1 message was not done when the daemon stopped: the next one gives it to an agent again, which costs no try";
+    let cut = "1 message was in progress when the daemon stopped: the next one requeues it, which costs no try";
     assert_eq!(warned(&host), [cut]);
     host.start();
     wait_begun(&host, 3);
     host.kill();
     let killed = warned(&host);
-    let words =
-        "Hearth was killed, or its machine went down, with 1 incarnation at work: the next daemon goes on with it";
+    let words = "the daemon was killed or its machine crashed during 1 run of an agent: the next daemon adopts it";
     assert!(killed.len() == 1 && killed[0].starts_with(words), "{killed:?}");
+    assert_eq!(host.status()["places"]["running"], 0, "without a daemon no agent counts as running");
+    assert!(host.done(&["status"], b"").contains("agents: 0 of 16 running, 0 queued"));
     host.go();
     host.start();
     wait_shown(&server, &["did first", "did second"]);

@@ -9,16 +9,17 @@ use hearth::model::configure::Change;
 use hearth::model::delivery::{DeliveryResult, OutState};
 use hearth::model::id::{OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
-use hearth::model::mailbox::{Again, Collection, Target};
+use hearth::model::mailbox::{Collection, Recipient, RetryHint};
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::report::Outcome;
 use hearth::model::task::FireOutcome;
 use hearth::model::{Input, Millis};
 
-use crate::routing_sticky::place;
-use crate::routing_threads::with_threads;
 use crate::world::chance::{Chance, seeds};
-use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
+use crate::world::outside::remote;
+use crate::world::outside::{claim, end, failed, fetched, mid_turn, said, try_again};
+use crate::world::routing::place;
+use crate::world::routing::with_threads;
 use crate::world::{World, event_in};
 
 const TOML: &str = r#"
@@ -83,6 +84,8 @@ impl Sim {
         let mut world = World::of(TOML);
         world.lose_effects();
         world.outside.channel = Box::new(flaky(seed));
+        let mut chance = Chance(seed ^ 0xf11e);
+        world.outside.fetch = Box::new(move |fetch| fetched(fetch).filter(|_| chance.one_in(3)));
         Self {
             world,
             chance: Chance(seed),
@@ -129,7 +132,11 @@ impl Sim {
         let text = ["words", "words", "words", "/help", "/clear"][usize::try_from(self.chance.next(5)).unwrap()];
         let json = event_in(("net", chat, Some(thread)), (&id, text, "\"senderId\":\"ann\""), mention);
         let threads = [None, Some(true), Some(true), Some(false)][usize::try_from(self.chance.next(4)).unwrap()];
-        self.world.put_alone(crate::world::inbound(&with_threads(threads, &json)));
+        let mut input = crate::world::inbound(&with_threads(threads, &json));
+        if let (Input::Inbound(event), true) = (&mut input, self.chance.one_in(4)) {
+            event.attachments = vec![remote("photo.jpg")];
+        }
+        self.world.put_alone(input);
     }
 
     /// An operator mutes a thread, lets it be heard again, or ends that somebody listens there.
@@ -150,8 +157,8 @@ impl Sim {
     /// Somebody wants something done once, soon.
     fn schedule(&mut self) {
         let agent = hearth::model::id::AgentId::new(1 + self.chance.next(4));
-        let task = crate::schedules::new(&self.world, self.chance.next(600), None);
-        self.world.put_alone(crate::schedules::add(hearth::model::task::NewTask {
+        let task = crate::world::schedules::new(&self.world, self.chance.next(600), None);
+        self.world.put_alone(crate::world::schedules::add(hearth::model::task::NewTask {
             agent,
             reply: Some(place(None)),
             ..task
@@ -176,11 +183,11 @@ impl Sim {
                 let context = self.world.outside.numbers.get(&session).copied().unwrap_or(1);
                 let own = self.numbers.entry(session).or_insert(1);
                 *own = (*own + 2).max(context);
-                let words = said(*own, number, Some(seq), Target::Reply);
+                let words = said(*own, number, Some(seq), Recipient::Reply);
                 match self.chance.next(10) {
                     8 | 9 => {
                         ended.insert(seq);
-                        let again = if self.chance.one_in(2) { Again::Later } else { Again::Wait(None) };
+                        let again = if self.chance.one_in(2) { RetryHint::Later } else { RetryHint::Wait(None) };
                         vec![try_again(seq, vec![], number, again)]
                     }
                     0 => vec![mid_turn(words)],
@@ -226,6 +233,7 @@ impl Sim {
     /// From now on everybody does what they should, and only sweeps get anything done.
     fn drain(&mut self) {
         self.world.outside.channel = Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None }));
+        self.world.outside.fetch = Box::new(fetched);
         for _ in 0..3_000 {
             if self.is_done() {
                 return;
@@ -278,8 +286,9 @@ impl Sim {
                 other => panic!("{id}: {other:?}"),
             }
         }
+        assert_eq!(self.world.read(|db, txn| db.fetches.len(txn)), 0, "every file was fetched");
         // Every time was used, once.
-        let fires = self.world.read(|db, txn| db.fires.iter(txn)?.collect::<Result<Vec<_>, _>>());
+        let fires = self.world.read(|db, txn| db.task_runs.iter(txn)?.collect::<Result<Vec<_>, _>>());
         let slots: BTreeSet<_> =
             self.world.all_messages().into_iter().filter_map(|(_, message)| message.slot).collect();
         let asked = self.world.all_messages().iter().filter(|(_, message)| message.slot.is_some()).count();

@@ -369,7 +369,7 @@ fn a_removed_agent_is_told_nothing() {
     world.inject(&event("1", "x", ""));
     world.settle();
     let session = SessionId::new(1);
-    let words = said(3, 1, Some(2), hearth::model::mailbox::Target::Reply);
+    let words = said(3, 1, Some(2), hearth::model::mailbox::Recipient::Reply);
     let spoken = world.outside.write(session, vec![claim(2, 1), mid_turn(words), end(2, 1, vec![])]);
     world.put(spoken);
     world.configure(vec![Change::RemoveAgent(folder("main"))]).unwrap();
@@ -423,7 +423,8 @@ fn other_settings_of_the_house_reach_its_agents() {
         ("max_containers = 3", false, "2026-04-21T09:00:00.000Z"),
     ] {
         let mut world = World::of(ONE);
-        let new = NewTask { recurrence: Some("0 9 * * *".to_owned()), ..crate::schedules::new(&world, 60, None) };
+        let new =
+            NewTask { recurrence: Some("0 9 * * *".to_owned()), ..crate::world::schedules::new(&world, 60, None) };
         let new = NewTask { first: None, ..new };
         let Reply::Task(task, _) = world.put(Input::Task(TaskCommand::Add(Box::new(new)))) else { panic!() };
         world.inject(&event("1", "x", ""));

@@ -31,7 +31,7 @@ fn host() -> Host {
     let host = Host::new();
     let path = host.path("agent.py");
     std::fs::write(&path, PROGRAM).unwrap();
-    let free = !crate::confine::possible();
+    let free = !crate::host::confined::possible();
     let agent = format!("provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = {free}", path.display());
     host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{}", crate::host::CHAT));
     host
@@ -184,7 +184,7 @@ fn a_sweep_of_the_future_removes_files() {
     assert_eq!(host.rows("bodies"), Vec::<Value>::new());
     assert_eq!(host.rows("outbound").len(), 1, "it waits for its channel");
     let why = host.done(&["why", "ms1"], b"");
-    assert!(why.contains("expired"), "{why}");
+    assert!(why.contains("removed by retention"), "{why}");
     host.check();
 }
 

@@ -4,13 +4,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use self::laws::{LAWS, Law};
+use crate::fuzz_laws::{LAWS, Law};
 use crate::world::chance::Chance;
 
-#[path = "../fuzz/src/laws/mod.rs"]
-mod laws;
-
-/// Inputs made for each law; a store is made for each of those that are `lines`.
+/// Inputs made for each law; stores are made for each of those that are `lines` or `stores`.
 const MADE: u64 = 400;
 const MADE_SLOW: u64 = 20;
 
@@ -42,7 +39,7 @@ fn every_law_holds_for_what_is_kept_and_what_is_made_of_it() {
         for (path, bytes) in &kept {
             holds(name, *law, bytes, &path.display().to_string());
         }
-        let number = if *name == "lines" { MADE_SLOW } else { MADE };
+        let number = if ["lines", "stores"].contains(name) { MADE_SLOW } else { MADE };
         for seed in 0..number {
             let mut chance = Chance(seed);
             holds(name, *law, &made(&kept, &mut chance), &format!("seed {seed}"));

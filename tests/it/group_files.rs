@@ -5,12 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::host::deaths::STATE_FILE_POINTS;
 use crate::host::{Host, Running, wait_for};
 
 const WRITER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign_state.py");
-
-/// Steps of a look at which the daemon dies.
-pub(crate) const STEPS: [&str; 5] = ["state-locked", "state-read", "state-merged", "state-renamed", "state-marked"];
 
 fn folder(host: &Host) -> PathBuf {
     let folder = host.data().join("groups/main");
@@ -70,7 +68,7 @@ fn programs_and_the_daemon_write_at_the_same_time() {
 #[test]
 fn a_death_between_two_steps_loses_nothing() {
     std::thread::scope(|scope| {
-        for step in STEPS {
+        for step in STATE_FILE_POINTS {
             scope.spawn(move || {
                 let mut host = Host::with_echo();
                 assert_eq!(writer(&host, "a", 2).end().code, Some(0));

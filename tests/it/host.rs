@@ -2,22 +2,38 @@
 //!
 //! Nothing sleeps for a fixed time: whatever is waited for is looked at again and again, and missed loudly.
 
+pub(crate) mod agents;
+pub(crate) mod beside;
+pub(crate) mod channels;
+pub(crate) mod confined;
+pub(crate) mod deaths;
+pub(crate) mod disk;
+pub(crate) mod fake_api;
+pub(crate) mod fake_telegram;
+pub(crate) mod installed;
+pub(crate) mod raw;
+pub(crate) mod telegram;
+pub(crate) mod terminal;
+
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use hearth::state::Reader;
 use hearth::state::check::check_in_parts;
 use hearth::state::dump::{Format, Options, dump};
+use hearth::state::{self, Reader, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// Longest wait for anything that has to happen; a machine under load is slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// Time between two looks at something that is waited for.
-const LOOK: Duration = Duration::from_millis(10);
+/// Time between the first two looks at something that is waited for. It grows: most things happen soon, and looks at the
+/// store cost the programs under test their processor.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+/// Longest time between two looks.
+const LAST_LOOK: Duration = Duration::from_millis(25);
 /// What a daemon logs when it serves.
 const RUNNING: &str = "hearth is running";
 
@@ -49,7 +65,20 @@ pub(crate) struct Running {
 }
 
 impl Host {
+    /// With a store that has no rows yet, as commands need it.
     pub(crate) fn new() -> Self {
+        let host = Self::before_the_first_start();
+        host.create_store();
+        host
+    }
+
+    /// Creates a store without rows, where none is yet.
+    pub(crate) fn create_store(&self) {
+        drop(Store::open(&self.data(), state::Options::new(hearth::clock::random().unwrap())).unwrap());
+    }
+
+    /// Without a data directory.
+    pub(crate) fn before_the_first_start() -> Self {
         let dir = tempfile::Builder::new().prefix("hearth-").tempdir().unwrap();
         let runtime = dir.path().join("runtime");
         std::fs::create_dir(&runtime).unwrap();
@@ -127,7 +156,12 @@ impl Host {
 
     /// Starts a daemon and waits until it serves.
     pub(crate) fn start(&mut self) {
-        self.launch();
+        self.start_with(&[]);
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn start_with(&mut self, arguments: &[&str]) {
+        self.launch_with(arguments);
         let daemon = self.daemon.as_mut().unwrap();
         wait_for("the daemon to serve", || {
             if let Some(status) = daemon.try_end() {
@@ -139,8 +173,13 @@ impl Host {
 
     /// Starts a daemon and waits for nothing.
     pub(crate) fn launch(&mut self) {
+        self.launch_with(&[]);
+    }
+
+    fn launch_with(&mut self, arguments: &[&str]) {
         assert!(self.daemon.is_none(), "a daemon is running");
-        self.daemon = Some(Running::start(self.command(&["run", "--runtime", self.runtime]), b""));
+        let arguments = [&["run", "--runtime", self.runtime], arguments].concat();
+        self.daemon = Some(Running::start(self.command(&arguments), b""));
     }
 
     /// The daemon that was started last, if it was not waited for.
@@ -281,7 +320,7 @@ pattern = "."
 );
 
 /// A configuration with the public chat and its agent.
-fn with_chat(agent: &str) -> String {
+pub(crate) fn with_chat(agent: &str) -> String {
     format!("schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n{CHAT}")
 }
 
@@ -356,7 +395,7 @@ impl Running {
     /// Waits for its end and for everything it said.
     pub(crate) fn end(mut self) -> Ended {
         self.close_input();
-        let begin = Instant::now();
+        let (begin, mut pace) = (Instant::now(), FIRST_LOOK);
         let status = loop {
             if let Some(status) = self.try_end() {
                 break status;
@@ -367,7 +406,7 @@ impl Running {
                 self.stdout(),
                 self.stderr()
             );
-            std::thread::sleep(LOOK);
+            rest(&mut pace);
         };
         // Whoever inherited its output may live on; what was said until now is complete when both streams are idle.
         wait_for("the output", || {
@@ -423,14 +462,20 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 }
 
 pub(crate) fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, detail: impl Fn() -> String) -> T {
-    let begin = Instant::now();
+    let (begin, mut pace) = (Instant::now(), FIRST_LOOK);
     loop {
         if let Some(found) = look() {
             return found;
         }
         assert!(begin.elapsed() < PATIENCE, "{what}: waited for {PATIENCE:?} in vain; {}", detail());
-        std::thread::sleep(LOOK);
+        rest(&mut pace);
     }
+}
+
+/// Waits until the next look.
+fn rest(pace: &mut Duration) {
+    std::thread::sleep(*pace);
+    *pace = (*pace * 5 / 4).min(LAST_LOOK);
 }
 
 /// Says that a test is not made, for what this machine lacks. What a test prints that passes is not shown: `.ci/run` names
@@ -447,4 +492,10 @@ pub(crate) fn skipped(why: impl std::fmt::Display) {
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).is_some_and(|state| state != 'Z')
+}
+
+/// A time so far from now, in UTC.
+pub(crate) fn after(wait: Duration) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    hearth::model::Timestamp::from_millis(i64::try_from((now + wait).as_millis()).unwrap()).to_string()
 }

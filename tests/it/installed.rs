@@ -1,75 +1,12 @@
 //! Hearth as something that the system starts: the programs of the system are stand-ins that note what they are told.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
 use rustix::process::{Signal, kill_process};
-use serde_json::Value;
 
-use crate::host::{Ended, Host, Running, wait_for};
-
-/// A Hearth on a system whose programs are stand-ins.
-pub(crate) struct System {
-    pub(crate) host: Host,
-    dir: PathBuf,
-}
-
-/// Notes what it is told; is down if there is a file `down`, and says of services what is in `state`.
-const PROGRAM: &str = r#"#!/bin/sh
-echo "${0##*/} $*" >> DIR/told
-case "$*" in
-*--property=Version*|*daemon-reload*) [ -e DIR/down ] && { echo "Failed to connect to bus" >&2; exit 1; } ;;
-*restart*) [ -e DIR/stuck ] && { echo "Job failed" >&2; exit 1; } ;;
-*"show hearth"*|print*) [ -e DIR/state ] && cat DIR/state || echo LoadState=not-found ;;
-*show-user*) echo no ;;
-esac
-exit 0
-"#;
-
-impl System {
-    pub(crate) fn new() -> Self {
-        let mut host = Host::new();
-        let dir = host.path("system");
-        std::fs::create_dir(&dir).unwrap();
-        for name in ["systemctl", "loginctl", "journalctl", "launchctl", "tail"] {
-            let path = dir.join(name);
-            std::fs::write(&path, PROGRAM.replace("DIR", dir.to_str().unwrap())).unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        host.env.push(("PATH".into(), format!("{}:{}", dir.display(), std::env::var("PATH").unwrap())));
-        Self { host, dir }
-    }
-
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
-        self.host.run(&[&["service"], arguments].concat(), b"")
-    }
-
-    fn done(&self, arguments: &[&str]) -> Ended {
-        let ended = self.run(arguments);
-        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
-        ended
-    }
-
-    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.run(&[arguments, &["--json"]].concat()).stdout).unwrap()
-    }
-
-    fn state(&self, text: &str) {
-        std::fs::write(self.dir.join("state"), text).unwrap();
-    }
-
-    /// What the programs of the system were told since the last look, without the names of units.
-    fn told(&self) -> Vec<String> {
-        let told = std::fs::read_to_string(self.dir.join("told")).unwrap_or_default();
-        drop(std::fs::remove_file(self.dir.join("told")));
-        let name = self.json(&["install", "--dry-run"])["name"].as_str().unwrap().to_owned();
-        told.lines().map(|line| line.replace(&name, "UNIT")).filter(|line| !line.contains(" show")).collect()
-    }
-}
-
-/// Installing as root is refused unless it is asked for, and tests may be root.
-pub(crate) const INSTALL: &[&str] = &["install", "--as-root"];
+use crate::host::installed::{INSTALL, System};
+use crate::host::{Host, Running, wait_for};
 
 #[test]
 fn it_is_installed_once_and_removed_and_the_data_stays() {
@@ -80,8 +17,11 @@ fn it_is_installed_once_and_removed_and_the_data_stays() {
     assert!(file.starts_with(system.host.path(".config/systemd/user")) && !file.exists(), "{rehearsed}");
     let text = rehearsed["text"].as_str().unwrap();
     let data = system.host.data();
-    assert!(text.contains(&format!("run --data \"{}\"\n", data.canonicalize().unwrap().display())), "{text}");
-    assert!(text.contains("TimeoutStopSec=60\n") && text.contains("/hearth-") && text.contains(".env\n"), "{text}");
+    assert!(
+        text.contains(&format!("run --data \"{}\" --installation ", data.canonicalize().unwrap().display())),
+        "{text}"
+    );
+    assert!(text.contains("TimeoutStopSec=75\n") && text.contains("/hearth-") && text.contains(".env\n"), "{text}");
     assert_eq!(system.told(), Vec::<String>::new());
 
     let installed = system.json(INSTALL);
@@ -107,6 +47,32 @@ fn it_is_installed_once_and_removed_and_the_data_stays() {
     std::fs::remove_file(system.dir.join("state")).unwrap();
     assert!(system.done(&["uninstall"]).stdout.contains("is not installed"));
     assert_eq!(system.told(), Vec::<String>::new());
+}
+
+/// The service runs the installation whose store is there, and its file stays as it is while that store is not.
+#[test]
+fn the_service_is_of_one_installation() {
+    let system = System::new();
+    let id = format!("{:016x}", hearth::state::installation(&system.host.data()).unwrap());
+    let file = PathBuf::from(system.json(INSTALL)["file"].as_str().unwrap());
+    let text = std::fs::read_to_string(&file).unwrap();
+    let data = system.host.data().canonicalize().unwrap();
+    assert!(text.contains(&format!("--installation {id}\n")), "{text}");
+    assert!(text.contains(&format!("RequiresMountsFor=\"{}\"\n", data.display())), "{text}");
+    let plist = system.json(&with(&["install", "--dry-run"]));
+    assert!(plist["text"].as_str().unwrap().contains(&format!("<string>--installation</string><string>{id}</string>")));
+    // The disk is not mounted.
+    std::fs::rename(system.host.data(), system.host.path("mounted")).unwrap();
+    let status = system.json(&["status"]);
+    assert!(!status["problems"].to_string().contains("not what this program would write"), "{status}");
+    let refused = system.run(INSTALL);
+    assert!(refused.code == Some(1) && refused.stderr.contains("there is no store in"), "{refused:#?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    assert!(!system.host.data().exists());
+    // Another installation is another service.
+    system.host.apply("schema = 1\n");
+    assert!(system.json(&["status"])["problems"].to_string().contains("installation"), "{status}");
+    assert_eq!(system.json(INSTALL)["written"], "changed");
 }
 
 /// What was put in place runs, even if an earlier command did not come that far.
@@ -188,7 +154,7 @@ fn without_a_manager_it_says_what_to_do() {
     for arguments in [INSTALL, &["status"], &["logs"]] {
         let missing = system.run(arguments);
         assert_eq!(missing.code, Some(1), "{missing:#?}");
-        assert!(missing.stderr.contains("ctl` here: `hearth service` needs systemd"), "{missing:#?}");
+        assert!(missing.stderr.contains("ctl` not found: `hearth service` needs systemd"), "{missing:#?}");
     }
     if rustix::process::geteuid().is_root() {
         let root = system.run(&["install"]);
@@ -220,7 +186,7 @@ fn what_system_and_hearth_say_is_compared() {
     system.state("LoadState=loaded\nActiveState=inactive\nMainPID=0\n");
     let beside = system.json(INSTALL);
     assert_eq!(beside["started"], false, "{beside}");
-    assert!(beside["warnings"].to_string().contains("runs already"), "{beside}");
+    assert!(beside["warnings"].to_string().contains("is already running"), "{beside}");
 }
 
 #[test]
@@ -242,7 +208,7 @@ fn launchd_is_told_the_same() {
     let installed = system.json(&with(INSTALL));
     let file = PathBuf::from(installed["file"].as_str().unwrap());
     assert!(file.starts_with(system.host.path("Library/LaunchAgents")), "{installed}");
-    assert!(std::fs::read_to_string(&file).unwrap().contains("<key>ExitTimeOut</key><integer>60</integer>"));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("<key>ExitTimeOut</key><integer>75</integer>"));
     let told = std::fs::read_to_string(system.dir.join("told")).unwrap();
     let verbs: Vec<&str> = told.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!(verbs, ["print", "bootout", "enable", "bootstrap"], "{told}");

@@ -3,14 +3,14 @@
 
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, StopReason};
-use hearth::model::mailbox::{Again, Answer, Collection, Failure, Found, Record, Target};
+use hearth::model::mailbox::{Answer, CollectedRecord, Collection, Failure, Recipient, Record, RetryHint};
 use hearth::model::message::{Completion, MessageState};
 use hearth::model::task::{NewTask, TaskHome};
 use hearth::model::{Input, Millis};
 
-use crate::lifecycle::{answer, pass, running};
-use crate::schedules;
+use crate::world::lifecycle::{answer, pass, running};
 use crate::world::outside::{claim, end, mid_turn, said};
+use crate::world::schedules;
 use crate::world::{World, event};
 
 const S: SessionId = SessionId::new(1);
@@ -18,9 +18,9 @@ const M: MessageId = MessageId::new(1);
 
 /// The end of a turn of message 2 as a test wants it.
 fn turn(also: Vec<u64>, error: Option<&str>, answers: Vec<Answer>) -> Input {
-    let failure = error.map(|error| Failure { error: error.to_owned(), again: Again::Never });
+    let failure = error.map(|error| Failure { error: error.to_owned(), again: RetryHint::Never });
     let record = Record::End { seq: 2, also, incarnation: 1, failure, gated: None, answers };
-    Input::Collected(Collection { session: S, found: vec![Found { record, files: vec![] }], closes: None })
+    Input::Collected(Collection { session: S, found: vec![CollectedRecord { record, files: vec![] }], closes: None })
 }
 
 fn told(world: &World) -> Vec<String> {
@@ -51,7 +51,7 @@ fn a_number_that_was_taken_in_vain_is_never_given() {
 fn a_failure_is_told_by_the_agent_or_else_by_the_host() {
     for (says, expected) in [(true, "words 3"), (false, "Your message could not be processed: too long")] {
         let mut world = running();
-        let answers = says.then(|| Answer::Read(Box::new(said(3, 1, Some(2), Target::Reply))));
+        let answers = says.then(|| Answer::Read(Box::new(said(3, 1, Some(2), Recipient::Reply))));
         world.put(turn(vec![], Some("too long"), answers.into_iter().collect()));
         world.settle();
         assert!(matches!(world.state_of(M), MessageState::Failed { .. }));
@@ -71,7 +71,7 @@ fn a_turn_ends_only_what_is_open() {
     answer(&mut world, 1, 4);
     let over = world.message(MessageId::new(2));
     world.pass(Millis::seconds(1));
-    let answers = vec![Answer::Read(Box::new(said(7, 1, Some(2), Target::Reply)))];
+    let answers = vec![Answer::Read(Box::new(said(7, 1, Some(2), Recipient::Reply)))];
     world.put(turn(vec![2, 4, 6, 98], None, answers));
     world.settle();
     assert_eq!(world.message(MessageId::new(2)), over);
@@ -86,7 +86,7 @@ fn a_turn_ends_only_what_is_open() {
 fn an_answer_that_was_said_at_once_is_not_missing() {
     for (id, problem) in [("out-1-3", None), ("out-1-5", Some("did not write it"))] {
         let mut world = running();
-        let found = vec![claim(2, 1), mid_turn(said(3, 1, Some(2), Target::Reply))];
+        let found = vec![claim(2, 1), mid_turn(said(3, 1, Some(2), Recipient::Reply))];
         world.put(Input::Collected(Collection { session: S, found, closes: None }));
         world.put(turn(vec![], None, vec![Answer::Missing(id.to_owned())]));
         match (world.state_of(M), problem) {
@@ -103,8 +103,8 @@ fn what_was_taken_in_is_known_after_its_incarnation() {
     let mut world = running();
     let found = vec![
         claim(2, 1),
-        mid_turn(said(3, 1, Some(2), Target::Reply)),
-        end(2, 1, vec![said(5, 1, Some(2), Target::Reply)]),
+        mid_turn(said(3, 1, Some(2), Recipient::Reply)),
+        end(2, 1, vec![said(5, 1, Some(2), Recipient::Reply)]),
     ];
     let found = Input::Collected(Collection { session: S, found, closes: None });
     world.put(found.clone());
@@ -131,7 +131,7 @@ fn what_is_said_at_once_is_progress() {
         world.put(claims);
         pass(&mut world, 50);
         if says {
-            let words = world.outside.write(S, vec![mid_turn(said(3, 1, Some(2), Target::Reply))]);
+            let words = world.outside.write(S, vec![mid_turn(said(3, 1, Some(2), Recipient::Reply))]);
             world.put(words);
             world.settle();
         }
@@ -144,8 +144,8 @@ fn what_is_said_at_once_is_progress() {
 /// message says nothing of the next one; words about that do.
 #[test]
 fn what_ends_or_is_said_of_the_last_message_is_no_progress_of_the_next() {
-    let words = |about| mid_turn(said(7, 1, about, Target::Reply));
-    let done = || end(2, 1, vec![said(9, 1, Some(2), Target::Reply)]);
+    let words = |about| mid_turn(said(7, 1, about, Recipient::Reply));
+    let done = || end(2, 1, vec![said(9, 1, Some(2), Recipient::Reply)]);
     for (number, first, look, works) in [
         (1, vec![claim(2, 1)], vec![claim(4, 1), done()], false),
         (2, vec![claim(2, 1)], vec![claim(4, 1), words(Some(2)), done()], false),
@@ -181,7 +181,7 @@ fn words_before_a_claim_are_no_start() {
     world.outside.startable = true;
     pass(&mut world, 30);
     let number = world.session(S).live.unwrap();
-    for (found, failed) in [(mid_turn(said(3, number, None, Target::Reply)), 1), (claim(2, number), 0)] {
+    for (found, failed) in [(mid_turn(said(3, number, None, Recipient::Reply)), 1), (claim(2, number), 0)] {
         let found = world.outside.write(S, vec![found]);
         world.put(found);
         assert_eq!(world.session(S).failed_starts, failed);
@@ -197,7 +197,7 @@ fn a_task_of_a_conversation_answers_there() {
     world.put(schedules::add(NewTask { home, reply: None, ..schedules::new(&world, 1, None) }));
     pass(&mut world, 10);
     let (id, message) = world.all_messages().pop().unwrap();
-    let done = end(message.seq, 1, vec![said(9, 1, Some(message.seq), Target::Reply)]);
+    let done = end(message.seq, 1, vec![said(9, 1, Some(message.seq), Recipient::Reply)]);
     let done = world.outside.write(S, vec![claim(message.seq, 1), done]);
     world.put(done);
     world.settle();

@@ -9,18 +9,18 @@ use hearth::model::entity::{Folder, Origin};
 use hearth::model::id::{AgentId, ChatId, OutboundId, SessionId, TaskId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Again, Collection, Found, Record, Target};
+use hearth::model::mailbox::{CollectedRecord, Collection, Recipient, Record, RetryHint};
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, Reply};
 use hearth::model::session::{ChatSession, Session};
-use hearth::model::task::{Missed, NewTask, Overlap, TaskChange, TaskCommand, TaskHome, TaskOrigin};
+use hearth::model::task::{Missed, NewTask, Overlap, Patch, TaskChange, TaskCommand, TaskHome, TaskOrigin};
 use hearth::model::{Awake, Input, Millis};
 use proptest::prelude::*;
 
-use crate::routing_sticky::{place, sticky_rows};
 use crate::world::chance::cases;
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
+use crate::world::routing::{place, sticky_rows};
 use crate::world::{ONE, World, event, event_in, inbound};
 
 const S: SessionId = SessionId::new(1);
@@ -51,27 +51,27 @@ fn a_change() -> impl Strategy<Value = Input> {
     })
 }
 
-fn a_file() -> impl Strategy<Value = Found> {
+fn a_file() -> impl Strategy<Value = CollectedRecord> {
     (1..5_u64, 1..3_u32, 0..8_u8, 1..6_u64).prop_map(|(message, number, kind, out)| {
-        let words = |offset| said(out * 2 + offset, number, Some(message * 2), Target::Reply);
+        let words = |offset| said(out * 2 + offset, number, Some(message * 2), Recipient::Reply);
         match kind {
             0 => claim(message * 2, number),
             1 => end(message * 2, number, vec![words(1)]),
             2 => failed(message * 2, number, "no luck"),
             3 => mid_turn(words(1)),
             4 => leftover(words(1)),
-            6 => try_again(message * 2, vec![message * 2 + 2], number, Again::Later),
-            7 => try_again(message * 2, vec![message * 2 + 2], number, Again::Wait(None)),
+            6 => try_again(message * 2, vec![message * 2 + 2], number, RetryHint::Later),
+            7 => try_again(message * 2, vec![message * 2 + 2], number, RetryHint::Wait(None)),
             _ => mid_turn(words(0)),
         }
     })
 }
 
-fn writer(found: &Found) -> u32 {
+fn writer(found: &CollectedRecord) -> u32 {
     match &found.record {
         Record::Claim { incarnation, .. } | Record::End { incarnation, .. } => *incarnation,
         Record::Said(said) | Record::Leftover(said) => said.incarnation,
-        Record::Unreadable { .. } => 0,
+        Record::Unreadable { .. } | Record::Hidden(_) => 0,
     }
 }
 
@@ -113,7 +113,7 @@ fn a_task_command() -> impl Strategy<Value = Input> {
         let id = TaskId::new(id);
         let change = match kind {
             2 => TaskChange { prompt: Some("Look again".to_owned()), ..TaskChange::default() },
-            3 => TaskChange { recurrence: Some(Some("0 9 * * *".to_owned())), ..TaskChange::default() },
+            3 => TaskChange { recurrence: Patch::Set("0 9 * * *".to_owned()), ..TaskChange::default() },
             _ => TaskChange { next: Some(first.clone()), ..TaskChange::default() },
         };
         Input::Task(match kind {
@@ -315,12 +315,12 @@ fn one_failure_harms_no_neighbour() {
     let [Some(Reply::Routed(_)), Some(Reply::Refused(_)), None, Some(Reply::Routed(_))] = &answers[..] else {
         panic!("{answers:?}")
     };
-    assert_eq!(world.read(|db, txn| db.dropped.len(txn)), 2);
+    assert_eq!(world.read(|db, txn| db.dropped_events.len(txn)), 2);
     assert!(matches!(world.all_messages()[0].1.state, MessageState::Pending(_)), "nothing of the claim is left");
     world
         .store()
         .write(|db, txn| {
-            db.live.delete(txn, &S)?;
+            db.live_incarnations.discard_leftover(txn, &S)?;
             let (key, row) = db.sessions.first(txn, ..)?.unwrap();
             let chat = row.chat().unwrap();
             db.sessions.put(txn, &key, &Session::Chat(ChatSession { live: None, ..chat }))
@@ -360,7 +360,7 @@ fn a_full_map() {
     world.settle();
     let number = world.session(S).live.unwrap();
     for seq in (2..).step_by(2).take(taken) {
-        let words = said(seq + 1_001, number, Some(seq), Target::Reply);
+        let words = said(seq + 1_001, number, Some(seq), Recipient::Reply);
         let turn = vec![claim(seq, number), end(seq, number, vec![words])];
         world.put(Input::Collected(Collection { session: S, found: turn, closes: None }));
         world.settle();
@@ -385,7 +385,7 @@ fn a_group_that_does_not_fit() {
     let large = "x".repeat(100_000);
     let mut inputs: Vec<Input> = (0..60).map(|n| inbound(&event(&n.to_string(), &large, ""))).collect();
     inputs.insert(0, inbound(&event("small", "x", "")));
-    let turn = vec![claim(2, 1), end(2, 1, vec![said(1_001, 1, Some(2), Target::Reply)])];
+    let turn = vec![claim(2, 1), end(2, 1, vec![said(1_001, 1, Some(2), Recipient::Reply)])];
     inputs.push(Input::Collected(Collection { session: S, found: turn, closes: None }));
     let answers = world.group(inputs);
     let (mut routed, mut refused) = (0, 0);
@@ -435,10 +435,10 @@ fn a_row_that_is_missing_is_no_full_store() {
     let mut world = World::of(ONE);
     let id = ChatId::new(1);
     let lost = world.read(|db, txn| db.chats.require(txn, &id));
-    world.store().write(|db, txn| db.chats.delete(txn, &id).map(drop)).unwrap();
+    world.store().write(|db, txn| db.chats.rows().delete(txn, &id).map(drop)).unwrap();
     let answer = world.try_put(inbound(&event("1", "x", "")));
     assert!(answer.as_ref().is_err_and(|error| error.is_damage()), "{answer:?}");
-    world.store().write(|db, txn| db.chats.put(txn, &id, &lost)).unwrap();
+    world.store().write(|db, txn| db.chats.rows().put(txn, &id, &lost)).unwrap();
 }
 
 /// Removing is what makes room, so it has to work when there is none.

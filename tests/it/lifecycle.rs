@@ -4,11 +4,14 @@ use hearth::model::delivery::DeliveryResult;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Answer, Beat, Collection, Found, Observation, ObservedState, Record, Target};
+use hearth::model::mailbox::{
+    Answer, Beat, CollectedRecord, Collection, Observation, ObservedState, Recipient, Record,
+};
 use hearth::model::message::{Completion, Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::{Effect, Input, Millis};
 
+use crate::world::lifecycle::{answer, live, pass, per_thread, running, threads};
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, progress, said};
 use crate::world::{ONE, World, event, event_in};
 
@@ -17,14 +20,6 @@ mod stuck;
 
 const S: SessionId = SessionId::new(1);
 const M: MessageId = MessageId::new(1);
-
-/// A world in which incarnation 1 of session 1 runs and has message 1.
-pub(crate) fn running() -> World {
-    let mut world = World::of(ONE);
-    world.inject(&event("1", "x", ""));
-    world.settle();
-    world
-}
 
 fn phase(world: &World, number: u32) -> Phase {
     world.incarnation(S, number).phase
@@ -35,16 +30,6 @@ fn effects(world: &World) -> Vec<&Effect> {
     world.effects.iter().filter(|effect| !matches!(effect, Effect::LookForSkips(..))).collect()
 }
 
-/// Sweeps every ten seconds of awake time, everything that runs beats, everything asked for is done.
-pub(crate) fn pass(world: &mut World, seconds: u64) {
-    for _ in 0..seconds / 10 {
-        world.pass(Millis::seconds(10));
-        world.sweep();
-        world.settle();
-        world.assert_sound();
-    }
-}
-
 /// The whole conversation as a transcript: launch, claim, answer, end, the next message, death in the turn, backoff,
 /// the next incarnation.
 #[test]
@@ -53,7 +38,7 @@ fn a_session_from_begin_to_end() {
     world.begin_script();
     world.inject(&event("1", "one", ""));
     world.settle();
-    let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])];
+    let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Recipient::Reply)])];
     let turn = world.outside.write(S, turn);
     world.put(turn);
     world.settle();
@@ -90,7 +75,7 @@ fn incarnations_end_in_one_order() {
     world.sweep();
     assert_eq!(world.session(S).last_incarnation, 1, "nobody starts while one is collected");
     // What it wrote before it died counts.
-    let rest = vec![end(2, 1, vec![said(5, 1, Some(2), Target::Reply)])];
+    let rest = vec![end(2, 1, vec![said(5, 1, Some(2), Recipient::Reply)])];
     world.put(Input::Collected(Collection { session: S, found: rest, closes: Some(1) }));
     assert!(matches!(world.state_of(M), MessageState::Completed { .. }));
     assert!(matches!(phase(&world, 1), Phase::Closed { .. }));
@@ -117,8 +102,8 @@ fn late_files() {
     world.settle();
     let late = vec![
         claim(2, 1),
-        mid_turn(said(3, 1, Some(2), Target::Reply)),
-        end(2, 1, vec![said(5, 1, Some(2), Target::Reply)]),
+        mid_turn(said(3, 1, Some(2), Recipient::Reply)),
+        end(2, 1, vec![said(5, 1, Some(2), Recipient::Reply)]),
         failed(2, 7, "of the future"),
     ];
     let files = late.iter().flat_map(|found| found.files.clone()).count();
@@ -139,7 +124,7 @@ fn late_files() {
 #[test]
 fn a_claim_after_the_end() {
     let mut world = running();
-    let done = world.outside.write(S, vec![end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])]);
+    let done = world.outside.write(S, vec![end(2, 1, vec![said(3, 1, Some(2), Recipient::Reply)])]);
     world.put(done);
     let gone = world.outside.end(S, 1, Exit::Code(0));
     world.put(gone);
@@ -164,16 +149,16 @@ fn files_found_twice() {
         incarnation: 1,
         failure: None,
         gated: None,
-        answers: vec![Answer::Read(Box::new(said(7, 1, Some(2), Target::Reply)))],
+        answers: vec![Answer::Read(Box::new(said(7, 1, Some(2), Recipient::Reply)))],
     };
     for found in [
         vec![claim(2, 1)],
         vec![claim(4, 1)],
-        vec![mid_turn(said(3, 1, Some(2), Target::Reply))],
-        vec![mid_turn(said(4, 1, Some(2), Target::Reply))],
-        vec![leftover(said(5, 1, Some(2), Target::Reply))],
+        vec![mid_turn(said(3, 1, Some(2), Recipient::Reply))],
+        vec![mid_turn(said(4, 1, Some(2), Recipient::Reply))],
+        vec![leftover(said(5, 1, Some(2), Recipient::Reply))],
         vec![claim(98, 1)],
-        vec![Found { record: together, files: vec![] }],
+        vec![CollectedRecord { record: together, files: vec![] }],
         vec![failed(2, 1, "after all")],
         vec![end(98, 1, vec![])],
     ] {
@@ -207,14 +192,14 @@ fn leftover_finals_are_abandoned() {
     let mut world = running();
     let files = vec![
         claim(2, 1),
-        mid_turn(said(3, 1, Some(2), Target::Reply)),
-        mid_turn(said(5, 1, Some(2), Target::Destination("nowhere".into()))),
+        mid_turn(said(3, 1, Some(2), Recipient::Reply)),
+        mid_turn(said(5, 1, Some(2), Recipient::Destination("nowhere".into()))),
     ];
     let files = world.outside.write(S, files);
     world.put(files);
     let gone = world.outside.end(S, 1, Exit::Signal(9));
     world.put(gone);
-    let rest = vec![leftover(said(7, 1, Some(2), Target::Reply)), leftover(said(8, 1, Some(2), Target::Reply))];
+    let rest = vec![leftover(said(7, 1, Some(2), Recipient::Reply)), leftover(said(8, 1, Some(2), Recipient::Reply))];
     world.put(Input::Collected(Collection { session: S, found: rest, closes: Some(1) }));
     world.pass(Millis::seconds(5));
     world.sweep();
@@ -240,7 +225,7 @@ fn what_was_not_delivered_was_not_said() {
         let delivered = DeliveryResult::Delivered { platform_message: None };
         Some(if blocked { DeliveryResult::Rejected("blocked".into()) } else { delivered })
     });
-    let files = [3, 5].map(|number| mid_turn(said(number, 1, Some(2), Target::Reply)));
+    let files = [3, 5].map(|number| mid_turn(said(number, 1, Some(2), Recipient::Reply)));
     let files = world.outside.write(S, [vec![claim(2, 1)], files.to_vec()].concat());
     world.put(files);
     world.settle();
@@ -288,7 +273,7 @@ fn tries_end() {
     assert!(error.contains("5 tries") && error.contains("signal 11"), "{error}");
     let [(id, notice)] = &world.all_outbound()[..] else { panic!() };
     assert_eq!((notice.in_reply_to, notice.to.as_ref().unwrap().platform_id.as_str()), (Some(M), "C"));
-    assert_eq!(world.outside.settled.last().unwrap().answers, [*id]);
+    assert_eq!(world.outside.settled.last().unwrap().answers[..], [world.read(|db, txn| db.outgoing(txn, *id))]);
     pass(&mut world, 600);
     assert_eq!(world.session(S).live, None, "nothing is tried again");
 }
@@ -345,36 +330,11 @@ fn an_incarnation_that_outlives_the_daemon() {
     world.restart();
     world.settle();
     pass(&mut world, 50);
-    let done = world.outside.write(S, vec![end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])]);
+    let done = world.outside.write(S, vec![end(2, 1, vec![said(3, 1, Some(2), Recipient::Reply)])]);
     world.put(done);
     world.settle();
     assert!(matches!(world.state_of(M), MessageState::Completed { how: Completion::Answered, .. }));
     assert_eq!(world.outside.launched.len(), 1);
-}
-
-/// Threads of one agent with the given parallelism, as many messages each as named.
-pub(crate) fn threads(world: &mut World, names: &[&str]) {
-    for name in names {
-        let id = format!("{name}-{}", world.all_messages().len());
-        world.inject(&event_in(("net", "C", Some(name)), (&id, "x", ""), ""));
-    }
-}
-
-pub(crate) fn per_thread(more: &str) -> String {
-    let toml = ONE.replace("pattern = \".\"", "pattern = \".\"\nsession = \"per-thread\"");
-    toml.replace("folder = \"main\"", &format!("folder = \"main\"\n{more}"))
-}
-
-pub(crate) fn answer(world: &mut World, session: u64, seq: u64) {
-    let session = SessionId::new(session);
-    let number = world.session(session).live.unwrap();
-    let turn = world.outside.write(session, vec![claim(seq, number), end(seq, number, vec![])]);
-    world.put(turn);
-    world.settle();
-}
-
-pub(crate) fn live(world: &World) -> Vec<u64> {
-    world.outside.running.keys().map(|session| session.number()).collect()
 }
 
 /// At most so many run, in the house and per agent; whoever waits longest gets the place of whoever is idle longest.

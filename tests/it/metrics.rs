@@ -5,8 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::host::after;
 use crate::host::{Host, Running, event, wait_for};
-use crate::tasks::after;
 
 /// A name with its labels, and a value.
 type Samples = BTreeMap<String, f64>;

@@ -126,7 +126,7 @@ fn tasks(host: &Host) -> Vec<Value> {
 
 #[test]
 fn version_2_is_taken_over_once() {
-    let host = Host::new();
+    let host = Host::before_the_first_start();
     let root = version_2(&host);
     let before = everything(&root);
     let rehearsed = import(&host, &root, &["--dry-run"]);
@@ -283,7 +283,7 @@ fn an_interrupted_run_is_gone_on_with() {
 
 #[test]
 fn what_is_none_is_told() {
-    let host = Host::new();
+    let host = Host::before_the_first_start();
     let told = host.run(&["import", "nanoclaw", host.path("nothing").to_str().unwrap()], b"");
     assert_eq!(told.code, Some(1));
     assert!(told.stderr.contains("holds no NanoClaw"), "{told:?}");
@@ -293,4 +293,49 @@ fn what_is_none_is_told() {
     let told = host.run(&["import", "nanoclaw", root.to_str().unwrap()], b"");
     assert!(told.code == Some(1) && told.stderr.contains("v2.db is damaged"), "{told:?}");
     assert!(!host.data().exists());
+}
+
+/// What a stranger wrote into a configuration of NanoClaw is neither run nor read, and everything that agents will run and
+/// reach is listed before anything is imported.
+#[test]
+fn foreign_texts_are_taken_as_texts_and_listed() {
+    let host = Host::new();
+    let root = version_2(&host);
+    let (ran, json) = (host.path("ran"), root.join("groups/andy/container.json"));
+    let config = json!({
+        "mcpServers": { "x": { "command": "true", "args": ["a\u{202e}b"], "env": {
+            "A": format!("cmd:touch {}", ran.display()), "API_KEY": format!("cmd:touch {}", ran.display()),
+        } } },
+        "additionalMounts": [{ "hostPath": "/srv/x", "readonly": false }],
+        "packages": { "apt": ["jq"] },
+    });
+    file(&json, &config.to_string());
+    let own = "env:HEARTH_IMPORT_ANDY_X_API_KEY";
+    let grants = json!([
+        { "agent": "andy", "kind": "mcp_server", "name": "x", "command": ["true", "a\u{202e}b"],
+          "env": [{ "name": "A", "reference": null }, { "name": "API_KEY", "reference": own }],
+          "shown": format!("andy runs the MCP server \"x\": \"true\" \"a\\u{{202e}}b\", with A, API_KEY = {own}") },
+        { "agent": "andy", "kind": "mount", "name": "/srv/x", "access": "read-write",
+          "shown": "andy reads and changes \"/srv/x\"" },
+        { "agent": "andy", "kind": "apt", "name": "jq", "shown": "andy has the apt package \"jq\" in its image" },
+    ]);
+    assert_eq!(import(&host, &root, &["--dry-run"])["grants"], grants);
+    let text = host.done(&["import", "nanoclaw", root.to_str().unwrap(), "--dry-run"], b"");
+    assert!(text.contains("\"a\\u{202e}b\"") && !text.contains('\u{202e}'), "{text}");
+    let report = import(&host, &root, &[]);
+    assert_eq!(report["grants"], grants);
+    assert!(note(&report, "agents", "andy").contains("groups/andy/container.json"));
+    let left = report["items"].as_array().unwrap().iter().find(|item| item["name"] == "groups/andy/container.json");
+    assert_eq!(left, None, "it is not called left out");
+    let exported = host.done(&["export"], b"");
+    assert!(exported.contains(&format!("A = {{ value = \"cmd:touch {}\" }}", ran.display())), "{exported}");
+    assert!(exported.contains(&format!("API_KEY = \"{own}\"")), "{exported}");
+    let toml = host.path("again.toml");
+    std::fs::write(&toml, &exported).unwrap();
+    let again: Value = serde_json::from_str(&host.done(&["apply", toml.to_str().unwrap(), "--json"], b"")).unwrap();
+    let actions = again["changes"].as_array().unwrap();
+    assert!(actions.iter().all(|change| change["action"] == "unchanged"), "{again:#}");
+    assert_eq!(host.done(&["export"], b""), exported);
+    assert!(!ran.exists());
+    assert_eq!(import(&host, &root, &[])["grants"], json!([]), "nothing more is imported");
 }

@@ -6,12 +6,11 @@ use hearth::model::content::{Attachment, BlobId};
 use hearth::model::delivery::OutState;
 use hearth::model::entity::Folder;
 use hearth::model::id::{AgentId, DropId, SessionId};
-use hearth::model::mailbox::{KeptFile, Said, Target};
+use hearth::model::mailbox::{KeptFile, Recipient, Said};
 use hearth::model::message::{Drop, Hop, Message, MessageState, Reason};
 use hearth::model::policy::Policy;
 use hearth::model::session::{Session, SessionStatus};
 use hearth::model::{Millis, RawJson};
-use hearth::state::RouteKey;
 
 use crate::world::outside::{claim, end, failed, mid_turn, said};
 use crate::world::{World, event_in};
@@ -59,13 +58,13 @@ fn world_of(policy: Policy) -> World {
     world
 }
 
-fn to(name: &str) -> Target {
-    Target::Destination(name.to_owned())
+fn to(name: &str) -> Recipient {
+    Recipient::Destination(name.to_owned())
 }
 
 /// An agent by its folder.
-fn at(folder: &str) -> Target {
-    Target::Address(Address {
+fn at(folder: &str) -> Recipient {
+    Recipient::Address(Address {
         channel: ChannelName::new("agent").unwrap(),
         platform_id: ForeignId::new("agent", folder).unwrap(),
         thread: None,
@@ -73,7 +72,7 @@ fn at(folder: &str) -> Target {
 }
 
 /// Says something at once, with a number that was not used.
-fn say(world: &mut World, session: SessionId, in_reply_to: Option<u64>, to: Target) -> u64 {
+fn say(world: &mut World, session: SessionId, in_reply_to: Option<u64>, to: Recipient) -> u64 {
     let number = world.session(session).next_agent_number();
     let live = world.session(session).live.unwrap();
     let input = world.outside.write(session, vec![mid_turn(said(number, live, in_reply_to, to))]);
@@ -102,8 +101,6 @@ fn archive(world: &World, session: SessionId) {
             let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &session)?;
             let mut row = db.sessions.require(txn, &(fingerprint, discriminator, session))?.chat().unwrap();
             row.status = SessionStatus::Archived;
-            db.sessions_by_route.delete(txn, &(row.agent, RouteKey::from(&row.route)))?;
-            db.sessions_by_agent.delete(txn, &(row.agent, session))?;
             db.sessions.put(txn, &(fingerprint, discriminator, session), &Session::Chat(row))
         })
         .unwrap();
@@ -152,7 +149,7 @@ fn a_message_goes_to_the_session_that_is_answered_else_to_the_one_that_wrote_las
                 SayOf(from, agent) => drop(say(&mut world, from, Some(2), at(agent))),
                 Answer(from) => {
                     let seq = heard(&world, from).last().map(|message| message.seq);
-                    say(&mut world, from, seq, Target::Reply);
+                    say(&mut world, from, seq, Recipient::Reply);
                 }
             }
         }
@@ -224,12 +221,12 @@ fn an_agent_without_sessions_gets_one_without_a_chat() {
     let session = world.session(message.session);
     assert_eq!((session.reply, message.reply), (None, None));
     assert_eq!(world.outside.running.get(&message.session), Some(&1), "it was started");
-    say(&mut world, message.session, Some(message.seq), Target::Reply);
+    say(&mut world, message.session, Some(message.seq), Recipient::Reply);
     assert_eq!(heard(&world, S1).len(), 1, "who was asked may answer, also without a destination");
     let session = message.session;
-    turn(&mut world, session, Target::Reply);
+    turn(&mut world, session, Recipient::Reply);
     assert_eq!(heard(&world, S1).len(), 2, "so does what its turn ends with");
-    say(&mut world, message.session, None, Target::Reply);
+    say(&mut world, message.session, None, Recipient::Reply);
     assert!(world.journal().last().unwrap().contains("it has no address"), "{:?}", world.journal());
 }
 
@@ -239,7 +236,7 @@ fn files_go_along() {
     let mut world = world();
     let blob = BlobId::parse(&"0f".repeat(32)).unwrap();
     let attachment =
-        Attachment { name: "report.pdf".into(), size: 3, mime: Some("application/pdf".into()), blob: Ok(blob) };
+        Attachment { name: "report.pdf".into(), size: 3, mime: Some("application/pdf".into()), blob: Ok(blob).into() };
     let kept = KeptFile { kept: "se1/kept/1.a/report.pdf".into(), attachment: attachment.clone() };
     let with_file = Said { files: vec![kept], ..said(3, 1, None, to("b")) };
     let input = world.outside.write(S1, vec![mid_turn(with_file)]);
@@ -250,7 +247,7 @@ fn files_go_along() {
 }
 
 /// Works on the newest message of a session and says something in the same turn.
-fn turn(world: &mut World, session: SessionId, answer: Target) {
+fn turn(world: &mut World, session: SessionId, answer: Recipient) {
     let seq = messages_of(world, session).last().unwrap().seq;
     let live = world.session(session).live.unwrap();
     let input = world.outside.write(session, vec![claim(seq, live)]);
@@ -290,7 +287,7 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
                     reason,
                 };
                 let id: DropId = db.allocate(txn)?;
-                db.dropped.put(txn, &id, &row)?;
+                db.dropped_events.put(txn, &id, &row)?;
             }
             Ok::<_, hearth::state::Error>(())
         })
@@ -301,14 +298,14 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
             if matches!(messages_of(&world, session).last(), Some(message) if message.from.is_some()
                 && matches!(message.state, MessageState::Pending(_)))
             {
-                turn(&mut world, session, Target::Reply);
+                turn(&mut world, session, Recipient::Reply);
             }
         }
     }
     let hops: Vec<u32> =
         world.all_messages().iter().filter_map(|(_, message)| message.from.map(|hop| hop.count)).collect();
     assert_eq!(hops, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    let drops = world.read(|db, txn| db.dropped.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    let drops = world.read(|db, txn| db.dropped_events.iter(txn)?.collect::<Result<Vec<_>, _>>());
     assert_eq!(drops.len(), 4);
     let (_, drop) = &drops[3];
     assert_eq!((drop.reason, drop.sender.as_ref().unwrap().to_string()), (Reason::TooManyHops, "agent:a".to_owned()));
@@ -321,7 +318,7 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
     let newest = heard(&world, S1).pop().unwrap().seq;
     say(&mut world, S1, Some(newest), to("b"));
     assert_eq!(world.outside.shown.len(), 1);
-    assert_eq!(world.read(|db, txn| db.dropped.len(txn)), 5);
+    assert_eq!(world.read(|db, txn| db.dropped_events.len(txn)), 5);
     world.pass(Millis::minutes(60));
     say(&mut world, S1, Some(newest), to("b"));
     assert_eq!(world.outside.shown.len(), 2, "they hear of it again after an hour");

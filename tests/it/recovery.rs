@@ -1,5 +1,6 @@
 //! What was accepted before a crash is answered after it: with real processes and a real `kill -9`.
 
+use crate::host::agents::runners;
 use crate::host::{Host, Running, is_alive, wait_for};
 
 /// Starts the daemon and waits until there are so many outgoing messages.
@@ -63,18 +64,6 @@ fn a_turn_that_was_cut_off_is_taken_again() {
     let incarnations = host.rows("incarnations");
     assert_eq!(incarnations.len(), 2, "{incarnations:#?}");
     assert_quiet(&mut host, &said);
-}
-
-/// Processes that are runners of this data directory.
-fn runners(host: &Host) -> Vec<u32> {
-    let data = host.data().display().to_string();
-    let of_this = |pid: &u32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&environment).into_owned();
-        text.contains("HEARTH_INCARNATION=") && text.contains(&data)
-    };
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(of_this).collect()
 }
 
 #[test]

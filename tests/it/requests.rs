@@ -2,90 +2,33 @@
 
 use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::approval::{Approval, ApprovalState, Question, QuestionState};
-use hearth::model::card::{Button, CardOption, Matter};
-use hearth::model::delivery::{Act, DeliveryResult, OutState, Outbound, Said as Earlier};
+use hearth::model::card::{Button, CardOption, PromptSubject};
+use hearth::model::delivery::{Act, DeliveryResult, MessageRef as Earlier, OutState, Outbound};
 use hearth::model::entity::{Agent, EnvValue, McpServer, Packages, Trust};
 use hearth::model::id::{ApprovalId, OutboundId, QuestionId, SessionId, TaskId};
 use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::input::{Input, Press};
-use hearth::model::mailbox::{Again, Said, Target};
-use hearth::model::message::{Body, Message};
+use hearth::model::mailbox::{Recipient, RetryHint, Said};
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
-use hearth::model::request::{NewQuestion, Request, TaskRequest, Wish};
+use hearth::model::request::{NewQuestion, Request, RequestedAction, TaskRequest};
 use hearth::model::task::{TaskChange, TaskHome};
 use hearth::model::{Effect, Millis};
 use serde_json::{Value, json};
 
 use crate::world::outside::{claim, end, gone, mid_turn, said, try_again};
+use crate::world::requests::{S, ask, ask_in, main_agent, newest, working_in};
 use crate::world::{World, event, event_in};
 
 mod approved;
-
-pub(crate) const S: SessionId = SessionId::new(1);
-
-/// An agent `main` in the chat `C` on `net`, where members may talk: `ann` is one. The owner sits at the terminal.
-const HOUSE: &str = r#"
-[[agents]]
-folder = "main"
-env = { KEY = "env:KEY" }
-trust = "main"
-unconfined = true
-[[users]]
-id = "terminal:7"
-roles = ["owner"]
-[[users]]
-id = "net:ann"
-member_of = ["main"]
-[[chats]]
-channel = "net"
-platform_id = "C"
-group = true
-unknown_senders = "strict"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-session = "per-thread"
-"#;
 
 /// The agent works on a message of Ann, said in the thread `t`.
 fn working() -> World {
     working_in(World::new())
 }
 
-/// The same in a world without a configuration.
-pub(crate) fn working_in(mut world: World) -> World {
-    world.apply(HOUSE);
-    world.outside.channel = Box::new(|delivery| {
-        let id = ForeignId::new("message", format!("p{}", delivery.id)).unwrap();
-        Some(DeliveryResult::Delivered { platform_message: Some(id) })
-    });
-    let sender = r#""senderId":"ann","senderName":"Ann""#;
-    world.inject(&event_in(("net", "C", Some("t")), ("1", "hello", sender), ""));
-    world.settle();
-    let input = world.outside.write(S, vec![claim(2, 1)]);
-    world.put(input);
-    world
-}
-
 fn write(world: &mut World, said: Said) {
     let input = world.outside.write(S, vec![mid_turn(said)]);
-    world.put(input);
-    world.settle();
-}
-
-/// Asks Hearth for something under a name.
-pub(crate) fn ask(world: &mut World, name: &str, request: Request) {
-    ask_in(world, S, name, request);
-}
-
-fn ask_in(world: &mut World, session: SessionId, name: &str, request: Request) {
-    let number = world.session(session).next_agent_number();
-    let live = world.session(session).live.unwrap();
-    let wish = Wish::Request(Box::new(request));
-    let said = Said { wish, request: Some(name.into()), ..said(number, live, Some(2), Target::Reply) };
-    let input = world.outside.write(session, vec![mid_turn(said)]);
     world.put(input);
     world.settle();
 }
@@ -116,10 +59,6 @@ fn the_approval(world: &World) -> Approval {
     world.read(|db, txn| db.approvals.require(txn, &ApprovalId::new(1)))
 }
 
-pub(crate) fn main_agent(world: &World) -> Agent {
-    world.read(|db, txn| Ok(db.agents.iter(txn)?.next().unwrap()?.1))
-}
-
 fn address(channel: &str, chat: &str, thread: Option<&str>) -> Address {
     Address {
         channel: ChannelName::new(channel).unwrap(),
@@ -134,7 +73,7 @@ fn press(world: &mut World, by: &str, option: u32) -> (bool, String) {
 }
 
 fn press_as(world: &mut World, by: &str, (chat, nonce): (&str, u64), option: u32) -> (bool, String) {
-    let button = Button { matter: Matter::Question(QuestionId::new(1)), nonce, option };
+    let button = Button { matter: PromptSubject::Question(QuestionId::new(1)), nonce, option };
     let press = Press { by: UserId::parse(by).unwrap(), at: address("net", chat, Some("t")), button };
     let reply = world.put(Input::Pressed(press));
     world.settle();
@@ -149,30 +88,12 @@ fn server() -> McpServer {
     McpServer { name: "files".into(), command: "mcp-files".into(), args: vec!["--all".into()], env }
 }
 
-pub(crate) fn packages() -> Request {
-    let packages = Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] };
-    Request::InstallPackages { packages, reason: Some("to read JSON".into()) }
-}
-
 fn create(name: &str) -> Request {
     Request::CreateAgent { name: name.into(), instructions: Some("Find things out.".into()) }
 }
 
-/// The newest message of the session and what it says.
-pub(crate) fn newest(world: &World) -> (Message, Body) {
-    let message = world.all_messages().into_iter().rfind(|(_, message)| message.session == S).unwrap().1;
-    let body = world.read(|db, txn| db.bodies.require(txn, &message.body));
-    (message, body)
-}
-
 fn outbound(world: &World, fits: impl Fn(&Outbound) -> bool) -> Option<(OutboundId, Outbound)> {
     world.all_outbound().into_iter().rfind(|(_, outbound)| fits(outbound))
-}
-
-pub(crate) fn decide(world: &mut World, value: &str) -> Reply {
-    let reply = world.put(Input::Decide(Matter::Approval(ApprovalId::new(1)), value.into()));
-    world.settle();
-    reply
 }
 
 #[test]
@@ -278,7 +199,11 @@ fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
     ask(&mut world, "q", question());
     write(
         &mut world,
-        Said { wish: Wish::Impossible("no".into()), request: Some("r".into()), ..said(9, 1, None, Target::Reply) },
+        Said {
+            wish: RequestedAction::Impossible("no".into()),
+            request: Some("r".into()),
+            ..said(9, 1, None, Recipient::Reply)
+        },
     );
     assert_eq!(reply(&world, "r"), Some(Err("no".into())));
     world.outside.running.clear();
@@ -323,7 +248,7 @@ fn an_answer_that_was_used_is_not_told_again() {
         let mut world = working();
         ask(&mut world, "q", question());
         assert!(press(&mut world, "net:ann", 0).0);
-        let ended = if again { try_again(2, vec![], 1, Again::Later) } else { end(2, 1, vec![]) };
+        let ended = if again { try_again(2, vec![], 1, RetryHint::Later) } else { end(2, 1, vec![]) };
         let before = world.all_messages().len();
         let input = world.outside.write(S, vec![ended]);
         world.put(input);
@@ -438,14 +363,14 @@ fn an_answer_after_the_turn_is_a_message() {
 fn the_operator_answers_by_command() {
     let mut world = working();
     ask(&mut world, "q", question());
-    let matter = Matter::Question(QuestionId::new(1));
+    let matter = PromptSubject::Question(QuestionId::new(1));
     let refused = world.put(Input::Decide(matter, "maybe".into()));
     assert!(matches!(refused, Reply::Refused(refusal) if refusal.message.contains("Yes, No")));
     assert!(matches!(world.put(Input::Decide(matter, "No".into())), Reply::Answered { decided: true, .. }));
     world.settle();
     assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "operator"}))));
     assert!(matches!(world.put(Input::Decide(matter, "yes".into())), Reply::Refused(_)));
-    let other = Matter::Question(QuestionId::new(9));
+    let other = PromptSubject::Question(QuestionId::new(9));
     assert!(
         matches!(world.put(Input::Decide(other, "yes".into())), Reply::Refused(refusal) if refusal.code == "unknown")
     );
@@ -456,7 +381,7 @@ fn the_operator_answers_by_command() {
 fn a_lost_answer_is_exported_again() {
     let mut world = working();
     ask(&mut world, "q", question());
-    world.put(Input::Decide(Matter::Question(QuestionId::new(1)), "yes".into()));
+    world.put(Input::Decide(PromptSubject::Question(QuestionId::new(1)), "yes".into()));
     world.lose_effects();
     assert_eq!(reply(&world, "q"), None);
     world.sweep();
@@ -473,10 +398,10 @@ fn a_lost_answer_is_exported_again() {
 fn answers_do_not_pile_up() {
     let mut world = working();
     for number in (3..400).step_by(2) {
-        let wish = Wish::Impossible("no".into());
+        let wish = RequestedAction::Impossible("no".into());
         let request = Some(format!("r{number}"));
         let input =
-            world.outside.write(S, vec![mid_turn(Said { wish, request, ..said(number, 1, None, Target::Reply) })]);
+            world.outside.write(S, vec![mid_turn(Said { wish, request, ..said(number, 1, None, Recipient::Reply) })]);
         world.put(input);
         world.settle();
     }
@@ -484,7 +409,7 @@ fn answers_do_not_pile_up() {
     assert!(reply(&world, "r3").is_none() && reply(&world, "r399").is_some());
 }
 
-fn change(world: &mut World, wish: Wish) -> Option<Result<Value, String>> {
+fn change(world: &mut World, wish: RequestedAction) -> Option<Result<Value, String>> {
     let number = world.session(S).next_agent_number();
     write(
         world,
@@ -492,7 +417,7 @@ fn change(world: &mut World, wish: Wish) -> Option<Result<Value, String>> {
             wish,
             text: "new".into(),
             request: Some(format!("e{number}")),
-            ..said(number, 1, Some(2), Target::Reply)
+            ..said(number, 1, Some(2), Recipient::Reply)
         },
     );
     reply(world, &format!("e{number}"))
@@ -501,24 +426,24 @@ fn change(world: &mut World, wish: Wish) -> Option<Result<Value, String>> {
 #[test]
 fn edits_and_reactions_find_their_message() {
     let mut world = working();
-    write(&mut world, said(3, 1, Some(2), Target::Reply));
+    write(&mut world, said(3, 1, Some(2), Recipient::Reply));
     let (ours, _) = outbound(&world, |outbound| outbound.text == "words 3").unwrap();
     ask(&mut world, "q", question()); // 5
-    assert!(matches!(change(&mut world, Wish::Edit(3)), Some(Ok(_)))); // 7
+    assert!(matches!(change(&mut world, RequestedAction::Edit(3)), Some(Ok(_)))); // 7
     let (_, edit) = outbound(&world, |outbound| matches!(outbound.act, Act::Edit(_))).unwrap();
     assert_eq!((edit.act, edit.to), (Act::Edit(Earlier::Ours(ours)), Some(address("net", "C", Some("t")))));
-    assert!(matches!(change(&mut world, Wish::React(2)), Some(Ok(_)))); // 9
+    assert!(matches!(change(&mut world, RequestedAction::React(2)), Some(Ok(_)))); // 9
     let (_, react) = outbound(&world, |outbound| matches!(outbound.act, Act::React(_))).unwrap();
     let theirs = ForeignId::new("message", "1").unwrap();
     assert_eq!((react.act, react.text.as_str()), (Act::React(Earlier::Theirs(theirs)), "new"));
     for (wish, why) in [
-        (Wish::Edit(2), "Message #2 is somebody else's: it can be reacted to, not edited"),
-        (Wish::React(99), "Message #99 not found"),
-        (Wish::Edit(99), "Message #99 not found"),
-        (Wish::Edit(4), "Message #4 not found"),
-        (Wish::Edit(5), "Cannot determine destination for message #5"),
-        (Wish::Edit(7), "Message #7 is itself a change of another message"),
-        (Wish::React(9), "Message #9 is itself a change of another message"),
+        (RequestedAction::Edit(2), "Message #2 is somebody else's: it can be reacted to, not edited"),
+        (RequestedAction::React(99), "Message #99 not found"),
+        (RequestedAction::Edit(99), "Message #99 not found"),
+        (RequestedAction::Edit(4), "Message #4 not found"),
+        (RequestedAction::Edit(5), "Cannot determine destination for message #5"),
+        (RequestedAction::Edit(7), "Message #7 is itself a change of another message"),
+        (RequestedAction::React(9), "Message #9 is itself a change of another message"),
     ] {
         assert_eq!(change(&mut world, wish.clone()), Some(Err(why.into())), "{wish:?}");
     }
@@ -536,20 +461,20 @@ fn edits_go_only_where_the_agent_may_write() {
     );
     let add = hearth::model::configure::Change::AddDestination(folder.clone(), "d".into(), there);
     world.configure(vec![add]).unwrap();
-    write(&mut world, said(3, 1, None, Target::Destination("d".into())));
-    assert!(matches!(change(&mut world, Wish::React(3)), Some(Ok(_))));
+    write(&mut world, said(3, 1, None, Recipient::Destination("d".into())));
+    assert!(matches!(change(&mut world, RequestedAction::React(3)), Some(Ok(_))));
     world.configure(vec![hearth::model::configure::Change::RemoveDestination(folder, "d".into())]).unwrap();
     let why = "Message #3 is in a chat that the agent may not write to";
-    assert_eq!(change(&mut world, Wish::React(3)), Some(Err(why.into())));
+    assert_eq!(change(&mut world, RequestedAction::React(3)), Some(Err(why.into())));
     // In the chat that its session is about it may, whatever it is called.
-    write(&mut world, said(101, 1, Some(2), Target::Reply));
+    write(&mut world, said(101, 1, Some(2), Recipient::Reply));
     let names = world.read(|db, txn| db.destinations.iter(txn)?.collect::<Result<Vec<_>, _>>());
     for ((_, name), _) in names {
         let folder = main_agent(&world).folder;
         let name = name.as_str().into();
         world.configure(vec![hearth::model::configure::Change::RemoveDestination(folder, name)]).unwrap();
     }
-    assert!(matches!(change(&mut world, Wish::React(101)), Some(Ok(_))));
+    assert!(matches!(change(&mut world, RequestedAction::React(101)), Some(Ok(_))));
 }
 
 /// What it is to do later is the agent's own, in the words of its tools; it runs where it was asked for.
@@ -603,7 +528,7 @@ fn a_card_that_fails_late_takes_no_answer_back() {
     world.outside.channel = Box::new(|_| None);
     ask(&mut world, "q", question());
     let (card, _) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
-    world.put(Input::Decide(Matter::Question(QuestionId::new(1)), "yes".into()));
+    world.put(Input::Decide(PromptSubject::Question(QuestionId::new(1)), "yes".into()));
     world.settle();
     world.heard_of(card, DeliveryResult::Rejected("gone".into()));
     world.settle();
@@ -629,12 +554,12 @@ fn an_answer_to_an_agent_that_is_gone_is_left_nowhere() {
 #[test]
 fn every_request_is_answered() {
     let mut world = working();
-    let impossible = || Wish::Impossible("unknown action `x`".into());
-    write(&mut world, Said { wish: impossible(), request: Some("r".into()), ..said(3, 1, None, Target::Reply) });
+    let impossible = || RequestedAction::Impossible("unknown action `x`".into());
+    write(&mut world, Said { wish: impossible(), request: Some("r".into()), ..said(3, 1, None, Recipient::Reply) });
     assert_eq!(reply(&world, "r"), Some(Err("unknown action `x`".into())));
-    write(&mut world, Said { request: Some("s".into()), ..said(5, 1, Some(2), Target::Reply) });
+    write(&mut world, Said { request: Some("s".into()), ..said(5, 1, Some(2), Recipient::Reply) });
     assert_eq!(reply(&world, "s"), Some(Ok(json!({"number": 5}))));
-    let nowhere = Target::Destination("nowhere".into());
+    let nowhere = Recipient::Destination("nowhere".into());
     write(&mut world, Said { request: Some("n".into()), ..said(7, 1, None, nowhere.clone()) });
     assert_eq!(reply(&world, "n"), Some(Err("the agent has no destination named \"nowhere\"".into())));
     write(&mut world, said(9, 1, None, nowhere));

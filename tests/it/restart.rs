@@ -8,7 +8,7 @@ use hearth::model::incarnation::{Exit, Phase, StopReason};
 use hearth::model::message::MessageState;
 use hearth::model::report::Action;
 
-use crate::lifecycle::{answer, per_thread, running, threads};
+use crate::world::lifecycle::{answer, per_thread, running, threads};
 use crate::world::outside::{claim, end};
 use crate::world::{ONE, World, event};
 

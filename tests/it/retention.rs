@@ -8,11 +8,11 @@ use hearth::engine::retention::needs_sent_files;
 use hearth::model::content::BlobId;
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::id::{BodyId, MessageId, OutboundId, SessionId, TaskId};
-use hearth::model::mailbox::{KeptFile, Said, Target};
+use hearth::model::mailbox::{KeptFile, Recipient, Said};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
-use hearth::model::request::Wish;
+use hearth::model::request::RequestedAction;
 use hearth::model::task::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis, Timestamp};
 
@@ -41,10 +41,10 @@ fn with_kept(number: u64) -> Said {
         name: "r.pdf".to_owned(),
         size: 1,
         mime: None,
-        blob: Ok(BlobId::of_digest(&[9; 32])),
+        blob: Ok(BlobId::of_digest(&[9; 32])).into(),
     };
     let kept = format!("se1/kept/1.out-1-{number}/r.pdf");
-    Said { files: vec![KeptFile { kept, attachment }], ..said(number, 1, Some(2), Target::Reply) }
+    Said { files: vec![KeptFile { kept, attachment }], ..said(number, 1, Some(2), Recipient::Reply) }
 }
 
 /// One message with a file, answered with a file; nothing runs any more.
@@ -75,7 +75,7 @@ fn sweep_all(world: &mut World) -> usize {
     for sweeps in 0..1_000 {
         let Reply::Swept(caused) = world.put(Input::Sweep(world.outside.observations())) else { panic!() };
         world.settle();
-        if !caused.iter().any(|one| ["expire", "remove", "release"].contains(&one.what)) {
+        if !caused.iter().any(|one| ["expire", "remove", "release"].contains(&&*one.what)) {
             return sweeps;
         }
     }
@@ -87,17 +87,19 @@ fn counts(world: &World) -> [u64; 6] {
     world.read(|db, txn| {
         Ok([
             db.journal.len(txn)?,
-            db.dropped.len(txn)?,
+            db.dropped_events.len(txn)?,
             db.bodies.len(txn)?,
-            db.blobs.len(txn)?,
+            db.bodies_by_file.len(txn)?,
             db.outbound.len(txn)?,
-            db.seen.len(txn)?,
+            db.seen_events.len(txn)?,
         ])
     })
 }
 
 fn blob_of(world: &World, id: u64) -> Result<BlobId, String> {
-    world.read(|db, txn| Ok(db.bodies.require(txn, &BodyId::new(id))?.attachments[0].blob.clone()))
+    world.read(|db, txn| {
+        Ok(db.bodies.require(txn, &BodyId::new(id))?.attachments[0].blob.get().cloned().map_err(str::to_owned))
+    })
 }
 
 #[test]
@@ -268,7 +270,7 @@ fn what_is_still_to_be_edited_is_kept() {
     world.outside.channel = Box::new(move |_| Some(delivered()));
     world.inject(&event_in(("net", "C", None), ("m1", "hi", ""), ""));
     world.settle();
-    let written = world.outside.write(S, vec![claim(2, 1), mid_turn(said(3, 1, Some(2), Target::Reply))]);
+    let written = world.outside.write(S, vec![claim(2, 1), mid_turn(said(3, 1, Some(2), Recipient::Reply))]);
     world.put(written);
     world.settle();
     let first = OutboundId::new(1);
@@ -279,7 +281,7 @@ fn what_is_still_to_be_edited_is_kept() {
         heard.borrow_mut().push(delivery.act.clone());
         Some(DeliveryResult::NoAdapter)
     });
-    let edit = Said { wish: Wish::Edit(3), ..said(5, 1, None, Target::Reply) };
+    let edit = Said { wish: RequestedAction::Edit(3), ..said(5, 1, None, Recipient::Reply) };
     let written = world.outside.write(S, vec![mid_turn(edit), end(2, 1, vec![])]);
     world.put(written);
     world.settle();
@@ -314,13 +316,13 @@ fn what_is_still_to_be_edited_is_kept() {
 /// What was decided goes with the journal; what is open stays, whatever is behind it.
 #[test]
 fn decisions_and_questions_go_when_they_are_over() {
-    use hearth::model::approval::{Approval, ApprovalState, Decider, Matters, Question, QuestionState};
+    use hearth::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider, Question, QuestionState};
     use hearth::model::id::{ApprovalId, QuestionId};
     let mut world = answered();
     let now = world.now().wall;
     let place = world.message(MessageId::new(1)).reply.unwrap();
     let approval = |state| Approval {
-        about: Matters::CreateAgent { session: S, name: "x".into(), instructions: None },
+        about: ApprovalSubject::CreateAgent { session: S, name: "x".into(), instructions: None },
         state,
         approver: None,
         nonce: 1,
@@ -375,8 +377,8 @@ fn tasks_go_when_nothing_of_them_is_left() {
     let mut world = World::of(ONE);
     let ids: Vec<TaskId> = (0..3)
         .map(|number| {
-            let task = NewTask { prompt: format!("{number}"), ..crate::schedules::new(&world, 60, None) };
-            let Reply::Task(id, _) = world.put(crate::schedules::add(task)) else { panic!() };
+            let task = NewTask { prompt: format!("{number}"), ..crate::world::schedules::new(&world, 60, None) };
+            let Reply::Task(id, _) = world.put(crate::world::schedules::add(task)) else { panic!() };
             id
         })
         .collect();
@@ -432,7 +434,7 @@ fn what_goes_is_told() {
 fn files_to_send_are_needed_until_they_are_sent_and_old() {
     let needed = |world: &World, wire_id: &str, since: Timestamp| {
         let now = world.now().wall;
-        world.read(|db, txn| needs_sent_files(db, txn, (S, wire_id), (since, now)))
+        world.read(|db, txn| needs_sent_files(db, txn, S, wire_id, since, now))
     };
     for sent in [true, false] {
         let mut world = World::of(ONE);

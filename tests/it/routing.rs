@@ -1,53 +1,17 @@
 //! Which agents hear an event, which refuse it, and why: tables over the whole engine.
 
-use std::fmt::Write as _;
-
 use hearth::engine::pattern;
+use hearth::model::Timestamp;
 use hearth::model::entity::UnknownSenders;
 use hearth::model::id::{ChatId, SessionId};
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, RouteReport};
-use hearth::model::{Effect, Timestamp};
 
 use crate::world::outside::claim;
+use crate::world::routing::drops;
+use crate::world::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, decisions, launches, session_of};
 use crate::world::{ONE, World, event, event_in, inbound};
-
-/// A configuration: agents with their wirings of chat `C` on `net`.
-pub(crate) fn chat(policy: &str, wirings: &[(&str, &str)]) -> String {
-    let mut toml = String::new();
-    for (folder, _) in wirings {
-        writeln!(toml, "[[agents]]\nfolder = \"{folder}\"").unwrap();
-    }
-    writeln!(toml, "[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\ngroup = true").unwrap();
-    writeln!(toml, "unknown_senders = \"{policy}\"").unwrap();
-    for (folder, wiring) in wirings {
-        writeln!(toml, "[[chats.wirings]]\nagent = \"{folder}\"\n{wiring}").unwrap();
-    }
-    toml
-}
-
-pub(crate) const ALWAYS: &str = "engage = \"pattern\"\npattern = \".\"";
-pub(crate) const MENTION: &str = "engage = \"mention\"";
-pub(crate) const KEEP: &str = "engage = \"mention\"\nignored = \"accumulate\"";
-pub(crate) const MENTIONED: &str = "\"isMention\":true";
-
-pub(crate) fn decisions(report: &RouteReport) -> Vec<(String, Decision, Reason)> {
-    let row = |wiring: &hearth::model::report::WiringReport| (wiring.agent.to_string(), wiring.decision, wiring.why);
-    report.wirings.iter().map(row).collect()
-}
-
-pub(crate) fn drops(world: &World) -> Vec<Reason> {
-    world.read(|db, txn| db.dropped.iter(txn)?.map(|row| row.map(|(_, drop)| drop.reason)).collect())
-}
-
-pub(crate) fn session_of(report: &RouteReport) -> SessionId {
-    report.wirings.iter().find_map(|wiring| wiring.session).unwrap()
-}
-
-pub(crate) fn launches(world: &World) -> usize {
-    world.effects.iter().filter(|effect| matches!(effect, Effect::Launch(_))).count()
-}
 
 #[test]
 fn the_first_message_of_a_chat() {
@@ -154,6 +118,8 @@ member_of = ["another"]
 id = "net:row"
 "#;
 
+const KEEP_KNOWN: &str = "engage = \"mention\"\nignored = \"accumulate\"\ncontext_from = \"known\"";
+const KEEP_ANYONE: &str = "engage = \"mention\"\nignored = \"accumulate\"\ncontext_from = \"anyone\"";
 const KNOWN: &str = "engage = \"pattern\"\npattern = \".\"\nsenders = \"known\"";
 const KNOWN_KEEP: &str = "engage = \"pattern\"\npattern = \".\"\nsenders = \"known\"\nignored = \"accumulate\"";
 const ALWAYS_KEEP: &str = "engage = \"pattern\"\npattern = \".\"\nignored = \"accumulate\"";
@@ -168,7 +134,18 @@ const DECISIONS: &[(&str, &str, &str, &str, Decision, Reason)] = &[
     // A refusal is one record with its real reason, and is never kept as context.
     ("strict", ALWAYS_KEEP, "eve", "", Decision::Refused, Reason::UnknownSenderStrict),
     ("strict", ALWAYS, "", "", Decision::Refused, Reason::UnknownUser),
-    ("strict", KEEP, "eve", "", Decision::Accumulated, Reason::NotMentioned),
+    // What people say who may not talk to the agent is no context of a strict chat, unless the wiring says so.
+    ("strict", KEEP, "eve", "", Decision::Refused, Reason::UnknownSenderStrict),
+    ("strict", KEEP, "", "", Decision::Refused, Reason::UnknownUser),
+    ("strict", KEEP, "mem", "", Decision::Accumulated, Reason::NotMentioned),
+    ("strict", KEEP_ANYONE, "eve", "", Decision::Accumulated, Reason::NotMentioned),
+    ("strict", KEEP_KNOWN, "eve", "", Decision::Refused, Reason::UnknownSenderStrict),
+    ("request_approval", KEEP, "eve", "", Decision::Accumulated, Reason::NotMentioned),
+    ("request_approval", KEEP_KNOWN, "eve", "", Decision::Ignored, Reason::NotMentioned),
+    ("request_approval", KEEP_KNOWN, "mem", "", Decision::Accumulated, Reason::NotMentioned),
+    ("public", KEEP_KNOWN, "eve", "", Decision::Ignored, Reason::NotMentioned),
+    ("public", KEEP_KNOWN, "", "", Decision::Ignored, Reason::NotMentioned),
+    ("strict", MENTION, "eve", "", Decision::Ignored, Reason::NotMentioned),
     ("strict", ALWAYS, "mem", "", Decision::Engaged, Reason::PatternMatch),
     ("strict", ALWAYS, "own", "", Decision::Engaged, Reason::PatternMatch),
     ("strict", ALWAYS, "adm", "", Decision::Engaged, Reason::PatternMatch),
@@ -209,6 +186,20 @@ fn one_wiring_decides() {
     }
 }
 
+/// The agent hears of each person whether it knows them: by what they are to it when it is told.
+#[test]
+fn what_strangers_said_is_marked_for_the_agent() {
+    let mut world = World::of(&format!("{PEOPLE}{}", chat("public", &[("main", KEEP)])));
+    for (id, sender, more) in [("1", "eve", ""), ("2", "mem", ""), ("3", "", ""), ("4", "own", MENTIONED)] {
+        let sender = format!("\"senderId\":{sender:?}");
+        world.inject(&event_in(("net", "C", None), (id, "hello", &sender), more));
+    }
+    world.settle();
+    let told: Vec<bool> =
+        world.outside.inbox.values().flat_map(|inbox| inbox.values()).map(|one| one.unknown_sender).collect();
+    assert_eq!(told, [true, false, true, false]);
+}
+
 /// NanoClaw counts a refusal once per wiring and once more for the whole, with the last reason.
 #[test]
 fn every_refusal_is_one_record() {
@@ -216,8 +207,8 @@ fn every_refusal_is_one_record() {
     let report = world.inject(&event("1", "hello", ""));
     assert_eq!(report.reason, Some(Reason::UnknownSenderStrict));
     assert_eq!(drops(&world), [Reason::UnknownSenderStrict, Reason::UnknownSenderStrict]);
-    let agents: Vec<Option<u64>> =
-        world.read(|db, txn| db.dropped.iter(txn)?.map(|row| Ok(row?.1.agent.map(|agent| agent.number()))).collect());
+    let agents: Vec<Option<u64>> = world
+        .read(|db, txn| db.dropped_events.iter(txn)?.map(|row| Ok(row?.1.agent.map(|agent| agent.number()))).collect());
     assert_eq!(agents, [Some(1), Some(2)]);
 }
 
@@ -225,7 +216,7 @@ fn every_refusal_is_one_record() {
 fn what_all_decline_is_recorded_with_its_sender() {
     let mut world = World::of(&chat("public", &[("a", MENTION), ("b", MENTION)]));
     world.inject(&event("1", "hello", ""));
-    let rows = world.read(|db, txn| db.dropped.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    let rows = world.read(|db, txn| db.dropped_events.iter(txn)?.collect::<Result<Vec<_>, _>>());
     let [(_, drop)] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((drop.reason, drop.agent, drop.chat), (Reason::NoAgentEngaged, None, Some(ChatId::new(1))));
     assert_eq!(drop.sender.as_ref().map(ToString::to_string), Some("net:ann".to_owned()));

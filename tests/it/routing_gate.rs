@@ -6,7 +6,7 @@ use hearth::model::Effect;
 use hearth::model::message::Reason;
 use hearth::model::report::{Decision, Outcome};
 
-use crate::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, decisions, drops, launches};
+use crate::world::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, decisions, drops, launches};
 use crate::world::{World, event, event_in};
 
 const PEOPLE: &str = r#"
@@ -128,7 +128,8 @@ fn the_gate_comes_last_and_answers_only_who_was_heard() {
         ("strict", ALWAYS, "mem", "/clear", "", Decision::Denied, Reason::CommandDenied, 1),
         ("strict", MENTION, "mem", "/clear", "", Decision::Ignored, Reason::NotMentioned, 0),
         ("strict", KEEP, "mem", "/clear", "", Decision::Denied, Reason::CommandDenied, 0),
-        ("strict", KEEP, "eve", "/clear", "", Decision::Denied, Reason::CommandDenied, 0),
+        ("strict", KEEP, "eve", "/clear", "", Decision::Refused, Reason::UnknownSenderStrict, 0),
+        ("public", KEEP, "eve", "/clear", "", Decision::Denied, Reason::CommandDenied, 0),
         ("strict", KEEP, "mine", "/clear", "", Decision::Accumulated, Reason::NotMentioned, 0),
         ("strict", KEEP, "mine", "/help", "", Decision::Filtered, Reason::CommandFiltered, 0),
         ("strict", KEEP, "mem", "/clear", MENTIONED, Decision::Denied, Reason::CommandDenied, 1),

@@ -9,7 +9,7 @@ use hearth::model::message::Reason;
 use hearth::model::report::{Decision, Outcome};
 use hearth::model::{Effect, Timestamp};
 
-use crate::routing::{ALWAYS, MENTION, MENTIONED, chat, decisions, drops};
+use crate::world::routing::{ALWAYS, MENTION, MENTIONED, chat, decisions, drops};
 use crate::world::{ONE, World, event as said, event_in, inbound};
 
 /// Chatter in chats the bot merely sits in leaves the store as it was, whatever it claims, and however often it comes.
@@ -134,7 +134,7 @@ fn events_without_an_id_are_all_different() {
     for json in [said("", "x", ""), said("", "x", ""), said("", "x", "").replace("\"id\":\"\",", "")] {
         assert_eq!(world.inject(&json).outcome, Outcome::Routed);
     }
-    assert_eq!((world.all_messages().len(), world.read(|db, txn| db.seen.len(txn))), (3, 0));
+    assert_eq!((world.all_messages().len(), world.read(|db, txn| db.seen_events.len(txn))), (3, 0));
 }
 
 /// A wiring whose agent is gone is skipped, and the others are asked.
@@ -144,7 +144,6 @@ fn a_wiring_without_its_agent_is_skipped() {
     let archive = |db: &hearth::state::Tables, txn: &mut hearth::state::Write<'_>| {
         let mut agent = db.agents.require(txn, &AgentId::new(1))?;
         agent.archived = Some(Timestamp::from_millis(1));
-        db.agents_by_folder.delete(txn, &hearth::state::Text::from(&agent.folder))?;
         db.agents.put(txn, &AgentId::new(1), &agent)
     };
     world.store().write(archive).unwrap();

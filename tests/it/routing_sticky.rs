@@ -8,8 +8,9 @@ use hearth::model::policy::Policy;
 use hearth::model::report::{Action, Decision, Outcome, RouteReport};
 use hearth::model::{Address, Effect, Millis};
 
-use crate::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, decisions, drops, launches};
-use crate::routing_threads::with_threads;
+use crate::world::routing::with_threads;
+use crate::world::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, decisions, drops, launches};
+use crate::world::routing::{place, sticky_rows};
 use crate::world::{World, event_in};
 
 pub(crate) const STICKY: &str = "engage = \"mention-sticky\"";
@@ -26,7 +27,7 @@ fn of(wiring: &str) -> World {
 
 /// Says something in a thread of chat `C`; every call is another event.
 fn say(world: &mut World, thread: Option<&str>, more: &str) -> RouteReport {
-    let id = format!("n{}", world.read(|db, txn| db.seen.len(txn)));
+    let id = format!("n{}", world.read(|db, txn| db.seen_events.len(txn)));
     world.inject(&with_threads(Some(true), &event_in(("net", "C", thread), (&id, "x", ""), more)))
 }
 
@@ -35,27 +36,12 @@ fn decided(world: &mut World, thread: Option<&str>, more: &str) -> (Decision, Re
     (report.wirings[0].decision, report.wirings[0].why)
 }
 
-pub(crate) fn sticky_rows(world: &World) -> u64 {
-    world.read(|db, txn| {
-        assert_eq!(db.sticky.len(txn)?, db.sticky_by_time.len(txn)?);
-        db.sticky.len(txn)
-    })
-}
-
 fn subscribed(world: &World) -> Vec<String> {
     let thread = |effect: &Effect| match effect {
         Effect::Subscribe(at) => Some(at.thread.as_ref().map_or_else(String::new, ToString::to_string)),
         _ => None,
     };
     world.effects.iter().filter_map(thread).collect()
-}
-
-pub(crate) fn place(thread: Option<&str>) -> Address {
-    Address {
-        channel: ChannelName::new("net").unwrap(),
-        platform_id: ForeignId::new("chat", "C").unwrap(),
-        thread: thread.map(|thread| ForeignId::new("thread", thread).unwrap()),
-    }
 }
 
 pub(crate) fn main_agent() -> Folder {
@@ -102,8 +88,7 @@ fn a_start_subscribes_again() {
     assert_eq!(subscribed(&world), Vec::<String>::new(), "nobody knows whether the channel has threads");
     let name = ChannelName::new("net").unwrap();
     let kind = hearth::model::channel::ChannelKind::Webhook;
-    let spec =
-        hearth::model::configure::ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None };
+    let spec = hearth::model::configure::ChannelSpec::named(name, kind);
     world.configure(vec![Change::PutChannel(spec)]).unwrap();
     world.restart();
     assert_eq!(subscribed(&world), ["t"]);
@@ -184,7 +169,7 @@ fn stickiness_lapses() {
 #[test]
 fn since_when_it_sticks() {
     let since = |world: &World| {
-        let rows: Vec<_> = world.read(|db, txn| db.sticky.iter(txn)?.collect());
+        let rows: Vec<_> = world.read(|db, txn| db.thread_follows.iter(txn)?.collect());
         rows[0].1.since
     };
     let lifetime = Policy::STANDARD.sticky_lifetime;

@@ -7,17 +7,10 @@ use hearth::model::id::SessionId;
 use hearth::model::report::RouteReport;
 use hearth::model::{Address, ChannelName, Effect};
 
-use crate::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, launches, session_of};
 use crate::world::outside::{claim, end};
+use crate::world::routing::with_threads;
+use crate::world::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, launches, session_of};
 use crate::world::{ONE, World, event, event_in};
-
-/// An event whose adapter says whether its chats have threads.
-pub(crate) fn with_threads(threads: Option<bool>, json: &str) -> String {
-    match threads {
-        Some(threads) => json.replacen('{', &format!("{{\"supportsThreads\":{threads},"), 1),
-        None => json.to_owned(),
-    }
-}
 
 /// Threads of what was stored, in order: of the source and of the address for the answer.
 fn threads_of(world: &World, report: &RouteReport) -> (Option<String>, Option<String>) {
@@ -68,7 +61,7 @@ fn sessions_follow_the_thread_policy() {
 fn the_kind_of_a_channel_knows_whether_it_has_threads() {
     let put = |world: &mut World, kind| {
         let name = ChannelName::new("net").unwrap();
-        let spec = ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None };
+        let spec = ChannelSpec::named(name, kind);
         world.configure(vec![Change::PutChannel(spec)]).unwrap();
     };
     for (kind, said, sessions) in [

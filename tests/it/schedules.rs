@@ -3,47 +3,26 @@
 use hearth::model::configure::Change;
 use hearth::model::delivery::Outbound;
 use hearth::model::entity::Folder;
-use hearth::model::id::{AgentId, SessionId, TaskId};
-use hearth::model::mailbox::{Again, Collection, Failure, Found, Record, Said, Target};
+use hearth::model::id::{SessionId, TaskId};
+use hearth::model::mailbox::{CollectedRecord, Collection, Failure, Recipient, Record, RetryHint, Said};
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
-use hearth::model::task::{
-    FireOutcome, Gated, Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState,
-};
+use hearth::model::task::{FireOutcome, Gated, NewTask, Task, TaskCommand, TaskHome, TaskState};
 use hearth::model::{Input, Millis};
 
 use crate::world::outside::{claim, end, said};
+use crate::world::schedules::{add, new};
 use crate::world::{ONE, World, event, event_in, inbound};
 
 const T: TaskId = TaskId::new(1);
 const S: SessionId = SessionId::new(1);
-
-/// A task of the first agent: once after so many seconds, or again and again.
-pub(crate) fn new(world: &World, after: u64, every: Option<&str>) -> NewTask {
-    NewTask {
-        agent: AgentId::new(1),
-        home: TaskHome::Maintenance,
-        prompt: "Water the plants".to_owned(),
-        script: None,
-        reply: None,
-        first: Some(world.now().wall.plus(Millis::seconds(after)).to_string()),
-        recurrence: every.map(str::to_owned),
-        missed: Missed::default(),
-        overlap: Overlap::default(),
-        origin: TaskOrigin::Operator,
-    }
-}
-
-pub(crate) fn add(new: NewTask) -> Input {
-    Input::Task(TaskCommand::Add(Box::new(new)))
-}
 
 fn task(world: &World) -> Task {
     world.read(|db, txn| db.tasks.require(txn, &T))
 }
 
 fn outcomes(world: &World) -> Vec<FireOutcome> {
-    world.read(|db, txn| db.fires.iter(txn)?.map(|row| row.map(|(_, fire)| fire.outcome)).collect())
+    world.read(|db, txn| db.task_runs.iter(txn)?.map(|row| row.map(|(_, fire)| fire.outcome)).collect())
 }
 
 /// A task that comes once was done, with these answers of the incarnation.
@@ -155,7 +134,12 @@ fn tasks_and_the_maintenance_session_go_with_their_agent() {
         world.assert_sound();
     }
     let left = world.read(|db, txn| {
-        Ok((db.tasks_due.len(txn)?, db.tasks_by_agent.len(txn)?, db.maintenance_sessions.len(txn)?, db.ready.len(txn)?))
+        Ok((
+            db.tasks_due.len(txn)?,
+            db.tasks_by_agent.len(txn)?,
+            db.maintenance_sessions.len(txn)?,
+            db.ready_messages.len(txn)?,
+        ))
     });
     assert_eq!(left, (0, 0, 0, 0));
     assert_eq!(task(&world).state, TaskState::Cancelled);
@@ -178,7 +162,7 @@ fn old_records_go_and_tasks_that_are_over_with_them() {
 /// What an agent says at the end of work that belongs to no conversation is kept; that nobody hears it is no failure.
 #[test]
 fn an_answer_for_nobody_is_no_failure() {
-    done_once(|number| vec![said(3, number, Some(2), Target::Reply)]).assert_sound();
+    done_once(|number| vec![said(3, number, Some(2), Recipient::Reply)]).assert_sound();
 }
 
 /// The third failure in a row is told to the owner; that of a script, of which nobody else hears, also where its answers go.
@@ -209,10 +193,10 @@ fn a_task_that_fails_again_and_again_is_told() {
             let (session, seq) = (message.session, message.seq);
             let incarnation = world.session(session).live.unwrap();
             let why = "no model".to_owned();
-            let failure = (!scripted).then(|| Failure { error: why.clone(), again: Again::Never });
+            let failure = (!scripted).then(|| Failure { error: why.clone(), again: RetryHint::Never });
             let gated = scripted.then_some(Gated { why, failed: true });
             let record = Record::End { seq, also: vec![], incarnation, failure, gated, answers: vec![] };
-            let over = Found { record, files: vec![format!("ack/{seq}.json")] };
+            let over = CollectedRecord { record, files: vec![format!("ack/{seq}.json")] };
             let turn = world.outside.write(session, vec![claim(seq, incarnation), over]);
             world.put(turn);
             world.settle();
@@ -249,9 +233,6 @@ fn a_task_of_a_session_that_is_over_runs_in_the_maintenance_session() {
             let status = hearth::model::session::SessionStatus::Archived;
             let chat = hearth::model::session::ChatSession { status, ..row.chat().unwrap() };
             db.sessions.put(txn, &key, &hearth::model::session::Session::Chat(chat))?;
-            let (route, _) = db.sessions_by_route.first(txn, ..)?.unwrap();
-            db.sessions_by_route.delete(txn, &route)?;
-            db.sessions_by_agent.delete(txn, &(AgentId::new(1), S))?;
             db.tasks.update(txn, &T, |task| task.running = None).map(drop)
         })
         .unwrap();

@@ -2,6 +2,7 @@
 
 mod engine;
 mod hard;
+mod input;
 mod taken;
 mod together;
 
@@ -42,7 +43,7 @@ impl Desk {
 
     /// Starts a command about sessions in a directory.
     pub(crate) fn start(&self, dir: &Path, arguments: &[&str], input: &str) -> Running {
-        let mut command = self.host.command(&["session"]);
+        let mut command = self.host.command(&["workspace", "sessions"]);
         command.args(arguments).current_dir(dir);
         Running::start(command, input.as_bytes())
     }
@@ -177,6 +178,24 @@ fn a_session_lives_with_and_without_a_daemon() {
 }
 
 #[test]
+fn the_old_name_of_the_command_does_the_same() {
+    let desk = Desk::served();
+    let dir = desk.dir("a");
+    desk.done(&dir, &["new", "--id", "s"]);
+    let list = |command: &[&str]| {
+        let mut command = desk.host.command(command);
+        command.args(["list", "--json", "-C"]).arg(&dir);
+        Running::start(command, b"").end().stdout
+    };
+    for command in [&["workspace", "sessions"][..], &["workspace", "session"], &["session"]] {
+        let listed = list(command);
+        assert!(listed.contains("\"sessions\":[\"s\"]"), "{command:?}: {listed}");
+    }
+    let help = desk.host.done(&["--help"], b"");
+    assert!(help.contains("\n  sessions ") && !help.contains("\n  session "), "{help}");
+}
+
+#[test]
 fn compacting_reports_what_it_did() {
     let desk = Desk::new();
     let dir = &desk.dir("p");
@@ -214,7 +233,7 @@ fn tree(root: &Path) -> Vec<String> {
 
 #[test]
 fn a_failed_command_makes_nothing() {
-    let desk = Desk::new();
+    let desk = Desk::with(Host::before_the_first_start());
     let dir = &desk.dir("p");
     std::fs::create_dir(dir.join("src")).unwrap();
     let before = tree(&desk.host.path(""));
@@ -334,7 +353,7 @@ fn what_goes_is_named_exactly_and_asked_for() {
     for arguments in [vec!["delete", "s"], vec!["purge", "s"], vec!["clear", "s"]] {
         let error = desk.refused(dir, &arguments);
         assert_eq!((&error["kind"], &error["exit_code"]), (&json!("confirmation_required"), &json!(2)));
-        assert!(error["hint"].as_str().unwrap().contains(&format!("hearth session {} s --", arguments[0])));
+        assert!(error["hint"].as_str().unwrap().contains(&format!("hearth workspace sessions {} s --", arguments[0])));
     }
     desk.done(dir, &["lease", "s", "--take", &std::process::id().to_string()]);
     let error = desk.refused(dir, &["delete", "s", "--force"]);
@@ -486,4 +505,10 @@ fn every_id_that_is_listed_is_found() {
         let found = desk.done(dir, &["exists", &id]);
         assert_eq!((&found["exists"], &found["session_id"]), (&json!(true), &json!(id)));
     }
+}
+
+/// A question and its answer, as lines.
+pub(crate) fn turn(number: usize) -> String {
+    let line = |role: &str| json!({"type": "message", "message": {"role": role, "blocks": [{"type": "text", "text": format!("{number} {role}")}]}});
+    format!("{}\n{}\n", line("user"), line("assistant"))
 }

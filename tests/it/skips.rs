@@ -1,7 +1,7 @@
 //! What skills left undone, from the file to the people who hear of it; and threads that programs in a group mute.
 
 use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
-use hearth::model::card::{Button, Matter};
+use hearth::model::card::{Button, PromptSubject};
 use hearth::model::content::BlobId;
 use hearth::model::delivery::{Act, DeliveryResult};
 use hearth::model::group::GroupInput;
@@ -15,9 +15,9 @@ use hearth::model::{Effect, Millis, Timestamp};
 use serde_json::{Value, json};
 
 use crate::host::{Host, TERMINAL, event, wait_for};
-use crate::requests::{S, main_agent, newest, working_in};
 use crate::world::World;
 use crate::world::outside::end;
+use crate::world::requests::{S, main_agent, newest, working_in};
 
 const A: AgentId = AgentId::new(1);
 const SKILL: &str = "tessl__check-cfps";
@@ -158,8 +158,8 @@ fn a_damaged_row_keeps_no_other_agents_skips_waiting() {
         .store()
         .write(|db, txn| {
             let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &lost)?;
-            db.sessions.delete(txn, &(fingerprint, discriminator, lost))?;
-            db.messages.delete(txn, &message)
+            db.sessions.rows().delete(txn, &(fingerprint, discriminator, lost))?;
+            db.messages.rows().delete(txn, &message)
         })
         .unwrap();
     world.try_put(Input::Sweep(vec![])).unwrap();
@@ -213,7 +213,7 @@ fn what_nobody_understands_is_left_alone() {
 
 fn press(world: &mut World, by: &str, option: u32) -> (bool, String) {
     let nonce = skips(world)[0].nonce.unwrap();
-    let button = Button { matter: Matter::Skip(SkipId::new(1)), nonce, option };
+    let button = Button { matter: PromptSubject::Skip(SkipId::new(1)), nonce, option };
     let at = Address {
         channel: ChannelName::new("net").unwrap(),
         platform_id: ForeignId::new("chat", "C").unwrap(),
@@ -246,7 +246,7 @@ fn what_was_skipped_on_purpose_is_asked_and_stays_open() {
     assert!(message.trigger && body.content.text.contains("wants it done now"), "{body:?}");
     assert!(!press(&mut world, "net:olga", 1).0, "the first answer counts");
     world.settle();
-    let decided = world.put(Input::Decide(Matter::Skip(SkipId::new(1)), "leave".to_owned()));
+    let decided = world.put(Input::Decide(PromptSubject::Skip(SkipId::new(1)), "leave".to_owned()));
     assert!(matches!(decided, Reply::Refused(refusal) if refusal.message.contains("acknowledged already")));
 }
 
@@ -255,7 +255,7 @@ fn the_operator_answers_before_anybody_was_told() {
     let mut world = working();
     put(&mut world, vec![report(1, SkipKind::Policy)]);
     for (value, code) in [("maybe", "invalid"), ("leave", ""), ("leave", "closed")] {
-        let reply = world.put(Input::Decide(Matter::Skip(SkipId::new(1)), value.to_owned()));
+        let reply = world.put(Input::Decide(PromptSubject::Skip(SkipId::new(1)), value.to_owned()));
         match reply {
             Reply::Refused(refusal) => assert_eq!(refusal.code, code),
             Reply::Answered { text, .. } => assert_eq!((text, code), (format!("{SKILL}: ✅ Left as it is"), "")),
@@ -265,7 +265,7 @@ fn the_operator_answers_before_anybody_was_told() {
     world.settle();
     assert_eq!((states(&world), told(&world)), (vec!["acknowledged"], vec![]));
     assert_eq!(world.outside.skips[&A], []);
-    let none = world.put(Input::Decide(Matter::Skip(SkipId::new(9)), "leave".to_owned()));
+    let none = world.put(Input::Decide(PromptSubject::Skip(SkipId::new(9)), "leave".to_owned()));
     assert!(matches!(none, Reply::Refused(refusal) if refusal.code == "unknown"));
 }
 
@@ -290,7 +290,7 @@ fn nothing_is_done_now_by_an_agent_that_was_removed() {
     let mut world = working();
     put(&mut world, vec![report(1, SkipKind::Policy)]);
     world.configure(vec![hearth::model::configure::Change::RemoveAgent(main_agent(&world).folder)]).unwrap();
-    let mut answer = |value: &str| world.put(Input::Decide(Matter::Skip(SkipId::new(1)), value.to_owned()));
+    let mut answer = |value: &str| world.put(Input::Decide(PromptSubject::Skip(SkipId::new(1)), value.to_owned()));
     let now = answer("now");
     assert!(matches!(&now, Reply::Refused(refusal) if refusal.message.contains("no conversation")), "{now:?}");
     let leave = answer("leave");
@@ -394,7 +394,7 @@ fn what_became_of_skips_is_kept_for_a_while_and_open_questions_for_ever() {
     days(&mut world, 2);
     let left = skips(&world);
     assert_eq!((left.len(), left[0].report.kind), (1, SkipKind::Policy));
-    world.put(Input::Decide(Matter::Skip(SkipId::new(2)), "leave".to_owned()));
+    world.put(Input::Decide(PromptSubject::Skip(SkipId::new(2)), "leave".to_owned()));
     world.settle();
     days(&mut world, 31);
     assert_eq!(states(&world), Vec::<&str>::new());
@@ -451,7 +451,7 @@ fn show(data: &std::path::Path, over: &std::sync::atomic::AtomicBool) {
     let mut raw = None;
     while !over.load(std::sync::atomic::Ordering::SeqCst) {
         let Some(terminal) = &mut raw else {
-            raw = crate::raw::Raw::try_attach(data);
+            raw = crate::host::raw::Raw::try_attach(data);
             std::thread::sleep(std::time::Duration::from_millis(20));
             continue;
         };
@@ -565,7 +565,9 @@ fn skips_are_listed_answered_and_linted() {
     let now = host.run(&["skips", "ack", "sk2", "--now"], b"");
     assert!(now.code == Some(1) && now.stderr.contains("no conversation"), "{now:?}");
     assert_eq!(host.run(&["skips", "show", "sk9"], b"").code, Some(1));
-    assert!(host.done(&["skips", "show", "sk1"], b"").contains("operator said: leave"));
+    let shown = host.done(&["skips", "show", "sk1"], b"");
+    let field = |name: &str| shown.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    assert_eq!((field("answer "), field("answered by")), (Some("leave"), Some("operator")), "{shown}");
     host.check();
 }
 

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::crash::{Shown, is_over, terminal_event, to_be_shown, watch};
+use crate::host::raw::{self, Raw};
+use crate::host::terminal::{Shown, is_over, terminal_event, to_be_shown, watch};
 use crate::host::{HOUSE, Host, Running, event, wait_for};
-use crate::raw::Raw;
 use crate::world::chance::Chance;
 
 const SECONDS: u64 = 20;
@@ -123,7 +123,7 @@ fn talk(data: &Path, shared: &Shared, talker: u64, mut chance: Chance) {
         }
         let request = json!({"do": "inject", "event": event.to_string(), "dry_run": false});
         while !shared.is_over() {
-            if ask(data, &request).is_some_and(|heard| heard["outcome"].is_string()) {
+            if ask(data, &request).is_some_and(|heard| raw::outcome(&heard).is_some()) {
                 shared.accepted.lock().unwrap().push(id);
                 break;
             }

@@ -9,7 +9,7 @@ use hearth::model::mailbox::{Beat, Observation, ObservedState};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::{Effect, Input, Millis};
 
-use crate::lifecycle::{answer, pass, running};
+use crate::world::lifecycle::{answer, pass, running};
 use crate::world::outside::{claim, end, gone};
 use crate::world::{ONE, World, event, event_in};
 
@@ -181,7 +181,7 @@ fn a_runner_that_never_beats() {
     let mut world = running();
     for _ in 0..7 {
         world.pass(Millis::seconds(10));
-        world.put(Input::Sweep(vec![]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::None, state: None }]));
         world.settle();
     }
     assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Silent));
@@ -314,7 +314,7 @@ fn the_tool_that_ran_is_named() {
         world.put(claims);
         let tool = Some(ToolUse { name: "Bash".into(), timeout: Some(Millis::seconds(170)) });
         let state = Some(ObservedState { tool, progress: false, about: None });
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: number, beat: Beat::New, state }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: number, beat: Beat::NOW, state }]));
         world.settle();
         pass(&mut world, 180);
         assert_eq!(world.incarnation(S, number).stopped_for, Some(StopReason::ClaimStuck), "{number}");

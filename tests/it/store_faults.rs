@@ -1,6 +1,7 @@
 //! Stores whose disk fails: files that are cut off or damaged, writes and syncs that fail, power that goes, others who use
 //! the files. Always a clear message and an exit code, never the loss of what was acknowledged.
 
+mod hostile;
 mod pages;
 mod power;
 
@@ -10,8 +11,8 @@ use std::process::Command;
 use hearth::state::Reader;
 use serde_json::Value;
 
+use crate::host::disk::Disk;
 use crate::host::{Ended, Host, Running, event, is_alive, skipped, wait_for};
-use crate::trouble::Disk;
 
 /// A disk under the store's file that can fail and take notes; nothing where there is no compiler.
 struct Shim {
@@ -90,12 +91,15 @@ fn a_disk_that_fails_stops_the_daemon_and_loses_nothing() {
             assert_refused(&ended, &["the daemon cannot go on: the store failed"]);
             assert!(ended.stderr.contains("start it again"), "{call}:{nth} {ended:#?}");
             host.env.clear();
+            let warnings = host.status()["warnings"].to_string();
+            assert!(warnings.contains("could not go on") && !warnings.contains("was killed"), "{warnings}");
             host.check();
             let all = stored(&host.data());
             for id in &accepted {
                 assert!(is_stored(&all, id), "{call}:{nth}: {id} was acknowledged and is lost");
             }
             host.start();
+            assert!(!host.status()["warnings"].to_string().contains("could not go on"), "it is over");
             host.wait_settled();
             let said = host.said();
             for id in &accepted {
@@ -147,6 +151,9 @@ fn a_read_only_disk_is_said() {
     for arguments in [vec!["check"], vec!["status"], vec!["why", "m1"], vec!["agents", "list"]] {
         assert_eq!(host.run(&arguments, b"").code, Some(0), "{arguments:?}");
     }
+    let ended = host.run(&["doctor"], b"");
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("cannot be written") && !ended.stdout.contains("hearth run"), "{ended:#?}");
     disk.remount("rw");
     host.start();
     host.wait_said(1);
@@ -211,7 +218,8 @@ fn a_second_daemon_is_told_about_the_first() {
     let mut elsewhere = host.command(&["run"]);
     elsewhere.env("XDG_RUNTIME_DIR", host.path("nowhere"));
     let ended = Running::start(elsewhere, b"").end();
-    assert_refused(&ended, &[&format!("in use by process {first}")]);
+    // It makes its socket again, so either is told.
+    assert_refused(&ended, &[&format!("in use by process {first}"), "a daemon is running"]);
     host.inject("m1", "hello");
     host.wait_said(1);
     assert_eq!(host.stop().code, Some(0));

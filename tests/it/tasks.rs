@@ -1,11 +1,11 @@
 //! Tasks through real processes: the commands of people, the daemon, the runner, and the agent's own tools.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::{Host, wait_for};
-use crate::tools::{call, done, json_of, results, with_cli};
+use crate::host::agents::{call, done, json_of, results, with_cli};
+use crate::host::{Host, after, wait_for};
 
 /// Local times are the same everywhere.
 fn host() -> Host {
@@ -36,12 +36,6 @@ fn outcomes(host: &Host, task: &str, count: usize) -> Vec<String> {
 
 fn millis(time: &Value) -> i64 {
     time.as_i64().unwrap_or_else(|| hearth::model::Timestamp::parse(time.as_str().unwrap()).unwrap().millis())
-}
-
-/// A time so far from now, in UTC.
-pub(crate) fn after(wait: Duration) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    hearth::model::Timestamp::from_millis(i64::try_from((now + wait).as_millis()).unwrap()).to_string()
 }
 
 #[test]
@@ -100,7 +94,7 @@ fn what_cannot_be_is_refused_and_says_why() {
         (&["add", "main", "x", "--cron", "0 0 30 2 *"], 1, "the day of month"),
         (&["add", "main", "x", "--cron", "*/99 * * * *"], 1, "the minutes"),
         (&["add", "main", "x", "--at", "2500-01-01"], 1, "the year"),
-        (&["add", "main", "x", "--at", "2020-01-15T21:00"], 1, "it was Jan 15, 2020, 9:00 PM in"),
+        (&["add", "main", "x", "--at", "2020-01-15T21:00"], 1, "it was 2020-01-15 21:00:00 in"),
         (&["add", "main", " ", "--every", "90m"], 1, "prompt"),
         (&["add", "main", "x", "--every", "90m", "--cron", "* * * * *"], 2, "--cron"),
         (&["add", "main", "x", "--every", "90m", "--missed", "all:0"], 2, "all:N"),

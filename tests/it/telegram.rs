@@ -2,43 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::fake_telegram::{FakeTelegram, Fault, TOKEN};
+use crate::host::fake_telegram::{FakeTelegram, Fault, TOKEN};
+use crate::host::telegram::{PROGRAM, connect, typed, wait_delivered, wait_shown};
 use crate::host::{CHAT, Host, wait_for};
 
 /// A host whose chat `telegram/123` is on a stand-in for Telegram.
 fn connected(agent: &str) -> (Host, FakeTelegram) {
     connect(Host::with_agent(agent))
-}
-
-pub(crate) fn connect(mut host: Host) -> (Host, FakeTelegram) {
-    let server = FakeTelegram::start();
-    host.env.push(("BOT_TOKEN".to_owned(), TOKEN.to_owned()));
-    host.apply(&format!(
-        "schema = 1\n[channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n",
-        server.url()
-    ));
-    host.start();
-    (host, server)
-}
-
-/// What Ann types in her direct chat.
-pub(crate) fn typed(id: i64, text: &str) -> Value {
-    json!({"message": {
-        "message_id": id, "date": 1_700_000_000, "text": text,
-        "from": {"id": 9, "is_bot": false, "first_name": "Ann"},
-        "chat": {"id": 123, "type": "private", "first_name": "Ann"},
-    }})
-}
-
-fn wait_shown(server: &FakeTelegram, count: usize) -> Vec<String> {
-    wait_for("messages on Telegram", || Some(server.shown(123)).filter(|shown| shown.len() >= count))
-}
-
-fn wait_delivered(host: &Host, count: usize) {
-    wait_for("deliveries to be known", || {
-        let rows = host.rows("outbound");
-        (rows.iter().filter(|row| row["value"]["state"].get("Delivered").is_some()).count() >= count).then_some(())
-    });
 }
 
 #[test]
@@ -114,29 +84,6 @@ fn a_token_that_is_not_taken_is_shown_and_answers_wait_until_it_is() {
     assert_eq!(wait_shown(&server, 1), ["echo: hello"]);
     host.stop();
 }
-
-/// An agent that says what is in the files it is given and sends one, edits what it said, and reacts to what it was told.
-pub(crate) const PROGRAM: &str = r#"
-import json, os, sys
-def say(**what):
-    print(json.dumps(dict(what, type="say")), flush=True)
-for line in sys.stdin:
-    turn = json.loads(line)
-    if turn["type"] != "turn":
-        continue
-    last = turn["messages"][-1]
-    text = last["content"]["text"]
-    for entry in last["content"].get("attachments", []):
-        data = open(os.path.join(turn["session_dir"], entry["localPath"])).read()
-        open("answer.txt", "w").write(data.upper())
-        say(text="it says " + data, files=["answer.txt"])
-    if text == "change":
-        say(text="wrong", final=False, id="s1")
-        reply = json.loads(sys.stdin.readline())
-        say(content={"operation": "edit", "messageId": reply["result"]["number"], "text": "right"})
-        say(content={"operation": "reaction", "messageId": last["seq"], "emoji": "\U0001F44D"})
-    print(json.dumps({"type": "done"}), flush=True)
-"#;
 
 #[test]
 fn a_photo_reaches_the_agent_and_a_file_of_it_the_person() {

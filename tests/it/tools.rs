@@ -1,55 +1,12 @@
 //! The agent's tools through the whole daemon: the real agent CLI calls them, against a stand-in for its API.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::agents::cli;
-use crate::fake_api::FakeApi;
-use crate::host::{CHAT, Host, wait_for};
-
-/// A Hearth whose agent is the CLI, and whose owner sits at the terminal of this machine.
-pub(crate) fn with_cli() -> Option<(Host, FakeApi)> {
-    let cli = cli()?;
-    let api = FakeApi::start();
-    let mut host = Host::new();
-    let uid = rustix::process::geteuid().as_raw();
-    host.apply(&format!(
-        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\ncommand = [{:?}]\nunconfined = true\n\
-         env = {{ ANTHROPIC_BASE_URL = {:?}, ANTHROPIC_API_KEY = \"sk-ant-test\", CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n\
-         [[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n{CHAT}",
-        cli.display(),
-        api.url()
-    ));
-    host.start();
-    Some((host, api))
-}
-
-/// The words with which the stand-in for the API calls a tool of ours.
-pub(crate) fn call(tool: &str, arguments: &Value) -> String {
-    format!("[[tool mcp__nanoclaw__{tool} {arguments}]]")
-}
-
-/// What the tools said to the model in its last conversation, in order, and whether that was an error.
-pub(crate) fn results(api: &FakeApi) -> Vec<(String, bool)> {
-    let last = api.requests().pop().unwrap_or_default();
-    let blocks = last["messages"].as_array().into_iter().flatten().filter_map(|message| message["content"].as_array());
-    let results = blocks.flatten().filter(|block| block["type"] == "tool_result");
-    let text = |block: &Value| match &block["content"] {
-        Value::String(text) => text.clone(),
-        parts => parts[0]["text"].as_str().unwrap_or_default().to_owned(),
-    };
-    results.map(|block| (text(block), block["is_error"] == true)).collect()
-}
-
-pub(crate) fn done(text: &str) -> (String, bool) {
-    (text.to_owned(), false)
-}
+use crate::host::agents::{call, done, json_of, results, with_cli};
+use crate::host::wait_for;
 
 fn refused(text: &str) -> (String, bool) {
     (text.to_owned(), true)
-}
-
-pub(crate) fn json_of(host: &Host, arguments: &[&str]) -> Value {
-    serde_json::from_str(&host.done(arguments, b"")).unwrap()
 }
 
 #[test]

@@ -2,16 +2,17 @@
 //! lost, and what can go on goes on.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hearth::model::id::OutboundId;
+use hearth::socket::protocol::VERSION;
 use hearth::state::{self, Options, Reader, Store};
 use serde_json::{Value, json};
 
-use crate::host::{Host, Running, event, skipped, wait_for};
-use crate::raw::Raw;
+use crate::host::disk::{Disk, Filler};
+use crate::host::raw::Raw;
+use crate::host::{Host, Running, event, wait_for};
 
 #[test]
 fn the_socket_wants_the_token() {
@@ -20,10 +21,10 @@ fn the_socket_wants_the_token() {
     let token = std::fs::read_to_string(host.data().join("run/token")).unwrap();
     let hello = |version: u32, token: &str| json!({"do": "hello", "v": version, "token": token}).to_string();
     for (line, code) in [
-        (hello(1, "wrong"), "token"),
-        (hello(1, ""), "token"),
-        (hello(1, &token[1..]), "token"),
-        (hello(2, &token), "version"),
+        (hello(VERSION, "wrong"), "token"),
+        (hello(VERSION, ""), "token"),
+        (hello(VERSION, &token[1..]), "token"),
+        (hello(VERSION + 1, &token), "version"),
         (json!({"do": "status"}).to_string(), "token"),
         ("GET / HTTP/1.1".to_owned(), "token"),
         ("\u{0}".to_owned(), "token"),
@@ -50,6 +51,7 @@ fn whoever_says_nothing_is_shown_out_and_nonsense_is_answered() {
         ("{}", "invalid"),
         (r#"{"do":"say","id":"1","text":"not attached"}"#, "invalid"),
         (r#"{"do":"shown","id":"mo1"}"#, "invalid"),
+        (r#"{"do":"shown","id":"12345-mo1"}"#, "invalid"),
         (r#"{"do":"hello","v":1,"token":""}"#, "invalid"),
         (r#"{"do":"attach","agent":"nobody"}"#, "attach"),
         (r#"{"do":"apply","toml":"x","dry_run":false}"#, "invalid"),
@@ -206,8 +208,8 @@ fn a_long_data_directory_works() {
     let data = host.path(&"long/".repeat(60));
     for runtime in [host.path("runtime"), host.path(&"nowhere/".repeat(20))] {
         let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
-        command.args(["chat", "hello", "--data"]).arg(&data).env("XDG_RUNTIME_DIR", runtime);
-        let ended = Running::start(command, b"").end();
+        command.args(["up", "--data"]).arg(&data).env("XDG_RUNTIME_DIR", runtime);
+        let ended = Running::start(command, b"hello\n").end();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "echo: hello\n"), "{ended:#?}");
     }
     host.env.clear();
@@ -339,11 +341,15 @@ fn a_death_before_the_reserve_goes_is_survived() {
     }
 }
 
+/// Time without a heartbeat after which a runner counts as dead here: shorter than usual, and more than two heartbeats.
+const SILENT: Duration = Duration::from_secs(12);
+
 /// Who waits for room for longer than a silent runner may live is not dead, and its turn is not done again. Another program
 /// takes the part of the reserve that was meant for it, too.
 #[test]
 fn a_runner_that_waits_for_room_is_alive() {
     let mut host = Host::new();
+    host.env.push(("HEARTH_TEST_HEARTBEAT_MS".to_owned(), SILENT.as_millis().to_string()));
     let Some(_disk) = Disk::mount(host.data()) else { return };
     host.apply(&format!("schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n{}", crate::host::CHAT));
     host.start();
@@ -352,13 +358,13 @@ fn a_runner_that_waits_for_room_is_alive() {
     let mut filler = Filler::fill(&host.data());
     let beat = || std::fs::metadata(host.data().join("sessions/se1/agent/heartbeat")).unwrap().modified().unwrap();
     let before = beat();
-    for _ in 0..40 {
+    for _ in 0..SILENT.as_secs() + 10 {
         std::thread::sleep(Duration::from_secs(1));
         filler.take(&[1; 65_536]);
         filler.take(&[1]);
     }
     assert!(std::fs::write(host.data().join("other"), [1; 8_192]).is_err(), "there was no room");
-    assert!(beat() > before + Duration::from_secs(30));
+    assert!(beat() > before + SILENT);
     filler.make_room();
     host.go();
     wait_for("the answer", || host.said().contains(&"echo: it took long".to_owned()).then_some(()));
@@ -368,57 +374,38 @@ fn a_runner_that_waits_for_room_is_alive() {
     host.stop();
 }
 
-/// A file that fills the disk of a data directory to its end.
-pub(crate) struct Filler {
-    place: PathBuf,
-    file: std::fs::File,
+/// Its agent lost its mailbox, and is replaced by one that has one.
+#[test]
+fn a_removed_directory_of_sessions_needs_no_restart() {
+    let mut host = Host::with_echo();
+    host.env.push(("HEARTH_TEST_HEARTBEAT_MS".to_owned(), SILENT.as_millis().to_string()));
+    host.start();
+    host.inject("m1", "before");
+    host.wait_settled();
+    std::fs::rename(host.data().join("sessions"), host.path("gone")).unwrap();
+    host.inject("m2", "after");
+    host.wait_settled();
+    assert_eq!(host.said(), ["echo: before", "echo: after"]);
+    host.check();
 }
 
-impl Filler {
-    pub(crate) fn fill(data: &Path) -> Self {
-        let place = data.join("filler");
-        let file = std::fs::File::create(&place).unwrap();
-        let mut filler = Self { place, file };
-        filler.take(&[1; 65_536]);
-        filler
-    }
-
-    /// Takes what room there is, so many bytes at once.
-    fn take(&mut self, bytes: &[u8]) {
-        while self.file.write_all(bytes).is_ok() {}
-    }
-
-    pub(crate) fn make_room(self) {
-        // Removing it is not enough: a program that another test is just starting has the file open until it runs.
-        self.file.set_len(0).unwrap();
-        std::fs::remove_file(&self.place).unwrap();
-    }
-}
-
-/// A small file system in memory.
-pub(crate) struct Disk(PathBuf);
-
-impl Disk {
-    pub(crate) fn mount(place: PathBuf) -> Option<Self> {
-        std::fs::create_dir(&place).unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=160m,mode=0700", "tmpfs"]).arg(&place).output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(Self(place));
+/// A message whose answer lies on a damaged page is not a message without an answer.
+#[test]
+fn why_says_that_a_missing_row_is_damage() {
+    let mut host = Host::with_echo();
+    host.start();
+    host.inject("m1", "hello");
+    host.wait_settled();
+    assert_eq!(host.stop().code, Some(0));
+    let options = Options { map_bytes: Some(64 << 20), reserve_bytes: 0, ..Options::new(7) };
+    let store = Store::open(&host.data(), options).unwrap();
+    store.write(|db, txn| db.outbound.rows().delete(txn, &OutboundId::new(1)).map(drop)).unwrap();
+    drop(store);
+    for arguments in [&["why", "m1"][..], &["why", "m1", "--json"]] {
+        let ended = host.run(arguments, b"");
+        assert_eq!(ended.code, Some(1), "{ended:#?}");
+        for words in ["the store is damaged", "`hearth check`", "`hearth restore BACKUP --replace`"] {
+            assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
         }
-        skipped("no file system can be mounted here, so none can be full");
-        None
-    }
-
-    /// Lets it be written, `rw`, or not, `ro`.
-    pub(crate) fn remount(&self, how: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&self.0).output().unwrap();
-        assert!(done.status.success(), "{done:?}");
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        Command::new("umount").arg("-l").arg(&self.0).status().ok();
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::drain::patient;
-use crate::fake_telegram::FakeTelegram;
+use crate::host::fake_telegram::FakeTelegram;
+use crate::host::telegram::patient;
+use crate::host::telegram::{connect, typed};
 use crate::host::{Host, PATIENCE, wait_for};
-use crate::telegram::{connect, typed};
 
 fn signs(server: &FakeTelegram) -> usize {
     server.calls("sendChatAction").len()

@@ -34,7 +34,7 @@ fn an_agent_that_cannot_start_says_why_and_is_started_when_it_is_mended() {
 
     std::fs::write(&secret, "now it is there").unwrap();
     let told = host.done(&["agents", "restart", "main"], b"");
-    assert_eq!(told, "no session of main runs: what waits for it is tried at once\n");
+    assert_eq!(told, "no session of main is running: its queued messages are retried now\n");
     assert_eq!(host.wait_said(1), ["echo: hello"]);
     host.wait_settled();
     let shown = session(&host);
@@ -94,14 +94,14 @@ fn a_session_begins_anew_and_is_driven_by_something_else() {
         assert_eq!(host.done(&["sessions", "set", "se1", "provider=claude"], b""), "updated   session se1\n");
         assert_eq!(host.done(&["sessions", "set", "se1", "provider=claude"], b""), "unchanged session se1\n");
         assert_eq!(session(&host)["provider"], "claude");
-        assert!(host.done(&["sessions", "show", "se1"], b"").contains("driven by    claude"));
+        assert!(host.done(&["sessions", "show", "se1"], b"").contains("provider             claude"));
         assert_eq!(host.done(&["sessions", "set", "se1", "provider=-"], b""), "updated   session se1\n");
         for (arguments, words) in [
             (vec!["sessions", "reset", "se9"], "there is no session se9"),
             (vec!["sessions", "reset", "nobody"], "there is no agent nobody"),
             (vec!["sessions", "set", "se1", "provider=gpt"], "`gpt` is not a provider"),
-            (vec!["sessions", "set", "se1", "provider="], "`provider=` sets nothing"),
-            (vec!["sessions", "set", "se1", "epoch=3"], "`epoch=3` sets nothing"),
+            (vec!["sessions", "set", "se1", "provider="], "`provider=` is not a setting"),
+            (vec!["sessions", "set", "se1", "epoch=3"], "`epoch=3` is not a setting"),
         ] {
             let refused = host.run(&arguments, b"");
             assert!(refused.code == Some(1) && refused.stderr.contains(words), "{refused:#?}");

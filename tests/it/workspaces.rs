@@ -12,13 +12,13 @@ use base64::Engine as _;
 use hearth::contracts::workspace::look;
 use hearth::engine::entropy::Entropy;
 use hearth::engine::pattern::Patterns;
-use hearth::engine::{Cx, workspaces};
+use hearth::engine::{Cx, Tx, workspaces};
 use hearth::model::id::SessionId;
 use hearth::model::policy::Policy;
 use hearth::model::session::{Session, SessionLabel, WorkspaceSession};
 use hearth::model::time::{Awake, Moment, Timestamp};
 use hearth::model::workspace::{Fingerprint, key_text};
-use hearth::state::{Options, Store, Text};
+use hearth::state::{Options, Store};
 use hearth::time::zone::Zone;
 use serde_json::Value;
 
@@ -31,7 +31,14 @@ static BEGUN: AtomicI64 = AtomicI64::new(1_800_000_000_000);
 
 /// A host whose directories are canonical.
 fn host() -> (Host, PathBuf) {
-    let host = Host::new();
+    canonical(Host::new())
+}
+
+fn before_the_first_start() -> (Host, PathBuf) {
+    canonical(Host::before_the_first_start())
+}
+
+fn canonical(host: Host) -> (Host, PathBuf) {
     let root = host.path("").canonicalize().unwrap();
     (host, root)
 }
@@ -67,30 +74,26 @@ fn begin(host: &Host, dir: &Path, also_at: Option<&Path>, label: &str) -> String
     sight.also_at.extend(also_at.map(|path| path.as_os_str().as_bytes().to_vec()));
     let wall = Timestamp::from_millis(BEGUN.fetch_add(1, Ordering::Relaxed));
     let done = store.write(|db, txn| {
+        let groups = host.data().canonicalize().unwrap().join("groups").into_os_string().into_vec();
         let cx = Cx {
-            db,
-            policy: &Policy::STANDARD,
-            now: Moment { wall, awake: Awake::new(1, 0) },
             entropy: &Entropy::of(1),
-            groups_path: &host.data().canonicalize().unwrap().join("groups").into_os_string().into_vec(),
+            groups_path: &groups,
             zone: &Zone::utc(),
             builds: false,
             steady: true,
             has_room: true,
             patterns: &Patterns::default(),
-            fires: std::cell::RefCell::default(),
-            careful: None,
+            salvage: None,
+            hooks: hearth::engine::hooks,
         };
-        let key = match workspaces::ensure(&cx, txn, &sight)? {
+        let now = Moment { wall, awake: Awake::new(1, 0) };
+        let key = match workspaces::ensure(&mut Tx::new(db, &Policy::STANDARD, now, cx, txn), &sight)? {
             Ok(key) => key,
             Err(refusal) => return Ok(refusal.code.to_owned()),
         };
         let id: SessionId = db.allocate(txn)?;
         let row = WorkspaceSession { order: 1, ..WorkspaceSession::new(SessionLabel::new(label).unwrap(), wall) };
         let row = Session::Workspace(Box::new(row));
-        db.sessions_by_id.put(txn, &id, &key)?;
-        db.session_labels.put(txn, &(key.0, key.1, Text::new(label).unwrap()), &id)?;
-        db.recency.put(txn, &(key.0, key.1, row.recency(), id), &())?;
         db.sessions.put(txn, &(key.0, key.1, id), &row)?;
         Ok::<_, hearth::state::Error>(key_text(key))
     });
@@ -132,7 +135,7 @@ fn vectors() -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn fingerprints_are_the_published_ones() {
-    let (host, root) = host();
+    let (host, root) = before_the_first_start();
     let empty = made(root.join("empty"));
     let all = vectors();
     assert_eq!(all.len(), 40);
@@ -238,7 +241,7 @@ fn names_that_are_no_text_are_kept_apart_and_can_be_read_back() {
 
 #[test]
 fn reading_and_failing_makes_nothing() {
-    let (host, root) = host();
+    let (host, root) = before_the_first_start();
     let dir = made(root.join("fresh"));
     std::fs::create_dir(dir.join(".git")).unwrap();
     let commands: &[(&[&str], i32)] = &[
@@ -331,7 +334,7 @@ fn a_place_that_is_none_is_named() {
 
 #[test]
 fn home_and_root_are_guarded_before_the_store_is_looked_at() {
-    let (host, root) = host();
+    let (host, root) = before_the_first_start();
     let link = root.join("to-home");
     std::os::unix::fs::symlink(&root, &link).unwrap();
     let bound = made(root.join("bound"));

@@ -166,7 +166,8 @@ fn an_agent_lives_in_the_zone_of_its_people() {
     let lines: Vec<&str> = heard.lines().collect();
     assert_eq!(lines[..2], ["Asia/Tokyo", "<context timezone=\"asia/tokyo\" />"], "{heard}");
     assert!(
-        lines[2].starts_with("<message id=\"2\" from=\"") && lines[2].contains("sender=\"Ann\" time=\""),
+        lines[2].starts_with("<message id=\"2\" from=\"")
+            && lines[2].contains("sender=\"Ann\" unknown_sender=\"true\" time=\""),
         "{heard}"
     );
     host.wait_settled();
@@ -200,7 +201,8 @@ fn the_prompt_of_a_session_is_shown() {
     let (head, body) = text.split_once('\n').unwrap();
     assert_eq!(head, "<context timezone=\"America/New_York\" />");
     assert!(
-        body.starts_with("<message id=\"2\" from=\"") && body.contains("sender=\"Ann\" time=\"Jan 1, 2024, 1:30 PM\""),
+        body.starts_with("<message id=\"2\" from=\"")
+            && body.contains("sender=\"Ann\" unknown_sender=\"true\" time=\"Jan 1, 2024, 1:30 PM\""),
         "{text}"
     );
     assert!(body.ends_with(">&lt;/message&gt; &amp; so on</message>\n"), "{text}");

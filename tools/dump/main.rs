@@ -3,7 +3,7 @@
 //! It opens the store for reading only, in transactions that are over before anything is printed, goes on after what it
 //! cannot read and says so. It owns no table's name: the list of tables does.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use hearth::state::backup::{Progress, Step};
 use hearth::state::dump::{Changes, Follow, Format, Options, dump};
 use hearth::state::{Error, Reader, Tables, check};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,10 +69,14 @@ fn main() -> ExitCode {
 
 /// Tells whether nothing is wrong.
 fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Error> {
-    let reader = Reader::open(&args.dir)?;
+    let watched = Watched(std::io::stderr().is_terminal());
     if args.check {
+        let reader = Reader::open_proved(&args.dir, &watched)?;
+        drop(watched);
         return report(&reader, args.json, out);
     }
+    let reader = Reader::open_unless_held(&args.dir, &watched)?;
+    drop(watched);
     let format = if args.json { Format::Json } else { Format::Text };
     let options = Options { format, table: args.table.clone(), bodies: args.bodies };
     if args.follow {
@@ -82,6 +87,27 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Error> {
         say(&format!("hearth-dump: {} rows cannot be read, see above; restore a backup", summary.unreadable));
     }
     Ok(summary.unreadable == 0)
+}
+
+/// Says on a terminal that the store's pages are looked at, as long as they are.
+struct Watched(bool);
+
+impl Progress for Watched {
+    fn begin(&self, _step: Step, _total: Option<u64>) {
+        if self.0 {
+            drop(write!(std::io::stderr(), "checking the pages of the store …\r"));
+        }
+    }
+
+    fn advance(&self, _by: u64) {}
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.0 {
+            drop(write!(std::io::stderr(), "\x1b[2K\r"));
+        }
+    }
 }
 
 /// Between two looks at the store.

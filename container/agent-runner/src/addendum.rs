@@ -1,8 +1,8 @@
-//! What the agent must know before any message: who it is, and how its words find their way. Pure.
+//! Builds the instructions that precede all messages: the agent's identity, and how its messages are addressed. Pure.
 
 use hearth_wire::{Context, Destination};
 
-/// The end of the system prompt.
+/// The last part of the system prompt.
 pub(crate) fn instructions(context: &Context) -> String {
     let name = &context.agent_name;
     let mut parts = Vec::new();

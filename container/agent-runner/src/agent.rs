@@ -1,8 +1,8 @@
-//! The agent's half of the session directory: the only place that writes files.
+//! The agent's half of the session directory. Only this module writes files there.
 //!
-//! Each file is written under a temporary name, synced, renamed, and its directory synced; heartbeat and state, which only
-//! say how things are now, are written the same way without syncs, and for claims only the file itself is synced. For crash tests every sync counts, and the process
-//! kills itself after the one it was told, so that a test can go through all of them one by one.
+//! Each file is written under a temporary name, synced and renamed, and its directory is synced. Heartbeat and state
+//! only describe the present and are written without syncs; for claims only the file itself is synced. For crash tests
+//! the process counts its syncs and kills itself after a given number, so that a test can go through all of them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use crate::log;
 use crate::outgoing::Readable;
 use crate::stop::Error;
 
-/// Bytes of a heartbeat; its numbers may have twenty digits.
+/// Maximum length of a heartbeat in bytes; its numbers may have twenty digits.
 const BEAT_BYTES_MAX: usize = 100;
 
 /// `agent/` of a session.
@@ -39,7 +39,7 @@ impl AgentHalf {
         Self { dir, unique: AtomicU64::new(0), steps: AtomicU64::new(0), crash_after }
     }
 
-    /// Removes what a killed incarnation had not finished writing. Only for the incarnation that may work.
+    /// Removes temporary files of a killed incarnation. Only the incarnation that may work calls it.
     pub(crate) fn sweep_temporaries(&self) -> Result<(), Error> {
         let files = self.out_dir().join(FILES_DIR);
         let mut dirs = vec![self.dir.clone(), self.dir.join(ACK_DIR), self.out_dir()];
@@ -56,14 +56,14 @@ impl AgentHalf {
         Ok(())
     }
 
-    /// The acks that end messages, of any incarnation, as far as the host has not consumed them yet.
+    /// The acks that finish messages, of any incarnation, that the host has not consumed yet.
     pub(crate) fn end_acks(&self) -> Result<BTreeSet<AckName>, Error> {
         let names = names(&self.dir.join(ACK_DIR))?;
         let ends = |name: &AckName| name.status != AckStatus::Processing;
         Ok(names.iter().filter_map(|name| AckName::parse(name)).filter(ends).collect())
     }
 
-    /// The messages that an ack ends beside its own. What can never be read ends nothing: the host refuses it too.
+    /// The further messages that an ack finishes. A permanently unreadable ack finishes none: the host rejects it too.
     pub(crate) fn ends(&self, name: &AckName) -> Result<Vec<u64>, Error> {
         match read_json::<Ack>(&self.dir.join(ACK_DIR).join(name.to_string())) {
             Ok(ack) => Ok(ack.ends),
@@ -77,8 +77,8 @@ impl AgentHalf {
         }
     }
 
-    /// The highest number among the outgoing messages that the host has not consumed yet, by what they say and by what
-    /// their names say, since a file may be unreadable and files may have been written for a message that was not.
+    /// The highest number among the outgoing messages that the host has not consumed yet. Both contents and names
+    /// count, since a message file may be unreadable, and attachments may exist for a message that was never written.
     pub(crate) fn highest_number(&self) -> Result<u64, Error> {
         let mut highest = 0;
         for name in names(&self.out_dir().join(FILES_DIR))? {
@@ -97,12 +97,12 @@ impl AgentHalf {
         Ok(highest)
     }
 
-    /// Writes an ack. One that is already there says the same and stays as it is.
+    /// Writes an ack. An existing one has the same content and is kept.
     pub(crate) fn ack(&self, ack: &Ack) -> Result<(), Error> {
         let name = AckName { seq: ack.seq, incarnation: ack.incarnation, status: ack.status }.to_string();
         let dir = self.dir.join(ACK_DIR);
-        // Nothing waits for a claim's place in its directory: after a crash of the machine a claim that is not there is
-        // a message that nobody began with.
+        // The directory entry of a claim needs no sync: if a crash of the machine loses a claim, the message counts as
+        // not started.
         let lasting = if ack.status == AckStatus::Processing { Lasting::Content } else { Lasting::Place };
         if dir.join(&name).exists() { Ok(()) } else { self.write_json(&dir, &name, ack, lasting) }
     }
@@ -111,7 +111,7 @@ impl AgentHalf {
         self.write_json(&self.out_dir(), &message.id.file_name(), message, Lasting::Place)
     }
 
-    /// Writes one file of an outgoing message; `name` was checked by the caller.
+    /// Writes one attachment of an outgoing message. The caller has checked `name`.
     pub(crate) fn out_file(&self, id: &OutId, name: &str, content: &mut Readable<'_>) -> Result<(), Error> {
         let files = self.out_dir().join(FILES_DIR);
         let dir = files.join(id.as_str());
@@ -131,14 +131,14 @@ impl AgentHalf {
         };
         let copied = copy();
         if copied.is_err() && fs::remove_file(&temporary).is_err() {
-            // It was renamed, or never made.
+            // It was renamed, or never created.
         }
         copied.map_err(failed)?;
         self.step();
         Ok(())
     }
 
-    /// Takes back files whose message will not be written.
+    /// Deletes attachments whose message will not be written.
     pub(crate) fn drop_out_files(&self, id: &OutId) {
         let dir = self.out_dir().join(FILES_DIR).join(id.as_str());
         if let Err(error) = fs::remove_dir_all(&dir)
@@ -156,7 +156,8 @@ impl AgentHalf {
         self.write_json(&self.dir, SESSION_FILE, session, Lasting::Place)
     }
 
-    /// On a full disk the file that is there gets the new beat: that needs no room, and who waits for room is not dead.
+    /// Writes the heartbeat. On a full disk it overwrites the existing file, which needs no space: a runner that waits
+    /// for space is not dead.
     pub(crate) fn write_heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), Error> {
         match self.write_json(&self.dir, HEARTBEAT_FILE, heartbeat, Lasting::Not) {
             Err(error) if error.is_full_disk() => self.beat_in_place(heartbeat).map_err(|_| error),
@@ -164,7 +165,7 @@ impl AgentHalf {
         }
     }
 
-    /// A reader that comes in between finds half a beat, and comes again.
+    /// A concurrent reader may see half a heartbeat, and reads again.
     fn beat_in_place(&self, heartbeat: &Heartbeat) -> io::Result<()> {
         let mut file = File::options().write(true).open(self.dir.join(HEARTBEAT_FILE))?;
         let before = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min(BEAT_BYTES_MAX);
@@ -172,7 +173,7 @@ impl AgentHalf {
         file.write_all(format!("{beat:before$}").as_bytes())
     }
 
-    /// The last state, heartbeat and continuations; none if absent or unreadable, since all can be begun anew.
+    /// The last state; `None` if absent or unreadable, since it can be rebuilt.
     pub(crate) fn last_state(&self) -> Option<State> {
         read_json(&self.dir.join(STATE_FILE)).ok()
     }
@@ -210,8 +211,8 @@ impl AgentHalf {
         self.write_bytes(dir, name, &bytes, lasting).map_err(|source| Error::Write { path, source })
     }
 
-    /// What only says how things are now is not synced: nobody wants it after a crash of the machine, and answers would
-    /// wait for it.
+    /// Writes a file. Data that only describes the present is not synced: it is worthless after a crash of the machine,
+    /// and syncing would delay answers.
     fn write_bytes(&self, dir: &Path, name: &str, bytes: &[u8], lasting: Lasting) -> io::Result<()> {
         let temporary = dir.join(self.temporary(name));
         let written = File::create_new(&temporary).and_then(|mut file| {
@@ -219,7 +220,7 @@ impl AgentHalf {
             if lasting == Lasting::Not { Ok(()) } else { file.sync_all() }
         });
         if let Err(error) = written {
-            // The name is ours alone; an unfinished file only costs room, which may be what is missing.
+            // The temporary name is unique; an unfinished file only takes space, which may be what is missing.
             return fs::remove_file(&temporary).and(Err(error));
         }
         if lasting != Lasting::Not {
@@ -235,7 +236,7 @@ impl AgentHalf {
         Ok(())
     }
 
-    /// Counts a durable step and dies after the one a crash test asked for.
+    /// Counts a durable step, and kills the process after the number that a crash test asked for.
     fn step(&self) {
         let done = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         if self.crash_after == Some(done) {
@@ -244,18 +245,18 @@ impl AgentHalf {
     }
 }
 
-/// What of a file outlives a crash of the machine.
+/// How much of a file survives a crash of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lasting {
-    /// Perhaps nothing.
+    /// Nothing is guaranteed.
     Not,
-    /// What is in it, if it is there.
+    /// If the file exists, it is complete.
     Content,
-    /// That it is there.
+    /// The file exists and is complete.
     Place,
 }
 
-/// The number in an id of this program, `<incarnation>-<number>-<seq>`; 0 for other ids.
+/// The number in an id of the form `<incarnation>-<number>-<seq>`; 0 for other ids.
 fn number_in(id: &str) -> u64 {
     id.split('-').nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
@@ -279,7 +280,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let agent = AgentHalf::new(dir.path(), None);
         fs::create_dir(&agent.dir).unwrap();
-        let beat = |beat| Heartbeat { v: 1, incarnation: 1, beat };
+        let beat = |beat| Heartbeat { v: 1, incarnation: 1, beat, rest_ms: Some(beat) };
         assert!(agent.beat_in_place(&beat(1)).is_err(), "there is none");
         agent.write_heartbeat(&beat(1_000)).unwrap();
         let file = || fs::metadata(agent.dir.join(HEARTBEAT_FILE)).unwrap().ino();

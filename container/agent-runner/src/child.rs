@@ -1,8 +1,8 @@
-//! A provider's process that speaks lines: the only place of this crate that starts one.
+//! A provider's process that communicates by lines. Only this module starts such processes.
 //!
-//! Everything it is given is inherited or written here: standard input and output are pipes, the life pipe and the lock
-//! reach it because they were inherited without close-on-exec, and every other descriptor of this process is closed by
-//! the exec. It stays in the runner's process group, so that whoever ends the group ends it too.
+//! Standard input and output are pipes. The life pipe and the lock are inherited, because they are not close-on-exec;
+//! every other descriptor of this process is closed by the exec. The child stays in the runner's process group, so that
+//! killing the group kills it too.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
@@ -14,30 +14,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::clock::Stopwatch;
+use crate::desk::Failure;
 use crate::{life, log, secrets};
 
-/// The longest line that is taken from a process.
+/// Maximum length of a line from a process.
 const LINE_BYTES: u64 = 32 * 1024 * 1024;
-/// Lines that wait to be looked at before the process has to wait.
+/// Number of unread lines after which the process has to wait.
 const WAITING_LINES: usize = 256;
-/// The longest line of its standard error that is passed on in one piece.
+/// How long to keep reading the output of a process that has ended: longer than a busy machine needs to pass on a line.
+const LAST_LINES: Duration = Duration::from_secs(2);
+/// Maximum length of a line of standard error that is passed on in one piece.
 const STDERR_LINE_BYTES: u64 = 64 * 1024;
-/// Bytes of its last words that are kept.
+/// Bytes kept of the end of standard error.
 const STDERR_BYTES: usize = 4096;
-/// How long a process that closed its output may take to end.
+/// How long a process may take to exit after it closed its output.
 const LAST_MOMENTS: Duration = Duration::from_secs(2);
-/// How long a process may take to end after it was told to, each time.
-const ORDERLY: Duration = Duration::from_millis(900);
-/// How long the last words of a process that ended may take to arrive.
+/// How long a process may take to exit after its input was closed, before it gets SIGTERM.
+const AFTER_INPUT: Duration = Duration::from_secs(1);
+/// How long a process may take to exit after SIGTERM, before it is killed.
+const AFTER_TERM: Duration = Duration::from_secs(10);
+/// Maximum time of a graceful end of the runner: its program's time, plus a second for the runner itself.
+pub const END_MAX: Duration = AFTER_INPUT.saturating_add(AFTER_TERM).saturating_add(Duration::from_secs(1));
+/// How long to wait for the last standard error of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// What a process is started with.
+/// Parameters of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Launch {
     /// Program and arguments.
     pub(crate) argv: Vec<String>,
-    /// Variables beside the inherited ones.
+    /// Variables in addition to the inherited ones.
     pub(crate) env: Vec<(&'static str, String)>,
     /// Variables that are not inherited.
     pub(crate) without: Vec<&'static str>,
@@ -49,31 +58,34 @@ pub(crate) struct LineProcess {
     child: Child,
     input: Sender<String>,
     output: Receiver<io::Result<String>>,
-    /// Heard by looking whether there is something.
-    ahead: Option<Heard>,
+    /// Result of looking ahead, returned by the next [`LineProcess::hear`].
+    ahead: Option<ProcessOutput>,
     last_words: Arc<Mutex<VecDeque<u8>>>,
     threads: Vec<JoinHandle<()>>,
+    /// It was asked to end; its further output is dropped.
+    is_closed: bool,
 }
 
-/// What came from the process.
+/// Result of waiting for the process.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    /// One line, without its end.
+pub(crate) enum ProcessOutput {
+    /// One line, without its line end.
     Line(String),
-    /// Nothing for now.
+    /// No line in time.
     Nothing,
-    /// It is gone: how it ended and its last words.
+    /// The process has ended: how, and the end of its standard error.
     Gone(String),
+    /// Its output is permanently unreadable, with the reason.
+    Unreadable(String),
 }
 
 impl LineProcess {
     /// Starts a process in `dir`.
-    pub(crate) fn start(launch: &Launch, dir: &Path) -> Result<Self, String> {
-        let (program, arguments) =
-            launch.argv.split_first().ok_or("there is no program to start: its command is empty")?;
-        let mut child = command(program, arguments, launch, dir).spawn().map_err(|error| {
-            format!("cannot start {program} in {}: {error}; is it installed where the agent runs?", dir.display())
-        })?;
+    pub(crate) fn start(launch: &Launch, dir: &Path) -> Result<Self, Failure> {
+        let empty = || Failure::lasting("there is no program to start: its command is empty");
+        let (program, arguments) = launch.argv.split_first().ok_or_else(empty)?;
+        let spawned = command(program, arguments, launch, dir).spawn();
+        let mut child = spawned.map_err(|error| not_started(program, dir, &error))?;
         let (input, for_input) = channel();
         let (from_output, output) = sync_channel(WAITING_LINES);
         let last_words = Arc::new(Mutex::new(VecDeque::new()));
@@ -84,13 +96,13 @@ impl LineProcess {
             stdout.map(|stdout| thread("stdout", move || hear(stdout, &from_output))),
             stderr.map(|stderr| thread("stderr", move || keep(stderr, &words))),
         ];
-        let mut process = Self { child, input, output, ahead: None, last_words, threads: Vec::new() };
-        // A process without its threads is dropped here, and killed by that.
-        process.threads = threads.into_iter().flatten().collect::<Result<_, String>>()?;
+        let mut process = Self { child, input, output, ahead: None, last_words, threads: Vec::new(), is_closed: false };
+        // If a thread cannot be started, the process is dropped here, which kills it.
+        process.threads = threads.into_iter().flatten().collect::<Result<_, Failure>>()?;
         Ok(process)
     }
 
-    /// Hands over a line; if the process does not read it, that shows when it ends.
+    /// Sends a line. A process that no longer reads is noticed when it ends.
     pub(crate) fn tell(&self, line: String) {
         if self.input.send(line).is_err() {
             log::note("the provider's process does not take lines any more");
@@ -98,28 +110,28 @@ impl LineProcess {
     }
 
     /// Waits up to `patience` for a line.
-    pub(crate) fn hear(&mut self, patience: Duration) -> Heard {
+    pub(crate) fn hear(&mut self, patience: Duration) -> ProcessOutput {
         if let Some(heard) = self.ahead.take() {
             return heard;
         }
         match self.output.recv_timeout(patience) {
-            Ok(Ok(line)) => Heard::Line(line),
-            Ok(Err(error)) => Heard::Gone(format!("its output cannot be read: {error}")),
+            Ok(Ok(line)) => ProcessOutput::Line(line),
+            Ok(Err(error)) => ProcessOutput::Unreadable(format!("writes what cannot be read: {error}")),
             Err(RecvTimeoutError::Disconnected) => self.gone(),
-            // Its children may keep its output open for ever.
-            Err(RecvTimeoutError::Timeout) if self.status().is_some() => match self.output.try_recv() {
-                Ok(Ok(line)) => Heard::Line(line),
+            // Its last output may still be on its way. Its children may keep the output open forever.
+            Err(RecvTimeoutError::Timeout) if self.status().is_some() => match self.output.recv_timeout(LAST_LINES) {
+                Ok(Ok(line)) => ProcessOutput::Line(line),
                 _ => self.gone(),
             },
-            Err(RecvTimeoutError::Timeout) => Heard::Nothing,
+            Err(RecvTimeoutError::Timeout) => ProcessOutput::Nothing,
         }
     }
 
-    /// Whether there is something to hear, or it is gone.
+    /// Whether there is a line, or the process has ended.
     pub(crate) fn has_news(&mut self) -> bool {
         if self.ahead.is_none() {
             self.ahead = match self.hear(Duration::ZERO) {
-                Heard::Nothing => None,
+                ProcessOutput::Nothing => None,
                 heard => Some(heard),
             };
         }
@@ -131,13 +143,16 @@ impl LineProcess {
         self.status().is_none()
     }
 
-    /// Lets it end by itself: the end of its input tells it to, then a signal. What does not listen is killed.
+    /// Ends it gracefully: closes its input, then sends SIGTERM, then kills it. Its further output is dropped.
     pub(crate) fn close(mut self) {
         self.input = channel().0;
-        if !self.ends_within(ORDERLY) {
+        self.is_closed = true;
+        if !self.ends_within(AFTER_INPUT) {
             let pid = rustix::process::Pid::from_child(&self.child);
-            if rustix::process::kill_process(pid, rustix::process::Signal::TERM).is_ok() {
-                self.ends_within(ORDERLY);
+            if rustix::process::kill_process(pid, rustix::process::Signal::TERM).is_ok()
+                && !self.ends_within(AFTER_TERM)
+            {
+                log::note("the provider's process does not end; it is killed");
             }
         }
     }
@@ -149,6 +164,8 @@ impl LineProcess {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(10));
+            // Drain its output: a process that blocks on writing could not exit.
+            while self.is_closed && self.output.try_recv().is_ok() {}
         }
         true
     }
@@ -157,14 +174,14 @@ impl LineProcess {
         self.child.try_wait().unwrap_or_default()
     }
 
-    fn gone(&mut self) -> Heard {
+    fn gone(&mut self) -> ProcessOutput {
         let watch = Stopwatch::start();
         self.ends_within(LAST_MOMENTS);
         // The threads end with the pipes, unless a child of the process still holds them.
         while !self.threads.iter().skip(1).all(JoinHandle::is_finished) && watch.elapsed() < LAST_WORDS {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // A signal for the whole group may have come to this process, too, and be noticed a moment later.
+        // If the whole group was signalled, this process may notice its own signal a moment later.
         let killed = self.status().is_some_and(|status| status.signal().is_some());
         while killed && !life::is_over() && watch.elapsed() < LAST_WORDS {
             std::thread::sleep(Duration::from_millis(5));
@@ -175,8 +192,8 @@ impl LineProcess {
         let bytes: Vec<u8> = words.iter().copied().collect();
         let words = String::from_utf8_lossy(&bytes);
         match words.trim() {
-            "" => Heard::Gone(ended),
-            words => Heard::Gone(format!("{ended}; its last words: {words}")),
+            "" => ProcessOutput::Gone(ended),
+            words => ProcessOutput::Gone(format!("{ended}; its last words: {words}")),
         }
     }
 }
@@ -200,13 +217,23 @@ fn command(program: &str, arguments: &[String], launch: &Launch, dir: &Path) -> 
     command
 }
 
-fn thread(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map_err(|error| format!("cannot start the thread for the provider's {name}: {error}"))
+/// A missing program is permanent; a lack of system resources may pass.
+fn not_started(program: &str, dir: &Path, error: &io::Error) -> Failure {
+    let scarce = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
+    if scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
+        return Failure::passing(format!("cannot start {program} in {}: {error}", dir.display()));
+    }
+    let dir = dir.display();
+    Failure::lasting(format!("cannot start {program} in {dir}: {error}; is it installed where the agent runs?"))
 }
 
-/// Writes lines until the process or the provider is gone. A thread, since a process that does not read would
-/// otherwise stop everything.
+fn thread(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|error| Failure::passing(format!("cannot start the thread for the provider's {name}: {error}")))
+}
+
+/// Writes lines until the process or the provider is gone. It runs in a thread, since a process that does not read
+/// would block the runner.
 fn feed(mut stdin: ChildStdin, lines: &Receiver<String>) {
     for mut line in lines {
         line.push('\n');
@@ -235,7 +262,7 @@ fn hear(stdout: ChildStdout, lines: &SyncSender<io::Result<String>>) {
     }
 }
 
-/// Passes stderr on, where the host keeps it, and remembers its end. By lines, so that a secret in it is seen whole.
+/// Passes standard error on to the host and keeps its end. It works by lines, so that secrets are not split.
 fn keep(stderr: ChildStderr, words: &Mutex<VecDeque<u8>>) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
@@ -249,5 +276,40 @@ fn keep(stderr: ChildStderr, words: &Mutex<VecDeque<u8>>) {
         words.drain(..surplus);
         drop(words);
         line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> LineProcess {
+        let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+        LineProcess::start(&Launch { argv, env: Vec::new(), without: Vec::new() }, Path::new("/")).unwrap()
+    }
+
+    fn lines_until_gone(process: &mut LineProcess) -> usize {
+        let mut lines = 0;
+        loop {
+            match process.hear(Duration::ZERO) {
+                ProcessOutput::Line(_) => lines += 1,
+                ProcessOutput::Nothing => {}
+                ProcessOutput::Gone(_) | ProcessOutput::Unreadable(_) => return lines,
+            }
+        }
+    }
+
+    /// A verdict that is written just before the end counts, however busy the machine is.
+    #[test]
+    fn lines_written_before_an_exit_are_read() {
+        for _ in 0..50 {
+            assert_eq!(lines_until_gone(&mut shell("echo one; echo two; exit 3")), 2);
+        }
+    }
+
+    #[test]
+    fn a_child_that_keeps_the_output_open_does_not_keep_the_process_alive() {
+        let mut process = shell("sleep 60 & echo one; exit 3");
+        assert_eq!(lines_until_gone(&mut process), 1);
     }
 }

@@ -1,8 +1,8 @@
-//! The only reader of clocks in this crate.
+//! All access of this crate to clocks.
 
 use std::time::{Duration, Instant};
 
-/// Now, as ISO 8601 in UTC with milliseconds: for people, the host goes by its own clock.
+/// The current time as ISO 8601 in UTC with milliseconds, for people. The host uses its own clock.
 #[expect(clippy::disallowed_methods, reason = "the runner's one clock")]
 pub(crate) fn now_iso() -> String {
     chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
@@ -14,7 +14,7 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(chrono::Utc::now().timestamp_millis()).unwrap_or(0)
 }
 
-/// A time as people of a zone write it.
+/// A local time in display formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Local {
     /// `2026-01-02`.
@@ -25,7 +25,7 @@ pub(crate) struct Local {
     pub(crate) shown: String,
 }
 
-/// Now in a zone; in UTC, if there is none of that name.
+/// The current time in a time zone, or in UTC if the zone is unknown.
 #[expect(clippy::disallowed_methods, reason = "the runner's one clock")]
 pub(crate) fn local_now(zone: &str) -> Local {
     let zone = hearth_zone::Zone::parse(zone).unwrap_or_else(|_| hearth_zone::Zone::utc());
@@ -35,7 +35,7 @@ pub(crate) fn local_now(zone: &str) -> Local {
     Local { date: shown("%Y-%m-%d"), hour_minute: shown("%H%M"), shown: shown("%b %-d, %-I:%M %p") }
 }
 
-/// Counts from its creation, unmoved by clock steps.
+/// Measures the time since its creation, independent of clock changes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch(Instant);
 
@@ -49,7 +49,7 @@ impl Stopwatch {
         self.0.elapsed()
     }
 
-    /// What is left of `whole`; zero when it is over.
+    /// The remainder of `whole`; zero when it has elapsed.
     pub(crate) fn left_of(&self, whole: Duration) -> Duration {
         whole.saturating_sub(self.elapsed())
     }

@@ -1,29 +1,29 @@
-//! Words of a chat that are for the runner or for the provider itself: `/clear`, `/compact`, `/context`, `/cost`, `/files`.
+//! Chat commands for the runner or the provider itself: `/clear`, `/compact`, `/context`, `/cost`, `/files`.
 //!
-//! Who may say them was decided by the host, which lets none of them pass from other people. Other agents may not say
-//! them at all: what they write is text. Pure.
+//! The host checks permissions and drops commands from people who lack them. Other agents cannot give commands: their
+//! messages are always text. Pure.
 
 use hearth_wire::InMessage;
 
 use crate::prompt::text_of;
 use crate::provider;
 
-/// The prefix of senders that are agents.
+/// The prefix of the ids of agents as senders.
 const AGENT: &str = "agent:";
 
 /// A message that is a turn of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// The conversation begins anew.
+    /// Starts a new conversation.
     Clear,
-    /// For the provider, as it is.
+    /// Passed to the provider unchanged.
     Native(String),
 }
 
-/// Commands that are passed on as they are.
+/// Commands for the provider.
 const NATIVE: [&str; 4] = ["/compact", "/context", "/cost", "/files"];
 
-/// The command a text is, if it is one. Its first word decides, in any case: `/clearance` is ordinary text.
+/// Parses a command. Its first word decides, in any case: `/clearance` is ordinary text.
 pub(crate) fn parse(text: &str) -> Option<Command> {
     let text = text.trim_matches(is_space);
     let word = text.split(is_space).next()?.to_lowercase();
@@ -36,8 +36,8 @@ pub(crate) fn parse(text: &str) -> Option<Command> {
     }
 }
 
-/// Divides messages into those of the next turn and those of later ones: a command is a turn of its own, and what came
-/// before it is answered before it. Context waits for a message that asks.
+/// Splits messages into the next turn and later ones. A command is its own turn, after the messages that arrived before
+/// it. Context waits for a message that triggers a turn.
 pub(crate) fn cut(messages: Vec<InMessage>, provider: &str) -> (Vec<InMessage>, Vec<InMessage>) {
     let is_command = |message: &InMessage| command(message, provider).is_some();
     let Some(place) = messages.iter().position(is_command) else { return (messages, Vec::new()) };
@@ -51,7 +51,7 @@ pub(crate) fn cut(messages: Vec<InMessage>, provider: &str) -> (Vec<InMessage>, 
     (now, later)
 }
 
-/// The command that a turn of these messages is.
+/// The command of a turn with these messages, if there is one.
 pub(crate) fn of_turn(messages: &[InMessage], provider: &str) -> Option<Command> {
     messages.iter().find(|message| message.trigger).and_then(|message| command(message, provider))
 }
@@ -65,7 +65,7 @@ fn command(message: &InMessage, provider: &str) -> Option<Command> {
     parse(text_of(message)).filter(|command| *command == Command::Clear || provider::takes_commands(provider))
 }
 
-/// White space in Rust's eyes or in JavaScript's, as the host sees it.
+/// White space as defined by Rust or by JavaScript, like the host.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || c == '\u{FEFF}'
 }
@@ -109,7 +109,17 @@ mod tests {
     fn message(seq: u64, trigger: bool, text: &str) -> InMessage {
         let content = json!({"text": text, "senderId": "terminal:1"});
         let (id, timestamp) = (format!("ms{seq}"), String::new());
-        InMessage { v: 1, seq, id, kind: "chat".to_owned(), trigger, timestamp, reply: None, content }
+        InMessage {
+            v: 1,
+            seq,
+            id,
+            kind: "chat".to_owned(),
+            trigger,
+            timestamp,
+            unknown_sender: false,
+            reply: None,
+            content,
+        }
     }
 
     #[test]

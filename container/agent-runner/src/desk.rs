@@ -1,4 +1,4 @@
-//! What the runner holds for as long as it lives, and the acks it writes.
+//! The state of the runner that outlives turns, and its acks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,38 +8,38 @@ use hearth_wire::{Ack, AckStatus, Gated, InMessage, OutId, Retry, WIRE_VERSION};
 
 use crate::agent::AgentHalf;
 use crate::clock::{Stopwatch, now_iso};
-use crate::gate::Gate;
+use crate::gate::RunGuard;
 use crate::host::{HostHalf, ReadError};
 use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
-use crate::outgoing::Heard;
+use crate::outgoing::LastAddresses;
 use crate::roots::Roots;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
 use crate::{commands, log, script, secrets};
 
-/// How long a full disk is waited out, and how often it is tried.
+/// How long to wait for space on a full disk, and the pause between tries.
 const FULL_DISK_PATIENCE: Duration = Duration::from_secs(60);
 const FULL_DISK_PAUSE: Duration = Duration::from_millis(500);
-/// Bytes of an error that the host is told.
+/// Maximum length in bytes of an error reported to the host.
 const ERROR_BYTES: usize = 4096;
 
-/// What the runner holds for as long as it lives.
+/// The state of the runner that outlives turns.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct TurnState {
     pub(crate) host: HostHalf,
-    pub(crate) gate: Gate,
+    pub(crate) gate: RunGuard,
     pub(crate) agent: Arc<AgentHalf>,
     pub(crate) memory: Memory,
     pub(crate) numbers: Numbers,
     pub(crate) state: StateBoard,
     pub(crate) inbox: Inbox,
-    pub(crate) heard: Heard,
+    pub(crate) heard: LastAddresses,
     pub(crate) roots: Roots,
 }
 
-/// A turn that failed: why, and whether it may be tried again.
+/// A failed turn: the error, and whether to retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) error: String,
@@ -51,11 +51,16 @@ impl Failure {
     pub(crate) fn lasting(error: impl Into<String>) -> Self {
         Self { error: error.into(), retry: None }
     }
+
+    /// Temporary: a retry counts as an attempt for the messages.
+    pub(crate) fn passing(error: impl Into<String>) -> Self {
+        Self { error: error.into(), retry: Some(Retry { rate_limited: false, after_ms: None }) }
+    }
 }
 
-impl Desk {
-    /// Writes something of a turn, if this incarnation still may. A full disk is waited out for a while: giving up would
-    /// mean to do the whole turn again.
+impl TurnState {
+    /// Writes something of a turn, if this incarnation still may. On a full disk it retries for a while, because
+    /// failing would repeat the whole turn.
     pub(crate) fn write(&mut self, attempt: &mut dyn FnMut(&AgentHalf) -> Result<(), Error>) -> Result<(), Stop> {
         let waiting = Stopwatch::start();
         let mut said = false;
@@ -74,7 +79,7 @@ impl Desk {
         }
     }
 
-    /// Takes messages: each has a claim of its own.
+    /// Claims messages, each with its own ack.
     pub(crate) fn claim(&mut self, seqs: &[u64]) -> Result<(), Stop> {
         for seq in seqs {
             let ack = self.ack(*seq, AckStatus::Processing);
@@ -84,7 +89,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Ends all messages of a turn with one ack, that of the last: well, or badly with an error.
+    /// Finishes all messages of a turn with one ack, that of the last message: as completed or as failed.
     pub(crate) fn end(&mut self, seqs: &[u64], out: Vec<OutId>, failure: Option<&Failure>) -> Result<(), Stop> {
         let Some((last, others)) = seqs.split_last() else { return Ok(()) };
         let status = if failure.is_some() { AckStatus::Failed } else { AckStatus::Completed };
@@ -100,7 +105,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Ends a task whose agent is not woken; it alone.
+    /// Finishes a single task whose agent is not woken.
     pub(crate) fn end_gated(&mut self, seq: u64, gated: Gated) -> Result<(), Stop> {
         let ack = Ack { gated: Some(gated), ..self.ack(seq, AckStatus::Completed) };
         self.write(&mut |agent| agent.ack(&ack))?;
@@ -109,7 +114,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Claims what has arrived in a turn, if something of it asks: all up to a command, which is a turn of its own.
+    /// Claims messages that arrived during a turn, if one of them triggers. Messages from a command on are left for
+    /// later turns.
     pub(crate) fn arrived(&mut self, provider: &str) -> Result<Option<Vec<InMessage>>, Stop> {
         let found = self.inbox.look(&self.host, &self.agent)?;
         self.numbers.seen(found.highest);
@@ -121,7 +127,7 @@ impl Desk {
         }
         let (now, later) = commands::cut(self.inbox.take(), provider);
         self.inbox.put_back(later);
-        // A script would keep the turn waiting: it runs after it.
+        // A script would delay the turn, so it runs afterwards.
         let (scripted, now): (Vec<_>, Vec<_>) = now.into_iter().partition(|message| script::of(message).is_some());
         self.inbox.put_back(scripted);
         if !now.iter().any(|message| message.trigger) || commands::of_turn(&now, provider).is_some() {
@@ -132,7 +138,7 @@ impl Desk {
         Ok(Some(now))
     }
 
-    /// A message that can never be read is a message that failed: somebody is told.
+    /// Fails a message that can never be read, so that the host reports it.
     pub(crate) fn refuse(&mut self, seq: u64, error: &ReadError) -> Result<(), Stop> {
         log::note(format_args!("message {seq} cannot be read: {error}"));
         self.claim(&[seq])?;
@@ -144,7 +150,7 @@ impl Desk {
         self.host.dir().parent().unwrap_or(Path::new("/"))
     }
 
-    /// An ack that says nothing more.
+    /// An ack without optional fields.
     fn ack(&self, seq: u64, status: AckStatus) -> Ack {
         let (out, ends, incarnation) = (Vec::new(), Vec::new(), self.gate.incarnation());
         Ack {

@@ -1,4 +1,4 @@
-//! The only reader of environment variables in this crate.
+//! All access of this crate to environment variables.
 
 use std::ffi::OsString;
 
@@ -6,12 +6,12 @@ use hearth_zone::Zone;
 
 use crate::roots::{Roots, Start, StartError};
 
-/// What the variables of this process ask for.
+/// The start parameters in this process's variables.
 pub(crate) fn start() -> Result<Start, StartError> {
     Start::from_variables(&variable)
 }
 
-/// What a self-test wants to have tried instead of a session's work.
+/// The attempts of a self-test, which replace a session's work.
 pub(crate) fn probe() -> Option<String> {
     variable(crate::probe::PROBE_VARIABLE)
 }
@@ -21,12 +21,12 @@ pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()
 }
 
-/// The directories that this process was told, for what does not run a session.
+/// The configured directories, for commands that do not run a session.
 pub(crate) fn roots() -> Result<Roots, StartError> {
     Roots::from_variables(&variable)
 }
 
-/// The zone of this process, if it is one.
+/// The process's time zone, if it is valid.
 pub(crate) fn zone() -> Option<Zone> {
     variable("TZ").and_then(|name| Zone::parse(name.trim_start_matches(':')).ok())
 }
@@ -36,7 +36,7 @@ pub(crate) fn all() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
 }
 
-/// A variable as text; one that is not Unicode shows its replacement characters and fails where it is parsed.
+/// A variable as text. Invalid Unicode becomes replacement characters, which the parser then rejects.
 #[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())

@@ -1,7 +1,7 @@
-//! The right to work: the incarnation that `host/context.json` names.
+//! Permission to work: only the incarnation named in `host/context.json` may.
 //!
-//! A context is only to be had from here, and whoever has one knows that this incarnation was the right one a moment
-//! ago. It is asked for before each prompt, each tool call and each write of an answer or an ack.
+//! This module is the only source of a context. A caller that has one knows that a moment ago this incarnation was the
+//! current one. The gate is checked before each prompt, each tool call and each write of an answer or an ack.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
@@ -12,12 +12,11 @@ use crate::host::HostHalf;
 use crate::stop::{Error, Stop};
 use crate::{life, log};
 
-/// An unreadable context is tried so often before the runner gives up: the host replaces it by rename, so there is no
-/// moment in which it is not there.
+/// How often to read an unreadable context before giving up. The host replaces it by rename, so it is never missing.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What tells one version of a file from the next without reading it.
+/// Identifies a version of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -25,15 +24,15 @@ struct Stamp {
     modified: (i64, i64),
 }
 
-/// Guards everything this incarnation does.
+/// Checks permission for everything this incarnation does.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct RunGuard {
     host: HostHalf,
     incarnation: u32,
     last: Option<Stamp>,
 }
 
-impl Gate {
+impl RunGuard {
     pub(crate) fn new(host: HostHalf, incarnation: u32) -> Self {
         Self { host, incarnation, last: None }
     }
@@ -53,7 +52,7 @@ impl Gate {
         Ok(context)
     }
 
-    /// The same check, without reading the file if it is the one read last: cheap enough for every pause.
+    /// The same check, but without reading an unchanged file: cheap enough for every pause.
     pub(crate) fn check(&mut self) -> Result<(), Stop> {
         if life::is_over() {
             return Err(Stop::Asked);

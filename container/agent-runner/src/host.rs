@@ -1,4 +1,4 @@
-//! The host's half of the session directory, read only.
+//! The host's half of the session directory, read-only.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,7 +15,7 @@ use crate::stop::Error;
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file system refused; may pass.
+    /// A file system error, which may pass.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -31,7 +31,7 @@ pub enum ReadError {
         /// The bound.
         limit: u64,
     },
-    /// Not what the contract says.
+    /// Does not follow the contract.
     #[error("{} is not what the contract says: {reason}", path.display())]
     Invalid {
         /// The file.
@@ -50,13 +50,13 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// The file is not there (any more).
+    /// The file does not exist (any more).
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Reading it again cannot help: files never change.
+    /// Whether reading again cannot help, because files never change.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Io { .. })
@@ -68,7 +68,7 @@ struct Versioned {
     v: u64,
 }
 
-/// Reads one JSON file of the contract; its version is looked at before anything else of it is.
+/// Reads one JSON file of the contract. Its version is checked first.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let invalid = |error: serde_json::Error| ReadError::Invalid { path: path.to_owned(), reason: error.to_string() };
@@ -111,7 +111,7 @@ impl HostHalf {
         read_json(&self.context_path())
     }
 
-    /// `reply/`, if the host made one.
+    /// `reply/`, if the host has created it.
     pub(crate) fn reply_dir(&self) -> PathBuf {
         self.dir.join(REPLY_DIR)
     }
@@ -130,7 +130,7 @@ impl HostHalf {
         }
     }
 
-    /// Sequence numbers of the messages that lie there, in order.
+    /// Sequence numbers of the existing messages, in order.
     pub(crate) fn list(&self) -> Result<Vec<u64>, Error> {
         let path = self.in_dir();
         let mut seqs: Vec<u64> = file_names(&path)
@@ -157,7 +157,7 @@ impl HostHalf {
     }
 }
 
-/// Names in a directory; those that are not Unicode cannot be names of the contract.
+/// The names in a directory. Names that are not Unicode cannot be part of the contract and are skipped.
 pub(crate) fn file_names(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir)? {

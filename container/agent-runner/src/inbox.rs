@@ -1,4 +1,4 @@
-//! Which messages a turn takes.
+//! Selects the messages of a turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,35 +9,34 @@ use crate::host::{HostHalf, ReadError};
 use crate::log;
 use crate::stop::Error;
 
-/// Reads the host's messages and keeps what was finished.
+/// Reads the host's messages and tracks which are finished.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    /// Messages that wait. Their files never change, so each is read once.
+    /// Messages not yet taken. Their files never change, so each is read once.
     waiting: BTreeMap<u64, InMessage>,
-    /// Messages that were taken and have not ended.
+    /// Messages taken and not finished.
     taken: BTreeSet<u64>,
-    /// Messages that have ended: by an ack that was found, or by this process, since the host may consume an ack at any
-    /// time.
+    /// Finished messages: by an ack that was found, or by this process, since the host may consume an ack at any time.
     finished: BTreeSet<u64>,
-    /// The acks that were found. They never change, so each is read once.
+    /// Acks that were found. They never change, so each is read once.
     known: BTreeSet<AckName>,
-    /// Files that could not be read for now, said once.
+    /// Temporarily unreadable files, each logged once.
     unreadable: BTreeSet<u64>,
 }
 
-/// What a look at the inbox found beside the messages.
+/// Other results of reading the inbox.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Messages whose files can never be read, and why.
+pub(crate) struct InboxScan {
+    /// Messages whose files can never be read, with reasons.
     pub(crate) broken: Vec<(u64, ReadError)>,
-    /// The highest sequence number there is.
+    /// The highest existing sequence number.
     pub(crate) highest: u64,
 }
 
 impl Inbox {
-    /// Looks at everything that lies there. The acks are listed before the messages: the host removes a message before
-    /// its ack, so a message that is still there without an ack has none.
-    pub(crate) fn look(&mut self, host: &HostHalf, agent: &AgentHalf) -> Result<Found, Error> {
+    /// Reads the inbox. Acks are listed before messages: the host removes a message before its ack, so an existing
+    /// message without an ack in the list has none.
+    pub(crate) fn look(&mut self, host: &HostHalf, agent: &AgentHalf) -> Result<InboxScan, Error> {
         let acks = agent.end_acks()?;
         for ack in acks.difference(&self.known) {
             self.finished.extend(agent.ends(ack)?);
@@ -48,7 +47,7 @@ impl Inbox {
         self.finished.retain(|seq| there.binary_search(seq).is_ok());
         self.taken.retain(|seq| there.binary_search(seq).is_ok());
         self.waiting.retain(|seq, _| there.binary_search(seq).is_ok() && !self.finished.contains(seq));
-        let mut found = Found { highest: there.last().copied().unwrap_or(0), ..Found::default() };
+        let mut found = InboxScan { highest: there.last().copied().unwrap_or(0), ..InboxScan::default() };
         for seq in there {
             if self.finished.contains(&seq) || self.taken.contains(&seq) || self.waiting.contains_key(&seq) {
                 continue;
@@ -67,13 +66,13 @@ impl Inbox {
         Ok(found)
     }
 
-    /// Whether something asks for a turn.
+    /// Whether a message triggers a turn.
     pub(crate) fn asks(&self) -> bool {
         self.waiting.values().any(|message| message.trigger)
     }
 
-    /// What waits, in order, as far as one ack can end it. Context of which there is more than that before the first
-    /// message that asks is returned by itself, the oldest of it: it is too old to be told.
+    /// Takes the waiting messages in order, up to the limit of one ack. If there is more context than that before the
+    /// first triggering message, only the oldest context is returned: it is too old to be shown.
     pub(crate) fn take(&mut self) -> Vec<InMessage> {
         let first = self.waiting.values().position(|message| message.trigger).unwrap_or(0);
         let most = match first.saturating_sub(limits::ENDS_PER_ACK) {
@@ -86,7 +85,7 @@ impl Inbox {
         now.into_values().collect()
     }
 
-    /// What was taken waits again.
+    /// Returns messages that were taken.
     pub(crate) fn put_back(&mut self, messages: impl IntoIterator<Item = InMessage>) {
         for message in messages {
             self.taken.remove(&message.seq);
@@ -106,7 +105,17 @@ mod tests {
 
     fn message(seq: u64, trigger: bool) -> InMessage {
         let (id, kind, timestamp) = (format!("ms{seq}"), "chat".to_owned(), String::new());
-        InMessage { v: 1, seq, id, kind, trigger, timestamp, reply: None, content: serde_json::json!({}) }
+        InMessage {
+            v: 1,
+            seq,
+            id,
+            kind,
+            trigger,
+            timestamp,
+            unknown_sender: false,
+            reply: None,
+            content: serde_json::json!({}),
+        }
     }
 
     /// How many messages each take has, and whether one of them asks.

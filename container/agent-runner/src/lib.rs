@@ -7,14 +7,15 @@
 //!   beat thread ──> agent/heartbeat             life thread: pipe at its end ─> SIGKILL to the whole group
 //! ```
 //!
-//! The contract is `container/wire/README.md`. What must hold here:
-//! * nothing is prompted, answered or acknowledged before `host/context.json` was read again and still names this
-//!   incarnation (`gate.rs` is the only way to a context);
-//! * where it has to confine itself (`confine.rs`), it does so before it reads anything that an agent could have written
-//!   and while it has one thread, so that nothing of the agent is ever outside;
-//! * every file of `agent/` is written by `agent.rs`: temporary name, fsync, rename, fsync of the directory
-//!   (no fsync for what only says how things are now, none of the directory for claims, which a prompt waits for);
-//! * the process may be killed between any two of those steps: a turn ends with one ack, and without it comes back whole.
+//! The contract is `container/wire/README.md`. Invariants:
+//! * before anything is prompted, answered or acknowledged, `host/context.json` is read again and must still name this
+//!   incarnation (only `gate.rs` provides a context);
+//! * if the runner has to confine itself (`confine.rs`), it does so before it reads anything that an agent could have
+//!   written, and while it has one thread, so that nothing of the agent is ever outside;
+//! * every file of `agent/` is written by `agent.rs`: temporary name, fsync, rename, fsync of the directory (no fsync
+//!   for files that only describe the present, no directory fsync for claims, which a prompt waits for);
+//! * the process may be killed between any two of those steps: a turn is finished by one ack, and without the ack all
+//!   of it is repeated.
 
 mod addendum;
 mod agent;
@@ -26,6 +27,7 @@ pub mod confine;
 mod desk;
 mod env;
 mod gate;
+mod handed;
 mod host;
 mod inbox;
 mod life;
@@ -51,11 +53,13 @@ mod watch;
 
 use std::process::ExitCode;
 
+pub use child::END_MAX;
 pub use host::ReadError;
 pub use prompt::command::{PromptError, prompt_of};
 pub use provider::{addressed, ended, understood};
 pub use roots::{
-    CRASH_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, Roots, Start, StartError,
+    INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, Roots, SECRET_NAMES_VARIABLE, SECRETS_VARIABLE,
+    Start, StartError,
 };
 pub use script::last_value;
 pub use stop::{Error, Stop};
@@ -63,13 +67,17 @@ pub use strip::strip_internal;
 pub use tools::rehearse;
 pub use trusted::rewritten;
 
-/// Runs the runner as the environment of this process says and returns the process's exit code: 0 when another
-/// incarnation took over or it was asked to stop, 1 when it could not go on, 2 when it was started wrongly.
+/// Runs the runner with the parameters in this process's environment. Returns the exit code: 0 if another incarnation
+/// took over or the runner was asked to stop, 1 if it could not continue, 2 if it was started wrongly.
 ///
-/// The process should be started for this alone: it moves itself into its own process group if it is not in one, ends
-/// the whole group when the life pipe does, and keeps threads.
+/// The process should exist only for this call: it moves into its own process group if needed, kills the whole group
+/// when the life pipe ends, and keeps threads running.
 #[must_use]
 pub fn main_from_env() -> ExitCode {
+    if let Some(pipe) = env::raw(SECRETS_VARIABLE) {
+        log::note(format_args!("not started: {}", handed::restart_with(&pipe)));
+        return ExitCode::from(2);
+    }
     let start = match env::start() {
         Ok(start) => start,
         Err(error) => {
@@ -81,6 +89,13 @@ pub fn main_from_env() -> ExitCode {
         && let Err(error) = confine::restrict(rules)
     {
         log::note(format_args!("not started, because it cannot be confined: {error}"));
+        return ExitCode::from(2);
+    }
+    // The parent process may have had no access to a directory of another user.
+    if start.confine.as_ref().is_some_and(|rules| rules.user.is_some())
+        && let Err(error) = std::env::set_current_dir(&start.roots.group)
+    {
+        log::note(format_args!("not started, because {} cannot be entered: {error}", start.roots.group.display()));
         return ExitCode::from(2);
     }
     if let Some(asked) = env::probe() {
@@ -102,24 +117,25 @@ pub fn main_from_env() -> ExitCode {
     }
 }
 
-/// Runs what the arguments of this process ask for, without its own name: nothing is the runner, `prompt` prints a
-/// prompt, the others are those of `docs/trusted.md`.
+/// Runs the command in this process's arguments (without the program's name). No command runs the runner, `prompt`
+/// prints a prompt, and the others are described in `docs/trusted.md`.
 #[must_use]
 pub fn main_from_arguments(arguments: &[String]) -> ExitCode {
     match arguments.split_first() {
         None => main_from_env(),
+        Some((command, _)) if command == "--help" || command == "-h" => trusted::help(),
         Some((command, rest)) if command == "prompt" => prompt::command::main(rest),
         Some((command, rest)) => trusted::main(command, rest).unwrap_or_else(|| {
             log::note(format_args!(
-                "there is no command {command:?}; there are `prompt`, {}, and without one Hearth starts this program",
-                trusted::NAMES
+                "there is no command {command:?}; there are {}; `--help` says what they do",
+                trusted::names()
             ));
             ExitCode::from(2)
         }),
     }
 }
 
-/// Runs until something ends it; never returns for lack of work.
+/// Runs until it is stopped or fails; never returns for lack of work.
 #[must_use]
 pub fn run(start: &Start) -> Stop {
     match runner::run(start) {

@@ -1,4 +1,4 @@
-//! Living no longer than the host: the life pipe and ways to die.
+//! Ends the runner with the host: the life pipe, SIGTERM, and killing the process group.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -10,30 +10,31 @@ use crate::log;
 use crate::roots::{LIFE_VARIABLE, LOCK_VARIABLE, Start};
 use crate::stop::Error;
 
-/// Whether somebody asked this process to end.
+/// Whether this process was asked to end.
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on SIGTERM is a request, which the runner sees in its next pause: it ends its provider in order.
+/// From now on SIGTERM is a request to end, like a byte on the life pipe. The runner notices it in its next pause and
+/// ends its provider gracefully.
 pub(crate) fn heed() -> Result<(), Error> {
     let asked = Arc::clone(ASKED.get_or_init(Arc::default));
     let heeded = signal_hook::flag::register(signal_hook::consts::SIGTERM, asked);
     heeded.map(drop).map_err(|source| Error::Thread { name: "signal", source })
 }
 
-/// Whether it was asked to end.
+/// Whether this process was asked to end.
 pub(crate) fn is_over() -> bool {
     ASKED.get().is_some_and(|asked| asked.load(Ordering::Relaxed))
 }
 
-/// Takes up the inherited descriptors. Both stay open without close-on-exec, so that every child has them too: the lock
-/// is free only when all of them are gone.
+/// Takes over the inherited descriptors. Both stay open without close-on-exec, so that every child has them too: the
+/// lock is free only when all of them are gone.
 pub(crate) fn hold(start: &Start) -> Result<(), Error> {
     if let Some(fd) = start.lock_fd {
         let there = std::fs::symlink_metadata(descriptor_path(fd));
         there.map_err(|source| Error::Descriptor { variable: LOCK_VARIABLE, fd, source })?;
     }
     if let Some(fd) = start.life_fd {
-        // A second description of the same pipe, by its path: a number alone cannot be made a descriptor safely.
+        // Opens the same pipe again by its path, because a bare number cannot safely be turned into a descriptor.
         let opened = File::open(descriptor_path(fd));
         let pipe = opened.map_err(|source| Error::Descriptor { variable: LIFE_VARIABLE, fd, source })?;
         lead_own_group();
@@ -43,14 +44,15 @@ pub(crate) fn hold(start: &Start) -> Result<(), Error> {
     Ok(())
 }
 
-/// Dies at once, as if killed.
+/// Kills this process.
 pub(crate) fn die() {
     if rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).is_err() {
         std::process::abort();
     }
 }
 
-/// The whole group is killed in the end, so it must hold nothing but this process and its children.
+/// Makes this process the leader of its own group: the whole group is killed at the end, so it must contain only this
+/// process and its children.
 fn lead_own_group() {
     let own = rustix::process::getpid();
     if rustix::process::getpgrp() != own
@@ -65,7 +67,7 @@ fn wait_for_end(mut pipe: File) -> Infallible {
     loop {
         match pipe.read(&mut byte) {
             Ok(0) => break,
-            Ok(_) => {}
+            Ok(_) => ASKED.get_or_init(Arc::default).store(true, Ordering::Relaxed),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => {
                 log::note(format_args!("the life pipe cannot be read: {error}; going as if the host were gone"));

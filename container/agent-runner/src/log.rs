@@ -1,4 +1,4 @@
-//! The one place that talks to people: notes on stderr, of which the host keeps the end.
+//! All log output of this crate: lines on standard error, of which the host keeps the last ones.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -11,9 +11,9 @@ pub(crate) fn note(message: impl Display) {
     pass_on(secrets::redacted(&line).as_bytes());
 }
 
-/// Writes what a provider wrote to its stderr. A closed stderr is no reason to stop working, so errors are not looked at.
+/// Passes on a provider's standard error. Errors are ignored: a closed standard error is no reason to stop working.
 pub(crate) fn pass_on(bytes: &[u8]) {
     if std::io::stderr().lock().write_all(bytes).is_err() {
-        // Nobody reads: there is nobody left to tell.
+        // There is no reader, so the error cannot be reported.
     }
 }

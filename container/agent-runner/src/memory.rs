@@ -1,4 +1,4 @@
-//! What outlives the process: `agent/session.json`.
+//! State that outlives the process: `agent/session.json`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use hearth_wire::{SessionFile, WIRE_VERSION};
 use crate::agent::AgentHalf;
 use crate::stop::Error;
 
-/// Beside the providers: which numbers this incarnation may have used, as `<incarnation>:<first unused>`. The host
-/// deletes answers it has stored, so that their numbers could not be known after a restart of the same incarnation.
+/// Key of the numbers that this incarnation may have used, as `<incarnation>:<first unused>`, stored beside the
+/// providers. The host deletes answers after storing them, so their numbers would otherwise be unknown after a restart
+/// of the same incarnation.
 pub(crate) const NUMBERS: &str = "hearth-runner";
 
-/// Continuations of the providers and the reserved numbers.
+/// Continuations of the providers, and the reserved numbers.
 #[derive(Debug)]
 pub(crate) struct Memory {
     agent: Arc<AgentHalf>,
@@ -23,7 +24,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What was remembered in an earlier epoch of the session does not count any more, but for the numbers.
+    /// Loads the state. Continuations of an earlier epoch of the session are dropped, but the numbers are kept.
     pub(crate) fn load(agent: Arc<AgentHalf>, incarnation: u32, epoch: u32) -> Self {
         let (known, mut continuations) =
             agent.last_session().map(|session| (session.epoch, session.continuations)).unwrap_or_default();
@@ -33,12 +34,12 @@ impl Memory {
         Self { agent, incarnation, epoch, continuations, unsaved: false }
     }
 
-    /// Where the provider was.
+    /// A provider's continuation.
     pub(crate) fn continuation(&self, provider: &str) -> Option<&str> {
         self.continuations.get(provider).map(String::as_str)
     }
 
-    /// Notes where the provider is; with `None`, that it begins anew.
+    /// Stores a provider's continuation; `None` means a new conversation.
     pub(crate) fn remember(&mut self, provider: &str, continuation: Option<&str>) -> Result<(), Error> {
         if self.continuation(provider) == continuation {
             return Ok(());
@@ -51,7 +52,7 @@ impl Memory {
         self.flush()
     }
 
-    /// Writes what is not written yet. While there is no room it stays so: a continuation is worth less than the turn.
+    /// Writes unsaved changes. On a full disk they stay unsaved: a continuation is worth less than the turn.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         if !self.unsaved {
             return Ok(());
@@ -72,7 +73,7 @@ impl Memory {
         if mine { number.parse().ok() } else { None }
     }
 
-    /// Notes that numbers below `first_unused` may be used from now on.
+    /// Records that numbers below `first_unused` may be used from now on.
     pub(crate) fn reserve_numbers(&mut self, first_unused: u64) -> Result<(), Error> {
         self.remember(NUMBERS, Some(&format!("{}:{first_unused}", self.incarnation)))
     }

@@ -1,38 +1,38 @@
-//! Numbers of outgoing messages: odd, above every one used and every sequence number seen, never used twice.
+//! Assigns numbers to outgoing messages: odd, higher than all used numbers and sequence numbers, and never repeated.
 
 use crate::memory::Memory;
 use crate::stop::Error;
 
-/// Numbers are reserved in blocks, so that not every answer costs a write more.
+/// Numbers are reserved in blocks, to avoid an extra write for each answer.
 const BLOCK: u64 = 64;
 
-/// Hands out numbers.
+/// The number generator.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    /// The next one; odd.
+    /// The next number; odd.
     next: u64,
-    /// First number that is not reserved yet.
+    /// The first unreserved number.
     reserved: u64,
 }
 
 impl Numbers {
-    /// Begins above what the context, the answers that still lie there and an earlier start of this incarnation used.
+    /// Starts above the numbers of the context, of pending answers and of an earlier process of this incarnation.
     pub(crate) fn new(next_number: u64, highest_used: u64, reserved: Option<u64>) -> Self {
         let next = odd_from(next_number.max(highest_used + 1).max(reserved.unwrap_or(0)));
         Self { next, reserved: next }
     }
 
-    /// The host uses this number for one of its messages.
+    /// Skips numbers up to one that the host uses for a message.
     pub(crate) fn seen(&mut self, seq: u64) {
         self.next = self.next.max(odd_from(seq.saturating_add(1)));
     }
 
-    /// The context says that lower numbers are used.
+    /// Skips numbers below the context's next number.
     pub(crate) fn at_least(&mut self, next_number: u64) {
         self.next = self.next.max(odd_from(next_number));
     }
 
-    /// A number nobody else has.
+    /// Returns a unique number.
     pub(crate) fn take(&mut self, memory: &mut Memory) -> Result<u64, Error> {
         let number = self.next;
         self.next = number.saturating_add(2);

@@ -1,4 +1,4 @@
-//! What a provider wants to say, and its way into messages that the host accepts.
+//! Converts a provider's output into messages that the host accepts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,43 +10,43 @@ use serde_json::{Value, json};
 
 use crate::strip::{strip_internal, strip_payload};
 
-/// A text that does not fit one message becomes at most so many.
+/// Maximum number of messages that one long text is split into.
 const MOST_PIECES: usize = 32;
 
-/// One thing to say.
+/// One message of the provider.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Utterance {
     pub(crate) content: Content,
-    pub(crate) target: Target,
+    pub(crate) target: OutgoingRecipient,
     pub(crate) files: Vec<Attachment>,
 }
 
-/// The words, or a platform's payload.
+/// Text, or a platform's payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Content {
     Text(String),
     Payload { kind: OutKind, content: Value },
 }
 
-/// Where it goes.
+/// The recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Where the message came from.
+pub(crate) enum OutgoingRecipient {
+    /// The chat of the message being answered.
     Reply,
     /// A destination of the context, by name.
     Destination(String),
-    /// An address the agent was given.
+    /// An address that the agent was given.
     Address(Address),
 }
 
-/// A file to send.
+/// An attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attachment {
     pub(crate) name: String,
     pub(crate) source: Source,
 }
 
-/// Where a file's content is.
+/// Source of an attachment's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     Bytes(Vec<u8>),
@@ -55,22 +55,22 @@ pub(crate) enum Source {
 
 impl Utterance {
     pub(crate) fn reply(text: impl Into<String>) -> Self {
-        Self { content: Content::Text(text.into()), target: Target::Reply, files: Vec::new() }
+        Self { content: Content::Text(text.into()), target: OutgoingRecipient::Reply, files: Vec::new() }
     }
 
     pub(crate) fn to(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { target: Target::Destination(name.into()), ..Self::reply(text) }
+        Self { target: OutgoingRecipient::Destination(name.into()), ..Self::reply(text) }
     }
 }
 
 impl Content {
-    /// Without what is for nobody; nothing, if there is no more to it.
+    /// Removes internal text. `None` if nothing is left.
     pub(crate) fn for_people(self) -> Option<Self> {
         match self {
             Self::Text(text) => {
                 let kept = strip_internal(&text);
                 let silent = kept.is_empty() && !text.trim().is_empty();
-                // Text without such words stays as it is, with its spaces.
+                // Text without internal parts stays unchanged, including its spaces.
                 let kept = if kept == text.trim() { text } else { kept };
                 (!silent).then_some(Self::Text(kept))
             }
@@ -89,7 +89,7 @@ impl Content {
     }
 }
 
-/// The content of a file: so many bytes of something that can be read more than once.
+/// The content of a file: a fixed number of bytes that can be read repeatedly.
 pub(crate) struct Readable<'a> {
     content: Box<dyn ReadSeek + 'a>,
     bytes: u64,
@@ -99,7 +99,7 @@ trait ReadSeek: Read + Seek {}
 impl<T: Read + Seek> ReadSeek for T {}
 
 impl Readable<'_> {
-    /// Copies it from its beginning; what a file grew by since it was opened is not part of it.
+    /// Copies the content from its beginning, up to the length that the file had when it was opened.
     pub(crate) fn copy_to(&mut self, writer: &mut dyn Write) -> io::Result<()> {
         self.content.rewind()?;
         io::copy(&mut self.content.by_ref().take(self.bytes), writer).map(drop)
@@ -107,7 +107,7 @@ impl Readable<'_> {
 }
 
 impl Attachment {
-    /// Opens the content, if the host would take the file.
+    /// Opens the content, if the host would accept the file.
     pub(crate) fn open(&self, max_bytes: u64) -> Result<Readable<'_>, String> {
         let Self { name, source } = self;
         if !is_safe_file_name(name) {
@@ -131,7 +131,7 @@ impl Attachment {
     }
 }
 
-/// Names of the files, if one message can carry them all.
+/// Names of the files, if they fit into one message.
 pub(crate) fn attachment_names(files: &[Attachment]) -> Result<Vec<String>, String> {
     if files.len() > limits::FILES_PER_MESSAGE {
         return Err(format!("{} files in one message, at most {} can be sent", files.len(), limits::FILES_PER_MESSAGE));
@@ -146,18 +146,22 @@ pub(crate) fn attachment_names(files: &[Attachment]) -> Result<Vec<String>, Stri
     Ok(names)
 }
 
-/// Whether the agent may write to `target`; `None` if the name is not known.
-pub(crate) fn known_target<'a>(context: &'a Context, target: &Target) -> Option<Option<&'a Destination>> {
+/// Whether the agent may write to `target`; `None` if the name is unknown.
+pub(crate) fn known_target<'a>(context: &'a Context, target: &OutgoingRecipient) -> Option<Option<&'a Destination>> {
     match target {
-        Target::Destination(name) => context.destinations.iter().find(|d| d.name == *name).map(Some),
-        Target::Reply | Target::Address(_) => Some(None),
+        OutgoingRecipient::Destination(name) => context.destinations.iter().find(|d| d.name == *name).map(Some),
+        OutgoingRecipient::Reply | OutgoingRecipient::Address(_) => Some(None),
     }
 }
 
-/// The message of a turn that something said to `target` answers: the newest one from that chat, else the newest one.
-pub(crate) fn answered(asked: &[InMessage], target: &Target, destination: Option<&Destination>) -> Option<u64> {
+/// The message that an output to `target` answers: the newest of the turn from that chat, else the newest one.
+pub(crate) fn answered(
+    asked: &[InMessage],
+    target: &OutgoingRecipient,
+    destination: Option<&Destination>,
+) -> Option<u64> {
     let chat = match (target, destination.map(|destination| &destination.target)) {
-        (Target::Address(address), _) => Some((address.channel.as_str(), address.platform_id.as_str())),
+        (OutgoingRecipient::Address(address), _) => Some((address.channel.as_str(), address.platform_id.as_str())),
         (_, Some(DestinationTarget::Channel { channel, platform_id })) => {
             Some((channel.as_str(), platform_id.as_str()))
         }
@@ -170,33 +174,34 @@ pub(crate) fn answered(asked: &[InMessage], target: &Target, destination: Option
     asked.iter().rev().find(from_chat).or(asked.last()).map(|message| message.seq)
 }
 
-/// Where each chat was last heard from, in this incarnation.
+/// The last address heard from in each chat, in this incarnation.
 #[derive(Debug, Default)]
-pub(crate) struct Heard(BTreeMap<(String, String), Address>);
+pub(crate) struct LastAddresses(BTreeMap<(String, String), Address>);
 
-impl Heard {
-    /// Notes where messages came from, oldest first.
+impl LastAddresses {
+    /// Records the addresses of messages, oldest first.
     pub(crate) fn hear(&mut self, messages: &[InMessage]) {
         for address in messages.iter().filter_map(|message| message.reply.as_ref()) {
             self.0.insert((address.channel.clone(), address.platform_id.clone()), address.clone());
         }
     }
 
-    /// A destination that is a chat with threads means the thread last heard from; the host knows only the chat by that
-    /// name.
-    pub(crate) fn in_thread(&self, target: Target, destination: Option<&Destination>) -> Target {
+    /// Resolves a destination that is a chat with threads to the last active thread. The host knows only the chat by
+    /// that name.
+    pub(crate) fn in_thread(&self, target: OutgoingRecipient, destination: Option<&Destination>) -> OutgoingRecipient {
         let chat = match destination.map(|destination| &destination.target) {
             Some(DestinationTarget::Channel { channel, platform_id }) => (channel.clone(), platform_id.clone()),
             _ => return target,
         };
         match self.0.get(&chat).filter(|address| address.thread_id.is_some()) {
-            Some(address) => Target::Address(address.clone()),
+            Some(address) => OutgoingRecipient::Address(address.clone()),
             None => target,
         }
     }
 }
 
-/// Cuts a text into pieces that `fits` accepts, at line ends or spaces if there are some; `None` if that takes too many.
+/// Splits a text into pieces that `fits` accepts, at line ends or spaces if possible. `None` if there would be too
+/// many.
 pub(crate) fn pieces(text: &str, fits: &dyn Fn(&str) -> bool) -> Option<Vec<String>> {
     let mut done = Vec::new();
     let mut open = vec![text];
@@ -215,7 +220,7 @@ pub(crate) fn pieces(text: &str, fits: &dyn Fn(&str) -> bool) -> Option<Vec<Stri
     Some(done)
 }
 
-/// Two parts of about the same size; `None` if the text cannot be divided.
+/// Two parts of about the same size; `None` if the text cannot be split.
 fn halves(text: &str) -> Option<(&str, &str)> {
     let middle = text.floor_char_boundary(text.len() / 2);
     let (head, _) = text.split_at_checked(middle)?;
@@ -239,6 +244,7 @@ mod tests {
             kind: "chat".to_owned(),
             trigger: true,
             timestamp: String::new(),
+            unknown_sender: false,
             reply: Some(Address {
                 channel: "c".to_owned(),
                 platform_id: (*chat).to_owned(),
@@ -261,12 +267,12 @@ mod tests {
             (&[], "a", (None, None)),
         ] {
             let messages: Vec<InMessage> = (1..).zip(asked).map(message).collect();
-            let mut heard = Heard::default();
+            let mut heard = LastAddresses::default();
             heard.hear(&messages);
-            let (destination, target) = (place(to), Target::Destination(to.to_owned()));
+            let (destination, target) = (place(to), OutgoingRecipient::Destination(to.to_owned()));
             let seq = answered(&messages, &target, Some(&destination));
             let thread = match heard.in_thread(target, Some(&destination)) {
-                Target::Address(address) => address.thread_id,
+                OutgoingRecipient::Address(address) => address.thread_id,
                 _ => None,
             };
             assert_eq!((seq, thread.as_deref()), expected, "{asked:?} to {to}");

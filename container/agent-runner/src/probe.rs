@@ -1,8 +1,9 @@
-//! What a self-test lets a confined process try: the host says what, and alone knows what should come of it.
+//! Executes the attempts of a self-test in a confined process. Only the host knows the expected outcomes.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,118 +12,124 @@ use std::time::Duration;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::child::{Heard, Launch, LineProcess};
+use crate::child::{Launch, LineProcess, ProcessOutput};
 use crate::confine::CONFINE_VARIABLE;
 use crate::log;
 
-/// [`Asked`], as JSON.
+/// Variable with [`ProbeArgs`], as JSON.
 pub const PROBE_VARIABLE: &str = "HEARTH_PROBE";
 
-/// Where a child that has nothing to tell reports.
+/// Report path of a child that has nothing to report.
 const NOWHERE: &str = "/dev/null";
 
-/// How long a socket may take to answer.
+/// Timeout of a socket's answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long a program may take, and a child for everything; a busy machine takes its time.
+/// Timeouts of a program, and of a child with all its attempts; a busy machine is slow.
 const PROGRAM: Duration = Duration::from_secs(20);
 const CHILD: Duration = Duration::from_secs(180);
 
-/// What is to be tried.
+/// The request of a self-test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// One after the other.
+pub struct ProbeArgs {
+    /// The attempts, made in this order.
     pub attempts: Vec<Attempt>,
-    /// Where the outcomes go, as JSON; they are in the order of the attempts.
+    /// Path of the report: the outcomes as JSON, in the order of the attempts.
     pub report: PathBuf,
     /// Arguments that make this program the runner.
     pub arguments: Vec<String>,
-    /// Who tries.
+    /// The process that makes the attempts.
     pub who: Who,
 }
 
-/// Who makes the attempts.
+/// The process that makes the attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Who {
-    /// The process that was started.
+    /// The started process itself.
     Itself,
     /// A child of it.
     Child,
 }
 
-/// Something to try. What succeeds stays done.
+/// An attempt. The effects of a successful one remain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attempt {
     /// Reads a file, or lists a directory.
     Read(PathBuf),
-    /// Opens a file for writing, without changing what is in it; makes it if it is not there.
+    /// Opens a file for writing without changing its content; creates it if needed.
     Write(PathBuf),
-    /// Makes a symbolic link at the first path and reads what it leads to, the second one.
+    /// Creates a symbolic link at the first path and reads the second path through it.
     ReadByLink(PathBuf, PathBuf),
-    /// Makes a hard link at the first path to the second one and reads it.
+    /// Creates a hard link at the first path to the second one and reads it.
     ReadByHardLink(PathBuf, PathBuf),
     /// Moves the second path to the first.
     Take(PathBuf, PathBuf),
-    /// Connects to a Unix socket, says the line and tells what is answered. A name that begins with `@` is abstract.
+    /// Connects to a Unix socket, sends the line and returns the answer. A name that begins with `@` is abstract.
     Greet(PathBuf, String),
-    /// Connects to an address of a network, `host:port`.
+    /// Connects to a network address, `host:port`.
     Connect(String),
-    /// Asks whether a process could be signalled.
+    /// Checks whether a process could be signalled.
     Signal(i32),
-    /// Looks for a text in the environments of all processes that it can see.
+    /// Sets a resource limit of another process, the least harmful one.
+    Limit(i32),
+    /// Changes the mode of a file.
+    Mode(PathBuf, u32),
+    /// Creates a file with a mode.
+    Create(PathBuf, u32),
+    /// Searches the environments of all visible processes for a text.
     Environments(String),
-    /// Looks whether it has a capability, or could get one by a program with the setuid bit.
+    /// Checks for a capability, or a way to get one through a setuid program.
     Rights,
-    /// Makes a device node.
+    /// Creates a device node.
     Node(PathBuf),
-    /// Makes a user namespace.
+    /// Creates a user namespace.
     Namespace,
     /// Runs a program to its end.
     Run(Vec<String>),
-    /// Has so many children at once.
+    /// Starts this many children at once.
     Fork(u32),
-    /// Uses so many bytes of memory, in a process of its own.
+    /// Uses this many bytes of memory, in a separate process.
     Fill(u64),
-    /// Puts a file in place, whole from its first moment on.
+    /// Puts a file in place atomically.
     Put(PathBuf, String),
-    /// Leaves something that is no ordinary file.
+    /// Creates something other than a regular file.
     Leave(PathBuf, Odd),
-    /// Puts a link to the second path in the place of the first one and takes it away again, so many times.
+    /// Repeatedly replaces the first path by a link to the second one and removes it again.
     Swap(PathBuf, PathBuf, u32),
-    /// Puts as many files with this text in place; the path is completed by a number and `.json`.
+    /// Creates this many files with this text; a number and `.json` are appended to the path.
     Many(PathBuf, u32, String),
 }
 
-/// What is no ordinary file.
+/// Something other than a regular file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Odd {
-    /// A symbolic link to there.
+    /// A symbolic link to this path.
     Link(PathBuf),
-    /// Another name of an own file.
+    /// A second hard link to a file of its own.
     Name,
-    /// A pipe without anybody at its other end.
+    /// A pipe without a process at its other end.
     Pipe,
-    /// A file of so many bytes that takes no room.
+    /// A sparse file of this size in bytes.
     Sparse(u64),
-    /// Directories within each other.
+    /// Nested directories of this depth.
     Deep(u32),
 }
 
-/// What came of an attempt.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Whether it succeeded.
     pub done: bool,
     /// Whether it was forbidden, as opposed to impossible.
     pub forbidden: bool,
-    /// Whether there was nothing to try it with or on: no such file, no such process, nobody who listens.
+    /// Whether the target was missing: no such file, no such process, no listener.
     pub absent: bool,
-    /// The system's words, or what was answered; never what a file holds.
+    /// The system's error or the answer; never a file's content.
     pub detail: String,
 }
 
-/// Tries and writes the report.
+/// Makes the attempts and writes the report.
 pub(crate) fn main(asked: &str) -> ExitCode {
-    let tried = serde_json::from_str(asked).map_err(io::Error::other).and_then(|asked: Asked| match asked.who {
+    let tried = serde_json::from_str(asked).map_err(io::Error::other).and_then(|asked: ProbeArgs| match asked.who {
         Who::Child => leave_to_child(&asked, CHILD),
         Who::Itself => {
             let outcomes: Vec<Outcome> = asked.attempts.iter().map(|attempt| outcome(&asked, attempt)).collect();
@@ -138,39 +145,39 @@ pub(crate) fn main(asked: &str) -> ExitCode {
     }
 }
 
-/// The child is not told any rules: whatever holds it was inherited.
-fn leave_to_child(asked: &Asked, patience: Duration) -> io::Result<()> {
-    let asked = Asked { who: Who::Itself, ..asked.clone() };
+/// Lets a child make the attempts. The child gets no rules of its own, so it is held only by inherited ones.
+fn leave_to_child(asked: &ProbeArgs, patience: Duration) -> io::Result<()> {
+    let asked = ProbeArgs { who: Who::Itself, ..asked.clone() };
     let mut argv = vec!["/proc/self/exe".to_owned()];
     argv.extend_from_slice(&asked.arguments);
     let env = vec![(PROBE_VARIABLE, serde_json::to_string(&asked)?)];
     finish(&Launch { argv, env, without: vec![CONFINE_VARIABLE] }, patience).map(drop)
 }
 
-/// Runs a program to its end; its last line. Anything but success is an error.
+/// Runs a program to its end and returns its last line. Anything but success is an error.
 fn finish(launch: &Launch, patience: Duration) -> io::Result<String> {
-    let mut child = LineProcess::start(launch, Path::new("/")).map_err(io::Error::other)?;
+    let mut child = LineProcess::start(launch, Path::new("/")).map_err(|failure| io::Error::other(failure.error))?;
     let mut last = String::new();
     loop {
         match child.hear(patience) {
-            Heard::Gone(how) if how.contains("exit status: 0") => return Ok(last),
-            Heard::Gone(how) => return Err(io::Error::other(how)),
-            Heard::Line(line) => last = line,
-            Heard::Nothing => return Err(io::Error::other("it did not end")),
+            ProcessOutput::Gone(how) if how.contains("exit status: 0") => return Ok(last),
+            ProcessOutput::Gone(how) | ProcessOutput::Unreadable(how) => return Err(io::Error::other(how)),
+            ProcessOutput::Line(line) => last = line,
+            ProcessOutput::Nothing => return Err(io::Error::other("it did not end")),
         }
     }
 }
 
-fn outcome(asked: &Asked, attempt: &Attempt) -> Outcome {
+fn outcome(asked: &ProbeArgs, attempt: &Attempt) -> Outcome {
     match carry_out(asked, attempt) {
         Ok(detail) => Outcome { done: true, forbidden: false, absent: false, detail },
         Err(error) => {
             let errno = Errno::from_io_error(&error);
-            // A move or a link out of where it is allowed is refused as if it were to another file system.
+            // A forbidden move or link fails like one to another file system.
             let forbidden = [Errno::ACCESS, Errno::PERM, Errno::XDEV, Errno::ROFS].map(Some).contains(&errno);
             let absent = [Errno::NOENT, Errno::SRCH, Errno::NOTDIR, Errno::NXIO].map(Some).contains(&errno);
             let detail = match attempt {
-                // What it prints is not ours to pass on.
+                // A program's output is not passed on.
                 Attempt::Run(_) => "it failed".to_owned(),
                 _ => error.to_string(),
             };
@@ -179,7 +186,7 @@ fn outcome(asked: &Asked, attempt: &Attempt) -> Outcome {
     }
 }
 
-fn carry_out(asked: &Asked, attempt: &Attempt) -> io::Result<String> {
+fn carry_out(asked: &ProbeArgs, attempt: &Attempt) -> io::Result<String> {
     match attempt {
         Attempt::Read(path) => read(path),
         Attempt::Write(path) => {
@@ -202,6 +209,19 @@ fn carry_out(asked: &Asked, attempt: &Attempt) -> io::Result<String> {
             let pid = rustix::process::Pid::from_raw(*pid).ok_or(io::ErrorKind::InvalidInput)?;
             rustix::process::test_kill_process(pid)?;
             Ok("it can be signalled".to_owned())
+        }
+        Attempt::Limit(pid) => {
+            use rustix::process::{Pid, Resource, Rlimit, prlimit};
+            let none = Rlimit { current: Some(0), maximum: Some(0) };
+            prlimit(Some(Pid::from_raw(*pid).ok_or(io::ErrorKind::InvalidInput)?), Resource::Core, none)?;
+            Ok("it has another limit".to_owned())
+        }
+        Attempt::Mode(path, mode) => {
+            fs::set_permissions(path, fs::Permissions::from_mode(*mode)).map(|()| "it was changed".to_owned())
+        }
+        Attempt::Create(path, mode) => {
+            remove(path);
+            OpenOptions::new().write(true).create_new(true).mode(*mode).open(path).map(|_| "it was made".to_owned())
         }
         Attempt::Environments(text) => environments(text),
         Attempt::Rights => rights(),
@@ -231,7 +251,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(format!("{count} bytes were read"))
 }
 
-/// An earlier try may have left it.
+/// An earlier attempt may have left it.
 fn remove(path: &Path) {
     drop(fs::remove_file(path));
 }
@@ -261,7 +281,7 @@ fn has(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
-/// Its own has the text, too, since it was told to look for it.
+/// Skips its own processes, whose environments contain the text as part of the request.
 fn environments(text: &str) -> io::Result<String> {
     let own = [std::process::id(), std::os::unix::process::parent_id()].map(|id| id.to_string());
     let mut unread = None;
@@ -271,7 +291,7 @@ fn environments(text: &str) -> io::Result<String> {
             continue;
         }
         match fs::read(entry.path().join("environ")) {
-            // The init of its own container was told what to look for, too.
+            // The init of its own container has the request, too.
             Ok(found) if has(&found, PROBE_VARIABLE) => {}
             Ok(found) if has(&found, text) => {
                 return Ok(format!("process {name} has it"));
@@ -283,7 +303,7 @@ fn environments(text: &str) -> io::Result<String> {
     Err(unread.unwrap_or_else(|| Errno::SRCH.into()))
 }
 
-/// Says what it has as success, and a refusal if that is nothing.
+/// Returns existing capabilities as success, and none as a refusal.
 fn rights() -> io::Result<String> {
     let status = fs::read_to_string("/proc/self/status")?;
     let value = |key: &str| {
@@ -303,18 +323,18 @@ fn fork(count: u32) -> io::Result<String> {
     let launch = Launch { argv: vec!["sleep".to_owned(), "60".to_owned()], env: Vec::new(), without: Vec::new() };
     let mut children = Vec::new();
     for number in 0..count {
-        // What it says is that it cannot start, in whichever way the limit showed.
+        // Depending on the limit it fails in different ways; the result is that it cannot start.
         match LineProcess::start(&launch, Path::new("/")) {
             Ok(child) => children.push(child),
             Err(_) if number > 0 => return Err(Errno::PERM.into()),
-            Err(error) => return Err(io::Error::other(error)),
+            Err(failure) => return Err(io::Error::other(failure.error)),
         }
     }
     Ok(format!("it had {count} children"))
 }
 
-/// Whoever uses too much is killed, so that is left to a child.
-fn fill(asked: &Asked, bytes: u64) -> io::Result<String> {
+/// Delegated to a child, because a process over its limit is killed.
+fn fill(asked: &ProbeArgs, bytes: u64) -> io::Result<String> {
     if asked.report.as_os_str() == NOWHERE {
         let mut held = Vec::new();
         for _ in 0..bytes >> 20 {
@@ -322,10 +342,13 @@ fn fill(asked: &Asked, bytes: u64) -> io::Result<String> {
         }
         return Ok(format!("it had {} MiB", held.len()));
     }
-    let alone = Asked { attempts: vec![Attempt::Fill(bytes)], report: NOWHERE.into(), ..asked.clone() };
+    let alone = ProbeArgs { attempts: vec![Attempt::Fill(bytes)], report: NOWHERE.into(), ..asked.clone() };
     match leave_to_child(&alone, CHILD) {
         Ok(()) => Ok(format!("it had {} MiB", bytes >> 20)),
-        Err(error) if error.to_string().contains("signal: 9") => Err(Errno::PERM.into()),
+        // Killed by the system, or aborted because it got no more memory.
+        Err(error) if ["signal: 9", "signal: 6"].iter().any(|end| error.to_string().contains(end)) => {
+            Err(Errno::PERM.into())
+        }
         Err(error) => Err(error),
     }
 }
@@ -336,7 +359,7 @@ fn put(path: &Path, text: &str) -> io::Result<String> {
     fs::rename(unseen, path).map(|()| "it is there".to_owned())
 }
 
-/// The host may mend what it sees in between; the next round begins with what is there then.
+/// The host may repair the path in between; the next round continues from there.
 fn swap(path: &Path, target: &Path, times: u32) -> io::Result<String> {
     let away = path.with_extension("away");
     let mut swapped = 0;
@@ -352,7 +375,7 @@ fn swap(path: &Path, target: &Path, times: u32) -> io::Result<String> {
     Ok(format!("exchanged {swapped} times"))
 }
 
-/// What only Linux is asked for.
+/// Attempts that exist only on Linux.
 #[cfg(target_os = "linux")]
 mod odd {
     use std::fs;
@@ -366,12 +389,12 @@ mod odd {
 
     use super::Odd;
 
-    /// The one of `/dev/null` would be harmless, and is as forbidden as any other.
+    /// A node of `/dev/null` would be harmless, but is as forbidden as any other.
     pub(super) fn node(path: &Path) -> io::Result<()> {
         Ok(mknodat(CWD, path, FileType::CharacterDevice, Mode::RUSR, makedev(1, 3))?)
     }
 
-    /// For this process; where it has several threads the kernel says that this is impossible, which is not forbidden.
+    /// In a process with several threads the kernel reports this as impossible, which differs from forbidden.
     #[expect(deprecated, reason = "other flags than this one let threads lose what they share")]
     pub(super) fn namespace() -> io::Result<()> {
         Ok(rustix::thread::unshare(rustix::thread::UnshareFlags::NEWUSER)?)

@@ -1,11 +1,11 @@
-//! What a provider can do during a turn: move, use tools, speak, remember, take what arrives meanwhile, end a part.
+//! A provider's interface during a turn: progress, tools, messages, continuations, new arrivals, and the ends of parts.
 //!
-//! Every method may end the runner: each goes through the gate first where it matters.
+//! Every method may return the runner's stop; the gate is checked first where it matters.
 //!
-//! A turn ends as a whole, unless its provider takes messages that arrive while it works: then each of its results ends
-//! the *part* it covers. A message is taken in two steps, so that none ends with a result that did not see it: it is
-//! claimed and told to the provider, and joins the open part only when the provider shows that it has read it. What was
-//! told and never read waits for the next turn.
+//! A turn ends as a whole, unless its provider accepts messages while it works. Then each of its results ends the
+//! *part* it covers. An arriving message is added in two steps, so that no result ends a message that it does not
+//! cover: the message is claimed and given to the provider, and joins the open part once the provider shows that it has
+//! read it. Messages that were never read wait for the next turn.
 
 mod post;
 
@@ -14,47 +14,49 @@ use std::time::Duration;
 use hearth_wire::{Context, InMessage, OutId, OutKind, OutMessage, Reply, Retry, WIRE_VERSION, limits};
 use serde_json::Value;
 
-use crate::desk::{Desk, Failure};
+use crate::desk::{Failure, TurnState};
 use crate::log;
-use crate::outgoing::{Attachment, Content, Target, Utterance, answered, attachment_names, known_target, pieces};
+use crate::outgoing::{
+    Attachment, Content, OutgoingRecipient, Utterance, answered, attachment_names, known_target, pieces,
+};
 use crate::runner::compose;
 use crate::stop::{Error, Stop};
 use crate::strip::strip_payload;
 
 pub(crate) use self::post::{Post, Scene};
 
-/// Answers of one turn; an ack names them all in one file.
+/// Maximum number of answers in one turn; an ack lists them all in one file.
 const MOST_ANSWERS: usize = 1000;
-/// The one request that people see as it is.
+/// The one request whose content people see unchanged.
 const QUESTION: &str = "ask_user_question";
-/// How long a question waits that does not say.
+/// Default timeout of a question in seconds.
 const QUESTION_SECONDS: f64 = 300.0;
-/// How long after that the host may take to say that nobody answered.
+/// Additional time for the host to report that a question was not answered.
 const QUESTION_GRACE: Duration = Duration::from_secs(60);
 
-/// What one turn is about.
+/// The content of one turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     /// The context as it was when the turn began.
     pub(crate) context: Context,
-    /// Messages that only tell what was said, the newest ones.
+    /// Context messages, the newest ones.
     pub(crate) background: Vec<InMessage>,
-    /// Messages that ask for something; empty only between turns.
+    /// Triggering messages; empty only between turns.
     pub(crate) asked: Vec<InMessage>,
-    /// All of it as text.
+    /// The prompt text.
     pub(crate) prompt: String,
-    /// Words of the one message that are for the provider itself, as they are: `/compact`.
+    /// The text of a native command for the provider, such as `/compact`.
     pub(crate) native: Option<String>,
 }
 
-/// Why a turn has no answer.
+/// Why a turn did not succeed.
 #[derive(Debug)]
 pub(crate) enum TurnError {
-    /// The provider failed and would fail again; the host is told why.
+    /// The provider failed permanently; the host gets the reason.
     Failed(String),
-    /// The provider failed for a reason that may pass: the host brings the messages back.
+    /// The provider failed temporarily; the host sends the messages again.
     Passing(String, Retry),
-    /// The runner must end.
+    /// The runner must stop.
     Stopped(Stop),
 }
 
@@ -79,20 +81,20 @@ impl From<Failure> for TurnError {
     }
 }
 
-/// A provider's side of one turn.
+/// A provider's handle of one turn.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
-    desk: &'a mut Desk,
+    desk: &'a mut TurnState,
     turn: &'a Turn,
-    /// The open part: what asks in it, all that ends with it, and what is answered so far.
+    /// The open part: its triggering messages, all messages that end with it, and the answers so far.
     asked: Vec<InMessage>,
     seqs: Vec<u64>,
     answers: Vec<OutMessage>,
-    /// Told to the provider, not seen to be read yet.
+    /// Messages given to the provider that it has not read yet.
     told: Vec<Arrival>,
 }
 
-/// Messages that came while a turn ran, told to its provider together.
+/// Messages that arrived during a turn and were given to the provider together.
 #[derive(Debug)]
 struct Arrival {
     id: u64,
@@ -100,27 +102,27 @@ struct Arrival {
 }
 
 impl<'a> Report<'a> {
-    /// Of a turn that was claimed.
-    pub(crate) fn new(desk: &'a mut Desk, turn: &'a Turn, seqs: Vec<u64>) -> Self {
+    /// The report of a claimed turn.
+    pub(crate) fn new(desk: &'a mut TurnState, turn: &'a Turn, seqs: Vec<u64>) -> Self {
         desk.heard.hear(&turn.background);
         desk.heard.hear(&turn.asked);
         Self { desk, turn, asked: turn.asked.clone(), seqs, answers: Vec::new(), told: Vec::new() }
     }
 
-    /// Claims what has arrived and asks, if there is something: its name and its text for the provider.
+    /// Claims newly arrived messages if one of them triggers. Returns their id and their text for the provider.
     pub(crate) fn arrivals(&mut self) -> Result<Option<(u64, String)>, TurnError> {
         let Some(messages) = self.desk.arrived(&self.turn.context.provider.name)? else { return Ok(None) };
         let context = self.desk.gate.pass()?;
         self.desk.numbers.at_least(context.next_number);
         let id = messages.last().map_or(0, |message| message.seq);
-        // What an earlier incarnation said was told with the turn's first prompt.
+        // The turn's first prompt already showed the messages of an earlier incarnation.
         let context = Context { already_sent: Vec::new(), ..context };
         let told = compose(self.desk.root(), context, messages.clone());
         self.told.push(Arrival { id, messages });
         Ok(Some((id, told.prompt)))
     }
 
-    /// The provider has read these: they end with the result that follows.
+    /// Marks messages as read: they end with the next result.
     pub(crate) fn join(&mut self, id: u64) {
         let (read, told): (Vec<_>, Vec<_>) = std::mem::take(&mut self.told).into_iter().partition(|told| told.id == id);
         self.told = told;
@@ -133,12 +135,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether something is part of the turn that no result has covered yet.
+    /// Whether the turn contains messages that no result covers yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.seqs.is_empty()
     }
 
-    /// Ends the open part: its answers stand with its one ack, or it failed. What comes then is another part.
+    /// Ends the open part: its answers take effect with its ack, or it failed. A new part begins.
     pub(crate) fn end_part(&mut self, outcome: Result<(), Failure>) -> Result<(), TurnError> {
         let answers = std::mem::take(&mut self.answers);
         let mut seqs = std::mem::take(&mut self.seqs);
@@ -161,7 +163,8 @@ impl<'a> Report<'a> {
                 failed = Some(failure);
             }
         }
-        // Of more than one ack can end, which only many arrivals together can be, the answers' own goes first.
+        // Only many arrivals together can exceed the limit of one ack. In that case the ack with the answers is written
+        // first.
         let (rest, last) = seqs.split_at(seqs.len().saturating_sub(limits::ENDS_PER_ACK + 1));
         self.desk.end(last, out, failed.as_ref())?;
         for some in rest.chunks(limits::ENDS_PER_ACK + 1) {
@@ -171,7 +174,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// The turn is over, however: what the provider was told and has not read waits again.
+    /// Ends the turn, whatever its result. Messages that the provider has not read wait for the next one.
     pub(crate) fn leave(self) {
         self.desk.inbox.put_back(self.told.into_iter().flat_map(|arrival| arrival.messages));
     }
@@ -181,12 +184,12 @@ impl<'a> Report<'a> {
         &self.turn.context
     }
 
-    /// The tool that runs, if one does: the one that may take longest.
+    /// The running tool, if any: of several, the one with the longest timeout.
     pub(crate) fn tool(&self) -> Option<&str> {
         self.desk.state.tool()
     }
 
-    /// To be called in every pause, at least every 250 ms: whether the work may go on.
+    /// Whether to continue. To be called in every pause, at least every 250 ms.
     pub(crate) fn check(&mut self) -> Result<(), TurnError> {
         self.desk.gate.check()?;
         self.desk.state.flush()?;
@@ -194,14 +197,14 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// The provider did something.
+    /// Records activity of the provider.
     pub(crate) fn progress(&mut self) -> Result<(), TurnError> {
         self.desk.gate.check()?;
         self.desk.state.progress()?;
         Ok(())
     }
 
-    /// A tool starts; `call` is how its end will name it.
+    /// Records the start of a tool. `call` identifies it at its end.
     pub(crate) fn tool_started(&mut self, call: &str, name: &str, timeout_ms: Option<u64>) -> Result<(), TurnError> {
         self.desk.gate.pass()?;
         self.desk.state.progress()?;
@@ -215,13 +218,13 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// No tool runs any more.
+    /// Records that no tool runs any more.
     pub(crate) fn tools_ended(&mut self) -> Result<(), TurnError> {
         self.desk.state.settle()?;
         Ok(())
     }
 
-    /// Says something at once; it stands whatever becomes of the turn.
+    /// Sends a message at once, whatever the turn's result.
     pub(crate) fn say(&mut self, utterance: Utterance) -> Result<(), TurnError> {
         self.desk.state.progress()?;
         for message in self.prepare(utterance, false)? {
@@ -230,8 +233,8 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Asks the host for something; the name of the request. A tool counts as running until it is answered.
-    pub(crate) fn ask(&mut self, mut content: Value, target: &Target) -> Result<OutId, TurnError> {
+    /// Sends a request to the host and returns its id. It counts as a running tool until it is answered.
+    pub(crate) fn ask(&mut self, mut content: Value, target: &OutgoingRecipient) -> Result<OutId, TurnError> {
         let (name, timeout_ms) = request_tool(&content);
         if name == QUESTION {
             strip_payload(&mut content);
@@ -249,7 +252,8 @@ impl<'a> Report<'a> {
         Ok(message.id)
     }
 
-    /// Says something at once and asks how that went; the names of the requests, one for each part of a long text.
+    /// Sends a message at once and asks for the result. Returns the ids of the requests, one for each part of a long
+    /// text.
     pub(crate) fn say_and_ask(&mut self, utterance: Utterance) -> Result<Vec<OutId>, TurnError> {
         self.desk.state.progress()?;
         let mut asked = Vec::new();
@@ -261,7 +265,7 @@ impl<'a> Report<'a> {
         Ok(asked)
     }
 
-    /// The host's answer to a request, if it has come.
+    /// The host's answer to a request, if available.
     pub(crate) fn reply(&mut self, request: &OutId) -> Result<Option<Reply>, TurnError> {
         match self.desk.host.reply(request) {
             Ok(None) => Ok(None),
@@ -277,7 +281,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Keeps something as an answer: it is sent if the turn ends well.
+    /// Adds an answer, which is sent if the turn succeeds.
     pub(crate) fn answer(&mut self, utterance: Utterance) -> Result<(), TurnError> {
         self.desk.state.progress()?;
         if self.answers.len() >= MOST_ANSWERS {
@@ -288,23 +292,23 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Where the provider was, if it said so before.
+    /// The provider's stored continuation.
     pub(crate) fn continuation(&self) -> Option<String> {
         self.desk.memory.continuation(&self.turn.context.provider.name).map(str::to_owned)
     }
 
-    /// Notes where the provider is; with `None`, that it begins anew.
+    /// Stores the provider's continuation; `None` means a new conversation.
     pub(crate) fn remember(&mut self, continuation: Option<&str>) -> Result<(), TurnError> {
         self.desk.memory.remember(&self.turn.context.provider.name, continuation)?;
         Ok(())
     }
 
-    /// Notes where the provider is, if it said so.
+    /// Stores the provider's continuation, if there is one.
     pub(crate) fn remember_some(&mut self, continuation: Option<String>) -> Result<(), TurnError> {
         continuation.map_or(Ok(()), |continuation| self.remember(Some(&continuation)))
     }
 
-    /// Makes messages the host accepts, files written, JSON not yet.
+    /// Builds messages that the host accepts. Writes their attachments, but not their JSON.
     fn prepare(&mut self, mut utterance: Utterance, is_final: bool) -> Result<Vec<OutMessage>, TurnError> {
         let context = &self.turn.context;
         utterance.content = match utterance.content.for_people() {
@@ -355,17 +359,22 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// A message with an identity of its own and nothing in it.
-    fn blank(&mut self, target: &Target, is_final: bool, in_reply_to: Option<u64>) -> Result<OutMessage, TurnError> {
+    /// An empty message with its own id.
+    fn blank(
+        &mut self,
+        target: &OutgoingRecipient,
+        is_final: bool,
+        in_reply_to: Option<u64>,
+    ) -> Result<OutMessage, TurnError> {
         let incarnation = self.desk.gate.incarnation();
         let number = self.desk.numbers.take(&mut self.desk.memory)?;
         let seq = self.asked.last().map_or(0, |message| message.seq);
         let id = OutId::new(format!("{incarnation}-{number}-{seq}")).map_err(TurnError::Failed)?;
         let (kind, content) = Content::Text(String::new()).into_parts();
         let (destination, address) = match target {
-            Target::Reply => (None, None),
-            Target::Destination(name) => (Some(name.clone()), None),
-            Target::Address(address) => (None, Some(address.clone())),
+            OutgoingRecipient::Reply => (None, None),
+            OutgoingRecipient::Destination(name) => (Some(name.clone()), None),
+            OutgoingRecipient::Address(address) => (None, Some(address.clone())),
         };
         Ok(OutMessage {
             v: WIRE_VERSION,
@@ -385,7 +394,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What a request looks like to the host while it waits: a tool that may take as long as people may.
+/// A pending request as a tool in the state file, with a timeout long enough for people.
 fn request_tool(content: &Value) -> (String, Option<u64>) {
     let action = content.get("action").and_then(Value::as_str).unwrap_or("request");
     let name: String = action.chars().take(64).collect();
@@ -397,22 +406,22 @@ fn request_tool(content: &Value) -> (String, Option<u64>) {
     (name, Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// Words for a place nobody knows are said where the question came from, so that somebody sees them.
+/// Redirects a message for an unknown destination to the chat that asked, so that people there see it.
 fn undeliverable(utterance: Utterance) -> Utterance {
-    let Target::Destination(name) = &utterance.target else { return utterance };
+    let OutgoingRecipient::Destination(name) = &utterance.target else { return utterance };
     let note = format!("[meant for {name:?}, which is not a known destination]");
     let content = match utterance.content {
         Content::Text(text) => Content::Text(format!("{note} {text}")),
         Content::Payload { content, .. } => Content::Text(format!("{note} {content}")),
     };
-    Utterance { content, target: Target::Reply, files: utterance.files }
+    Utterance { content, target: OutgoingRecipient::Reply, files: utterance.files }
 }
 
-/// The content as one or more that fit a message like `like`.
+/// Splits the content into parts that fit into messages like `like`.
 fn fitting(like: &OutMessage, content: Content, limit: u64) -> Result<Vec<Content>, String> {
     let fits = |content: Content| {
         let (kind, content) = content.into_parts();
-        // Later pieces have higher numbers, which may have more digits; a few bytes are kept for them.
+        // Later parts have higher numbers, which may have more digits; some bytes are reserved for them.
         let bytes =
             serde_json::to_vec(&OutMessage { kind, content, ..like.clone() }).map(|bytes| bytes.len() as u64 + 64);
         bytes.is_ok_and(|bytes| bytes <= limit)

@@ -1,4 +1,4 @@
-//! How a runner is started: its directories, the incarnation it is, the descriptors it was given.
+//! Start parameters of a runner: directories, incarnation, and inherited descriptors.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,13 @@ pub const INCARNATION_VARIABLE: &str = "HEARTH_INCARNATION";
 pub const LIFE_VARIABLE: &str = "HEARTH_LIFE_FD";
 /// Descriptor of the lock by which the host sees whether anything of this incarnation still lives.
 pub const LOCK_VARIABLE: &str = "HEARTH_LOCK_FD";
-/// For crash tests: die after so many durable steps, see `agent.rs`.
-pub const CRASH_VARIABLE: &str = "HEARTH_TEST_CRASH_AFTER_STEPS";
+/// Named pipe from which secrets are read before anything else, see `handed.rs`.
+pub const SECRETS_VARIABLE: &str = "HEARTH_SECRETS";
+/// Names of the variables that came through the pipe, with commas between them. The runner sets it for itself.
+pub const SECRET_NAMES_VARIABLE: &str = "HEARTH_SECRET_NAMES";
+/// For crash tests: die after so many durable steps, see `agent.rs`. A build without debug assertions ignores it.
+#[cfg(debug_assertions)]
+const CRASH_VARIABLE: &str = "HEARTH_TEST_CRASH_AFTER_STEPS";
 
 /// Why a runner cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -26,19 +31,19 @@ pub enum StartError {
         /// The variable.
         name: &'static str,
     },
-    /// A variable that cannot be understood.
+    /// A variable with an invalid value.
     #[error("{name} is {value:?}: {reason}")]
     Invalid {
         /// The variable.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
         /// What is wrong with it.
         reason: String,
     },
 }
 
-/// The agent's directories. In a container they are always the same; in the process runtime they are host paths.
+/// The agent's directories. In a container they are fixed; in the process runtime they are host paths.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Roots {
@@ -48,22 +53,22 @@ pub struct Roots {
     pub group: PathBuf,
     /// The agent's home directory.
     pub home: PathBuf,
-    /// Directory for temporary files of this session, emptied when an incarnation starts; none is the system's.
+    /// Directory for temporary files of this session, emptied when an incarnation starts; `None` means the system's.
     pub tmp: Option<PathBuf>,
-    /// What every agent may read.
+    /// Directory that every agent may read.
     pub global: Option<PathBuf>,
-    /// What trusted agents share.
+    /// Directory that trusted agents share.
     pub trusted: Option<PathBuf>,
-    /// Directory of what a main agent reads about all groups.
+    /// Directory with data about all groups, for a main agent.
     pub project: Option<PathBuf>,
-    /// Further directories that the operator declared.
+    /// Further directories declared by the operator.
     pub extra: Vec<PathBuf>,
     /// Directory of the installation's skills.
     pub skills: Option<PathBuf>,
 }
 
 impl Roots {
-    /// A container's roots; what is not mounted there is none.
+    /// The roots in a container. Directories that are not mounted are `None`.
     fn of_container() -> Self {
         let there = |path: &str| Some(PathBuf::from(path)).filter(|path| path.is_dir());
         let extra = std::fs::read_dir("/workspace/extra").into_iter().flatten().flatten().map(|entry| entry.path());
@@ -79,8 +84,8 @@ impl Roots {
         }
     }
 
-    /// Directories beside its own that an agent works with, in the order in which a provider is to be told of them.
-    /// Skills are not among them: they are found through the home.
+    /// Further directories that an agent works with, in the order in which a provider is told about them. Skills are
+    /// not included: they are found through the home.
     #[must_use]
     pub fn additional_dirs(&self) -> Vec<&Path> {
         self.extra.iter().chain(&self.global).chain(&self.trusted).chain(&self.project).map(PathBuf::as_path).collect()
@@ -112,20 +117,20 @@ impl Roots {
     /// Reads the variable through `get`.
     ///
     /// # Errors
-    /// That it is wrong, and how.
+    /// The variable's error.
     pub(crate) fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, StartError> {
         parse_roots(get(ROOTS_VARIABLE))
     }
 }
 
-/// Everything a runner is told before it reads its first file.
+/// Everything a runner knows before it reads its first file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Where it works.
+    /// Its directories.
     pub roots: Roots,
-    /// Which incarnation it is.
+    /// Its incarnation.
     pub incarnation: u32,
-    /// What it and its children are confined to, if it has to confine itself.
+    /// The rules for itself and its children, if it has to confine itself.
     pub confine: Option<Rules>,
     /// Descriptor whose end means that the host is gone.
     pub life_fd: Option<u32>,
@@ -148,7 +153,10 @@ impl Start {
             confine: parse_rules(get(CONFINE_VARIABLE))?,
             life_fd: parse_optional(LIFE_VARIABLE, get)?,
             lock_fd: parse_optional(LOCK_VARIABLE, get)?,
+            #[cfg(debug_assertions)]
             crash_after_steps: parse_optional(CRASH_VARIABLE, get)?,
+            #[cfg(not(debug_assertions))]
+            crash_after_steps: None,
         })
     }
 }
@@ -156,7 +164,7 @@ impl Start {
 fn parse_roots(text: Option<String>) -> Result<Roots, StartError> {
     let Some(text) = text else { return Ok(Roots::of_container()) };
     let invalid = |value: String, reason: String| StartError::Invalid { name: ROOTS_VARIABLE, value, reason };
-    // By way of an object: a struct would also be read from an array.
+    // Parsed as an object first: a struct would also be read from an array.
     let object = serde_json::from_str::<serde_json::Map<_, _>>(&text);
     let roots: Roots = match object.and_then(|object| serde_json::from_value(object.into())) {
         Ok(roots) => roots,
@@ -173,7 +181,7 @@ fn parse_roots(text: Option<String>) -> Result<Roots, StartError> {
     Ok(roots)
 }
 
-/// Rules that cannot be understood are no rules to start without.
+/// Parses the rules. If they are invalid, the runner must not start.
 fn parse_rules(text: Option<String>) -> Result<Option<Rules>, StartError> {
     let Some(text) = text else { return Ok(None) };
     let object = serde_json::from_str::<serde_json::Map<_, _>>(&text);

@@ -1,4 +1,4 @@
-//! The loop: wait, take, prompt, answer, acknowledge.
+//! The main loop: wait for messages, take them, prompt the provider, write answers and acks.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -7,43 +7,44 @@ use std::sync::Arc;
 use hearth_wire::{Context, InMessage};
 
 use crate::agent::AgentHalf;
+use crate::beat::{self, Pace};
 use crate::commands::{self, Command};
-use crate::desk::{Desk, Failure};
-use crate::gate::Gate;
+use crate::desk::{Failure, TurnState};
+use crate::gate::RunGuard;
 use crate::host::HostHalf;
 use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
-use crate::outgoing::{Heard, Utterance};
+use crate::outgoing::{LastAddresses, Utterance};
 use crate::prompt::prompt;
 use crate::provider::Drivers;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Start;
-use crate::script::{self, Verdict};
+use crate::script::{self, ScriptDecision};
 use crate::state::StateBoard;
 use crate::stop::Stop;
 use crate::watch::Watch;
-use crate::{beat, life, log, tmp};
+use crate::{life, log, tmp};
 
-/// Works until something ends it.
+/// Runs until it is stopped or fails.
 pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     life::hold(start)?;
     life::heed()?;
     let host = HostHalf::new(&start.roots.session);
-    let mut gate = Gate::new(host.clone(), start.incarnation);
+    let mut gate = RunGuard::new(host.clone(), start.incarnation);
     let context = gate.pass()?;
     let agent = Arc::new(AgentHalf::new(&start.roots.session, start.crash_after_steps));
     agent.sweep_temporaries()?;
     tmp::empty(&start.roots);
-    beat::start(&agent, Gate::new(host.clone(), start.incarnation))?;
+    let pace = beat::start(&agent, RunGuard::new(host.clone(), start.incarnation))?;
     let watch = Watch::new(&host);
     let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
-    let (inbox, heard, roots) = (Inbox::default(), Heard::default(), start.roots.clone());
-    let desk = Desk { host, gate, agent, memory, numbers, state, inbox, heard, roots };
+    let (inbox, heard, roots) = (Inbox::default(), LastAddresses::default(), start.roots.clone());
+    let desk = TurnState { host, gate, agent, memory, numbers, state, inbox, heard, roots };
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
-    let mut runner = Runner { root, drivers, desk };
+    let mut runner = Runner { root, drivers, desk, pace };
     let Err(stop) = work(&mut runner, &watch);
     runner.drivers.close();
     Err(stop)
@@ -55,6 +56,7 @@ fn work(runner: &mut Runner, watch: &Watch) -> Result<Infallible, Stop> {
         if !runner.step()? {
             runner.desk.state.flush()?;
             runner.desk.memory.flush()?;
+            runner.pace.idle();
             watch.wait();
         }
     }
@@ -64,30 +66,35 @@ struct Runner {
     /// The session's directory.
     root: PathBuf,
     drivers: Drivers,
-    desk: Desk,
+    desk: TurnState,
+    /// Pace of the heartbeat.
+    pace: Pace,
 }
 
 impl Runner {
-    /// Does one turn if something asks for one, else hears the provider if it has something to say.
+    /// Runs one turn if a message triggers it, else handles the provider's output.
     fn step(&mut self) -> Result<bool, Stop> {
         let found = self.desk.inbox.look(&self.desk.host, &self.desk.agent)?;
         self.desk.numbers.seen(found.highest);
         for (seq, error) in &found.broken {
+            self.pace.work();
             self.desk.refuse(*seq, error)?;
         }
         if self.desk.inbox.asks() {
+            self.pace.work();
             self.turn()?;
             return Ok(true);
         }
         if self.drivers.has_news() {
+            self.pace.work();
             self.between()?;
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// Takes what waits and ends it, well or badly, with one ack: killed before it, all of it comes back, killed after
-    /// it, nothing does.
+    /// Takes the waiting messages and finishes them with one ack. If the runner is killed before the ack, all of them
+    /// are repeated; after it, none.
     fn turn(&mut self) -> Result<(), Stop> {
         let context = self.desk.gate.pass()?;
         let provider = context.provider.name.clone();
@@ -114,28 +121,30 @@ impl Runner {
         }
         let mut report = Report::new(&mut self.desk, &turn, seqs);
         let ended = if clears { clear(&mut self.drivers, &mut report) } else { self.drivers.turn(&turn, &mut report) };
-        conclude(report, ended)
+        conclude(report, ended)?;
+        self.drivers.clean_up();
+        Ok(())
     }
 
-    /// Runs the script of the task among these messages, if one has a script: whether the agent is woken. A task whose
-    /// agent is not woken has ended and is not among them any more.
+    /// Runs the script of the task among these messages, if there is one, and returns whether to wake the agent. If
+    /// not, the task is finished and removed from the messages.
     fn wakes(&mut self, messages: &mut Vec<InMessage>) -> Result<bool, Stop> {
         let Some(place) = messages.iter().position(|message| script::of(message).is_some()) else { return Ok(true) };
         let mut task = messages.remove(place);
         self.desk.claim(&[task.seq])?;
         match script::run(&mut self.desk, script::of(&task).unwrap_or_default())? {
-            Verdict::Wake(data) => {
+            ScriptDecision::Wake(data) => {
                 if let Some(content) = task.content.as_object_mut() {
                     content.insert("scriptOutput".to_owned(), data);
                 }
                 messages.insert(place, task);
                 Ok(true)
             }
-            Verdict::Rest(gated) => self.desk.end_gated(task.seq, gated).map(|()| false),
+            ScriptDecision::Rest(gated) => self.desk.end_gated(task.seq, gated).map(|()| false),
         }
     }
 
-    /// Hears what the provider says though nobody asked.
+    /// Handles the provider's output outside of turns.
     fn between(&mut self) -> Result<(), Stop> {
         let context = self.desk.gate.pass()?;
         self.desk.numbers.at_least(context.next_number);
@@ -152,7 +161,7 @@ impl Runner {
     }
 }
 
-/// Ends what the provider has not ended itself.
+/// Ends whatever the provider has not ended itself.
 fn conclude(mut report: Report<'_>, ended: Result<(), TurnError>) -> Result<(), Stop> {
     let outcome = match ended {
         Ok(()) => Ok(()),
@@ -168,14 +177,14 @@ fn conclude(mut report: Report<'_>, ended: Result<(), TurnError>) -> Result<(), 
     }
 }
 
-/// The conversation is forgotten for good before anybody is told so.
+/// Clears the conversation. It is durably forgotten before the people in the chat are told.
 fn clear(drivers: &mut Drivers, report: &mut Report<'_>) -> Result<(), TurnError> {
     report.remember(None)?;
     drivers.close();
     report.answer(Utterance::reply("Session cleared."))
 }
 
-/// What a turn is about: everything that asks, and the newest of what only tells.
+/// Builds a turn: all triggering messages, and the newest context.
 pub(crate) fn compose(root: &Path, context: Context, messages: Vec<InMessage>) -> Turn {
     let (asked, mut background): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| message.trigger);
     let most = usize::try_from(context.limits.max_prompt_messages).unwrap_or(usize::MAX);

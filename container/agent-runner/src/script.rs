@@ -1,8 +1,8 @@
-//! A task's script: it runs before the agent is woken, and says in its last line whether the agent is.
+//! Runs a task's script before the agent is woken. Its last output line decides whether the agent is woken.
 //!
-//! It runs in the agent's directory with the agent's rights and variables, in a process group of its own that is killed
-//! when it is over, whatever it left behind. Should this process be killed first, the lock that the script inherited tells
-//! the host that it lives.
+//! The script runs in the agent's directory with the agent's permissions and variables, in its own process group, which
+//! is killed afterwards with everything in it. If this process is killed first, the inherited lock shows the host that
+//! the script is still alive.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
@@ -17,43 +17,43 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde_json::Value;
 
 use crate::clock::Stopwatch;
-use crate::desk::Desk;
+use crate::desk::TurnState;
 use crate::provider::environment;
 use crate::stop::Stop;
 use crate::{log, secrets};
 
-/// What the host sees as the tool that runs.
+/// Name of the running tool that the host sees.
 const TOOL: &str = "task script";
-/// How long a script may take.
+/// Timeout of a script.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes that it may write to its standard output.
+/// Size limit of its standard output in bytes.
 const OUTPUT_BYTES: usize = 1024 * 1024;
-/// Bytes of its standard error that are kept.
+/// Bytes kept of its standard error.
 const ERROR_BYTES: usize = 16 * 1024;
-/// Characters of them that people are shown.
+/// Characters of standard error shown to people.
 const SHOWN_CHARS: usize = 500;
-/// Between two looks at it.
+/// Pause between two checks.
 const SLICE: Duration = Duration::from_millis(20);
-/// How long its last words may take to arrive once it is over.
+/// How long to wait for remaining output after the script has ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// What a script decided.
+/// A script's decision.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Verdict {
-    /// The agent is woken and told this.
+pub(crate) enum ScriptDecision {
+    /// Wakes the agent, with this value.
     Wake(Value),
-    /// It is not.
+    /// Does not wake the agent.
     Rest(Gated),
 }
 
-/// The script of a message, if it has to run before the message is told.
+/// The script of a message, if it has to run before the message is shown.
 pub(crate) fn of(message: &InMessage) -> Option<&str> {
     let script = message.content.get("script").and_then(Value::as_str)?;
     (message.kind == "task" && !script.trim().is_empty()).then_some(script)
 }
 
-/// Divides what a turn took: a message with a script waits while something without one asks, and then goes by itself.
-/// So a chat waits for one script at most.
+/// Splits a turn's messages: if other messages trigger a turn, those with scripts are postponed, and each runs by
+/// itself later. So a chat waits for at most one script.
 pub(crate) fn part(messages: Vec<InMessage>) -> (Vec<InMessage>, Vec<InMessage>) {
     let others_ask = messages.iter().any(|message| message.trigger && of(message).is_none());
     let mut first = !others_ask;
@@ -61,7 +61,7 @@ pub(crate) fn part(messages: Vec<InMessage>) -> (Vec<InMessage>, Vec<InMessage>)
 }
 
 /// Runs a script to its end.
-pub(crate) fn run(desk: &mut Desk, script: &str) -> Result<Verdict, Stop> {
+pub(crate) fn run(desk: &mut TurnState, script: &str) -> Result<ScriptDecision, Stop> {
     let timeout = u64::try_from(TIMEOUT.as_millis()).ok();
     desk.state.progress()?;
     desk.state.tool_started(TOOL, TOOL, timeout)?;
@@ -69,23 +69,23 @@ pub(crate) fn run(desk: &mut Desk, script: &str) -> Result<Verdict, Stop> {
     let started = Running::start(script, &desk.roots.group, environment(&context, &desk.roots));
     let verdict = match started {
         Ok(running) => decide(&running.wait(desk)?),
-        Err(error) => Verdict::failed(&format!("it cannot be started: {error}")),
+        Err(error) => ScriptDecision::failed(&format!("it cannot be started: {error}")),
     };
     desk.state.progress()?;
     desk.state.tool_ended(TOOL)?;
-    if let Verdict::Rest(Gated { why, failed: true }) = &verdict {
+    if let ScriptDecision::Rest(Gated { why, failed: true }) = &verdict {
         log::note(format_args!("a task's script failed: {why}"));
     }
     Ok(verdict)
 }
 
-impl Verdict {
+impl ScriptDecision {
     fn failed(why: &str) -> Self {
         Self::Rest(Gated { why: format!("the script failed: {why}"), failed: true })
     }
 }
 
-/// How a script ended, and what it wrote.
+/// How a script ended, and its output.
 #[derive(Debug)]
 struct Ended {
     how: How,
@@ -100,7 +100,7 @@ enum How {
     TooMuch,
 }
 
-fn decide(ended: &Ended) -> Verdict {
+fn decide(ended: &Ended) -> ScriptDecision {
     let trouble = match ended.how {
         How::Exited(status) if status.success() => None,
         How::Exited(status) => Some(format!("it ended with {status}")),
@@ -110,20 +110,20 @@ fn decide(ended: &Ended) -> Verdict {
     let last = last_value(&ended.output);
     let trouble = match (trouble, last) {
         (Some(trouble), _) | (None, Err(trouble)) => trouble,
-        (None, Ok((true, data))) => return Verdict::Wake(data),
+        (None, Ok((true, data))) => return ScriptDecision::Wake(data),
         (None, Ok((false, _))) => {
-            return Verdict::Rest(Gated { why: "the script saw nothing to do".to_owned(), failed: false });
+            return ScriptDecision::Rest(Gated { why: "the script saw nothing to do".to_owned(), failed: false });
         }
     };
     let words = String::from_utf8_lossy(&ended.error);
     let words: String = secrets::redacted(words.trim()).chars().take(SHOWN_CHARS).collect();
-    Verdict::failed(&if words.is_empty() { trouble } else { format!("{trouble}: {words}") })
+    ScriptDecision::failed(&if words.is_empty() { trouble } else { format!("{trouble}: {words}") })
 }
 
-/// What the last line says: whether to wake the agent, and what to tell it.
+/// Parses the last line: whether to wake the agent, and the value for it.
 ///
 /// # Errors
-/// What is wrong with it, in words for people.
+/// What is wrong with it, worded for people.
 pub fn last_value(output: &[u8]) -> Result<(bool, Value), String> {
     let text = String::from_utf8_lossy(output);
     let Some(line) = text.trim().lines().last() else { return Err("it wrote nothing".to_owned()) };
@@ -135,7 +135,7 @@ pub fn last_value(output: &[u8]) -> Result<(bool, Value), String> {
     Ok((wakes, value.get_mut("data").map(Value::take).unwrap_or_default()))
 }
 
-/// A script that runs. It ends with this.
+/// A running script. Dropping this kills it.
 struct Running {
     child: Child,
     output: Stream,
@@ -160,7 +160,7 @@ impl Running {
         }
     }
 
-    fn wait(mut self, desk: &mut Desk) -> Result<Ended, Stop> {
+    fn wait(mut self, desk: &mut TurnState) -> Result<Ended, Stop> {
         let watch = Stopwatch::start();
         let cut = loop {
             desk.gate.check()?;
@@ -186,7 +186,7 @@ impl Running {
         Ok(Ended { how, output: self.output.bytes(), error: self.error.bytes() })
     }
 
-    /// Whether the shell ended. It is not reaped yet, so that its group cannot become another one's.
+    /// Whether the shell has ended. It is not reaped yet, so that its group id is not reused.
     fn is_over(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
@@ -199,7 +199,7 @@ impl Drop for Running {
     }
 }
 
-/// Kills what is left of a script and reaps its shell.
+/// Kills the remains of a script and reaps its shell.
 fn end(child: &mut Child) -> Option<ExitStatus> {
     if let Ok(Some(status)) = still_reaped(child) {
         return Some(status);
@@ -210,7 +210,7 @@ fn end(child: &mut Child) -> Option<ExitStatus> {
     child.wait().ok()
 }
 
-/// The status of a shell that was reaped before; its group is not ours any more.
+/// The status of a shell that was already reaped, so that its group id may have been reused.
 fn still_reaped(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::Pid(Pid::from_child(child)), options) {
@@ -227,7 +227,7 @@ fn spawn(shell: &str, script: &str, dir: &Path, env: &[(&'static str, String)]) 
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
-/// What comes from one of its outputs, read by a thread, since a full pipe would stop the script.
+/// One of a script's outputs, read by a thread, since a full pipe would block the script.
 struct Stream {
     bytes: Arc<Mutex<Vec<u8>>>,
     most: usize,
@@ -257,7 +257,7 @@ impl Stream {
     }
 }
 
-/// Reads to the end; keeps at most one byte more than what may be kept, which shows that there was more.
+/// Reads to the end. Keeps at most one byte more than the limit, which shows that there was more.
 fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>, most: usize) {
     let mut buffer = vec![0_u8; 16 * 1024];
     while let Ok(read @ 1..) = pipe.read(&mut buffer) {
@@ -275,16 +275,16 @@ mod tests {
 
     use super::*;
 
-    fn ended(output: &str, code: i32) -> Verdict {
+    fn ended(output: &str, code: i32) -> ScriptDecision {
         let how = How::Exited(ExitStatus::from_raw(code << 8));
         decide(&Ended { how, output: output.as_bytes().to_vec(), error: b" oops\n".to_vec() })
     }
 
     #[test]
     fn the_last_line_decides() {
-        assert_eq!(ended(r#"{"wakeAgent":true,"data":{"a":1}}"#, 0), Verdict::Wake(json!({"a": 1})));
-        assert_eq!(ended("log\n{\"wakeAgent\":true}\n\n", 0), Verdict::Wake(Value::Null));
-        let Verdict::Rest(rest) = ended(r#"{"wakeAgent":false}"#, 0) else { panic!() };
+        assert_eq!(ended(r#"{"wakeAgent":true,"data":{"a":1}}"#, 0), ScriptDecision::Wake(json!({"a": 1})));
+        assert_eq!(ended("log\n{\"wakeAgent\":true}\n\n", 0), ScriptDecision::Wake(Value::Null));
+        let ScriptDecision::Rest(rest) = ended(r#"{"wakeAgent":false}"#, 0) else { panic!() };
         assert!(!rest.failed, "{rest:?}");
         for (output, code, words) in [
             (r#"{"wakeAgent":"yes"}"#, 0, "no wakeAgent"),
@@ -293,18 +293,28 @@ mod tests {
             ("", 0, "wrote nothing"),
             (r#"{"wakeAgent":true}"#, 1, "exit status: 1: oops"),
         ] {
-            let Verdict::Rest(rest) = ended(output, code) else { panic!("{output}") };
+            let ScriptDecision::Rest(rest) = ended(output, code) else { panic!("{output}") };
             assert!(rest.failed && rest.why.contains(words) && rest.why.ends_with("oops"), "{output}: {rest:?}");
         }
         let verdict = decide(&Ended { how: How::TooLong, output: Vec::new(), error: vec![b'e'; 9_000] });
-        let Verdict::Rest(rest) = verdict else { panic!() };
+        let ScriptDecision::Rest(rest) = verdict else { panic!() };
         assert!(rest.failed && rest.why.len() < 600, "{rest:?}");
     }
 
     fn message(seq: u64, kind: &str, script: Option<&str>) -> InMessage {
         let (id, timestamp) = (format!("ms{seq}"), String::new());
         let content = json!({ "text": "x", "script": script });
-        InMessage { v: 1, seq, id, kind: kind.to_owned(), trigger: seq != 9, timestamp, reply: None, content }
+        InMessage {
+            v: 1,
+            seq,
+            id,
+            kind: kind.to_owned(),
+            trigger: seq != 9,
+            timestamp,
+            unknown_sender: false,
+            reply: None,
+            content,
+        }
     }
 
     #[test]

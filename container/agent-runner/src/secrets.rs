@@ -1,33 +1,55 @@
-//! Values that must not be seen: those of this process's variables whose names say that they are secret.
+//! Removes secret values from texts: the variables that the host handed over as secrets, and those whose names suggest
+//! a secret.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::env;
+use crate::roots::{INCARNATION_VARIABLE, SECRET_NAMES_VARIABLE};
 
-/// Shorter values are too likely to be part of ordinary words.
+/// Minimum length of a likely secret; shorter values could be part of ordinary words.
 const SHORTEST: usize = 8;
-/// What is said in their place.
+/// Minimum length of a known secret.
+const SHORTEST_HANDED: usize = 6;
+/// Replaces a secret.
 const PLACE: &str = "[redacted]";
 
 static SECRETS: OnceLock<Vec<String>> = OnceLock::new();
 
-/// The text without them.
+/// The text without secrets.
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     without(text, SECRETS.get_or_init(|| secret(env::all())))
 }
 
-/// The values to hide, longest first, since one may contain another.
+/// The secret values and each of their lines, longest first, since one may contain another.
 fn secret(variables: impl Iterator<Item = (String, String)>) -> Vec<String> {
-    let named = variables.filter(|(name, value)| is_secret(name) && value.len() >= SHORTEST);
-    let mut values: Vec<String> = named.map(|(_, value)| value).collect();
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    let variables: Vec<(String, String)> = variables.collect();
+    let handed = variables.iter().find(|(name, _)| name == SECRET_NAMES_VARIABLE);
+    let handed: Vec<&str> = handed.map(|(_, names)| names.split(',').collect()).unwrap_or_default();
+    let mut values = Vec::new();
+    for (name, value) in &variables {
+        let shortest = match name.as_str() {
+            // Its value is a number that any message may contain.
+            INCARNATION_VARIABLE => continue,
+            name if handed.contains(&name) => SHORTEST_HANDED,
+            name if is_secret(name) => SHORTEST,
+            _ => continue,
+        };
+        let lines = std::iter::once(value.as_str()).chain(value.lines().map(str::trim));
+        values.extend(lines.filter(|text| text.len() >= shortest).map(str::to_owned));
+    }
+    values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    values.dedup();
     values
 }
 
-/// Servers of tools have all their variables as references, which may be secret whatever they are called.
+/// Whether a variable's name suggests a secret. All variables of MCP servers are references, which may be secret
+/// whatever their name.
 fn is_secret(name: &str) -> bool {
     let name = name.to_uppercase();
+    if name == SECRET_NAMES_VARIABLE {
+        return false;
+    }
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"].iter().any(|word| name.contains(word))
         || name.starts_with("HEARTH_MCP_")
 }
@@ -54,9 +76,24 @@ mod tests {
             ("HEARTH_MCP_demo_LOGIN", "ann@example"),
             ("SHORT_KEY", "1"),
             ("PATH", "/usr/bin:/bin"),
+            ("MADE", "handed"),
+            ("PEM", "first line\nsecond line\n"),
+            (INCARNATION_VARIABLE, "12345678"),
+            (SECRET_NAMES_VARIABLE, "MADE,PEM,HEARTH_INCARNATION"),
         ];
         let secrets = secret(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        assert_eq!(secrets, ["sk-ant-123456-longer", "sk-ant-123456", "ann@example"]);
+        assert_eq!(
+            secrets,
+            [
+                "first line\nsecond line\n",
+                "sk-ant-123456-longer",
+                "sk-ant-123456",
+                "ann@example",
+                "second line",
+                "first line",
+                "handed"
+            ]
+        );
         let text = "key sk-ant-123456, token sk-ant-123456-longer, 1 /usr/bin:/bin ann@example";
         assert_eq!(without(text, &secrets), "key [redacted], token [redacted], 1 /usr/bin:/bin [redacted]");
         assert!(matches!(without("nothing", &secrets), Cow::Borrowed("nothing")));

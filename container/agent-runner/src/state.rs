@@ -1,4 +1,4 @@
-//! `agent/state.json`: that the provider moves, and which tool it uses.
+//! `agent/state.json`: the provider's progress, and the running tool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::stop::Error;
 /// Events in quick succession share a write; the host only needs to see that the count changes.
 const AT_MOST_EVERY: Duration = Duration::from_millis(100);
 
-/// The state as it is and as it was last written.
+/// The current state, and when it was last written.
 #[derive(Debug)]
 pub(crate) struct StateBoard {
     agent: Arc<AgentHalf>,
     state: State,
-    /// Tools in use, by the provider's name for the call.
+    /// Running tools, by the provider's id of the call.
     tools: Vec<(String, Tool)>,
-    /// Messages that were claimed and have not ended, in the order in which they were claimed.
+    /// Claimed and unfinished messages, in order of their claims.
     open: Vec<u64>,
     unwritten: bool,
     since_write: Stopwatch,
 }
 
 impl StateBoard {
-    /// Begins at the count where an earlier start of the same incarnation ended.
+    /// Continues the count of an earlier process of the same incarnation.
     pub(crate) fn start(agent: Arc<AgentHalf>, incarnation: u32) -> Result<Self, Error> {
         let before = agent.last_state().filter(|last| last.incarnation == incarnation).map_or(0, |last| last.progress);
         let (v, last_progress) = (WIRE_VERSION, now_iso());
@@ -36,19 +36,19 @@ impl StateBoard {
         Ok(Self { agent, state, tools: Vec::new(), open: Vec::new(), unwritten: false, since_write })
     }
 
-    /// A message was claimed. What happens is about the one that was claimed first, until that one ends.
+    /// Records a claim. Progress is attributed to the oldest unfinished claim.
     pub(crate) fn claimed(&mut self, seq: u64) {
         if !self.open.contains(&seq) {
             self.open.push(seq);
         }
     }
 
-    /// Messages ended. What happens before another one is claimed is still about them.
+    /// Records finished messages. Until the next claim, progress is still attributed to them.
     pub(crate) fn ended(&mut self, seqs: &[u64]) {
         self.open.retain(|seq| !seqs.contains(seq));
     }
 
-    /// The provider did something.
+    /// Records activity of the provider.
     pub(crate) fn progress(&mut self) -> Result<(), Error> {
         self.state.progress = self.state.progress.saturating_add(1);
         self.state.last_progress = now_iso();
@@ -57,11 +57,11 @@ impl StateBoard {
         self.flush()
     }
 
-    /// A tool starts; `call` is how its end will name it.
+    /// Records the start of a tool. `call` identifies it at its end.
     pub(crate) fn tool_started(&mut self, call: &str, name: &str, timeout_ms: Option<u64>) -> Result<(), Error> {
         let known = self.tools.iter_mut().find(|(known, _)| known == call);
         match known {
-            // Announced before: the provider says more than once that it starts.
+            // Already known: the provider may announce a start more than once.
             Some((_, tool)) => tool.timeout_ms = timeout_ms.or(tool.timeout_ms),
             None => {
                 let tool = Tool { name: name.to_owned(), timeout_ms, started_at: now_iso() };
@@ -71,7 +71,7 @@ impl StateBoard {
         self.tools_changed()
     }
 
-    /// The tool the file names.
+    /// The tool in the state file.
     pub(crate) fn tool(&self) -> Option<&str> {
         self.state.tool.as_ref().map(|tool| tool.name.as_str())
     }
@@ -81,19 +81,19 @@ impl StateBoard {
         self.tools_changed()
     }
 
-    /// The turn is over: no tool runs, and what happened in it is written.
+    /// The turn is over: clears the tools and writes the state.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.tools.clear();
         self.tools_changed()?;
         if self.unwritten { self.write() } else { Ok(()) }
     }
 
-    /// Writes what is not written yet, unless something was written a moment ago.
+    /// Writes unsaved changes, unless the last write was a moment ago.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         if self.unwritten && self.since_write.elapsed() >= AT_MOST_EVERY { self.write() } else { Ok(()) }
     }
 
-    /// Of several tools the file names the one that declared the longest time: it is what the host must wait for.
+    /// Of several tools the file contains the one with the longest timeout, because the host must wait for it.
     fn tools_changed(&mut self) -> Result<(), Error> {
         let longest = self.tools.iter().map(|(_, tool)| tool).max_by_key(|tool| tool.timeout_ms.unwrap_or(0)).cloned();
         if longest == self.state.tool {
@@ -106,7 +106,7 @@ impl StateBoard {
     fn write(&mut self) -> Result<(), Error> {
         self.since_write = Stopwatch::start();
         match self.agent.write_state(&self.state) {
-            // A state that the host cannot see is no reason to lose a turn; the next one tells it all.
+            // An unwritten state is no reason to fail a turn. The next write contains everything.
             Err(error) if error.is_full_disk() => self.unwritten = true,
             written => {
                 written?;

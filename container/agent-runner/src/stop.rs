@@ -1,41 +1,41 @@
-//! Why a runner ends.
+//! Why a runner stops.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::host::ReadError;
 
-/// The end of a runner; it has no other.
+/// Why a runner stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
-    /// `host/context.json` names another incarnation: this one may not do anything any more.
+    /// `host/context.json` names another incarnation, so this one may not continue.
     #[error("incarnation {mine} is over: host/context.json names incarnation {named}")]
     Superseded {
-        /// The incarnation this process is.
+        /// This process's incarnation.
         mine: u32,
-        /// The incarnation that may work.
+        /// The current incarnation.
         named: u32,
     },
-    /// It was asked to end (SIGTERM): what it had claimed comes back to the next incarnation.
+    /// It was asked to stop (SIGTERM, or a byte on the life pipe). The next incarnation gets its claimed messages.
     #[error("asked to stop")]
     Asked,
-    /// It cannot go on; the host starts another incarnation.
+    /// It failed; the host starts another incarnation.
     #[error(transparent)]
     Broken(#[from] Error),
 }
 
-/// Why a runner cannot go on.
+/// Why a runner failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Without a context nothing may be done.
+    /// The context cannot be read, and nothing may be done without it.
     #[error("cannot read the context, so nothing may be done: {0}; Hearth writes it before it starts a runner")]
     Context(#[source] ReadError),
-    /// Which messages are finished cannot be seen.
+    /// The acks cannot be read, so finished messages are unknown.
     #[error(
         "cannot read an ack, so finished messages could be answered again: {0}; the runner must be able to read what it wrote"
     )]
     Ack(#[source] ReadError),
-    /// A directory of the contract is not there.
+    /// A directory of the contract is missing or unreadable.
     #[error("cannot read the directory {}: {source}; Hearth creates it before it starts a runner", path.display())]
     Directory {
         /// The directory.
@@ -43,7 +43,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A file of the agent's half could not be written.
+    /// A file of the agent's half cannot be written.
     #[error("cannot write {}: {source}; it needs room and the right to write there", path.display())]
     Write {
         /// The file.
@@ -51,7 +51,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A file of the agent's half could not be put into JSON.
+    /// A file of the agent's half cannot be encoded as JSON.
     #[error("cannot encode {}: {reason}", path.display())]
     Encode {
         /// The file.
@@ -59,7 +59,7 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// A descriptor that the host promised is not there.
+    /// An inherited descriptor is unusable.
     #[error("{variable} names descriptor {fd}, which cannot be used: {source}; it must be inherited from the host")]
     Descriptor {
         /// The variable that names it.
@@ -69,7 +69,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A thread could not be started.
+    /// A thread cannot be started.
     #[error("cannot start the {name} thread: {source}")]
     Thread {
         /// What it is for.
@@ -80,14 +80,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether there was no room for a file, which may pass.
+    /// Whether there was no disk space, which may pass.
     #[must_use]
     pub fn is_full_disk(&self) -> bool {
         let full = |kind| matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         matches!(self, Self::Write { source, .. } if full(source.kind()))
     }
 
-    /// Exit code of a process that ends so: 2 for a wrong start, 1 for the rest.
+    /// Exit code of the process: 2 for a wrong start, 1 for other errors.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -1,13 +1,13 @@
-//! Words that an agent says to nobody. Pure.
+//! Removes an agent's internal text from its output. Pure.
 
 use serde_json::Value;
 
 const BEGIN: &str = "<internal>";
 const END: &str = "</internal>";
 
-/// The text without `<internal>…</internal>`, trimmed. The first end closes a block, whatever was opened in it; a tag
-/// that is not closed, or not written exactly so, is ordinary text. What is left has no such block either, also where
-/// taking one out puts the pieces of another together.
+/// Removes `<internal>…</internal>` and trims the text. The first closing tag ends a block, even if other tags were
+/// opened in it. A tag that is not closed or is misspelled is ordinary text. The result contains no such block, even if
+/// a removal joins the pieces of another one.
 pub fn strip_internal(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -26,7 +26,7 @@ pub fn strip_internal(text: &str) -> String {
     kept.trim().to_owned()
 }
 
-/// The same in every text of a payload that has such words in it.
+/// Does the same for every string of a payload that contains such blocks.
 pub(crate) fn strip_payload(payload: &mut Value) {
     match payload {
         Value::String(text) if text.contains(BEGIN) => *text = strip_internal(text),

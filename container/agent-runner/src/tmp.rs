@@ -1,4 +1,4 @@
-//! The session's own directory for temporary files.
+//! The session's directory for temporary files.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -7,8 +7,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use crate::log;
 use crate::roots::Roots;
 
-/// Makes the directory be there and empty: what an incarnation that is gone left in it is of no use. Only for the
-/// incarnation that may work, and after it confined itself, since an agent may have put anything in its place.
+/// Creates the directory, or empties it: files of earlier incarnations are useless. Only called by the incarnation that
+/// may work, after it has confined itself, since an agent may have put anything in its place.
 pub(crate) fn empty(roots: &Roots) {
     let Some(dir) = &roots.tmp else { return };
     let removed = match fs::remove_dir_all(dir) {

@@ -1,36 +1,41 @@
-//! Waiting for the host: file events, and a short poll because not every file system tells of them.
+//! Waits for changes by the host: file events, plus a short poll because not every file system reports events.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use hearth_wire::watch::Watcher;
 
 use crate::host::HostHalf;
 use crate::log;
 
-/// The longest time for which a new file can go unseen.
+/// Maximum delay until a new file is noticed.
 const POLL: Duration = Duration::from_millis(250);
 
 /// Wakes up when something may have changed in the host's half.
 #[derive(Debug)]
 pub(crate) struct Watch {
     events: Receiver<()>,
-    /// Keeps the channel open when there is no watcher, so that a wait lasts its time.
+    /// Keeps the channel open without a watcher, so that a wait takes its full time.
     _open: Sender<()>,
-    _watcher: Option<RecommendedWatcher>,
+    _watcher: Watcher<()>,
 }
 
 impl Watch {
     pub(crate) fn new(host: &HostHalf) -> Self {
         let (sender, events) = channel();
-        let watcher = watcher(host, sender.clone());
-        if let Err(error) = &watcher {
+        let open = sender.clone();
+        let watcher = Watcher::new(move |(), _| {
+            // When the process ends, the receiver is gone.
+            sender.send(()).ok();
+        });
+        let watched = watcher.watch((), host.dir()).and_then(|()| watcher.watch((), &host.in_dir()));
+        if let Err(error) = watched {
             log::note(format_args!("no file events ({error}); looking every {} ms", POLL.as_millis()));
         }
-        Self { events, _open: sender, _watcher: watcher.ok() }
+        Self { events, _open: open, _watcher: watcher }
     }
 
-    /// Returns when something happened, or after the poll's time. Events that came meanwhile count as one.
+    /// Returns after an event or after the poll interval. Several pending events count as one.
     pub(crate) fn wait(&self) {
         match self.events.recv_timeout(POLL) {
             Ok(()) => while self.events.try_recv().is_ok() {},
@@ -38,17 +43,4 @@ impl Watch {
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(POLL),
         }
     }
-}
-
-fn watcher(host: &HostHalf, sender: Sender<()>) -> notify::Result<RecommendedWatcher> {
-    let on_event = move |event: notify::Result<notify::Event>| {
-        // Our own reads are events as well; answering them would never end.
-        if event.is_ok_and(|event| !event.kind.is_access()) && sender.send(()).is_err() {
-            // The waiter is gone, and the process with it.
-        }
-    };
-    let mut watcher = notify::recommended_watcher(on_event)?;
-    watcher.watch(host.dir(), RecursiveMode::NonRecursive)?;
-    watcher.watch(&host.in_dir(), RecursiveMode::NonRecursive)?;
-    Ok(watcher)
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Address;
 
-/// `host/context.json`: what an incarnation needs to know. The host rewrites it when a projection changes; the runner
-/// reads it at its start and again before each prompt and tool call.
+/// `host/context.json`: the data an incarnation needs. The host rewrites it when its content changes; the runner reads
+/// it at its start and again before each prompt and tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// Contract version.
@@ -22,36 +22,39 @@ pub struct Context {
     pub agent: String,
     /// Agent's display name.
     pub agent_name: String,
-    /// The one incarnation that may work; a runner started as another one stops.
+    /// The one incarnation that may work; a runner of another one stops.
     pub incarnation: u32,
-    /// Rises when the session has to begin anew; continuations of an earlier epoch do not count.
+    /// Rises when the session must start anew; continuations of an earlier epoch are ignored.
     #[serde(default)]
     pub epoch: u32,
     /// `default` or `maintenance`; exported to the agent as `NANOCLAW_SESSION_NAME`.
     pub session_name: String,
     /// What drives the agent.
     pub provider: Provider,
-    /// Where answers go when nothing says otherwise.
+    /// The default recipient of answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Address>,
-    /// Places the agent may write to, sorted by name.
+    /// The agent's destinations, sorted by name.
     #[serde(default)]
     pub destinations: Vec<Destination>,
-    /// IANA zone of the agent's user.
+    /// IANA time zone of the agent's user.
     pub timezone: String,
-    /// Bounds the runner keeps.
+    /// Limits that the runner enforces.
     pub limits: Limits,
-    /// Servers of tools that the agent may use, sorted by name.
+    /// MCP servers that the agent may use, sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp_servers: Vec<McpServer>,
-    /// Tools of the provider that are refused.
+    /// Blocked tools of the provider.
     #[serde(default)]
     pub blocked_tools: Vec<String>,
     /// Smallest number the next outgoing message may have; odd.
     pub next_number: u64,
-    /// What an earlier incarnation already said in a turn that did not end, so that this one does not say it again.
+    /// Messages that an earlier incarnation sent in an unfinished turn, so that this one does not repeat them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub already_sent: Vec<AlreadySent>,
+    /// Milliseconds between two heartbeats while no message is claimed. If absent, the interval is always 5 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_beat_ms: Option<u64>,
 }
 
 /// What drives the agent.
@@ -70,7 +73,7 @@ pub struct Provider {
     pub effort: Option<String>,
 }
 
-/// A server of tools, started beside the agent; it speaks MCP on its standard input and output.
+/// An MCP server, started beside the agent; it uses its standard input and output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpServer {
     /// Its name: letters, digits, `_` and `-`.
@@ -88,7 +91,7 @@ pub struct McpServer {
     pub secret_env: BTreeMap<String, String>,
 }
 
-/// A place the agent may write to.
+/// A destination of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Destination {
     /// Name the agent uses.
@@ -119,18 +122,18 @@ pub enum DestinationTarget {
     },
 }
 
-/// Bounds the runner keeps.
+/// Limits that the runner enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Context messages in one prompt, beside those that trigger.
+    /// Maximum number of context messages in one prompt, in addition to triggering ones.
     pub max_prompt_messages: u32,
-    /// Bytes of one JSON file.
+    /// Maximum size of one JSON file in bytes.
     pub max_json_bytes: u64,
-    /// Bytes of one file sent.
+    /// Maximum size of one sent file in bytes.
     pub max_file_bytes: u64,
 }
 
-/// Something said mid-turn by an incarnation that died before the turn ended.
+/// A message sent during a turn by an incarnation that died before the turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlreadySent {
     /// Message whose turn it belonged to.
@@ -147,15 +150,15 @@ pub struct AlreadySent {
 pub struct State {
     /// Contract version.
     pub v: u32,
-    /// Incarnation that speaks.
+    /// The writing incarnation.
     pub incarnation: u32,
-    /// Count of provider events in this incarnation; the host goes by its changes, not by clocks.
+    /// Number of provider events in this incarnation. The host uses its changes instead of clocks.
     pub progress: u64,
-    /// When the last provider event came (ISO 8601), for people.
+    /// Time of the last provider event (ISO 8601), for people.
     pub last_progress: String,
-    /// What the last provider event was about: of the messages that were claimed and had not ended, the one that was
-    /// claimed first; where there was none, as before. What follows a turn says nothing of the next one. A runner that
-    /// does not say it gets on with whatever is claimed.
+    /// The message that the last provider event is attributed to: of the claimed and unfinished messages, the one
+    /// claimed first; if there was none, unchanged. Events after a turn say nothing about the next one. If absent, the
+    /// events count for any claimed message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<u64>,
     /// The tool in use.
@@ -175,27 +178,31 @@ pub struct Tool {
     pub started_at: String,
 }
 
-/// `agent/session.json`: what the providers need to go on where they were.
+/// `agent/session.json`: what the providers need to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionFile {
     /// Contract version.
     pub v: u32,
-    /// Incarnation that speaks.
+    /// The writing incarnation.
     pub incarnation: u32,
-    /// Epoch of the context under which the continuations came to be.
+    /// Epoch of the context in which the continuations were created.
     #[serde(default)]
     pub epoch: u32,
     /// Provider name -> its continuation.
     pub continuations: BTreeMap<String, String>,
 }
 
-/// `agent/heartbeat`: the runner is alive. Rewritten every 5 s.
+/// `agent/heartbeat`: the runner is alive. Rewritten every 5 s, or less often while the runner rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// Contract version.
     pub v: u32,
-    /// Incarnation that speaks.
+    /// The writing incarnation.
     pub incarnation: u32,
     /// Rises with every beat.
     pub beat: u64,
+    /// Set while the runner rests: milliseconds until the next beat, unless a message arrives before. If absent, it
+    /// comes within 5 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest_ms: Option<u64>,
 }

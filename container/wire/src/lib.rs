@@ -11,6 +11,7 @@
 mod files;
 mod messages;
 mod names;
+pub mod watch;
 
 pub use files::{
     AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Provider, SessionFile, State,
@@ -19,7 +20,7 @@ pub use files::{
 pub use messages::{Ack, AckStatus, Address, Gated, InMessage, OutKind, OutMessage, Reply, Retry};
 pub use names::{
     ACK_DIR, AGENT_DIR, AckName, CONTEXT_FILE, FILES_DIR, HEARTBEAT_FILE, HOST_DIR, IN_DIR, InName, OUT_DIR, OutId,
-    REPLY_DIR, SESSION_FILE, STATE_FILE, is_safe_file_name, is_temporary, temporary_name,
+    REPLY_DIR, SESSION_FILE, STATE_FILE, finished_name, is_safe_file_name, is_temporary, temporary_name,
 };
 
 /// Version of this contract; every file carries it as `v`. A reader refuses files of a higher version.

@@ -1,11 +1,11 @@
-//! Messages, acknowledgements and answers.
+//! Messages, acks and replies.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::OutId;
 
-/// Where something is said: a chat of a channel instance, and a thread in it where the channel has threads.
+/// An address: a chat of a channel instance and, where the channel has threads, a thread in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Address {
@@ -29,26 +29,29 @@ pub struct InMessage {
     pub id: String,
     /// `chat`, `chat-sdk`, `task`, `webhook` or `system`.
     pub kind: String,
-    /// Whether the message asks for a turn; `false` is context for the next one.
+    /// Whether the message triggers a turn; `false` is context for the next one.
     pub trigger: bool,
-    /// When it was said: ISO 8601, UTC, milliseconds, `Z`.
+    /// When it was sent: ISO 8601, UTC, milliseconds, `Z`.
     pub timestamp: String,
-    /// Where an answer goes unless the agent says otherwise.
+    /// Whether the sender is unknown to the agent: a person without a role or a membership.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_sender: bool,
+    /// Default recipient of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Address>,
     /// The platform's payload, an object; `text`, `sender` and `senderId` are the fields every channel has.
     pub content: Value,
 }
 
-/// What became of a message.
+/// State of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AckStatus {
-    /// This incarnation works on it.
+    /// This incarnation is working on it.
     Processing,
     /// The turn ended; the ack names the messages that end with it and the answers.
     Completed,
-    /// The turn ended badly; the ack carries the error and names what should be said about it.
+    /// The turn failed; the ack carries the error and names the answers that report it.
     Failed,
 }
 
@@ -75,29 +78,28 @@ impl AckStatus {
 pub struct Ack {
     /// Contract version.
     pub v: u32,
-    /// Message that is acknowledged; equals the file name. Of an end: the last message of the turn.
+    /// The acknowledged message; equals the file name. For the end of a turn: its last message.
     pub seq: u64,
-    /// Incarnation that speaks; equals the file name.
+    /// The writing incarnation; equals the file name.
     pub incarnation: u32,
-    /// What happened; equals the file name.
+    /// The state; equals the file name.
     pub status: AckStatus,
-    /// When, by the agent's clock (ISO 8601); for people only, the host goes by its own clock.
+    /// Time by the agent's clock (ISO 8601), for people only; the host uses its own clock.
     pub at: String,
-    /// Final answers that stand with this ack: written before it, sent if and only if it is accepted.
+    /// Final answers that take effect with this ack: written before it, sent if and only if it is accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out: Vec<OutId>,
-    /// The other messages of the turn, which end together with this one and in the same way: ascending, without `seq`,
-    /// at most [`crate::limits::ENDS_PER_ACK`]. The host stores all of these ends and the answers at once. Empty in a
-    /// claim.
+    /// The other messages of the turn, which end with this one and in the same way: ascending, without `seq`, at most
+    /// [`crate::limits::ENDS_PER_ACK`]. The host stores all of these ends and the answers atomically. Empty in a claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<u64>,
     /// Why the turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Of a task that ended without waking the agent: what its script said, or how it failed.
+    /// For a task that ended without waking the agent: the result or failure of its script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gated: Option<Gated>,
-    /// Of a turn that failed: that it may be tried again. Absent: it would fail again.
+    /// For a failed turn that may be retried. If absent, it would fail again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
 }
@@ -105,29 +107,29 @@ pub struct Ack {
 /// Why a task did not wake its agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gated {
-    /// In words, for people.
+    /// The reason, for people.
     pub why: String,
-    /// Its script failed, instead of deciding so.
+    /// Whether the script failed, instead of deciding against waking the agent.
     #[serde(default)]
     pub failed: bool,
 }
 
-/// That a turn that failed may be tried again.
+/// A failed turn may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// `true`: the provider limits requests (rate limit, overload), which costs no try. `false`: it is in trouble
-    /// (unreachable, internal error), which costs one.
+    /// `true`: the provider limits requests (rate limit, overload), which does not count as an attempt. `false`: the
+    /// provider has a failure (unreachable, internal error), which counts as one.
     pub rate_limited: bool,
-    /// Milliseconds to wait, if the provider said; else the host backs off.
+    /// Milliseconds to wait, if the provider gave a time; else the host chooses the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
 }
 
-/// What an outgoing message is.
+/// Kind of an outgoing message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutKind {
-    /// Something said in a chat; `content` has `text`.
+    /// A chat message; `content` has `text`.
     Chat,
     /// A platform payload (cards, edits, reactions).
     ChatSdk,
@@ -135,18 +137,18 @@ pub enum OutKind {
     System,
 }
 
-/// `agent/out/<id>.json`: one thing the agent says.
+/// `agent/out/<id>.json`: one outgoing message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutMessage {
     /// Contract version.
     pub v: u32,
     /// Identity; equals the file name.
     pub id: OutId,
-    /// Incarnation that speaks.
+    /// The writing incarnation.
     pub incarnation: u32,
     /// The agent's own number for later edits and reactions: odd, above every number used before in the session.
     pub number: u64,
-    /// `true`: an answer of a turn, valid only with the ack that names it. `false`: said at once, valid when seen.
+    /// `true`: an answer of a turn, valid only with the ack that names it. `false`: sent at once, valid when seen.
     #[serde(rename = "final")]
     pub is_final: bool,
     /// Sequence number of the message this answers.
@@ -154,11 +156,11 @@ pub struct OutMessage {
     pub in_reply_to: Option<u64>,
     /// What it is.
     pub kind: OutKind,
-    /// Where it goes: the name of a destination of [`crate::Context`]. Neither this nor `address`: the reply address of
-    /// `in_reply_to`, else the session's.
+    /// The recipient as the name of a destination of [`crate::Context`]. If neither this nor `address` is set: the
+    /// reply address of `in_reply_to`, else the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
-    /// Where it goes: an address the agent was given.
+    /// The recipient as an address that the agent was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
     /// The payload, an object.
@@ -181,12 +183,12 @@ pub struct Reply {
     pub v: u32,
     /// Request that is answered; equals the file name.
     pub request_id: OutId,
-    /// Whether it was done.
+    /// Whether it succeeded.
     pub ok: bool,
-    /// What was asked for.
+    /// The requested result.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub result: Value,
-    /// Why it was not done.
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Names of files: they are identities, so both sides build and parse them only here.
+//! File names. They are identities, so both sides build and parse them only with this module.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use std::fmt;
 pub const HOST_DIR: &str = "host";
 /// The half that the agent's runner writes.
 pub const AGENT_DIR: &str = "agent";
-/// In `host/`: what the incarnation needs to know, rewritten when it changes.
+/// In `host/`: the data an incarnation needs, rewritten when it changes.
 pub const CONTEXT_FILE: &str = "context.json";
 /// In `host/`: one file per message.
 pub const IN_DIR: &str = "in";
-/// In `host/`: answers to requests of the agent.
+/// In `host/`: replies to requests of the agent.
 pub const REPLY_DIR: &str = "reply";
 /// In `agent/`: claims and their ends.
 pub const ACK_DIR: &str = "ack";
-/// In `agent/`: what the agent says.
+/// In `agent/`: outgoing messages.
 pub const OUT_DIR: &str = "out";
 /// In `host/in/` and `agent/out/`: files that belong to a message, in a directory named like it.
 pub const FILES_DIR: &str = "files";
-/// In `agent/`: what the agent is doing.
+/// In `agent/`: the agent's current state.
 pub const STATE_FILE: &str = "state.json";
 /// In `agent/`: provider continuations.
 pub const SESSION_FILE: &str = "session.json";
@@ -161,6 +161,19 @@ pub fn is_safe_file_name(name: &str) -> bool {
 #[must_use]
 pub fn temporary_name(name: &str, unique: u64) -> String {
     format!(".tmp-{unique:x}-{name}")
+}
+
+/// The name that a file gets when its writer has finished it: `answer.json` of `.tmp-7f-answer.json`. Every other name is its
+/// own.
+#[must_use]
+pub fn finished_name(name: &str) -> &str {
+    let behind = name.strip_prefix(".tmp-").and_then(|rest| rest.split_once('-'));
+    match behind {
+        Some((unique, finished)) if !finished.is_empty() && unique.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            finished
+        }
+        _ => name,
+    }
 }
 
 /// Whether a file is one that its writer has not finished.

@@ -47,7 +47,7 @@ mod fixtures {
                 "reply" => drop(check::<Reply>(&name)),
                 "state" => drop(check::<State>(&name)),
                 "session" => drop(check::<SessionFile>(&name)),
-                "heartbeat" => assert_eq!(check::<Heartbeat>(&name).beat, 2),
+                "heartbeat" => assert_eq!(check::<Heartbeat>(&name).beat, 2, "{name}"),
                 other => panic!("{other}: a fixture of no known type"),
             }
         }

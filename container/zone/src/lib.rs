@@ -1,8 +1,8 @@
-//! Time zones and local times, for the host and for the program on the agent's side. Pure: no clock, no environment.
+//! Time zones and local times, for the host and for the runner. Pure: no clock, no environment.
 //!
-//! Instants are milliseconds since 1970 UTC; local times are what a clock on the wall shows. A wall skips times when its
-//! zone jumps ahead (a gap) and shows times twice when it falls back (a fold): a time in a gap means the time as much later
-//! as the gap is long, a time in a fold means the first of the two.
+//! Instants are milliseconds since 1970 UTC; local times are what a clock shows. When a zone's clocks go forward, local
+//! times are skipped (a gap); when they go back, local times occur twice (a fold). A time in a gap is shifted later by
+//! the length of the gap. A time in a fold means the first of the two instants.
 
 #[cfg(test)]
 mod oracle;

@@ -1,7 +1,7 @@
-//! Zones and local times against another library, which has its own copy of the rules of the world.
+//! Checks zones and local times against another library, which has its own copy of the time zone rules.
 //!
-//! The other copy is older and ends with the year 2099. Where governments have changed their minds since, or somebody has
-//! found out what really was, only what was before that is compared.
+//! The other copy is older and ends with the year 2099. Where rules have been changed or corrected since, only the time
+//! before that is compared.
 
 use chrono::{DateTime, LocalResult, NaiveDateTime, Offset as _, TimeZone as _};
 use chrono_tz::{TZ_VARIANTS, Tz};
@@ -9,18 +9,18 @@ use proptest::prelude::*;
 
 use crate::{Zone, instant, show, show_text};
 
-/// First second that is not compared.
+/// End of the comparison, in seconds since 1970 UTC.
 const END: i64 = 4_102_444_800;
-/// The form in which people are shown times, in the words of the other library.
+/// The display format, in the other library's syntax.
 const SHOWN: &str = "%b %-d, %Y, %-I:%M %p";
 
-/// What is wrong by now in the other copy: the zones, and since when. Names of one zone stand together.
+/// Zones for which the other copy is outdated, and since when. All names of a zone are in one entry.
 const CHANGED: [(&[&str], i64); 9] = [
     (&["America/Ensenada", "America/Santa_Isabel", "America/Tijuana", "Mexico/BajaNorte"], 10_000_000),
     (&["Asia/Tehran", "Iran"], 296_000_000),
     (&["America/Bogota"], 704_000_000),
     (&["Europe/Chisinau", "Europe/Tiraspol"], 1_648_000_000),
-    // 2026: the clocks of Morocco and of some provinces of Canada do not change any more.
+    // 2026: Morocco and some provinces of Canada stop changing their clocks.
     (&["Africa/Casablanca", "Africa/El_Aaiun"], 1_789_000_000),
     (&["America/Winnipeg", "America/Rainy_River", "Canada/Central"], 1_793_000_000),
     (&["America/Edmonton", "America/Yellowknife", "Canada/Mountain"], 1_793_000_000),
@@ -40,8 +40,7 @@ fn offset(zone: Tz, at: i64) -> i32 {
     zone.offset_from_utc_datetime(&utc(at)).fix().local_minus_utc()
 }
 
-/// The next change of a zone's clocks within a year and a half, to the second; for steps of a day, within which no clock
-/// changes twice.
+/// The next change of a zone's clocks within a year and a half, to the second. Assumes at most one change per day.
 fn change(zone: Tz, from: i64) -> Option<i64> {
     let days = (0..550).map(|day| from + day * 86_400);
     let (mut old, mut new) = days.map(|at| (at, at + 86_400)).find(|(a, b)| offset(zone, *a) != offset(zone, *b))?;
@@ -53,7 +52,7 @@ fn change(zone: Tz, from: i64) -> Option<i64> {
     Some(new)
 }
 
-/// A zone and an instant in its years, half of them within three hours of a change of its clocks.
+/// A zone and an instant in its years, half of them within three hours of a clock change.
 fn moments() -> impl Strategy<Value = (Tz, i64)> {
     let zone = prop::sample::select(TZ_VARIANTS.to_vec());
     (zone, 0..END, -10_800..10_800_i64, any::<bool>()).prop_map(|(zone, near, seconds, at_change)| {
@@ -63,18 +62,18 @@ fn moments() -> impl Strategy<Value = (Tz, i64)> {
     })
 }
 
-/// What a time on the wall means to the other library: of two the first, of none as much later as the clocks skip.
+/// The instant of a local time in the other library: in a fold the first, in a gap shifted by the length of the gap.
 fn meant(wall: NaiveDateTime, zone: Tz) -> i64 {
     match zone.from_local_datetime(&wall) {
         LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => at.timestamp(),
-        // No gap is longer than a day: a day before, the clocks showed what they would have shown on.
+        // No gap is longer than a day, so the offset of two days earlier is the one before the gap.
         LocalResult::None => {
             wall.and_utc().timestamp() - i64::from(offset(zone, wall.and_utc().timestamp() - 2 * 86_400))
         }
     }
 }
 
-/// Every change of every zone, with the offset before it and from it on; and no other ones in between.
+/// Every change of every zone, with the offsets before and after it, and no further changes in between.
 #[test]
 fn all_changes_are_those_that_the_other_library_knows() {
     const STEP: usize = 20 * 86_400;
@@ -93,7 +92,7 @@ fn all_changes_are_those_that_the_other_library_knows() {
     }
 }
 
-/// What the newest rules say, and the older copy does not know.
+/// Recent rules that the older copy does not have.
 #[test]
 fn the_rules_are_those_of_today() {
     for (zone, at, expected) in [
@@ -117,7 +116,7 @@ proptest! {
         prop_assert_eq!(show_text(&utc(at).and_utc().to_rfc3339(), &ours), expected, "{} {}", zone, at);
     }
 
-    /// Also those that the clocks skip or show twice.
+    /// Includes times in gaps and folds.
     #[test]
     fn local_times_mean_what_they_mean_to_the_other_library((zone, at) in moments(), hours in -2..=2_i64) {
         let ours = Zone::parse(zone.name()).unwrap();

@@ -1,4 +1,4 @@
-//! Times as people and agents write them.
+//! Parses times in the notations of people and agents.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use chrono::{Datelike as _, NaiveDate, NaiveDateTime};
 use crate::show::utc_seconds;
 use crate::zone::{Zone, excerpt};
 
-/// Years that a time may be in: where the rules of zones are known.
+/// Years in which the rules of zones are known; times must be in them.
 pub const YEARS: RangeInclusive<i32> = 1970..=2100;
 
 /// A part of a time.
@@ -30,35 +30,35 @@ pub enum TimeField {
     Offset,
 }
 
-/// A text that is no time, and why.
+/// Why a text is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTime {
-    /// It does not look like one.
+    /// Unknown format.
     #[error("`{}` is not a time; write a local time like 2026-01-15T09:00, or with its offset like 2026-01-15T09:00:00Z", excerpt(.text))]
     Form {
         /// The text.
         text: String,
     },
-    /// A part of it is out of its range.
+    /// A part is out of range.
     #[error("the {field} of `{}` is {value}, and must be {allowed}", excerpt(.text))]
     Field {
         /// The text.
         text: String,
         /// The part.
         field: TimeField,
-        /// What it is.
+        /// Its value.
         value: u32,
-        /// What it could be.
+        /// The allowed range.
         allowed: String,
     },
 }
 
-/// Reads a time: a date, then `T` or a space, hours and minutes, with or without seconds and their parts, with or without
-/// `Z` or an offset. Without an offset it is local time in `zone`; a date alone is its midnight. Spaces around it do not
-/// matter. The answer is in milliseconds since 1970 UTC; finer parts are left out.
+/// Parses a time: a date, then `T` or a space, hours and minutes, optionally seconds with a fraction, optionally `Z` or
+/// an offset. Without an offset it is a local time in `zone`; a date alone means its midnight. Surrounding spaces are
+/// ignored. The result is in milliseconds since 1970 UTC; finer fractions are dropped.
 ///
 /// # Errors
-/// [`BadTime`] names the part that is wrong; a year is wrong if what was written is outside of [`YEARS`].
+/// [`BadTime`] names the invalid part. The year as written must be in [`YEARS`].
 pub fn instant(text: &str, zone: &Zone) -> Result<i64, BadTime> {
     let (at, year) = read(text, zone)?;
     if YEARS.contains(&year) {
@@ -68,12 +68,12 @@ pub fn instant(text: &str, zone: &Zone) -> Result<i64, BadTime> {
     Err(BadTime::Field { text: text.to_owned(), field: TimeField::Year, value: year.unsigned_abs(), allowed })
 }
 
-/// [`instant`] in any year of four digits.
+/// Like [`instant`], for any year of four digits.
 pub(crate) fn parse(text: &str, zone: &Zone) -> Result<i64, BadTime> {
     read(text, zone).map(|(at, _)| at)
 }
 
-/// The instant, and the year that was written: its offset may put the instant into another one.
+/// The instant, and the year as written: the offset may move the instant into another year.
 fn read(text: &str, zone: &Zone) -> Result<(i64, i32), BadTime> {
     let mut rest = Rest { text, left: text.trim() };
     let date = date(&mut rest)?;
@@ -125,7 +125,7 @@ fn time(rest: &mut Rest<'_>, date: NaiveDate) -> Result<(Option<NaiveDateTime>, 
     Ok((date.and_hms_opt(hour, minute, second), millis))
 }
 
-/// Seconds east of UTC, if the text ends with them.
+/// Seconds east of UTC, if the text ends with an offset.
 fn offset(rest: &mut Rest<'_>) -> Result<Option<i64>, BadTime> {
     let sign = match rest.left.bytes().next() {
         None => return Ok(None),
@@ -149,7 +149,7 @@ fn offset(rest: &mut Rest<'_>) -> Result<Option<i64>, BadTime> {
     rest.end(Some(sign * (i64::from(hours) * 60 + i64::from(minutes)) * 60))
 }
 
-/// What is left to read of a text.
+/// The rest of a text being parsed.
 struct Rest<'a> {
     text: &'a str,
     left: &'a str,
@@ -164,7 +164,7 @@ impl<'a> Rest<'a> {
         BadTime::Field { text: self.text.to_owned(), field, value, allowed }
     }
 
-    /// Leaves ASCII characters behind.
+    /// Skips ASCII characters.
     fn skip(&mut self, bytes: usize) {
         self.left = self.left.get(bytes..).unwrap_or("");
     }
@@ -194,7 +194,7 @@ impl<'a> Rest<'a> {
         if value <= most { Ok(value) } else { Err(self.wrong(field, value, format!("from 0 to {most}"))) }
     }
 
-    /// Digits after the point, one to nine.
+    /// Milliseconds from the one to nine digits after the decimal point.
     fn thousandths(&mut self) -> Result<i64, BadTime> {
         let count = self.left.bytes().take_while(u8::is_ascii_digit).count();
         if !(1..=9).contains(&count) {

@@ -1,11 +1,11 @@
-//! Instants as people read them.
+//! Formats instants for people.
 
 use chrono::{DateTime, Datelike as _, NaiveDateTime, Timelike as _};
 
 use crate::parse;
 use crate::zone::Zone;
 
-/// What is shown of a text that is no time.
+/// Shown for a text that is not a time.
 const NO_TIME: &str = "Invalid Date";
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -16,7 +16,7 @@ pub fn show(at: i64, zone: &Zone) -> String {
     zone.wall(at.div_euclid(1_000)).map_or_else(|| NO_TIME.to_owned(), written)
 }
 
-/// A timestamp as local time. One without a zone is UTC; what is no timestamp is `Invalid Date`.
+/// A timestamp as local time. A timestamp without an offset is UTC; an invalid one is `Invalid Date`.
 #[must_use]
 pub fn show_text(text: &str, zone: &Zone) -> String {
     parse::parse(text, &Zone::utc()).map_or_else(|_| NO_TIME.to_owned(), |at| show(at, zone))
@@ -26,13 +26,13 @@ fn written(wall: NaiveDateTime) -> String {
     let month = usize::try_from(wall.month0()).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&NO_TIME);
     let (is_afternoon, hour) = wall.hour12();
     let half = if is_afternoon { "PM" } else { "AM" };
-    // The calendar has a year 0, people do not.
+    // The calendar has a year 0, but people do not use it.
     let (is_current, year) = wall.year_ce();
     let before = if is_current { "" } else { " BC" };
     format!("{month} {}, {year}{before}, {hour}:{:02} {half}", wall.day(), wall.minute())
 }
 
-/// Seconds since 1970 UTC of a calendar date that is taken as UTC.
+/// Seconds since 1970 UTC of a local time that is taken as UTC.
 pub(crate) fn utc_seconds(wall: NaiveDateTime) -> i64 {
     DateTime::timestamp(&wall.and_utc())
 }

@@ -1,4 +1,4 @@
-//! Zones: which offset from UTC holds when, and back.
+//! Time zones: offsets from UTC at instants, and instants of local times.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use chrono::{DateTime, Duration, FixedOffset, NaiveDateTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Seconds by which no zone is ever away from UTC, with room.
+/// Upper bound in seconds of any zone's offset from UTC, with a margin.
 const FAR: i64 = 16 * 3_600;
 
-/// A zone: one of the IANA database by name, or a fixed offset like `+02:00`. It remembers how it was spelled.
+/// A time zone: an IANA name, or a fixed offset like `+02:00`. It keeps its spelling.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Zone {
     name: String,
@@ -22,7 +22,7 @@ enum Kind {
     Offset(FixedOffset),
 }
 
-/// A text that is no zone.
+/// A text that is not a time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a time zone; write a name like Europe/Berlin or an offset like +02:00", excerpt(.text))]
 pub struct BadZone {
@@ -41,37 +41,37 @@ pub struct Change {
     pub after: i32,
 }
 
-/// Which instants a time on the wall means. Instants are seconds since 1970 UTC.
+/// The instants of a local time, in seconds since 1970 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolved {
-    /// One.
+    /// Exactly one.
     Unique(i64),
-    /// None: the wall skips it. `shifted` is as much later as the gap is long.
+    /// None: the local time is skipped. `shifted` is later by the length of the gap.
     Gap {
-        /// The instant that is meant instead.
+        /// The instant to use instead.
         shifted: i64,
-        /// What makes the gap.
+        /// The change that causes the gap.
         change: Change,
     },
-    /// Two: the wall shows it twice.
+    /// Two: the local time occurs twice.
     Fold {
         /// The earlier one.
         first: i64,
         /// The later one.
         second: i64,
-        /// What makes the fold.
+        /// The change that causes the fold.
         change: Change,
     },
 }
 
 impl Zone {
-    /// Reads a zone: a name of the IANA database in any case, or an offset: a sign, two digits of hours, and with or
-    /// without `:` two of minutes.
+    /// Parses a time zone: an IANA name in any case, or an offset, which is a sign, two digits of hours, and optionally
+    /// two of minutes, with or without `:`.
     ///
     /// # Errors
     /// [`BadZone`] for anything else.
     pub fn parse(text: &str) -> Result<Self, BadZone> {
-        // That name is the library's own, for zones that nobody knows.
+        // The library uses that name for unknown zones.
         let named = || TimeZone::get(text).ok().filter(|zone| !zone.is_unknown());
         let kind = offset(text).map(Kind::Offset).or_else(|| named().map(Kind::Named));
         match kind {
@@ -86,14 +86,14 @@ impl Zone {
         Self { name: "UTC".to_owned(), kind: Kind::Named(TimeZone::UTC) }
     }
 
-    /// As it was spelled.
+    /// Its name as it was spelled.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The value of the variable `TZ` that means this zone: the C library wants names in their own case, and offsets with
-    /// the sign that POSIX gives them.
+    /// The value of the variable `TZ` for this zone. The C library needs names in their original case, and offsets with
+    /// POSIX's opposite sign.
     #[must_use]
     pub fn variable(&self) -> String {
         match &self.kind {
@@ -117,15 +117,15 @@ impl Zone {
         }
     }
 
-    /// What the wall shows at an instant in seconds since 1970 UTC; none beyond the calendar.
+    /// The local time at an instant in seconds since 1970 UTC; `None` beyond the calendar.
     #[must_use]
     pub fn wall(&self, at: i64) -> Option<NaiveDateTime> {
         let utc = DateTime::from_timestamp(at, 0)?.naive_utc();
         utc.checked_add_signed(Duration::seconds(self.offset_at(at).into()))
     }
 
-    /// The change of the offset after `from` and not after `to`, both in seconds since 1970 UTC and so close to each other
-    /// that there is one at most (no zone changes twice within two days).
+    /// The change of the offset after `from` and not after `to`, both in seconds since 1970 UTC. They must be so close
+    /// that there is at most one change (no zone changes twice within two days).
     #[must_use]
     pub fn change(&self, from: i64, to: i64) -> Option<Change> {
         let (before, after) = (self.offset_at(from), self.offset_at(to));
@@ -140,7 +140,7 @@ impl Zone {
         Some(Change { at: new, before, after })
     }
 
-    /// Which instants a time on the wall means. Parts of a second are left out.
+    /// The instants of a local time. Fractions of a second are dropped.
     #[must_use]
     pub fn resolve(&self, wall: NaiveDateTime) -> Resolved {
         let seconds = wall.and_utc().timestamp();
@@ -158,13 +158,13 @@ impl Zone {
 }
 
 impl Change {
-    /// How far the wall jumps ahead, in seconds; negative where it falls back.
+    /// How far the clocks go forward, in seconds; negative if they go back.
     #[must_use]
     pub const fn jump(&self) -> i64 {
         self.after as i64 - self.before as i64
     }
 
-    /// What the wall shows at the end of the gap, or of the first time of a fold.
+    /// The local time at the end of the gap, or of the first occurrence of a fold.
     #[must_use]
     pub fn end(&self) -> Option<NaiveDateTime> {
         let offset = self.after.max(self.before);
@@ -173,7 +173,7 @@ impl Change {
 }
 
 impl Resolved {
-    /// The one instant that is meant: in a gap the shifted one, in a fold the first.
+    /// The instant to use: in a gap the shifted one, in a fold the first.
     #[must_use]
     pub const fn instant(self) -> i64 {
         match self {
@@ -210,11 +210,11 @@ fn offset(text: &str) -> Option<FixedOffset> {
         (a.is_ascii_digit() && b.is_ascii_digit()).then(|| i32::from(a - b'0') * 10 + i32::from(b - b'0'))
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
-    // An offset of a day or more is none.
+    // An offset of a day or more is invalid.
     if minutes < 60 { FixedOffset::east_opt(sign * (hours * 60 + minutes) * 60) } else { None }
 }
 
-/// As much of a text as a message can bear.
+/// The beginning of a text, as long as a message allows.
 pub(crate) fn excerpt(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {

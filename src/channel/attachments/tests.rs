@@ -1,4 +1,4 @@
-//! The table of attachments, with what is decided here beside it, and events that lie.
+//! The table of attachment cases with their expected results, and events with false data.
 
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
@@ -37,7 +37,11 @@ fn kept(attachments: &Value) -> (Value, Vec<File>, Vec<Vec<u8>>) {
     });
     let event = event.unwrap();
     let raw: Value = serde_json::from_str(event.content.raw.as_str()).unwrap();
-    let files = event.attachments.into_iter().map(|file| (file.name, file.size, file.blob.map(drop))).collect();
+    let files = event
+        .attachments
+        .into_iter()
+        .map(|file| (file.name, file.size, file.blob.get().map(drop).map_err(str::to_owned)))
+        .collect();
     (raw["attachments"].clone(), files, bytes)
 }
 
@@ -70,7 +74,9 @@ fn names_follow_the_table() {
     for (entry, expected) in [
         (json!({"name": "photo.png"}), "photo.png".to_owned()),
         (json!({"name": "../../../../tmp/x"}), fallback("")),
-        (json!({"name": "..", "mimeType": "image/png"}), fallback("")),
+        (json!({"name": "..", "mimeType": "image/png"}), fallback(".png")),
+        (json!({"name": "a/b.txt", "mime": "application/pdf"}), fallback(".pdf")),
+        (json!({"name": "gpj.\u{202e}exe.txt", "type": "photo"}), fallback(".jpg")),
         (json!({"name": "a/b.txt"}), fallback("")),
         (json!({"name": "windows\\path.exe"}), fallback("")),
         (json!({"name": "clean\u{0}.png"}), fallback("")),
@@ -181,7 +187,7 @@ fn what_cannot_be_had_says_why() {
     let reason = "a message can have 32 files with it, this one has more";
     assert_eq!(files[32].2.as_ref().unwrap_err(), reason);
     let refused = arrived(&json!([{"name": "a", "data": "eA=="}])).keep(|_| Ok::<_, ()>(Err("no".to_owned()))).unwrap();
-    assert_eq!(refused.attachments[0].blob, Err("no".to_owned()));
+    assert_eq!(refused.attachments[0].blob, FileBytes::Missing("no".to_owned()));
     assert_eq!(arrived(&json!([{"data": "eA=="}])).keep(|_| Err(5)).unwrap_err(), 5);
 }
 
@@ -247,7 +253,7 @@ fn sixteen_mebibytes_of_files_fit_and_small_values_are_bounded() {
 /// Where adapters hand files over: keeps the first, has no room for the others.
 struct Full(std::sync::atomic::AtomicUsize);
 
-impl Intake for Full {
+impl Ingress for Full {
     fn inbound(
         &self,
         _: InboundEvent,
@@ -281,6 +287,14 @@ impl Intake for Full {
         Box::pin(async move { Ok(if first { Ok(BlobId::of_digest(&[1; 32])) } else { Err("too large".to_owned()) }) })
     }
 
+    fn fetched(
+        &self,
+        _: crate::model::id::BodyId,
+        _: Vec<Attachment>,
+    ) -> crate::channel::intake::Pending<'_, Result<(), crate::channel::intake::NotTaken>> {
+        panic!("nothing has to be fetched")
+    }
+
     fn outcome(
         &self,
         _: crate::model::id::OutboundId,
@@ -301,10 +315,10 @@ fn adapters_put_files_where_they_hand_messages_over() {
     let intake = Full(std::sync::atomic::AtomicUsize::new(0));
     let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let event = tokio.block_on(arrived.keep_in(&intake)).unwrap();
-    let fates: Vec<Result<BlobId, String>> = event.attachments.into_iter().map(|file| file.blob).collect();
+    let fates: Vec<FileBytes> = event.attachments.into_iter().map(|file| file.blob).collect();
     let expected =
         [Ok(BlobId::of_digest(&[1; 32])), Err("its data is not base64".to_owned()), Err("too large".to_owned())];
-    assert_eq!(fates, expected);
+    assert_eq!(fates, expected.map(FileBytes::from));
 }
 
 /// As many as fit an event; the number of each was looked for from the first one.

@@ -1,7 +1,7 @@
-//! Calls of the Bot API over HTTP, and what their failures mean.
+//! Calls the Bot API over HTTP and classifies failures.
 //!
-//! The token is part of every address, so no error of the HTTP client leaves this file as it is: addresses are taken out,
-//! and the token is replaced in whatever text is left.
+//! The token is part of every URL, so no error of the HTTP client leaves this file unchanged: URLs are removed, and the
+//! token is replaced in the remaining text.
 
 use std::time::Duration;
 
@@ -13,74 +13,75 @@ use serde_json::Value;
 use super::super::http;
 use super::wire::{Answer, Located};
 
-/// Where the Bot API is.
+/// Address of the public Bot API.
 pub(super) const PUBLIC: &str = "https://api.telegram.org";
-/// Bytes of an answer that is no file.
+/// Size limit in bytes of an answer that is not a file.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a file that bots may fetch.
+/// Size limit in bytes of a file that bots may fetch.
 pub(super) const FETCH_BYTES_MAX: u64 = 20 << 20;
-/// Time a call may take.
+/// Timeout of a call.
 const CALL: Duration = Duration::from_secs(30);
-/// Time the way of a file may take.
+/// Timeout of a file transfer.
 const TRANSFER: Duration = Duration::from_secs(300);
-/// How long to wait when the server wants a wait and does not say how long.
+/// Pause if the server asks for one without a length.
 const SLOW: Duration = Duration::from_secs(5);
-/// Longest wait that is believed.
+/// Longest pause that is accepted.
 const SLOW_MAX: Duration = Duration::from_secs(3_600);
-/// What stands for the token in texts.
+/// Replaces the token in texts.
 const HIDDEN: &str = "[token]";
 
-/// Why a call failed. The texts are for people and never have the token.
+/// Why a call failed. The texts are for people and never contain the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     /// The server was not reached: nothing happened.
     #[error("the server cannot be reached: {0}")]
     Unreached(String),
-    /// The request was on its way when the connection was lost, or the answer makes no sense: it may have happened.
+    /// The connection was lost after the request was sent, or the answer is unusable: the call may have been carried
+    /// out.
     #[error("no usable answer: {0}")]
     Unclear(String),
-    /// The server has trouble of its own: it did not happen.
+    /// A server error: the call was not carried out.
     #[error("the server has trouble: {0}")]
     Trouble(String),
     /// Too many calls.
     #[error("the server wants a pause of {} s", .0.as_secs())]
     Slow(Duration),
-    /// The server does not know the token.
+    /// The server rejects the token.
     #[error("the server does not accept the token: {0}")]
     Token(String),
-    /// Somebody else fetches the updates.
+    /// Another program fetches the updates.
     #[error("somebody else takes the bot's messages: {0}")]
     Conflict(String),
-    /// It will never happen.
+    /// The call was rejected for good.
     #[error("{description}")]
     Refused {
-        /// The server's words.
+        /// The server's message.
         description: String,
-        /// The chat got another id.
+        /// The chat's new id, if it has changed.
         moved: Option<i64>,
     },
-    /// The answer is larger than what is read.
+    /// The answer exceeds the size limit.
     #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
 }
 
-/// Why there can be no calls at all.
+/// Why the API cannot be used at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// The address of the server.
+    /// Invalid server address.
     #[error("base_url is not usable: {0}; give one like {PUBLIC}, without a path for the token")]
     Address(String),
-    /// The token cannot be part of an address.
+    /// The token cannot be part of a URL.
     #[error("the token is empty or has characters that no token has")]
     Token,
-    /// The HTTP client.
+    /// The HTTP client cannot be created.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
 }
 
 /// A file to send.
 pub(super) struct Upload {
-    /// The method's field for it: `photo`, `document`.
+    /// The method's parameter for it: `photo`, `document`.
     pub(super) field: &'static str,
     /// Its name.
     pub(super) name: String,
@@ -102,7 +103,7 @@ impl std::fmt::Debug for Api {
 }
 
 impl Api {
-    /// Makes the client; nothing is called yet.
+    /// Creates the client without making a call.
     pub(super) fn new(base: Option<&str>, token: &str) -> Result<Self, Unusable> {
         let token = token.trim();
         if token.is_empty() || !token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-')) {
@@ -127,7 +128,7 @@ impl Api {
         self.call_within(CALL, method, parameters).await
     }
 
-    /// Calls a method that may take its time.
+    /// Calls a method with its own timeout.
     pub(super) async fn call_within<T: DeserializeOwned>(
         &self,
         time: Duration,
@@ -185,7 +186,8 @@ impl Api {
         }
     }
 
-    /// `<base>/bot<token>/<rest>`, or `<base>/file/bot<token>/<rest>`: the token takes its place behind the first segment.
+    /// `<base>/bot<token>/<rest>`, or `<base>/file/bot<token>/<rest>`: the token is part of the segment after the base
+    /// or after `file`.
     fn address(&self, segments: &[&str]) -> Url {
         let mut address = self.base.clone();
         if let Ok(mut path) = address.path_segments_mut() {
@@ -211,7 +213,7 @@ impl Api {
         }
     }
 
-    /// The body, if it is no larger than `max`.
+    /// Reads the body, if it is no larger than `max`.
     async fn read(&self, mut response: Response, max: usize) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         loop {
@@ -224,13 +226,13 @@ impl Api {
         }
     }
 
-    /// What the server says when it does not do something.
+    /// Classifies an error answer of the server.
     fn refusal(&self, status: StatusCode, answer: Answer<'_>) -> Failure {
         let code = answer.error_code.and_then(|code| u16::try_from(code).ok()).unwrap_or(status.as_u16());
         let description = self.clean(&answer.description.unwrap_or_else(|| status.to_string()));
         let parameters = answer.parameters.unwrap_or_default();
         match code {
-            // A server that is older than the method.
+            // The server is older than the method.
             404 if description.contains("method") => Failure::Refused { description, moved: None },
             401 | 404 => Failure::Token(description),
             409 => Failure::Conflict(description),
@@ -241,7 +243,7 @@ impl Api {
         }
     }
 
-    /// An answer that is none of the Bot API: of a proxy, or of something else that has the address.
+    /// An answer that is not from the Bot API: from a proxy, or another service at the address.
     fn nonsense(&self, status: StatusCode, error: &serde_json::Error) -> Failure {
         let what = format!("{status}, and not in the Bot API's form");
         match status.as_u16() {
@@ -253,7 +255,7 @@ impl Api {
         }
     }
 
-    /// A request that got no answer. Only while a connection is made it is certain that nothing was written.
+    /// A request without an answer. Only while the connection is being established is it certain that nothing was sent.
     fn lost(&self, error: reqwest::Error) -> Failure {
         if error.is_connect() || error.is_builder() {
             Failure::Unreached(self.words(error))
@@ -262,14 +264,14 @@ impl Api {
         }
     }
 
-    /// What the HTTP client says, with its causes.
+    /// The message of the HTTP client, with its causes.
     fn words(&self, error: reqwest::Error) -> String {
         let error = error.without_url();
         let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         self.clean(&causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
     }
 
-    /// A text from outside, without the token, in one line and bounded.
+    /// A foreign text without the token, on one line and bounded.
     fn clean(&self, text: &str) -> String {
         let hidden = text.replace(&self.token, HIDDEN);
         let secret = self.token.split_once(':').map(|(_, secret)| secret).filter(|secret| secret.len() >= 8);

@@ -8,13 +8,13 @@
 //! | sender | `from.id`; who speaks for a chat (anonymous administrators, channels) is `chat:<id of that chat>` |
 //! | mention | direct message, `@name` or `/command@name` of the bot, answer to the bot |
 //!
-//! Not messages: what a chat says of itself (joined, left, pinned …), what the bot said, commands for other bots. Edited
-//! messages are not asked for: an agent has read what was said first.
+//! Service messages of a chat (joined, left, pinned …), the bot's own messages and commands for other bots are ignored.
+//! Edits are not requested: an agent has already read the original.
 
 use serde_json::{Map, Value, json};
 
 use super::super::event::{CONTENT_BYTES_MAX, displayable};
-use super::attachments::{self, Found};
+use super::attachments::{self, MessageFile};
 use super::mention::{Meant, answered, meant, without_our_name, words};
 use super::wire::{Chat, Message, User};
 use crate::model::address::{Address, BadName, ChannelName, ForeignId};
@@ -23,12 +23,12 @@ use crate::model::input::InboundEvent;
 use crate::model::message::MessageKind;
 use crate::model::time::Timestamp;
 
-/// What a message is to us.
+/// Classification of a message.
 #[derive(Debug)]
 pub(super) enum Taken {
     /// An event, and the files that have to be fetched for it.
-    Event(Box<InboundEvent>, Vec<Found>),
-    /// The chat has another id from now on.
+    Event(Box<InboundEvent>, Vec<MessageFile>),
+    /// The chat has a new id.
     Moved(i64),
     /// Nothing to route, and why.
     Nothing(&'static str),
@@ -37,7 +37,7 @@ pub(super) enum Taken {
 /// Reads a message. `me` is the bot.
 ///
 /// # Errors
-/// [`BadName`] for ids that no platform gives.
+/// [`BadName`] for ids that no platform assigns.
 pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Result<Taken, BadName> {
     if let Some(to) = message.migrate_to_chat_id {
         return Ok(Taken::Moved(to));
@@ -77,22 +77,22 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
     ))
 }
 
-/// The thread of a message that says whether it is in a topic.
+/// The thread of a message, if the message is in a topic.
 pub(super) fn topic(in_topic: bool, thread: Option<i64>) -> Option<i64> {
     thread.filter(|_| in_topic)
 }
 
 impl Message {
-    /// When it was said.
+    /// When it was sent.
     pub(super) fn said(&self) -> Option<Timestamp> {
         (self.date > 0).then(|| Timestamp::from_millis(self.date.saturating_mul(1_000)))
     }
 }
 
-/// Where a message was said.
+/// The address of a message.
 ///
 /// # Errors
-/// Never for numbers; the types do not know.
+/// Never for numbers; the types do not know that.
 pub(super) fn address(channel: &ChannelName, chat: &Chat, topic: Option<i64>) -> Result<Address, BadName> {
     Ok(Address {
         channel: channel.clone(),
@@ -101,7 +101,7 @@ pub(super) fn address(channel: &ChannelName, chat: &Chat, topic: Option<i64>) ->
     })
 }
 
-fn content(message: &Message, text: String, found: &[Found]) -> Result<Content, BadName> {
+fn content(message: &Message, text: String, found: &[MessageFile]) -> Result<Content, BadName> {
     let sender = sender(message);
     let mut fields = Map::from_iter([
         ("text".to_owned(), json!(text)),
@@ -123,7 +123,7 @@ fn content(message: &Message, text: String, found: &[Found]) -> Result<Content, 
         fields.insert("mediaGroupId".to_owned(), json!(album));
     }
     if !found.is_empty() {
-        fields.insert("attachments".to_owned(), found.iter().map(Found::described).collect());
+        fields.insert("attachments".to_owned(), found.iter().map(MessageFile::described).collect());
     }
     Ok(Content {
         text,
@@ -140,7 +140,7 @@ struct Sender {
     is_bot: bool,
 }
 
-/// Who said it. A chat that speaks has an id that no person's id can equal.
+/// The sender. A chat that acts as the sender has an id that cannot equal a person's.
 fn sender(message: &Message) -> Option<Sender> {
     let spoken_for = |chat: &Chat| Sender {
         id: format!("chat:{}", chat.id),
@@ -186,7 +186,7 @@ fn full_name(first: &str, last: Option<&str>) -> Option<String> {
     (!whole.is_empty()).then(|| whole.to_owned())
 }
 
-/// What is neither text nor file, in words, so that an agent knows what was sent.
+/// A description of content that is neither text nor file, so that an agent knows what was sent.
 fn described(message: &Message) -> Option<String> {
     let at = message.location.as_ref().map(|at| format!("{}, {}", at.latitude, at.longitude));
     let venue = message.venue.as_ref();

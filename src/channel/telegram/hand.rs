@@ -1,15 +1,14 @@
-//! Handing one update over, as often as it takes.
+//! Passes one update to Hearth, with retries.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::super::intake::{Intake, NotTaken, Pending, Pressed};
+use super::super::intake::{Ingress, NotTaken, Pending, Pressed};
 use super::Times;
 use super::api::Api;
-use super::attachments::Found;
+use super::attachments::MessageFile;
 use super::event::{self, Taken};
 use super::wire::{Callback, Message, Update, User};
 use crate::model::address::{BadName, ChannelName, ForeignId, UserId};
@@ -18,23 +17,23 @@ use crate::model::content::Attachment;
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::Outcome;
 
-/// Characters of what is said to whoever pressed a button.
+/// Maximum length in characters of the note shown to the person who pressed a button.
 const NOTE_MAX: usize = 200;
 
-/// What handing over needs.
+/// What passing on an update needs.
 pub(super) struct Hand {
     pub(super) channel: ChannelName,
     pub(super) api: Arc<Api>,
-    pub(super) intake: Arc<dyn Intake>,
+    pub(super) intake: Arc<dyn Ingress>,
     /// The bot.
     pub(super) me: Arc<User>,
-    /// Files that may be in memory.
+    /// Slots for files in memory.
     pub(super) places: Arc<Semaphore>,
     pub(super) times: Times,
 }
 
 impl Update {
-    /// The chat it belongs to: updates of one chat are taken in one after the other.
+    /// The chat it belongs to: updates of one chat are processed in order.
     pub(super) fn chat(&self) -> i64 {
         let message = self.message.as_ref().or(self.channel_post.as_ref()).map(|message| message.chat.id);
         let pressed = self.callback_query.as_ref();
@@ -44,7 +43,7 @@ impl Update {
 }
 
 impl Hand {
-    /// Takes an update in. Ends when it is committed, or refused for ever.
+    /// Processes an update. Completes when the update is committed, or rejected for good.
     pub(super) async fn take(&self, number: i64, update: Update) {
         let Update { message, channel_post, callback_query } = update;
         let taken = match (message.or(channel_post), callback_query) {
@@ -74,24 +73,29 @@ impl Hand {
                 return Ok(());
             }
         };
-        if self.is_for_somebody(&event, &found).await? {
-            for file in found {
-                event.attachments.push(file.fetched(&self.api, &*self.intake, &self.places).await);
-            }
-        } else {
-            event.attachments = left_out(&found);
-        }
+        event.attachments = self.files(&event, found).await?;
         self.until_taken(|intake| intake.inbound((*event).clone())).await.map(drop)
     }
 
-    /// Whether files of a message are worth fetching. Strangers must not keep the line, and the few places for files, busy.
-    async fn is_for_somebody(&self, event: &InboundEvent, found: &[Found]) -> Result<bool, String> {
+    /// The files of a message, fetched if an agent gets it. Files of a message that waits for an approval stay with
+    /// Telegram until then. Strangers must not keep the connection and the few file slots busy.
+    async fn files(&self, event: &InboundEvent, found: Vec<MessageFile>) -> Result<Vec<Attachment>, String> {
         if found.is_empty() {
-            return Ok(true);
+            return Ok(Vec::new());
         }
-        let without = InboundEvent { attachments: left_out(found), ..event.clone() };
+        let without = InboundEvent { attachments: left_out(&found), ..event.clone() };
         let report = self.until_taken(|intake| intake.rehearsed(without.clone())).await?;
-        Ok(matches!(report.outcome, Outcome::Routed | Outcome::Held))
+        match report.outcome {
+            Outcome::Routed => {
+                let mut files = Vec::with_capacity(found.len());
+                for file in found {
+                    files.push(file.fetched(&self.api, &*self.intake, &self.places).await);
+                }
+                Ok(files)
+            }
+            Outcome::Held => Ok(found.into_iter().map(MessageFile::remote).collect()),
+            Outcome::Dropped | Outcome::Duplicate | Outcome::Consumed => Ok(without.attachments),
+        }
     }
 
     async fn pressed(&self, pressed: Callback) -> Result<(), String> {
@@ -106,38 +110,38 @@ impl Hand {
         };
         let note: String = text.chars().take(NOTE_MAX).collect();
         let parameters = json!({ "callback_query_id": pressed.id, "text": note, "show_alert": !decided });
-        // The press is taken in; that somebody sees no note changes nothing.
+        // The press is already received. It does not matter if the person does not see the note.
         if let Err(failure) = self.api.call::<Value>("answerCallbackQuery", &parameters).await {
             tracing::debug!(channel = %self.channel, %failure, "a press could not be answered");
         }
         answer.map(drop)
     }
 
-    /// Hands something over until Hearth has room for it.
+    /// Retries until Hearth has room.
     async fn until_taken<'a, T>(
         &'a self,
-        hand: impl Fn(&'a dyn Intake) -> Pending<'a, Result<T, NotTaken>>,
+        hand: impl Fn(&'a dyn Ingress) -> Pending<'a, Result<T, NotTaken>>,
     ) -> Result<T, String> {
-        let mut pause = self.times.pause;
+        let mut tries = 0_u32;
         loop {
             match hand(&*self.intake).await {
                 Ok(taken) => return Ok(taken),
                 Err(NotTaken::Refused(why)) => return Err(why),
                 Err(NotTaken::Later(why)) => {
                     tracing::debug!(channel = %self.channel, %why, "an update has to wait");
-                    tokio::time::sleep(pause).await;
-                    pause = pause.saturating_mul(2).min(self.times.pause_max.max(Duration::from_millis(1)));
+                    tokio::time::sleep(self.times.pause.wait(tries).duration()).await;
+                    tries = tries.saturating_add(1);
                 }
             }
         }
     }
 }
 
-fn left_out(found: &[Found]) -> Vec<Attachment> {
+fn left_out(found: &[MessageFile]) -> Vec<Attachment> {
     found.iter().map(|file| file.left_out("it was not loaded, because nobody got its message")).collect()
 }
 
-/// The press of one of our buttons; none for another button.
+/// The press of one of Hearth's buttons; `None` for other buttons.
 pub(super) fn press(channel: &ChannelName, pressed: &Callback) -> Result<Option<Press>, BadName> {
     let button = pressed.data.as_deref().and_then(Button::parse);
     let (Some(button), Some(under)) = (button, &pressed.message) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! One update or one delivery by itself: what the rules make of it, without a server. Pure.
+//! Applies the adapter's rules to a single update or delivery, without a server. Pure.
 
 use super::event::{self, Taken};
 use super::hand;
@@ -9,9 +9,9 @@ use crate::model::address::ChannelName;
 use crate::model::delivery::Delivery;
 use crate::model::input::{InboundEvent, Press};
 
-/// Who reads: the channel, and the bot's id and name at Telegram.
+/// The reader: the channel, and the bot's id and name at Telegram.
 #[derive(Debug, Clone)]
-pub struct Heard {
+pub struct BotIdentity {
     /// The channel.
     pub channel: ChannelName,
     /// The bot's id.
@@ -20,22 +20,22 @@ pub struct Heard {
     pub name: String,
 }
 
-/// What an update hands over.
+/// What an update contains.
 #[derive(Debug)]
 pub enum Handed {
     /// A message; its files are not fetched.
     Event(Box<InboundEvent>),
     /// A pressed button.
     Press(Press),
-    /// Nothing that is for anybody.
+    /// Nothing to pass on.
     Nothing,
 }
 
-/// Reads an update as it comes from the server.
+/// Reads an update in the server's format.
 ///
 /// # Errors
-/// Why it is passed over.
-pub fn read(heard: &Heard, update: &[u8]) -> Result<Handed, String> {
+/// Why it is skipped.
+pub fn read(heard: &BotIdentity, update: &[u8]) -> Result<Handed, String> {
     let Update { message, channel_post, callback_query } =
         serde_json::from_slice(update).map_err(|error| error.to_string())?;
     let bot = User {
@@ -54,10 +54,10 @@ pub fn read(heard: &Heard, update: &[u8]) -> Result<Handed, String> {
     Ok(press.map_or(Handed::Nothing, Handed::Press))
 }
 
-/// Where a marked stretch of a text begins and how long it is, in UTF-16 code units.
+/// Offset and length of a formatted range of a text, in UTF-16 code units.
 pub type Stretch = (u64, u64);
 
-/// The texts that a delivery sends, as they are shown, each with its marked stretches.
+/// The texts that a delivery sends, as displayed, each with its formatted ranges.
 ///
 /// # Errors
 /// Why nothing is sent.

@@ -1,7 +1,6 @@
-//! Deliveries on their way: one queue per chat, so that the order within a chat is kept and a slow chat holds nobody else.
+//! Outgoing queues, one per chat: messages of a chat stay in order, and a slow chat does not block the others.
 //!
-//! A delivery that is handed over again while it is under way is the same one: it is not sent twice, and its outcome answers
-//! both.
+//! A delivery that is requested again while it is in progress is not sent twice. Its outcome answers both requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -14,13 +13,13 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
-use super::super::intake::Intake;
+use super::super::intake::Ingress;
 use super::api::{Api, Failure};
 use super::attachments::AT_ONCE;
-use super::line::{Line, State as LineState};
+use super::line::{ChannelHealth, State as LineState};
 use super::memory::{Memory, Stopped};
 use super::pace::Pace;
-use super::plan::{self, Plan};
+use super::plan::{self, SendPlan};
 use super::send::{self, Sending};
 use super::{Times, log_line};
 use crate::model::address::{ChannelName, ForeignId};
@@ -31,9 +30,10 @@ use crate::model::id::OutboundId;
 pub(super) struct Lanes {
     pub(super) channel: ChannelName,
     pub(super) api: Arc<Api>,
-    pub(super) intake: Arc<dyn Intake>,
-    pub(super) line: Arc<Line>,
+    pub(super) intake: Arc<dyn Ingress>,
+    pub(super) line: Arc<ChannelHealth>,
     pub(super) sessions: PathBuf,
+    link_previews: bool,
     pub(super) times: Times,
     pace: Pace,
     uploads: Semaphore,
@@ -44,35 +44,37 @@ pub(super) struct Lanes {
 #[derive(Default)]
 struct State {
     chats: HashMap<ForeignId, VecDeque<Job>>,
-    /// What is to be delivered, with the newest attempt for which that was asked.
+    /// Deliveries in progress or queued, with the newest attempt of each.
     under_way: HashMap<OutboundId, Attempt>,
     memory: Memory,
 }
 
 struct Job {
     delivery: Delivery,
-    /// Ends when nothing should be begun any more, because the engine is about to ask what became of it.
+    /// Elapses when nothing new should be started, because the engine is about to ask for the outcome.
     patience: Pin<Box<Sleep>>,
 }
 
-/// What the queues work with.
-pub(super) struct Around {
+/// The environment of the queues.
+pub(super) struct QueueContext {
     pub(super) channel: ChannelName,
     pub(super) api: Arc<Api>,
-    pub(super) intake: Arc<dyn Intake>,
-    pub(super) line: Arc<Line>,
+    pub(super) intake: Arc<dyn Ingress>,
+    pub(super) line: Arc<ChannelHealth>,
     pub(super) sessions: PathBuf,
+    pub(super) link_previews: bool,
 }
 
 impl Lanes {
-    pub(super) fn new(around: Around, times: Times) -> Self {
-        let Around { channel, api, intake, line, sessions } = around;
+    pub(super) fn new(around: QueueContext, times: Times) -> Self {
+        let QueueContext { channel, api, intake, line, sessions, link_previews } = around;
         Self {
             channel,
             api,
             intake,
             line,
             sessions,
+            link_previews,
             times,
             pace: Pace::default(),
             uploads: Semaphore::new(AT_ONCE),
@@ -81,7 +83,7 @@ impl Lanes {
         }
     }
 
-    /// Takes a delivery. Returns at once.
+    /// Queues a delivery. Returns at once.
     pub(super) fn give(self: &Arc<Self>, delivery: Delivery, handle: &Handle) {
         let _runtime = handle.enter();
         let patience = Box::pin(tokio::time::sleep(self.times.patience));
@@ -101,20 +103,20 @@ impl Lanes {
         }
     }
 
-    /// Begins nothing any more; what is being sent is sent.
+    /// Starts no more deliveries; a send in progress finishes.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Delivers what waits for a chat, and ends when nothing does.
+    /// Sends the queued deliveries of a chat, and ends when the queue is empty.
     async fn work(self: Arc<Self>, chat: ForeignId) {
         while let Some(mut job) = self.next(&chat) {
             let (id, first) = (job.delivery.id, job.delivery.attempt);
             let lanes = Arc::clone(&self);
-            // A task of its own, so that a defect in it cannot stop the chat for ever.
+            // A separate task, so that a panic in it cannot stop the chat forever.
             let attempt = tokio::spawn(async move { lanes.attempt(&mut job).await });
             let result = attempt.await.unwrap_or_else(|error| DeliveryResult::Uncertain(error.to_string()));
-            // Before the outcome is told, because whoever hears it may hand the delivery over again.
+            // Removed before the outcome is reported, because the engine may then request the delivery again.
             let newest = self.lock().under_way.remove(&id).unwrap_or(first);
             self.intake.outcome(id, newest, result);
         }
@@ -145,7 +147,13 @@ impl Lanes {
             if let Some(result) = self.wait(job, &chat).await {
                 return self.stop_at(id, plan, result);
             }
-            let sending = Sending { api: &self.api, sessions: &self.sessions, uploads: &self.uploads, plan: &plan };
+            let sending = Sending {
+                api: &self.api,
+                sessions: &self.sessions,
+                uploads: &self.uploads,
+                link_previews: self.link_previews,
+                plan: &plan,
+            };
             match send::step(&sending, &step).await {
                 Ok(message) => {
                     plan.made(message);
@@ -167,8 +175,8 @@ impl Lanes {
         DeliveryResult::Delivered { platform_message: answer }
     }
 
-    /// The plan of a delivery: what is left of it, if it was begun before.
-    fn begin(&self, delivery: &Delivery) -> Result<Plan, String> {
+    /// The plan of a delivery: the remaining steps, if it was started before.
+    fn begin(&self, delivery: &Delivery) -> Result<SendPlan, String> {
         let mut state = self.lock();
         let chat = &delivery.to.platform_id;
         let stopped = state.memory.go_on(delivery.id);
@@ -191,7 +199,7 @@ impl Lanes {
         Ok(plan)
     }
 
-    /// Waits until something may be sent to a chat, or says what becomes of the attempt.
+    /// Waits until a message may be sent to a chat, or returns the attempt's outcome.
     async fn wait(&self, job: &mut Job, chat: &ForeignId) -> Option<DeliveryResult> {
         if self.stopped.load(Ordering::Relaxed) {
             return Some(DeliveryResult::Retry("the channel is being let go".to_owned()));
@@ -206,8 +214,8 @@ impl Lanes {
         }
     }
 
-    /// Remembers how far an attempt came.
-    fn stop_at(&self, id: OutboundId, plan: Plan, result: DeliveryResult) -> DeliveryResult {
+    /// Records how far an attempt got.
+    fn stop_at(&self, id: OutboundId, plan: SendPlan, result: DeliveryResult) -> DeliveryResult {
         let rest = plan.steps.len();
         match result {
             DeliveryResult::Rejected(why) if !plan.ids.is_empty() => {
@@ -225,11 +233,11 @@ impl Lanes {
         }
     }
 
-    /// What a failed call means for its delivery.
+    /// Maps a failed call to the outcome of its delivery.
     fn failed(&self, failure: Failure, repeatable: bool) -> DeliveryResult {
         let words = failure.to_string();
         match failure {
-            // Nothing goes anywhere: the message waits for the line and not for its turn to fail.
+            // The server is unreachable: the message waits for the connection instead of using up attempts.
             Failure::Unreached(_) if !self.line.is_up() => DeliveryResult::NoAdapter,
             Failure::Unreached(_) | Failure::Trouble(_) | Failure::Conflict(_) | Failure::Slow(_) => {
                 DeliveryResult::Retry(words)

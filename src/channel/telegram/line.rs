@@ -1,30 +1,30 @@
-//! Whether the server can be reached and takes the token.
+//! Connection state: whether the server is reachable and accepts the token.
 
 use std::sync::{Mutex, PoisonError};
 
-/// What is known of the line to the server.
+/// State of the connection to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Nothing yet.
+    /// Not known yet.
     Connecting,
-    /// Messages come in.
+    /// Messages are received.
     Up,
-    /// Messages do not come in, and why; whether it makes sense to send some.
+    /// Messages are not received.
     Down {
         /// Why.
         why: String,
-        /// Whether messages can go out all the same.
+        /// Whether messages can still be sent.
         sending: bool,
     },
 }
 
-/// The line of one channel.
+/// The connection of one channel.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ChannelHealth {
     state: Mutex<State>,
 }
 
-impl Line {
+impl ChannelHealth {
     pub(super) const fn new() -> Self {
         Self { state: Mutex::new(State::Connecting) }
     }
@@ -33,7 +33,7 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether that is news.
+    /// Sets the state. Returns whether it changed.
     pub(super) fn set(&self, state: State) -> bool {
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = *known != state;
@@ -45,7 +45,7 @@ impl Line {
         self.state() == State::Up
     }
 
-    /// Whether it makes sense to send something.
+    /// Whether sending can succeed.
     pub(super) fn takes_messages(&self) -> bool {
         !matches!(self.state(), State::Down { sending: false, .. })
     }

@@ -1,30 +1,30 @@
-//! The Markdown that agents write as text with marked stretches, which is the one form of markup that Telegram cannot fail to
-//! read: what is not understood here stays in the text as it was written.
+//! Converts agents' Markdown to text with entities, the only markup that Telegram cannot fail to parse. Syntax that is
+//! not recognized stays in the text unchanged.
 //!
-//! Code blocks, `code`, **bold**, *italic*, ~~struck~~, [links](https://…) and headings, which are shown bold. A stretch ends in
-//! the line in which it began, except code blocks. Only words of agents are read like this: in a card, which may have
-//! strangers' words in it, everything is plain.
+//! Code blocks, `code`, **bold**, *italic*, ~~struck~~, [links](https://…) and headings, which are shown bold. Except
+//! for code blocks, a formatted range ends on the line where it began. Only agents' texts are converted: in a card,
+//! which may quote strangers, everything is plain.
 
 use serde_json::{Value, json};
 
-/// Stretches of one message that Telegram takes.
+/// Telegram's limit of entities in one message.
 const ENTITIES_MAX: usize = 100;
-/// Stretches within stretches.
+/// Nesting limit of entities.
 const DEPTH_MAX: u8 = 6;
 
-/// A text as it is shown.
+/// A text as displayed.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Shown {
-    /// The text without its marks.
+pub(super) struct RenderedText {
+    /// The text without markup.
     pub(super) text: String,
-    /// What is marked, in the API's form.
+    /// Formatted ranges, in the API's format.
     pub(super) entities: Vec<Value>,
     units: usize,
 }
 
-/// Reads Markdown.
-pub(super) fn shown(markdown: &str) -> Shown {
-    let mut out = Shown::default();
+/// Converts Markdown.
+pub(super) fn shown(markdown: &str) -> RenderedText {
+    let mut out = RenderedText::default();
     let mut rest = markdown;
     while !rest.is_empty() {
         if let Some((language, code, after)) = block(rest) {
@@ -56,23 +56,23 @@ pub(super) fn shown(markdown: &str) -> Shown {
     out
 }
 
-/// A text that is shown as it is.
-pub(super) fn plain(text: &str) -> Shown {
-    Shown { text: text.to_owned(), ..Shown::default() }
+/// A text without formatting.
+pub(super) fn plain(text: &str) -> RenderedText {
+    RenderedText { text: text.to_owned(), ..RenderedText::default() }
 }
 
-impl Shown {
+impl RenderedText {
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.units += text.encode_utf16().count();
     }
 
-    /// Where a stretch begins: its offset, and its place before those that are within it.
+    /// Start of a range: its offset, and its index before nested entities.
     fn here(&self) -> (usize, usize) {
         (self.units, self.entities.len())
     }
 
-    /// Marks what was pushed since `begin`, with one more field if it has a value.
+    /// Adds an entity for the text since `begin`, with one more field if it has a value.
     fn mark(&mut self, (begin, place): (usize, usize), mut entity: Value, (key, value): (&str, &str)) {
         let length = self.units - begin;
         if let (Some(fields), true) = (entity.as_object_mut(), length > 0) {
@@ -86,7 +86,7 @@ impl Shown {
     }
 }
 
-/// A block of code at the beginning of a text: its language, the code, and what follows it.
+/// Parses a code block at the beginning of a text: language, code, and the text after it.
 fn block(text: &str) -> Option<(&str, &str, &str)> {
     let (language, body) = text.strip_prefix("```")?.split_once('\n')?;
     let language = language.trim();
@@ -103,7 +103,7 @@ fn block(text: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// A marked stretch at the beginning of a text.
+/// A formatted range at the beginning of a text.
 struct Stretch<'t> {
     kind: &'static str,
     inner: &'t str,
@@ -111,7 +111,7 @@ struct Stretch<'t> {
     rest: &'t str,
 }
 
-fn inline(out: &mut Shown, text: &str, depth: u8) {
+fn inline(out: &mut RenderedText, text: &str, depth: u8) {
     let (mut rest, mut before) = (text, None);
     while let Some(c) = rest.chars().next() {
         let after = rest.get(c.len_utf8()..).unwrap_or_default();
@@ -165,7 +165,8 @@ fn code(text: &str) -> Option<Stretch<'_>> {
     })
 }
 
-/// A stretch between two marks, which touch it. Single marks do not begin or end within a word: `snake_case`, `2*3*4`.
+/// A range between two marks, without white space next to them inside. Single-character marks do not begin or end
+/// within a word: `snake_case`, `2*3*4`.
 fn marked<'t>(text: &'t str, mark: &str, kind: &'static str, before: Option<char>) -> Option<Stretch<'t>> {
     let body = text.strip_prefix(mark)?;
     let sign = mark.chars().next();

@@ -1,23 +1,23 @@
-//! What is remembered of deliveries while the daemon runs, so that nothing is sent twice that need not be.
+//! In-memory state of deliveries, to avoid sending anything twice without need.
 //!
-//! A crash forgets it: of a message in several parts all parts are then sent again, the first one marked; and an edit of a
-//! message in several parts changes the first one and sends the others anew.
+//! A crash loses it. After that, all parts of an interrupted multi-part message are sent again, the first one marked,
+//! and an edit of a multi-part message changes the first part and sends the others anew.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::plan::Plan;
+use super::plan::SendPlan;
 use crate::model::address::ForeignId;
 use crate::model::id::OutboundId;
 
-/// Entries of each kind; the oldest go first.
+/// Maximum number of entries of each kind; the oldest are dropped first.
 const MAX: usize = 1_000;
 
-/// A delivery that stopped on its way.
+/// An interrupted delivery.
 #[derive(Debug, Clone)]
 pub(super) struct Stopped {
-    /// What is left.
-    pub(super) plan: Plan,
-    /// Whether the first call that is left may have been made.
+    /// The remaining steps.
+    pub(super) plan: SendPlan,
+    /// Whether the first remaining call may have been made.
     pub(super) doubtful: bool,
 }
 
@@ -31,18 +31,18 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// A delivery stopped.
+    /// Records an interrupted delivery.
     pub(super) fn stop(&mut self, id: OutboundId, stopped: Stopped) {
         bounded(&mut self.stopped);
         self.stopped.insert(id, stopped);
     }
 
-    /// Where a delivery stopped, once.
+    /// Removes and returns an interrupted delivery.
     pub(super) fn go_on(&mut self, id: OutboundId) -> Option<Stopped> {
         self.stopped.remove(&id)
     }
 
-    /// A delivery was made: the platform has it under this id, and it consists of these messages.
+    /// Records a completed delivery: its id at the platform, and the messages it consists of.
     pub(super) fn done(&mut self, id: OutboundId, chat: &ForeignId, message: Option<ForeignId>, parts: &[i64]) {
         bounded(&mut self.done);
         self.done.insert(id, message);
@@ -54,25 +54,25 @@ impl Memory {
         }
     }
 
-    /// What the platform has of a delivery that was made.
+    /// The platform's id of a completed delivery.
     pub(super) fn made(&self, id: OutboundId) -> Option<Option<ForeignId>> {
         self.done.get(&id).cloned()
     }
 
-    /// The messages of which one consists, itself first; none if it is alone or nothing is known.
+    /// The messages that a message consists of, itself first; empty if it is single or unknown.
     pub(super) fn parts(&self, chat: &ForeignId, message: &ForeignId) -> Vec<i64> {
         let Ok(message) = message.as_str().parse::<i64>() else { return Vec::new() };
         let known = self.parts.iter().find(|(place, parts)| place == chat && parts.first() == Some(&message));
         known.map(|(_, parts)| parts.clone()).unwrap_or_default()
     }
 
-    /// A chat has another id.
+    /// Records a chat's new id.
     pub(super) fn moved(&mut self, chat: &ForeignId, to: i64) {
         bounded(&mut self.moved);
         self.moved.insert(chat.clone(), to);
     }
 
-    /// The other id of a chat.
+    /// The new id of a chat.
     pub(super) fn moved_to(&self, chat: &ForeignId) -> Option<i64> {
         self.moved.get(chat).copied()
     }

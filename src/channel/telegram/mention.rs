@@ -1,19 +1,19 @@
-//! Whether a message is meant for the bot. Only what the platform itself marks counts, never a name in a text.
+//! Whether a message is addressed to the bot. Only the platform's own entities count, never a name in the text.
 
 use super::wire::{Entity, Message, User};
 
-/// For whom a message is.
+/// Addressee of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meant {
     /// The bot was addressed, or it is a direct message.
     Us,
-    /// Said to everybody.
+    /// Addressed to no one in particular.
     All,
-    /// A command for another bot: none of our business.
+    /// A command for another bot; ignored.
     AnotherBot,
 }
 
-/// Decides. `me` is the bot.
+/// Determines the addressee. `me` is the bot.
 pub(super) fn meant(message: &Message, me: &User) -> Meant {
     let (text, entities) = words(message);
     let command = entities.iter().find(|entity| entity.kind == "bot_command" && entity.offset == 0);
@@ -25,7 +25,7 @@ pub(super) fn meant(message: &Message, me: &User) -> Meant {
     if message.chat.kind == "private" || named || answered { Meant::Us } else { Meant::All }
 }
 
-/// Text or caption, with what is marked in it.
+/// Text or caption, with its entities.
 pub(super) fn words(message: &Message) -> (&str, &[Entity]) {
     match (&message.text, &message.caption) {
         (Some(text), _) => (text, &message.entities),
@@ -34,7 +34,7 @@ pub(super) fn words(message: &Message) -> (&str, &[Entity]) {
     }
 }
 
-/// The message that was answered. In a topic every message that answers nothing says that it answers the topic's beginning.
+/// The message replied to. In a topic, every message that is no reply refers to the topic's first message.
 pub(super) fn answered(message: &Message) -> Option<&Message> {
     let begins = |answered: &&Message| {
         answered.forum_topic_created
@@ -43,7 +43,7 @@ pub(super) fn answered(message: &Message) -> Option<&Message> {
     message.reply_to_message.as_deref().filter(|answered| !begins(answered))
 }
 
-/// The text without the bot's name behind a command at its beginning: `/clear@our_bot now` is `/clear now`.
+/// The text without the bot's name after a command at its beginning: `/clear@our_bot now` is `/clear now`.
 pub(super) fn without_our_name(text: &str, entities: &[Entity], me: &User) -> String {
     let command = entities.iter().find(|entity| entity.kind == "bot_command" && entity.offset == 0);
     let command = command.and_then(|entity| slice(text, entity));
@@ -66,19 +66,19 @@ fn names(text: &str, entity: &Entity, me: &User) -> bool {
     }
 }
 
-/// Names of bots are ASCII, and their case does not matter.
+/// Names of bots are ASCII and case-insensitive.
 fn is_me(name: &str, me: &User) -> bool {
     me.username.as_deref().is_some_and(|mine| !mine.is_empty() && mine.eq_ignore_ascii_case(name))
 }
 
-/// What an entity covers; nothing if its bounds are no bounds of characters.
+/// The text of an entity; `None` if its bounds are not on character boundaries.
 fn slice<'t>(text: &'t str, entity: &Entity) -> Option<&'t str> {
     let begin = at_unit(text, entity.offset)?;
     let end = at_unit(text, entity.offset.checked_add(entity.length)?)?;
     text.get(begin..end)
 }
 
-/// The byte at which a UTF-16 code unit begins.
+/// The byte offset of a UTF-16 offset.
 fn at_unit(text: &str, unit: usize) -> Option<usize> {
     let mut units = 0;
     for (at, c) in text.char_indices() {

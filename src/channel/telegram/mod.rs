@@ -1,35 +1,42 @@
 //! A bot of the Telegram Bot API, by long polling.
 //!
-//! Inbound (`poll`): an update is confirmed to Telegram, by asking for later ones, only after what it says is committed.
-//! Updates of one chat are taken in one after the other, chats beside each other (`under_way`); a crash makes updates come
-//! again, and their message ids are known then. `event` has the mapping.
+//! Inbound (`poll`): an update is confirmed to Telegram, by requesting later ones, only after its content is committed.
+//! Updates of one chat are processed in order, different chats in parallel (`under_way`). After a crash Telegram sends
+//! updates again, and Hearth recognizes their message ids. `event` has the mapping.
 //!
-//! Outbound (`lanes`): one queue per chat. Telegram takes no idempotency key, so a message whose connection was lost may be
-//! there twice: the second one says so. Of a message in several parts only the parts that are missing are sent again.
+//! Outbound (`lanes`): one queue per chat. Telegram has no idempotency key, so a message may arrive twice if the
+//! connection was lost; the second one says so. Of a multi-part message only the missing parts are repeated.
 //!
-//! The bot has to be allowed to read what is said in groups (privacy mode off) if agents are to hear more than what is meant
-//! for it. The token is never logged.
+//! If agents are to see more than what is addressed to the bot, the bot needs access to all group messages (privacy
+//! mode off). The token is never logged.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::Channel;
-use super::intake::Intake;
+use super::intake::Ingress;
 use crate::model::address::{Address, ChannelName};
+use crate::model::backoff::Backoff;
 use crate::model::delivery::Delivery;
+use crate::model::effect::Fetch;
 use crate::model::id::SessionId;
+use crate::model::time::Millis;
 use api::Api;
-use lanes::{Around, Lanes};
-use line::Line;
+use attachments::AT_ONCE;
+use fetch::Fetcher;
+use lanes::{Lanes, QueueContext};
+use line::ChannelHealth;
 use poll::Poller;
 
 mod api;
 mod attachments;
 mod event;
+mod fetch;
 mod hand;
 mod judge;
 mod lanes;
@@ -48,19 +55,21 @@ mod under_way;
 mod wire;
 
 pub use api::Unusable;
-pub use judge::{Handed, Heard, Stretch, read, texts};
+pub use judge::{BotIdentity, Handed, Stretch, read, texts};
 pub use line::State;
 
-/// What a bot needs to know.
+/// Configuration of a bot.
 pub struct Setup {
     /// Name of the channel: the namespace of its chats and people.
     pub name: ChannelName,
     /// The bot's token.
     pub token: String,
-    /// Where the Bot API is, if not at Telegram.
+    /// Address of the Bot API, if not Telegram's own.
     pub base_url: Option<String>,
-    /// Directory to which the names of files to send are relative.
+    /// Directory that names of outgoing files are relative to.
     pub sessions: PathBuf,
+    /// Whether Telegram shows link previews, for which its servers fetch the links in agents' messages.
+    pub link_previews: bool,
 }
 
 impl std::fmt::Debug for Setup {
@@ -69,21 +78,18 @@ impl std::fmt::Debug for Setup {
     }
 }
 
-/// Lengths of time.
+/// Timeouts and pauses.
 #[derive(Debug, Clone, Copy)]
 struct Times {
-    /// How long the server may keep a question for updates.
+    /// How long the server may hold a request for updates.
     poll: Duration,
-    /// Time after which updates are asked for again while some are being taken in.
+    /// Time between requests for updates while some are being processed.
     again: Duration,
-    /// The first pause after a failure; doubles.
-    pause: Duration,
-    /// The longest pause after a failure.
-    pause_max: Duration,
-    /// The first pause after the server did not take the token, or somebody else takes the updates; doubles, up to ten
-    /// times as much.
-    pause_refused: Duration,
-    /// How long a delivery may wait for its turn, a bit less than what the engine grants an attempt.
+    /// Pauses after failures.
+    pause: Backoff,
+    /// Pauses after the server rejected the token, or when another program fetches the updates.
+    pause_refused: Backoff,
+    /// How long a delivery may wait in its queue: a bit less than the engine's time limit of an attempt.
     patience: Duration,
 }
 
@@ -91,9 +97,8 @@ impl Times {
     const STANDARD: Self = Self {
         poll: Duration::from_secs(50),
         again: Duration::from_secs(1),
-        pause: Duration::from_secs(1),
-        pause_max: Duration::from_secs(30),
-        pause_refused: Duration::from_secs(60),
+        pause: Backoff::new(Millis::seconds(1), Millis::seconds(30)),
+        pause_refused: Backoff::new(Millis::minutes(1), Millis::minutes(10)),
         patience: Duration::from_secs(45),
     };
 }
@@ -101,37 +106,59 @@ impl Times {
 /// A bot that runs until it is shut down or dropped.
 pub struct Telegram {
     lanes: Arc<Lanes>,
-    line: Arc<Line>,
+    line: Arc<ChannelHealth>,
+    fetcher: Arc<Fetcher>,
     poller: AbortHandle,
     handle: Handle,
 }
 
-/// Starts a bot. It connects by itself, as often as it takes, and tells `intake` when it did.
+/// Starts a bot. It connects automatically, with as many retries as needed, and notifies `intake` once connected.
 ///
 /// # Errors
-/// [`Unusable`] if it never could.
-pub fn start(setup: Setup, intake: Arc<dyn Intake>, handle: &Handle) -> Result<Arc<Telegram>, Unusable> {
+/// [`Unusable`] if it can never connect.
+pub fn start(setup: Setup, intake: Arc<dyn Ingress>, handle: &Handle) -> Result<Arc<Telegram>, Unusable> {
     start_with(setup, intake, handle, Times::STANDARD)
 }
 
-fn start_with(setup: Setup, intake: Arc<dyn Intake>, handle: &Handle, times: Times) -> Result<Arc<Telegram>, Unusable> {
+fn start_with(
+    setup: Setup,
+    intake: Arc<dyn Ingress>,
+    handle: &Handle,
+    times: Times,
+) -> Result<Arc<Telegram>, Unusable> {
     let api = Arc::new(Api::new(setup.base_url.as_deref(), &setup.token)?);
-    let line = Arc::new(Line::new());
+    let line = Arc::new(ChannelHealth::new());
+    let files = Arc::new(Semaphore::new(AT_ONCE));
+    let fetcher = Arc::new(Fetcher {
+        channel: setup.name.clone(),
+        api: Arc::clone(&api),
+        intake: Arc::clone(&intake),
+        places: Arc::clone(&files),
+        under_way: Mutex::default(),
+    });
     let poller = Poller {
         channel: setup.name.clone(),
         api: Arc::clone(&api),
         intake: Arc::clone(&intake),
         line: Arc::clone(&line),
+        files,
         times,
     };
-    let around = Around { channel: setup.name, api, intake, line: Arc::clone(&line), sessions: setup.sessions };
+    let around = QueueContext {
+        channel: setup.name,
+        api,
+        intake,
+        line: Arc::clone(&line),
+        sessions: setup.sessions,
+        link_previews: setup.link_previews,
+    };
     let lanes = Arc::new(Lanes::new(around, times));
     let poller = handle.spawn(poller.run()).abort_handle();
-    Ok(Arc::new(Telegram { lanes, line, poller, handle: handle.clone() }))
+    Ok(Arc::new(Telegram { lanes, line, fetcher, poller, handle: handle.clone() }))
 }
 
 impl Telegram {
-    /// What is known of the line to the server.
+    /// State of the connection to the server.
     #[must_use]
     pub fn state(&self) -> State {
         self.line.state()
@@ -149,20 +176,25 @@ impl Channel for Telegram {
         self.lanes.give(delivery, &self.handle);
     }
 
+    fn fetch(&self, fetch: Fetch) {
+        self.fetcher.begin(fetch, &self.handle);
+    }
+
     fn typing(&self, _session: SessionId, at: &Address) {
         if self.line.takes_messages() {
             typing::show(&self.lanes.api, at, &self.handle);
         }
     }
 
-    /// What was not confirmed comes again.
+    /// Unconfirmed updates are sent again.
     fn stop_taking(&self) {
         self.poller.abort();
     }
 
-    /// What is being sent is sent.
+    /// A send in progress finishes.
     fn shut_down(&self) {
         self.poller.abort();
+        self.fetcher.stop();
         self.lanes.stop();
     }
 
@@ -175,8 +207,8 @@ impl Channel for Telegram {
     }
 }
 
-/// Notes the state of a line, and logs it if it is news.
-fn log_line(channel: &ChannelName, line: &Line, state: State) {
+/// Records the connection state, and logs it if it changed.
+fn log_line(channel: &ChannelName, line: &ChannelHealth, state: State) {
     if !line.set(state.clone()) {
         return;
     }

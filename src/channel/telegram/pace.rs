@@ -1,4 +1,4 @@
-//! Pauses that the server asked for: while one lasts, nothing is sent where it holds.
+//! Pauses that the server asked for. During a pause nothing is sent to the chats it applies to.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use tokio::sync::watch;
 
 use crate::model::address::ForeignId;
 
-/// The pauses that last, by chat; none is the one for all chats.
+/// Current pauses by chat; `None` is the pause of all chats.
 #[derive(Clone, Default)]
 pub(super) struct Pace {
     pauses: Arc<Mutex<HashMap<Option<ForeignId>, watch::Receiver<()>>>>,
 }
 
 impl Pace {
-    /// Begins a pause in a chat. The server does not say whether it means the chat or the bot: when a second chat has to pause
-    /// too, all do.
+    /// Starts a pause in a chat. The server does not say whether it means the chat or the bot: when a second chat gets
+    /// a pause, all chats pause.
     pub(super) fn pause(&self, chat: &ForeignId, length: Duration) {
         let others = self.lock().keys().any(|held| held.as_ref().is_some_and(|held| held != chat));
         self.hold(Some(chat.clone()), length);
@@ -25,10 +25,10 @@ impl Pace {
         }
     }
 
-    /// Waits until nothing holds a chat back.
+    /// Waits until no pause applies to a chat.
     pub(super) async fn clear(&self, chat: &ForeignId) {
         while let Some(mut pause) = self.holding(chat) {
-            // Nothing is ever sent: the end of the pause is the end of its sender.
+            // Nothing is ever sent on the channel. The pause ends when its sender is dropped.
             while pause.changed().await.is_ok() {}
         }
     }

@@ -1,7 +1,7 @@
-//! What has to be sent for a delivery, step by step. Pure: the same delivery makes the same steps, so that an attempt can go
-//! on where an earlier one stopped.
+//! The steps of a delivery. Pure: the same delivery always has the same steps, so that an attempt can continue where an
+//! earlier one stopped.
 //!
-//! Texts are still as they were written; what is Markdown in them is found when they are sent ([`super::markup`]).
+//! Texts are unconverted; their Markdown is converted when they are sent ([`super::markup`]).
 
 use std::collections::VecDeque;
 
@@ -12,60 +12,60 @@ use crate::model::address::{Address, ForeignId};
 use crate::model::card::Card;
 use crate::model::delivery::{Delivery, DeliveryAct};
 
-/// Length of one message in UTF-16 code units. Telegram takes 4,096; the rest is for [`AGAIN`].
+/// Maximum length of one message in UTF-16 code units. Telegram allows 4,096; the rest is for [`AGAIN`].
 const TEXT_MAX: usize = 4_000;
-/// Length of a caption. Telegram takes 1,024.
+/// Maximum length of a caption. Telegram allows 1,024.
 const CAPTION_MAX: usize = 950;
-/// Characters on a button.
+/// Maximum length of a button label in characters.
 const LABEL_MAX: usize = 60;
-/// Buttons beside each other, if their labels are short.
+/// Buttons in a row, if their labels are short.
 const ROW: usize = 3;
-/// Characters of a label that is short.
+/// Maximum length of a short label in characters.
 const SHORT_LABEL: usize = 12;
-/// Buttons under one message.
+/// Maximum number of buttons under one message.
 const BUTTONS_MAX: usize = 100;
-/// What a message begins with that people may see for the second time.
+/// Prefix of a message that may be a duplicate.
 pub(super) const AGAIN: &str = "(sent again, the first attempt may have arrived)\n";
 
-/// One call.
+/// One API call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// A message, with rows of buttons.
+    /// Sends a message, with rows of buttons.
     Text { text: String, buttons: Vec<Vec<Value>> },
-    /// A file, by its name among the sessions' files.
+    /// Sends a file, by its name below the sessions' directory.
     File { name: String, caption: String },
-    /// Another text for a message, and no buttons.
+    /// Changes the text of a message and removes its buttons.
     Edit { message: i64, text: String },
-    /// The end of a message that is not needed any more.
+    /// Deletes a message that is no longer needed.
     Remove { message: i64 },
-    /// An emoji under a message; none takes it away.
+    /// Sets the reaction to a message; `None` removes it.
     React { message: i64, emoji: Option<String> },
 }
 
-/// What is left to do.
+/// The remaining work of a delivery.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
-    /// The chat as the API wants it.
+pub(super) struct SendPlan {
+    /// The chat, in the API's format.
     pub(super) chat: Value,
     /// The topic in it.
     pub(super) topic: Option<i64>,
-    /// Calls that were not made yet, or of which nobody knows.
+    /// Calls that were not made yet, or whose result is unknown.
     pub(super) steps: VecDeque<Step>,
-    /// Messages that were sent or changed, in order.
+    /// Messages that were sent or edited, in order.
     pub(super) ids: Vec<i64>,
     /// Those of them that are parts of one text.
     pub(super) texts: Vec<i64>,
-    /// Whether an agent wrote it, whose Markdown is shown; all else is plain.
+    /// Whether an agent wrote it, so that its Markdown is converted; everything else is plain.
     pub(super) markup: bool,
-    /// Whether the last message stands for all, because it has the buttons, and not the first.
+    /// Whether the last message represents the delivery, because it has the buttons, instead of the first.
     pub(super) last_counts: bool,
 }
 
-/// Makes the plan of a delivery. `parts` are the messages of which the message to edit consists, itself first.
+/// Plans a delivery. `parts` are the messages that the message to edit consists of, itself first.
 ///
 /// # Errors
 /// Why it can never be delivered.
-pub(super) fn plan(delivery: &Delivery, parts: &[i64]) -> Result<Plan, String> {
+pub(super) fn plan(delivery: &Delivery, parts: &[i64]) -> Result<SendPlan, String> {
     let steps = match &delivery.act {
         DeliveryAct::Say => say(delivery)?,
         DeliveryAct::Ask(card) => ask(card),
@@ -78,10 +78,10 @@ pub(super) fn plan(delivery: &Delivery, parts: &[i64]) -> Result<Plan, String> {
     let (chat, topic) = place(&delivery.to)?;
     let last_counts = matches!(delivery.act, DeliveryAct::Ask(_));
     let markup = delivery.speaker.is_some() && !last_counts;
-    Ok(Plan { chat, topic, steps: steps.into(), ids: Vec::new(), texts: Vec::new(), markup, last_counts })
+    Ok(SendPlan { chat, topic, steps: steps.into(), ids: Vec::new(), texts: Vec::new(), markup, last_counts })
 }
 
-/// Chat and topic as the API wants them.
+/// Chat and topic in the API's format.
 pub(super) fn place(to: &Address) -> Result<(Value, Option<i64>), String> {
     let id = to.platform_id.as_str();
     let chat = match id.parse::<i64>() {
@@ -96,8 +96,8 @@ fn number(what: &str, id: &ForeignId) -> Result<i64, String> {
     id.as_str().parse().map_err(|_| format!("the {what} has no id of Telegram"))
 }
 
-impl Plan {
-    /// The next call is shown to be a repetition.
+impl SendPlan {
+    /// Marks the next call as a repeat.
     pub(super) fn mark(&mut self) {
         match self.steps.front_mut() {
             Some(Step::Text { text, .. } | Step::File { caption: text, .. }) if !text.starts_with(AGAIN) => {
@@ -107,7 +107,7 @@ impl Plan {
         }
     }
 
-    /// The next call was made, and this is the message it made or changed.
+    /// Removes the next call from the plan, and records the message that it sent or edited.
     pub(super) fn made(&mut self, message: Option<i64>) {
         let step = self.steps.pop_front();
         self.ids.extend(message);
@@ -116,14 +116,14 @@ impl Plan {
         }
     }
 
-    /// The message that stands for all.
+    /// The message that represents the delivery.
     pub(super) fn answer(&self) -> Option<i64> {
         if self.last_counts { self.ids.last().copied() } else { self.ids.first().copied() }
     }
 }
 
 impl Step {
-    /// Whether it can be done twice and nobody sees it.
+    /// Whether the call can be repeated without a visible effect.
     pub(super) const fn is_repeatable(&self) -> bool {
         matches!(self, Self::Edit { .. } | Self::Remove { .. } | Self::React { .. })
     }
@@ -145,7 +145,7 @@ fn say(delivery: &Delivery) -> Result<Vec<Step>, String> {
     if steps.is_empty() { Err("the message has nothing that could be shown".to_owned()) } else { Ok(steps) }
 }
 
-/// A text in messages; the buttons are under the last one.
+/// A text as messages; the buttons are under the last one.
 fn texts(text: &str, buttons: Vec<Vec<Value>>) -> Vec<Step> {
     let pieces = split(text.trim(), TEXT_MAX, Unit::Utf16);
     let mut steps: Vec<Step> = pieces.into_iter().map(|text| Step::Text { text, buttons: Vec::new() }).collect();
@@ -157,15 +157,16 @@ fn texts(text: &str, buttons: Vec<Vec<Value>>) -> Vec<Step> {
 
 fn ask(card: &Card) -> Vec<Step> {
     let short = card.options.iter().all(|option| option.label.chars().count() <= SHORT_LABEL);
-    let options = (0_u32..).zip(&card.options).take(BUTTONS_MAX);
-    let buttons: Vec<Value> = options
+    let buttons: Vec<Value> = card
+        .offered()
+        .take(BUTTONS_MAX)
         .map(|(at, option)| json!({ "text": label(&option.label), "callback_data": card.button(at).to_string() }))
         .collect();
     let rows = buttons.chunks(if short { ROW } else { 1 }).map(<[Value]>::to_vec).collect();
     texts(&format!("{}\n\n{}", card.title, card.body), rows)
 }
 
-/// What is on a button; one without words is no button to Telegram.
+/// The label of a button. Telegram rejects empty ones.
 fn label(text: &str) -> String {
     let text = text.trim();
     let mut label: String = text.chars().take(LABEL_MAX).collect();
@@ -175,7 +176,7 @@ fn label(text: &str) -> String {
     if label.is_empty() { "…".to_owned() } else { label }
 }
 
-/// Every part of the message gets its part of the new text. Parts that are too many go, those that are missing are sent.
+/// Spreads the new text over the message's parts. Surplus parts are deleted, missing ones are sent.
 fn edit(message: i64, text: &str, parts: &[i64]) -> Result<Vec<Step>, String> {
     let known: &[i64] = if parts.is_empty() { &[message] } else { parts };
     let pieces = split(text.trim(), TEXT_MAX, Unit::Utf16);
@@ -190,7 +191,7 @@ fn edit(message: i64, text: &str, parts: &[i64]) -> Result<Vec<Step>, String> {
     Ok(steps.chain(gone).collect())
 }
 
-/// What is said, and buttons with links: the text, or else what the payload has to show.
+/// The text, or else the displayable parts of the payload, and buttons with links.
 fn words(delivery: &Delivery) -> (String, Vec<Vec<Value>>) {
     if !delivery.text.trim().is_empty() {
         return (delivery.text.clone(), Vec::new());
@@ -215,10 +216,10 @@ fn words(delivery: &Delivery) -> (String, Vec<Vec<Value>>) {
     (shown, links.take(BUTTONS_MAX).collect())
 }
 
-/// The reaction Telegram knows for an emoji or its name; none for an empty text.
+/// Telegram's reaction for an emoji or its name; `None` for an empty text.
 ///
 /// # Errors
-/// For a name that is not known. Whether an emoji may be used in the chat is Telegram's to say.
+/// For an unknown name. Telegram decides whether an emoji is allowed in the chat.
 fn emoji(text: &str) -> Result<Option<String>, String> {
     let text = text.trim().trim_matches(':');
     let named = NAMED.iter().find(|(names, _)| names.contains(&text)).map(|(_, emoji)| *emoji);
@@ -228,12 +229,12 @@ fn emoji(text: &str) -> Result<Option<String>, String> {
         None if text.is_ascii() => {
             Err(format!("`{}` is not a Telegram reaction", text.chars().take(40).collect::<String>()))
         }
-        // Telegram's list has the characters without the mark that asks for colours.
+        // Telegram's list has the characters without the emoji variation selector.
         None => Ok(Some(text.replace('\u{fe0f}', ""))),
     }
 }
 
-/// Names that agents use, and the reaction that comes nearest.
+/// Names that agents use, and the closest reaction.
 const NAMED: &[(&[&str], &str)] = &[
     (&["thumbs_up", "thumbsup", "+1", "like"], "👍"),
     (&["thumbs_down", "thumbsdown", "-1"], "👎"),

@@ -1,8 +1,8 @@
-//! Fetching updates and handing them over.
+//! Fetches updates and passes them on.
 //!
-//! Telegram drops an update once a later one was asked for, so no question asks for one behind an update that was not taken
-//! in, or refused for ever. While something takes its time, as files do, Telegram is asked again every now and then for what
-//! it has from there on: what is new of other chats is taken in, and what is known is passed over.
+//! Telegram drops an update once a later one was requested. So the poller never requests updates after one that is not
+//! committed or rejected for good. While an update takes long, for example because of files, the poller repeats the
+//! request from that update on: new updates of other chats are processed, known ones are skipped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,44 +11,42 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
-use super::super::intake::Intake;
+use super::super::intake::Ingress;
 use super::api::{Api, Failure};
-use super::attachments::AT_ONCE;
 use super::hand::Hand;
-use super::line::{Line, State};
+use super::line::{ChannelHealth, State};
 use super::under_way::{AT_MOST, UnderWay};
 use super::wire::{Numbered, Update, User};
 use super::{Times, log_line};
 use crate::model::address::ChannelName;
 
-/// What the network may take beyond the time the server keeps a question.
+/// Extra time for the network beyond the time that the server holds a request.
 const MARGIN: Duration = Duration::from_secs(15);
 
-/// Takes updates from the server.
+/// Fetches updates from the server.
 pub(super) struct Poller {
     pub(super) channel: ChannelName,
     pub(super) api: Arc<Api>,
-    pub(super) intake: Arc<dyn Intake>,
-    pub(super) line: Arc<Line>,
+    pub(super) intake: Arc<dyn Ingress>,
+    pub(super) line: Arc<ChannelHealth>,
+    /// Slots for files in memory.
+    pub(super) files: Arc<Semaphore>,
     pub(super) times: Times,
 }
 
-/// Where the questions are.
-struct Place {
+/// The position in the stream of updates.
+struct PollUrl {
     under_way: UnderWay,
-    /// Updates to ask for that are not known yet.
+    /// How many unknown updates to request.
     limit: usize,
     /// Failures since the last success.
     failures: u32,
-    /// Files that may be in memory.
-    files: Arc<Semaphore>,
 }
 
 impl Poller {
-    /// Never ends.
+    /// Runs forever.
     pub(super) async fn run(self) {
-        let files = Arc::new(Semaphore::new(AT_ONCE));
-        let mut place = Place { under_way: UnderWay::default(), limit: AT_MOST, failures: 0, files };
+        let mut place = PollUrl { under_way: UnderWay::default(), limit: AT_MOST, failures: 0 };
         loop {
             let me = match self.api.call::<User>("getMe", &json!({})).await {
                 Ok(me) => Arc::new(me),
@@ -61,14 +59,14 @@ impl Poller {
         }
     }
 
-    /// Takes updates in until the server does not take the token any more.
-    async fn poll(&self, me: Arc<User>, place: &mut Place) {
+    /// Fetches updates until the server rejects the token.
+    async fn poll(&self, me: Arc<User>, place: &mut PollUrl) {
         let hand = Arc::new(Hand {
             channel: self.channel.clone(),
             api: Arc::clone(&self.api),
             intake: Arc::clone(&self.intake),
             me,
-            places: Arc::clone(&place.files),
+            places: Arc::clone(&self.files),
             times: self.times,
         });
         loop {
@@ -99,10 +97,10 @@ impl Poller {
         }
     }
 
-    async fn updates(&self, place: &mut Place) -> Result<Vec<Box<RawValue>>, Failure> {
+    async fn updates(&self, place: &mut PollUrl) -> Result<Vec<Box<RawValue>>, Failure> {
         let (offset, known) = (place.under_way.offset(), place.under_way.unconfirmed());
-        // The first question after a failure is answered at once, so that it is known that the line is up again; and so is
-        // one that has known updates in its answer.
+        // The first request after a failure returns at once, to learn that the connection is back. So does one whose
+        // answer contains known updates.
         let waits = self.line.is_up() && known == 0;
         let parameters = json!({
             "offset": offset,
@@ -113,8 +111,8 @@ impl Poller {
         self.api.call_within(self.times.poll + MARGIN, "getUpdates", &parameters).await
     }
 
-    /// Begins with the updates of one answer that are news. False for an answer that has updates and none with a number.
-    fn begin(&self, hand: &Arc<Hand>, updates: Vec<Box<RawValue>>, place: &mut Place) -> bool {
+    /// Starts processing the new updates of an answer. False if it contains updates but none with a number.
+    fn begin(&self, hand: &Arc<Hand>, updates: Vec<Box<RawValue>>, place: &mut PollUrl) -> bool {
         let mut sound = updates.is_empty();
         for raw in updates {
             let Ok(Numbered { update_id: number }) = serde_json::from_str(raw.get()) else { continue };
@@ -124,7 +122,7 @@ impl Poller {
             }
             let update = match serde_json::from_str::<Update>(raw.get()) {
                 Ok(update) => Some(update),
-                // The parser's words may have parts of the text in them.
+                // The parser's message may quote the text.
                 Err(error) => {
                     tracing::warn!(
                         channel = %self.channel, update = number, column = error.column(),
@@ -143,15 +141,15 @@ impl Poller {
         sound
     }
 
-    /// Says what is wrong and waits a while, longer each time.
-    async fn pause(&self, place: &mut Place, failure: Failure) {
-        place.failures = place.failures.saturating_add(1);
-        let (first, max) = match failure {
-            Failure::Token(_) | Failure::Conflict(_) => (self.times.pause_refused, self.times.pause_refused * 10),
-            Failure::Slow(wait) => (wait, wait),
-            _ => (self.times.pause, self.times.pause_max),
+    /// Logs what is wrong and pauses, longer each time.
+    async fn pause(&self, place: &mut PollUrl, failure: Failure) {
+        let pause = match failure {
+            Failure::Token(_) | Failure::Conflict(_) => self.times.pause_refused.wait(place.failures).duration(),
+            Failure::Slow(wait) => wait,
+            _ => self.times.pause.wait(place.failures).duration(),
         };
-        // A line that is idle may break at any time; only a second failure in a row says something.
+        place.failures = place.failures.saturating_add(1);
+        // An idle connection may break at any time. Only a second failure in a row is worth a message.
         let is_trouble = match failure {
             Failure::Slow(_) => false,
             Failure::Unclear(_) => place.failures > 1 || !self.line.is_up(),
@@ -161,7 +159,6 @@ impl Poller {
             let sending = !matches!(failure, Failure::Token(_));
             log_line(&self.channel, &self.line, State::Down { why: failure.to_string(), sending });
         }
-        let doubled = first.saturating_mul(1 << place.failures.saturating_sub(1).min(10));
-        tokio::time::sleep(doubled.min(max)).await;
+        tokio::time::sleep(pause).await;
     }
 }

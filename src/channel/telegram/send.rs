@@ -1,4 +1,4 @@
-//! One step of a delivery as a call.
+//! Executes one step of a delivery.
 
 use std::path::{Component, Path};
 
@@ -8,30 +8,35 @@ use tokio::sync::Semaphore;
 
 use super::api::{Api, Failure, Upload};
 use super::markup;
-use super::plan::{Plan, Step};
+use super::plan::{SendPlan, Step};
 use super::wire::Sent;
 
-/// Bytes of a file that bots may send.
+/// Size limit in bytes of a file that bots may send.
 const FILE_BYTES_MAX: u64 = 50 << 20;
-/// Bytes of a picture that is shown as one.
+/// Size limit in bytes of a picture that is shown as one.
 const PHOTO_BYTES_MAX: u64 = 10 << 20;
-/// Endings of pictures that Telegram shows.
+/// File extensions of pictures that Telegram shows.
 const PHOTOS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
-/// UTF-16 code units of a caption.
+/// Maximum length of a caption in UTF-16 code units.
 const CAPTION_MAX: usize = 1_024;
 
-/// What a step needs.
+/// Methods with link previews: Telegram fetches the first link of the text. Files have no preview.
+const PREVIEWED: [&str; 2] = ["sendMessage", "editMessageText"];
+
+/// The context of a step.
 pub(super) struct Sending<'a> {
     pub(super) api: &'a Api,
-    /// Where the files are.
+    /// Directory of the files.
     pub(super) sessions: &'a Path,
-    /// Files that may be in memory.
+    /// Slots for files in memory.
     pub(super) uploads: &'a Semaphore,
-    /// Where it goes.
-    pub(super) plan: &'a Plan,
+    /// Whether link previews are shown.
+    pub(super) link_previews: bool,
+    /// The delivery's plan.
+    pub(super) plan: &'a SendPlan,
 }
 
-/// Makes the call of a step; the id of the message that it made or changed.
+/// Executes a step and returns the id of the message that it sent or edited.
 pub(super) async fn step(sending: &Sending<'_>, step: &Step) -> Result<Option<i64>, Failure> {
     match step {
         Step::Text { text, buttons } => text_message(sending, text, buttons).await.map(Some),
@@ -40,7 +45,7 @@ pub(super) async fn step(sending: &Sending<'_>, step: &Step) -> Result<Option<i6
         Step::Remove { message } => {
             let gone = sending.call::<Value>("deleteMessage", json!({ "message_id": message })).await;
             match gone {
-                // One that cannot be removed any more is at least not left with the old text.
+                // A message that can no longer be deleted should at least not keep its old text.
                 Err(Failure::Refused { moved: None, .. }) => match edit(sending, *message, "…").await {
                     Ok(()) | Err(Failure::Refused { .. }) => Ok(None),
                     Err(failure) => Err(failure),
@@ -58,9 +63,15 @@ pub(super) async fn step(sending: &Sending<'_>, step: &Step) -> Result<Option<i6
 }
 
 impl Sending<'_> {
-    /// Calls a method that does something in the chat.
+    /// Calls a method in the plan's chat.
     async fn call<T: serde::de::DeserializeOwned>(&self, method: &str, parameters: Value) -> Result<T, Failure> {
-        self.api.call(method, &self.in_chat(parameters)).await
+        let mut parameters = self.in_chat(parameters);
+        if let (false, true, Some(fields)) =
+            (self.link_previews, PREVIEWED.contains(&method), parameters.as_object_mut())
+        {
+            fields.insert("link_preview_options".to_owned(), json!({ "is_disabled": true }));
+        }
+        self.api.call(method, &parameters).await
     }
 
     fn in_chat(&self, parameters: Value) -> Value {
@@ -89,7 +100,7 @@ async fn text_message(sending: &Sending<'_>, text: &str, buttons: &[Vec<Value>])
     Ok(sent.message_id)
 }
 
-/// Without a keyboard the message loses the one it has.
+/// Edits a message. Without a keyboard parameter the message loses its keyboard.
 async fn edit(sending: &Sending<'_>, message: i64, text: &str) -> Result<(), Failure> {
     let parameters = json!({ "message_id": message });
     match done(worded(sending, "editMessageText", parameters.clone(), ["text", "entities"], text).await) {
@@ -107,7 +118,7 @@ async fn edit(sending: &Sending<'_>, message: i64, text: &str) -> Result<(), Fai
     }
 }
 
-/// Calls a method with a text and what is marked in it. No text is lost because Telegram does not like its marks.
+/// Calls a method with a formatted text. If Telegram rejects the formatting, the text is sent plain.
 async fn worded<T: serde::de::DeserializeOwned>(
     sending: &Sending<'_>,
     method: &str,
@@ -122,7 +133,7 @@ async fn worded<T: serde::de::DeserializeOwned>(
     }
 }
 
-/// Parameters with a text and its marks, and the same with the text as it was written.
+/// Parameters with a formatted text, and with the same text as it was written.
 fn both(sending: &Sending<'_>, parameters: Value, [text_key, marks_key]: [&str; 2], text: &str) -> (Value, Value) {
     let with = |text: &str, entities: Vec<Value>| {
         let mut parameters = parameters.clone();
@@ -144,7 +155,7 @@ fn dislikes_marks(failure: &Failure) -> bool {
     description.contains("entit") || description.contains("url") || description.contains("text must be non-empty")
 }
 
-/// A message that is like that already is done.
+/// An edit without a change counts as done.
 fn done(edited: Result<Value, Failure>) -> Result<(), Failure> {
     match edited {
         Ok(_) => Ok(()),
@@ -153,9 +164,9 @@ fn done(edited: Result<Value, Failure>) -> Result<(), Failure> {
     }
 }
 
-/// Sends a file. One that cannot be sent is told about: neither the message nor its other files are lost by it.
+/// Sends a file. If that fails, a message says so; the text and the other files are not affected.
 async fn file(sending: &Sending<'_>, name: &str, caption: &str) -> Result<i64, Failure> {
-    // Nobody closes the semaphore.
+    // The semaphore is never closed.
     let _place = sending.uploads.acquire().await.map_err(|error| Failure::Trouble(error.to_string()))?;
     let shown = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let path = sending.sessions.join(name);
@@ -175,7 +186,7 @@ async fn file(sending: &Sending<'_>, name: &str, caption: &str) -> Result<i64, F
     if picture && bytes.len() as u64 <= PHOTO_BYTES_MAX {
         let photo = Upload { field: "photo", name: shown.clone(), bytes: bytes.clone() };
         match sending.api.upload::<Sent>("sendPhoto", &marked, photo).await {
-            // Not every picture can be shown; as a file it can be sent all the same.
+            // Not every picture can be shown, but it can still be sent as a file.
             Err(Failure::Refused { moved: None, .. }) => {}
             sent => return sent.map(|sent| sent.message_id),
         }

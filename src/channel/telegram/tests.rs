@@ -1,4 +1,4 @@
-//! The adapter against a server that speaks the Bot API, and has the faults of real ones.
+//! The adapter against a server that speaks the Bot API and has the faults of real ones.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -9,16 +9,18 @@ use tokio::runtime::Runtime;
 use super::super::intake::{NotTaken, Pending, Pressed};
 use super::*;
 use crate::model::address::{ForeignId, UserId};
-use crate::model::card::{Button, Card, CardOption, Matter};
-use crate::model::content::{BlobId, RawJson};
+use crate::model::backoff::Backoff;
+use crate::model::card::{Button, Card, CardOption, PromptSubject};
+use crate::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use crate::model::delivery::{Attempt, DeliveryAct, DeliveryResult};
-use crate::model::id::{ApprovalId, OutboundId};
+use crate::model::id::{ApprovalId, BodyId, OutboundId, OutgoingId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::{Outcome, RouteReport};
 use crate::model::time::Awake;
+use crate::model::time::Millis;
 use fake::{Call, FakeTelegram, Fault, TOKEN};
 
-#[path = "../../../tests/it/fake_telegram.rs"]
+#[path = "../../../tests/it/host/fake_telegram.rs"]
 mod fake;
 
 mod inbound;
@@ -31,19 +33,22 @@ struct Heard {
     events: Vec<InboundEvent>,
     presses: Vec<Press>,
     kept: Vec<Vec<u8>>,
+    fetched: Vec<(BodyId, Vec<Attachment>)>,
     outcomes: Vec<(Attempt, DeliveryResult)>,
     reachable: usize,
-    /// What is said to the next events and presses instead of yes.
+    /// Errors returned for the next events and presses.
     refusals: VecDeque<NotTaken>,
     full: Option<String>,
-    /// A chat whose messages nobody gets.
+    /// A chat whose messages no agent gets.
     unheard: Option<&'static str>,
+    /// A chat whose messages wait for an approval.
+    holding: Option<&'static str>,
 }
 
 #[derive(Default)]
 struct Ears(Mutex<Heard>);
 
-impl Intake for Ears {
+impl Ingress for Ears {
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
         let mut heard = self.0.lock().unwrap();
         let refusal = heard.refusals.pop_front();
@@ -56,8 +61,12 @@ impl Intake for Ears {
     }
 
     fn rehearsed(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
-        let unheard = self.0.lock().unwrap().unheard == Some(event.source.platform_id.as_str());
-        let outcome = if unheard { Outcome::Dropped } else { Outcome::Routed };
+        let heard = self.0.lock().unwrap();
+        let outcome = match Some(event.source.platform_id.as_str()) {
+            chat if chat == heard.unheard => Outcome::Dropped,
+            chat if chat == heard.holding => Outcome::Held,
+            _ => Outcome::Routed,
+        };
         let report = RouteReport { event: String::new(), chat: None, outcome, reason: None, wirings: vec![] };
         Box::pin(async move { Ok(report) })
     }
@@ -81,6 +90,11 @@ impl Intake for Ears {
         Box::pin(async move { full.map_or(Ok(Ok(blob)), |full| Err(NotTaken::Later(full))) })
     }
 
+    fn fetched(&self, body: BodyId, files: Vec<Attachment>) -> Pending<'_, Result<(), NotTaken>> {
+        self.0.lock().unwrap().fetched.push((body, files));
+        Box::pin(async { Ok(()) })
+    }
+
     fn outcome(&self, _: OutboundId, attempt: Attempt, result: DeliveryResult) {
         self.0.lock().unwrap().outcomes.push((attempt, result));
     }
@@ -100,19 +114,19 @@ struct Bench {
     ears: Arc<Ears>,
     bot: Option<Arc<Telegram>>,
     sessions: tempfile::TempDir,
+    link_previews: bool,
     runtime: Runtime,
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 const NOBODY: &str = "http://127.0.0.1:9";
 
 /// Pauses short enough for tests, and the patience of a slow machine.
 const QUICK: Times = Times {
     poll: Duration::from_secs(20),
     again: Duration::from_millis(50),
-    pause: Duration::from_millis(20),
-    pause_max: Duration::from_millis(100),
-    pause_refused: Duration::from_millis(50),
+    pause: Backoff::new(Millis::new(20), Millis::new(100)),
+    pause_refused: Backoff::new(Millis::new(50), Millis::new(500)),
     patience: Duration::from_secs(40),
 };
 
@@ -136,7 +150,7 @@ impl Bench {
     fn begin(server: FakeTelegram, url: Option<String>, times: Times) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (ears, sessions) = (Arc::<Ears>::default(), tempfile::tempdir().unwrap());
-        let mut bench = Self { server, ears, bot: None, sessions, runtime };
+        let mut bench = Self { server, ears, bot: None, sessions, link_previews: false, runtime };
         bench.start(url, times);
         bench
     }
@@ -149,6 +163,7 @@ impl Bench {
             token: TOKEN.to_owned(),
             base_url: Some(url.unwrap_or_else(|| self.server.url())),
             sessions: self.sessions.path().to_owned(),
+            link_previews: self.link_previews,
         };
         let ears = Arc::clone(&self.ears);
         self.bot = Some(start_with(setup, ears, self.runtime.handle(), times).unwrap());
@@ -214,6 +229,7 @@ fn at(chat: i64) -> Address {
 fn delivery(number: u64, act: DeliveryAct, text: &str) -> Delivery {
     Delivery {
         id: OutboundId::new(number),
+        key: OutgoingId { id: OutboundId::new(number), epoch: None },
         attempt: Attempt { number: 1, since: Awake::new(1, 0) },
         to: at(123),
         act,
@@ -246,7 +262,7 @@ fn message(chat: i64, number: i64, text: &str) -> Value {
 fn card() -> Card {
     let option = |label: &str| CardOption { label: label.into(), chosen: format!("{label}!"), value: label.into() };
     Card {
-        matter: Matter::Approval(ApprovalId::new(12)),
+        matter: PromptSubject::Approval(ApprovalId::new(12)),
         nonce: 0xbeef,
         title: "New sender".into(),
         body: "Allow?".into(),

@@ -1,4 +1,4 @@
-//! Showing that an agent is at work, for the five seconds that Telegram shows it.
+//! Sends the typing indicator, which Telegram shows for five seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::api::Api;
 use super::plan::place;
 use crate::model::address::Address;
 
-/// Time for a sign; a late one is worth nothing.
+/// Timeout of the call; a late indicator is worthless.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Shows it once.
+/// Sends it once.
 pub(super) fn show(api: &Arc<Api>, at: &Address, handle: &Handle) {
     let Ok((chat, topic)) = place(at) else { return };
     let api = Arc::clone(api);
@@ -22,7 +22,7 @@ pub(super) fn show(api: &Arc<Api>, at: &Address, handle: &Handle) {
         sign.insert("message_thread_id".to_owned(), json!(topic));
     }
     handle.spawn(async move {
-        // Nobody misses a sign that does not come.
+        // A lost indicator does not matter.
         drop(api.call_within::<Value>(PATIENCE, "sendChatAction", &sign).await);
     });
 }

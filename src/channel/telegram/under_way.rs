@@ -1,7 +1,7 @@
-//! Updates that are being taken in: what is confirmed, and what has to wait for what.
+//! Updates that are being processed: which are confirmed, and which have to wait for others.
 //!
-//! A question for updates confirms all before the number it asks for, and is answered with all from there on that Telegram
-//! has, so those that are being taken in come again with each answer until they are.
+//! A request for updates confirms all before the number it asks for. Telegram answers with all updates from there on,
+//! so unfinished ones are part of every answer until they are finished.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
-/// Updates of one answer, and those that may be unconfirmed at once: Telegram shows no others as long as these are.
+/// Maximum number of updates in one answer, and of unconfirmed ones: Telegram shows no others while these are pending.
 pub(super) const AT_MOST: usize = 100;
 
-/// Updates that are being taken in, those of one chat one after the other. It lets go of them when it is dropped.
+/// Updates in progress, in order within each chat. Dropping this cancels them.
 #[derive(Default)]
 pub(super) struct UnderWay {
-    /// All that were heard of and not confirmed, by number.
+    /// All unconfirmed updates, by number.
     heard: BTreeMap<i64, AbortHandle>,
-    /// The end of the last update of each chat.
+    /// Signals the end of the last update of each chat.
     last: BTreeMap<i64, oneshot::Receiver<()>>,
     tasks: JoinSet<()>,
-    /// What comes after the last one that may be confirmed.
+    /// The number after the last update that may be confirmed.
     next: i64,
 }
 
 impl UnderWay {
-    /// The first update that is not taken in; whoever asks for it confirms all before it.
+    /// The first unfinished update. Requesting updates from this number confirms all before it.
     pub(super) fn offset(&mut self) -> i64 {
         while let Some(first) = self.heard.first_entry().filter(|first| first.get().is_finished()) {
             let (number, _) = first.remove_entry();
@@ -36,23 +36,23 @@ impl UnderWay {
         self.heard.first_key_value().map_or(self.next, |(number, _)| *number)
     }
 
-    /// How many there are that cannot be confirmed yet. They are part of every answer.
+    /// Number of updates that cannot be confirmed yet. They are part of every answer.
     pub(super) fn unconfirmed(&self) -> usize {
         self.heard.len()
     }
 
-    /// Whether an update was not heard of before, as far as it matters: one that was confirmed does not come again by itself.
+    /// Whether an update is new. Confirmed updates need not be remembered: Telegram does not send them again.
     pub(super) fn is_news(&self, number: i64) -> bool {
         !self.heard.contains_key(&number)
     }
 
-    /// Takes in an update when those of its chat that came before it are over, however they ended.
+    /// Processes an update after the earlier ones of its chat have ended, in whatever way.
     pub(super) fn begin(&mut self, number: i64, chat: i64, work: impl Future<Output = ()> + Send + 'static) {
         let (over, ended) = oneshot::channel();
         let before = self.last.insert(chat, ended);
         let task = self.tasks.spawn(async move {
             if let Some(before) = before {
-                // Nobody sends anything: that the other side is gone is the end.
+                // The sender only signals by being dropped.
                 drop(before.await);
             }
             work.await;
@@ -61,8 +61,8 @@ impl UnderWay {
         self.heard.insert(number, task);
     }
 
-    /// Waits until all are taken in, at most for `patience`; longer where an answer could have nothing but what is known.
-    /// Returns what went wrong.
+    /// Waits up to `patience` until all updates are processed, or longer if the next answer could contain nothing new.
+    /// Returns the failures.
     pub(super) async fn wait(&mut self, patience: Duration) -> Vec<JoinError> {
         let mut failed = Vec::new();
         let all = async {
@@ -70,7 +70,7 @@ impl UnderWay {
                 failed.extend(ended.err());
             }
         };
-        // What is under way goes on when nobody waits for it.
+        // On a timeout, the tasks continue.
         drop(tokio::time::timeout(patience, all).await);
         self.offset();
         while self.heard.len() >= AT_MOST {

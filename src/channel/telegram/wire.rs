@@ -1,9 +1,9 @@
-//! What is used of the Bot API's types. Fields not listed are ignored, so that a newer API does no harm.
+//! The subset of the Bot API's types that Hearth uses. Other fields are ignored, so that a newer API does no harm.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Every answer.
+/// The envelope of every answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer<'a> {
     pub(super) ok: bool,
@@ -14,20 +14,20 @@ pub(super) struct Answer<'a> {
     pub(super) parameters: Option<Parameters>,
 }
 
-/// What an error says beside its description.
+/// Machine-readable details of an error.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Parameters {
     pub(super) retry_after: Option<u64>,
     pub(super) migrate_to_chat_id: Option<i64>,
 }
 
-/// The part of an update that must be right, so that the next one can be asked for.
+/// The part of an update that must be valid, so that the next one can be requested.
 #[derive(Debug, Deserialize)]
 pub(super) struct Numbered {
     pub(super) update_id: i64,
 }
 
-/// One thing that happened. At most one of the fields is there.
+/// An update. At most one of the fields is set.
 #[derive(Debug, Deserialize)]
 pub(super) struct Update {
     pub(super) message: Option<Message>,
@@ -44,7 +44,7 @@ pub(super) struct Callback {
     pub(super) data: Option<String>,
 }
 
-/// The message under which a button was pressed; one that is too old has nothing but its chat.
+/// The message with the pressed button. Of an old message only the chat is known.
 #[derive(Debug, Deserialize)]
 pub(super) struct Carrier {
     pub(super) chat: Chat,
@@ -77,7 +77,7 @@ pub(super) struct Chat {
     pub(super) username: Option<String>,
 }
 
-/// A message, or something that happened to a chat.
+/// A message, or a service message of a chat.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     pub(super) message_id: i64,
@@ -117,7 +117,7 @@ pub(super) struct Message {
     pub(super) forum_topic_created: bool,
 }
 
-/// A stretch of a text that means something. Offsets count UTF-16 code units.
+/// A formatted or special range of a text. Offsets are in UTF-16 code units.
 #[derive(Debug, Deserialize)]
 pub(super) struct Entity {
     #[serde(rename = "type")]
@@ -151,14 +151,14 @@ pub(super) struct File {
     pub(super) is_video: bool,
 }
 
-/// Where a file can be fetched.
+/// Where to download a file.
 #[derive(Debug, Deserialize)]
 pub(super) struct Located {
     pub(super) file_path: Option<String>,
     pub(super) file_size: Option<u64>,
 }
 
-/// A place on earth.
+/// A geographic position.
 #[derive(Debug, Deserialize)]
 pub(super) struct Location {
     pub(super) latitude: f64,
@@ -174,7 +174,7 @@ pub(super) struct Venue {
     pub(super) address: String,
 }
 
-/// Somebody's telephone number.
+/// A phone number that was shared as a contact.
 #[derive(Debug, Deserialize)]
 pub(super) struct Contact {
     #[serde(default)]
@@ -184,7 +184,7 @@ pub(super) struct Contact {
     pub(super) last_name: Option<String>,
 }
 
-/// A question to a chat.
+/// A poll.
 #[derive(Debug, Deserialize)]
 pub(super) struct Poll {
     #[serde(default)]
@@ -193,14 +193,14 @@ pub(super) struct Poll {
     pub(super) options: Vec<PollOption>,
 }
 
-/// One answer of a poll.
+/// One option of a poll.
 #[derive(Debug, Deserialize)]
 pub(super) struct PollOption {
     #[serde(default)]
     pub(super) text: String,
 }
 
-/// A random number.
+/// A dice roll.
 #[derive(Debug, Deserialize)]
 pub(super) struct Dice {
     #[serde(default)]
@@ -209,7 +209,7 @@ pub(super) struct Dice {
     pub(super) value: i64,
 }
 
-/// What is said of a message that was sent.
+/// The answer to sending a message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sent {
     pub(super) message_id: i64,

@@ -1,4 +1,4 @@
-//! Deliveries: from what the engine wants to what became of it, within the time an attempt has.
+//! Runs delivery attempts and maps their results to outcomes, within the time limit of an attempt.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +12,9 @@ use super::wire::{self, FileShape};
 use crate::model::address::{ForeignId, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 
-/// Requests of one attempt: a second one after a pause that the receiver asked for.
+/// Maximum number of requests in one attempt: a second one after a pause that the receiver asked for.
 const REQUESTS_MAX: u32 = 2;
-/// Bytes of all files of a message.
+/// Size limit in bytes of all files of a message.
 const FILES_BYTES_MAX: u64 = 24 * 1_024 * 1_024;
 
 /// Delivers.
@@ -22,13 +22,13 @@ pub(super) async fn deliver(receiver: &Receiver, sessions: &Path, delivery: &Del
     match exchange(receiver, Body::Delivery(sessions, delivery)).await {
         Sent::Taken(answer) => DeliveryResult::Delivered { platform_message: wire::id_in(&answer, "messageId") },
         Sent::Later(why) => DeliveryResult::Retry(why),
-        // A receiver that can do everything but 501 of it lacks something; neither will be different next time.
+        // 404 and 501 mean that the receiver does not support this. It would not be different next time.
         Sent::Unknown(why) | Sent::Refused(why) => DeliveryResult::Rejected(why),
         Sent::Lost(why) => DeliveryResult::Uncertain(why),
     }
 }
 
-/// Finds out where somebody is reached. A receiver that has no such question writes to people by their ids.
+/// Asks the receiver for a person's direct address. If it does not support the question, the person's id is used.
 pub(super) async fn open_direct(receiver: &Receiver, user: &UserId) -> Result<ForeignId, String> {
     match exchange(receiver, Body::Text(wire::open_direct(user))).await {
         Sent::Taken(answer) => {
@@ -40,7 +40,7 @@ pub(super) async fn open_direct(receiver: &Receiver, user: &UserId) -> Result<Fo
     }
 }
 
-/// Sends a body in the time an attempt has, once more if the receiver asks for a short pause.
+/// Sends a body within the time limit, and once more if the receiver asks for a short pause.
 pub(super) async fn exchange(receiver: &Receiver, body: Body<'_>) -> Sent {
     let asking = AtomicBool::new(false);
     let tries = async {
@@ -50,7 +50,7 @@ pub(super) async fn exchange(receiver: &Receiver, body: Body<'_>) -> Sent {
                 Ok(turn) => turn,
                 Err(why) => return Sent::Later(why),
             };
-            let text = match body.text().await {
+            let text = match body.text(receiver.link_previews).await {
                 Ok(text) => text,
                 Err(why) => return Sent::Later(why),
             };
@@ -74,14 +74,14 @@ pub(super) async fn exchange(receiver: &Receiver, body: Body<'_>) -> Sent {
     }
 }
 
-/// What is sent. A delivery with files is read when its turn has come, so that not many of them are in memory.
+/// The body of a request. A delivery's files are read only when its turn comes, to keep few of them in memory.
 pub(super) enum Body<'a> {
     Text(String),
     Delivery(&'a Path, &'a Delivery),
 }
 
 impl Body<'_> {
-    async fn text(&self) -> Result<String, String> {
+    async fn text(&self, link_previews: bool) -> Result<String, String> {
         let (sessions, delivery) = match self {
             Self::Text(text) => return Ok(text.clone()),
             Self::Delivery(sessions, delivery) => (sessions, delivery),
@@ -93,7 +93,7 @@ impl Body<'_> {
             let read = tokio::task::spawn_blocking(move || files(&sessions, &names));
             read.await.map_err(|error| error.to_string())?
         };
-        wire::delivery(delivery, files).map_err(|error| error.to_string())
+        wire::delivery(delivery, files, link_previews).map_err(|error| error.to_string())
     }
 }
 
@@ -116,7 +116,7 @@ fn files(sessions: &Path, names: &[String]) -> Vec<FileShape> {
     names.iter().map(file).collect()
 }
 
-/// Reads a file that was kept to be sent. Names are relative and go nowhere else, and no link is followed.
+/// Reads a file that is to be sent. Names are relative and stay inside the directory, and no link is followed.
 fn read(sessions: &Path, name: &str, room: u64) -> Result<Vec<u8>, String> {
     use std::io::Read as _;
     if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {

@@ -1,5 +1,5 @@
-//! The socket that a webhook channel listens on, and whatever else answers over HTTP: a bounded number of callers, none of
-//! which may dawdle, and of which the most idle one goes when another comes.
+//! The listening socket of webhook channels and of Hearth's other HTTP servers. It limits connections in number and
+//! time; when a new one arrives, the most idle one is closed.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,20 +12,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 
-use crate::seats::{Place, Seat, Seats, Standing};
+use crate::seats::{self, ConnectionHandle, Priority, Seat, Seats};
 
-/// Callers at once.
+/// Maximum number of connections, if the file descriptor limit allows it.
 const CALLERS_MAX: usize = 128;
-/// Kibibytes of bodies in memory at once.
+/// Each socket gets a quarter of the descriptors available for connections.
+const PARTS: u64 = 4;
+/// Pause after a connection could not be accepted.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+/// Limit of bodies in memory, in KiB.
 const ROOM_KIB: usize = 64 * 1_024;
-/// Of those, what each caller has for itself, so that nobody can keep out what is no longer than that, as most messages are.
-/// Only what is longer takes of the room of all, from those who bring less.
+/// Part of that limit reserved for each caller, enough for most messages, so that other callers cannot block them.
+/// Longer bodies use the shared rest, at the expense of callers with less data.
 pub(super) const OWN_KIB: usize = 128;
-/// Time a caller has for one request, from its last answer on, whether it says nothing or very little at a time.
+/// Time limit for one request, counted from the last answer, even if data trickles in.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a caller who is not known yet brings at least, from time to time, to be let finish before those who say nothing.
+/// Bytes that an unauthenticated caller must send from time to time to be preferred over silent ones.
 const MUCH: usize = 16 * 1_024;
-/// Looks at an address that is in use: whoever listened there before may be about to go.
+/// How often to try an address that is in use: the previous listener may be about to close.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
@@ -36,10 +40,10 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Listens; waits for a moment for somebody else to stop.
+    /// Listens. If the address is in use, waits a moment for the other listener to close.
     ///
     /// # Errors
-    /// Those of listening.
+    /// If listening fails.
     pub async fn open(address: SocketAddr) -> std::io::Result<Self> {
         let mut looks = 0;
         loop {
@@ -54,16 +58,17 @@ impl Entrance {
     /// Listens, or fails at once.
     ///
     /// # Errors
-    /// Those of listening.
+    /// If listening fails.
     pub async fn open_now(address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Self { listener, seats: Seats::with_room(CALLERS_MAX, ROOM_KIB - CALLERS_MAX * OWN_KIB) })
+        let callers = seats::within_descriptors(CALLERS_MAX, PARTS);
+        Ok(Self { listener, seats: Seats::with_room(callers, ROOM_KIB - CALLERS_MAX * OWN_KIB) })
     }
 
-    /// Where it listens.
+    /// The local address.
     ///
     /// # Errors
-    /// Those of asking the system.
+    /// If the system does not return it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -74,9 +79,21 @@ impl Listener for Entrance {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        let seat = self.seats.take().await;
-        (Caller { stream, patience: patience(), brought: 0, seat }, address)
+        loop {
+            match TcpListener::accept(&self.listener).await {
+                Ok((stream, address)) => {
+                    let seat = self.seats.take().await;
+                    return (Caller { stream, patience: patience(), brought: 0, seat }, address);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a caller could not be accepted");
+                    if seats::out_of_descriptors(&error) {
+                        self.seats.give_way();
+                    }
+                    tokio::time::sleep(BETWEEN_TRIES).await;
+                }
+            }
+        }
     }
 
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
@@ -88,7 +105,7 @@ impl Listener for Entrance {
 pub struct Caller {
     stream: TcpStream,
     patience: Pin<Box<Sleep>>,
-    /// Bytes that it said since they were last much, or since its last answer.
+    /// Bytes received since they last reached the minimum, or since the last answer.
     brought: usize,
     seat: Seat,
 }
@@ -98,7 +115,7 @@ fn patience() -> Pin<Box<Sleep>> {
 }
 
 impl Caller {
-    /// Ready when the caller has to go: its time is up, or somebody else gets its seat.
+    /// Ready when the connection has to close: its time is up, or another caller gets its slot.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Error> {
         if self.patience.as_mut().poll(cx).is_ready() {
             return Poll::Ready(std::io::ErrorKind::TimedOut.into());
@@ -107,7 +124,7 @@ impl Caller {
     }
 }
 
-impl Connected<IncomingStream<'_, Entrance>> for Place {
+impl Connected<IncomingStream<'_, Entrance>> for ConnectionHandle {
     fn connect_info(stream: IncomingStream<'_, Entrance>) -> Self {
         stream.io().seat.place()
     }
@@ -123,7 +140,7 @@ impl AsyncRead for Caller {
         self.brought = self.brought.saturating_add(into.filled().len().saturating_sub(before));
         if self.brought >= MUCH {
             self.brought = 0;
-            self.seat.place().rises(Standing::Bringing);
+            self.seat.place().rises(Priority::Bringing);
         }
         read
     }
@@ -192,7 +209,7 @@ mod tests {
         callers[0].write_all(b"HTTP").await.unwrap();
         stay[1].write_all(&[b'x'; MUCH]).await.unwrap();
         callers[1].read_exact(&mut [0; MUCH]).await.unwrap();
-        callers[2].seat.place().rises(Standing::Served);
+        callers[2].seat.place().rises(Priority::Served);
         stay[3].write_all(b"POST").await.unwrap();
         assert_eq!(callers[3].read_u8().await.unwrap(), b'P');
         let _comes = TcpStream::connect(address).await.unwrap();

@@ -1,4 +1,5 @@
-//! What a bridge hands over: messages and pressed buttons, each answered when it is committed and not before.
+//! Receives messages and pressed buttons from a bridge. Each request is answered once its content is committed, and not
+//! before.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,29 +21,29 @@ use super::judge;
 use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
 use super::wire::Routed;
 use crate::channel::event::{self, EVENT_BYTES_MAX};
-use crate::channel::intake::{Intake, NotTaken};
+use crate::channel::intake::{Ingress, NotTaken};
 use crate::model::address::ChannelName;
 use crate::model::input::InboundEvent;
 use crate::model::time::Timestamp;
-use crate::seats::{Place, Standing};
+use crate::seats::{ConnectionHandle, Priority};
 
-/// Time to read one body.
+/// Timeout of reading one body.
 const READING: Duration = Duration::from_secs(30);
-/// When somebody who came at a bad time may come again, in seconds.
+/// `Retry-After` in seconds for requests that come at a bad time.
 const AGAIN_SECONDS: u16 = 5;
 
-/// What every request needs.
-pub(super) struct Gate {
+/// The context of every request.
+pub(super) struct RequestContext {
     pub(super) name: ChannelName,
     pub(super) key: Key,
-    pub(super) intake: Arc<dyn Intake>,
+    pub(super) intake: Arc<dyn Ingress>,
     pub(super) now: fn() -> Timestamp,
-    /// True when nothing is taken in any more.
+    /// True when the channel accepts nothing any more.
     pub(super) closed: watch::Receiver<bool>,
 }
 
-/// What a request has of the room for bodies; given back when it is dropped.
-struct Room(Place);
+/// The memory reserved for a request's body; released when dropped.
+struct Room(ConnectionHandle);
 
 impl Drop for Room {
     fn drop(&mut self) {
@@ -51,17 +52,17 @@ impl Drop for Room {
 }
 
 /// The web service.
-pub(super) fn router(gate: Arc<Gate>) -> Router {
+pub(super) fn router(gate: Arc<RequestContext>) -> Router {
     Router::new().route("/v1/events", post(events)).route("/v1/actions", post(actions)).with_state(gate)
 }
 
-/// Why a request was not done.
+/// Why a request failed.
 enum Refusal {
-    /// Nobody we know.
+    /// The signature is not valid.
     Stranger(BadSignature),
-    /// It will never be right.
+    /// The request is wrong and must not be repeated.
     Bad(StatusCode, String),
-    /// Later it may be.
+    /// The request may be repeated later.
     Later(String),
 }
 
@@ -78,15 +79,23 @@ fn bad(why: impl ToString) -> Refusal {
     Refusal::Bad(StatusCode::BAD_REQUEST, why.to_string())
 }
 
-async fn events(State(gate): State<Arc<Gate>>, ConnectInfo(caller): ConnectInfo<Place>, request: Request) -> Response {
+async fn events(
+    State(gate): State<Arc<RequestContext>>,
+    ConnectInfo(caller): ConnectInfo<ConnectionHandle>,
+    request: Request,
+) -> Response {
     answer(take_event(&gate, &caller, request).await)
 }
 
-async fn actions(State(gate): State<Arc<Gate>>, ConnectInfo(caller): ConnectInfo<Place>, request: Request) -> Response {
+async fn actions(
+    State(gate): State<Arc<RequestContext>>,
+    ConnectInfo(caller): ConnectInfo<ConnectionHandle>,
+    request: Request,
+) -> Response {
     answer(take_action(&gate, &caller, request).await)
 }
 
-async fn take_event(gate: &Gate, caller: &Place, request: Request) -> Result<Response, Refusal> {
+async fn take_event(gate: &RequestContext, caller: &ConnectionHandle, request: Request) -> Result<Response, Refusal> {
     let (_room, body) = signed_body(gate, caller, request).await?;
     let arrived = event::read(&body).map_err(bad)?;
     drop(body);
@@ -96,16 +105,15 @@ async fn take_event(gate: &Gate, caller: &Place, request: Request) -> Result<Res
     Ok(json_text(StatusCode::OK, &Routed::from(&report)))
 }
 
-async fn take_action(gate: &Gate, caller: &Place, request: Request) -> Result<Response, Refusal> {
+async fn take_action(gate: &RequestContext, caller: &ConnectionHandle, request: Request) -> Result<Response, Refusal> {
     let (_room, body) = signed_body(gate, caller, request).await?;
     let press = judge::press(&gate.name, &body).map_err(bad)?;
     let pressed = gate.intake.pressed(press).await?;
     Ok(json_text(StatusCode::OK, &json!({ "decided": pressed.decided, "text": pressed.text })))
 }
 
-/// A webhook speaks for its own channel only, and says of each message which it is: one that comes again, for whatever
-/// reason, is known then.
-fn check_own(gate: &Gate, event: &InboundEvent) -> Result<(), Refusal> {
+/// A webhook speaks for its own channel only. It has to give every message an id, so that repeats are recognized.
+fn check_own(gate: &RequestContext, event: &InboundEvent) -> Result<(), Refusal> {
     let mut channels = vec![("channelType", &event.source.channel)];
     channels.extend(event.reply_to.as_ref().map(|to| ("replyTo.channelType", &to.channel)));
     if let Some((field, other)) = channels.into_iter().find(|(_, channel)| **channel != gate.name) {
@@ -117,8 +125,12 @@ fn check_own(gate: &Gate, event: &InboundEvent) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The body of a request, and the room it takes, if it comes from whoever knows the secret.
-async fn signed_body(gate: &Gate, caller: &Place, request: Request) -> Result<(Room, Vec<u8>), Refusal> {
+/// The body of a correctly signed request, and the memory reserved for it.
+async fn signed_body(
+    gate: &RequestContext,
+    caller: &ConnectionHandle,
+    request: Request,
+) -> Result<(Room, Vec<u8>), Refusal> {
     if *gate.closed.borrow() {
         return Err(Refusal::Later("the channel is being closed".to_owned()));
     }
@@ -133,7 +145,7 @@ async fn signed_body(gate: &Gate, caller: &Place, request: Request) -> Result<(R
     let room = Room(caller.clone());
     let body = tokio::time::timeout(READING, read(&room, request.into_body())).await.map_err(late)??;
     gate.key.check((&timestamp, &signature), &body).map_err(Refusal::Stranger)?;
-    caller.rises(Standing::Served);
+    caller.rises(Priority::Served);
     Ok((room, body))
 }
 
@@ -145,8 +157,8 @@ fn check_length(length: usize) -> Result<(), Refusal> {
     Err(Refusal::Bad(StatusCode::PAYLOAD_TOO_LARGE, why))
 }
 
-/// Reads a body. It takes room as it comes, not as it is announced: nobody knows yet whose it is, and whoever announces
-/// much and sends nothing must not keep others out. What its caller has for itself is not taken from anybody.
+/// Reads a body. Memory is reserved as data arrives and not by the announced length: the caller is not authenticated
+/// yet, and must not block others by announcing much and sending nothing. Each caller's own share is always available.
 async fn read(room: &Room, mut body: Body) -> Result<Vec<u8>, Refusal> {
     let (mut bytes, mut taken) = (Vec::new(), 0);
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {

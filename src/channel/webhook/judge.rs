@@ -1,4 +1,4 @@
-//! One request by itself: whether it is signed, and which button it presses, without a server. Pure.
+//! Checks a single request, its signature and its button, without a server. Pure.
 
 use super::signature::{Key, check_time};
 use super::wire::Pushed;
@@ -6,16 +6,16 @@ use crate::model::address::ChannelName;
 use crate::model::input::Press;
 use crate::model::time::Timestamp;
 
-/// Whether the two headers prove that a body comes from whoever knows the secret, and came now.
+/// Whether the two headers prove that a body was signed with the secret, and recently.
 ///
 /// # Errors
-/// Why it counts for nothing.
+/// Why the signature is rejected.
 pub fn check(secret: &str, headers: (&str, &str), body: &[u8], now: Timestamp) -> Result<(), String> {
     let key = Key::new(secret).ok_or("the secret is empty")?;
     check_time(headers.0, now).and_then(|()| key.check(headers, body)).map_err(|bad| bad.to_string())
 }
 
-/// The two headers for a body that is sent now; none for an empty secret.
+/// The two headers for a body that is sent now; `None` for an empty secret.
 #[must_use]
 pub fn sign(secret: &str, body: &[u8], now: Timestamp) -> Option<(String, String)> {
     Key::new(secret).map(|key| key.sign(now, body))

@@ -1,10 +1,10 @@
-//! A webhook: any program that speaks signed JSON over HTTP, a bridge to a network that Hearth does not know.
+//! The webhook channel: a bridge program connects Hearth to another network, with signed JSON over HTTP.
 //!
-//! Inbound (`inbound`): a web service that answers a message or a pressed button when it is committed, and asks to come
-//! again when there is no room for it. Outbound (`attempt`): one request per delivery, with Hearth's id of it as the key
-//! by which the receiver knows one that comes again. `docs/webhook.md` is the protocol.
+//! Inbound (`inbound`): a web service that answers a message or a pressed button once it is committed, and asks for a
+//! repeat when there is no room. Outbound (`attempt`): one request per delivery, with Hearth's delivery id as the key
+//! by which the receiver detects repeats. `docs/webhook.md` describes the protocol.
 //!
-//! Nothing here knows who may talk to whom: there is nothing cached that a change of the configuration would have to reach.
+//! Nothing is cached about permissions, so changes of the configuration apply at once.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -15,15 +15,15 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Channel;
-use super::intake::Intake;
+use super::intake::Ingress;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
-use crate::seats::Place;
+use crate::seats::ConnectionHandle;
 use attempt::Body;
 pub use entrance::Entrance;
-use inbound::Gate;
+use inbound::RequestContext;
 pub use judge::{check, press, sign};
 use post::Receiver;
 use signature::Key;
@@ -40,24 +40,26 @@ mod tests;
 mod typing;
 mod wire;
 
-/// Where a webhook listens if nothing else is said: for programs of this machine only.
+/// Default listening address: only programs on this machine can connect.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
 
-/// Why nothing can be said through a channel without a receiver.
+/// Why nothing can be sent through a channel without a receiver.
 const NO_RECEIVER: &str = "the channel has no base_url: set it in hearth.toml to where its receiver listens";
 
-/// What a webhook needs to know.
+/// Configuration of a webhook.
 pub struct Setup {
     /// Name of the channel: the namespace of its chats and people.
     pub name: ChannelName,
-    /// What both sides sign with.
+    /// The shared secret for signatures.
     pub secret: String,
-    /// Where the receiver is; without one the channel only takes in.
+    /// Address of the receiver. Without one the channel only receives.
     pub base_url: Option<String>,
-    /// Where to listen.
+    /// Listening address.
     pub listen: SocketAddr,
-    /// Directory that the names of files to send are relative to.
+    /// Directory that names of outgoing files are relative to.
     pub sessions: PathBuf,
+    /// Whether the receiver may let its network fetch link previews.
+    pub link_previews: bool,
     /// The wall clock.
     pub now: fn() -> Timestamp,
 }
@@ -68,44 +70,47 @@ impl std::fmt::Debug for Setup {
     }
 }
 
-/// A webhook that listens.
+/// A running webhook.
 struct Webhook {
     receiver: Option<Arc<Receiver>>,
-    intake: Arc<dyn Intake>,
+    intake: Arc<dyn Ingress>,
     sessions: Arc<PathBuf>,
-    /// The receiver does not know of signs that somebody is at work.
+    /// The receiver does not support typing indicators.
     no_signs: Arc<AtomicBool>,
     closed: watch::Sender<bool>,
     tokio: Handle,
 }
 
-/// Starts a webhook: listens from now on, until it is shut down.
+/// Starts a webhook. It listens until it is shut down.
 ///
 /// # Errors
-/// What is wrong, for people: the secret is empty, the address is in use, TLS cannot be set up.
-pub async fn start(setup: Setup, intake: Arc<dyn Intake>) -> Result<Arc<dyn Channel>, String> {
+/// What is wrong, worded for people: the secret is empty, the address is in use, TLS cannot be set up.
+pub async fn start(setup: Setup, intake: Arc<dyn Ingress>) -> Result<Arc<dyn Channel>, String> {
     let (webhook, _) = open(setup, intake).await?;
     Ok(webhook)
 }
 
-async fn open(setup: Setup, intake: Arc<dyn Intake>) -> Result<(Arc<Webhook>, SocketAddr), String> {
-    let Setup { name, secret, base_url, listen, sessions, now } = setup;
+async fn open(setup: Setup, intake: Arc<dyn Ingress>) -> Result<(Arc<Webhook>, SocketAddr), String> {
+    let Setup { name, secret, base_url, listen, sessions, link_previews, now } = setup;
     let key = Key::new(&secret).ok_or("its secret is empty; choose a long random one")?;
     let (closed, closing) = watch::channel(false);
     let receiver = base_url.map(|url| Receiver::new(&url, key.clone(), now, Arc::clone(&intake), closing.clone()));
-    let receiver = receiver.transpose()?.map(Arc::new);
+    let receiver = receiver.transpose()?.map(|mut receiver| {
+        receiver.link_previews = link_previews;
+        Arc::new(receiver)
+    });
     let refused = |error: std::io::Error| {
         format!("it cannot listen on {listen}: {error}; stop what does, or set another `listen` in hearth.toml")
     };
     let entrance = Entrance::open(listen).await.map_err(refused)?;
     let address = entrance.address().map_err(refused)?;
-    let gate = Arc::new(Gate { name, key, intake: Arc::clone(&intake), now, closed: closing.clone() });
+    let gate = Arc::new(RequestContext { name, key, intake: Arc::clone(&intake), now, closed: closing.clone() });
     let mut closing = closing;
     let until = async move {
-        // A dropped channel is a closed one.
+        // Dropping the channel closes it.
         drop(closing.wait_for(|closed| *closed).await);
     };
-    let service = inbound::router(gate).into_make_service_with_connect_info::<Place>();
+    let service = inbound::router(gate).into_make_service_with_connect_info::<ConnectionHandle>();
     let service = axum::serve(entrance, service).with_graceful_shutdown(until);
     tokio::spawn(service.into_future());
     let (sessions, no_signs) = (Arc::new(sessions), Arc::default());
@@ -116,7 +121,8 @@ impl Channel for Webhook {
     fn deliver(&self, delivery: Delivery) {
         let (intake, sessions) = (Arc::clone(&self.intake), Arc::clone(&self.sessions));
         let Some(receiver) = self.receiver.clone() else {
-            intake.outcome(delivery.id, delivery.attempt, DeliveryResult::Rejected(NO_RECEIVER.to_owned()));
+            // The message waits, as for a missing channel.
+            intake.outcome(delivery.id, delivery.attempt, DeliveryResult::NoAdapter);
             return;
         };
         self.tokio.spawn(async move {

@@ -1,29 +1,29 @@
-//! The receiver asked to be left alone for a while: then nothing is sent to it before that time.
+//! Pauses that the receiver asked for. Nothing is sent to it during a pause.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::channel::intake::Intake;
+use crate::channel::intake::Ingress;
 
-/// A pause that an attempt waits through; it gives up before a longer one.
+/// Longest pause that an attempt waits for. Before a longer one it ends.
 const SHORT: Duration = Duration::from_secs(30);
-/// The longest pause: whoever asks for more is asked again after this one.
+/// Longest pause. If the receiver asks for more, it is asked again after this time.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// What a pause is at the moment.
+/// The current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Now {
     None,
-    /// The how manieth pause of this channel, and whether attempts wait for its end.
+    /// Number of this pause in the channel, and whether attempts wait for its end.
     Lasts {
         number: u64,
         short: bool,
     },
 }
 
-/// The pause of one receiver.
+/// The pause state of one receiver.
 pub(super) struct Pause {
     now: Arc<watch::Sender<Now>>,
     closed: watch::Receiver<bool>,
@@ -43,8 +43,9 @@ impl Pause {
         Self { now: Arc::new(watch::Sender::new(Now::None)), closed }
     }
 
-    /// Begins a pause, which replaces one that lasts. At the end of a long one the engine is told that it can go on.
-    pub(super) fn begin(&self, length: Duration, intake: &Arc<dyn Intake>) {
+    /// Starts a pause, replacing the current one. At the end of a long one the engine is notified that the channel is
+    /// reachable.
+    pub(super) fn begin(&self, length: Duration, intake: &Arc<dyn Ingress>) {
         let length = length.min(LONGEST);
         let short = length <= SHORT;
         let mut own = 1;
@@ -70,10 +71,10 @@ impl Pause {
         });
     }
 
-    /// Waits until something may be sent, but not through a long pause.
+    /// Waits for the end of a short pause; returns at once during a long one.
     pub(super) async fn over(&self) -> Result<(), NotNow> {
         let mut now = self.now.subscribe();
-        // Its sender is in this very value.
+        // The sender is a field of this value.
         let over = now.wait_for(|now| !matches!(now, Now::Lasts { short: true, .. })).await.map(|now| *now);
         match over {
             _ if *self.closed.borrow() => Err(NotNow::Closed),
@@ -82,13 +83,13 @@ impl Pause {
         }
     }
 
-    /// Whether nothing may be sent at this moment.
+    /// Whether sending is currently forbidden.
     pub(super) fn lasts(&self) -> bool {
         *self.now.borrow() != Now::None || *self.closed.borrow()
     }
 }
 
-/// The length in a `Retry-After`: seconds, or a time as HTTP writes it.
+/// The length in a `Retry-After` header: seconds, or an HTTP date.
 pub(super) fn asked_for(header: &str, now: crate::model::time::Timestamp) -> Option<Duration> {
     let header = header.trim();
     if !header.is_empty() && header.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! One signed request to the receiver, and what its answer means.
+//! Sends one signed request to the receiver and classifies the answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use super::pause::{NotNow, Pause, asked_for};
 use super::signature::{Key, SIGNATURE, TIMESTAMP};
 use super::wire;
-use crate::channel::intake::Intake;
+use crate::channel::intake::Ingress;
 use crate::model::time::Timestamp;
 
-/// Time for a delivery with all its waiting; less than what the engine grants an attempt.
+/// Time limit of a delivery, including all waiting; less than the engine's limit of an attempt.
 const ATTEMPT: Duration = Duration::from_secs(50);
-/// Requests at once.
+/// Maximum number of parallel requests.
 const AT_ONCE: usize = 16;
-/// Time to wait for one's turn; nothing was sent then.
+/// How long to wait for a request slot. After that, nothing was sent.
 const TURN: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are read.
+/// Size limit of an answer in bytes; the rest is not read.
 const ANSWER_BYTES_MAX: usize = 64 * 1_024;
 
 /// The receiver of a channel.
@@ -29,25 +29,27 @@ pub(super) struct Receiver {
     key: Key,
     now: fn() -> Timestamp,
     turns: Semaphore,
-    /// Time for a whole exchange.
+    /// Time limit of a whole exchange.
     pub(super) patience: Duration,
     pub(super) pause: Pause,
-    pub(super) intake: Arc<dyn Intake>,
+    pub(super) intake: Arc<dyn Ingress>,
+    /// Whether it may let its network fetch link previews.
+    pub(super) link_previews: bool,
     trouble: Mutex<Option<String>>,
 }
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// The receiver has it and answered this.
+    /// The receiver accepted it and answered this.
     Taken(Vec<u8>),
-    /// It did not happen, and may later.
+    /// It was not carried out, but may be later.
     Later(String),
-    /// The receiver does not know what is wanted (404, 501).
+    /// The receiver does not support the request (404, 501).
     Unknown(String),
-    /// The receiver will not do it.
+    /// The receiver rejected it.
     Refused(String),
-    /// It was written, and nobody knows what became of it.
+    /// It was sent, and its result is unknown.
     Lost(String),
 }
 
@@ -56,12 +58,12 @@ impl Receiver {
         url: &str,
         key: Key,
         now: fn() -> Timestamp,
-        intake: Arc<dyn Intake>,
+        intake: Arc<dyn Ingress>,
         closed: watch::Receiver<bool>,
     ) -> Result<Self, String> {
         let plain = url.starts_with("http://");
         let client = crate::channel::http::client(plain).map_err(cause)?;
-        // The client would find out with the first message only.
+        // Otherwise the client would report it only with the first message.
         client.post(url).build().map_err(|_| "its base_url is not a web address".to_owned())?;
         let (turns, pause) = (Semaphore::new(AT_ONCE), Pause::new(closed));
         Ok(Self {
@@ -73,11 +75,12 @@ impl Receiver {
             patience: ATTEMPT,
             pause,
             intake,
+            link_previews: false,
             trouble: Mutex::default(),
         })
     }
 
-    /// Waits for the end of a short pause and for a turn.
+    /// Waits for the end of a short pause and for a request slot.
     pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, String> {
         self.pause.over().await.map_err(|not| match not {
             NotNow::Pause => "the receiver asked to be left alone for a while".to_owned(),
@@ -89,12 +92,12 @@ impl Receiver {
         }
     }
 
-    /// A turn, if there is one at this moment.
+    /// A request slot, if one is free now.
     pub(super) fn turn_now(&self) -> Option<SemaphorePermit<'_>> {
         if self.pause.lasts() { None } else { self.turns.try_acquire().ok() }
     }
 
-    /// Sends a body. Without a bound in time: callers have one.
+    /// Sends a body. Callers set the timeout.
     pub(super) async fn send(&self, body: String) -> Sent {
         let (timestamp, signature) = self.key.sign((self.now)(), body.as_bytes());
         let request = self.client.post(&self.url).header(CONTENT_TYPE, "application/json");
@@ -111,7 +114,7 @@ impl Receiver {
         self.note(sent)
     }
 
-    /// Keeps in mind what a request says about the receiver as a whole.
+    /// Records what a request reveals about the receiver as a whole.
     pub(super) fn note(&self, sent: Sent) -> Sent {
         let trouble = match &sent {
             Sent::Later(why) | Sent::Lost(why) => Some(why.clone()),
@@ -121,7 +124,7 @@ impl Receiver {
         sent
     }
 
-    /// What was wrong with the last request that had an end.
+    /// What was wrong with the last completed request.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -154,7 +157,7 @@ impl Receiver {
     }
 }
 
-/// What is there of an answer, up to a bound. What is beyond it is not waited for.
+/// Reads an answer up to the size limit.
 async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut answer = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -167,7 +170,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     Ok(answer)
 }
 
-/// The innermost cause of an error. The outer ones name the address, whose path may be a secret.
+/// The innermost cause of an error. The outer ones contain the URL, whose path may be a secret.
 fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut innermost: &dyn std::error::Error = &error;

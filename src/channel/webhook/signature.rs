@@ -1,7 +1,7 @@
-//! Who speaks: both sides sign what they send with the secret they share.
+//! Signatures: both sides sign requests with their shared secret.
 //!
-//! `X-Hearth-Timestamp` has the time in seconds since 1970, `X-Hearth-Signature` is `v1=` and the HMAC-SHA256, in hex, of
-//! `<timestamp>.<body>`. What is older or younger than [`WINDOW_SECONDS`] counts for nothing.
+//! `X-Hearth-Timestamp` is the time in seconds since 1970. `X-Hearth-Signature` is `v1=` and the HMAC-SHA256, in hex,
+//! of `<timestamp>.<body>`. Timestamps that differ from the local time by more than [`WINDOW_SECONDS`] are rejected.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -12,22 +12,22 @@ use crate::model::time::Timestamp;
 pub(super) const TIMESTAMP: &str = "x-hearth-timestamp";
 /// Header with the signature.
 pub(super) const SIGNATURE: &str = "x-hearth-signature";
-/// How far the clocks of the two sides may be apart, with the way between them.
+/// Maximum difference between timestamp and local time: clock skew plus transmission.
 pub(super) const WINDOW_SECONDS: i64 = 300;
 
-/// What a signature of this version begins with.
+/// Prefix of signatures of this version.
 const VERSION: &str = "v1=";
 
-/// Why something counts for nothing.
+/// Why a signature is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadSignature {
-    /// A header is not there, or has something else in it.
+    /// A header is missing or malformed.
     #[error("the header {0} is missing or malformed; see the protocol of webhook channels")]
     Header(&'static str),
-    /// The time is too far away.
+    /// The timestamp is too far from the local time.
     #[error("the timestamp is {0} seconds from the time here, at most {WINDOW_SECONDS} are accepted; set the clock")]
     Time(i64),
-    /// Somebody else made it, or of something else.
+    /// The signature does not match the secret, timestamp and body.
     #[error("the signature does not belong to this secret, timestamp and body")]
     Wrong,
 }
@@ -37,7 +37,7 @@ pub(super) enum BadSignature {
 pub(super) struct Key(Hmac<Sha256>);
 
 impl Key {
-    /// Takes a secret; an empty one protects nothing.
+    /// Takes a secret. Rejects an empty one, which would protect nothing.
     pub(super) fn new(secret: &str) -> Option<Self> {
         let key = Hmac::new_from_slice(secret.as_bytes()).ok()?;
         (!secret.is_empty()).then_some(Self(key))
@@ -51,7 +51,7 @@ impl Key {
         (timestamp, format!("{VERSION}{hex}"))
     }
 
-    /// Whether a body was signed with this secret not long ago. Takes the same time however wrong a signature is.
+    /// Whether a body was signed with this secret recently. Takes constant time for wrong signatures.
     pub(super) fn check(&self, (timestamp, signature): (&str, &str), body: &[u8]) -> Result<(), BadSignature> {
         self.over(timestamp, body).verify_slice(&claimed(signature)?).map_err(|_| BadSignature::Wrong)
     }
@@ -65,16 +65,16 @@ impl Key {
     }
 }
 
-/// What a signature claims to be the sum; this needs no secret and no body.
+/// The digest that a signature claims. Needs neither secret nor body.
 pub(super) fn claimed(signature: &str) -> Result<Vec<u8>, BadSignature> {
     let claimed = unhex(signature.strip_prefix(VERSION).unwrap_or_default());
     claimed.ok_or(BadSignature::Header("X-Hearth-Signature"))
 }
 
-/// Whether a timestamp is near enough; this needs no secret and no body.
+/// Checks that a timestamp is recent. Needs neither secret nor body.
 pub(super) fn check_time(timestamp: &str, now: Timestamp) -> Result<(), BadSignature> {
     let malformed = BadSignature::Header("X-Hearth-Timestamp");
-    // `parse` would also take a sign in front.
+    // `parse` would also accept a leading sign.
     if timestamp.is_empty() || !timestamp.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(malformed);
     }

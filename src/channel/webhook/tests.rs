@@ -1,4 +1,4 @@
-//! A webhook between a bridge that asks it and a receiver that answers as told, both speaking real HTTP.
+//! A webhook between a bridge that sends requests and a receiver with scripted answers, both over real HTTP.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -11,10 +11,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::channel::intake::{NotTaken, Pending, Pressed};
 use crate::model::address::ForeignId;
-use crate::model::card::{Card, CardOption, Matter};
-use crate::model::content::{BlobId, RawJson};
+use crate::model::card::{Card, CardOption, PromptSubject};
+use crate::model::content::{Attachment, BlobId, RawJson};
 use crate::model::delivery::{Attempt, DeliveryAct};
-use crate::model::id::{ApprovalId, MessageId, OutboundId};
+use crate::model::id::{ApprovalId, BodyId, MessageId, OutboundId, OutgoingId};
 use crate::model::input::{InboundEvent, Press};
 use crate::model::report::{Outcome, RouteReport};
 use crate::model::time::Awake;
@@ -40,7 +40,7 @@ struct Engine {
     not: Mutex<Option<NotTaken>>,
 }
 
-impl Intake for Engine {
+impl Ingress for Engine {
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
         Box::pin(async move {
             if let Some(not) = self.not.lock().unwrap().clone() {
@@ -71,6 +71,10 @@ impl Intake for Engine {
     fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
         let not = self.not.lock().unwrap().clone();
         Box::pin(async { not.map_or(Ok(Err("no".to_owned())), Err) })
+    }
+
+    fn fetched(&self, _: BodyId, _: Vec<Attachment>) -> Pending<'_, Result<(), NotTaken>> {
+        panic!("nothing has to be fetched")
     }
 
     fn outcome(&self, delivery: OutboundId, attempt: Attempt, result: DeliveryResult) {
@@ -169,7 +173,7 @@ async fn serve(mut stream: TcpStream, record: &Mutex<Vec<Got>>, script: &Mutex<V
     let stamp = (header(&head, TIMESTAMP_NAME), header(&head, SIGNATURE_NAME));
     Key::new(SECRET).unwrap().check((&stamp.0, &stamp.1), &body).unwrap();
     let body = serde_json::from_slice(&body).unwrap();
-    // Nobody sees that a request came before it is clear which answer is its own.
+    // The request is recorded together with taking its answer, so that tests cannot see one without the other.
     let answer = {
         let mut record = record.lock().unwrap();
         record.push(Got { head, body });
@@ -208,7 +212,15 @@ fn name() -> ChannelName {
 
 fn setup(base_url: Option<String>, listen: &str) -> Setup {
     let listen = listen.parse().unwrap();
-    Setup { name: name(), secret: SECRET.to_owned(), base_url, listen, sessions: PathBuf::new(), now: noon }
+    Setup {
+        name: name(),
+        secret: SECRET.to_owned(),
+        base_url,
+        listen,
+        sessions: PathBuf::new(),
+        link_previews: false,
+        now: noon,
+    }
 }
 
 impl World {
@@ -218,7 +230,7 @@ impl World {
         let sessions = tempfile::tempdir().unwrap();
         let base_url = Some(receiving.url.clone());
         let setup = Setup { sessions: sessions.path().to_owned(), ..setup(base_url, "127.0.0.1:0") };
-        let (webhook, address) = open(setup, Arc::clone(&engine) as Arc<dyn Intake>).await.unwrap();
+        let (webhook, address) = open(setup, Arc::clone(&engine) as Arc<dyn Ingress>).await.unwrap();
         Self { webhook, engine, receiving, address, sessions }
     }
 
@@ -226,7 +238,7 @@ impl World {
         wait(|| self.engine.outcomes.lock().unwrap().pop()).await.1
     }
 
-    /// Delivers and waits for what became of it.
+    /// Delivers and waits for the outcome.
     async fn deliver(&self, delivery: Delivery) -> DeliveryResult {
         self.webhook.deliver(delivery);
         self.outcome().await
@@ -267,7 +279,7 @@ fn card() -> Card {
     let option =
         |label: &str| CardOption { label: label.to_owned(), chosen: label.to_owned(), value: label.to_owned() };
     Card {
-        matter: Matter::Approval(ApprovalId::new(4)),
+        matter: PromptSubject::Approval(ApprovalId::new(4)),
         nonce: 7,
         title: "May they?".to_owned(),
         body: "Ann".to_owned(),
@@ -278,6 +290,7 @@ fn card() -> Card {
 fn delivery(id: u64) -> Delivery {
     Delivery {
         id: OutboundId::new(id),
+        key: OutgoingId { id: OutboundId::new(id), epoch: None },
         attempt: Attempt { number: u32::try_from(id).unwrap(), since: Awake::new(1, 0) },
         to: at("!room", None),
         act: DeliveryAct::Say,
@@ -302,7 +315,7 @@ fn delivered(id: Option<&str>) -> DeliveryResult {
 async fn an_address_in_use_is_told_and_free_again_when_a_channel_goes() {
     let world = World::start(vec![]).await;
     let again = || setup(None, &world.address.to_string());
-    let intake = || Arc::clone(&world.engine) as Arc<dyn Intake>;
+    let intake = || Arc::clone(&world.engine) as Arc<dyn Ingress>;
     let error = open(again(), intake()).await.err().unwrap();
     assert!(error.starts_with(&format!("it cannot listen on {}: Address already in use", world.address)), "{error}");
     // A caller that stays connected does not keep the address.

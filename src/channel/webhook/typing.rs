@@ -1,4 +1,4 @@
-//! Showing that an agent is at work: one request, which nobody waits for.
+//! Sends the typing indicator: one request, without waiting for the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use super::post::{Receiver, Sent};
 use super::wire;
 use crate::model::address::Address;
 
-/// Time for one of them; a late one is worth nothing.
+/// Timeout of the request; a late indicator is worthless.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Shows it once, unless the receiver does not know of signs: then `unknown` is set and it is left alone.
+/// Sends it once, unless the receiver does not support it. In that case `unknown` is set, and no more are sent.
 pub(super) fn show(unknown: &Arc<AtomicBool>, receiver: &Arc<Receiver>, at: &Address, tokio: &Handle) {
     if unknown.load(Ordering::Relaxed) {
         return;
@@ -21,7 +21,7 @@ pub(super) fn show(unknown: &Arc<AtomicBool>, receiver: &Arc<Receiver>, at: &Add
     let (unknown, receiver) = (Arc::clone(unknown), Arc::clone(receiver));
     let sign = wire::about_place("typing", at);
     tokio.spawn(async move {
-        // A receiver that is busy or wants a pause is not bothered with signs.
+        // Do not bother a busy or pausing receiver with indicators.
         let Some(_turn) = receiver.turn_now() else { return };
         if let Ok(Sent::Unknown(_)) = tokio::time::timeout(PATIENCE, receiver.send(sign)).await {
             unknown.store(true, Ordering::Relaxed);

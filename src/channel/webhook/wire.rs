@@ -1,4 +1,4 @@
-//! The JSON of both directions, as [the protocol](../../../docs/webhook.md) has it.
+//! The JSON of both directions, as [the protocol](../../../docs/webhook.md) defines it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use crate::model::delivery::{Delivery, DeliveryAct};
 use crate::model::input::Press;
 use crate::model::report::{RouteReport, WiringReport};
 
-/// Characters of a receiver's words that are kept.
+/// Maximum length in characters of a receiver's error text; the rest is cut.
 const WORDS_CHARS_MAX: usize = 200;
 
 /// A pressed button.
@@ -30,7 +30,7 @@ impl Pushed {
         })
     }
 
-    /// What it means on a channel.
+    /// The press as an event of a channel.
     pub(super) fn press(self, channel: &ChannelName) -> Result<Press, String> {
         let needed = |what, text: String| {
             let id = ForeignId::optional(what, Some(text)).map_err(|error| error.to_string())?;
@@ -47,7 +47,7 @@ impl Pushed {
     }
 }
 
-/// What became of an event: as `hearth inject` prints it.
+/// How an event was routed, in the format of `hearth inject`.
 #[derive(Debug, Serialize)]
 pub(super) struct Routed {
     event: String,
@@ -85,10 +85,10 @@ impl From<&RouteReport> for Routed {
     }
 }
 
-/// Something to be said, shown, changed or put under a message.
+/// A message, card, edit or reaction.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Said<'a> {
+struct WireMessage<'a> {
     id: String,
     act: &'static str,
     platform_id: &'a str,
@@ -98,13 +98,14 @@ struct Said<'a> {
     repeated: bool,
     speaker: Option<&'a str>,
     in_reply_to: Option<String>,
-    card: Option<Shown<'a>>,
+    card: Option<WireCard<'a>>,
     message_id: Option<&'a str>,
+    link_previews: bool,
     files: Vec<FileShape>,
 }
 
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct WireCard<'a> {
     title: &'a str,
     body: &'a str,
     options: Vec<Choosable<'a>>,
@@ -116,7 +117,7 @@ struct Choosable<'a> {
     button: String,
 }
 
-/// A file that goes with a message; one that cannot be had says why, and neither the message nor its other files are lost.
+/// A file of a message. If it cannot be read it has a reason instead; the message and its other files are still sent.
 #[derive(Debug, Serialize)]
 pub(super) struct FileShape {
     pub(super) name: String,
@@ -129,15 +130,19 @@ pub(super) struct FileShape {
 }
 
 /// The body of a delivery.
-pub(super) fn delivery(delivery: &Delivery, files: Vec<FileShape>) -> Result<String, serde_json::Error> {
+pub(super) fn delivery(
+    delivery: &Delivery,
+    files: Vec<FileShape>,
+    link_previews: bool,
+) -> Result<String, serde_json::Error> {
     let (act, card, message) = match &delivery.act {
         DeliveryAct::Say => ("say", None, None),
         DeliveryAct::Ask(card) => ("ask", Some(shown(card)), None),
         DeliveryAct::Edit(message) => ("edit", None, Some(message)),
         DeliveryAct::React(message) => ("react", None, Some(message)),
     };
-    serde_json::to_string(&Said {
-        id: delivery.id.to_string(),
+    serde_json::to_string(&WireMessage {
+        id: delivery.key.to_string(),
         act,
         platform_id: delivery.to.platform_id.as_str(),
         thread_id: delivery.to.thread.as_ref().map(ForeignId::as_str),
@@ -148,28 +153,29 @@ pub(super) fn delivery(delivery: &Delivery, files: Vec<FileShape>) -> Result<Str
         in_reply_to: delivery.in_reply_to.map(|message| message.to_string()),
         card,
         message_id: message.map(ForeignId::as_str),
+        link_previews,
         files,
     })
 }
 
-fn shown(card: &Card) -> Shown<'_> {
-    let options = (0_u32..).zip(&card.options);
+fn shown(card: &Card) -> WireCard<'_> {
+    let options = card.offered();
     let options = options.map(|(at, option)| Choosable { label: &option.label, button: card.button(at).to_string() });
-    Shown { title: &card.title, body: &card.body, options: options.collect() }
+    WireCard { title: &card.title, body: &card.body, options: options.collect() }
 }
 
-/// The body of something that is about a place: `typing`, `subscribe`.
+/// The body of a request about an address: `typing`, `subscribe`.
 pub(super) fn about_place(act: &str, at: &Address) -> String {
     let thread = at.thread.as_ref().map(ForeignId::as_str);
     serde_json::json!({ "act": act, "platformId": at.platform_id.as_str(), "threadId": thread }).to_string()
 }
 
-/// The body of the question where somebody is reached.
+/// The body of a question for a person's direct address.
 pub(super) fn open_direct(user: &UserId) -> String {
     serde_json::json!({ "act": "openDirect", "userId": user.handle().as_str() }).to_string()
 }
 
-/// An id in an answer; none if the answer has none that can be one.
+/// An id in an answer; `None` if there is no valid one.
 pub(super) fn id_in(answer: &[u8], field: &'static str) -> Option<ForeignId> {
     let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
     let text = match answer.get(field)? {
@@ -180,7 +186,7 @@ pub(super) fn id_in(answer: &[u8], field: &'static str) -> Option<ForeignId> {
     ForeignId::optional(field, Some(text)).ok()?
 }
 
-/// The beginning of what somebody answered, on one line.
+/// The beginning of an answer, on one line.
 pub(super) fn words(answer: &[u8]) -> String {
     let text = String::from_utf8_lossy(answer);
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });

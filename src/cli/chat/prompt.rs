@@ -1,4 +1,4 @@
-//! The screen of a conversation: line editing with history on a terminal, plain lines otherwise.
+//! Input and output of a conversation: line editing with history on a terminal, plain lines otherwise.
 
 use std::path::Path;
 use std::sync::mpsc::Sender;
@@ -9,27 +9,27 @@ use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
 use super::Event;
-use crate::cli::{Done, Failure, line, out};
+use crate::cli::{Done, Failure, print, read_line};
 
-/// What is typed at.
+/// The input prompt.
 const PROMPT: &str = "> ";
-/// Longest line that is read from a pipe.
+/// Longest line that is read from a pipe, in bytes.
 const LINE_MAX: usize = 256 * 1024;
 
 /// Where messages are shown.
 pub(super) enum Screen {
     /// Standard output.
     Plain,
-    /// Above the line that is being typed.
+    /// A terminal, with messages above the input line.
     Interactive {
-        /// Prints above it.
+        /// Prints above the input line.
         printer: Box<dyn rustyline::ExternalPrinter>,
-        /// Dropped when the conversation is over.
+        /// Restores the terminal when dropped at the end of the conversation.
         _before: Restored,
     },
 }
 
-/// Gives the terminal back as it was. The thread that reads lines cannot be ended, and leaves it in raw mode.
+/// Restores the terminal's mode on drop. The thread that reads lines cannot be stopped and leaves it in raw mode.
 pub(super) struct Restored(Termios);
 
 impl Drop for Restored {
@@ -40,7 +40,7 @@ impl Drop for Restored {
     }
 }
 
-/// Ends the mode in which a terminal marks what is pasted, which line editing switches on.
+/// Switches off bracketed paste, which line editing switches on.
 const NO_PASTE_MARKS: &str = "\u{1b}[?2004l";
 
 impl Screen {
@@ -49,46 +49,46 @@ impl Screen {
         Self::Plain
     }
 
-    /// Whether somebody is typing.
+    /// Whether the user types at a terminal.
     pub(super) const fn is_interactive(&self) -> bool {
         matches!(self, Self::Interactive { .. })
     }
 
-    /// Leaves the line that is being typed: the conversation ends while somebody types.
+    /// Leaves an unfinished input line when the conversation ends.
     pub(super) fn break_off(&self) {
         if self.is_interactive() {
-            out::note(NO_PASTE_MARKS);
+            print::note(NO_PASTE_MARKS);
         }
     }
 
-    /// Says that something typed was not taken.
+    /// Reports that typed input was not accepted.
     pub(super) fn complain(&mut self, message: &str) -> Done {
         match self {
             Self::Plain => {
-                out::error(message);
+                print::error(message);
                 Ok(())
             }
             Self::Interactive { printer, .. } => printer.print(format!("hearth: {message}\n")).map_err(Failure::from),
         }
     }
 
-    /// Shows a message; who speaks is only shown where several may.
+    /// Shows a message. The speaker is shown only if there can be several.
     pub(super) fn show(&mut self, speaker: Option<&str>, text: &str, files: &[String]) -> Done {
-        let mut shown = out::plain(text).into_owned();
+        let mut shown = print::plain(text).into_owned();
         for file in files {
-            shown.push_str(&format!("\n[file] {}", out::plain(file)));
+            shown.push_str(&format!("\n[file] {}", print::plain(file)));
         }
         match self {
-            Self::Plain => out::line(&shown),
+            Self::Plain => print::line(&shown),
             Self::Interactive { printer, .. } => {
-                let speaker = out::plain(speaker.unwrap_or("hearth"));
+                let speaker = print::plain(speaker.unwrap_or("hearth"));
                 printer.print(format!("{speaker}: {shown}\n")).map_err(Failure::from)
             }
         }
     }
 }
 
-/// Reads lines from a terminal, with editing and a history that lasts.
+/// Reads lines from a terminal, with editing and a persistent history.
 pub(super) fn interactive(history: &Path, events: Sender<Event>) -> Result<Screen, Failure> {
     let before = Restored(tcgetattr(std::io::stdin()).map_err(std::io::Error::from)?);
     let config = Config::builder().max_history_size(1_000)?.auto_add_history(true).build();
@@ -121,7 +121,7 @@ pub(super) fn piped(events: Sender<Event>) -> Screen {
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();
         loop {
-            let event = match line::read(&mut input, LINE_MAX) {
+            let event = match read_line::read(&mut input, LINE_MAX) {
                 Ok(Some(Ok(text))) => Event::Typed(String::from_utf8_lossy(&text).into_owned()),
                 Ok(Some(Err(reason))) => Event::Closed(reason),
                 Ok(None) => Event::InputOver,

@@ -11,8 +11,8 @@ use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::Configure;
 use crate::model::entity::{
-    Access, Engage, EnvValue, ExtraMount, Ignored, Limits, Network, ProviderKind, SenderScope, SessionMode, Skills,
-    Trust, UnknownSenders,
+    Access, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, Network, ProviderKind, SenderScope,
+    SessionMode, Skills, Trust, UnknownSenders,
 };
 use crate::model::input::Input;
 use crate::model::policy::Policy;
@@ -34,6 +34,7 @@ fn folder(text: &str) -> Folder {
 fn agent() -> impl Strategy<Value = AgentSettings> {
     let value = prop_oneof![
         "[^:\\x00]{0,6}".prop_map(EnvValue::Plain),
+        "(env|file|cmd):[ -~]{0,6}".prop_map(EnvValue::Plain),
         Just(EnvValue::Reference("env:X".to_owned())),
         Just(EnvValue::Reference("cmd:pass show \"it\"".to_owned())),
     ];
@@ -67,6 +68,7 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
                 mounts: sight.1,
                 limits: sight.2,
                 skills: sight.3,
+                allow_host_loopback: !real,
                 ..AgentSettings::named(String::new())
             }
         })
@@ -109,9 +111,13 @@ fn wiring(agent: String) -> impl Strategy<Value = WiringSpec> {
     let senders = select(vec![SenderScope::All, SenderScope::Known]);
     let ignored = select(vec![Ignored::Drop, Ignored::Accumulate]);
     let session = select(vec![SessionMode::Shared, SessionMode::PerThread, SessionMode::AgentShared]);
-    (engage, senders, ignored, session, any::<i32>()).prop_map(move |(engage, senders, ignored, session, priority)| {
-        WiringSpec { agent: folder(&agent), engage, senders, ignored, session, priority }
-    })
+    let context = option::of(select(vec![ContextFrom::Known, ContextFrom::Anyone]));
+    (engage, senders, ignored, session, any::<i32>(), context).prop_map(
+        move |(engage, senders, ignored, session, priority, context_from)| {
+            let agent = folder(&agent);
+            WiringSpec { agent, engage, senders, ignored, session, priority, context_from }
+        },
+    )
 }
 
 fn chat(agents: Vec<String>) -> impl Strategy<Value = ChatSpec> {
@@ -127,7 +133,7 @@ fn chat(agents: Vec<String>) -> impl Strategy<Value = ChatSpec> {
     )
 }
 
-/// Configurations in which everything that is referred to is there, and nothing is there twice.
+/// Configurations without dangling references and duplicates.
 fn changes() -> impl Strategy<Value = Vec<Change>> {
     btree_set(select(FOLDERS.to_vec()), 0..=3).prop_flat_map(|names: BTreeSet<&str>| {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
@@ -177,7 +183,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Whatever was configured, its export changes nothing, and a difference to it is empty.
+    /// The export of any configuration changes nothing when applied, and has no differences to it.
     #[test]
     fn an_export_that_is_applied_changes_nothing(changes in changes()) {
         let dir = tempfile::tempdir().unwrap();

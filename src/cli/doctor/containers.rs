@@ -1,27 +1,41 @@
-//! Podman and the agents' image: whether agents can run in containers here, proved by one that lives for a moment.
+//! Checks of Podman and the agents' image: whether agents can run in containers here, verified with a short-lived one.
 
-use super::{Check, Verdict, bad, ok};
+use super::{Check, CheckStatus, Configuration, bad, ok, several};
 use crate::cli::image::Wishes;
 use crate::config::Paths;
 use crate::daemon::image::{self, Engine, Freshness, Info};
-use crate::daemon::trial::{self, Tried};
+use crate::daemon::isolation_check::{self, Tried};
 use crate::model::configure::RuntimeKind;
+use crate::model::entity::{AgentSettings, Network};
 
-/// What to do about an image that is not as it should be.
+/// The fix for a missing or outdated image.
 const REBUILD: &str = "run `hearth image build`";
 
-/// Looks at everything that containers need, and says whether agents can run in them; later checks are left out where an
-/// earlier one failed.
+/// Checks everything that containers need. Returns whether agents can run in them. A failed check skips the later ones.
 pub(super) fn containers(paths: &Paths) -> (Vec<Check>, bool) {
-    // The checks of the store tell more.
+    // The checks of the store report more about this error.
     let Ok(wishes) = Wishes::read(paths) else { return (Vec::new(), false) };
     let checks = look(&wishes);
-    let works = checks.iter().any(|check| check.check == LAST && check.result == Verdict::Ok);
+    let works = checks.iter().any(|check| check.check == LAST && check.result == CheckStatus::Ok);
     (checks, works && wishes.runtime() != Some(RuntimeKind::Process))
 }
 
+/// Warns about agents in containers that may reach loopback services of this machine, which is off by default.
+pub(super) fn loopback(known: &Configuration, contained: bool) -> Option<Check> {
+    let reaches = |settings: &AgentSettings| settings.network == Network::Open && settings.allow_host_loopback;
+    let agents = known.agents.iter().filter(|agent| contained && reaches(&agent.settings));
+    let names: Vec<&str> = agents.map(|agent| agent.folder.as_str()).collect();
+    let reach = "services that listen on this machine's loopback address only";
+    let (one, many) = (format!("reaches {reach}"), format!("reach {reach}"));
+    let mend = "if that is not needed, `hearth agents set AGENT --allow-host-loopback false`";
+    (!names.is_empty()).then(|| several("loopback", &names, (&one, &many), mend))
+}
+
 fn look(wishes: &Wishes) -> Vec<Check> {
-    let (engine, info) = match Engine::find().and_then(|engine| image::info(&engine).map(|info| (engine, info))) {
+    let (engine, info) = match Engine::find()
+        .map_err(image::Error::from)
+        .and_then(|engine| image::info(&engine).map(|info| (engine, info)))
+    {
         Ok(found) => found,
         Err(error) => return vec![without(wishes, &error)],
     };
@@ -31,7 +45,7 @@ fn look(wishes: &Wishes) -> Vec<Check> {
     let listed = match image::list(&engine, wishes.install(), &wishes.agents()) {
         Ok(listed) => listed,
         Err(error) => {
-            checks.push(bad("image", Verdict::Fail, error.to_string(), "look at what Podman says"));
+            checks.push(bad("image", CheckStatus::Fail, error.to_string(), "read Podman's error"));
             return checks;
         }
     };
@@ -39,10 +53,10 @@ fn look(wishes: &Wishes) -> Vec<Check> {
     checks.extend(shown.map(|one| of_image(wishes, one)));
     let usable = listed.iter().find(|one| one.agent.is_none() && one.image.is_some());
     if let Some(usable) = usable {
-        match trial::run(&engine, &usable.name, info.rootless) {
+        match isolation_check::run(&engine, &usable.name, info.rootless) {
             Ok(tried) => checks.extend(outcome(&tried, &info)),
             Err(error) => {
-                let mend = "look at what Podman says; `podman run --rm --entrypoint true IMAGE` tries the same by hand";
+                let mend = "read Podman's error; `podman run --rm --entrypoint true IMAGE` runs the same by hand";
                 checks.push(bad("container", worst(wishes), error.to_string(), mend));
             }
         }
@@ -50,27 +64,27 @@ fn look(wishes: &Wishes) -> Vec<Check> {
     checks
 }
 
-/// The check that needs all others.
+/// Name of the last check, which depends on all others.
 const LAST: &str = "container user";
 
-/// How bad it is if no container can be started.
-fn worst(wishes: &Wishes) -> Verdict {
-    if wishes.runtime() == Some(RuntimeKind::Podman) { Verdict::Fail } else { Verdict::Warn }
+/// Severity if no container can be started.
+fn worst(wishes: &Wishes) -> CheckStatus {
+    if wishes.runtime() == Some(RuntimeKind::Podman) { CheckStatus::Fail } else { CheckStatus::Warn }
 }
 
 fn without(wishes: &Wishes, error: &image::Error) -> Check {
     match wishes.runtime() {
         Some(RuntimeKind::Process) => ok("podman", "not needed: the process runtime is configured"),
         Some(RuntimeKind::Podman) => {
-            bad("podman", Verdict::Fail, "Podman is configured and cannot be used", error.to_string())
+            bad("podman", CheckStatus::Fail, "Podman is configured and cannot be used", error.to_string())
         }
-        None => bad("podman", Verdict::Warn, "agents cannot run in containers", error.to_string()),
+        None => bad("podman", CheckStatus::Warn, "agents cannot run in containers", error.to_string()),
     }
 }
 
 fn of_image(wishes: &Wishes, one: &image::Listed) -> Check {
     let name = &one.name;
-    // Where another image is configured, nothing runs in Hearth's own.
+    // If another image is configured, Hearth's own base is not used.
     let needless = one.agent.is_none() && wishes.configured().is_some();
     match one.freshness {
         Freshness::Missing if needless => ok("image", format!("{name} is not there, and another one is configured")),
@@ -78,10 +92,10 @@ fn of_image(wishes: &Wishes, one: &image::Listed) -> Check {
         Freshness::Outdated => {
             let found =
                 format!("{name} was built from another recipe or runner than this version has, or on an older base");
-            bad("image", Verdict::Warn, found, REBUILD)
+            bad("image", CheckStatus::Warn, found, REBUILD)
         }
         Freshness::Current | Freshness::Unused => ok("image", format!("{name} is current")),
-        Freshness::Unknown => ok("image", format!("{name} is there; nothing here says what it should be built from")),
+        Freshness::Unknown => ok("image", format!("{name} exists; it is unknown what it should be built from")),
     }
 }
 
@@ -91,23 +105,23 @@ fn outcome(tried: &Tried, info: &Info) -> Vec<Check> {
     } else if tried.shares {
         bad(
             "mounts",
-            Verdict::Fail,
+            CheckStatus::Fail,
             "a container can change what it may only read",
             "update Podman and its OCI runtime",
         )
     } else {
         let mend = "the data directory has to be on a file system that containers can share; a Podman machine has to be \
                     given the directory";
-        bad("mounts", Verdict::Fail, "a container and the host do not see each other's files", mend)
+        bad("mounts", CheckStatus::Fail, "a container and the host do not see each other's files", mend)
     };
     let user = match (tried.uid, tried.image_fixed) {
         (Some(1_000), true) => ok(LAST, "uid 1000, with an image that stays as it is"),
         (Some(1_000), false) => {
-            bad(LAST, Verdict::Fail, "a container can change its image", "update Podman and its OCI runtime")
+            bad(LAST, CheckStatus::Fail, "a container can change its image", "update Podman and its OCI runtime")
         }
         (uid, _) => {
-            let who = uid.map_or_else(|| "nobody knows whom".to_owned(), |uid| format!("uid {uid}"));
-            bad(LAST, Verdict::Fail, format!("a container runs as {who}, not as uid 1000"), REBUILD)
+            let who = uid.map_or_else(|| "an unknown user".to_owned(), |uid| format!("uid {uid}"));
+            bad(LAST, CheckStatus::Fail, format!("a container runs as {who}, not as uid 1000"), REBUILD)
         }
     };
     let bounds = match (tried.limited.memory, tried.limited.pids) {
@@ -130,20 +144,20 @@ fn outcome(tried: &Tried, info: &Info) -> Vec<Check> {
             } else {
                 "mount the control groups of memory and pids, best as cgroup v2"
             };
-            bad("limits", Verdict::Warn, format!("{found} (cgroup {})", info.cgroups), mend)
+            bad("limits", CheckStatus::Warn, format!("{found} (cgroup {})", info.cgroups), mend)
         }
     };
     vec![mounts, user, bounds, filter(info)]
 }
 
-/// The self-test tries whether it holds.
+/// Checks that containers get a seccomp profile. The self-test tries whether it works.
 fn filter(info: &Info) -> Check {
     match &info.unfiltered {
         None => ok("system calls", "containers get Podman's seccomp profile without the ways to a user namespace"),
         Some(why) => {
-            let mend = "install the profile as distributions do, in /usr/share/containers/seccomp.json, or name it as \
-                        `seccomp_profile` in containers.conf, and start Podman's service and Hearth again";
-            bad("system calls", Verdict::Warn, format!("agents can make user namespaces: {why}"), mend)
+            let mend = "install the profile in /usr/share/containers/seccomp.json, or set `seccomp_profile` in \
+             containers.conf, and restart Podman's service and Hearth";
+            bad("system calls", CheckStatus::Warn, format!("agents can make user namespaces: {why}"), mend)
         }
     }
 }
@@ -151,7 +165,7 @@ fn filter(info: &Info) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::trial::Limited;
+    use crate::daemon::isolation_check::Limited;
 
     #[test]
     fn what_a_container_found_is_told() {
@@ -159,7 +173,8 @@ mod tests {
             version: "4.3.1".into(),
             rootless: true,
             cgroups: "v1".into(),
-            controllers: Vec::new(),
+            socket: "/run/podman/podman.sock".into(),
+            unlimited: Vec::new(),
             arch: "amd64".into(),
             unfiltered: None,
         };
@@ -171,23 +186,38 @@ mod tests {
             limited: Limited { memory: true, pids: true },
         };
         let verdicts = |tried: &Tried| outcome(tried, &info).iter().map(|check| check.result).collect::<Vec<_>>();
-        assert_eq!(verdicts(&good), [Verdict::Ok; 4]);
+        assert_eq!(verdicts(&good), [CheckStatus::Ok; 4]);
         for (tried, expected) in [
-            (Tried { shares: false, ..good.clone() }, [Verdict::Fail, Verdict::Ok, Verdict::Ok, Verdict::Ok]),
-            (Tried { fixed: false, ..good.clone() }, [Verdict::Fail, Verdict::Ok, Verdict::Ok, Verdict::Ok]),
-            (Tried { image_fixed: false, ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok, Verdict::Ok]),
-            (Tried { uid: Some(0), ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok, Verdict::Ok]),
-            (Tried { uid: None, ..good.clone() }, [Verdict::Ok, Verdict::Fail, Verdict::Ok, Verdict::Ok]),
+            (
+                Tried { shares: false, ..good.clone() },
+                [CheckStatus::Fail, CheckStatus::Ok, CheckStatus::Ok, CheckStatus::Ok],
+            ),
+            (
+                Tried { fixed: false, ..good.clone() },
+                [CheckStatus::Fail, CheckStatus::Ok, CheckStatus::Ok, CheckStatus::Ok],
+            ),
+            (
+                Tried { image_fixed: false, ..good.clone() },
+                [CheckStatus::Ok, CheckStatus::Fail, CheckStatus::Ok, CheckStatus::Ok],
+            ),
+            (
+                Tried { uid: Some(0), ..good.clone() },
+                [CheckStatus::Ok, CheckStatus::Fail, CheckStatus::Ok, CheckStatus::Ok],
+            ),
+            (
+                Tried { uid: None, ..good.clone() },
+                [CheckStatus::Ok, CheckStatus::Fail, CheckStatus::Ok, CheckStatus::Ok],
+            ),
             (
                 Tried { limited: Limited { memory: false, pids: true }, ..good.clone() },
-                [Verdict::Ok, Verdict::Ok, Verdict::Warn, Verdict::Ok],
+                [CheckStatus::Ok, CheckStatus::Ok, CheckStatus::Warn, CheckStatus::Ok],
             ),
         ] {
             assert_eq!(verdicts(&tried), expected, "{tried:?}");
         }
         let open = Info { unfiltered: Some("Podman names no file".to_owned()), ..info.clone() };
         let told = outcome(&good, &open).pop().unwrap();
-        assert_eq!((told.check, told.result), ("system calls", Verdict::Warn));
+        assert_eq!((told.check, told.result), ("system calls", CheckStatus::Warn));
         assert!(told.found.contains("names no file") && told.mend.unwrap().contains("seccomp_profile"));
     }
 }

@@ -1,23 +1,22 @@
-//! Where agents run, and what does not hold there.
+//! Checks of the runtime: where agents run, and which protections are missing there.
 
-use super::{Check, Verdict, bad, ok};
-use crate::cli::{status, trouble};
-use crate::config::Paths;
+use super::{Check, CheckStatus, bad, ok};
+use crate::cli::problems;
 use crate::daemon::rehearse;
 use crate::model::configure::RuntimeKind;
-use crate::socket::protocol::BuildJson;
+use crate::socket::protocol::{BuildJson, DaemonStatus};
 use crate::state::{self, Reader};
 
-/// Where the daemon runs agents, or one that started now would; and what does not hold there.
-pub(super) fn runtime(paths: &Paths, reader: &Reader) -> Vec<Check> {
-    let (settings, closed) =
-        match reader.read(|db, txn| Ok::<_, state::Error>((db.settings.get(txn, &())?, trouble::networks(db, txn)?))) {
-            Ok((settings, closed)) => (settings.unwrap_or_default(), closed),
-            Err(error) => return vec![bad("runtime", Verdict::Fail, error.to_string(), "`hearth check` says more")],
-        };
-    let daemon = status::ask(paths).ok().flatten();
+/// Checks the runtime of the daemon, or the one that a daemon would choose now, and reports missing protections.
+pub(super) fn runtime(reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Check> {
+    let (settings, closed) = match reader
+        .read(|db, txn| Ok::<_, state::Error>((db.settings.get(txn, &())?, problems::networks(db, txn)?)))
+    {
+        Ok((settings, closed)) => (settings.unwrap_or_default(), closed),
+        Err(error) => return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` says more")],
+    };
     let failed: Vec<Check> = daemon.iter().flat_map(|daemon| &daemon.builds).filter_map(failed_build).collect();
-    let daemon = daemon.map(|daemon| (daemon.runtime, daemon.runtime_why));
+    let daemon = daemon.map(|daemon| (daemon.runtime.clone(), daemon.runtime_why.clone()));
     let rehearsed = rehearse(&settings).map_err(|error| error.to_string());
     let place_now = daemon.clone().or_else(|| {
         let (kind, why) = rehearsed.as_ref().ok()?;
@@ -25,38 +24,37 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader) -> Vec<Check> {
     });
     let (check, kind) = place(daemon, rehearsed);
     let mut checks = vec![check];
-    let needless = place_now.and_then(|(name, why)| trouble::no_containers(&settings, (&name, &why)));
+    let needless = place_now.and_then(|(name, why)| problems::no_containers(&settings, (&name, &why)));
     checks.extend(needless.map(|found| {
-        let mend = "fix that and start the daemon again; `runtime = \"podman\"` takes nothing else instead, and `runtime = \
-                    \"process\"` wants no containers";
-        bad("runtime", Verdict::Warn, found, mend)
+        let mend = "fix the cause and restart the daemon; set `runtime = \"podman\"` to allow only containers, or `runtime = \
+                    \"process\"` to use none";
+        bad("runtime", CheckStatus::Warn, found, mend)
     }));
     checks.extend(failed);
     if kind == Some(RuntimeKind::Process) && !closed.is_empty() {
-        let mend =
-            "let them run in containers: `hearth image build`, and `runtime = \"podman\"` takes nothing else instead";
-        checks.push(bad("network", Verdict::Warn, trouble::open_network(&closed), mend));
+        let mend = "let them run in containers: run `hearth image build`, and set `runtime = \"podman\"`";
+        checks.push(bad("network", CheckStatus::Warn, problems::open_network(&closed), mend));
     }
     checks
 }
 
 /// An image that the daemon could not build.
 fn failed_build(build: &BuildJson) -> Option<Check> {
-    let found = trouble::failed_build(build)?;
+    let found = problems::failed_build(build)?;
     let agent = &build.agent;
     let mend = format!(
-        "fix what it says, or take the packages out again; it is tried again by itself, and `hearth image build {agent}` \
-         tries at once and shows everything that is said"
+        "fix the cause, or remove the packages; Hearth retries automatically, and `hearth image build {agent}` retries now \
+         and shows the whole output"
     );
-    Some(bad("build", Verdict::Warn, found, mend))
+    Some(bad("build", CheckStatus::Warn, found, mend))
 }
 
-/// What the daemon does, if one runs, counts; that it could not do it again is a fault.
+/// The running daemon's runtime counts. It is a problem if a new daemon could not choose it again.
 fn place(daemon: Option<(String, String)>, now: Result<(RuntimeKind, String), String>) -> (Check, Option<RuntimeKind>) {
     let podman = RuntimeKind::Podman;
     let lost = |why: &str| {
         let found = format!("the daemon runs agents in containers, which are not available now, because {why}");
-        (bad("runtime", Verdict::Fail, found, "no agent starts until that is mended"), Some(podman))
+        (bad("runtime", CheckStatus::Fail, found, "no agent starts until this is fixed"), Some(podman))
     };
     match (daemon, now) {
         (Some((name, _)), Ok((RuntimeKind::Process, why))) if name == podman.as_str() => lost(&why),
@@ -66,7 +64,7 @@ fn place(daemon: Option<(String, String)>, now: Result<(RuntimeKind, String), St
             (ok("runtime", format!("{name}, because {why}")), Some(kind))
         }
         (None, Ok((kind, why))) => (ok("runtime", format!("{}, because {why}", kind.as_str())), Some(kind)),
-        (None, Err(error)) => (bad("runtime", Verdict::Fail, error, "do what the message says"), None),
+        (None, Err(error)) => (bad("runtime", CheckStatus::Fail, error, "follow the message"), None),
     }
 }
 
@@ -81,12 +79,12 @@ mod tests {
         let now = |kind| Ok((kind, "found".to_owned()));
         let away = || Err("no socket".to_owned());
         for (daemon, now, verdict, kind, part) in [
-            (None, now(Podman), Verdict::Ok, Some(Podman), "podman, because found"),
-            (None, away(), Verdict::Fail, None, "no socket"),
-            (daemon("podman"), now(Podman), Verdict::Ok, Some(Podman), "podman, because asked"),
-            (daemon("podman"), now(Process), Verdict::Fail, Some(Podman), "are not available now, because found"),
-            (daemon("podman"), away(), Verdict::Fail, Some(Podman), "are not available now, because no socket"),
-            (daemon("process"), now(Podman), Verdict::Ok, Some(Process), "process, because asked"),
+            (None, now(Podman), CheckStatus::Ok, Some(Podman), "podman, because found"),
+            (None, away(), CheckStatus::Fail, None, "no socket"),
+            (daemon("podman"), now(Podman), CheckStatus::Ok, Some(Podman), "podman, because asked"),
+            (daemon("podman"), now(Process), CheckStatus::Fail, Some(Podman), "are not available now, because found"),
+            (daemon("podman"), away(), CheckStatus::Fail, Some(Podman), "are not available now, because no socket"),
+            (daemon("process"), now(Podman), CheckStatus::Ok, Some(Process), "process, because asked"),
         ] {
             let (check, found) = place(daemon, now);
             assert_eq!((check.result, found), (verdict, kind), "{check:?}");

@@ -1,4 +1,4 @@
-//! `hearth import`: what other programs kept.
+//! `hearth import`: data of other programs.
 
 mod nanoclaw;
 

@@ -1,14 +1,14 @@
 //! `hearth import nanoclaw PATH`.
 //!
-//! Everything is put in through the inputs that other commands use, in steps each of which is whole: a command that was
-//! interrupted is repeated, and finds what was done. What is here already is never changed.
+//! The import uses the same inputs as other commands, in atomic steps. An interrupted import can be repeated and skips
+//! completed steps. Existing data is never changed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::super::{Done, Failure, out};
+use super::super::{Done, Failure, print};
 use crate::config::Paths;
 use crate::contracts::nanoclaw::{self, Item, Kind, Outcome, Wishes};
 use crate::engine::pattern;
@@ -18,6 +18,7 @@ use crate::time::every::Every;
 use crate::time::local;
 use crate::time::zone::Zone;
 
+mod grants;
 mod here;
 mod report;
 mod take;
@@ -58,7 +59,7 @@ impl From<Strangers> for UnknownSenders {
     }
 }
 
-/// Takes an installation over, or says what would be.
+/// Imports an installation, or reports what an import would do.
 pub(in crate::cli) fn nanoclaw(paths: &Paths, args: &NanoclawArgs, json: bool) -> Done {
     let wishes = Wishes {
         strangers: args.unknown_senders.into(),
@@ -72,13 +73,13 @@ pub(in crate::cli) fn nanoclaw(paths: &Paths, args: &NanoclawArgs, json: bool) -
     items.extend(found.items.iter().cloned());
     items.sort_by_key(|item| (item.kind, item.outcome));
     report::print(
-        &report::Source { path: &args.path, version: found.version, rehearsal: args.dry_run },
+        &report::Source { path: &args.path, found: &found, rehearsal: args.dry_run },
         &items,
         (args.all, json),
     )
 }
 
-/// As tasks are read: what begins with a digit and has no spaces is an interval.
+/// Checks a recurrence in the same way as tasks: text that begins with a digit and has no spaces is an interval.
 fn check_recurrence(text: &str) -> Result<(), String> {
     let bare = text.trim();
     let interval = bare.starts_with(|c: char| c.is_ascii_digit()) && !bare.contains(char::is_whitespace);
@@ -88,7 +89,7 @@ fn check_recurrence(text: &str) -> Result<(), String> {
     Cron::parse(bare).map(drop).map_err(|error| error.to_string())
 }
 
-/// How many of each kind, by what became of them.
+/// Counts items by kind and outcome.
 fn counts(items: &[Item]) -> BTreeMap<Kind, BTreeMap<Outcome, u64>> {
     let mut counts: BTreeMap<Kind, BTreeMap<Outcome, u64>> = BTreeMap::new();
     for item in items {
@@ -97,11 +98,11 @@ fn counts(items: &[Item]) -> BTreeMap<Kind, BTreeMap<Outcome, u64>> {
     counts
 }
 
-/// A sentence for a failure that stops the whole.
+/// The message for a failure that stops the import.
 fn stopped(what: &str, failure: Failure) -> Failure {
     match failure {
         Failure::Failed(why) | Failure::Changed(why) | Failure::Store(_, why) => {
-            out::warning("what was taken over until now stays; repeat the command to go on");
+            print::warning("imported data is kept; repeat the command to continue");
             Failure::Failed(format!("{what}: {why}"))
         }
         other => other,

@@ -1,4 +1,4 @@
-//! The file by which the system knows the service: where it lies, what is in it, whose it is.
+//! The definition file of the service: its path, its content and its owner.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -9,49 +9,56 @@ use super::{Manager, program};
 use crate::cli::Failure;
 use crate::config::{Paths, env};
 use crate::crash;
+use crate::daemon::opening::Installation;
+use crate::state;
 
-/// In every file that Hearth makes, and in no other.
+/// Marker in every service file that Hearth creates, and in no other.
 pub(super) const MARK: &str = "Made by `hearth service install`";
 
-/// The service as it should be.
+/// Option that tells the daemon which installation it runs.
+pub(super) const INSTALLATION: &str = "--installation";
+
+/// The intended service.
 #[derive(Debug)]
 pub(super) struct Definition {
     pub(super) manager: Manager,
-    /// What the system calls it: `hearth.service`, `hearth.daemon`.
+    /// Its name in the service manager: `hearth.service`, `hearth.daemon`.
     pub(super) name: String,
-    /// Where its file lies.
+    /// Path of its file.
     pub(super) file: PathBuf,
-    /// What is in it.
+    /// Content of its file.
     pub(super) text: String,
-    /// Where it logs to, if the system does not collect that.
+    /// Path of its log, if the system does not collect the output.
     pub(super) log: Option<PathBuf>,
     /// The program that is started.
     pub(super) program: PathBuf,
-    /// The file of variables, if the system reads one.
+    /// The file with environment variables, if the system reads one.
     pub(super) environment: Option<PathBuf>,
 }
 
-/// What a definition is made of; every path in it is text of one line.
-pub(super) struct Facts<'a> {
+/// Input for a definition. Every path in it is one line of text.
+pub(super) struct UnitFields<'a> {
     pub(super) program: &'a str,
     pub(super) data: &'a str,
-    /// The search path of whoever installs it; none if it is nothing to keep.
+    /// The only installation that the daemon may run; none if there is no store yet.
+    pub(super) installation: Option<Installation>,
+    /// `PATH` of the user who installs the service; none if it is not worth keeping.
     pub(super) path: Option<&'a str>,
     pub(super) environment: Option<&'a str>,
     pub(super) log: Option<&'a str>,
     pub(super) name: &'a str,
 }
 
-/// What is in the place of the file.
+/// What exists at the path of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ExistingUnit {
     /// Nothing.
     Nothing,
-    /// What should be there.
+    /// The intended content.
     Same,
-    /// Another one that Hearth made.
+    /// Other content that Hearth created.
     Ours,
-    /// Something that Hearth did not make.
+    /// A file that Hearth did not create.
     Foreign,
 }
 
@@ -74,9 +81,10 @@ impl Definition {
             }
         };
         let path = env::child_path().into_string().ok().filter(|path| is_line(path));
-        let facts = Facts {
+        let facts = UnitFields {
             program: text(&program)?,
             data: text(paths.data())?,
+            installation: installation(paths, &file),
             path: path.as_deref(),
             environment: environment.as_deref().map(text).transpose()?,
             log: log.as_deref().map(text).transpose()?,
@@ -89,23 +97,23 @@ impl Definition {
         Ok(Self { manager, name, file, text, log, program, environment })
     }
 
-    /// Looks what is there.
-    pub(super) fn found(&self) -> Result<Found, Failure> {
+    /// Reads what exists at the path of the file.
+    pub(super) fn found(&self) -> Result<ExistingUnit, Failure> {
         match std::fs::read(&self.file) {
-            Ok(bytes) if bytes == self.text.as_bytes() => Ok(Found::Same),
-            Ok(bytes) if String::from_utf8_lossy(&bytes).contains(MARK) => Ok(Found::Ours),
-            Ok(_) => Ok(Found::Foreign),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+            Ok(bytes) if bytes == self.text.as_bytes() => Ok(ExistingUnit::Same),
+            Ok(bytes) if String::from_utf8_lossy(&bytes).contains(MARK) => Ok(ExistingUnit::Ours),
+            Ok(_) => Ok(ExistingUnit::Foreign),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(ExistingUnit::Nothing),
             Err(error) => Err(self.failed("read", &error)),
         }
     }
 
-    /// Whether the system was told of the file after it was last put in place.
+    /// Whether the service manager has loaded the file since it was last written.
     pub(super) fn is_known(&self) -> bool {
         !self.untold().exists()
     }
 
-    /// What was put in place is what runs, now or from the next start on.
+    /// Records that the service manager has loaded the current file.
     pub(super) fn know(&self) -> Result<(), Failure> {
         crash::point("service-known");
         match std::fs::remove_file(self.untold()) {
@@ -114,14 +122,13 @@ impl Definition {
         }
     }
 
-    /// A file that is there from before the file is put in place until the system runs what it says: a command may die in
-    /// between.
+    /// Path of a marker file. It exists from before the file is written until the service manager has loaded it,
+    /// because a command may die in between.
     fn untold(&self) -> PathBuf {
         self.file.with_file_name(format!(".{}.untold", self.name))
     }
 
-    /// Puts the file in place, whole or not at all. One that a command died over has the same name as the next, so that it
-    /// does not stay.
+    /// Writes the file atomically. The temporary file has a fixed name, so that the next command replaces a leftover.
     pub(super) fn write(&self) -> Result<(), Failure> {
         let dir = self.file.parent().unwrap_or(Path::new("/"));
         let put = || -> std::io::Result<()> {
@@ -150,6 +157,18 @@ impl Definition {
     }
 }
 
+/// The installation of the store; without a store, the one in the existing file.
+fn installation(paths: &Paths, file: &Path) -> Option<Installation> {
+    let of_store = state::installation(paths.data()).ok().map(Installation);
+    of_store.or_else(|| named(&std::fs::read_to_string(file).ok()?))
+}
+
+/// The installation in the text of a service file of either kind.
+fn named(text: &str) -> Option<Installation> {
+    let (_, rest) = text.rsplit_once(INSTALLATION)?;
+    rest.split(|c: char| !c.is_ascii_alphanumeric()).find_map(|word| word.parse().ok())
+}
+
 fn text(path: &Path) -> Result<&str, Failure> {
     let shown =
         || Failure::Failed(format!("the path {} is not one line of text, which a service needs", path.display()));
@@ -158,4 +177,23 @@ fn text(path: &Path) -> Result<&str, Failure> {
 
 fn is_line(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_installation_is_found_in_both_kinds_of_files() {
+        let id = Some(Installation(0xab));
+        for text in [
+            "ExecStart=\"/h\" run --data \"/--installation 1\" --installation 00000000000000ab\nRestart=on-failure\n",
+            "<string>--installation</string><string>00000000000000ab</string></array>",
+        ] {
+            assert_eq!(named(text), id, "{text}");
+        }
+        for text in ["", "ExecStart=/h run --data /d", "--installation", "--installation 12"] {
+            assert_eq!(named(text), None, "{text}");
+        }
+    }
 }

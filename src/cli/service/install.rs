@@ -1,4 +1,4 @@
-//! Putting the service in place and taking it away again.
+//! Installs and removes the service.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::path::Path;
 use clap::Args;
 use serde::Serialize;
 
-use super::file::{Definition, Found};
+use super::file::{Definition, ExistingUnit};
 use super::look::look;
 use super::{Manager, launchd, systemd};
-use crate::cli::{Done, Failure, out, status};
+use crate::cli::{Done, Failure, print, status};
 use crate::config::Paths;
+use crate::state;
 
 #[derive(Debug, Args)]
 pub(super) struct InstallArgs {
@@ -54,20 +55,29 @@ struct RemovedJson<'a> {
     name: &'a str,
     file: String,
     removed: bool,
-    /// What stays.
+    /// The data directory, which stays.
     data: String,
 }
 
-/// Puts the file in place and has the system start the service.
+/// Writes the file and starts the service.
 pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallArgs, json: bool) -> Done {
     let file = definition.file.display().to_string();
     if wanted.dry_run {
         if json {
-            return out::json(&RehearsedJson { name: &definition.name, file, text: &definition.text });
+            return print::json(&RehearsedJson { name: &definition.name, file, text: &definition.text });
         }
-        out::note(&format!("this would be {file}:"));
-        return out::verbatim(definition.text.trim_end());
+        print::note(&format!("this would be {file}:"));
+        return print::verbatim(definition.text.trim_end());
     }
+    if !state::exists(paths.data())? {
+        return Err(Failure::Failed(format!(
+            "there is no store in {}: run `hearth up` or `hearth apply FILE` first; if there was one, check that its \
+             disk is mounted, or restore a backup with `hearth restore BACKUP`",
+            paths.data().display()
+        )));
+    }
+    // An unreadable store has no id for the service file.
+    state::installation(paths.data())?;
     if rustix::process::geteuid().is_root() && !wanted.as_root {
         return Err(Failure::Failed(
             "a service belongs to the user whose rights Hearth is to have, and this is root: run `hearth service install` as \
@@ -79,14 +89,14 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
         systemd::reach()?;
     }
     let written = match definition.found()? {
-        Found::Foreign if !wanted.replace => {
+        ExistingUnit::Foreign if !wanted.replace => {
             return Err(Failure::Failed(format!(
                 "{file} was not made by Hearth: move it away, or have it replaced with --replace"
             )));
         }
-        Found::Same if definition.is_known() => "unchanged",
-        Found::Nothing => "new",
-        Found::Same | Found::Ours | Found::Foreign => "changed",
+        ExistingUnit::Same if definition.is_known() => "unchanged",
+        ExistingUnit::Nothing => "new",
+        ExistingUnit::Same | ExistingUnit::Ours | ExistingUnit::Foreign => "changed",
     };
     if written != "unchanged" {
         definition.write()?;
@@ -98,20 +108,21 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
         definition.know()?;
     }
     if json {
-        return out::json(&InstalledJson { name: &definition.name, file, written, started, warnings });
+        return print::json(&InstalledJson { name: &definition.name, file, written, started, warnings });
     }
-    out::line(&format!("{written:9} {file}"))?;
+    print::line(&format!("{written:9} {file}"))?;
     if started {
-        out::line(&format!("{:9} {}", "runs", definition.name))?;
+        print::line(&format!("{:9} {}", "runs", definition.name))?;
     }
     super::warn(&warnings);
     if definition.manager == Manager::Systemd && systemd::lingers() == Some(false) {
-        out::note("it runs while you are logged in; for it to run always: `loginctl enable-linger`");
+        print::note("it runs while you are logged in; for it to run always: `loginctl enable-linger`");
     }
     Ok(())
 }
 
-/// Has the system know the file, and the service run unless that is not wanted or another daemon is there. Whether it runs.
+/// Loads the file, and starts the service unless the user does not want that or another daemon runs. Returns whether it
+/// runs.
 fn start(
     paths: &Paths,
     definition: &Definition,
@@ -130,7 +141,7 @@ fn start(
     if let Some(other) = other {
         let pid = other.pid;
         warnings.push(format!(
-            "a daemon runs already (process {pid}) that the system did not start: stop it (`kill {pid}`), and run \
+            "a daemon that is not a service is already running (process {pid}): stop it (`kill {pid}`), and run \
              `hearth service install` again"
         ));
         return Ok(false);
@@ -143,12 +154,12 @@ fn start(
     Ok(true)
 }
 
-/// What works now and may not later.
+/// Warnings about things that work now but may fail later.
 fn warnings(definition: &Definition) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_build(&definition.program) {
         warnings.push(format!(
-            "{} is where cargo builds, and the next build replaces it: copy it to a place of its own, such as \
+            "{} is in cargo's build folder, and the next build replaces it: copy it elsewhere, such as \
              ~/.local/bin/hearth, and run `hearth service install` from there",
             definition.program.display()
         ));
@@ -170,11 +181,11 @@ fn is_build(program: &Path) -> bool {
 pub(super) fn uninstall(paths: &Paths, definition: &Definition, json: bool) -> Done {
     let file = definition.file.display().to_string();
     let found = definition.found()?;
-    if found == Found::Foreign {
+    if found == ExistingUnit::Foreign {
         return Err(Failure::Failed(format!("{file} was not made by Hearth: remove it yourself")));
     }
     let system = look(definition)?;
-    let there = found != Found::Nothing;
+    let there = found != ExistingUnit::Nothing;
     if there || system.known {
         match definition.manager {
             Manager::Systemd => systemd::stop(definition)?,
@@ -190,13 +201,13 @@ pub(super) fn uninstall(paths: &Paths, definition: &Definition, json: bool) -> D
     }
     let data = paths.data().display().to_string();
     if json {
-        return out::json(&RemovedJson { name: &definition.name, file, removed: there, data });
+        return print::json(&RemovedJson { name: &definition.name, file, removed: there, data });
     }
     if there {
-        out::line(&format!("removed   {file}"))?;
+        print::line(&format!("removed   {file}"))?;
     } else {
-        out::line(&format!("{} is not installed", definition.name))?;
+        print::line(&format!("{} is not installed", definition.name))?;
     }
-    out::note(&format!("the data stays in {data}"));
+    print::note(&format!("the data is kept in {data}"));
     Ok(())
 }

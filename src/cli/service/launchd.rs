@@ -1,4 +1,4 @@
-//! What launchd is told and asked.
+//! Commands and queries for launchd.
 
 use super::file::Definition;
 use super::look::System;
@@ -15,25 +15,25 @@ fn target(definition: &Definition) -> String {
     format!("{}/{}", domain(), definition.name)
 }
 
-/// Lets launchd load the file as it is now, which starts it.
+/// Loads the current file into launchd, which starts the service.
 pub(super) fn start(definition: &Definition) -> Done {
     let_go(definition)?;
     have(PROGRAM, &["enable", &target(definition)])?;
     have(PROGRAM, &["bootstrap", &domain(), &definition.file.display().to_string()]).map(drop)
 }
 
-/// Stops it, and does not start it again.
+/// Stops the service for good.
 pub(super) fn stop(definition: &Definition) -> Done {
     let_go(definition)?;
     have(PROGRAM, &["disable", &target(definition)]).map(drop)
 }
 
-/// What is not loaded cannot be let go, and need not.
+/// Unloads the service. Ignores the exit status, because a service that is not loaded needs no unloading.
 fn let_go(definition: &Definition) -> Done {
     ask(PROGRAM, &["bootout", &target(definition)], super::ACTING).map(drop)
 }
 
-/// What launchd knows of it.
+/// Reads the service's state from launchd.
 pub(super) fn look(definition: &Definition) -> Result<System, Failure> {
     let said = ask(PROGRAM, &["print", &target(definition)], TELLING)?;
     Ok(if said.ended.success() { read(&String::from_utf8_lossy(&said.out)) } else { System::unknown() })
@@ -59,7 +59,7 @@ fn read(said: &str) -> System {
     }
 }
 
-/// How `tail` shows what it logged.
+/// Arguments for `tail` to show the log.
 pub(super) fn log_arguments(definition: &Definition, wanted: &LogsArgs, json: bool) -> Result<Vec<String>, Failure> {
     if wanted.since.is_some() || json {
         let what =

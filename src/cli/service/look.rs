@@ -1,32 +1,32 @@
-//! How the service is: what the system says, what Hearth says, and where they disagree.
+//! State of the service: what the service manager reports, what Hearth reports, and where they disagree.
 
 use serde::Serialize;
 
-use super::file::{Definition, Found};
+use super::file::{Definition, ExistingUnit};
 use super::{Manager, launchd, systemd};
-use crate::cli::{Done, Failure, out, status};
+use crate::cli::{Done, Failure, print, status};
 use crate::config::Paths;
 use crate::socket::protocol::DaemonStatus;
 
-/// What the system knows of the service.
+/// State of the service in the service manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct System {
-    /// Whether it has heard of it.
+    /// Whether the service manager knows the service.
     pub(super) known: bool,
     /// Whether it runs.
     pub(super) active: bool,
-    /// Whether it is being started, or waits to be started again.
+    /// Whether it is starting, or waits for a restart.
     pub(super) coming: bool,
-    /// In the system's words.
+    /// State as the service manager names it.
     pub(super) state: String,
-    /// Whether it starts with the user's login; null if nobody says.
+    /// Whether it starts with the user's login; null if unknown.
     pub(super) enabled: Option<bool>,
     pub(super) pid: Option<u32>,
-    /// How often it was started again.
+    /// Number of restarts.
     pub(super) restarts: Option<u64>,
-    /// How it ended last, if not well.
+    /// Result of the last run, if it failed.
     pub(super) result: Option<String>,
-    /// What Hearth told the system of itself.
+    /// Status text that Hearth reported to the service manager.
     pub(super) says: Option<String>,
 }
 
@@ -52,16 +52,16 @@ struct StatusJson {
     manager: &'static str,
     name: String,
     file: String,
-    /// Whether the file is there.
+    /// Whether the file exists.
     installed: bool,
     system: System,
-    /// What a running daemon says of itself; null without one.
+    /// Status of the running daemon; null without one.
     daemon: Option<DaemonStatus>,
-    /// What is not as it should be; empty if it runs and all agree.
+    /// Problems; empty if the service runs and everything agrees.
     problems: Vec<String>,
 }
 
-/// What the system knows.
+/// Reads the state from the service manager.
 pub(super) fn look(definition: &Definition) -> Result<System, Failure> {
     match definition.manager {
         Manager::Systemd => systemd::look(definition),
@@ -69,7 +69,7 @@ pub(super) fn look(definition: &Definition) -> Result<System, Failure> {
     }
 }
 
-/// Shows it; fails if something is wrong.
+/// Shows the service's state. Fails if there are problems.
 pub(super) fn status(paths: &Paths, definition: &Definition, json: bool) -> Done {
     let found = definition.found()?;
     let system = look(definition)?;
@@ -82,33 +82,38 @@ pub(super) fn status(paths: &Paths, definition: &Definition, json: bool) -> Done
         manager: definition.manager.as_str(),
         name: definition.name.clone(),
         file: definition.file.display().to_string(),
-        installed: found != Found::Nothing,
+        installed: found != ExistingUnit::Nothing,
         system,
         daemon,
         problems,
     };
     if json {
-        out::json(&shown)?
+        print::json(&shown)?
     } else {
         print(&shown)?
     }
     if shown.problems.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// Everything that is not as it should be.
-fn judge((found, system): (Found, &System), daemon: Option<&DaemonStatus>, version: &str) -> Vec<String> {
+/// All problems.
+fn judge((found, system): (ExistingUnit, &System), daemon: Option<&DaemonStatus>, version: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tell = |what: String| problems.push(what);
     match found {
-        Found::Nothing if system.known => tell("its file is gone, and the system still knows it: run `hearth service uninstall`".into()),
-        Found::Nothing => tell("it is not installed: run `hearth service install`".into()),
-        Found::Ours => tell(
-            "its file is not what this program would write (another program, path or version): run `hearth service install`"
+        ExistingUnit::Nothing if system.known => {
+            tell("its file is gone, and the system still knows it: run `hearth service uninstall`".into())
+        }
+        ExistingUnit::Nothing => tell("it is not installed: run `hearth service install`".into()),
+        ExistingUnit::Ours => tell(
+            "its file differs from what this program would write (program, path, version or installation): run \
+             `hearth service install`"
                 .into(),
         ),
-        Found::Foreign => tell("its file was not made by Hearth, and is left alone".into()),
-        Found::Same if !system.known => tell("the system has not read its file: run `hearth service install`".into()),
-        Found::Same => {}
+        ExistingUnit::Foreign => tell("its file was not created by Hearth, and is not changed".into()),
+        ExistingUnit::Same if !system.known => {
+            tell("the system has not read its file: run `hearth service install`".into())
+        }
+        ExistingUnit::Same => {}
     }
     if system.enabled == Some(false) {
         tell("it does not start when you log in: run `hearth service install`".into());
@@ -132,14 +137,12 @@ fn judge((found, system): (Found, &System), daemon: Option<&DaemonStatus>, versi
             daemon.pid
         )),
         (None, Some(pid)) => {
-            tell(format!(
-                "the system runs process {pid}, which does not answer: `hearth service logs` shows what it says"
-            ));
+            tell(format!("process {pid} is running but does not answer: see `hearth service logs`"));
         }
         (None, None) if system.coming => {
-            tell(format!("it is being started, or waits to be{result}: `hearth service logs` shows what it says"));
+            tell(format!("it is starting, or waiting to start{result}: see `hearth service logs`"));
         }
-        (None, None) if found != Found::Nothing => {
+        (None, None) if found != ExistingUnit::Nothing => {
             tell(format!("it does not run{result}: run `hearth service install`, or see `hearth service logs`"));
         }
         (None, None) => {}
@@ -149,22 +152,22 @@ fn judge((found, system): (Found, &System), daemon: Option<&DaemonStatus>, versi
 
 fn print(shown: &StatusJson) -> Done {
     let StatusJson { manager, name, file, system, daemon, .. } = shown;
-    out::line(&format!("service   {name} of {manager}"))?;
-    out::line(&format!("file      {file}{}", if shown.installed { "" } else { " (not there)" }))?;
+    print::line(&format!("service   {name} of {manager}"))?;
+    print::line(&format!("file      {file}{}", if shown.installed { "" } else { " (not there)" }))?;
     let pid = system.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
     let restarts = system.restarts.filter(|restarts| *restarts > 0);
-    let restarts = restarts.map(|restarts| format!(", started again {restarts} times")).unwrap_or_default();
+    let restarts = restarts.map(|restarts| format!(", restarted {restarts} times")).unwrap_or_default();
     let login = system.enabled.map_or("", |enabled| if enabled { ", starts with your login" } else { "" });
-    out::line(&format!("system    {}{pid}{restarts}{login}", system.state))?;
+    print::line(&format!("system    {}{pid}{restarts}{login}", system.state))?;
     if let Some(says) = &system.says {
-        out::line(&format!("          {says}"))?;
+        print::line(&format!("          {says}"))?;
     }
     match daemon {
         Some(daemon) => {
             let stopping = if daemon.draining { ", stopping" } else { "" };
-            out::line(&format!("hearth    running, process {}, version {}{stopping}", daemon.pid, daemon.version))?;
+            print::line(&format!("hearth    running, process {}, version {}{stopping}", daemon.pid, daemon.version))?;
         }
-        None => out::line("hearth    not running")?,
+        None => print::line("hearth    not running")?,
     }
     super::warn(&shown.problems);
     Ok(())
@@ -186,18 +189,18 @@ mod tests {
         let stopped = System { known: true, state: "inactive".into(), enabled: Some(true), ..System::unknown() };
         let running = System { active: true, pid: Some(7), ..stopped.clone() };
         let failing = System { coming: true, result: Some("exit-code".into()), ..stopped.clone() };
-        let cases: [(Found, &System, Option<DaemonStatus>, &[&str]); 11] = [
-            (Found::Same, &running, Some(daemon(7, "1")), &[]),
-            (Found::Same, &running, Some(daemon(7, "0")), &["version 0 runs"]),
-            (Found::Same, &running, Some(daemon(8, "1")), &["process 7, and the daemon"]),
-            (Found::Same, &running, None, &["does not answer"]),
-            (Found::Same, &stopped, Some(daemon(8, "1")), &["did not start"]),
-            (Found::Same, &stopped, None, &["does not run:"]),
-            (Found::Same, &failing, None, &["exit-code"]),
-            (Found::Ours, &running, Some(daemon(7, "1")), &["not what this program would write"]),
-            (Found::Foreign, &running, Some(daemon(7, "1")), &["not made by Hearth"]),
-            (Found::Nothing, &System::unknown(), None, &["not installed"]),
-            (Found::Nothing, &running, Some(daemon(7, "1")), &["file is gone"]),
+        let cases: [(ExistingUnit, &System, Option<DaemonStatus>, &[&str]); 11] = [
+            (ExistingUnit::Same, &running, Some(daemon(7, "1")), &[]),
+            (ExistingUnit::Same, &running, Some(daemon(7, "0")), &["version 0 runs"]),
+            (ExistingUnit::Same, &running, Some(daemon(8, "1")), &["process 7, and the daemon"]),
+            (ExistingUnit::Same, &running, None, &["does not answer"]),
+            (ExistingUnit::Same, &stopped, Some(daemon(8, "1")), &["did not start"]),
+            (ExistingUnit::Same, &stopped, None, &["does not run:"]),
+            (ExistingUnit::Same, &failing, None, &["exit-code"]),
+            (ExistingUnit::Ours, &running, Some(daemon(7, "1")), &["differs from what this program would write"]),
+            (ExistingUnit::Foreign, &running, Some(daemon(7, "1")), &["not created by Hearth"]),
+            (ExistingUnit::Nothing, &System::unknown(), None, &["not installed"]),
+            (ExistingUnit::Nothing, &running, Some(daemon(7, "1")), &["file is gone"]),
         ];
         for (found, system, daemon, expected) in cases {
             let told = judge((found, system), daemon.as_ref(), "1");
@@ -205,6 +208,6 @@ mod tests {
             assert!(told.iter().zip(expected).all(|(told, word)| told.contains(word)), "{told:?} {expected:?}");
         }
         let disabled = System { enabled: Some(false), ..running };
-        assert!(judge((Found::Same, &disabled), Some(&daemon(7, "1")), "1")[0].contains("log in"));
+        assert!(judge((ExistingUnit::Same, &disabled), Some(&daemon(7, "1")), "1")[0].contains("log in"));
     }
 }

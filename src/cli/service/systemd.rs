@@ -1,4 +1,4 @@
-//! What systemd's user manager is told and asked.
+//! Commands and queries for systemd's user manager.
 
 use super::file::Definition;
 use super::look::System;
@@ -7,14 +7,14 @@ use crate::cli::{Done, Failure};
 
 const PROGRAM: &str = "systemctl";
 
-/// Facts that are asked for.
+/// Queried properties.
 const ASKED: &str = "LoadState,ActiveState,SubState,UnitFileState,MainPID,NRestarts,Result,StatusText";
 
 fn user<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["--user"], arguments].concat()
 }
 
-/// Whether there is a user manager to talk to.
+/// Checks that the user manager can be reached.
 pub(super) fn reach() -> Done {
     let said = ask(PROGRAM, &user(&["show", "--property=Version"]), TELLING)?;
     if said.ended.success() {
@@ -27,7 +27,7 @@ pub(super) fn reach() -> Done {
     )))
 }
 
-/// Lets the manager know the file as it is now, and start it when the user logs in.
+/// Loads the current file into the manager, and enables the service for the user's login.
 pub(super) fn know(definition: &Definition) -> Done {
     have(PROGRAM, &user(&["daemon-reload"]))?;
     have(PROGRAM, &user(&["enable", &definition.name])).map(drop)
@@ -37,30 +37,34 @@ pub(super) fn start(definition: &Definition, anew: bool) -> Done {
     let verb = if anew { "restart" } else { "start" };
     let started = have(PROGRAM, &user(&[verb, &definition.name])).map(drop);
     started.map_err(|failure| match failure {
-        Failure::Failed(what) => Failure::Failed(format!("{what}; `hearth service logs` shows what it said")),
+        Failure::Failed(what) => Failure::Failed(format!("{what}; see `hearth service logs`")),
         other => other,
     })
 }
 
-/// Stops it, and does not start it again.
+/// Stops and disables the service.
 pub(super) fn stop(definition: &Definition) -> Done {
     have(PROGRAM, &user(&["disable", "--now", &definition.name])).map(drop)
 }
 
-/// Lets the manager forget a file that is gone.
+/// Makes the manager forget a removed file.
 pub(super) fn forget(definition: &Definition) -> Done {
     have(PROGRAM, &user(&["daemon-reload"]))?;
-    // One that never failed has nothing to forget.
+    // For a service that never failed, this has no effect.
     ask(PROGRAM, &user(&["reset-failed", &definition.name]), TELLING).map(drop)
 }
 
-/// What the manager knows of it.
+/// Reads the service's state from the manager.
 pub(super) fn look(definition: &Definition) -> Result<System, Failure> {
     let property = format!("--property={ASKED}");
     let said = ask(PROGRAM, &user(&["show", &definition.name, &property]), TELLING)?;
     if !said.ended.success() {
         reach()?;
-        return Err(Failure::Failed(format!("systemd does not say how {} is: {}", definition.name, complaint(&said))));
+        return Err(Failure::Failed(format!(
+            "cannot read the state of {} from systemd: {}",
+            definition.name,
+            complaint(&said)
+        )));
     }
     Ok(read(&String::from_utf8_lossy(&said.out)))
 }
@@ -87,7 +91,7 @@ fn read(said: &str) -> System {
     }
 }
 
-/// Whether the manager goes on when the user has logged out; none if nobody says.
+/// Whether lingering is on: the manager keeps running after the user logs out. None if unknown.
 pub(super) fn lingers() -> Option<bool> {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let said = ask("loginctl", &["show-user", &uid, "--property=Linger", "--value"], TELLING).ok()?;
@@ -98,7 +102,7 @@ pub(super) fn lingers() -> Option<bool> {
     }
 }
 
-/// How `journalctl` shows what it logged.
+/// Arguments for `journalctl` to show the log.
 pub(super) fn log_arguments(definition: &Definition, wanted: &LogsArgs, json: bool) -> Vec<String> {
     let mut arguments = vec![format!("--user-unit={}", definition.name), format!("--lines={}", wanted.lines)];
     arguments.extend(wanted.since.as_ref().map(|since| format!("--since={since}")));

@@ -1,14 +1,13 @@
 //! The unit of systemd's user manager, as text.
 
-use super::file::{Facts, MARK};
+use super::file::{INSTALLATION, MARK, UnitFields};
 use crate::daemon::STOP_MAX;
 
-/// What the end takes beyond what it waits for, in seconds: agents that have to be killed, the last sync.
-const STOP_REST: u64 = 30;
+/// Maximum shutdown time in seconds: draining, stopping or killing agents, and the last sync.
+pub(super) const STOP: u64 = STOP_MAX.as_secs() + 45;
 
 /// The text of the unit.
-pub(super) fn unit(facts: &Facts<'_>) -> String {
-    let stop = STOP_MAX.as_secs().saturating_add(STOP_REST);
+pub(super) fn unit(facts: &UnitFields<'_>) -> String {
     let environment = facts.environment.map_or_else(String::new, |path| {
         format!("# Variables that hearth.toml refers to (`env:NAME`); chmod 600 it.\nEnvironmentFile=-{}\n", file(path))
     });
@@ -18,6 +17,8 @@ pub(super) fn unit(facts: &Facts<'_>) -> String {
             assignment("PATH", path)
         )
     });
+    let installation = facts.installation.map_or_else(String::new, |id| format!(" {INSTALLATION} {id}"));
+    let mount = format!("\"{}\"", quoted(facts.data));
     let (name, program, data) = (facts.name, format!("\"{}\"", quoted(facts.program)), word(facts.data));
     format!(
         "# {MARK}, which writes it anew: what you want different belongs in\n\
@@ -27,6 +28,8 @@ pub(super) fn unit(facts: &Facts<'_>) -> String {
          # Podman's socket, where there is one.\n\
          Wants=podman.socket\n\
          After=podman.socket\n\
+         # The disk of the data directory.\n\
+         RequiresMountsFor={mount}\n\
          # What keeps it from starting may be mended while it is tried again.\n\
          StartLimitIntervalSec=0\n\
          \n\
@@ -37,7 +40,7 @@ pub(super) fn unit(facts: &Facts<'_>) -> String {
          # Opening a store may upgrade it.\n\
          TimeoutStartSec=30min\n\
          WatchdogSec=5min\n\
-         ExecStart={program} run --data {data}\n\
+         ExecStart={program} run --data {data}{installation}\n\
          {environment}{path}\
          # Longer each time, where systemd can (254); wrong usage is not tried again.\n\
          Restart=on-failure\n\
@@ -46,7 +49,7 @@ pub(super) fn unit(facts: &Facts<'_>) -> String {
          RestartMaxDelaySec=5min\n\
          RestartPreventExitStatus=2\n\
          # Turns and deliveries under way end first; only Hearth hears that it is to stop, and it ends its agents.\n\
-         TimeoutStopSec={stop}\n\
+         TimeoutStopSec={STOP}\n\
          KillMode=mixed\n\
          # An agent that takes too much memory ends alone.\n\
          OOMPolicy=continue\n\
@@ -95,13 +98,15 @@ fn specifiers(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::opening::Installation;
 
-    fn facts() -> Facts<'static> {
-        Facts {
+    fn facts() -> UnitFields<'static> {
+        UnitFields {
             program: "/opt/he arth/$x/hearth",
             data: "/home/a/50% \"of\" it\\",
             path: Some("/usr/local/bin:/usr/bin"),
             environment: Some("/home/a/.config/hearth/hearth.env"),
+            installation: Some(Installation(0x0123_4567_89ab_cdef)),
             log: None,
             name: "hearth.service",
         }
@@ -114,8 +119,8 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_written() {
-        let text = unit(&Facts { path: None, environment: None, ..facts() });
-        assert!(!text.contains("Environment"), "{text}");
+        let text = unit(&UnitFields { path: None, environment: None, installation: None, ..facts() });
+        assert!(!text.contains("Environment") && !text.contains("--installation"), "{text}");
         assert_eq!(text.lines().next().map(|line| line.contains(MARK)), Some(true));
     }
 

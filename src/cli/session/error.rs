@@ -1,47 +1,55 @@
-//! What went wrong with a session, for people on standard error and for programs on standard output.
+//! Errors of session commands, for people on standard error and for programs on standard output.
 
 use serde_json::{Map, Value, json};
 
+use crate::cli::hint::Hint;
+use crate::cli::offline::SubmitError;
 use crate::cli::workspace::Refused;
-use crate::cli::{Failure, out};
-use crate::socket::session::SessionRefusalJson;
+use crate::cli::{Failure, print};
+use crate::socket::command::RequestRefused;
 
 /// Why a command about sessions failed.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// A word for programs.
+    /// Code for programs.
     pub(super) kind: String,
-    /// What.
+    /// Message for people.
     pub(super) message: String,
     /// What to do next.
-    pub(super) hint: String,
-    /// What else programs can use.
+    pub(super) hint: Hint,
+    /// Further fields for programs.
     pub(super) fields: Map<String, Value>,
-    /// How the command ends.
+    /// Exit code of the command.
     pub(super) exit: u8,
 }
 
 impl Trouble {
     pub(super) fn new(kind: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), message: message.into(), hint: hint.into(), fields: Map::new(), exit: 1 }
+        let hint = Hint::new(kind, hint);
+        Self { kind: kind.to_owned(), message: message.into(), hint, fields: Map::new(), exit: 1 }
     }
 
-    /// With a field.
+    /// Creates an error with the default hint of its kind.
+    pub(super) fn of_kind(kind: &str, message: impl Into<String>) -> Self {
+        Self::new(kind, message, "")
+    }
+
+    /// Adds a field.
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The command was used wrongly.
+    /// Marks the error as a usage error.
     pub(super) fn usage(self) -> Self {
         Self { exit: 2, ..self }
     }
 
-    /// Tells it and ends the command.
+    /// Reports the error and ends the command.
     pub(super) fn tell(self, action: &str, json: bool) -> Failure {
         let Self { kind, message, hint, fields, exit } = self;
         if !json {
-            out::error(&if hint.is_empty() { message } else { format!("{message}\n{hint}") });
+            print::error(&format!("{message}\n{}", hint.as_str()));
             return Failure::Exit(exit);
         }
         let mut envelope = fields;
@@ -51,22 +59,22 @@ impl Trouble {
             ("action", json!(action)),
             ("status", json!("error")),
             ("error", json!(message)),
-            ("hint", json!(hint)),
+            ("hint", json!(hint.as_str())),
             ("exit_code", json!(exit)),
         ] {
             envelope.insert(name.to_owned(), value);
         }
-        match out::json(&envelope) {
-            // That nobody read it does not make it done.
+        match print::json(&envelope) {
+            // A closed standard output does not turn the error into success.
             Ok(()) | Err(Failure::Exit(_)) => Failure::Exit(exit),
             Err(failure) => failure,
         }
     }
 }
 
-impl From<SessionRefusalJson> for Trouble {
-    fn from(refusal: SessionRefusalJson) -> Self {
-        let mut trouble = Self::new(&refusal.kind, refusal.message, refusal.hint);
+impl From<RequestRefused> for Trouble {
+    fn from(refusal: RequestRefused) -> Self {
+        let mut trouble = Self::new(&refusal.code, refusal.message, refusal.hint.unwrap_or_default());
         for (name, value) in [
             ("retry_safe", refusal.retry_safe.map(Value::from)),
             ("expected", refusal.expected.map(Value::from)),
@@ -76,6 +84,15 @@ impl From<SessionRefusalJson> for Trouble {
             trouble.fields.extend(value.map(|value| (name.to_owned(), value)));
         }
         trouble
+    }
+}
+
+impl From<SubmitError> for Trouble {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Refused(refusal) => (*refusal).into(),
+            SubmitError::Failed(failure) => failure.into(),
+        }
     }
 }
 

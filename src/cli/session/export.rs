@@ -1,4 +1,4 @@
-//! `hearth session export`: a session as a file of claw, as lines of everything that is known, or for people.
+//! `hearth workspace sessions export`: writes a session as a claw file, as JSON lines with all data, or as text for people.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::error::Trouble;
-use super::find::{Found, Look};
-use super::place::Place;
+use super::find::{ResolvedSession, SessionLookup};
+use super::place::CommandDir;
 use super::shape::RecordJson;
-use super::{Which, read};
-use crate::cli::{Failure, out};
-use crate::contracts::claw::{self, Target};
-use crate::engine::workspaces::view::{self, ChatRecord, Cut, Way};
+use super::{SessionArg, read};
+use crate::cli::{Failure, print};
+use crate::contracts::claw::{self, OverwriteRule};
+use crate::engine::workspaces::view::{self, ChatRecord, Cut, Direction};
 use crate::model::content::RawJson;
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::{ChatSession, Session, SessionLabel, SessionSource, WorkspaceSession};
@@ -22,7 +22,7 @@ use crate::model::take_in::SessionHead;
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
-    which: Which,
+    which: SessionArg,
     /// The file [default: standard output]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -39,9 +39,9 @@ pub(super) struct ExportArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layout {
-    /// A session file of claw, which `hearth session import` reads too
+    /// A session file of claw, which `hearth workspace sessions import` reads too
     Claw,
-    /// One JSON object per record, as `hearth session show --json` has them
+    /// One JSON object per record, as `hearth workspace sessions show --json` has them
     Jsonl,
     /// For people
     Markdown,
@@ -58,7 +58,7 @@ impl Layout {
 }
 
 /// Writes a session.
-pub(super) fn export(place: &Place, args: &ExportArgs, json: bool) -> Result<(), Trouble> {
+pub(super) fn export(place: &CommandDir, args: &ExportArgs, json: bool) -> Result<(), Trouble> {
     if args.raw && args.layout != Layout::Jsonl {
         let message = format!("--layout {} is always without secrets", args.layout.as_str());
         return Err(Trouble::new("invalid_request", message, "`--layout jsonl --raw` leaves them in").usage());
@@ -66,7 +66,7 @@ pub(super) fn export(place: &Place, args: &ExportArgs, json: bool) -> Result<(),
     let reference = args.which.session.as_str();
     let Some(reader) = place.reader()? else { return Err(place.no_store(Some(reference))) };
     let (name, text) = reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let found = look.resolve(Some(reference), None)?;
         let text = match args.layout {
             Layout::Claw => as_claw(&look, &found)?,
@@ -75,15 +75,15 @@ pub(super) fn export(place: &Place, args: &ExportArgs, json: bool) -> Result<(),
         };
         Ok::<_, Trouble>((found.name(), text))
     })?;
-    // What prints it ends the last line.
-    let Some(path) = &args.output else { return Ok(out::verbatim(text.strip_suffix('\n').unwrap_or(&text))?) };
-    let target = if args.force { Target::Any } else { Target::New };
+    // The output function adds the last line break.
+    let Some(path) = &args.output else { return Ok(print::verbatim(text.strip_suffix('\n').unwrap_or(&text))?) };
+    let target = if args.force { OverwriteRule::Any } else { OverwriteRule::New };
     claw::write(path, text.as_bytes(), target)
-        .map_err(|error| Trouble::new("export_refused", error.to_string(), ""))?;
+        .map_err(|error| Trouble::of_kind("export_refused", error.to_string()))?;
     if !json {
-        return Ok(out::line(&format!("wrote {name} to {}", path.display()))?);
+        return Ok(print::line(&format!("wrote {name} to {}", path.display()))?);
     }
-    Ok(out::json(&json!({
+    Ok(print::json(&json!({
         "kind": "session_export",
         "action": "export",
         "status": "ok",
@@ -94,7 +94,7 @@ pub(super) fn export(place: &Place, args: &ExportArgs, json: bool) -> Result<(),
     }))?)
 }
 
-fn as_claw(look: &Look<'_>, found: &Found) -> Result<String, Trouble> {
+fn as_claw(look: &SessionLookup<'_>, found: &ResolvedSession) -> Result<String, Trouble> {
     let root = look.db.workspaces.get(look.txn, &found.workspace)?.map(|row| row.path);
     // The folder of an agent is kept relative to the data directory.
     let root = root.map(|path| if path.starts_with(b"/") { path } else { look.place.sight.path.clone() });
@@ -102,7 +102,7 @@ fn as_claw(look: &Look<'_>, found: &Found) -> Result<String, Trouble> {
         Session::Workspace(own) => {
             let cut = Cut::current(found.id, own);
             let segments = view::segments(look.db, look.txn, cut)?;
-            let records = view::records(look.db, look.txn, &segments, (0, usize::MAX))?;
+            let records = view::records(look.db, look.txn, &segments, 0, usize::MAX)?;
             (own_head(own, root), records.into_iter().map(|(_, record)| record).collect())
         }
         Session::Chat(chat) => {
@@ -142,10 +142,10 @@ fn no_source() -> SessionSource {
     SessionSource { path: Vec::new(), id: None, from_name: false, root: None, torn_tail: None, extra: None }
 }
 
-/// A message of an agent's session; none if what it said is not kept any more.
+/// A message of an agent's session; none if its text has expired.
 fn said(row: ChatRecord) -> Option<SessionRecord> {
     let blocks = json!([{ "text": row.text?, "type": "text" }]).to_string();
-    let role = if row.way == Way::In { SpeakerRole::User } else { SpeakerRole::Assistant };
+    let role = if row.way == Direction::In { SpeakerRole::User } else { SpeakerRole::Assistant };
     let body = RecordBody::Message { role, blocks: RawJson::trusted(blocks), usage: None, ends_turn: None };
     Some(SessionRecord { at: row.at, body, extra: None })
 }
@@ -160,7 +160,7 @@ fn as_lines(records: &[RecordJson], raw: bool) -> Result<String, Trouble> {
     Ok(out)
 }
 
-/// JSON with no secrets in its texts; all else stays as it is written, numbers too large for this machine included.
+/// Redacts secrets in the strings of a JSON text. Everything else stays as written, including very large numbers.
 fn without_secrets(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
@@ -173,7 +173,7 @@ fn without_secrets(json: &str) -> String {
         });
         let (text, after) = text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""));
         out.push_str(before);
-        // Half of a pair is no text.
+        // An unpaired surrogate is not valid text.
         match serde_json::from_str::<String>(&format!("\"{text}\"")) {
             Err(_) => out.push_str("\"[unreadable]\""),
             Ok(plain) => {
@@ -187,16 +187,16 @@ fn without_secrets(json: &str) -> String {
     out + rest
 }
 
-fn as_markdown(found: &Found, records: &[RecordJson]) -> String {
+fn as_markdown(found: &ResolvedSession, records: &[RecordJson]) -> String {
     let mut out = format!("# Session {}\n", found.name());
     let mut put = |text: &str| out.push_str(text);
     if let Session::Workspace(own) = &found.session {
         if let Some(title) = &own.title {
             put(&format!("\n{title}\n"));
         }
-        let mut facts = format!("\n* begun {}\n* changed {}\n", own.created, own.updated);
+        let mut facts = format!("\n* created {}\n* changed {}\n", own.created, own.updated);
         if let Some(model) = &own.model {
-            // Writing into a text cannot fail.
+            // Writing into a string cannot fail.
             writeln!(facts, "* model {model}").ok();
         }
         if let Some(lineage) = &own.lineage {
@@ -209,7 +209,7 @@ fn as_markdown(found: &Found, records: &[RecordJson]) -> String {
         }
     }
     for record in records.iter().filter(|record| record.kind == "message") {
-        let who = record.speaker.as_deref().or(record.role).unwrap_or("somebody");
+        let who = record.speaker.as_deref().or(record.role).unwrap_or("unknown");
         let text = if record.expired { "(not kept any more)" } else { record.text.as_deref().unwrap_or_default() };
         put(&format!("\n## {}. {who}, {}\n\n{}\n", record.number, record.at, claw::redacted(text)));
     }

@@ -1,15 +1,15 @@
-//! Session files of claw that were not taken in yet: they are seen beside the sessions of the store, under the same rules as
-//! when they are taken in. Looking at them changes nothing.
+//! Claw session files that are not imported yet. They are listed together with the store's sessions, under the same
+//! rules as for an import. Reading them changes nothing.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::Trouble;
-use super::find::Look;
-use super::place::Place;
+use super::find::SessionLookup;
+use super::place::CommandDir;
 use super::shape::{self, RecordJson, SessionJson, Surroundings};
-use super::taking::{Taking, home};
+use super::taking::{Importer, home};
 use crate::cli::Failure;
 use crate::contracts::claw::{self, Part, SessionFile, Unfit};
 use crate::model::session::SessionLabel;
@@ -18,31 +18,31 @@ use crate::model::take_in::FileSession;
 use crate::model::workspace::Fingerprint;
 use crate::state::{Digest, Text};
 
-/// Files that are read at one look.
+/// Maximum number of files read by one command.
 const FILES_MAX: usize = 1_000;
 
-/// A file that may be taken in.
+/// A file that may be imported.
 pub(super) struct File {
     pub(super) path: PathBuf,
     pub(super) session: FileSession,
 }
 
-/// What lies beside the store.
+/// Session files outside the store.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// Files that may be taken in, each with an id of its own.
+    /// Files that may be imported, each with a unique id.
     pub(super) files: Vec<File>,
-    /// Those that may not, by the names of their files.
+    /// Files that may not be imported, by file name.
     refused: Vec<(String, claw::Trouble)>,
-    /// Those whose id another session has.
+    /// Number of files whose id another session has.
     same: usize,
-    /// Those that were not looked at.
+    /// Number of files that were not read.
     more: usize,
 }
 
 impl Beside {
     /// Looks for files in the directory.
-    pub(super) fn look(place: &Place) -> Result<Self, Trouble> {
+    pub(super) fn look(place: &CommandDir) -> Result<Self, Trouble> {
         let home = home(place)?;
         let found = claw::find(&home, None).map_err(Failure::from)?;
         let mut paths: Vec<PathBuf> =
@@ -64,8 +64,9 @@ impl Beside {
         Ok(beside)
     }
 
-    /// An id that is shown leads to what it is shown for: the store's own go first, then those of the partition.
-    fn add(&mut self, place: &Place, file: File) -> Result<(), Trouble> {
+    /// Adds a file unless its id is taken. Ids must be unambiguous: the store's sessions take precedence, then those of
+    /// the partition.
+    fn add(&mut self, place: &CommandDir, file: File) -> Result<(), Trouble> {
         let label = &file.session.head.label;
         if self.files.iter().any(|known| known.session.head.label == *label) || has(place, label)? {
             self.same = self.same.saturating_add(1);
@@ -75,7 +76,7 @@ impl Beside {
         Ok(())
     }
 
-    /// What people should know of files that are not shown.
+    /// A note for people about files that are not shown.
     pub(super) fn note(&self) -> Option<String> {
         let each: Vec<String> = self.refused().iter().map(|(why, count)| format!("{count} {why}")).collect();
         let each = each.join(", ");
@@ -84,7 +85,7 @@ impl Beside {
         })
     }
 
-    /// The files by why they are not shown.
+    /// Counts the hidden files by reason.
     pub(super) fn refused(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for (_, trouble) in &self.refused {
@@ -96,8 +97,8 @@ impl Beside {
     }
 }
 
-/// The file that a reference means where the store has nothing of that id; `missing` where there is none.
-pub(super) fn find(place: &Place, text: &str, missing: Trouble) -> Result<File, Trouble> {
+/// Resolves a reference that the store does not know to a file. Returns `missing` if there is none.
+pub(super) fn find(place: &CommandDir, text: &str, missing: Trouble) -> Result<File, Trouble> {
     let Reference::Label(label) = Reference::read(text) else { return Err(missing) };
     if missing.kind != "session_not_found" {
         return Err(missing);
@@ -114,17 +115,17 @@ pub(super) fn find(place: &Place, text: &str, missing: Trouble) -> Result<File, 
     }
 }
 
-/// Takes a file in; the id of its session.
-pub(super) fn take_in(place: &Place, file: &File) -> Result<String, Trouble> {
-    Taking::new(place, false)?.take(&file.path)?.session()
+/// Imports a file. Returns the id of its session.
+pub(super) fn take_in(place: &CommandDir, file: &File) -> Result<String, Trouble> {
+    Importer::new(place, false)?.take(&file.path)?.session()
 }
 
-/// A file as a session for programs. The store has no key for it.
+/// JSON output of a file as a session. It has no store key.
 pub(super) fn shape(file: &File, around: &Surroundings) -> SessionJson {
     shape::file_session((&file.session, &file.path), around)
 }
 
-/// The newest records of a file, at most so many.
+/// The newest records of a file, at most `limit`.
 pub(super) fn records(file: File, limit: usize) -> Vec<RecordJson> {
     let skip = file.session.records.len().saturating_sub(limit);
     let numbered = (1..).zip(file.session.records).skip(skip);
@@ -135,14 +136,14 @@ fn stem(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Files that became sessions which are still there.
-fn known(place: &Place, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble> {
+/// Files whose imported sessions still exist.
+fn known(place: &CommandDir, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble> {
     let Some(reader) = place.reader()? else { return Ok(Vec::new()) };
     reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let mut known = Vec::new();
         for path in paths {
-            let states = db.imported.collect_prefix(txn, &Digest::of(path.as_os_str().as_bytes()), usize::MAX)?;
+            let states = db.imported_files.collect_prefix(txn, &Digest::of(path.as_os_str().as_bytes()), usize::MAX)?;
             for id in states.into_iter().filter_map(|(_, state)| state.outcome.ok()) {
                 if db.sessions_by_id.get(txn, &id)?.is_some_and(|of| look.workspace() == Some(of)) {
                     known.push(path.clone());
@@ -154,19 +155,19 @@ fn known(place: &Place, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble> {
     })
 }
 
-/// Whether the store has a session of that id here.
-fn has(place: &Place, label: &SessionLabel) -> Result<bool, Trouble> {
+/// Whether the store has a session with this id here.
+fn has(place: &CommandDir, label: &SessionLabel) -> Result<bool, Trouble> {
     let Some(reader) = place.reader()? else { return Ok(false) };
     reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let Some((fingerprint, discriminator)) = look.workspace() else { return Ok(false) };
         let Ok(text) = Text::new(label.as_str()) else { return Ok(false) };
         Ok(db.session_labels.contains(txn, &(fingerprint, discriminator, text))?)
     })
 }
 
-/// Why a file is not a session here, before anything was done.
-fn told(place: &Place, label: &SessionLabel, why: &claw::Trouble) -> Trouble {
+/// The error for a file that cannot be a session here.
+fn told(place: &CommandDir, label: &SessionLabel, why: &claw::Trouble) -> Trouble {
     let fingerprint = |path: &Path| Fingerprint::of_path(path.as_os_str().as_bytes()).to_string();
     let hint = "`hearth import claw DIR --dry-run` tells of every file what would become of it";
     let mut trouble = Trouble::new(why.code(), why.to_string(), hint).with("session_id", label.as_str());

@@ -1,9 +1,9 @@
-//! Which session is meant: only sessions of this directory's workspace, unless all are asked for.
+//! Resolves references to sessions, in this directory's workspace unless all workspaces are requested.
 
 use serde_json::Value;
 
 use super::error::Trouble;
-use super::place::Place;
+use super::place::CommandDir;
 use crate::engine::workspaces::{Located, view};
 use crate::model::id::SessionId;
 use crate::model::session::{Session, SessionLabel};
@@ -11,24 +11,24 @@ use crate::model::session_command::SessionRefusal;
 use crate::model::session_ref::Reference;
 use crate::model::time::Timestamp;
 use crate::model::workspace::{Workspace, WorkspaceKey, key_text};
-use crate::socket::session::SessionRefusalJson;
+use crate::socket::command::RequestRefused;
 use crate::state::{Read, Tables, Text};
 
 type Result<T> = std::result::Result<T, Trouble>;
 
-/// Empty sessions are counted up to this, where there are only such.
+/// Maximum number of empty sessions that are counted if there are no others.
 const EMPTY_COUNTED: usize = 1_000;
 
 /// A session that was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ResolvedSession {
     pub(super) workspace: WorkspaceKey,
     pub(super) id: SessionId,
     pub(super) session: Session,
 }
 
-impl Found {
-    /// The id under which it is found again.
+impl ResolvedSession {
+    /// The id that resolves to it.
     pub(super) fn name(&self) -> String {
         name(self.id, &self.session)
     }
@@ -39,7 +39,7 @@ impl Found {
     }
 }
 
-/// The id under which a session is found again.
+/// The id that resolves to a session.
 pub(super) fn name(id: SessionId, session: &Session) -> String {
     match session {
         Session::Chat(_) => id.to_string(),
@@ -47,17 +47,27 @@ pub(super) fn name(id: SessionId, session: &Session) -> String {
     }
 }
 
-/// A look at the store from one directory.
-pub(super) struct Look<'a> {
-    pub(super) place: &'a Place,
+/// Read access to the store from one directory.
+pub(super) struct SessionLookup<'a> {
+    pub(super) place: &'a CommandDir,
     pub(super) db: &'a Tables,
     pub(super) txn: &'a Read<'a>,
-    /// What the directory is.
+    /// The directory's state in the store.
     pub(super) located: Located,
 }
 
-impl<'a> Look<'a> {
-    pub(super) fn new(place: &'a Place, db: &'a Tables, txn: &'a Read<'a>) -> Result<Self> {
+/// Adds the usual fields to an error of a change. The store must not be open in this process.
+pub(super) fn with_fields(place: &CommandDir, trouble: Trouble) -> Trouble {
+    if trouble.kind != "workspace_moved" {
+        return trouble;
+    }
+    let Ok(Some(reader)) = place.reader() else { return trouble };
+    let moved = reader.read(|db, txn| Ok::<_, Trouble>(SessionLookup::new(place, db, txn)?.moved()));
+    moved.ok().flatten().unwrap_or(trouble)
+}
+
+impl<'a> SessionLookup<'a> {
+    pub(super) fn new(place: &'a CommandDir, db: &'a Tables, txn: &'a Read<'a>) -> Result<Self> {
         let located = place.locate(db, txn)?;
         Ok(Self { place, db, txn, located })
     }
@@ -78,8 +88,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// What a reference means here; without one it is what was switched to, else the newest.
-    pub(super) fn resolve(&self, reference: Option<&str>, exclude: Option<&str>) -> Result<Found> {
+    /// Resolves a reference here. Without one, the current session or else the newest.
+    pub(super) fn resolve(&self, reference: Option<&str>, exclude: Option<&str>) -> Result<ResolvedSession> {
         let Some(text) = reference else {
             if let Some(found) = self.current()? {
                 return Ok(found);
@@ -94,23 +104,23 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The session that was switched to.
-    pub(super) fn current(&self) -> Result<Option<Found>> {
+    /// The current session, set by `switch`.
+    pub(super) fn current(&self) -> Result<Option<ResolvedSession>> {
         let (Some(workspace), Some(row)) = (self.workspace(), self.row()?) else { return Ok(None) };
         row.current.map(|id| self.load(workspace, id)).transpose().map(Option::flatten)
     }
 
-    pub(super) fn load(&self, workspace: WorkspaceKey, id: SessionId) -> Result<Option<Found>> {
+    pub(super) fn load(&self, workspace: WorkspaceKey, id: SessionId) -> Result<Option<ResolvedSession>> {
         let session = self.db.sessions.get(self.txn, &(workspace.0, workspace.1, id))?;
-        Ok(session.map(|session| Found { workspace, id, session }))
+        Ok(session.map(|session| ResolvedSession { workspace, id, session }))
     }
 
-    fn label(&self, label: &SessionLabel) -> Result<Option<Found>> {
+    fn label(&self, label: &SessionLabel) -> Result<Option<ResolvedSession>> {
         let Some(workspace) = self.workspace() else { return Ok(None) };
         self.label_in(workspace, label)
     }
 
-    fn label_in(&self, workspace: WorkspaceKey, label: &SessionLabel) -> Result<Option<Found>> {
+    fn label_in(&self, workspace: WorkspaceKey, label: &SessionLabel) -> Result<Option<ResolvedSession>> {
         let Ok(text) = Text::new(label.as_str()) else { return Ok(None) };
         match self.db.session_labels.get(self.txn, &(workspace.0, workspace.1, text))? {
             Some(id) => self.load(workspace, id),
@@ -118,8 +128,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// A session by the store's id. One of another workspace is not touched, and that is said.
-    fn key(&self, id: SessionId, text: &str) -> Result<Found> {
+    /// Finds a session by the store's id. A session of another workspace is an error.
+    fn key(&self, id: SessionId, text: &str) -> Result<ResolvedSession> {
         let Some(workspace) = self.db.sessions_by_id.get(self.txn, &id)? else { return Err(self.missing(text)) };
         if self.workspace() == Some(workspace) {
             let found = self.load(workspace, id)?.filter(|found| !found.session.is_trashed());
@@ -127,7 +137,9 @@ impl<'a> Look<'a> {
         }
         let actual = self.root_of(workspace)?;
         let expected = self.place.root();
-        let hint = format!("open it in {actual}, or fork it here with `hearth session fork {text} --any-workspace`");
+        let hint = format!(
+            "open it in {actual}, or fork it here with `hearth workspace sessions fork {text} --any-workspace`"
+        );
         Err(Trouble::new(
             "workspace_mismatch",
             format!("session workspace mismatch: expected {expected}, found {actual}"),
@@ -140,8 +152,8 @@ impl<'a> Look<'a> {
         .with("actual_fingerprint", key_text(workspace)))
     }
 
-    /// The newest session in which something was said.
-    pub(super) fn latest(&self, exclude: Option<&str>) -> Result<Found> {
+    /// The newest session with messages.
+    pub(super) fn latest(&self, exclude: Option<&str>) -> Result<ResolvedSession> {
         let Some(workspace) = self.workspace() else { return Err(self.none()) };
         if let Some(found) = self.newest(workspace, exclude)? {
             return Ok(found);
@@ -154,15 +166,15 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The newest session of a workspace in which something was said.
-    fn newest(&self, workspace: WorkspaceKey, exclude: Option<&str>) -> Result<Option<Found>> {
+    /// The newest session of a workspace with messages.
+    fn newest(&self, workspace: WorkspaceKey, exclude: Option<&str>) -> Result<Option<ResolvedSession>> {
         let passed = |id, session: &Session| exclude == Some(name(id, session).as_str());
         let newest = view::latest(self.db, self.txn, workspace, passed)?;
-        Ok(newest.map(|(id, session)| Found { workspace, id, session }))
+        Ok(newest.map(|(id, session)| ResolvedSession { workspace, id, session }))
     }
 
-    /// A session of a workspace by the id that is shown of it.
-    fn named(&self, workspace: WorkspaceKey, text: &str) -> Result<Option<Found>> {
+    /// Finds a session of a workspace by its displayed id.
+    fn named(&self, workspace: WorkspaceKey, text: &str) -> Result<Option<ResolvedSession>> {
         match Reference::read(text) {
             Reference::Label(label) => self.label_in(workspace, &label),
             Reference::Key(id) => self.load(workspace, id),
@@ -170,8 +182,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// What a reference means anywhere: here first, then in other workspaces.
-    pub(super) fn resolve_anywhere(&self, reference: Option<&str>, exclude: Option<&str>) -> Result<Found> {
+    /// Resolves a reference here first, then in other workspaces.
+    pub(super) fn resolve_anywhere(&self, reference: Option<&str>, exclude: Option<&str>) -> Result<ResolvedSession> {
         let here = self.resolve(reference, exclude);
         let wanted = reference.map_or(Reference::Latest, Reference::read);
         match (here, &wanted) {
@@ -197,8 +209,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn newest_anywhere(&self) -> Result<Option<Found>> {
-        let mut best: Option<((Timestamp, u64), Found)> = None;
+    fn newest_anywhere(&self) -> Result<Option<ResolvedSession>> {
+        let mut best: Option<((Timestamp, u64), ResolvedSession)> = None;
         for row in self.db.workspaces.iter(self.txn)? {
             let (key, _) = row?;
             let Some(found) = self.newest(key, None)? else { continue };
@@ -216,7 +228,7 @@ impl<'a> Look<'a> {
         let mut count = 0;
         for row in self.db.workspaces.iter(self.txn)? {
             let (key, _) = row?;
-            if Some(key) != own && self.db.recency.first_in(self.txn, &key)?.is_some() {
+            if Some(key) != own && self.db.sessions_by_update.first_in(self.txn, &key)?.is_some() {
                 count += 1;
             }
         }
@@ -229,22 +241,24 @@ impl<'a> Look<'a> {
         Ok(row.map_or_else(|| key_text(key), |row| String::from_utf8_lossy(&row.path).into_owned()))
     }
 
-    /// Names the workspace and what is beside it in an error.
+    /// Adds the workspace and related information to an error.
     fn about(&self, trouble: Trouble) -> Trouble {
         let others = self.others().unwrap_or(0);
         self.place.about(trouble, self.workspace(), others)
     }
 
-    /// There is no session of that name here.
+    /// The error for an unknown session.
     pub(super) fn missing(&self, text: &str) -> Trouble {
         if let Some(moved) = self.moved() {
             return moved;
         }
         let branch = Reference::read(text).branch();
         let hint = match branch {
-            "file" => "a file is taken in with `hearth session import`; sessions are named by the ids that `hearth \
+            "file" => {
+                "import a file with `hearth workspace sessions import`; sessions are named by the ids that `hearth \
                        session list` shows"
-                .to_owned(),
+                    .to_owned()
+            }
             _ => self.place.hint(self.workspace(), self.others().unwrap_or(0)),
         };
         let trouble = Trouble::new("session_not_found", format!("session not found: {text}"), hint);
@@ -272,9 +286,9 @@ impl<'a> Look<'a> {
         self.about(Trouble::new("all_sessions_empty", message, hint).with("empty_sessions", count))
     }
 
-    /// What people should know of a directory that has no sessions.
+    /// A note for people about a directory without sessions.
     pub(super) fn note(&self) -> Option<String> {
-        self.moved().map(|moved| format!("{}: {}", moved.message, moved.hint)).or_else(|| self.replaced())
+        self.moved().map(|moved| format!("{}: {}", moved.message, moved.hint.as_str())).or_else(|| self.replaced())
     }
 
     fn replaced(&self) -> Option<String> {
@@ -294,13 +308,13 @@ impl<'a> Look<'a> {
             self.place.root(),
             key_text(*key)
         );
-        let trouble = Trouble::new("workspace_moved", message, "`hearth workspace adopt` goes on with them here")
+        let trouble = Trouble::new("workspace_moved", message, "`hearth workspace adopt` continues them here")
             .with("moved_from", from)
             .with("moved_workspace", key_text(*key));
         Some(self.about(trouble))
     }
 
-    fn ambiguous(&self, label: &SessionLabel, all: &[Found]) -> Result<Trouble> {
+    fn ambiguous(&self, label: &SessionLabel, all: &[ResolvedSession]) -> Result<Trouble> {
         let mut places = Vec::new();
         for found in all {
             places.push(format!("{} in {}", found.id, self.root_of(found.workspace)?));
@@ -311,11 +325,11 @@ impl<'a> Look<'a> {
         Ok(Trouble::new("session_ambiguous", message, hint).with("candidates", keys))
     }
 
-    /// A session in the trash, by the id that it had or the store's; the newest of that id.
-    pub(super) fn trashed(&self, text: &str) -> Result<Found> {
+    /// Finds the newest session in the trash with an id, either its former one or the store's.
+    pub(super) fn trashed(&self, text: &str) -> Result<ResolvedSession> {
         let Some(workspace) = self.workspace() else { return Err(self.missing(text)) };
         let mut best = None;
-        for row in self.db.trash.iter(self.txn)? {
+        for row in self.db.sessions_by_deletion.iter(self.txn)? {
             let ((since, id), ()) = row?;
             if since == Timestamp::from_millis(0) || self.db.sessions_by_id.get(self.txn, &id)? != Some(workspace) {
                 continue;
@@ -326,7 +340,7 @@ impl<'a> Look<'a> {
             Some(found) => Ok(found),
             None if self.named(workspace, text)?.is_some_and(|found| !found.session.is_trashed()) => {
                 let refusal = SessionRefusal::NotInTrash { session: text.to_owned() };
-                Err(self.about(SessionRefusalJson::from(&refusal).into()))
+                Err(self.about(RequestRefused::from(refusal).into()))
             }
             None => Err(self.missing(text)),
         }

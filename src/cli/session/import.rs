@@ -1,4 +1,4 @@
-//! `hearth session import` and `hearth import claw`: sessions are taken in from files, with a report for each of them.
+//! `hearth workspace sessions import` and `hearth import claw`: import sessions from files, with a report for each file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::error::Trouble;
-use super::place::Place;
-use super::taking::{Report, Taking};
+use super::place::CommandDir;
+use super::taking::{Importer, Report};
 use crate::cli::workspace::{self, AllowBroad, Guarded};
-use crate::cli::{Done, Failure, out};
+use crate::cli::{Done, Failure, print};
 use crate::config::{Paths, env};
-use crate::contracts::claw::{self, Found};
+use crate::contracts::claw::{self, WorkspaceScan};
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
@@ -37,16 +37,16 @@ pub(in crate::cli) struct ClawArgs {
     allow: AllowBroad,
 }
 
-/// Takes files in.
-pub(super) fn import(place: &Place, args: &ImportArgs, json: bool) -> Result<(), Trouble> {
-    let mut taking = Taking::new(place, args.dry_run)?;
+/// Imports files.
+pub(super) fn import(place: &CommandDir, args: &ImportArgs, json: bool) -> Result<(), Trouble> {
+    let mut taking = Importer::new(place, args.dry_run)?;
     let reports = args.files.iter().map(|file| taking.take(file)).collect::<Result<Vec<_>, _>>()?;
     let failed = reports.iter().any(Report::is_refused);
     told(place, &reports, ("session_import", args.dry_run, failed), json)?;
     if failed { Err(ended()) } else { Ok(()) }
 }
 
-/// Takes all sessions of a directory in.
+/// Imports all sessions of a directory.
 pub(in crate::cli) fn claw(paths: &Paths, args: &ClawArgs, json: bool) -> Done {
     all(paths, args, json).map_err(|trouble| super::tell(trouble, "import", json))
 }
@@ -61,8 +61,8 @@ fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), Trouble> {
         Guarded::Aborted => return Ok(()),
         Guarded::Go => workspace::sight(paths, &args.dir)?,
     };
-    let place = Place::new(paths, sight);
-    let mut taking = Taking::new(&place, args.dry_run)?;
+    let place = CommandDir::new(paths, sight);
+    let mut taking = Importer::new(&place, args.dry_run)?;
     let data = args.from.clone().or_else(data_dir);
     let found = claw::find(taking.home(), data.as_deref()).map_err(Failure::from)?;
     let mut reports = Vec::new();
@@ -83,31 +83,31 @@ fn data_dir() -> Option<PathBuf> {
     set.or_else(|| env::home().map(|home| home.join(".claw")))
 }
 
-/// What there is besides the files of the directory itself.
-fn beside(dir: &Path, found: &Found) -> Result<(), Failure> {
+/// Reports claw data outside the directory's own files.
+fn beside(dir: &Path, found: &WorkspaceScan) -> Result<(), Failure> {
     if found.files.is_empty() {
-        out::note(&format!("there are no session files of claw for {}", dir.display()));
+        print::note(&format!("there are no session files of claw for {}", dir.display()));
     }
     for other in &found.others {
-        out::note(&format!("{} is of another directory, or of this one before it was moved", other.display()));
+        print::note(&format!("{} is of another directory, or of this one before it was moved", other.display()));
     }
     Ok(())
 }
 
-/// It was told file by file.
+/// The final error. Details were reported file by file.
 fn ended() -> Trouble {
-    Trouble::new("import_refused", "", "")
+    Trouble::of_kind("import_refused", "")
 }
 
 fn told(
-    place: &Place,
+    place: &CommandDir,
     reports: &[Report],
     (kind, dry_run, failed): (&str, bool, bool),
     json: bool,
 ) -> Result<(), Trouble> {
     if !json {
         for report in reports {
-            out::line(&report.line())?;
+            print::line(&report.line())?;
         }
         return Ok(());
     }
@@ -128,11 +128,11 @@ fn told(
         "files": files,
     });
     if let (true, Value::Object(fields)) = (failed, &mut answer) {
-        let message = format!("{} of {} files were not taken in", count("refused") + count("conflict"), reports.len());
+        let message = format!("{} of {} files were not imported", count("refused") + count("conflict"), reports.len());
         fields.insert("error_kind".to_owned(), json!("import_refused"));
         fields.insert("error".to_owned(), json!(message));
         fields.insert("hint".to_owned(), json!("`files` says why, one by one"));
         fields.insert("exit_code".to_owned(), json!(1));
     }
-    Ok(out::json(&answer)?)
+    Ok(print::json(&answer)?)
 }

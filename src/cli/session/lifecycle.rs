@@ -1,4 +1,4 @@
-//! In which state a session is, and why.
+//! Lifecycle state of a session, and its reason.
 
 use std::borrow::Cow;
 
@@ -7,30 +7,30 @@ use serde::Serialize;
 use crate::model::record::SpeakerRole;
 use crate::model::time::Millis;
 
-/// A holder that says nothing for longer than this is stalled.
+/// Time without a heartbeat after which a holder counts as stalled.
 const BEAT_MAX: Millis = Millis::minutes(5);
 
-/// What is known of a session when one looks at it.
+/// Facts from which a session's state follows.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Facts {
-    /// Whoever holds it.
+pub(super) struct SessionFacts {
+    /// The holder of its lease.
     pub(super) holder: Option<Holding>,
     /// Messages in it.
     pub(super) messages: u64,
-    /// What was said last, and whether its maker says that the turn ends with it.
+    /// Role of the last message, and whether its writer marked the end of the turn.
     pub(super) last: Option<(SpeakerRole, Option<bool>)>,
-    /// The directory is there.
+    /// Whether the directory exists.
     pub(super) present: bool,
-    /// The directory has changes that are not committed.
+    /// Whether the directory has uncommitted changes.
     pub(super) dirty: bool,
 }
 
-/// Who holds a session.
+/// The holder of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Holding {
     /// Whether its process runs.
     pub(super) alive: bool,
-    /// When it was last heard of.
+    /// Time since its last heartbeat.
     pub(super) silent: Millis,
 }
 
@@ -38,17 +38,17 @@ pub(super) struct Holding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
-    /// Somebody works on it.
+    /// A process works on it.
     Active,
-    /// Somebody holds it and says nothing.
+    /// A process holds it and has been silent for too long.
     Stalled,
-    /// Whoever held it is dead.
+    /// Its holder is dead.
     Orphaned,
-    /// It lies there.
+    /// It is not in use.
     Saved,
-    /// Nothing was ever said in it.
+    /// It has no messages.
     Empty,
-    /// It was left in the middle of something, and the directory has changes.
+    /// It ended in the middle of a turn, and the directory has uncommitted changes.
     Abandoned,
 }
 
@@ -56,9 +56,9 @@ pub(super) enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reason {
-    /// Its process ended without a word.
+    /// Its process ended without releasing it.
     ProcessKilled,
-    /// The directory is not there.
+    /// The directory is missing.
     WorkspaceMissing,
     /// The last turn has no end.
     TurnUnfinished,
@@ -69,16 +69,16 @@ pub(super) enum Reason {
 pub(super) struct LifecycleJson {
     pub(super) state: State,
     pub(super) abandoned_reason: Option<Reason>,
-    /// The older words: `running_process` or `saved_only`.
+    /// The state in older terms: `running_process` or `saved_only`.
     pub(super) kind: &'static str,
     pub(super) abandoned: bool,
     pub(super) workspace_dirty: bool,
     pub(super) dirty_file_count: Option<u64>,
-    /// Some of them.
+    /// Names of some changed files.
     pub(super) dirty_files: Vec<String>,
     pub(super) pid: Option<u32>,
     pub(super) lease_epoch: Option<u64>,
-    /// Hearth looks at processes, not at terminals.
+    /// Always null: Hearth checks processes, not terminals.
     pub(super) pane_id: Option<String>,
     pub(super) pane_command: Option<String>,
     pub(super) pane_path: Option<String>,
@@ -87,7 +87,7 @@ pub(super) struct LifecycleJson {
 }
 
 /// The state of a session.
-pub(super) fn decide(facts: Facts) -> (State, Option<Reason>) {
+pub(super) fn decide(facts: SessionFacts) -> (State, Option<Reason>) {
     let killed = facts.holder.is_some_and(|holder| !holder.alive);
     let unfinished = facts.last.is_some_and(|(role, ends)| match ends {
         Some(ends) => !ends,
@@ -172,7 +172,7 @@ mod tests {
             ((none, 3, Some((Assistant, None)), gone, clean), State::Abandoned, Some(Reason::WorkspaceMissing)),
             ((none, 0, None, gone, clean), State::Empty, None),
         ] {
-            let facts = Facts { holder, messages, last, present, dirty: is_dirty };
+            let facts = SessionFacts { holder, messages, last, present, dirty: is_dirty };
             assert_eq!(decide(facts), (state, reason), "{facts:?}");
         }
     }

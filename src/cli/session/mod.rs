@@ -1,4 +1,4 @@
-//! `hearth session`: what programs and people say in a directory, kept apart from what is said in others.
+//! `hearth workspace sessions`: conversations of programs and people, kept separately for each directory.
 
 mod error;
 mod export;
@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 pub(super) use self::import::{ClawArgs, claw};
 
 use self::error::Trouble;
-use self::place::Place;
+use self::place::CommandDir;
 use super::workspace::{self, AllowBroad, Cwd, Guarded};
 use super::{Done, Failure};
 use crate::config::Paths;
@@ -35,14 +35,14 @@ pub(super) struct SessionArgs {
 
 /// Which session.
 #[derive(Debug, Args)]
-struct Which {
-    /// Its id, or `latest` for the newest in which something was said
+struct SessionArg {
+    /// Its id, or `latest` for the newest session with messages
     session: String,
 }
 
-/// Which session, or none to go on with what was switched to, else with the newest.
+/// Which session; none means the one switched to, else the newest.
 #[derive(Debug, Args)]
-struct Perhaps {
+struct OptionalSessionArg {
     /// Its id, or `latest` [default: the one that was switched to, else `latest`]
     session: Option<String>,
     /// Skip this one
@@ -63,7 +63,7 @@ struct Conditions {
 
 #[derive(Debug, Subcommand)]
 enum SessionCommand {
-    /// Begin a session
+    /// Create a session
     New(write::NewArgs),
     /// Add to a session: one message, or with --lines records from standard input
     Append(write::AppendArgs),
@@ -76,10 +76,10 @@ enum SessionCommand {
         #[arg(long)]
         trash: bool,
     },
-    /// Show a session and what was said in it
+    /// Show a session with its messages
     Show {
         #[command(flatten)]
-        which: Which,
+        which: SessionArg,
         /// Show at most this many records, the newest ones
         #[arg(long, value_name = "NUMBER", default_value_t = 100)]
         limit: usize,
@@ -94,30 +94,30 @@ enum SessionCommand {
         #[arg(long, value_name = "ID")]
         exclude: Option<String>,
     },
-    /// Tell whether a session with this id exists: `yes` or `no`, with exit code 0 for both
+    /// Print whether a session with this id exists: `yes` or `no`, with exit code 0 for both
     Exists {
         /// Its id
         session: String,
     },
     /// Print a whole session, for programs
-    Load(Which),
+    Load(SessionArg),
     /// Resume a session
     Resume {
         #[command(flatten)]
-        which: Perhaps,
-        /// Look in other directories too; what is found there is continued here as a fork
+        which: OptionalSessionArg,
+        /// Look in other directories too; a session found there is continued here as a fork
         #[arg(long)]
         any_workspace: bool,
-        /// Take its lease for this process
+        /// Acquire its lease for this process
         #[arg(long, value_name = "PID")]
         pid: Option<u32>,
     },
-    /// Make a new session that begins as a copy of another
+    /// Create a session as a copy of another
     Fork(write::ForkArgs),
     /// Give a session a title
     Rename {
         #[command(flatten)]
-        which: Which,
+        which: SessionArg,
         /// The title
         #[arg(required_unless_present = "clear")]
         title: Option<String>,
@@ -125,8 +125,8 @@ enum SessionCommand {
         #[arg(long, conflicts_with = "title")]
         clear: bool,
     },
-    /// Make this the session that `resume` takes when none is named
-    Switch(Which),
+    /// Make this the session that `resume` uses by default
+    Switch(SessionArg),
     /// Move a session to the trash, where it stays for 30 days
     Delete {
         /// Its id; no alias
@@ -140,10 +140,10 @@ enum SessionCommand {
         /// Its id
         session: String,
     },
-    /// Empty a session; what was said is kept as an earlier revision
+    /// Clear a session; its messages are kept as an earlier revision
     Clear {
         #[command(flatten)]
-        which: Which,
+        which: SessionArg,
         /// Do not ask
         #[arg(long)]
         confirm: bool,
@@ -153,20 +153,20 @@ enum SessionCommand {
     /// Keep only the newest messages; the others stay in an earlier revision
     Compact {
         #[command(flatten)]
-        which: Which,
-        /// Messages to keep; more, so that no turn is cut in two
+        which: SessionArg,
+        /// Messages to keep; more if a turn would be cut
         #[arg(long, value_name = "NUMBER", default_value_t = 20)]
         keep: u64,
-        /// A summary of the messages left out
+        /// Summary of the removed messages
         #[arg(long, value_name = "TEXT")]
         summary: Option<String>,
         #[command(flatten)]
         conditions: Conditions,
     },
-    /// Show what was typed, newest last
+    /// Show typed prompts, newest last
     History {
         #[command(flatten)]
-        which: Perhaps,
+        which: OptionalSessionArg,
         /// Show this many
         #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
@@ -183,7 +183,7 @@ enum SessionCommand {
     Import(import::ImportArgs),
     /// Export a session: as a file of claw, as JSON lines, or as Markdown
     Export(export::ExportArgs),
-    /// Take, renew or release a session's lease: which process works on it
+    /// Acquire, renew or release a session's lease, which reserves it for one process
     Lease {
         /// Its id
         session: String,
@@ -193,7 +193,7 @@ enum SessionCommand {
 }
 
 impl SessionCommand {
-    /// The word for programs.
+    /// The command's name in JSON output.
     const fn action(&self) -> &'static str {
         match self {
             Self::New(_) => "new",
@@ -220,7 +220,7 @@ impl SessionCommand {
     }
 }
 
-/// Carries out a command about sessions.
+/// Runs a session command.
 pub(super) fn session(paths: &Paths, args: SessionArgs, json: bool) -> Done {
     let action = args.command.action();
     match begin(paths, &args, json) {
@@ -230,7 +230,7 @@ pub(super) fn session(paths: &Paths, args: SessionArgs, json: bool) -> Done {
     }
 }
 
-/// Tells programs that a command is none, in the words of the parser.
+/// Reports a usage error as JSON, with the parser's message.
 pub(super) fn misused(words: &str) -> Failure {
     let words = words.trim();
     let (what, more) = words.split_once("\n\n").unwrap_or((words, ""));
@@ -239,37 +239,37 @@ pub(super) fn misused(words: &str) -> Failure {
     Trouble::new("invalid_usage", message, more.trim()).usage().tell("abort", true)
 }
 
-/// Tells programs that there is no place for the store.
+/// Reports as JSON that no data directory was found.
 pub(super) fn unplaced(failure: Failure) -> Failure {
     Trouble::from(failure).tell("abort", true)
 }
 
-/// A failure that was told already stays as it is.
+/// Reports an error, unless it has already been reported.
 fn tell(trouble: Trouble, action: &str, json: bool) -> Failure {
     if trouble.message.is_empty() { Failure::Exit(trouble.exit) } else { trouble.tell(action, json) }
 }
 
-/// Where it is given; none if a person thought better of it. Nothing is read before the directory was looked at.
-fn begin(paths: &Paths, args: &SessionArgs, json: bool) -> Result<Option<Place>, Trouble> {
+/// The place of a command; none if the user declined. The directory is checked before anything is read.
+fn begin(paths: &Paths, args: &SessionArgs, json: bool) -> Result<Option<CommandDir>, Trouble> {
     let dir = args.cwd.find()?;
     match workspace::guard(&dir, args.allow, json)? {
         Guarded::Aborted => Ok(None),
-        Guarded::Go => Ok(Some(Place::new(paths, workspace::sight(paths, &dir)?))),
+        Guarded::Go => Ok(Some(CommandDir::new(paths, workspace::sight(paths, &dir)?))),
     }
 }
 
-fn carry_out(place: &Place, command: SessionCommand, json: bool) -> Result<(), Trouble> {
+fn carry_out(place: &CommandDir, command: SessionCommand, json: bool) -> Result<(), Trouble> {
     match command {
         SessionCommand::New(args) => write::new(place, args, json),
         SessionCommand::Append(args) => write::append(place, args, json),
         SessionCommand::List { limit, trash } => read::list(place, (limit, trash), json),
         SessionCommand::Show { which, limit, revision } => {
-            read::show(place, (&which.session, revision), (limit, read::Form::Shown), json)
+            read::show(place, (&which.session, revision), (limit, read::OutputFormat::Shown), json)
         }
         SessionCommand::Latest { exclude } => read::latest(place, exclude.as_deref(), json),
         SessionCommand::Exists { session } => read::exists(place, &session, json),
         SessionCommand::Load(which) => {
-            read::show(place, (&which.session, None), (usize::MAX, read::Form::Loaded), json)
+            read::show(place, (&which.session, None), (usize::MAX, read::OutputFormat::Loaded), json)
         }
         SessionCommand::Resume { which, any_workspace, pid } => write::resume(place, (which, any_workspace), pid, json),
         SessionCommand::Fork(args) => write::fork(place, args, json),

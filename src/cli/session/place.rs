@@ -1,4 +1,4 @@
-//! The directory in which a command is given, and its workspace.
+//! The directory of a command and its workspace.
 
 use super::error::Trouble;
 use crate::config::Paths;
@@ -7,29 +7,29 @@ use crate::engine::workspaces::{Located, locate};
 use crate::model::workspace::{Fingerprint, WorkspaceKey, WorkspaceSight, key_text};
 use crate::state::{self, Read, Reader, Tables};
 
-/// Where a command is given.
-pub(super) struct Place {
+/// The place of a command.
+pub(super) struct CommandDir {
     pub(super) paths: Paths,
     pub(super) sight: WorkspaceSight,
     groups: Vec<u8>,
 }
 
-impl Place {
+impl CommandDir {
     pub(super) fn new(paths: &Paths, sight: WorkspaceSight) -> Self {
         Self { paths: paths.clone(), groups: groups_path(paths), sight }
     }
 
-    /// The directory, for people.
+    /// The directory as text for people.
     pub(super) fn root(&self) -> String {
         String::from_utf8_lossy(&self.sight.path).into_owned()
     }
 
-    /// The name of its workspace; of one that is not there yet, the one that it would get.
+    /// The name of its workspace, or the name that a new one would get.
     pub(super) fn name(&self, key: Option<WorkspaceKey>) -> String {
         key.map_or_else(|| Fingerprint::of_path(&self.sight.path).to_string(), key_text)
     }
 
-    /// What the store knows of it.
+    /// Its state in the store.
     pub(super) fn locate(&self, db: &Tables, txn: &Read<'_>) -> Result<Located, state::Error> {
         locate(db, txn, &self.groups, &self.sight)
     }
@@ -43,34 +43,34 @@ impl Place {
         }
     }
 
-    /// That there is no session here.
+    /// The message that there are no sessions here.
     pub(super) fn nothing(&self, key: Option<WorkspaceKey>) -> String {
         format!("no sessions found in workspace {} ({})", self.name(key), self.root())
     }
 
-    /// What to do where nothing is found.
+    /// A hint for the case that nothing is found.
     pub(super) fn hint(&self, key: Option<WorkspaceKey>, others: u64) -> String {
         let others = match others {
             0 => String::new(),
-            1 => "; 1 other workspace has sessions, `hearth session resume --any-workspace` goes on with one as a fork"
+            1 => "; 1 other workspace has sessions, `hearth workspace sessions resume --any-workspace` continues one as a fork"
                 .to_owned(),
             n => format!(
-                "; {n} other workspaces have sessions, `hearth session resume --any-workspace` goes on with one as a fork"
+                "; {n} other workspaces have sessions, `hearth workspace sessions resume --any-workspace` continues one as a fork"
             ),
         };
         format!(
-            "`hearth session list` shows what is in workspace {}, `hearth session new` begins one\nsessions are kept per \
-             directory: those of other directories are not seen here{others}",
+            "`hearth workspace sessions list` lists the sessions of workspace {}, `hearth workspace sessions new` creates one\nsessions belong to a \
+             directory; those of other directories are not listed here{others}",
             self.name(key)
         )
     }
 
-    /// Names the workspace in an error.
+    /// Adds the workspace to an error.
     pub(super) fn about(&self, trouble: Trouble, key: Option<WorkspaceKey>, others: u64) -> Trouble {
         trouble.with("workspace_root", self.root()).with("fingerprint", self.name(key)).with("other_partitions", others)
     }
 
-    /// That there is no store, as an error about a reference.
+    /// The error for a reference if there is no store.
     pub(super) fn no_store(&self, reference: Option<&str>) -> Trouble {
         use crate::model::session_ref::Reference;
         let hint = self.hint(None, 0);

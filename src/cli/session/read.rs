@@ -1,4 +1,4 @@
-//! Looking at sessions; nothing is changed and nothing is made.
+//! Read-only session commands. They change and create nothing.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::error::Trouble;
 use super::files::{self, Beside};
-use super::find::{Found, Look};
-use super::place::Place;
+use super::find::{ResolvedSession, SessionLookup};
+use super::place::CommandDir;
 use super::shape::{self, RecordJson, SessionJson, Surroundings};
-use super::{Perhaps, lifecycle};
-use crate::cli::{out, workspace as directory};
-use crate::clock;
+use super::{OptionalSessionArg, lifecycle};
+use crate::cli::{human_time, print, workspace as directory};
 use crate::contracts::git;
 use crate::contracts::workspace::path_of;
 use crate::engine::workspaces::view::{self, Cut};
@@ -20,21 +19,21 @@ use crate::model::session_ref::Reference;
 use crate::model::time::Timestamp;
 use crate::state::Reader;
 
-type Told = Result<(), Trouble>;
+type SessionResult = Result<(), Trouble>;
 
-/// Records that are read in one piece.
+/// Number of records read at once.
 const PIECE: usize = 1_000;
-/// Newest records through which the history is looked for: a session may have any number.
+/// Number of newest records that are searched for the history. A session may have any number of records.
 const HISTORY_LOOK: usize = 5_000;
 
-/// What the directory of a place looks like now.
-pub(super) fn surroundings(place: &Place) -> Surroundings {
+/// The current state of a place's directory.
+pub(super) fn surroundings(place: &CommandDir) -> Surroundings {
     let dir = path_of(&place.sight.path);
     Surroundings { present: place.sight.witness.is_some(), changes: git::changes(dir) }
 }
 
-/// The workspace, as every answer names it.
-pub(super) fn workspace_json(place: &Place, name: String) -> Value {
+/// The workspace in JSON output.
+pub(super) fn workspace_json(place: &CommandDir, name: String) -> Value {
     let mut shape = Map::new();
     shape.insert("fingerprint".to_owned(), json!(name));
     directory::put_path(&mut shape, "root", &place.sight.path);
@@ -42,7 +41,7 @@ pub(super) fn workspace_json(place: &Place, name: String) -> Value {
 }
 
 /// Lists the sessions of the directory.
-pub(super) fn list(place: &Place, (limit, trash): (usize, bool), json: bool) -> Told {
+pub(super) fn list(place: &CommandDir, (limit, trash): (usize, bool), json: bool) -> SessionResult {
     let around = surroundings(place);
     let beside = if trash { Beside::default() } else { Beside::look(place)? };
     let mut listed = match place.reader()? {
@@ -58,13 +57,13 @@ pub(super) fn list(place: &Place, (limit, trash): (usize, bool), json: bool) -> 
 
 /// The sessions of the store.
 fn stored(
-    place: &Place,
+    place: &CommandDir,
     reader: &Reader,
     (limit, trash): (usize, bool),
     around: &Surroundings,
 ) -> Result<Listed, Trouble> {
     reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let current = look.row()?.and_then(|row| row.current);
         let mut shown = Vec::new();
         for found in if trash { trashed(&look, limit)? } else { newest(&look, limit)? } {
@@ -75,32 +74,32 @@ fn stored(
     })
 }
 
-/// What there is to list.
+/// Content of a list.
 #[derive(Default)]
 struct Listed {
     /// Name of the workspace, if there is a store.
     name: Option<String>,
     /// Other workspaces with sessions.
     others: u64,
-    /// What people should know of the directory.
+    /// A note for people about the directory.
     note: Option<String>,
     shown: Vec<SessionJson>,
-    /// Files that are not shown, by why.
+    /// Number of hidden files by reason.
     refused: BTreeMap<&'static str, usize>,
 }
 
 /// The newest sessions of the workspace.
-fn newest(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
+fn newest(look: &SessionLookup<'_>, limit: usize) -> Result<Vec<ResolvedSession>, Trouble> {
     let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
     let newest = view::newest(look.db, look.txn, workspace, limit)?;
-    Ok(newest.into_iter().map(|(id, session)| Found { workspace, id, session }).collect())
+    Ok(newest.into_iter().map(|(id, session)| ResolvedSession { workspace, id, session }).collect())
 }
 
-/// What of the workspace is in the trash, the newest first.
-fn trashed(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
+/// Sessions of the workspace in the trash, newest first.
+fn trashed(look: &SessionLookup<'_>, limit: usize) -> Result<Vec<ResolvedSession>, Trouble> {
     let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
     let mut all = Vec::new();
-    for row in look.db.trash.iter(look.txn)? {
+    for row in look.db.sessions_by_deletion.iter(look.txn)? {
         let ((since, id), ()) = row?;
         if since != Timestamp::from_millis(0) && look.db.sessions_by_id.get(look.txn, &id)? == Some(workspace) {
             all.extend(look.load(workspace, id)?);
@@ -111,13 +110,13 @@ fn trashed(look: &Look<'_>, limit: usize) -> Result<Vec<Found>, Trouble> {
     Ok(all)
 }
 
-fn tell_list(place: &Place, listed: &Listed, beside: Option<String>, json: bool) -> Told {
+fn tell_list(place: &CommandDir, listed: &Listed, beside: Option<String>, json: bool) -> SessionResult {
     let Listed { name, others, note, shown, refused } = listed;
     let name = name.clone().unwrap_or_else(|| place.name(None));
     if json {
         let ids: Vec<&str> = shown.iter().map(|one| one.id.as_str()).collect();
         let active = shown.iter().find(|one| one.current).map(|one| one.id.as_str());
-        return Ok(out::json(&json!({
+        return Ok(print::json(&json!({
             "kind": "sessions",
             "action": "list",
             "status": "ok",
@@ -131,33 +130,32 @@ fn tell_list(place: &Place, listed: &Listed, beside: Option<String>, json: bool)
         }))?);
     }
     if let Some(beside) = beside {
-        out::note(&beside);
+        print::note(&beside);
     }
-    out::line(&format!("workspace {name} ({})", place.root()))?;
+    print::line(&format!("workspace {name} ({})", place.root()))?;
     if shown.is_empty() {
-        out::line("no sessions")?;
+        print::line("no sessions")?;
         if let Some(note) = note {
-            out::line(note)?;
+            print::line(note)?;
         }
         if *others > 0 {
-            out::line(&format!("{others} other workspaces have sessions: they are not seen here"))?;
+            print::line(&format!("{others} other workspaces have sessions: they are not seen here"))?;
         }
         return Ok(());
     }
-    let now = clock::wall();
     let row = |one: &SessionJson| {
         vec![
             one.id.clone(),
             mark(one).to_owned(),
             lifecycle::signal(one.lifecycle.state, one.lifecycle.abandoned_reason, one.lifecycle.workspace_dirty),
             one.message_count.to_string(),
-            age(now, Timestamp::from_millis(one.updated_at_ms)),
+            human_time::age(&one.updated),
             from(one),
             one.title.clone().unwrap_or_default(),
         ]
     };
     let headings = ["SESSION", "", "STATE", "MESSAGES", "CHANGED", "FROM", "TITLE"];
-    Ok(out::table(&headings, shown.iter().map(row).collect())?)
+    Ok(print::table(&headings, shown.iter().map(row).collect())?)
 }
 
 const fn mark(one: &SessionJson) -> &'static str {
@@ -173,22 +171,11 @@ fn from(one: &SessionJson) -> String {
     one.parent_session_id.as_ref().map(|parent| format!("{branch}{parent}")).unwrap_or_default()
 }
 
-/// How long ago something was, in one word.
-fn age(now: Timestamp, then: Timestamp) -> String {
-    match now.since(then).get() / 1_000 {
-        0..5 => "just-now".to_owned(),
-        s @ 5..60 => format!("{s}s-ago"),
-        s @ 60..3_600 => format!("{}m-ago", s / 60),
-        s @ 3_600..86_400 => format!("{}h-ago", s / 3_600),
-        s => format!("{}d-ago", s / 86_400),
-    }
-}
-
 /// Shows which session is the newest.
-pub(super) fn latest(place: &Place, exclude: Option<&str>, json: bool) -> Told {
+pub(super) fn latest(place: &CommandDir, exclude: Option<&str>, json: bool) -> SessionResult {
     let shown = one(place, |look| look.latest(exclude), None)?;
     if json {
-        return Ok(out::json(&json!({
+        return Ok(print::json(&json!({
             "kind": "session",
             "action": "latest",
             "status": "ok",
@@ -196,7 +183,7 @@ pub(super) fn latest(place: &Place, exclude: Option<&str>, json: bool) -> Told {
             "session": shown.session,
         }))?);
     }
-    Ok(out::line(&shown.session.id)?)
+    Ok(print::line(&shown.session.id)?)
 }
 
 struct One {
@@ -205,14 +192,14 @@ struct One {
 }
 
 fn one(
-    place: &Place,
-    find: impl FnOnce(&Look<'_>) -> Result<Found, Trouble>,
+    place: &CommandDir,
+    find: impl FnOnce(&SessionLookup<'_>) -> Result<ResolvedSession, Trouble>,
     reference: Option<&str>,
 ) -> Result<One, Trouble> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
     let around = surroundings(place);
     reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let found = find(&look)?;
         let current = look.row()?.and_then(|row| row.current) == Some(found.id);
         let session = shape::session(&look, (found.id, &found.session), &around, current)?;
@@ -220,12 +207,12 @@ fn one(
     })
 }
 
-/// Says whether there is a session of that id; that there is none is an answer.
-pub(super) fn exists(place: &Place, text: &str, json: bool) -> Told {
+/// Reports whether a session with this id exists. A missing session is a valid answer, not an error.
+pub(super) fn exists(place: &CommandDir, text: &str, json: bool) -> SessionResult {
     let heard = match place.reader()? {
         None => Err(place.no_store(Some(text))),
         Some(reader) => reader.read(|db, txn| {
-            let look = Look::new(place, db, txn)?;
+            let look = SessionLookup::new(place, db, txn)?;
             let found = look.resolve(Some(text), None)?;
             let active = look.row()?.and_then(|row| row.current) == Some(found.id);
             Ok::<_, Trouble>((found.name(), active, place.name(look.workspace())))
@@ -234,7 +221,7 @@ pub(super) fn exists(place: &Place, text: &str, json: bool) -> Told {
     let heard = match heard {
         Err(missing) => match files::find(place, text, missing) {
             Ok(file) => Ok((file.session.head.label.to_string(), false, place.name(None))),
-            // A file that is none of this workspace's is no session of it.
+            // A file that does not belong to this workspace is not a session of it.
             Err(why) if why.kind != "failed" && why.fields.contains_key("session_id") => {
                 Err(place.no_store(Some(text)).with("refused", why.kind))
             }
@@ -251,7 +238,7 @@ pub(super) fn exists(place: &Place, text: &str, json: bool) -> Told {
         Err(trouble) => return Err(trouble),
     };
     if json {
-        return Ok(out::json(&json!({
+        return Ok(print::json(&json!({
             "kind": "session_exists",
             "action": "exists",
             "status": "ok",
@@ -263,40 +250,40 @@ pub(super) fn exists(place: &Place, text: &str, json: bool) -> Told {
             "active": found.as_ref().is_some_and(|(_, active)| *active),
         }))?);
     }
-    Ok(out::line(if found.is_some() { "yes" } else { "no" })?)
+    Ok(print::line(if found.is_some() { "yes" } else { "no" })?)
 }
 
 fn is_absence(kind: &str) -> bool {
     ["session_not_found", "no_managed_sessions", "all_sessions_empty", "workspace_mismatch"].contains(&kind)
 }
 
-/// How a session is shown.
+/// What part of a session is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// For people, or the same for programs.
+pub(super) enum OutputFormat {
+    /// The part for people, also as JSON.
     Shown,
-    /// All of it.
+    /// Everything.
     Loaded,
 }
 
 /// Shows a session with its records.
 pub(super) fn show(
-    place: &Place,
+    place: &CommandDir,
     (text, revision): (&str, Option<u32>),
-    (limit, form): (usize, Form),
+    (limit, form): (usize, OutputFormat),
     json: bool,
-) -> Told {
+) -> SessionResult {
     let around = surroundings(place);
     let mut note = None;
     let shown = match kept(place, (text, revision), limit, &around) {
         Err(missing) => {
             let file = files::find(place, text, missing)?;
-            let taken = if form == Form::Loaded { files::take_in(place, &file).map(Some) } else { Ok(None) };
+            let taken = if form == OutputFormat::Loaded { files::take_in(place, &file).map(Some) } else { Ok(None) };
             match taken {
                 Ok(Some(label)) => kept(place, (&label, revision), limit, &around)?,
                 Ok(None) => seen(place, file, (revision, limit), &around)?,
                 Err(why) => {
-                    note = Some(format!("it is shown as it lies in its file, and was not taken in: {}", why.message));
+                    note = Some(format!("shown from its file, not imported: {}", why.message));
                     seen(place, file, (revision, limit), &around)?
                 }
             }
@@ -304,10 +291,10 @@ pub(super) fn show(
         shown => shown?,
     };
     let (name, session, records, revision) = shown;
-    if json || form == Form::Loaded {
-        return Ok(out::json(&json!({
+    if json || form == OutputFormat::Loaded {
+        return Ok(print::json(&json!({
             "kind": "session",
-            "action": if form == Form::Loaded { "load" } else { "show" },
+            "action": if form == OutputFormat::Loaded { "load" } else { "show" },
             "status": "ok",
             "workspace": workspace_json(place, name),
             "session": session,
@@ -319,12 +306,12 @@ pub(super) fn show(
     print(&session, &records, revision)
 }
 
-/// Name of the workspace, the session, its records, and the revision they are of.
+/// Workspace name, session, records, and the revision of the records.
 type Shown = (String, SessionJson, Vec<RecordJson>, u32);
 
-/// A session as it lies in its file.
+/// Reads a session from its file.
 fn seen(
-    place: &Place,
+    place: &CommandDir,
     file: files::File,
     (revision, limit): (Option<u32>, usize),
     around: &Surroundings,
@@ -337,16 +324,16 @@ fn seen(
     Ok((place.name(None), session, files::records(file, limit), 0))
 }
 
-/// A session of the store.
+/// Reads a session from the store.
 fn kept(
-    place: &Place,
+    place: &CommandDir,
     (text, revision): (&str, Option<u32>),
     limit: usize,
     around: &Surroundings,
 ) -> Result<Shown, Trouble> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(Some(text))) };
     reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let found = look.resolve(Some(text), None)?;
         let current = look.row()?.and_then(|row| row.current) == Some(found.id);
         let session = shape::session(&look, (found.id, &found.session), around, current)?;
@@ -355,10 +342,10 @@ fn kept(
     })
 }
 
-/// The newest records of a session, at most so many, and the revision they are of.
+/// The newest records of a session, up to a limit, and their revision.
 pub(super) fn records(
-    look: &Look<'_>,
-    found: &Found,
+    look: &SessionLookup<'_>,
+    found: &ResolvedSession,
     revision: Option<u32>,
     limit: usize,
 ) -> Result<(Vec<RecordJson>, u32), Trouble> {
@@ -380,14 +367,14 @@ pub(super) fn records(
     let mut after = cut.records.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
     let mut all = Vec::new();
     loop {
-        let some = view::records(look.db, look.txn, &parts, (after, PIECE))?;
+        let some = view::records(look.db, look.txn, &parts, after, PIECE)?;
         let Some((last, _)) = some.last() else { return Ok((all, cut.revision)) };
         after = *last;
         all.extend(some.into_iter().map(|(number, row)| shape::record(number, row)));
     }
 }
 
-fn print(session: &SessionJson, records: &[RecordJson], revision: u32) -> Told {
+fn print(session: &SessionJson, records: &[RecordJson], revision: u32) -> SessionResult {
     let state = lifecycle::signal(
         session.lifecycle.state,
         session.lifecycle.abandoned_reason,
@@ -397,8 +384,8 @@ fn print(session: &SessionJson, records: &[RecordJson], revision: u32) -> Told {
         ("session", session.id.clone()),
         ("state", state),
         ("messages", session.message_count.to_string()),
-        ("created", session.created.clone()),
-        ("changed", session.updated.clone()),
+        ("created", human_time::local_with_age(&session.created)),
+        ("changed", human_time::local_with_age(&session.updated)),
     ];
     lines.extend(session.file.clone().map(|file| ("file", file)));
     lines.extend(session.title.clone().map(|title| ("title", title)));
@@ -412,25 +399,25 @@ fn print(session: &SessionJson, records: &[RecordJson], revision: u32) -> Told {
         lines.push(("before", text.to_owned()));
     }
     for (key, value) in lines {
-        out::line(&format!("{key:12} {value}"))?;
+        print::line(&format!("{key:12} {value}"))?;
     }
     for record in records {
         let who = record.speaker.as_deref().or(record.role).unwrap_or(record.kind);
         let text = if record.expired { "expired" } else { record.text.as_deref().unwrap_or("(not shown)") };
-        out::line(&format!("\n#{} {who}, {}", record.number, record.at))?;
-        text.lines().try_for_each(|line| out::line(&format!("  {line}")))?;
+        print::line(&format!("\n#{} {who}, {}", record.number, human_time::local(&record.at)))?;
+        text.lines().try_for_each(|line| print::line(&format!("  {line}")))?;
     }
     Ok(())
 }
 
-/// Shows what was typed; where nothing is kept of that, what people said.
-pub(super) fn history(place: &Place, which: &Perhaps, count: u32, json: bool) -> Told {
+/// Shows the prompt history. Without one, shows the messages of people.
+pub(super) fn history(place: &CommandDir, which: &OptionalSessionArg, count: u32, json: bool) -> SessionResult {
     let reference = which.session.as_deref();
     let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
     let (id, mut all) = reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let found = look.resolve(reference, which.exclude.as_deref())?;
-        // One more than is looked through: whether there are more.
+        // Reads one record more than is searched, to find out whether there are more.
         let (records, _) = records(&look, &found, None, HISTORY_LOOK + 1)?;
         Ok::<_, Trouble>((found.name(), records))
     })?;
@@ -445,7 +432,7 @@ pub(super) fn history(place: &Place, which: &Perhaps, count: u32, json: bool) ->
     entries.drain(..total.saturating_sub(count));
     if json {
         let shape = |one: &&RecordJson| json!({ "number": one.number, "timestamp_ms": one.at_ms, "text": one.text });
-        return Ok(out::json(&json!({
+        return Ok(print::json(&json!({
             "kind": "history",
             "action": "history",
             "status": "ok",
@@ -456,32 +443,10 @@ pub(super) fn history(place: &Place, which: &Perhaps, count: u32, json: bool) ->
         }))?);
     }
     for one in entries {
-        out::line(&format!("{}  {}", one.at, one.text.as_deref().unwrap_or_default()))?;
+        print::line(&format!("{}  {}", human_time::local(&one.at), one.text.as_deref().unwrap_or_default()))?;
     }
     if cut {
-        out::note(&format!("the session has older records: only its newest {HISTORY_LOOK} were looked through"));
+        print::note(&format!("the session has older records: only its newest {HISTORY_LOOK} were looked through"));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_are_one_word() {
-        let now = Timestamp::from_millis(1_000_000_000);
-        for (ago, word) in [
-            (0, "just-now"),
-            (4_999, "just-now"),
-            (5_000, "5s-ago"),
-            (59_999, "59s-ago"),
-            (60_000, "1m-ago"),
-            (3_600_000, "1h-ago"),
-            (86_400_000, "1d-ago"),
-            (-5_000, "just-now"),
-        ] {
-            assert_eq!(age(now, Timestamp::from_millis(1_000_000_000 - ago)), word, "{ago}");
-        }
-    }
 }

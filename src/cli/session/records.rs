@@ -1,4 +1,4 @@
-//! Records as they are given on the command line and on standard input. Secrets in them are not kept.
+//! Parses records from the command line and standard input. Secrets are redacted.
 
 use std::io::BufRead as _;
 
@@ -9,21 +9,28 @@ use serde_json::{Map, Value};
 use super::error::Trouble;
 use crate::clock;
 use crate::contracts::claw::redacted;
-use crate::socket::session::{BodyJson, RecordJson, role_of};
+use crate::model::content::RawJson;
+use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
+use crate::model::time::Timestamp;
 
 /// Longest line, in bytes.
 const LINE_MAX: usize = 16 << 20;
 
-/// A message that says a text.
-pub(super) fn message(role: &str, text: &str, ends_turn: Option<bool>) -> RecordJson {
+/// A message with a text.
+pub(super) fn message(role: SpeakerRole, text: &str, ends_turn: Option<bool>) -> SessionRecord {
     let blocks = serde_json::json!([{ "text": redacted(text), "type": "text" }]).to_string();
-    let body = BodyJson::Message { role: role.to_owned(), blocks, usage: None, ends_turn };
-    RecordJson { at: clock::wall().millis(), body, extra: None }
+    let body = RecordBody::Message { role, blocks: RawJson::trusted(blocks), usage: None, ends_turn };
+    SessionRecord { at: clock::wall(), body, extra: None }
 }
 
-/// One line of a file of sessions, as far as it is read here.
+/// The role that a word stands for.
+pub(super) fn role_of(word: &str) -> Result<SpeakerRole, String> {
+    SpeakerRole::parse(word).ok_or_else(|| format!("role: `{word}` is none of system, user, assistant, tool"))
+}
+
+/// One line of a session file, as far as it is parsed here.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct SessionLine<'a> {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(borrow)]
@@ -42,8 +49,8 @@ struct Message<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// Reads records, one JSON object per line: `message`, `prompt_history`, and others as they are.
-pub(super) fn lines(input: impl std::io::Read) -> Result<Vec<RecordJson>, Trouble> {
+/// Reads records, one JSON object per line: `message`, `prompt_history`, and others unchanged.
+pub(super) fn lines(input: impl std::io::Read) -> Result<Vec<SessionRecord>, Trouble> {
     let mut input = std::io::BufReader::new(input);
     let mut all = Vec::new();
     let mut number = 0_u64;
@@ -71,46 +78,46 @@ fn bad(number: u64, why: &str) -> Trouble {
     Trouble::new("invalid_record", format!("line {number} {why}"), hint).with("line", number)
 }
 
-fn record(text: &str) -> Result<RecordJson, String> {
-    let line: Line<'_> = serde_json::from_str(text).map_err(|error| format!("is not a record: {error}"))?;
+fn record(text: &str) -> Result<SessionRecord, String> {
+    let line: SessionLine<'_> = serde_json::from_str(text).map_err(|error| format!("is not a record: {error}"))?;
     let body = match (line.kind.as_deref(), line.message) {
-        (Some("message"), Some(message)) => {
-            role_of(&message.role)?;
-            BodyJson::Message {
-                role: message.role,
-                blocks: blocks(message.blocks)?,
-                usage: message.usage.filter(|usage| usage.get() != "null").map(object).transpose()?,
-                ends_turn: line.ends_turn,
-            }
-        }
+        (Some("message"), Some(message)) => RecordBody::Message {
+            role: role_of(&message.role)?,
+            blocks: blocks(message.blocks)?,
+            usage: message.usage.filter(|usage| usage.get() != "null").map(object).transpose()?,
+            ends_turn: line.ends_turn,
+        },
         (Some("message"), None) => return Err("is missing message".to_owned()),
         (Some("prompt_history"), _) => match line.text.filter(|text| !text.is_empty()) {
-            Some(text) => BodyJson::Prompt { text: redacted(&text) },
+            Some(text) => RecordBody::Prompt(redacted(&text)),
             None => return Err("is missing text".to_owned()),
         },
         (Some("session_meta" | "compaction"), _) => {
-            return Err("is about a session as a whole: `hearth session import` takes such files in".to_owned());
+            return Err(
+                "is about a session as a whole: `hearth workspace sessions import` takes such files in".to_owned()
+            );
         }
-        (Some(_), _) => BodyJson::Foreign { json: clean(text) },
+        (Some(_), _) => RecordBody::Foreign(RawJson::trusted(clean(text))),
         (None, _) => return Err("is missing type".to_owned()),
     };
-    Ok(RecordJson { at: line.timestamp_ms.unwrap_or_else(|| clock::wall().millis()), body, extra: None })
+    let at = line.timestamp_ms.map_or_else(clock::wall, Timestamp::from_millis);
+    Ok(SessionRecord { at, body, extra: None })
 }
 
-fn blocks(raw: &RawValue) -> Result<String, String> {
+fn blocks(raw: &RawValue) -> Result<RawJson, String> {
     match serde_json::from_str::<Vec<Map<String, Value>>>(raw.get()) {
-        Ok(_) => Ok(clean(raw.get())),
+        Ok(_) => Ok(RawJson::trusted(clean(raw.get()))),
         Err(error) => Err(format!("has blocks that are not an array of objects: {error}")),
     }
 }
 
-/// JSON without the secrets in its texts; as it came if there are none.
+/// Redacts secrets in the strings of a JSON text. Without secrets, the text stays unchanged.
 fn clean(json: &str) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(json) else { return json.to_owned() };
     if clean_value(&mut value) { value.to_string() } else { json.to_owned() }
 }
 
-/// Whether something was taken out.
+/// Redacts a value. Returns whether anything was redacted.
 fn clean_value(value: &mut Value) -> bool {
     match value {
         Value::String(text) => {
@@ -125,9 +132,9 @@ fn clean_value(value: &mut Value) -> bool {
     }
 }
 
-fn object(raw: &RawValue) -> Result<String, String> {
+fn object(raw: &RawValue) -> Result<RawJson, String> {
     match serde_json::from_str::<Map<String, Value>>(raw.get()) {
-        Ok(_) => Ok(raw.get().to_owned()),
+        Ok(_) => Ok(RawJson::trusted(raw.get().to_owned())),
         Err(error) => Err(format!("has usage that is not an object: {error}")),
     }
 }
@@ -138,8 +145,10 @@ mod tests {
 
     #[test]
     fn secrets_are_not_kept() {
-        let BodyJson::Message { blocks, .. } = message("user", "a OPENAI_API_KEY=abc b", None).body else { panic!() };
-        assert_eq!(blocks, r#"[{"text":"a OPENAI_API_KEY=[redacted] b","type":"text"}]"#);
+        let RecordBody::Message { blocks, .. } = message(SpeakerRole::User, "a OPENAI_API_KEY=abc b", None).body else {
+            panic!()
+        };
+        assert_eq!(blocks.as_str(), r#"[{"text":"a OPENAI_API_KEY=[redacted] b","type":"text"}]"#);
         for (json, cleaned) in [
             (r#"{"type":"note", "n":1.50}"#, r#"{"type":"note", "n":1.50}"#),
             (r#"[{"input":"{\"k\":\"XAI_API_KEY=abc\"}"}]"#, r#"[{"input":"{\"k\":\"XAI_API_KEY=[redacted]\"}"}]"#),
@@ -156,8 +165,8 @@ mod tests {
         );
         let all = lines(all.as_bytes()).unwrap();
         assert_eq!(all.len(), 3);
-        assert_eq!((all[1].at, &all[1].body), (5, &BodyJson::Prompt { text: "p".to_owned() }));
-        assert_eq!(all[2].body, BodyJson::Foreign { json: r#"{"type":"note","a":1}"#.to_owned() });
+        assert_eq!((all[1].at, &all[1].body), (Timestamp::from_millis(5), &RecordBody::Prompt("p".to_owned())));
+        assert_eq!(all[2].body, RecordBody::Foreign(RawJson::trusted(r#"{"type":"note","a":1}"#.to_owned())));
         for (line, why) in [
             ("{", "line 1 is not a record"),
             ("[]", "line 1 is not a record"),

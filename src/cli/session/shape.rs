@@ -1,4 +1,4 @@
-//! Sessions and records as programs see them, and as people do.
+//! Output shapes of sessions and records, for programs and people.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::error::Trouble;
-use super::find::{Look, name};
-use super::lifecycle::{self, Facts, Holding, LifecycleJson};
+use super::find::{SessionLookup, name};
+use super::lifecycle::{self, Holding, LifecycleJson, SessionFacts};
 use crate::clock;
 use crate::contracts::process;
-use crate::engine::workspaces::view::{self, ChatRecord, Cut, Way};
+use crate::engine::workspaces::view::{self, ChatRecord, Cut, Direction};
 use crate::model::content::RawJson;
 use crate::model::id::SessionId;
 use crate::model::record::{Lease, RecordBody, SessionRecord, SpeakerRole};
@@ -19,16 +19,16 @@ use crate::model::session::{Compaction, Session, WorkspaceSession};
 use crate::model::take_in::FileSession;
 use crate::state::{Read, Tables};
 
-/// Records that are looked through for the last message.
+/// Number of last records that are searched for the last message.
 const LAST_MAX: usize = 8;
 
 /// One session.
 #[derive(Debug, Serialize)]
 pub(super) struct SessionJson {
     pub(super) id: String,
-    /// The store's id; none for a file that was not taken in.
+    /// The store's id; none for a file that is not imported.
     pub(super) key: Option<String>,
-    /// The file that it is, if it was not taken in.
+    /// The file, if it is not imported.
     pub(super) file: Option<String>,
     /// `workspace`, or `agent` for a conversation of an agent.
     #[serde(rename = "type")]
@@ -47,24 +47,24 @@ pub(super) struct SessionJson {
     pub(super) parent_workspace: Option<String>,
     pub(super) branch_name: Option<String>,
     pub(super) compaction: Option<Value>,
-    /// Whether it is what is resumed when none is named.
+    /// Whether it is the session that is resumed by default.
     pub(super) current: bool,
-    /// Since when it is in the trash.
+    /// When it was moved to the trash.
     pub(super) deleted: Option<String>,
     pub(super) lifecycle: LifecycleJson,
 }
 
-/// What is known of the directory when its sessions are looked at.
+/// State of the directory whose sessions are shown.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Surroundings {
     pub(super) present: bool,
-    /// Files with changes: how many, and some of them. None where nobody can say.
+    /// Changed files: their number and some names. None if unknown.
     pub(super) changes: Option<(u64, Vec<String>)>,
 }
 
 /// One session for programs.
 pub(super) fn session(
-    look: &Look<'_>,
+    look: &SessionLookup<'_>,
     (id, row): (SessionId, &Session),
     around: &Surroundings,
     current: bool,
@@ -100,7 +100,7 @@ pub(super) fn session(
 }
 
 fn workspace_session(
-    look: &Look<'_>,
+    look: &SessionLookup<'_>,
     own: &WorkspaceSession,
     (id, key): (String, String),
     lifecycle: LifecycleJson,
@@ -135,7 +135,7 @@ fn workspace_session(
     }
 }
 
-/// Whoever holds a session, looked at now.
+/// The current state of a session's holder.
 pub(super) fn holding(lease: &Lease) -> Holding {
     let alive = !process::is_dead(lease.pid, lease.started, &lease.boot);
     Holding { alive, silent: clock::wall().since(lease.beat) }
@@ -150,7 +150,7 @@ fn lifecycle(
     let lease = db.leases.get(txn, &id)?;
     let dirty = around.changes.as_ref().is_some_and(|(count, _)| *count > 0);
     let facts = match row {
-        Session::Workspace(own) => Facts {
+        Session::Workspace(own) => SessionFacts {
             holder: lease.as_ref().map(holding),
             messages: own.messages,
             last: last_said(db, txn, Cut::current(id, own))?,
@@ -159,7 +159,7 @@ fn lifecycle(
         },
         Session::Chat(chat) => {
             let holder = chat.live.map(|_| Holding { alive: true, silent: crate::model::Millis::ZERO });
-            Facts { holder, messages: chat.last_number, last: None, present: true, dirty }
+            SessionFacts { holder, messages: chat.last_number, last: None, present: true, dirty }
         }
     };
     Ok(told(facts, lease.as_ref(), around))
@@ -176,7 +176,7 @@ pub(super) fn file_session((session, path): (&FileSession, &Path), around: &Surr
     let messages = count(records.iter().filter_map(said).count());
     let last = records.iter().rev().find_map(said);
     let dirty = around.changes.as_ref().is_some_and(|(count, _)| *count > 0);
-    let facts = Facts { holder: None, messages, last, present: around.present, dirty };
+    let facts = SessionFacts { holder: None, messages, last, present: around.present, dirty };
     SessionJson {
         id: head.label.to_string(),
         key: None,
@@ -205,7 +205,7 @@ fn compaction(done: &Compaction) -> Value {
     json!({ "count": done.count, "removed_message_count": done.removed, "summary": done.summary })
 }
 
-fn told(facts: Facts, lease: Option<&Lease>, around: &Surroundings) -> LifecycleJson {
+fn told(facts: SessionFacts, lease: Option<&Lease>, around: &Surroundings) -> LifecycleJson {
     let (state, reason) = lifecycle::decide(facts);
     LifecycleJson {
         state,
@@ -229,7 +229,7 @@ fn told(facts: Facts, lease: Option<&Lease>, around: &Surroundings) -> Lifecycle
 fn last_said(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Option<(SpeakerRole, Option<bool>)>, Trouble> {
     let after = cut.records.saturating_sub(u64::try_from(LAST_MAX).unwrap_or(u64::MAX));
     let parts = view::segments(db, txn, cut)?;
-    let rows = view::records(db, txn, &parts, (after, LAST_MAX))?;
+    let rows = view::records(db, txn, &parts, after, LAST_MAX)?;
     Ok(rows.into_iter().rev().find_map(|(_, row)| match row.body {
         RecordBody::Message { role, ends_turn, .. } => Some((role, ends_turn)),
         RecordBody::Prompt(_) | RecordBody::Foreign(_) => None,
@@ -242,16 +242,16 @@ pub(super) struct RecordJson {
     pub(super) number: u64,
     pub(super) at: String,
     pub(super) at_ms: i64,
-    /// `message`, `prompt_history`, or `foreign` for what only its maker knows.
+    /// `message`, `prompt_history`, or `foreign` for a record type that only its writer knows.
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) role: Option<&'static str>,
-    /// Who said it, in a conversation of an agent.
+    /// The sender, in a conversation of an agent.
     pub(super) speaker: Option<String>,
     pub(super) blocks: Option<Box<RawValue>>,
     pub(super) usage: Option<Box<RawValue>>,
     pub(super) text: Option<String>,
-    /// Whether what it said is not kept any more.
+    /// Whether its text has expired.
     pub(super) expired: bool,
     pub(super) json: Option<Box<RawValue>>,
 }
@@ -291,7 +291,7 @@ pub(super) fn chat_record(row: ChatRecord) -> RecordJson {
         at: row.at.to_string(),
         at_ms: row.at.millis(),
         kind: "message",
-        role: Some(if row.way == Way::In { "user" } else { "assistant" }),
+        role: Some(if row.way == Direction::In { "user" } else { "assistant" }),
         speaker: row.speaker,
         blocks: None,
         usage: None,
@@ -305,7 +305,7 @@ fn raw(json: RawJson) -> Option<Box<RawValue>> {
     RawValue::from_string(json.as_str().to_owned()).ok()
 }
 
-/// What blocks say, in words.
+/// The text of message blocks.
 pub(super) fn words(blocks: &RawJson) -> String {
     let Ok(Value::Array(blocks)) = serde_json::from_str(blocks.as_str()) else { return String::new() };
     let text = |block: &Value, field: &str| block.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! One file after the other becomes a session, in pieces that are small enough for one transaction each.
+//! Imports session files one by one, in pieces that fit into one transaction each.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -7,83 +7,80 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::error::Trouble;
-use super::place::Place;
-use crate::cli::Failure;
-use crate::cli::local::{Host, host};
+use super::find::with_fields;
+use super::place::CommandDir;
+use crate::cli::offline::{Host, host, mismatch};
 use crate::contracts::claw::{self, Damage, Home, Part, SessionFile, Unfit};
 use crate::engine::workspaces::Located;
-use crate::model::input::Input;
+use crate::model::id::SessionId;
 use crate::model::record::{RecordBody, SessionRecord};
-use crate::model::report::Reply;
-use crate::model::take_in::{FileRefused, FileSession, FileState, TakeIn};
-use crate::model::workspace::WorkspaceInput;
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
-use crate::socket::take_in::{PieceJson, RefusedJson, TookInJson};
-use crate::socket::workspace::{WorkspaceDone, WorkspaceRequest};
+use crate::model::session::SessionLabel;
+use crate::model::take_in::{FileRefused, FileSession, FileState, TakeIn, TookIn};
+use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
+use crate::socket::command::{Answer, ClientCommand};
 use crate::state::Digest;
 
-/// Records of one piece.
+/// Maximum number of records in a piece.
 const PIECE_RECORDS: usize = 500;
-/// Bytes of one piece, if it is more than one record.
+/// Maximum bytes of a piece with more than one record.
 const PIECE_BYTES: usize = 4 << 20;
-/// Answers to one file before something must be wrong.
+/// Maximum number of answers for one file. More indicate a bug.
 const ROUNDS_MAX: usize = 10_000_000;
 
-/// What became of one file.
+/// Result of importing one file.
 pub(super) struct Report {
     file: PathBuf,
-    /// What was read of it, if it may be taken in.
-    about: Option<About>,
-    fate: Fate,
+    /// Content summary, if the file may be imported.
+    about: Option<FileSummary>,
+    fate: FileOutcome,
 }
 
-/// What a file holds.
-struct About {
+/// Content summary of a file.
+struct FileSummary {
     label: String,
     records: usize,
     messages: usize,
-    /// Bytes at its end that were no record.
+    /// Whether the file ends with bytes that are not a record.
     torn: bool,
     from_name: bool,
 }
 
-enum Fate {
-    /// It is a session now, or would be.
+enum FileOutcome {
+    /// It was imported, or would be.
     Taken { session: Option<String>, label: String, revision: u32 },
-    /// Nothing was to be done; the word says why.
+    /// Nothing had to be done, with a word for the reason.
     Kept { word: &'static str, session: String, label: String, why: Option<String> },
-    /// It was not taken in.
+    /// It was not imported.
     Refused { kind: String, why: String, damaged: bool, fields: Map<String, Value> },
 }
 
 impl Report {
-    /// What became of it, for programs.
+    /// The result as a word for programs.
     pub(super) fn word(&self) -> &'static str {
         match &self.fate {
-            Fate::Taken { revision: 0, .. } => "taken",
-            Fate::Taken { .. } => "revised",
-            Fate::Kept { word, .. } => word,
-            Fate::Refused { .. } => "refused",
+            FileOutcome::Taken { revision: 0, .. } => "taken",
+            FileOutcome::Taken { .. } => "revised",
+            FileOutcome::Kept { word, .. } => word,
+            FileOutcome::Refused { .. } => "refused",
         }
     }
 
-    /// Whether somebody has to look at it.
+    /// Whether the result needs the user's attention.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.word(), "refused" | "conflict")
     }
 
-    /// Whether something is broken, rather than somebody else's.
+    /// Whether the file is damaged or conflicts with the store, rather than belonging elsewhere.
     pub(super) fn is_damaged(&self) -> bool {
-        matches!(&self.fate, Fate::Refused { damaged: true, .. }) || self.word() == "conflict"
+        matches!(&self.fate, FileOutcome::Refused { damaged: true, .. }) || self.word() == "conflict"
     }
 
-    /// The id of the session that it is now; else why it is none.
+    /// The id of the imported session, or why there is none.
     pub(super) fn session(self) -> Result<String, Trouble> {
         match self.fate {
-            Fate::Taken { label, .. } | Fate::Kept { label, why: None, .. } => Ok(label),
-            Fate::Kept { word, why: Some(why), .. } => Err(Trouble::new(word, why, "")),
-            Fate::Refused { kind, why, fields, .. } => Err(Trouble { fields, ..Trouble::new(&kind, why, "") }),
+            FileOutcome::Taken { label, .. } | FileOutcome::Kept { label, why: None, .. } => Ok(label),
+            FileOutcome::Kept { word, why: Some(why), .. } => Err(Trouble::of_kind(word, why)),
+            FileOutcome::Refused { kind, why, fields, .. } => Err(Trouble { fields, ..Trouble::of_kind(&kind, why) }),
         }
     }
 
@@ -96,14 +93,16 @@ impl Report {
             format!(" ({} records, {} messages{torn}{named})", about.records, about.messages)
         });
         match &self.fate {
-            Fate::Taken { label, revision: 0, .. } => format!("taken    {label}  {file}{held}"),
-            Fate::Taken { label, revision, .. } => format!("revised  {label}  {file}{held}, now revision {revision}"),
-            Fate::Kept { word, label, why, .. } => {
+            FileOutcome::Taken { label, revision: 0, .. } => format!("taken    {label}  {file}{held}"),
+            FileOutcome::Taken { label, revision, .. } => {
+                format!("revised  {label}  {file}{held}, now revision {revision}")
+            }
+            FileOutcome::Kept { word, label, why, .. } => {
                 let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
                 format!("{word:<8} {label}  {file}{why}")
             }
-            Fate::Refused { why, .. } if why.contains(&file.to_string()) => format!("refused  {why}"),
-            Fate::Refused { why, .. } => format!("refused  {file}: {why}"),
+            FileOutcome::Refused { why, .. } if why.contains(&file.to_string()) => format!("refused  {why}"),
+            FileOutcome::Refused { why, .. } => format!("refused  {file}: {why}"),
         }
     }
 
@@ -122,19 +121,19 @@ impl Report {
             put("identity_source", json!(if about.from_name { "filename" } else { "file" }));
         }
         match &self.fate {
-            Fate::Taken { session, label, revision } => {
+            FileOutcome::Taken { session, label, revision } => {
                 put("session_id", json!(label));
                 put("key", json!(session));
                 put("revision", json!(revision));
             }
-            Fate::Kept { session, label, why, .. } => {
+            FileOutcome::Kept { session, label, why, .. } => {
                 put("session_id", json!(label));
                 put("key", json!(session));
                 if let Some(why) = why {
                     put("error", json!(why));
                 }
             }
-            Fate::Refused { kind, why, fields, .. } => {
+            FileOutcome::Refused { kind, why, fields, .. } => {
                 put("kind", json!(kind));
                 put("error", json!(why));
                 shape.extend(fields.clone());
@@ -144,8 +143,8 @@ impl Report {
     }
 }
 
-/// The workspace of a place as files name it.
-pub(super) fn home(place: &Place) -> Result<Home, Trouble> {
+/// The workspace of a place, as session files name it.
+pub(super) fn home(place: &CommandDir) -> Result<Home, Trouble> {
     let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
     let known = match place.reader()? {
         None => None,
@@ -160,17 +159,17 @@ pub(super) fn home(place: &Place) -> Result<Home, Trouble> {
     Ok(Home { path: own, also })
 }
 
-/// Takes files of one workspace in.
-pub(super) struct Taking<'a> {
-    place: &'a Place,
+/// Imports files of one workspace.
+pub(super) struct Importer<'a> {
+    place: &'a CommandDir,
     home: Home,
     dry_run: bool,
-    /// Opened when there is something to do: a file that is refused makes no store.
+    /// Opened on demand, so that a rejected file creates no store.
     host: Option<Host>,
 }
 
-impl<'a> Taking<'a> {
-    pub(super) fn new(place: &'a Place, dry_run: bool) -> Result<Self, Trouble> {
+impl<'a> Importer<'a> {
+    pub(super) fn new(place: &'a CommandDir, dry_run: bool) -> Result<Self, Trouble> {
         Ok(Self { place, home: home(place)?, dry_run, host: None })
     }
 
@@ -179,7 +178,7 @@ impl<'a> Taking<'a> {
         &self.home
     }
 
-    /// Takes one file in. What is wrong with the file is part of the report.
+    /// Imports one file. Errors of the file are part of the report.
     pub(super) fn take(&mut self, path: &Path) -> Result<Report, Trouble> {
         let read = match claw::read(path, &self.home) {
             Ok(read) => read,
@@ -198,35 +197,35 @@ impl<'a> Taking<'a> {
                 return Ok(Report { file, about: None, fate: refused(&trouble) });
             }
         };
-        let about = About::of(&session);
+        let about = FileSummary::of(&session);
         let fate = if self.dry_run { self.look(&state, &session)? } else { self.submit(state, session)? };
         Ok(Report { file, about: Some(about), fate })
     }
 
-    /// What would become of a file, as far as the store tells.
-    fn look(&self, file: &FileState, session: &FileSession) -> Result<Fate, Trouble> {
-        let new = Fate::Taken { session: None, label: session.head.label.to_string(), revision: 0 };
+    /// Simulates the import of a file, as far as the store allows.
+    fn look(&self, file: &FileState, session: &FileSession) -> Result<FileOutcome, Trouble> {
+        let new = FileOutcome::Taken { session: None, label: session.head.label.to_string(), revision: 0 };
         let Some(reader) = self.place.reader()? else { return Ok(new) };
         reader.read(|db, txn| {
             let owner = Digest::of(&session.head.source.path);
             let mut fate = new;
-            for ((_, digest), state) in db.imported.collect_prefix(txn, &owner, usize::MAX)? {
+            for ((_, digest), state) in db.imported_files.collect_prefix(txn, &owner, usize::MAX)? {
                 let Ok(id) = state.outcome else { continue };
                 let Some((fingerprint, discriminator)) = db.sessions_by_id.get(txn, &id)? else { continue };
                 let row = db.sessions.get(txn, &(fingerprint, discriminator, id))?.and_then(|row| row.workspace());
                 let Some(row) = row else { continue };
                 let (session, label) = (id.to_string(), row.label.to_string());
                 if digest == Digest::known(file.digest) {
-                    return Ok(Fate::Kept { word: "already", session, label, why: None });
+                    return Ok(FileOutcome::Kept { word: "already", session, label, why: None });
                 }
-                fate = Fate::Taken { session: Some(session), label, revision: row.revision.saturating_add(1) };
+                fate = FileOutcome::Taken { session: Some(session), label, revision: row.revision.saturating_add(1) };
             }
             Ok(fate)
         })
     }
 
-    /// Takes it in, piece by piece.
-    fn submit(&mut self, file: FileState, session: FileSession) -> Result<Fate, Trouble> {
+    /// Submits the session piece by piece.
+    fn submit(&mut self, file: FileState, session: FileSession) -> Result<FileOutcome, Trouble> {
         let FileSession { head, records, .. } = session;
         let mut after = 0;
         for _ in 0..ROUNDS_MAX {
@@ -242,10 +241,10 @@ impl<'a> Taking<'a> {
             };
             let done = match self.send(piece) {
                 Ok(done) => done,
-                Err(trouble) if is_about_file(&trouble.kind) => return Ok(Fate::of(trouble)),
+                Err(trouble) if is_about_file(&trouble.kind) => return Ok(FileOutcome::of(trouble)),
                 Err(trouble) => return Err(trouble),
             };
-            let upto = match Fate::read(done) {
+            let upto = match FileOutcome::read(done) {
                 Ok(fate) => return Ok(fate),
                 Err(upto) => usize::try_from(upto).unwrap_or(usize::MAX),
             };
@@ -254,15 +253,14 @@ impl<'a> Taking<'a> {
         Err(Trouble::new("import_failed", "the store wants ever more of a file that has no more", "run `hearth check`"))
     }
 
-    fn send(&mut self, piece: TakeIn) -> Result<TookInJson, Trouble> {
-        let input = WorkspaceInput::TakeIn(Box::new(piece));
-        match self.ask(input)? {
-            WorkspaceDone::TookIn(done) => Ok(done),
-            _ => Err(Trouble::new("failed", "an unexpected answer", "")),
+    fn send(&mut self, piece: TakeIn) -> Result<TookIn, Trouble> {
+        match self.ask(WorkspaceInput::TakeIn(Box::new(piece)))? {
+            Answer::Workspace(WorkspaceReply::TookIn(done)) => Ok(done),
+            other => Err(mismatch(&other).into()),
         }
     }
 
-    /// Takes down that a file is not taken in, if there is a store to take it down in.
+    /// Records in the store, if there is one, that a file is not imported.
     fn note(&mut self, file: &FileState, owner: &Path, trouble: &claw::Trouble) -> Result<(), Trouble> {
         if self.dry_run || (self.host.is_none() && self.place.reader()?.is_none()) {
             return Ok(());
@@ -284,43 +282,25 @@ impl<'a> Taking<'a> {
         self.ask(WorkspaceInput::Refuse(Box::new(refused))).map(drop)
     }
 
-    /// Has it done, by the daemon if there is one.
-    fn ask(&mut self, input: WorkspaceInput) -> Result<WorkspaceDone, Trouble> {
+    /// Submits an input, through the daemon if one runs.
+    fn ask(&mut self, input: WorkspaceInput) -> Result<Answer, Trouble> {
         let host = match self.host.take() {
             Some(host) => host,
-            None => host(&self.place.paths, false)?,
+            None => host(&self.place.paths)?,
         };
-        let failed = |error| Trouble::from(Failure::from(error));
-        match self.host.insert(host) {
-            Host::Daemon(client) => {
-                let wanted = match &input {
-                    WorkspaceInput::Refuse(refused) => {
-                        WorkspaceRequest::Refuse(Box::new(RefusedJson::from(&**refused)))
-                    }
-                    WorkspaceInput::TakeIn(piece) => WorkspaceRequest::TakeIn(Box::new(PieceJson::from(&**piece))),
-                    _ => return Err(Trouble::new("failed", "not asked here", "")),
-                };
-                match client.ask(&Request::Workspace { wanted }).map_err(failed)? {
-                    Response::Workspace { done } => Ok(done),
-                    Response::Refused { code, message, .. } => Err(Trouble::new(&code, message, "")),
-                    other => Err(failed(unexpected(other))),
-                }
-            }
-            Host::Store(local) => match local.submit(Input::Workspace(Box::new(input)), false)? {
-                Reply::Workspace(reply) => Ok(WorkspaceDone::from(*reply)),
-                Reply::Refused(refusal) => Err(Trouble::new(refusal.code, refusal.message, "")),
-                other => Err(Trouble::new("failed", other.unexpected(), "")),
-            },
-        }
+        self.host.insert(host).submit(ClientCommand::Workspace(Box::new(input))).map_err(|error| {
+            self.host = None;
+            with_fields(self.place, error.into())
+        })
     }
 }
 
-/// Refusals of the store that another file need not meet.
+/// Whether a refusal concerns only this file, so that other files may still be imported.
 fn is_about_file(kind: &str) -> bool {
     kind == "record_too_large"
 }
 
-/// How many of some records go into one piece.
+/// The number of records for the next piece.
 fn piece(records: &[SessionRecord]) -> usize {
     let mut bytes = 0_usize;
     let fit = records.iter().take(PIECE_RECORDS).take_while(|record| {
@@ -339,7 +319,7 @@ fn size(record: &SessionRecord) -> usize {
     body.saturating_add(record.extra.as_ref().map_or(0, |extra| extra.as_str().len()))
 }
 
-impl About {
+impl FileSummary {
     fn of(session: &FileSession) -> Self {
         let is_message = |record: &&SessionRecord| matches!(record.body, RecordBody::Message { .. });
         Self {
@@ -352,18 +332,20 @@ impl About {
     }
 }
 
-impl Fate {
-    /// What was answered; else how many records are there.
-    fn read(done: TookInJson) -> Result<Self, u64> {
-        let kept = |word, session, label, why| Ok(Self::Kept { word, session, label, why });
+impl FileOutcome {
+    /// Converts the answer to a result, or returns the number of records imported so far.
+    fn read(done: TookIn) -> Result<Self, u64> {
+        let kept = |word, session: SessionId, label: SessionLabel, why| {
+            Ok(Self::Kept { word, session: session.to_string(), label: label.to_string(), why })
+        };
         match done {
-            TookInJson::More { upto } => Err(upto),
-            TookInJson::Whole { session, label, revision } => {
-                Ok(Self::Taken { session: Some(session), label, revision })
+            TookIn::More { upto } => Err(upto),
+            TookIn::Whole { session, label, revision } => {
+                Ok(Self::Taken { session: Some(session.to_string()), label: label.to_string(), revision })
             }
-            TookInJson::Already { session, label } => kept("already", session, label, None),
-            TookInJson::Passed { session, label } => kept("passed", session, label, None),
-            TookInJson::Conflict { session, label, why } => kept("conflict", session, label, Some(why)),
+            TookIn::Already { session, label } => kept("already", session, label, None),
+            TookIn::Passed { session, label } => kept("passed", session, label, None),
+            TookIn::Conflict { session, label, why } => kept("conflict", session, label, Some(why)),
         }
     }
 
@@ -372,7 +354,7 @@ impl Fate {
     }
 }
 
-fn refused(trouble: &claw::Trouble) -> Fate {
+fn refused(trouble: &claw::Trouble) -> FileOutcome {
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     match trouble {
@@ -396,5 +378,5 @@ fn refused(trouble: &claw::Trouble) -> Fate {
         _ => {}
     }
     let (kind, damaged) = (trouble.code().to_owned(), trouble.is_damage());
-    Fate::Refused { kind, why: trouble.to_string(), damaged, fields }
+    FileOutcome::Refused { kind, why: trouble.to_string(), damaged, fields }
 }

@@ -1,44 +1,44 @@
-//! Changing sessions: by the daemon if there is one, else on the store itself.
+//! Session changes, through the daemon or, without one, on the store directly.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::error::Trouble;
 use super::files;
-use super::find::{Found, Look};
-use super::place::Place;
-use super::{Conditions, Perhaps, Which, read, records};
-use crate::cli::local::{Host, host};
-use crate::cli::out;
+use super::find::{ResolvedSession, SessionLookup, with_fields};
+use super::place::CommandDir;
+use super::{Conditions, OptionalSessionArg, SessionArg, read, records};
+use crate::cli::offline::{self, mismatch};
+use crate::cli::print;
 use crate::contracts::process;
 use crate::engine::workspaces::refused_as_given;
-use crate::model::input::Input;
+use crate::model::id::SessionId;
 use crate::model::policy::Policy;
-use crate::model::report::Reply;
+use crate::model::record::SpeakerRole;
 use crate::model::session::SessionLabel;
+use crate::model::session_command::{
+    CompactSession, ForkSession, Guard, Holder, Home, NewSession, SessionCommand, SessionDone, SessionOutcome,
+};
 use crate::model::session_ref::Reference;
-use crate::model::workspace::WorkspaceInput;
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
-use crate::socket::session::{DoneJson, ForkJson, GuardJson, NewJson, SessionAnswer, SessionRequest};
-use crate::socket::workspace::SightJson;
+use crate::model::workspace::{WorkspaceInput, key_text};
+use crate::socket::command::{Answer, ClientCommand, RequestRefused};
 
-type Told = Result<(), Trouble>;
+type SessionResult = Result<(), Trouble>;
 
 /// Longest text from standard input, in bytes.
 const TEXT_MAX: u64 = 16 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// Its id [default: one that says when it was made]
+    /// Its id [default: one with the creation time]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// Its title
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What it talks to
+    /// Its model
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// The first message
@@ -48,14 +48,14 @@ pub(super) struct NewArgs {
 #[derive(Debug, Args)]
 pub(super) struct AppendArgs {
     #[command(flatten)]
-    which: Which,
-    /// What is said; `-` reads it from standard input
+    which: SessionArg,
+    /// The text; `-` reads it from standard input
     #[arg(required_unless_present = "lines", conflicts_with = "lines")]
     text: Option<String>,
-    /// Who says it: system, user, assistant or tool
+    /// Its role: system, user, assistant or tool
     #[arg(long, value_name = "WHO", default_value = "user")]
     role: String,
-    /// It ends the turn
+    /// The message ends the turn
     #[arg(long)]
     ends_turn: bool,
     /// Read records from standard input, one JSON object per line; all of them are added, or none
@@ -68,8 +68,8 @@ pub(super) struct AppendArgs {
 #[derive(Debug, Args)]
 pub(super) struct ForkArgs {
     #[command(flatten)]
-    which: Perhaps,
-    /// Id of the new session [default: one that says when it was made]
+    which: OptionalSessionArg,
+    /// Id of the new session [default: one with the creation time]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// Name of the branch
@@ -86,7 +86,7 @@ pub(super) struct ForkArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct LeaseAct {
-    /// Take it for this process
+    /// Acquire it for this process
     #[arg(long, value_name = "PID")]
     take: Option<u32>,
     /// Renew it
@@ -97,39 +97,39 @@ pub(super) struct LeaseAct {
     release: Option<u64>,
 }
 
-/// A session that is going to change.
-struct Target {
+/// A session to be changed.
+struct LockedSession {
     /// The store's id.
-    key: String,
+    key: SessionId,
     /// The id people use.
     name: String,
-    /// Whether it is of another workspace.
+    /// Whether it belongs to another workspace.
     foreign: bool,
     messages: u64,
-    /// A lease of it whose holder is dead.
+    /// Epoch of its lease, if the holder is dead.
     dead: Option<u64>,
 }
 
-impl Target {
-    fn guard(&self, conditions: &Conditions) -> GuardJson {
-        GuardJson { epoch: conditions.lease, expected: conditions.expect, dead: self.dead }
+impl LockedSession {
+    fn guard(&self, conditions: &Conditions) -> Guard {
+        Guard { epoch: conditions.lease, expected: conditions.expect, dead: self.dead }
     }
 }
 
-/// Finds what is to be changed.
+/// Finds the session to be changed.
 fn target(
-    place: &Place,
+    place: &CommandDir,
     reference: Option<&str>,
-    find: impl FnOnce(&Look<'_>) -> Result<Found, Trouble>,
-) -> Result<Target, Trouble> {
+    find: impl FnOnce(&SessionLookup<'_>) -> Result<ResolvedSession, Trouble>,
+) -> Result<LockedSession, Trouble> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
     reader.read(|db, txn| {
-        let look = Look::new(place, db, txn)?;
+        let look = SessionLookup::new(place, db, txn)?;
         let found = find(&look)?;
         let lease = db.leases.get(txn, &found.id)?;
         let dead = lease.filter(|lease| process::is_dead(lease.pid, lease.started, &lease.boot));
-        Ok(Target {
-            key: found.id.to_string(),
+        Ok(LockedSession {
+            key: found.id,
             name: found.name(),
             foreign: look.workspace() != Some(found.workspace),
             messages: found.messages(),
@@ -138,15 +138,15 @@ fn target(
     })
 }
 
-fn here(place: &Place, text: &str) -> Result<Target, Trouble> {
+fn here(place: &CommandDir, text: &str) -> Result<LockedSession, Trouble> {
     target(place, Some(text), |look| look.resolve(Some(text), None))
 }
 
-/// One that goes is named by its own id.
-fn doomed(place: &Place, text: &str, trashed: bool) -> Result<Target, Trouble> {
+/// Finds a session to be deleted. It must be named by its own id.
+fn doomed(place: &CommandDir, text: &str, trashed: bool) -> Result<LockedSession, Trouble> {
     if Reference::read(text) == Reference::Latest {
         let message = format!("`{text}` means another session from one moment to the next: nothing is removed by it");
-        let hint = "`hearth session latest` says which one it is now";
+        let hint = "`hearth workspace sessions latest` says which one it is now";
         return Err(place.about(Trouble::new("alias_refused", message, hint), None, 0).usage());
     }
     target(place, Some(text), |look| match look.resolve(Some(text), None) {
@@ -155,117 +155,129 @@ fn doomed(place: &Place, text: &str, trashed: bool) -> Result<Target, Trouble> {
     })
 }
 
-/// Has it done.
-fn submit(place: &Place, wanted: SessionRequest) -> Result<DoneJson, Trouble> {
-    let command = wanted.clone().command().map_err(|why| Trouble::new("invalid_request", why, ""))?;
+/// Submits a command.
+fn submit(place: &CommandDir, command: SessionCommand) -> Result<SessionDone, Trouble> {
     if let Some(refusal) = refused_as_given(&command, &Policy::STANDARD) {
-        return Err(Trouble::from(crate::socket::session::SessionRefusalJson::from(&refusal)));
+        return Err(RequestRefused::from(refusal).into());
     }
-    let answer = match host(&place.paths, false)? {
-        Host::Daemon(mut client) => match client.ask(&Request::Session { wanted }).map_err(failed)? {
-            Response::Session { answer } => answer,
-            Response::Refused { code, message, .. } => return Err(Trouble::new(&code, message, "")),
-            other => return Err(failed(unexpected(other))),
-        },
-        Host::Store(local) => {
-            let input = Input::Workspace(Box::new(WorkspaceInput::Session(command)));
-            match local.submit(input, false)? {
-                Reply::Session(answer) => SessionAnswer::from(*answer),
-                Reply::Refused(refusal) => return Err(Trouble::new(refusal.code, refusal.message, "")),
-                other => return Err(Trouble::new("failed", other.unexpected(), "")),
-            }
-        }
-    };
-    match answer {
-        SessionAnswer::Done(done) => Ok(done),
-        SessionAnswer::Refused(refusal) => Err(refusal.into()),
+    let command = ClientCommand::Workspace(Box::new(WorkspaceInput::Session(command)));
+    match offline::submit(&place.paths, command) {
+        Ok(Answer::Session(done)) => Ok(*done),
+        Ok(other) => Err(mismatch(&other).into()),
+        Err(error) => Err(with_fields(place, error.into())),
     }
 }
 
-fn failed(error: crate::socket::client::Error) -> Trouble {
-    crate::cli::Failure::from(error).into()
-}
-
-/// Tells what was done.
-fn told(place: &Place, done: &DoneJson, (action, text): (&str, String), json: bool) -> Told {
+/// Reports the result.
+fn told(place: &CommandDir, done: &SessionDone, (action, text): (&str, String), json: bool) -> SessionResult {
     if !json {
-        return Ok(out::line(&text)?);
+        return Ok(print::line(&text)?);
     }
-    let mut answer = serde_json::to_value(done).map_err(crate::cli::Failure::from)?;
-    if let Value::Object(fields) = &mut answer {
-        fields.insert("session_id".to_owned(), json!(done.session));
-        fields.insert("message_count".to_owned(), json!(done.messages));
-        fields.remove("session");
-        fields.remove("messages");
-        fields.insert("kind".to_owned(), json!(format!("session_{action}")));
-        fields.insert("action".to_owned(), json!(action));
-        fields.insert("status".to_owned(), json!("ok"));
-        fields.insert("workspace".to_owned(), read::workspace_json(place, done.workspace.clone()));
+    let (mut removed, mut left_out, mut expired, mut epoch, mut more) = (0, 0, 0, None, false);
+    match done.what {
+        SessionOutcome::Changed | SessionOutcome::Unchanged => {}
+        SessionOutcome::Shortened { removed: count } => removed = count,
+        SessionOutcome::Copied { left_out: skipped, expired: gone } => (left_out, expired) = (skipped, gone),
+        SessionOutcome::Leased { epoch: given } => epoch = Some(given),
+        SessionOutcome::Purged { more: rest } => more = rest,
     }
-    Ok(out::json(&answer)?)
+    Ok(print::json(&json!({
+        "workspace": read::workspace_json(place, key_text(done.workspace)),
+        "key": done.id.to_string(),
+        "session_id": done.row.label,
+        "revision": done.row.revision,
+        "records": done.row.records,
+        "message_count": done.row.messages,
+        "changed": is_changed(done),
+        "removed": removed,
+        "left_out": left_out,
+        "expired": expired,
+        "epoch": epoch,
+        "more": more,
+        "kind": format!("session_{action}"),
+        "action": action,
+        "status": "ok",
+    }))?)
 }
 
-fn checked_id(id: Option<String>) -> Result<Option<String>, Trouble> {
-    if let Some(text) = &id {
+fn is_changed(done: &SessionDone) -> bool {
+    done.what != SessionOutcome::Unchanged
+}
+
+const fn epoch_of(done: &SessionDone) -> Option<u64> {
+    match done.what {
+        SessionOutcome::Leased { epoch } => Some(epoch),
+        _ => None,
+    }
+}
+
+const fn removed_from(done: &SessionDone) -> u64 {
+    match done.what {
+        SessionOutcome::Shortened { removed } => removed,
+        _ => 0,
+    }
+}
+
+fn checked_id(id: Option<String>) -> Result<Option<SessionLabel>, Trouble> {
+    id.map(|text| {
         SessionLabel::new(text.clone()).map_err(|bad| {
-            Trouble::new("invalid_id", bad.to_string(), "choose another, or leave it out")
-                .with("requested", text.clone())
-        })?;
-    }
-    Ok(id)
+            Trouble::new("invalid_id", bad.to_string(), "choose another, or leave it out").with("requested", text)
+        })
+    })
+    .transpose()
 }
 
-/// Begins a session.
-pub(super) fn new(place: &Place, args: NewArgs, json: bool) -> Told {
-    let records = args.message.iter().map(|text| records::message("user", text, None)).collect();
-    let wanted = NewJson {
-        sight: Some(SightJson::from(&place.sight)),
-        workspace: None,
+/// Creates a session.
+pub(super) fn new(place: &CommandDir, args: NewArgs, json: bool) -> SessionResult {
+    let records = args.message.iter().map(|text| records::message(SpeakerRole::User, text, None)).collect();
+    let wanted = NewSession {
+        home: Home::Seen(Box::new(place.sight.clone())),
         label: checked_id(args.id)?,
         title: args.title,
         model: args.model,
+        times: None,
+        source: None,
         records,
     };
-    let done = submit(place, SessionRequest::Create(wanted))?;
-    told(place, &done, ("new", done.session.clone()), json)
+    let done = submit(place, SessionCommand::Create(Box::new(wanted)))?;
+    told(place, &done, ("new", done.row.label.to_string()), json)
 }
 
-/// Adds to a session.
-pub(super) fn append(place: &Place, args: AppendArgs, json: bool) -> Told {
+/// Appends to a session.
+pub(super) fn append(place: &CommandDir, args: AppendArgs, json: bool) -> SessionResult {
     let all = match args.text {
         None => records::lines(std::io::stdin().lock())?,
         Some(text) => {
             let text = if text == "-" { typed()? } else { text };
-            let role = crate::socket::session::role_of(&args.role);
-            let role = role.map_err(|why| Trouble::new("invalid_role", why, "").usage())?;
-            let role = role.as_str();
+            let role = records::role_of(&args.role);
+            let role = role.map_err(|why| Trouble::of_kind("invalid_role", why).usage())?;
             vec![records::message(role, &text, args.ends_turn.then_some(true))]
         }
     };
     let target = here(place, &args.which.session)?;
     let guard = target.guard(&args.conditions);
-    let done = submit(place, SessionRequest::Append { session: target.key, records: all, guard })?;
-    let text = format!("{} has {} records, {} of them messages", done.session, done.records, done.messages);
+    let done = submit(place, SessionCommand::Append(target.key, all, guard))?;
+    let text = format!("{} has {} records, {} of them messages", done.row.label, done.row.records, done.row.messages);
     told(place, &done, ("append", text), json)
 }
 
 fn typed() -> Result<String, Trouble> {
     let mut text = String::new();
     let read = std::io::stdin().take(TEXT_MAX).read_to_string(&mut text);
-    read.map_err(|error| Trouble::new("failed", format!("standard input cannot be read: {error}"), ""))?;
+    read.map_err(|error| Trouble::of_kind("failed", format!("standard input cannot be read: {error}")))?;
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-/// Makes a session that begins like another one.
-pub(super) fn fork(place: &Place, args: ForkArgs, json: bool) -> Told {
+/// Forks a session.
+pub(super) fn fork(place: &CommandDir, args: ForkArgs, json: bool) -> SessionResult {
     let label = checked_id(args.id)?;
     let parent = perhaps(place, &args.which, args.any_workspace)?;
     let done = branch(place, &parent, (label, args.branch, args.at))?;
-    let text = format!("{}, a fork of {} with {} messages", done.session, parent.name, done.messages);
+    let text = format!("{}, a fork of {} with {} messages", done.row.label, parent.name, done.row.messages);
     told(place, &done, ("fork", text), json)
 }
 
-fn perhaps(place: &Place, which: &Perhaps, any: bool) -> Result<Target, Trouble> {
+fn perhaps(place: &CommandDir, which: &OptionalSessionArg, any: bool) -> Result<LockedSession, Trouble> {
     let (reference, exclude) = (which.session.as_deref(), which.exclude.as_deref());
     target(place, reference, |look| match any {
         true => look.resolve_anywhere(reference, exclude),
@@ -274,17 +286,21 @@ fn perhaps(place: &Place, which: &Perhaps, any: bool) -> Result<Target, Trouble>
 }
 
 fn branch(
-    place: &Place,
-    parent: &Target,
-    (label, branch, upto): (Option<String>, Option<String>, Option<u64>),
-) -> Result<DoneJson, Trouble> {
-    let sight = Some(SightJson::from(&place.sight));
-    let wanted = ForkJson { parent: parent.key.clone(), sight, workspace: None, label, branch, upto };
-    submit(place, SessionRequest::Fork(wanted))
+    place: &CommandDir,
+    parent: &LockedSession,
+    (label, branch, upto): (Option<SessionLabel>, Option<String>, Option<u64>),
+) -> Result<SessionDone, Trouble> {
+    let home = Home::Seen(Box::new(place.sight.clone()));
+    submit(place, SessionCommand::Fork(Box::new(ForkSession { parent: parent.key, home, label, branch, upto })))
 }
 
-/// Goes on with a session; one of another directory is continued here as a fork, which is said.
-pub(super) fn resume(place: &Place, (which, any): (Perhaps, bool), pid: Option<u32>, json: bool) -> Told {
+/// Resumes a session. A session of another directory is continued here as a fork, which is reported.
+pub(super) fn resume(
+    place: &CommandDir,
+    (which, any): (OptionalSessionArg, bool),
+    pid: Option<u32>,
+    json: bool,
+) -> SessionResult {
     let mut target = match (perhaps(place, &which, any), which.session.as_deref()) {
         (Err(missing), Some(text)) => {
             let label = files::take_in(place, &files::find(place, text, missing)?)?;
@@ -297,149 +313,167 @@ pub(super) fn resume(place: &Place, (which, any): (Perhaps, bool), pid: Option<u
         let done = branch(place, &target, (None, None, None))?;
         origin = Some(std::mem::replace(
             &mut target,
-            Target { key: done.key, name: done.session, foreign: false, messages: done.messages, dead: None },
+            LockedSession {
+                key: done.id,
+                name: done.row.label.to_string(),
+                foreign: false,
+                messages: done.row.messages,
+                dead: None,
+            },
         ));
     }
     let epoch = match pid {
         None => None,
-        Some(pid) => take(place, &target, pid)?.epoch,
+        Some(pid) => epoch_of(&take(place, &target, pid)?),
     };
     if json {
-        return Ok(out::json(&json!({
+        return Ok(print::json(&json!({
             "kind": "restored",
             "action": "restore",
             "status": "ok",
             "session_id": target.name,
-            "key": target.key,
+            "key": target.key.to_string(),
             "message_count": target.messages,
             "lease_epoch": epoch,
             "forked_from": origin.as_ref().map(|origin| origin.name.clone()),
         }))?);
     }
     if let Some(origin) = origin {
-        out::note(&format!("{} is of another directory: it is continued here as a fork", origin.name));
+        print::note(&format!("{} belongs to another directory: continuing it here as a fork", origin.name));
     }
     let held = epoch.map(|epoch| format!(", held under lease {epoch}")).unwrap_or_default();
-    Ok(out::line(&format!("Restored session {} ({} messages){held}.", target.name, target.messages))?)
+    Ok(print::line(&format!("Restored session {} ({} messages){held}.", target.name, target.messages))?)
 }
 
-/// Gives a session a title, or takes it away.
-pub(super) fn rename(place: &Place, text: &str, title: Option<String>, json: bool) -> Told {
+/// Sets or removes the title of a session.
+pub(super) fn rename(place: &CommandDir, text: &str, title: Option<String>, json: bool) -> SessionResult {
     let target = here(place, text)?;
-    let done = submit(place, SessionRequest::Rename { session: target.key, title: title.clone() })?;
+    let done = submit(place, SessionCommand::Rename(target.key, title.clone()))?;
     let said = title.map_or_else(|| "has no title".to_owned(), |title| format!("is called {title}"));
-    told(place, &done, ("rename", format!("{} {said}", done.session)), json)
+    told(place, &done, ("rename", format!("{} {said}", done.row.label)), json)
 }
 
 /// Makes a session the current one.
-pub(super) fn switch(place: &Place, text: &str, json: bool) -> Told {
+pub(super) fn switch(place: &CommandDir, text: &str, json: bool) -> SessionResult {
     let target = here(place, text)?;
-    let done = submit(place, SessionRequest::Switch { session: target.key })?;
-    told(place, &done, ("switch", format!("{} is what is resumed here", done.session)), json)
+    let done = submit(place, SessionCommand::Switch(target.key))?;
+    told(place, &done, ("switch", format!("{} is what is resumed here", done.row.label)), json)
 }
 
-/// Puts a session into the trash.
-pub(super) fn delete(place: &Place, text: &str, force: bool, json: bool) -> Told {
+/// Moves a session to the trash.
+pub(super) fn delete(place: &CommandDir, text: &str, force: bool, json: bool) -> SessionResult {
     let target = doomed(place, text, false)?;
     let question = format!("Delete session '{}'? It stays in the trash for 30 days.", target.name);
     if !confirmed((&target.name, force), (&question, "delete", "--force"), json)? {
         return Ok(());
     }
     let guard = target.guard(&Conditions::default());
-    let done = submit(place, SessionRequest::Delete { session: target.key, guard })?;
-    let text = format!("{} is in the trash: `hearth session restore {}` takes it out", done.session, done.session);
+    let done = submit(place, SessionCommand::Delete(target.key, guard))?;
+    let text = format!(
+        "{} is in the trash: `hearth workspace sessions restore {}` takes it out",
+        done.row.label, done.row.label
+    );
     told(place, &done, ("delete", text), json)
 }
 
-/// Takes a session out of the trash.
-pub(super) fn restore(place: &Place, text: &str, json: bool) -> Told {
+/// Restores a session from the trash.
+pub(super) fn restore(place: &CommandDir, text: &str, json: bool) -> SessionResult {
     let target = target(place, Some(text), |look| look.trashed(text))?;
-    let done = submit(place, SessionRequest::Restore { session: target.key })?;
-    told(place, &done, ("undelete", format!("{} is back", done.session)), json)
+    let done = submit(place, SessionCommand::Restore(target.key))?;
+    told(place, &done, ("undelete", format!("{} is back", done.row.label)), json)
 }
 
-/// Removes a session for good.
-pub(super) fn purge(place: &Place, text: &str, force: bool, json: bool) -> Told {
+/// Removes a session permanently.
+pub(super) fn purge(place: &CommandDir, text: &str, force: bool, json: bool) -> SessionResult {
     let target = doomed(place, text, true)?;
     let question = format!("Remove session '{}' for good? This cannot be undone.", target.name);
     if !confirmed((&target.name, force), (&question, "purge", "--force"), json)? {
         return Ok(());
     }
     let guard = target.guard(&Conditions::default());
-    let done = submit(place, SessionRequest::Purge { session: target.key, guard })?;
-    told(place, &done, ("purge", format!("{} is gone for good", done.session)), json)
+    let done = submit(place, SessionCommand::Purge(target.key, guard))?;
+    told(place, &done, ("purge", format!("{} is gone for good", done.row.label)), json)
 }
 
-/// Begins anew in the same session.
-pub(super) fn clear(place: &Place, text: &str, (confirm, conditions): (bool, Conditions), json: bool) -> Told {
+/// Clears a session.
+pub(super) fn clear(
+    place: &CommandDir,
+    text: &str,
+    (confirm, conditions): (bool, Conditions),
+    json: bool,
+) -> SessionResult {
     let target = here(place, text)?;
-    let question = format!("Begin anew in session '{}'? What was said is kept as an earlier revision.", target.name);
+    let question = format!("Clear session '{}'? Its messages are kept as an earlier revision.", target.name);
     if !confirmed((&target.name, confirm), (&question, "clear", "--confirm"), json)? {
         return Ok(());
     }
     let guard = target.guard(&conditions);
-    let done = submit(place, SessionRequest::Clear { session: target.key, guard })?;
-    let text = match done.changed {
-        true => format!("{} begins anew; {}", done.session, kept(&done)),
-        false => format!("{} was empty", done.session),
+    let done = submit(place, SessionCommand::Clear(target.key, guard))?;
+    let text = match is_changed(&done) {
+        true => format!("{} is empty now; {}", done.row.label, kept(&done)),
+        false => format!("{} was empty", done.row.label),
     };
     told(place, &done, ("clear", text), json)
 }
 
-fn kept(done: &DoneJson) -> String {
-    let before = done.revision.saturating_sub(1);
-    format!("{} messages are kept: `hearth session show {} --revision {before}`", done.removed, done.session)
+fn kept(done: &SessionDone) -> String {
+    let before = done.row.revision.saturating_sub(1);
+    format!(
+        "{} messages are kept: `hearth workspace sessions show {} --revision {before}`",
+        removed_from(done),
+        done.row.label
+    )
 }
 
-/// Makes a session shorter.
+/// Compacts a session.
 pub(super) fn compact(
-    place: &Place,
+    place: &CommandDir,
     text: &str,
     (keep, summary, conditions): (u64, Option<String>, Conditions),
     json: bool,
-) -> Told {
+) -> SessionResult {
     let target = here(place, text)?;
     let guard = target.guard(&conditions);
-    let done = submit(place, SessionRequest::Compact { session: target.key, keep, summary, guard })?;
-    let text = match done.changed {
-        true => format!("{} has {} messages now; {}", done.session, done.messages, kept(&done)),
-        false => format!("{} has {} messages: nothing was left out", done.session, done.messages),
+    let done = submit(place, SessionCommand::Compact(target.key, CompactSession { keep, summary }, guard))?;
+    let text = match is_changed(&done) {
+        true => format!("{} has {} messages now; {}", done.row.label, done.row.messages, kept(&done)),
+        false => format!("{} has {} messages: nothing to compact", done.row.label, done.row.messages),
     };
     told(place, &done, ("compact", text), json)
 }
 
-/// Says who works on a session.
-pub(super) fn lease(place: &Place, text: &str, act: &LeaseAct, json: bool) -> Told {
+/// Acquires, renews or releases the lease of a session.
+pub(super) fn lease(place: &CommandDir, text: &str, act: &LeaseAct, json: bool) -> SessionResult {
     let target = here(place, text)?;
     let (done, said) = match (act.take, act.beat, act.release) {
         (Some(pid), ..) => {
             let done = take(place, &target, pid)?;
-            let epoch = done.epoch.unwrap_or_default();
+            let epoch = epoch_of(&done).unwrap_or_default();
             (done, format!("process {pid} holds {} under lease {epoch}", target.name))
         }
         (_, Some(epoch), _) => {
-            let done = submit(place, SessionRequest::Beat { session: target.key, epoch })?;
-            (done, format!("lease {epoch} of {} goes on", target.name))
+            let done = submit(place, SessionCommand::Beat(target.key, epoch))?;
+            (done, format!("lease {epoch} of {} renewed", target.name))
         }
         (.., epoch) => {
             let epoch = epoch.unwrap_or_default();
-            let done = submit(place, SessionRequest::Release { session: target.key, epoch })?;
-            (done, format!("lease {epoch} of {} is over", target.name))
+            let done = submit(place, SessionCommand::Release(target.key, epoch))?;
+            (done, format!("lease {epoch} of {} released", target.name))
         }
     };
     told(place, &done, ("lease", said), json)
 }
 
-fn take(place: &Place, target: &Target, pid: u32) -> Result<DoneJson, Trouble> {
+fn take(place: &CommandDir, target: &LockedSession, pid: u32) -> Result<SessionDone, Trouble> {
     let (Some(started), Some(boot)) = (process::started(pid), process::boot()) else {
-        let message = format!("there is no process {pid} on this machine");
-        return Err(Trouble::new("no_such_process", message, "name a process that runs").with("pid", pid));
+        let message = format!("process {pid} not found on this machine");
+        return Err(Trouble::new("no_such_process", message, "give the id of a running process").with("pid", pid));
     };
     let guard = target.guard(&Conditions::default());
-    submit(place, SessionRequest::Take { session: target.key.clone(), pid, started, boot, guard })
+    submit(place, SessionCommand::Take(target.key, Holder { pid, started, boot }, guard))
 }
 
-/// Whether a person wants it: said by a flag, or asked at a terminal.
+/// Whether the user confirms: with a flag, or at a terminal.
 fn confirmed(
     (name, given): (&str, bool),
     (question, verb, flag): (&str, &str, &str),
@@ -449,7 +483,7 @@ fn confirmed(
         return Ok(true);
     }
     if json || !std::io::stdin().is_terminal() {
-        let hint = format!("`hearth session {verb} {name} {flag}` does it");
+        let hint = format!("`hearth workspace sessions {verb} {name} {flag}` does it");
         return Err(Trouble::new("confirmation_required", "confirmation required", hint)
             .with("session_id", name)
             .usage());
@@ -460,7 +494,7 @@ fn confirmed(
     let heard = asked.and_then(|()| std::io::stdin().read_line(&mut answer));
     let wanted = heard.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
     if !wanted {
-        out::note(&format!("{verb}: cancelled."));
+        print::note(&format!("{verb}: cancelled."));
     }
     Ok(wanted)
 }

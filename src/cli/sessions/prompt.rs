@@ -1,25 +1,25 @@
-//! `hearth sessions prompt`: what the agent of a session would be given now.
+//! `hearth sessions prompt`: the prompt that the agent of a session would get now.
 
 use agent_runner::{Roots, prompt_of};
 
-use crate::cli::{Done, entity, out, rows, status};
+use crate::cli::{Done, entity, lookup, print, status};
 use crate::config::{Machine, Paths};
 use crate::engine::peek;
 use crate::mailbox::Mailboxes;
 use crate::model::id::SessionId;
 use crate::state::Reader;
 
-/// Name of the runtime in which agents see their directories at fixed places.
+/// Name of the runtime in which agents see their directories at fixed paths.
 const CONTAINERS: &str = "podman";
 
 /// Prints the prompt.
 pub(super) fn prompt(paths: &Paths, reader: &Reader, session: SessionId, json: bool) -> Done {
-    let found = reader.read(|db, txn| match rows::session(db, txn, session)? {
-        Some(row) => peek(db, txn, (session, &row)).map(Some),
+    let found = reader.read(|db, txn| match lookup::session(db, txn, session)? {
+        Some(row) => peek(db, txn, session, &row).map(Some),
         None => Ok(None),
     })?;
     let (view, messages) = found.ok_or_else(|| entity::missing("session", &session.to_string()))?;
-    // What runs knows more about this machine; without it, where it would run decides.
+    // A running daemon knows more about this machine. Without one, this command's own environment decides.
     let daemon = status::ask(paths).unwrap_or_default();
     let machine = daemon.as_ref().map(|daemon| daemon.zone.as_str());
     let zone = Machine::look().zone(view.timezone.as_deref(), machine).zone;
@@ -28,7 +28,7 @@ pub(super) fn prompt(paths: &Paths, reader: &Reader, session: SessionId, json: b
     let (told, context) = Mailboxes::told((session, "", zone.name()), &view, &messages)?;
     let text = prompt_of(&told, &context, &root)?;
     if !messages.iter().any(|message| message.trigger) {
-        out::note("nothing waits that asks for a turn");
+        print::note("no queued message asks for a turn");
     }
-    if json { out::json(&serde_json::json!({ "prompt": text })) } else { out::verbatim(text.trim_end()) }
+    if json { print::json(&serde_json::json!({ "prompt": text })) } else { print::verbatim(text.trim_end()) }
 }

@@ -1,10 +1,10 @@
-//! `hearth skips lint`: summaries that lie where nobody will ever read them, and rules of a tile that no test holds.
+//! `hearth skips lint`: finds summaries that will never be read, and rules of a tile without a test.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::cli::{Done, Failure, entity, out, rows};
+use crate::cli::{Done, Failure, entity, lookup, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::contracts::skips::{self, Strange};
@@ -16,14 +16,14 @@ use crate::model::skip::{FoundSkip, SkipReport, SkipTrouble};
 use crate::model::time::{Awake, Millis, Timestamp};
 use crate::state::{self, Read, Reader, Tables, Text};
 
-/// Time after which somebody should have read a summary: the time between two runs of the skill that looks after agents.
+/// Age at which a summary should have been read: the interval of the skill that looks after agents.
 const STALE: Millis = Millis::minutes(15);
-/// Time a file that is being written may take.
+/// Time limit for writing a file.
 const WRITING: Millis = Millis::minutes(1);
-/// How far clocks of one machine may differ in whole seconds.
+/// Tolerance for timestamps in whole seconds on one machine.
 const ROUNDING: Millis = Millis::seconds(1);
 
-/// One thing that is wrong.
+/// One finding.
 #[derive(Debug, Serialize)]
 struct FindingJson {
     /// `malformed`, `unreadable`, `version`, `stale`, `unknown-skill`, `future`, `temporary`, `name`, `too-many`; of tiles
@@ -36,7 +36,7 @@ struct FindingJson {
     message: String,
 }
 
-/// Looks through the folders of agents.
+/// Checks the folders of agents.
 pub(super) fn folders(paths: &Paths, only: Option<&str>, json: bool) -> Done {
     let reader = Reader::open(paths.data())?;
     let mut agents = reader.read(super::super::configuration::collect)?.agents;
@@ -48,7 +48,7 @@ pub(super) fn folders(paths: &Paths, only: Option<&str>, json: bool) -> Done {
     }
     let mut findings = Vec::new();
     for agent in agents {
-        let look = Look { paths, folder: &agent.folder, now: clock::wall() };
+        let look = LintPass { paths, folder: &agent.folder, now: clock::wall() };
         let found = skips::find(paths, &agent.folder)?;
         for skip in &found.skips {
             let at_rest = match &skip.content {
@@ -61,13 +61,13 @@ pub(super) fn folders(paths: &Paths, only: Option<&str>, json: bool) -> Done {
             look.at_strange(strange, &mut findings)?;
         }
         if found.cut {
-            look.note("too-many", "", "there are more files than are looked at".to_owned(), &mut findings);
+            look.note("too-many", "", "there are more files than Hearth checks".to_owned(), &mut findings);
         }
     }
     conclude(&findings, json)
 }
 
-/// Looks through a tile.
+/// Checks a tile.
 pub(super) fn tile(dir: &Path, json: bool) -> Done {
     let describe = |flaw: Flaw| {
         let (rule, what, message) = match flaw {
@@ -77,7 +77,7 @@ pub(super) fn tile(dir: &Path, json: bool) -> Done {
                 ("no-examples", tile::RULE.to_owned(), why.to_owned())
             }
             Flaw::SameName(name) => {
-                ("same-name", name, "another example has the same name; begin it differently".into())
+                ("same-name", name, "another example has the same name; change its beginning".into())
             }
             Flaw::NoTest(name) => {
                 let how = format!("no test is of it; write `forbidden-pattern: {name}` in one below `tests/`");
@@ -86,7 +86,7 @@ pub(super) fn tile(dir: &Path, json: bool) -> Done {
             Flaw::Stray(name, file) => {
                 ("stray-test", name, format!("{} is of an example that is not in the rule", file.display()))
             }
-            Flaw::TooMany => ("too-many", String::new(), "there are more files than are looked at".to_owned()),
+            Flaw::TooMany => ("too-many", String::new(), "there are more files than Hearth checks".to_owned()),
         };
         FindingJson { rule, agent: None, what, message }
     };
@@ -96,26 +96,26 @@ pub(super) fn tile(dir: &Path, json: bool) -> Done {
 
 fn conclude(findings: &[FindingJson], json: bool) -> Done {
     if json {
-        out::json(&serde_json::json!({ "clean": findings.is_empty(), "findings": findings }))?;
+        print::json(&serde_json::json!({ "clean": findings.is_empty(), "findings": findings }))?;
     } else if findings.is_empty() {
-        out::line("nothing leaked")?;
+        print::line("nothing leaked")?;
     } else {
         let row = |one: &FindingJson| {
             vec![one.rule.to_owned(), one.agent.clone().unwrap_or_default(), one.what.clone(), one.message.clone()]
         };
-        out::table(&["RULE", "AGENT", "WHAT", "WHY"], findings.iter().map(row).collect())?;
+        print::table(&["RULE", "AGENT", "WHAT", "WHY"], findings.iter().map(row).collect())?;
     }
     if findings.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// A look through one folder.
-struct Look<'a> {
+/// Check of one folder.
+struct LintPass<'a> {
     paths: &'a Paths,
     folder: &'a Folder,
     now: Timestamp,
 }
 
-impl Look<'_> {
+impl LintPass<'_> {
     fn at_skip(&self, skip: &FoundSkip, at_rest: bool, findings: &mut Vec<FindingJson>) -> Result<(), Failure> {
         let file = skips::file_name(&skip.skill);
         match &skip.content {
@@ -138,7 +138,7 @@ impl Look<'_> {
         }
         if at_rest && self.is_older(&file, STALE)? {
             let minutes = STALE.get() / 60_000;
-            let why = format!("nobody has removed it for {minutes} minutes, and no turn is under way that could");
+            let why = format!("not removed for {minutes} minutes, and no turn is running that could remove it");
             self.note("stale", &file, why, findings);
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Look<'_> {
                 let why = "no name of a skill: tessl__, then words of a-z and 0-9 with - between them";
                 self.note("name", name, why.to_owned(), findings);
             }
-            // One that is being written now is no orphan.
+            // A file that is being written now is not an orphan.
             Strange::Temporary(name) if self.is_older(name, WRITING)? => {
                 self.note("temporary", name, "it was being written and was never finished".to_owned(), findings);
             }
@@ -169,7 +169,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether no turn of an agent is under way to which a summary may belong.
+/// Whether no current turn of an agent could own a summary.
 fn is_at_rest(
     db: &Tables,
     txn: &Read<'_>,
@@ -185,9 +185,9 @@ fn is_at_rest(
         Some(((_, _, id), ())) => db.skips.get(txn, &id)?.map(|skip| skip.noticed),
         None => None,
     };
-    for row in db.claims.iter(txn)? {
+    for row in db.claimed_messages.iter(txn)? {
         let ((session, _), message) = row?;
-        let own = rows::session(db, txn, session)?.is_some_and(|row| row.agent == agent);
+        let own = lookup::session(db, txn, session)?.is_some_and(|row| row.agent == agent);
         if let (true, MessageState::Claimed { since, .. }) = (own, db.messages.require(txn, &message)?.state)
             && noticed.is_none_or(|noticed| since <= noticed)
         {

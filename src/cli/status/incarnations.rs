@@ -1,11 +1,12 @@
-//! Which incarnations live, and what is said of those that no daemon looks after.
+//! Live incarnations, and their last known phase if no daemon runs.
 
 use serde::Serialize;
 
-use crate::cli::{out, rows, words};
+use crate::cli::listed::or_empty;
+use crate::cli::{human_time, labels, lookup, print};
 use crate::state::{self, Read, Tables, Writer};
 
-/// An incarnation that was not closed.
+/// An open incarnation.
 #[derive(Debug, Serialize)]
 pub(super) struct IncarnationStatus {
     session: String,
@@ -16,18 +17,18 @@ pub(super) struct IncarnationStatus {
     tool: Option<String>,
 }
 
-/// Those that were not closed, by session.
+/// Incarnations that were not closed, by session.
 pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>, state::Error> {
     let mut found = Vec::new();
-    for row in db.live.iter(txn)? {
+    for row in db.live_incarnations.iter(txn)? {
         let (session, number) = row?;
         let incarnation = db.incarnations.require(txn, &(session, number))?;
-        let Some(agent) = rows::session(db, txn, session)?.map(|row| row.agent) else { continue };
+        let Some(agent) = lookup::session(db, txn, session)?.map(|row| row.agent) else { continue };
         found.push(IncarnationStatus {
             session: session.to_string(),
             incarnation: number,
-            agent: rows::folder(db, txn, agent)?,
-            phase: words::phase(&incarnation.phase),
+            agent: lookup::folder(db, txn, agent)?,
+            phase: labels::phase(&incarnation.phase),
             started: incarnation.started.to_string(),
             tool: incarnation.tool.map(|tool| tool.name),
         });
@@ -35,44 +36,43 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>
     Ok(found)
 }
 
-/// What people should know of so many incarnations, with so many messages begun, that a daemon left to the next one. One
-/// that ends in order takes its agents along and leaves closing them to the next, so that their ends are not counted as
-/// failures: that is nothing to warn of, unless it cut something off.
+/// A note about incarnations and begun messages that a daemon left to the next one. A daemon that stops in order ends
+/// its agents, and leaves closing their incarnations to the next one, so that their ends do not count as failures. That
+/// needs no warning, unless it interrupted work.
 pub(super) fn left(writer: Writer, incarnations: usize, claimed: u64) -> Option<String> {
     let theirs = |one: &'static str, many: &'static str| if incarnations == 1 { one } else { many };
     match writer {
         Writer::Lives => None,
         Writer::Died if incarnations > 0 => Some(format!(
-            "Hearth was killed, or its machine went down, with {} at work: the next daemon goes on with {}, or gives \
-             back {} messages; nothing is lost",
-            words::count(incarnations, "incarnation", "incarnations"),
+            "the daemon was killed or its machine crashed during {}: the next daemon adopts {} or requeues {} messages; \
+             nothing is lost",
+            labels::count(incarnations, "run of an agent", "runs of agents"),
             theirs("it", "them"),
             theirs("its", "their"),
         )),
         Writer::GaveUp if claimed > 0 => {
-            let messages = words::count(claimed, "message", "messages");
+            let messages = labels::count(claimed, "message", "messages");
             let (were, them) = if claimed == 1 { ("was", "it") } else { ("were", "them") };
             Some(format!(
-                "{messages} {were} not done when the daemon stopped: the next one gives {them} to an agent again, which costs \
-                 no try"
+                "{messages} {were} in progress when the daemon stopped: the next one requeues {them}, which costs no try"
             ))
         }
         Writer::Died | Writer::GaveUp => None,
     }
 }
 
-/// For people. Without a daemon nobody knows what they are now.
+/// Prints incarnations for people. Without a daemon, only the last known phase is shown.
 pub(super) fn print(incarnations: &[IncarnationStatus], daemon: bool) -> Result<(), crate::cli::Failure> {
     if incarnations.is_empty() {
         return Ok(());
     }
-    out::line("")?;
+    print::line("")?;
     let row = |one: &IncarnationStatus| {
         let name = format!("{}.{}", one.session, one.incarnation);
         let phase = if daemon { one.phase.clone() } else { format!("was {}", one.phase) };
-        vec![name, one.agent.clone(), phase, one.started.clone(), one.tool.clone().unwrap_or_default()]
+        vec![name, one.agent.clone(), phase, human_time::age(&one.started), or_empty(one.tool.as_ref())]
     };
-    out::table(&["INCARNATION", "AGENT", "PHASE", "STARTED", "TOOL"], incarnations.iter().map(row).collect())
+    print::table(&["RUN", "AGENT", "PHASE", "STARTED", "TOOL"], incarnations.iter().map(row).collect())
 }
 
 #[cfg(test)]
@@ -87,25 +87,10 @@ mod tests {
             (Writer::GaveUp, 0, 0, ""),
             (Writer::Died, 0, 0, ""),
             (Writer::Lives, 2, 2, ""),
-            (Writer::GaveUp, 1, 1, "1 message was not done when the daemon stopped: the next one gives it to an agent"),
-            (
-                Writer::GaveUp,
-                1,
-                2,
-                "2 messages were not done when the daemon stopped: the next one gives them to an agent",
-            ),
-            (
-                Writer::Died,
-                1,
-                0,
-                "with 1 incarnation at work: the next daemon goes on with it, or gives back its messages",
-            ),
-            (
-                Writer::Died,
-                2,
-                1,
-                "with 2 incarnations at work: the next daemon goes on with them, or gives back their messages",
-            ),
+            (Writer::GaveUp, 1, 1, "1 message was in progress when the daemon stopped: the next one requeues it"),
+            (Writer::GaveUp, 1, 2, "2 messages were in progress when the daemon stopped: the next one requeues them"),
+            (Writer::Died, 1, 0, "during 1 run of an agent: the next daemon adopts it or requeues its messages"),
+            (Writer::Died, 2, 1, "during 2 runs of agents: the next daemon adopts them or requeues their messages"),
         ] {
             let said = left(writer, incarnations, claimed);
             assert!(said.contains(words) && said.is_empty() == words.is_empty(), "{writer:?} {incarnations}: {said}");

@@ -1,10 +1,10 @@
-//! How many agents may run at once, and who waits for a place.
+//! Slots for running agents, and sessions that wait for one.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cli::{out, rows, words};
+use crate::cli::{lookup, print};
 use crate::clock;
 use crate::config::seams;
 use crate::model::id::{AgentId, SessionId};
@@ -12,14 +12,14 @@ use crate::model::session::SessionStatus;
 use crate::model::time::Millis;
 use crate::state::{self, Read, Tables};
 
-/// Places for agents that run.
+/// Slots for running agents.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Places {
-    /// Agents that run, or are starting or ending.
+    /// Agents that are starting, running or stopping.
     running: u64,
-    /// How many may.
+    /// Maximum number of running agents.
     max: u32,
-    /// Sessions that wait for a place, those that have waited longest first.
+    /// Sessions that wait for a slot, longest wait first.
     waiting: Vec<WaitingSession>,
 }
 
@@ -33,24 +33,33 @@ struct WaitingSession {
     waited_ms: u64,
 }
 
-/// Looks who runs and who waits.
+impl Places {
+    /// Without a daemon no agents run: they ended with the last daemon. Sessions wait for a daemon rather than for a
+    /// slot.
+    pub(super) fn nobody_runs(&mut self) {
+        self.running = 0;
+        self.waiting.clear();
+    }
+}
+
+/// Reads running agents and waiting sessions.
 pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Places, state::Error> {
     let limit = db.settings.get(txn, &())?.and_then(|settings| settings.max_containers);
     let max = limit.unwrap_or(seams::policy().max_containers);
     let mut running_of: BTreeMap<AgentId, u32> = BTreeMap::new();
-    for row in db.live.iter(txn)? {
+    for row in db.live_incarnations.iter(txn)? {
         let (session, _) = row?;
-        if let Some(row) = rows::session(db, txn, session)? {
+        if let Some(row) = lookup::session(db, txn, session)? {
             *running_of.entry(row.agent).or_default() += 1;
         }
     }
-    let running = db.live.len(txn)?;
+    let running = db.live_incarnations.len(txn)?;
     let full = running >= u64::from(max);
     let (mut waiting, mut from) = (Vec::new(), (SessionId::new(0), 0));
     // One seek per session, however many messages it has.
-    while let Some(((id, _), oldest)) = db.ready.first(txn, from..)? {
+    while let Some(((id, _), oldest)) = db.ready_messages.first(txn, from..)? {
         from = (SessionId::new(id.number().saturating_add(1)), 0);
-        let Some(session) = rows::session(db, txn, id)? else { continue };
+        let Some(session) = lookup::session(db, txn, id)? else { continue };
         let Some(agent) = db.agents.get(txn, &session.agent)? else { continue };
         let own = running_of.get(&session.agent).copied().unwrap_or_default();
         let waits = session.live.is_none() && session.status == SessionStatus::Active && agent.archived.is_none();
@@ -69,13 +78,12 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Places, state::Error> 
     Ok(Places { running, max, waiting: waiting.into_iter().map(shape).collect() })
 }
 
-/// For people.
+/// Prints the slots for people.
 pub(super) fn print(places: &Places) -> Result<(), crate::cli::Failure> {
     let Places { running, max, waiting } = places;
-    let sessions = words::count(waiting.len(), "session waits", "sessions wait");
-    out::line(&format!("places    {running} of {max} taken, {sessions} for one"))?;
+    print::line(&format!("agents: {running} of {max} running, {} queued", waiting.len()))?;
     for WaitingSession { session, agent, waited_ms, .. } in waiting {
-        out::line(&format!("          {session} of {agent} has waited for {}", Millis::new(*waited_ms)))?;
+        print::line(&format!("  {session} of {agent} has waited for {}", Millis::new(*waited_ms)))?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! Tasks and what became of their times, for people and programs.
+//! Output of tasks and their run history, for people and programs.
 
 use serde::Serialize;
 
-use crate::cli::{Done, Failure, configuration, entity, out, rows, status, words};
+use crate::cli::listed::{self, Column, Field, Listed};
+use crate::cli::{Done, Failure, configuration, entity, human_time, labels, lookup, print, status};
 use crate::config::{Machine, Paths};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, SkipReason, Task, TaskHome, TaskOrigin};
@@ -12,7 +13,7 @@ use crate::time::every;
 use crate::time::local;
 use crate::time::zone::Zone;
 
-/// Tasks that failed so often in a row are warned of.
+/// Number of consecutive failures from which on a task is reported.
 const FAILURES_WARNED: u32 = 3;
 
 /// One task of `hearth tasks list --json`.
@@ -24,51 +25,51 @@ struct TaskJson {
     state: &'static str,
     /// Session in which it runs; null is the agent's maintenance session.
     session: Option<String>,
-    /// Where what it says goes; null is the session's own chat.
+    /// Chat for its output; null is the session's own chat.
     chat: Option<String>,
     prompt: String,
     script: Option<String>,
-    /// A cron expression or an interval; null comes once.
+    /// A cron expression or an interval; null runs once.
     recurrence: Option<String>,
-    /// The next time, in UTC; of a paused task the one that it keeps. Null when it is over.
+    /// The next run, in UTC. A paused task keeps its next run. Null if the task has ended.
     next: Option<String>,
-    /// The same as people of the agent read it.
+    /// The same in the agent's time zone.
     next_local: Option<String>,
-    /// Zone of the agent's people.
+    /// The agent's time zone.
     zone: String,
     /// `once`, `skip` or `all:N`.
     missed: String,
     /// `refuse` or `queue`.
     overlap: String,
-    /// The message of the run that goes on.
+    /// The message of the current run.
     running: Option<String>,
-    /// A time that waits for the end of that run.
+    /// A run that waits for the end of the current one.
     queued: Option<String>,
-    /// Runs in a row that failed.
+    /// Number of consecutive failures.
     failures: u32,
-    /// Session whose agent made it; null for a command.
+    /// Session whose agent created it; null for a command.
     made_in: Option<String>,
     created: String,
     changed: String,
 }
 
-/// One time of a task.
+/// One scheduled run of a task.
 #[derive(Debug, Serialize)]
 struct SlotJson {
     slot: String,
-    /// The same as people of the agent read it, in the zone of that time.
+    /// The same in the time zone that the agent had then.
     local: String,
     zone: String,
     /// `running`, `done`, `failed`, `gated`, `script_failed`, `skipped` or `queued`.
     outcome: &'static str,
     /// Why it was skipped: `missed` or `still_running`.
     reason: Option<&'static str>,
-    /// The last time of those that were skipped together.
+    /// The last of several runs that were skipped together.
     until: Option<String>,
-    /// How many these are; null if they were not counted, or nothing was skipped.
+    /// Number of skipped runs; null if they were not counted, or none was skipped.
     count: Option<u32>,
     message: Option<String>,
-    /// What the script said, or what went wrong.
+    /// Output of the script, or the error.
     words: Option<String>,
     /// When this was decided.
     at: String,
@@ -77,16 +78,16 @@ struct SlotJson {
 /// Tasks in `hearth status`.
 #[derive(Debug, Default, Serialize)]
 pub(in crate::cli) struct TaskCounts {
-    /// Those that are not over.
+    /// Tasks that have not ended.
     open: u64,
     paused: u64,
-    /// Those of which a run goes on.
+    /// Tasks with a current run.
     running: u64,
-    /// The time that comes next; null if none does.
+    /// The next run of any task; null if there is none.
     next: Option<String>,
 }
 
-/// Zones that hold where an agent has none.
+/// Time zones that apply to agents without their own.
 struct Zones {
     common: Option<String>,
     daemon: Option<Zone>,
@@ -95,7 +96,7 @@ struct Zones {
 impl Zones {
     fn find(paths: &Paths, reader: &Reader) -> Result<Self, Failure> {
         let common = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.timezone);
-        // What a daemon sees of the machine may differ from what is seen here.
+        // The daemon may see another machine time zone than this command.
         let daemon = status::ask(paths).ok().flatten().and_then(|daemon| Zone::parse(&daemon.zone).ok());
         Ok(Self { common, daemon })
     }
@@ -114,32 +115,64 @@ pub(super) fn list(paths: &Paths, (agent, all): (Option<&str>, bool), json: bool
     let reader = Reader::open(paths.data())?;
     let zones = Zones::find(paths, &reader)?;
     let mut found = reader.read(|db, txn| collect(db, txn, (agent, all), &zones))?;
-    // What runs next comes first, what is over last.
+    // The next run comes first, ended tasks last.
     found.sort_by_key(|(next, id, _)| (next.is_none(), *next, *id));
     let tasks: Vec<TaskJson> = found.into_iter().map(|(_, _, task)| task).collect();
-    if json {
-        return out::json(&serde_json::json!({ "tasks": tasks }));
-    }
-    if tasks.is_empty() {
-        return out::line("no tasks");
-    }
-    let row = |task: &TaskJson| {
-        let local = task.next_local.clone().unwrap_or_default();
-        let next = task.next.clone().unwrap_or_default();
-        let again = task.recurrence.clone().unwrap_or_else(|| "once".to_owned());
+    listed::list(&tasks, json, "no tasks")
+}
+
+impl Listed for TaskJson {
+    const PLURAL: &'static str = "tasks";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("ID", |task| task.task.clone()),
+        ("AGENT", |task| task.agent.clone()),
+        ("STATE", standing),
+        ("NEXT", |task| local_text(task.next.as_deref(), &task.zone)),
+        ("ZONE", |task| task.zone.clone()),
+        ("DUE", |task| task.next.as_deref().map(human_time::age).unwrap_or_default()),
+        ("REPEATS", |task| task.recurrence.clone().unwrap_or_else(|| "no".to_owned())),
+        ("PROMPT", |task| labels::excerpt(&task.prompt)),
+    ];
+
+    fn fields(&self) -> Vec<Field> {
+        let next = self.next.as_deref();
+        let created_by = self.made_in.as_ref().map_or_else(
+            || "created from the command line".to_owned(),
+            |session| format!("created by the agent in {session}"),
+        );
+        let missed = match self.missed.as_str() {
+            "once" => "run once".to_owned(),
+            "skip" => "skip".to_owned(),
+            all => all.replace("all:", "run up to "),
+        };
         vec![
-            task.task.clone(),
-            task.agent.clone(),
-            standing(task),
-            local,
-            task.zone.clone(),
-            next,
-            again,
-            words::excerpt(&task.prompt),
+            ("task", Some(self.task.clone())),
+            ("agent", Some(self.agent.clone())),
+            ("state", Some(self.state.to_owned())),
+            (
+                "next run",
+                next.map(|at| format!("{} {} ({})", local_text(Some(at), &self.zone), self.zone, human_time::age(at))),
+            ),
+            ("repeats", Some(self.recurrence.clone().unwrap_or_else(|| "no".to_owned()))),
+            ("runs in", Some(self.session.clone().unwrap_or_else(|| "the maintenance session".to_owned()))),
+            ("answers go to", self.chat.clone()),
+            ("missed runs", Some(missed)),
+            ("overlap", Some(if self.overlap == "refuse" { "skip".to_owned() } else { self.overlap.clone() })),
+            ("running", self.running.clone()),
+            ("queued run", self.queued.as_deref().map(|at| local_text(Some(at), &self.zone))),
+            ("failed", (self.failures > 0).then(|| format!("{} in a row", self.failures))),
+            ("origin", Some(format!("{created_by}, {}", human_time::local_with_age(&self.created)))),
+            ("changed", Some(human_time::local_with_age(&self.changed))),
+            ("prompt", Some(self.prompt.clone())),
+            ("script", self.script.clone()),
         ]
-    };
-    let headings = ["ID", "AGENT", "STATE", "NEXT", "ZONE", "UTC", "AGAIN", "PROMPT"];
-    out::table(&headings, tasks.iter().map(row).collect())
+    }
+}
+
+/// A time in a task's time zone.
+fn local_text(at: Option<&str>, zone: &str) -> String {
+    let Some(at) = at.and_then(Timestamp::parse) else { return String::new() };
+    human_time::at_zone(at, &Zone::parse(zone).unwrap_or_else(|_| Zone::utc()))
 }
 
 fn standing(task: &TaskJson) -> String {
@@ -153,14 +186,14 @@ fn standing(task: &TaskJson) -> String {
     text
 }
 
-type Found = (Option<Timestamp>, TaskId, TaskJson);
+type TaskRow = (Option<Timestamp>, TaskId, TaskJson);
 
 fn collect(
     db: &Tables,
     txn: &Read<'_>,
     (folder, all): (Option<&str>, bool),
     zones: &Zones,
-) -> Result<Vec<Found>, state::Error> {
+) -> Result<Vec<TaskRow>, state::Error> {
     let mut found = Vec::new();
     for row in db.tasks.iter(txn)? {
         let (id, task) = row?;
@@ -188,10 +221,10 @@ fn shape(db: &Tables, txn: &Read<'_>, (id, task): (TaskId, &Task), zones: &Zones
     };
     Ok(TaskJson {
         task: id.to_string(),
-        agent: rows::folder(db, txn, task.agent)?,
+        agent: lookup::folder(db, txn, task.agent)?,
         state: task.state.as_str(),
         session,
-        chat: task.reply.as_ref().map(rows::place),
+        chat: task.reply.as_ref().map(lookup::place),
         prompt: task.prompt.clone(),
         script: task.script.clone(),
         recurrence: every::shown(&task.recurrence),
@@ -218,75 +251,45 @@ pub(super) fn show(paths: &Paths, id: TaskId, json: bool) -> Done {
         task.map(|task| shape(db, txn, (id, &task), &zones)).transpose()
     })?;
     let task = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
-    if json { out::json(&task) } else { print(&task) }
+    listed::show(&task, json)
 }
 
-fn print(task: &TaskJson) -> Done {
-    let next = match (&task.next_local, &task.next) {
-        (Some(local), Some(utc)) => Some(format!("{local} {} ({utc})", task.zone)),
-        _ => None,
-    };
-    let failures = (task.failures > 0).then(|| format!("{} in a row", task.failures));
-    let made =
-        task.made_in.as_ref().map_or_else(|| "by command".to_owned(), |session| format!("by the agent in {session}"));
-    for (name, value) in [
-        ("task", Some(task.task.clone())),
-        ("agent", Some(task.agent.clone())),
-        ("state", Some(task.state.to_owned())),
-        ("next", next),
-        ("again", Some(task.recurrence.clone().unwrap_or_else(|| "no, it comes once".to_owned()))),
-        ("runs in", Some(task.session.clone().unwrap_or_else(|| "the maintenance session".to_owned()))),
-        ("answers go to", task.chat.clone()),
-        ("missed times", Some(task.missed.clone())),
-        ("overlapping times", Some(task.overlap.clone())),
-        ("running", task.running.clone()),
-        ("waits for that", task.queued.clone()),
-        ("failed", failures),
-        ("made", Some(format!("{made}, {}", task.created))),
-        ("changed", Some(task.changed.clone())),
-    ] {
-        if let Some(value) = value {
-            out::line(&format!("{name:20} {value}"))?;
-        }
-    }
-    for (name, text) in [("prompt", Some(&task.prompt)), ("script", task.script.as_ref())] {
-        for (at, line) in text.into_iter().flat_map(|text| text.lines()).enumerate() {
-            out::line(&format!("{:20} {line}", if at == 0 { name } else { "" }))?;
-        }
-    }
-    Ok(())
-}
-
-/// Lists what became of a task's times.
+/// Lists the outcomes of a task's scheduled runs.
 pub(super) fn history(paths: &Paths, (id, limit): (TaskId, usize), json: bool) -> Done {
     let found = Reader::open(paths.data())?.read(|db, txn| {
         let known = db.tasks.contains(txn, &id)?;
-        let fires = db.fires.collect_last(txn, &id, limit)?;
+        let fires = db.task_runs.collect_last(txn, &id, limit)?;
         Ok::<_, state::Error>(known.then_some(fires))
     })?;
     let mut fires = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
     fires.sort_by_key(|((_, slot), _)| std::cmp::Reverse(*slot));
     let slots: Vec<SlotJson> = fires.into_iter().map(|((_, slot), fire)| slot_json(slot, &fire)).collect();
     if json {
-        return out::json(&serde_json::json!({ "task": id.to_string(), "slots": slots }));
+        return print::json(&serde_json::json!({ "task": id.to_string(), "slots": slots }));
     }
-    if slots.is_empty() {
-        return out::line("none of its times has come yet");
-    }
-    let row = |slot: &SlotJson| {
-        let message = slot.message.clone().unwrap_or_default();
-        vec![slot.local.clone(), slot.zone.clone(), slot.slot.clone(), slot.outcome.to_owned(), message, detail(slot)]
-    };
-    out::table(&["TIME", "ZONE", "UTC", "OUTCOME", "MESSAGE", "DETAIL"], slots.iter().map(row).collect())
+    if slots.is_empty() { print::line("no runs yet") } else { listed::table(&slots) }
+}
+
+impl Listed for SlotJson {
+    const PLURAL: &'static str = "slots";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("TIME", |slot| local_text(Some(&slot.slot), &slot.zone)),
+        ("ZONE", |slot| slot.zone.clone()),
+        ("OUTCOME", |slot| slot.outcome.to_owned()),
+        ("MESSAGE", |slot| slot.message.clone().unwrap_or_default()),
+        ("DETAIL", detail),
+    ];
 }
 
 fn detail(slot: &SlotJson) -> String {
-    let Some(reason) = slot.reason else { return slot.words.as_deref().map(words::excerpt).unwrap_or_default() };
-    let why = if reason == SkipReason::Missed.as_str() { "nothing could run" } else { "an earlier run went on" };
-    match (slot.count, &slot.until) {
+    let Some(reason) = slot.reason else { return slot.words.as_deref().map(labels::excerpt).unwrap_or_default() };
+    let why =
+        if reason == SkipReason::Missed.as_str() { "Hearth was not running" } else { "the previous run was active" };
+    let until = slot.until.as_deref().map(|until| local_text(Some(until), &slot.zone));
+    match (slot.count, &until) {
         (Some(1), _) | (None, None) => why.to_owned(),
-        (Some(count), until) => format!("{count} times up to {}: {why}", until.as_deref().unwrap_or("now")),
-        (None, Some(until)) => format!("all up to {until}: {why}"),
+        (Some(count), until) => format!("{count} runs skipped up to {}: {why}", until.as_deref().unwrap_or("now")),
+        (None, Some(until)) => format!("all runs up to {until} skipped: {why}"),
     }
 }
 
@@ -325,7 +328,7 @@ fn slot_json(slot: Timestamp, fire: &Fire) -> SlotJson {
     json
 }
 
-/// How many tasks there are, and what is wrong with some of them.
+/// Counts tasks, and reports problems of some of them.
 pub(in crate::cli) fn counts(
     db: &Tables,
     txn: &Read<'_>,
@@ -341,7 +344,7 @@ pub(in crate::cli) fn counts(
         counts.paused += u64::from(task.due().is_none());
         counts.running += u64::from(task.running.is_some());
         if task.failures >= FAILURES_WARNED {
-            let (folder, times) = (rows::folder(db, txn, task.agent)?, task.failures);
+            let (folder, times) = (lookup::folder(db, txn, task.agent)?, task.failures);
             warnings
                 .push(format!("task {id} of {folder} failed {times} times in a row: see `hearth tasks history {id}`"));
         }
@@ -355,6 +358,8 @@ pub(in crate::cli) fn print_counts(counts: &TaskCounts) -> Done {
     if *open == 0 {
         return Ok(());
     }
-    let next = next.as_ref().map_or_else(String::new, |next| format!(", the next is due at {next}"));
-    out::line(&format!("tasks     {open} open, {paused} paused, {running} running{next}"))
+    let next = next
+        .as_ref()
+        .map_or_else(String::new, |next| format!(", next {} ({})", human_time::local(next), human_time::age(next)));
+    print::line(&format!("tasks: {open} open, {paused} paused, {running} running{next}"))
 }

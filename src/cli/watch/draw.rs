@@ -1,4 +1,4 @@
-//! The screen as it is drawn: a function of what is on it and of the time.
+//! Drawing of the live view: a pure function of its state and the time.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -6,26 +6,27 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line as Text;
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
 
-use super::screen::{Line, Mode, Screen};
+use super::screen::{Mode, Screen, SelectableLine};
 use super::view::{Kind, LaneView, SessionView, TaskView};
+use crate::cli::human_time;
 use crate::model::time::{Millis, Timestamp};
 
-const KEYS: &str = "\u{2191}\u{2193} Tab choose  a/r approve, reject  1-9 answer  R restart agent  k end  w reset wait  \
-                    p pause, resume  / filter  ? help  q quit";
+const KEYS: &str = "\u{2191}\u{2193} Tab choose  a/r approve, reject  1-9 answer  R restart agent  k end  w cancel \
+ backoff  p pause, resume  / filter  ? help  q quit";
 
 const HELP: &[&str] = &[
     "↑ ↓ PgUp PgDn Home End   choose a line",
     "Tab, Shift-Tab           the next, the previous panel",
     "a, r                     approve or reject what is asked for",
     "1 to 9                   answer a question by the number of an option",
-    "R                        restart the agent of the line: all its incarnations end, its waits are over",
-    "k                        end the incarnation of a session now; it gives back what it works on",
-    "w                        end the wait of a session whose starts fail, or whose provider limits it",
+    "R                        restart the agent of the line: all its runs end, its backoffs are cancelled",
+    "k                        end the run of a session now; its messages are requeued",
+    "w                        cancel the backoff of a session whose starts fail or whose provider limits it",
     "p                        pause or resume a task",
     "/                        show only lines with these words; Esc shows all",
-    "q, Ctrl-C                leave; nothing that runs ends with it",
+    "q, Ctrl-C                leave; agents keep running",
     "",
-    "Everything that acts asks first: y does it, n or Esc does not.",
+    "Every action asks first: y confirms, n or Esc cancels.",
 ];
 
 /// Draws everything.
@@ -49,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Timestamp) {
     task_panel(frame, screen, tasks, now);
     if lanes > 0 {
         frame.render_widget(
-            Paragraph::new(view.lanes.iter().map(lane).collect::<Vec<_>>()).block(title("Lanes")),
+            Paragraph::new(view.lanes.iter().map(lane).collect::<Vec<_>>()).block(title("Outgoing queues")),
             lane_area,
         );
     }
@@ -61,7 +62,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Timestamp) {
     frame.render_widget(Paragraph::new(footline(screen)), foot);
     match &screen.mode {
         Mode::Help => popup(frame, "Keys", HELP),
-        Mode::Confirm(act) => popup(frame, "Sure?", &[&act.question(), "", "y does it, n does not"]),
+        Mode::Confirm(act) => {
+            let area = frame.area();
+            let lines = act.asked(area.width);
+            popup(frame, "Sure?", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        }
         Mode::Browse | Mode::Filter => {}
     }
 }
@@ -74,7 +79,7 @@ fn headline(screen: &Screen, now: Timestamp) -> Vec<Text<'static>> {
     let view = &screen.view;
     let daemon = match (&view.daemon, &view.trouble) {
         (Some(daemon), _) => format!(
-            "hearth {} runs (process {}, {}), {} inputs queued, {} terminals{}",
+            "hearth {} is running (process {}, {}), {} inputs queued, {} terminals{}",
             daemon.version,
             daemon.pid,
             daemon.runtime,
@@ -96,7 +101,7 @@ fn headline(screen: &Screen, now: Timestamp) -> Vec<Text<'static>> {
     vec![
         Text::styled(daemon, style),
         Text::from(format!(
-            "messages: {} due, {} claimed, {} backing off, {} scheduled; {} undelivered",
+            "messages: {} queued, {} in progress, {} retrying, {} scheduled; {} unsent",
             messages.due, messages.claimed, messages.backing_off, messages.scheduled, messages.undelivered
         )),
     ]
@@ -113,13 +118,13 @@ fn footline(screen: &Screen) -> Text<'_> {
     }
 }
 
-/// A panel of lines that can be chosen; `pick` says which lines are its own.
+/// A panel of selectable lines. `pick` chooses its lines.
 fn panel<'a>(
     frame: &mut Frame<'_>,
     screen: &Screen,
     (area, name): (Rect, &str),
     columns: &[Constraint],
-    row: impl Fn(&Line) -> Option<Row<'a>>,
+    row: impl Fn(&SelectableLine) -> Option<Row<'a>>,
 ) {
     let (mut rows, mut chosen) = (Vec::new(), None);
     let choice = screen.chosen();
@@ -141,7 +146,7 @@ fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timest
     let columns =
         [Constraint::Length(10), Constraint::Fill(1), Constraint::Fill(2), Constraint::Length(9), Constraint::Fill(3)];
     panel(frame, screen, (area, "Sessions"), &columns, |line| {
-        let Line::Session(at) = line else { return None };
+        let SelectableLine::Session(at) = line else { return None };
         let one = screen.view.sessions.get(*at)?;
         let name = one.incarnation.map_or_else(|| one.session.clone(), |number| format!("{}.{number}", one.session));
         let age = one.started.as_ref().map(|started| age(started, now)).unwrap_or_default();
@@ -151,33 +156,33 @@ fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timest
 
 fn doing(one: &SessionView, now: Timestamp) -> String {
     let mut words = Vec::new();
-    words.extend((one.claimed > 0).then(|| format!("works on {}", one.claimed)));
-    words.extend((one.due > 0).then(|| format!("{} due", one.due)));
+    words.extend((one.claimed > 0).then(|| format!("{} in progress", one.claimed)));
+    words.extend((one.due > 0).then(|| format!("{} queued", one.due)));
     words.extend(one.tool.as_ref().map(|tool| format!("tool {tool}")));
     words.extend((one.failed_starts > 0).then(|| format!("{} starts failed", one.failed_starts)));
-    words.extend(one.held_off.as_ref().map(|until| format!("rate-limited, again {}", ahead(until, now))));
+    words.extend(one.held_off.as_ref().map(|until| format!("rate-limited, next try {}", ahead(until, now))));
     words.join(", ")
 }
 
 fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
-    let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(16)];
+    let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(17)];
     panel(frame, screen, (area, "To decide"), &columns, |line| {
-        let Line::Asked(at) = line else { return None };
+        let SelectableLine::Asked(at) = line else { return None };
         let one = screen.view.asked.get(*at)?;
         let options =
             one.options.iter().enumerate().map(|(at, (label, _))| format!("{} {label}", at.saturating_add(1)));
         let about = match one.kind {
-            Kind::Approval => one.about.clone(),
+            Kind::Approval => one.summary.clone(),
             Kind::Question => format!("{} [{}]", one.about, options.collect::<Vec<_>>().join(", ")),
         };
-        Some(Row::new([one.id.clone(), about, format!("lapses {}", ahead(&one.expires, now))].map(Cell::from)))
+        Some(Row::new([one.id.clone(), about, format!("expires {}", ahead(&one.expires, now))].map(Cell::from)))
     });
 }
 
 fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(16), Constraint::Fill(3)];
     panel(frame, screen, (area, "Tasks"), &columns, |line| {
-        let Line::Task(at) = line else { return None };
+        let SelectableLine::Task(at) = line else { return None };
         let one = screen.view.tasks.get(*at)?;
         Some(Row::new([one.task.clone(), one.agent.clone(), standing(one, now), one.prompt.clone()].map(Cell::from)))
     });
@@ -185,22 +190,21 @@ fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp
 
 fn standing(one: &TaskView, now: Timestamp) -> String {
     match (&one.next, one.paused, one.running) {
-        (_, _, true) => "runs".to_owned(),
+        (_, _, true) => "running".to_owned(),
         (_, true, _) => "paused".to_owned(),
         (Some(next), ..) => ahead(next, now),
-        (None, ..) => "over".to_owned(),
+        (None, ..) => "done".to_owned(),
     }
 }
 
 fn lane(lane: &LaneView) -> Text<'_> {
     let why = lane.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    Text::from(format!("{}: {} under way, {} waiting{why}", lane.channel, lane.under_way, lane.waiting))
+    Text::from(format!("{}: {} sending, {} waiting{why}", lane.channel, lane.under_way, lane.waiting))
 }
 
 fn popup(frame: &mut Frame<'_>, name: &str, lines: &[&str]) {
     let area = frame.area();
-    let width = area.width.saturating_sub(4).min(100);
-    let inner = usize::from(width.saturating_sub(2)).max(1);
+    let (width, inner) = popup_width(area.width);
     let wrapped: usize = lines.iter().map(|line| line.chars().count().div_ceil(inner).max(1)).sum();
     let height = u16::try_from(wrapped.saturating_add(2)).unwrap_or(u16::MAX).min(area.height);
     let [_, middle, _] =
@@ -215,15 +219,40 @@ fn popup(frame: &mut Frame<'_>, name: &str, lines: &[&str]) {
     );
 }
 
+/// Width of a popup in columns, with and without its border.
+pub(super) fn popup_width(screen: u16) -> (u16, usize) {
+    let width = screen.saturating_sub(4).min(100);
+    (width, usize::from(width.saturating_sub(2)).max(1))
+}
+
+/// Wraps a text at exactly `columns` columns, so that no character is lost.
+pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for whole in text.lines() {
+        let (mut line, mut width) = (String::new(), 0);
+        for c in whole.chars() {
+            let wide = Text::raw(c.to_string()).width();
+            if width + wide > columns && !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+                width = 0;
+            }
+            line.push(c);
+            width += wide;
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 fn age(then: &str, now: Timestamp) -> String {
     Timestamp::parse(then).map(|then| length(now.since(then))).unwrap_or_default()
 }
 
 fn ago(then: &str, now: Timestamp) -> String {
-    format!("{then} ({} ago)", age(then, now))
+    format!("{} ({} ago)", human_time::local(then), age(then, now))
 }
 
-/// How far off an instant is.
+/// Time until an instant.
 fn ahead(then: &str, now: Timestamp) -> String {
     match Timestamp::parse(then) {
         Some(then) if then <= now => "now".to_owned(),
@@ -232,7 +261,7 @@ fn ahead(then: &str, now: Timestamp) -> String {
     }
 }
 
-/// A length in its two largest units.
+/// A duration in its two largest units.
 fn length(length: Millis) -> String {
     let seconds = length.get() / 1_000;
     match seconds {

@@ -1,8 +1,9 @@
-//! What is on the screen and what keys do: no terminal, no store, no clock.
+//! State of the live view, and the effect of keys on it. Independent of terminal, store and clock.
 
+use super::draw::{popup_width, wrapped};
 use super::view::{Kind, View};
 
-/// A key, as far as it means something.
+/// A key with a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -21,27 +22,27 @@ pub(super) enum Key {
     Interrupt,
 }
 
-/// Something to be done by the same inputs as by command.
+/// An action, which uses the same inputs as the commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Chooses an option of what is asked: id, value, label.
+    /// Answers an approval or question: id, value, label.
     Decide(String, String, String),
-    /// Ends all incarnations of an agent, and its waits.
+    /// Ends all incarnations of an agent and its waits.
     RestartAgent(String),
-    /// Ends the incarnation of a session, or its wait; with the question.
+    /// Ends the incarnation of a session, or its wait. The second field is the confirmation question.
     RestartSession(String, String),
     Pause(String),
     Resume(String),
 }
 
 impl Act {
-    /// What somebody says yes to.
+    /// The question that the user confirms.
     pub(super) fn question(&self) -> String {
         match self {
-            Self::Decide(id, _, label) => format!("{id}: {label}?"),
+            Self::Decide(id, _, label) => format!("{id}: {label}"),
             Self::RestartAgent(agent) => {
                 format!(
-                    "Restart {agent}? All its incarnations end now and give back what they work on; its waits are over."
+                    "Restart {agent}? All its runs end now, their messages are requeued, and its backoffs are cancelled."
                 )
             }
             Self::RestartSession(_, what) => what.clone(),
@@ -49,16 +50,29 @@ impl Act {
             Self::Resume(task) => format!("Resume {task}?"),
         }
     }
+
+    /// The lines of the confirmation popup, on a screen of this width.
+    pub(super) fn asked(&self, columns: u16) -> Vec<String> {
+        let (_, inner) = popup_width(columns);
+        let mut lines = wrapped(&self.question(), inner);
+        lines.extend(["".to_owned(), "y does it, n does not".to_owned()]);
+        lines
+    }
+
+    /// Whether the whole question fits on a screen of this size.
+    fn is_whole_on(&self, (columns, rows): (u16, u16)) -> bool {
+        self.asked(columns).len().saturating_add(2) <= usize::from(rows)
+    }
 }
 
-/// What a key leads to outside of the screen.
+/// Effect of a key outside the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     Quit,
     Do(Act),
 }
 
-/// What keys mean at the moment.
+/// Input mode, which determines the meaning of keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     #[default]
@@ -66,39 +80,41 @@ pub(super) enum Mode {
     /// The filter is being typed.
     Filter,
     Help,
-    /// Waits for a yes.
+    /// Waits for a confirmation.
     Confirm(Act),
 }
 
-/// A line that can be chosen, by what it is about.
+/// A selectable line, by its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum SelectableLine {
     /// Index into the sessions of the view, and so on.
     Session(usize),
     Asked(usize),
     Task(usize),
 }
 
-/// Everything that is drawn, but for the time.
+/// Everything that is drawn, except the time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Screen {
     pub(super) view: View,
-    /// Whether anything was looked at yet.
+    /// Whether the store was read at least once.
     pub(super) looked: bool,
-    /// Since when no daemon runs, if that was seen.
+    /// Since when no daemon runs, if the view noticed its end.
     pub(super) absent_since: Option<String>,
     pub(super) mode: Mode,
     pub(super) filter: String,
-    /// What became of the last act, or why a key did nothing.
+    /// Result of the last action, or why a key did nothing.
     pub(super) note: Option<String>,
-    /// What the chosen line is about: lines come and go, and the choice stays where it was.
+    /// Columns and rows.
+    pub(super) size: (u16, u16),
+    /// Subject of the selected line. It keeps the selection stable while lines come and go.
     chosen: Option<String>,
-    /// Where it was last.
+    /// Last position of the selection.
     place: usize,
 }
 
 impl Screen {
-    /// Takes in what was seen, at a time in words.
+    /// Applies new data. `now` is the time as text.
     pub(super) fn take(&mut self, view: View, now: &str) {
         match (&view.daemon, &self.view.daemon) {
             (Some(_), _) => self.absent_since = None,
@@ -110,64 +126,64 @@ impl Screen {
         self.settle();
     }
 
-    /// Lines that can be chosen, in their order on the screen.
-    pub(super) fn lines(&self) -> Vec<Line> {
+    /// Selectable lines, in screen order.
+    pub(super) fn lines(&self) -> Vec<SelectableLine> {
         let view = &self.view;
-        let sessions = (0..view.sessions.len()).map(Line::Session);
-        let asked = (0..view.asked.len()).map(Line::Asked);
-        let tasks = (0..view.tasks.len()).map(Line::Task);
+        let sessions = (0..view.sessions.len()).map(SelectableLine::Session);
+        let asked = (0..view.asked.len()).map(SelectableLine::Asked);
+        let tasks = (0..view.tasks.len()).map(SelectableLine::Task);
         sessions.chain(asked).chain(tasks).filter(|line| self.matches(line)).collect()
     }
 
-    /// The chosen line.
-    pub(super) fn chosen(&self) -> Option<Line> {
+    /// The selected line.
+    pub(super) fn chosen(&self) -> Option<SelectableLine> {
         let chosen = self.chosen.as_ref()?;
         self.lines().into_iter().find(|line| self.id(line).as_ref() == Some(chosen))
     }
 
-    fn matches(&self, line: &Line) -> bool {
+    fn matches(&self, line: &SelectableLine) -> bool {
         let words = self.words(line).unwrap_or_default().to_lowercase();
         self.filter.to_lowercase().split_whitespace().all(|word| words.contains(word))
     }
 
-    fn words(&self, line: &Line) -> Option<String> {
+    fn words(&self, line: &SelectableLine) -> Option<String> {
         Some(match line {
-            Line::Session(at) => {
+            SelectableLine::Session(at) => {
                 let one = self.view.sessions.get(*at)?;
                 format!("{} {} {}", one.session, one.agent, one.phase)
             }
-            Line::Asked(at) => {
+            SelectableLine::Asked(at) => {
                 let one = self.view.asked.get(*at)?;
                 format!("{} {}", one.id, one.about)
             }
-            Line::Task(at) => {
+            SelectableLine::Task(at) => {
                 let one = self.view.tasks.get(*at)?;
                 format!("{} {} {}", one.task, one.agent, one.prompt)
             }
         })
     }
 
-    fn id(&self, line: &Line) -> Option<String> {
+    fn id(&self, line: &SelectableLine) -> Option<String> {
         Some(match line {
-            Line::Session(at) => self.view.sessions.get(*at)?.session.clone(),
-            Line::Asked(at) => self.view.asked.get(*at)?.id.clone(),
-            Line::Task(at) => self.view.tasks.get(*at)?.task.clone(),
+            SelectableLine::Session(at) => self.view.sessions.get(*at)?.session.clone(),
+            SelectableLine::Asked(at) => self.view.asked.get(*at)?.id.clone(),
+            SelectableLine::Task(at) => self.view.tasks.get(*at)?.task.clone(),
         })
     }
 
-    /// Keeps the choice if its line is still there, else takes the one that is in its place now.
+    /// Keeps the selection if its line still exists. Otherwise selects the line now at its position.
     fn settle(&mut self) {
         let lines = self.lines();
         let at = lines.iter().position(|line| self.id(line) == self.chosen);
         self.choose(&lines, at.unwrap_or(self.place));
     }
 
-    fn choose(&mut self, lines: &[Line], at: usize) {
+    fn choose(&mut self, lines: &[SelectableLine], at: usize) {
         self.place = at.min(lines.len().saturating_sub(1));
         self.chosen = lines.get(self.place).and_then(|line| self.id(line));
     }
 
-    /// What a key does.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: Key) -> Option<Command> {
         if key == Key::Interrupt {
             return Some(Command::Quit);
@@ -180,12 +196,18 @@ impl Screen {
                 None
             }
             Mode::Confirm(act) => match key {
-                Key::Char('y' | 'Y') => Some(Command::Do(act)),
+                Key::Char('y' | 'Y') => match self.is_whole(act) {
+                    Ok(act) => Some(Command::Do(act)),
+                    Err(why) => {
+                        self.note = Some(why);
+                        None
+                    }
+                },
                 Key::Char('n' | 'N' | 'q') | Key::Escape => {
-                    self.note = Some("nothing was done".to_owned());
+                    self.note = Some("cancelled".to_owned());
                     None
                 }
-                // Whatever else is hit by accident is no answer.
+                // Any other key may be an accident and is ignored.
                 _ => {
                     self.mode = Mode::Confirm(act);
                     None
@@ -234,8 +256,8 @@ impl Screen {
         None
     }
 
-    /// To the first line of the next or the previous panel.
-    fn jump(&mut self, lines: &[Line], ahead: bool) {
+    /// Moves the selection to the first line of the next or previous panel.
+    fn jump(&mut self, lines: &[SelectableLine], ahead: bool) {
         let mut starts: Vec<usize> = Vec::new();
         let mut last = None;
         for (at, line) in lines.iter().enumerate() {
@@ -250,7 +272,7 @@ impl Screen {
         self.choose(lines, starts.get(next).copied().unwrap_or(0));
     }
 
-    /// A key that acts on the chosen line: waits for a yes, or says why not.
+    /// Handles an action key for the selected line: asks for a confirmation, or explains why it is not possible.
     fn ask_for(&mut self, key: char) {
         if !"arRkwp123456789".contains(key) {
             self.note = Some(format!("`{key}` does nothing: ? shows the keys"));
@@ -266,20 +288,30 @@ impl Screen {
         }
     }
 
-    fn act(&self, key: char, line: &Line) -> Result<Act, String> {
+    /// Rejects an approval of which a part would be hidden.
+    fn is_whole(&self, act: Act) -> Result<Act, String> {
+        match &act {
+            Act::Decide(id, ..) if !act.is_whole_on(self.size) => {
+                Err(format!("{id} is too long for this screen: `hearth approvals show {id}` shows all of it"))
+            }
+            _ => Ok(act),
+        }
+    }
+
+    fn act(&self, key: char, line: &SelectableLine) -> Result<Act, String> {
         let not_here = |what: &str| Err(format!("`{key}` is for {what}"));
         match (key, line) {
-            ('a' | 'r' | '1'..='9', Line::Asked(at)) => self.decide(key, *at),
+            ('a' | 'r' | '1'..='9', SelectableLine::Asked(at)) => self.decide(key, *at),
             ('a' | 'r', _) => not_here("approvals"),
             ('1'..='9', _) => not_here("questions"),
-            ('R' | 'k' | 'w', Line::Session(at)) => self.restart(key, *at),
-            ('R', Line::Task(at)) => {
-                let task = self.view.tasks.get(*at).ok_or("it is gone")?;
+            ('R' | 'k' | 'w', SelectableLine::Session(at)) => self.restart(key, *at),
+            ('R', SelectableLine::Task(at)) => {
+                let task = self.view.tasks.get(*at).ok_or("it no longer exists")?;
                 Ok(Act::RestartAgent(task.agent.clone()))
             }
             ('R' | 'k' | 'w', _) => not_here("sessions"),
-            ('p', Line::Task(at)) => {
-                let task = self.view.tasks.get(*at).ok_or("it is gone")?;
+            ('p', SelectableLine::Task(at)) => {
+                let task = self.view.tasks.get(*at).ok_or("it no longer exists")?;
                 let id = task.task.clone();
                 Ok(if task.paused { Act::Resume(id) } else { Act::Pause(id) })
             }
@@ -288,38 +320,40 @@ impl Screen {
     }
 
     fn decide(&self, key: char, at: usize) -> Result<Act, String> {
-        let asked = self.view.asked.get(at).ok_or("it is gone")?;
+        let asked = self.view.asked.get(at).ok_or("it no longer exists")?;
         let id = asked.id.clone();
         match (asked.kind, key) {
-            (Kind::Approval, 'a') => Ok(Act::Decide(id, "approve".to_owned(), format!("approve — {}", asked.about))),
-            (Kind::Approval, 'r') => Ok(Act::Decide(id, "reject".to_owned(), format!("reject — {}", asked.about))),
+            (Kind::Approval, 'a') => {
+                self.is_whole(Act::Decide(id, "approve".to_owned(), format!("approve?\n{}", asked.about)))
+            }
+            (Kind::Approval, 'r') => Ok(Act::Decide(id, "reject".to_owned(), format!("reject?\n{}", asked.summary))),
             (Kind::Approval, _) => Err(format!("{id} is an approval: `a` or `r`")),
             (Kind::Question, number) => {
                 let nth = number.to_digit(10).and_then(|nth| usize::try_from(nth).ok()?.checked_sub(1));
                 let chosen = nth.and_then(|nth| asked.options.get(nth));
                 let (label, value) = chosen
                     .ok_or_else(|| format!("{id} is a question: choose by number, 1 to {}", asked.options.len()))?;
-                Ok(Act::Decide(id, value.clone(), format!("answer “{label}”")))
+                Ok(Act::Decide(id, value.clone(), format!("answer “{label}”?")))
             }
         }
     }
 
     fn restart(&self, key: char, at: usize) -> Result<Act, String> {
-        let one = self.view.sessions.get(at).ok_or("it is gone")?;
+        let one = self.view.sessions.get(at).ok_or("it no longer exists")?;
         let (session, agent) = (one.session.clone(), &one.agent);
         match (key, one.incarnation) {
             ('R', _) => Ok(Act::RestartAgent(agent.clone())),
             ('k', Some(number)) => {
-                let what = format!("End {session}.{number} of {agent} now? It gives back what it works on.");
+                let what = format!("End {session}.{number} of {agent} now? Its messages are requeued.");
                 Ok(Act::RestartSession(session, what))
             }
             ('k', None) => Err(format!("{session} has no incarnation")),
             (_, _) if one.held_off.is_some() => Ok(Act::RestartAgent(agent.clone())),
             (_, _) if one.failed_starts > 0 => {
-                let what = format!("End the wait of {session} of {agent}, and start it now?");
+                let what = format!("Cancel the backoff of {session} of {agent}, and start it now?");
                 Ok(Act::RestartSession(session, what))
             }
-            (_, _) => Err(format!("{session} waits for nothing that could be reset")),
+            (_, _) => Err(format!("{session} has no backoff to cancel")),
         }
     }
 }

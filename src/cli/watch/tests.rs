@@ -1,4 +1,4 @@
-//! Keys lead to acts, and what is on the screen is drawn.
+//! Tests of the live view: keys, actions and drawing.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -40,6 +40,7 @@ fn view() -> View {
         id: id.into(),
         kind,
         about: about.into(),
+        summary: about.into(),
         options: options.iter().map(|option| ((*option).to_owned(), option.to_lowercase())).collect(),
         expires: "2026-05-01T13:30:00.000Z".into(),
     };
@@ -81,6 +82,7 @@ fn view() -> View {
 
 fn screen() -> Screen {
     let mut screen = Screen::default();
+    screen.size = (110, 30);
     screen.take(view(), NOW);
     screen
 }
@@ -119,9 +121,10 @@ fn a_daemon_that_went_away_is_said_to_have_and_one_that_comes_back_is_shown() {
     screen.take(View { daemon: None, ..view() }, "2026-05-01T11:59:00.000Z");
     screen.take(View { daemon: None, ..view() }, "2026-05-01T11:59:30.000Z");
     let text = drawn(&screen, 100, 20);
-    assert!(text.contains("not running since 2026-05-01T11:59:00.000Z (1m00s ago)"), "{text}");
+    let since = crate::cli::human_time::local("2026-05-01T11:59:00.000Z");
+    assert!(text.contains(&format!("not running since {since} (1m00s ago)")), "{text}");
     screen.take(view(), NOW);
-    assert!(drawn(&screen, 100, 20).contains("hearth 0.1.0 runs"));
+    assert!(drawn(&screen, 100, 20).contains("hearth 0.1.0 is running"));
     let mut never = Screen::default();
     let text = drawn(&never, 100, 20);
     assert!(text.contains("looking…") && !text.contains("no daemon is running"), "nothing is known yet: {text}");
@@ -141,7 +144,7 @@ fn help_and_questions_lie_over_everything() {
     insta::assert_snapshot!("sure", drawn(&screen, 80, 20));
 }
 
-/// What keys lead to, from a fresh screen.
+/// Effects of keys, starting with a fresh screen.
 #[test]
 fn keys_lead_to_acts() {
     let down = |times: usize, keys: &str| -> Vec<Key> {
@@ -187,13 +190,43 @@ fn keys_lead_to_acts() {
     }
 }
 
+/// An approval must be fully visible, even if the screen has shrunk since.
+#[test]
+fn nothing_is_approved_of_which_a_part_is_hidden() {
+    let long = |lines: usize| {
+        let mut screen = screen();
+        screen.view.asked[0].about =
+            (0..lines).map(|n| format!("argument {n}: \"{}\"", "x".repeat(50))).collect::<Vec<_>>().join("\n");
+        for _ in 0..4 {
+            screen.press(Key::Down);
+        }
+        screen
+    };
+    let mut fits = long(24);
+    fits.press(Key::Char('a'));
+    let shown = drawn(&fits, 110, 30);
+    for n in 0..24 {
+        assert!(shown.contains(&format!("argument {n}: ")), "{n}: {shown}");
+    }
+    let mut shrunk = fits.clone();
+    assert!(matches!(fits.press(Key::Char('y')), Some(Command::Do(Act::Decide(..)))));
+    shrunk.size = (40, 30);
+    assert_eq!(shrunk.press(Key::Char('y')), None);
+    let why = "ap3 is too long for this screen: `hearth approvals show ap3` shows all of it";
+    assert_eq!(shrunk.note.as_deref(), Some(why));
+    let mut too_long = long(27);
+    assert_eq!((too_long.press(Key::Char('a')), too_long.note.as_deref()), (None, Some(why)));
+    too_long.press(Key::Char('r'));
+    assert!(matches!(too_long.press(Key::Char('y')), Some(Command::Do(Act::Decide(_, value, _))) if value == "reject"));
+}
+
 #[test]
 fn whoever_leaves_leaves_from_anywhere() {
     for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(Act::Pause("ta1".into()))] {
         assert_eq!(in_mode(mode).press(Key::Interrupt), Some(Command::Quit));
     }
     assert_eq!(screen().press(Key::Char('q')), Some(Command::Quit));
-    // Within a filter it is a letter.
+    // In the filter, the key is a letter.
     let mut filtered = screen();
     for key in [Key::Char('/'), Key::Char('q')] {
         assert_eq!(filtered.press(key), None);
@@ -222,7 +255,7 @@ fn a_filter_leaves_lines_out_and_the_choice_is_one_of_the_rest() {
     assert_eq!(screen.mode, Mode::Browse);
 }
 
-/// What is chosen stays chosen while other lines come and go; else the one in its place is.
+/// The selection is stable while other lines come and go. If its line vanishes, the line at its position is selected.
 #[test]
 fn the_choice_follows_its_line() {
     let mut screen = screen();
@@ -230,7 +263,7 @@ fn the_choice_follows_its_line() {
     let mut other = view();
     other.sessions.remove(0);
     screen.take(other.clone(), NOW);
-    assert_eq!(screen.chosen(), Some(super::screen::Line::Session(0)));
+    assert_eq!(screen.chosen(), Some(super::screen::SelectableLine::Session(0)));
     other.sessions.remove(0);
     screen.take(other, NOW);
     screen.press(Key::Char('w'));
@@ -246,7 +279,7 @@ fn the_choice_follows_its_line() {
 fn tab_goes_from_panel_to_panel() {
     let mut screen = screen();
     let chosen = |screen: &Screen| screen.chosen();
-    use super::screen::Line::{Asked, Session, Task};
+    use super::screen::SelectableLine::{Asked, Session, Task};
     for (key, expected) in [
         (Key::Tab, Asked(0)),
         (Key::Tab, Task(0)),
@@ -264,12 +297,12 @@ fn tab_goes_from_panel_to_panel() {
     }
 }
 
-/// Names, texts and errors of strangers are everywhere on the screen.
+/// Foreign names, texts and errors appear everywhere on the screen.
 #[test]
 fn strangers_do_not_command_the_screen() {
     let evil = "\u{1b}]0;gone\u{7}\u{9b}2J\r\n\u{202e}Ann\u{2066}\u{8}";
     let mut view = view();
-    view.asked[0].about = evil.to_owned();
+    view.asked[0].summary = evil.to_owned();
     view.asked[1].options[0].0 = evil.to_owned();
     view.lanes[0].why = Some(evil.to_owned());
     view.sessions[0].tool = Some(evil.to_owned());
@@ -283,6 +316,6 @@ fn strangers_do_not_command_the_screen() {
     screens[2].mode = Mode::Confirm(Act::Decide("ap3".into(), "approve".into(), format!("approve {evil}")));
     for screen in screens {
         let drawn = drawn(&screen, 200, 40);
-        assert!(drawn.contains("Ann") && drawn.chars().all(crate::cli::out::is_harmless), "{drawn:?}");
+        assert!(drawn.contains("Ann") && drawn.chars().all(crate::cli::print::is_harmless), "{drawn:?}");
     }
 }

@@ -1,19 +1,20 @@
-//! What there is to see, read anew each second: a few rows of indexes, however much the store holds.
+//! Data of the live view, read from the store each second. Reads a few index rows, however large the store is.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cli::{Failure, approvals, channels, questions, rows, status, trouble, words};
+use crate::cli::report::{MessageCounts, Report};
+use crate::cli::{Failure, approvals, labels, lookup, questions, status};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, Read, Reader, Tables};
 
-/// Most rows of anything that is shown.
+/// Maximum number of rows per list.
 const ROWS_MAX: usize = 200;
-/// Most lanes that are looked at.
+/// Maximum number of outgoing queues that are read.
 const LANES_MAX: usize = 1_000;
 
 /// Everything on the screen; one line of `hearth status --watch --json`.
@@ -26,11 +27,11 @@ pub(super) struct View {
     pub(super) messages: Messages,
     /// Sessions with an incarnation, and those whose messages wait for one.
     pub(super) sessions: Vec<SessionView>,
-    /// Messages on their way out, by channel.
+    /// Outgoing messages, by channel.
     pub(super) lanes: Vec<LaneView>,
-    /// Approvals and questions, the oldest first.
+    /// Approvals and questions, oldest first.
     pub(super) asked: Vec<AskedView>,
-    /// Tasks that come next, then those that rest.
+    /// The next tasks, then paused ones.
     pub(super) tasks: Vec<TaskView>,
     pub(super) warnings: Vec<String>,
 }
@@ -58,26 +59,26 @@ pub(super) struct Messages {
 pub(super) struct SessionView {
     pub(super) session: String,
     pub(super) agent: String,
-    /// The incarnation that lives; null for none.
+    /// The live incarnation; null for none.
     pub(super) incarnation: Option<u32>,
     /// `starting`, `running`, … or `waiting`.
     pub(super) phase: String,
     /// When the incarnation was started.
     pub(super) started: Option<String>,
     pub(super) tool: Option<String>,
-    /// Messages that wait and that are worked on, 200 at most.
+    /// Waiting messages and messages in progress, 200 at most.
     pub(super) due: usize,
     pub(super) claimed: usize,
-    /// Starts in a row that failed.
+    /// Number of consecutive failed starts.
     pub(super) failed_starts: u32,
-    /// Until when its agent's provider wants no work.
+    /// Until when its agent is rate-limited by the provider.
     pub(super) held_off: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct LaneView {
     pub(super) channel: String,
-    /// Lanes whose first message is on its way, and those whose first message waits.
+    /// Outgoing queues whose first message is being delivered, and those whose first message waits.
     pub(super) under_way: usize,
     pub(super) waiting: usize,
     /// Why one of them waits.
@@ -96,8 +97,12 @@ pub(super) enum Kind {
 pub(super) struct AskedView {
     pub(super) id: String,
     pub(super) kind: Kind,
+    /// The full text. For an approval, everything that it puts into effect.
     pub(super) about: String,
-    /// Labels and values that can be chosen; none of an approval.
+    /// Its beginning, for one line on the screen.
+    #[serde(skip)]
+    pub(super) summary: String,
+    /// Labels and values of the options; empty for an approval.
     pub(super) options: Vec<(String, String)>,
     pub(super) expires: String,
 }
@@ -112,7 +117,7 @@ pub(super) struct TaskView {
     pub(super) prompt: String,
 }
 
-/// Looks; what cannot be read is said in the view.
+/// Reads the view. Read errors become part of it.
 pub(super) fn look(paths: &Paths) -> View {
     let (daemon, told) = match status::ask(paths) {
         Ok(daemon) => (daemon, None),
@@ -139,39 +144,32 @@ pub(super) fn look(paths: &Paths) -> View {
 
 fn read(paths: &Paths, daemon: Option<&DaemonStatus>) -> Result<View, Failure> {
     let reader = Reader::open(paths.data())?;
-    let mut view = reader.read(collect)?;
+    let (report, mut view) = reader.read(|db, txn| {
+        let report = Report::read(db, txn)?;
+        let view = collect(db, txn, &report)?;
+        Ok::<_, state::Error>((report, view))
+    })?;
     if let Admission::Refuse(why) = reader.usage(paths.data())?.admission() {
-        view.warnings.push(format!("no new work is taken in: {why}"));
+        view.warnings.push(format!("new work is refused: {why}"));
     }
     if daemon.is_some() {
-        let networks = reader.read(|db, txn| db.channels.iter(txn)?.collect::<Result<Vec<_>, state::Error>>())?;
-        let down = networks.iter().filter_map(|(_, channel)| channels::trouble(channel, daemon));
-        view.warnings.extend(down.map(|(what, _)| format!("channel {what}")));
+        view.warnings.extend(report.channel_warnings(daemon));
     }
     Ok(view)
 }
 
-fn collect(db: &Tables, txn: &Read<'_>) -> Result<View, state::Error> {
-    let held_off = trouble::held_off(db, txn)?;
-    let mut warnings: Vec<String> = held_off.iter().map(trouble::HeldOff::words).collect();
-    warnings.extend(trouble::failed_starts(db, txn)?.iter().map(trouble::FailedStarts::words));
-    warnings.extend(trouble::state_files(db, txn)?.into_iter().map(|one| one.found));
-    let held_off = held_off.into_iter().map(|one| (one.agent, one.again)).collect();
+fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> Result<View, state::Error> {
+    let held_off = report.held_off.iter().map(|one| (one.agent.clone(), one.again.clone())).collect();
+    let MessageCounts { due, claimed, scheduled, backing_off, unsent } = report.messages;
     Ok(View {
         daemon: None,
         trouble: None,
-        messages: Messages {
-            due: db.ready.len(txn)?,
-            claimed: db.claims.len(txn)?,
-            backing_off: db.retries.len(txn)?,
-            scheduled: db.later.len(txn)?,
-            undelivered: db.lanes.len(txn)?.saturating_add(db.outbound_later.len(txn)?),
-        },
+        messages: Messages { due, claimed, backing_off, scheduled, undelivered: unsent },
         sessions: sessions(db, txn, &held_off)?,
         lanes: lanes(db, txn)?,
         asked: asked(db, txn)?,
         tasks: tasks(db, txn)?,
-        warnings,
+        warnings: report.agent_warnings().chain(report.file_warnings()).collect(),
     })
 }
 
@@ -181,12 +179,12 @@ fn sessions(
     held_off: &BTreeMap<String, String>,
 ) -> Result<Vec<SessionView>, state::Error> {
     let mut ids: Vec<SessionId> = Vec::new();
-    for (session, _) in db.live.collect_range(txn, .., ROWS_MAX)? {
+    for (session, _) in db.live_incarnations.collect_range(txn, .., ROWS_MAX)? {
         ids.push(session);
     }
     // One seek per session, however many messages it has.
     let mut from = (SessionId::new(0), 0);
-    while let Some(((id, _), _)) = db.ready.first(txn, from..)?
+    while let Some(((id, _), _)) = db.ready_messages.first(txn, from..)?
         && ids.len() < ROWS_MAX
     {
         ids.push(id);
@@ -196,8 +194,8 @@ fn sessions(
     ids.dedup();
     let mut found = Vec::new();
     for id in ids {
-        let Some(session) = rows::session(db, txn, id)? else { continue };
-        let agent = rows::folder(db, txn, session.agent)?;
+        let Some(session) = lookup::session(db, txn, id)? else { continue };
+        let agent = lookup::folder(db, txn, session.agent)?;
         let incarnation = match session.live {
             Some(number) => db.incarnations.get(txn, &(id, number))?,
             None => None,
@@ -205,11 +203,11 @@ fn sessions(
         found.push(SessionView {
             session: id.to_string(),
             incarnation: session.live,
-            phase: incarnation.as_ref().map_or_else(|| "waiting".to_owned(), |one| words::phase(&one.phase)),
+            phase: incarnation.as_ref().map_or_else(|| "waiting".to_owned(), |one| labels::phase(&one.phase)),
             started: incarnation.as_ref().map(|one| one.started.to_string()),
-            tool: incarnation.and_then(|one| one.tool).map(|tool| words::excerpt(&tool.name)),
-            due: db.ready.collect_prefix(txn, &id, ROWS_MAX)?.len(),
-            claimed: db.claims.collect_prefix(txn, &id, ROWS_MAX)?.len(),
+            tool: incarnation.and_then(|one| one.tool).map(|tool| labels::excerpt(&tool.name)),
+            due: db.ready_messages.collect_prefix(txn, &id, ROWS_MAX)?.len(),
+            claimed: db.claimed_messages.collect_prefix(txn, &id, ROWS_MAX)?.len(),
             failed_starts: session.failed_starts,
             held_off: held_off.get(&agent).cloned(),
             agent,
@@ -220,7 +218,7 @@ fn sessions(
 
 fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<LaneView>, state::Error> {
     let mut found: BTreeMap<String, LaneView> = BTreeMap::new();
-    for ((_, id), ()) in db.lane_heads.collect_range(txn, .., LANES_MAX)? {
+    for ((_, id), ()) in db.queue_heads.collect_range(txn, .., LANES_MAX)? {
         let row = db.outbound.require(txn, &id)?;
         let channel = row.to.map_or_else(String::new, |to| to.channel.to_string());
         let lane =
@@ -229,7 +227,7 @@ fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<LaneView>, state::Error> {
             OutState::Attempting { .. } => lane.under_way += 1,
             OutState::Waiting { after, .. } => {
                 lane.waiting += 1;
-                lane.why = lane.why.take().or(after.map(|why| words::excerpt(&why)));
+                lane.why = lane.why.take().or(after.map(|why| labels::excerpt(&why)));
             }
             _ => {}
         }
@@ -241,15 +239,17 @@ fn asked(db: &Tables, txn: &Read<'_>) -> Result<Vec<AskedView>, state::Error> {
     let open = approvals::open(db, txn, ROWS_MAX)?.into_iter().map(|one| AskedView {
         id: one.id.to_string(),
         kind: Kind::Approval,
-        about: words::excerpt(&one.about),
+        about: one.text.body(),
+        summary: one.text.summary(),
         options: Vec::new(),
         expires: one.expires.to_string(),
     });
     let questions = questions::open(db, txn, ROWS_MAX)?.into_iter().map(|(id, row)| AskedView {
         id: id.to_string(),
         kind: Kind::Question,
-        about: words::excerpt(&format!("{}: {}", row.title, row.body)),
-        options: row.options.into_iter().map(|option| (words::excerpt(&option.label), option.value)).collect(),
+        about: labels::excerpt(&format!("{}: {}", row.title, row.body)),
+        summary: labels::excerpt(&format!("{}: {}", row.title, row.body)),
+        options: row.options.into_iter().map(|option| (labels::excerpt(&option.label), option.value)).collect(),
         expires: row.expires.to_string(),
     });
     Ok(open.chain(questions).collect())
@@ -267,11 +267,11 @@ fn tasks(db: &Tables, txn: &Read<'_>) -> Result<Vec<TaskView>, state::Error> {
         let task = db.tasks.require(txn, &id)?;
         found.push(TaskView {
             task: id.to_string(),
-            agent: rows::folder(db, txn, task.agent)?,
+            agent: lookup::folder(db, txn, task.agent)?,
             paused: task.state == crate::model::task::TaskState::Paused,
             running: task.running.is_some(),
             next: task.next.map(|next| next.to_string()),
-            prompt: words::excerpt(&task.prompt),
+            prompt: labels::excerpt(&task.prompt),
         });
     }
     Ok(found)

@@ -1,34 +1,36 @@
-//! Which event somebody asks about. Searches begin with the newest rows and end after a bounded number of them.
+//! Finds the event for `hearth why`. Searches start at the newest rows and read a bounded number of them.
 
 use std::collections::BTreeSet;
 
 use crate::model::Timestamp;
 use crate::model::address::ForeignId;
-use crate::model::id::{ApprovalId, BodyId, DropId, MessageId};
+use crate::model::id::{ApprovalId, BodyId, DropId, MessageId, OutgoingId};
 use crate::model::message::{Body, Drop};
 use crate::state::{self, ForeignKey, Read, Tables};
 
-/// Messages and refusals that a search looks at.
+/// Maximum number of messages and refusals that a search reads.
 const LOOKED_AT_MAX: u64 = 20_000;
 /// Messages that wait for decisions and are looked at.
 const HELD_MAX: usize = 20_000;
 /// Events that one answer explains.
 const HITS_MAX: usize = 20;
-/// Messages of one event that are looked for beside the one that was found.
+/// How many ids before a refusal are searched for other refusals of the same event.
 const FAN_OUT_MAX: u64 = 1_000;
-/// Messages of one event.
+/// Maximum number of messages of one event.
 const SAME_MAX: usize = 1_000;
 
-/// What somebody asks about.
+/// What the user asks about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Query {
     /// A message of a session.
     Message(MessageId),
-    /// A platform's id of a message.
+    /// An outgoing message.
+    Answer(OutgoingId),
+    /// The platform's id of a message.
     Platform(String),
     /// Words in a message.
     Words(String),
-    /// Whatever came last.
+    /// The last event.
     Latest,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Hit {
     pub(super) messages: Vec<MessageId>,
     /// Ascending.
     pub(super) drops: Vec<DropId>,
-    /// What waits.
+    /// The message that waits for a decision.
     pub(super) held: Option<HeldKey>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Hit {
 pub(super) struct Search {
     /// Newest first.
     pub(super) hits: Vec<Hit>,
-    /// Whether there is more in the store than was looked at.
+    /// Whether the search ended before it had read the whole store.
     pub(super) cut: bool,
 }
 
@@ -63,6 +65,13 @@ pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<Search,
                 true => vec![around(db, txn, *id)?],
                 false => Vec::new(),
             };
+            Ok(Search { hits, cut: false })
+        }
+        Query::Answer(answer) => {
+            let known = answer.epoch.is_none() || db.outgoing(txn, answer.id)? == *answer;
+            let row = if known { db.outbound.get(txn, &answer.id)? } else { None };
+            let message = row.and_then(|row| row.in_reply_to);
+            let hits = message.map(|id| around(db, txn, id)).transpose()?.into_iter().collect();
             Ok(Search { hits, cut: false })
         }
         Query::Platform(text) => {
@@ -85,7 +94,7 @@ pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<Search,
 
 fn latest(db: &Tables, txn: &Read<'_>) -> Result<Search, state::Error> {
     let message = db.messages.last(txn, ..)?;
-    let refusal = db.dropped.last(txn, ..)?;
+    let refusal = db.dropped_events.last(txn, ..)?;
     let newest = message.as_ref().map(|(_, message)| message.stored).max(refusal.as_ref().map(|(_, drop)| drop.at));
     if let Some((stored, key)) = newest_held(db, txn)?
         && newest.is_none_or(|newest| stored > newest)
@@ -145,7 +154,8 @@ fn drops(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Drop
 fn held(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Body) -> bool) -> Result<(), state::Error> {
     let known: BTreeSet<BodyId> = search.hits.iter().filter_map(|hit| hit.held).map(|(_, body)| body).collect();
     let mut found = Vec::new();
-    for row in db.held.iter(txn)?.take(HELD_MAX) {
+    search.cut |= db.held_messages.len(txn)? > HELD_MAX as u64;
+    for row in db.held_messages.iter(txn)?.take(HELD_MAX) {
         let (key, _) = row?;
         if !known.contains(&key.1) && db.bodies.get(txn, &key.1)?.is_some_and(|body| wanted(&body)) {
             found.push((key.1, key));
@@ -159,39 +169,28 @@ fn held(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Body)
 
 /// The decision that a body waits for.
 fn waiting(db: &Tables, txn: &Read<'_>, body: BodyId) -> Result<Option<HeldKey>, state::Error> {
-    for row in db.held.iter(txn)?.take(HELD_MAX) {
-        let (key, _) = row?;
-        if key.1 == body {
-            return Ok(Some(key));
-        }
-    }
-    Ok(None)
+    Ok(db.held_messages_by_body.first_in(txn, &body)?.map(|((body, approval), _)| (approval, body)))
 }
 
-/// What came last of what waits for a decision.
+/// The newest message that waits for a decision.
 fn newest_held(db: &Tables, txn: &Read<'_>) -> Result<Option<(Timestamp, HeldKey)>, state::Error> {
-    let mut newest: Option<(Timestamp, HeldKey)> = None;
-    for row in db.held.iter(txn)?.take(HELD_MAX) {
-        let (key, held) = row?;
-        if newest.is_none_or(|(_, (_, body))| key.1 > body) {
-            newest = Some((held.stored, key));
-        }
-    }
-    Ok(newest)
+    let Some(((body, approval), _)) = db.held_messages_by_body.last(txn, ..)? else { return Ok(None) };
+    let key = (approval, body);
+    Ok(db.held_messages.get(txn, &key)?.map(|held| (held.stored, key)))
 }
 
-/// The newest refusals that are wanted, newest first; whether there are older ones that were not looked at.
+/// The newest matching refusals, newest first, and whether older ones were not searched.
 pub(in crate::cli) fn newest_drops(
     db: &Tables,
     txn: &Read<'_>,
     mut wanted: impl FnMut(DropId, &Drop) -> bool,
 ) -> Result<(Vec<(DropId, Drop)>, bool), state::Error> {
-    let newest = db.dropped.last(txn, ..)?.map_or(0, |(id, _)| id.number());
+    let newest = db.dropped_events.last(txn, ..)?.map_or(0, |(id, _)| id.number());
     let oldest = newest.saturating_sub(LOOKED_AT_MAX);
     let mut found = Vec::new();
     for number in (oldest.saturating_add(1)..=newest).rev() {
         let id = DropId::new(number);
-        if let Some(drop) = db.dropped.get(txn, &id)?
+        if let Some(drop) = db.dropped_events.get(txn, &id)?
             && wanted(id, &drop)
         {
             found.push((id, drop));
@@ -200,13 +199,13 @@ pub(in crate::cli) fn newest_drops(
     Ok((found, oldest > 0))
 }
 
-/// The event of a refusal that nobody's message stands for.
+/// The event of a refusal without a message: all its refusals.
 fn alike(db: &Tables, txn: &Read<'_>, id: DropId, drop: &Drop) -> Result<Hit, state::Error> {
     let oldest = id.number().saturating_sub(FAN_OUT_MAX);
     let mut hit = Hit::default();
     for number in oldest..=id.number() {
         let other = DropId::new(number);
-        if db.dropped.get(txn, &other)?.is_some_and(|row| same_event(&row, drop)) {
+        if db.dropped_events.get(txn, &other)?.is_some_and(|row| same_event(&row, drop)) {
             hit.drops.push(other);
         }
     }
@@ -237,7 +236,7 @@ fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Hit, state::Erro
 fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>, state::Error> {
     let (Some(source), Some(platform)) = (&body.source, &body.platform_message) else { return Ok(Vec::new()) };
     let (channel, chat) = ForeignKey::chat(&source.channel, &source.platform_id);
-    let seen = db.seen.get(txn, &(channel, chat, ForeignKey::of(platform)))?;
+    let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(platform)))?;
     Ok(seen.filter(|seen| seen.platform_message == *platform).map(|seen| seen.messages).unwrap_or_default())
 }
 

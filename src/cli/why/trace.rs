@@ -1,27 +1,28 @@
-//! The history of one event, put together from the rows that it left.
+//! The history of one event, assembled from its rows.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::find::{HeldKey, Hit};
-use crate::cli::{approvals, rows, words};
+use crate::cli::{approvals, labels, lookup};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
-use crate::model::approval::{ApprovalState, Matters};
+use crate::model::approval::{ApprovalState, ApprovalSubject};
 use crate::model::content::Attachment;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{JournalId, MessageId, OutboundId};
 use crate::model::journal::Event;
 use crate::model::message::{Body, Due, Message, MessageState, Reason, Seen};
-use crate::state::{self, ForeignKey, Read, Tables};
+use crate::state::envelope::Record;
+use crate::state::{self, ForeignKey, KeyPart, Read, Table, Tables};
 
-/// Answers and journal entries of one message that are shown.
+/// Maximum number of answers and journal entries shown per message.
 const ROWS_MAX: usize = 1_000;
-/// Entries of the whole journal that may lie between a message's arrival and the first note about it.
+/// How many journal entries before the first one about a message are searched for events since its arrival.
 const BEFORE_MAX: u64 = 500;
 
-/// One event and everything that became of it.
+/// The history of one event.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct EventJson {
     pub(super) platform_message: Option<String>,
@@ -29,19 +30,21 @@ pub(super) struct EventJson {
     pub(super) thread: Option<String>,
     pub(super) sender: Option<String>,
     pub(super) sender_name: Option<String>,
-    /// When it was said, by the platform's clock.
+    /// When it was sent, by the platform's clock.
     pub(super) said: Option<String>,
-    /// When Hearth took it in or refused it.
+    /// When Hearth accepted or dropped it.
     pub(super) taken_in: String,
     /// The beginning of its text; null for what was refused, of which no text is kept, and for what expired.
     pub(super) text: Option<String>,
-    /// Whether what it said is not kept any more.
+    /// Whether its text has expired.
     pub(super) expired: bool,
     /// Files that came with it.
     pub(super) files: Vec<FileJson>,
     pub(super) wirings: Vec<WiringJson>,
     pub(super) messages: Vec<MessageJson>,
     pub(super) timeline: Vec<StepJson>,
+    /// Missing rows. The store is damaged, and the history is incomplete.
+    pub(super) damaged: Vec<String>,
 }
 
 /// A file that came with a message.
@@ -49,14 +52,14 @@ pub(super) struct EventJson {
 pub(super) struct FileJson {
     pub(super) name: String,
     pub(super) size: u64,
-    /// Why its bytes are not there; null when they are.
+    /// Why its bytes are missing; null if they exist.
     pub(super) error: Option<String>,
 }
 
 /// What one wiring decided.
 #[derive(Debug, Serialize)]
 pub(super) struct WiringJson {
-    /// Null for a refusal that concerned all of them.
+    /// Null for a refusal that applies to all wirings.
     pub(super) agent: Option<String>,
     /// `engaged`, `accumulated`, `held`, `refused` or `no_record`.
     pub(super) decision: &'static str,
@@ -65,13 +68,13 @@ pub(super) struct WiringJson {
     pub(super) message: Option<String>,
 }
 
-/// Where one message of the event is.
+/// State of one message of the event.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageJson {
     pub(super) message: String,
     pub(super) agent: String,
     pub(super) session: String,
-    /// The task whose time it is of, and that time.
+    /// The task and the scheduled time that it belongs to.
     pub(super) task: Option<String>,
     pub(super) slot: Option<String>,
     pub(super) state: &'static str,
@@ -80,10 +83,12 @@ pub(super) struct MessageJson {
     pub(super) answers: Vec<AnswerJson>,
 }
 
-/// Something that was said about a message.
+/// An outgoing message about a message.
 #[derive(Debug, Serialize)]
 pub(super) struct AnswerJson {
     pub(super) outbound: String,
+    /// The id that the channel gets.
+    pub(super) outgoing_id: String,
     /// The agent's incarnation, or null for a notice of Hearth itself.
     pub(super) incarnation: Option<u32>,
     pub(super) to: Option<String>,
@@ -93,7 +98,7 @@ pub(super) struct AnswerJson {
     pub(super) attempts: u32,
 }
 
-/// One thing that happened.
+/// One step of the history.
 #[derive(Debug, Serialize)]
 pub(super) struct StepJson {
     pub(super) at: String,
@@ -104,7 +109,7 @@ pub(super) struct StepJson {
     order: Timestamp,
 }
 
-/// Puts an event's history together.
+/// Assembles an event's history.
 pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &Hit) -> Result<EventJson, state::Error> {
     let mut trace = Trace { db, txn, event: EventJson::default() };
     for id in &hit.messages {
@@ -114,7 +119,7 @@ pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &Hit) -> Result<EventJson,
         trace.held(*key)?;
     }
     for id in &hit.drops {
-        let Some(drop) = db.dropped.get(txn, id)? else { continue };
+        let Some(drop) = trace.expect(&db.dropped_events, id)? else { continue };
         trace.refusal(&drop)?;
     }
     trace.decision(hit)?;
@@ -132,6 +137,17 @@ struct Trace<'a, 't> {
 }
 
 impl Trace<'_, '_> {
+    /// Reads a row that another one refers to. A missing row is recorded as damage.
+    fn expect<K: KeyPart, V: Record>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<V>, state::Error> {
+        match table.require(self.txn, key) {
+            Err(missing @ state::Error::Missing { .. }) => {
+                self.event.damaged.push(missing.to_string());
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
     fn step(&mut self, at: Timestamp, message: Option<MessageId>, what: String) {
         let message = message.map(|id| id.to_string());
         self.event.timeline.push(StepJson { at: at.to_string(), message, what, order: at });
@@ -139,22 +155,28 @@ impl Trace<'_, '_> {
 
     fn message(&mut self, id: MessageId) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
-        let Some(message) = db.messages.get(txn, &id)? else { return Ok(()) };
-        match db.bodies.get(txn, &message.body)? {
+        let Some(message) = self.expect(&db.messages, &id)? else { return Ok(()) };
+        let body = match ended(&message.state) {
+            Some(_) => db.bodies.get(txn, &message.body)?, // retention removes bodies first
+            None => self.expect(&db.bodies, &message.body)?,
+        };
+        match body {
             Some(body) => self.head(&body, message.stored),
             None => self.expired_head(&message),
         }
-        let agent = rows::folder(db, txn, message.agent)?;
+        let agent = lookup::folder(db, txn, message.agent)?;
         let (decision, kept) =
-            if message.trigger { ("engaged", "to be answered") } else { ("accumulated", "as context") };
+            if message.trigger { ("engaged", "as a trigger") } else { ("accumulated", "as context") };
         if let Some(hop) = message.from {
-            let speaker = rows::folder_of_session(db, txn, hop.session)?;
-            let what =
-                format!("said by agent {speaker} in {}, message {} since a person spoke", hop.session, hop.count);
+            let speaker = lookup::folder_of_session(db, txn, hop.session)?;
+            let what = format!(
+                "sent by agent {speaker} in {}, {} agents since the last message of a person",
+                hop.session, hop.count
+            );
             self.step(message.stored, Some(id), what);
         }
         if let Some(slot) = message.slot {
-            self.step(message.stored, Some(id), format!("made by {}, for its time {}", slot.task, slot.at));
+            self.step(message.stored, Some(id), format!("created by task {}, scheduled for {}", slot.task, slot.at));
         }
         let what = format!("accepted for {agent} in {}, {kept}", message.session);
         self.step(message.stored, Some(id), what);
@@ -175,7 +197,7 @@ impl Trace<'_, '_> {
             session: message.session.to_string(),
             task: message.slot.map(|slot| slot.task.to_string()),
             slot: message.slot.map(|slot| slot.at.to_string()),
-            state: words::state(&message.state),
+            state: labels::state(&message.state),
             words,
             tries: message.tries,
             answers,
@@ -186,18 +208,20 @@ impl Trace<'_, '_> {
     /// The event, or a part of it, waits for a decision.
     fn held(&mut self, key: HeldKey) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
-        let (Some(held), Some(body)) = (db.held.get(txn, &key)?, db.bodies.get(txn, &key.1)?) else { return Ok(()) };
+        let (Some(held), Some(body)) = (db.held_messages.get(txn, &key)?, db.bodies.get(txn, &key.1)?) else {
+            return Ok(());
+        };
         self.head(&body, held.stored);
         let id = key.0;
         let reason = match db.approvals.get(txn, &id)?.map(|approval| approval.about) {
-            Some(Matters::Channel { .. }) => Reason::ChannelHeld,
+            Some(ApprovalSubject::Channel { .. }) => Reason::ChannelHeld,
             _ => Reason::SenderHeld,
         };
         self.step(held.stored, None, format!("waits for a decision: {id}"));
-        let words = format!("{id}: {}", words::reason(reason));
+        let words = format!("{id}: {}", labels::reason(reason));
         let agents = match held.agents.as_slice() {
             [] => vec![None],
-            agents => agents.iter().map(|agent| rows::folder(db, txn, *agent).map(Some)).collect::<Result<_, _>>()?,
+            agents => agents.iter().map(|agent| lookup::folder(db, txn, *agent).map(Some)).collect::<Result<_, _>>()?,
         };
         for agent in agents {
             let (reason, words) = (Some(reason.to_string()), words.clone());
@@ -218,7 +242,7 @@ impl Trace<'_, '_> {
                     _ => None,
                 }
             }
-            (None, Some(id)) => match db.dropped.get(txn, id)? {
+            (None, Some(id)) => match db.dropped_events.get(txn, id)? {
                 Some(drop) => match &drop.platform_message {
                     Some(message) => seen(db, txn, (&drop.channel, &drop.platform_id, message))?,
                     None => None,
@@ -256,11 +280,11 @@ impl Trace<'_, '_> {
         event.thread = body.source.as_ref().and_then(|at| at.thread.as_ref()).map(ToString::to_string);
         event.sender = body.sender.as_ref().map(ToString::to_string);
         event.sender_name.clone_from(&body.content.sender_name);
-        event.text = Some(words::excerpt(&body.content.text));
+        event.text = Some(labels::excerpt(&body.content.text));
         let file = |file: &Attachment| FileJson {
             name: file.name.clone(),
             size: file.size,
-            error: file.blob.as_ref().err().cloned(),
+            error: file.blob.get().err().map(str::to_owned),
         };
         event.files = body.attachments.iter().map(file).collect();
     }
@@ -282,10 +306,10 @@ impl Trace<'_, '_> {
             self.event.sender = drop.sender.as_ref().map(ToString::to_string);
             self.event.sender_name.clone_from(&drop.sender_name);
         }
-        let agent = drop.agent.map(|agent| rows::folder(self.db, self.txn, agent)).transpose()?;
+        let agent = drop.agent.map(|agent| lookup::folder(self.db, self.txn, agent)).transpose()?;
         let whose = agent.as_ref().map_or_else(String::new, |agent| format!(" for {agent}"));
-        let words = words::reason(drop.reason).to_owned();
-        self.step(drop.at, None, format!("refused{whose}: {words}"));
+        let words = labels::reason(drop.reason).to_owned();
+        self.step(drop.at, None, format!("dropped{whose}: {words}"));
         let decision = match drop.reason {
             Reason::CommandFiltered => "filtered",
             Reason::CommandDenied => "denied",
@@ -297,24 +321,24 @@ impl Trace<'_, '_> {
         Ok(())
     }
 
-    /// Wirings of the chat that left no row: indifference is not recorded.
+    /// Wirings of the chat without a row. A wiring that ignores a message records nothing.
     fn silent_wirings(&mut self, hit: &Hit) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let Some(first) = hit.messages.first() else { return Ok(()) };
         let Some(message) = db.messages.get(txn, first)? else { return Ok(()) };
         let source = db.bodies.get(txn, &message.body)?.and_then(|body| body.source);
-        let Some((chat, _)) = source.map(|at| rows::chat_at(db, txn, &at)).transpose()?.flatten() else {
+        let Some((chat, _)) = source.map(|at| lookup::chat_at(db, txn, &at)).transpose()?.flatten() else {
             return Ok(());
         };
         for ((_, agent), wiring) in db.wirings.collect_prefix(txn, &chat, ROWS_MAX)? {
-            let folder = rows::folder(db, txn, agent)?;
+            let folder = lookup::folder(db, txn, agent)?;
             if self.event.wirings.iter().any(|known| known.agent.as_ref() == Some(&folder)) {
                 continue;
             }
             let words = if wiring.created > message.stored {
-                "was wired later"
+                "wired later"
             } else {
-                "took no notice: the message was not for it, and it keeps no context"
+                "ignored: it did not engage, and it keeps no context"
             };
             self.event.wirings.push(WiringJson {
                 agent: Some(folder),
@@ -332,21 +356,24 @@ impl Trace<'_, '_> {
         let mut claimed = BTreeSet::new();
         let mut first = None;
         for ((_, entry), ()) in db.journal_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
-            let Some(row) = db.journal.get(txn, &entry)? else { continue };
+            let Some(row) = self.expect(&db.journal, &entry)? else { continue };
             first = first.or(Some(entry));
             if let Event::Claimed(number) = row.event {
                 claimed.insert(number);
             }
-            self.step(row.at, Some(id), words::event(&row.event));
+            self.step(row.at, Some(id), labels::event(&row.event));
         }
         self.session(id, message, first)?;
         claimed.extend(
-            self.db.live.get(txn, &message.session)?.filter(|_| message.trigger && ended(&message.state).is_none()),
+            self.db
+                .live_incarnations
+                .get(txn, &message.session)?
+                .filter(|_| message.trigger && ended(&message.state).is_none()),
         );
         for number in claimed {
             let Some(incarnation) = db.incarnations.get(txn, &(message.session, number))? else { continue };
             if incarnation.started >= message.stored {
-                let what = format!("incarnation {number} of {} was started for it", message.session);
+                let what = format!("run {number} of {} was started for it", message.session);
                 self.step(incarnation.started, Some(id), what);
             }
         }
@@ -367,7 +394,7 @@ impl Trace<'_, '_> {
         };
         let over = ended(&message.state);
         for ((_, entry), ()) in entries {
-            let Some(row) = db.journal.get(txn, &entry)? else { continue };
+            let Some(row) = self.expect(&db.journal, &entry)? else { continue };
             let during = row.at >= message.stored && over.is_none_or(|over| row.at <= over);
             let about = match &row.event {
                 Event::AnswerRefused(answer, _) | Event::AnswerAbandoned(answer) => {
@@ -376,7 +403,7 @@ impl Trace<'_, '_> {
                 _ => during,
             };
             if about {
-                self.step(row.at, Some(id), words::event(&row.event));
+                self.step(row.at, Some(id), labels::event(&row.event));
             }
         }
         Ok(())
@@ -386,15 +413,16 @@ impl Trace<'_, '_> {
         let (db, txn) = (self.db, self.txn);
         let mut answers = Vec::new();
         for ((_, answer), ()) in db.outbound_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
-            let Some(outbound) = db.outbound.get(txn, &answer)? else { continue };
+            let Some(outbound) = self.expect(&db.outbound, &answer)? else { continue };
             self.answer_steps(id, answer, &outbound);
             answers.push(AnswerJson {
                 outbound: answer.to_string(),
+                outgoing_id: db.outgoing(txn, answer)?.to_string(),
                 incarnation: incarnation(&outbound.author),
-                to: outbound.to.as_ref().map(rows::place),
-                text: words::excerpt(&outbound.text),
-                state: words::delivery(&outbound.state),
-                words: words::delivery_detail(&outbound),
+                to: outbound.to.as_ref().map(lookup::place),
+                text: labels::excerpt(&outbound.text),
+                state: labels::delivery(&outbound.state),
+                words: labels::delivery_detail(&outbound),
                 attempts: outbound.attempts,
             });
         }
@@ -403,11 +431,11 @@ impl Trace<'_, '_> {
 
     fn answer_steps(&mut self, id: MessageId, answer: OutboundId, outbound: &Outbound) {
         let who = match incarnation(&outbound.author) {
-            Some(number) => format!("incarnation {number} said"),
-            None => "Hearth said".to_owned(),
+            Some(number) => format!("run {number} sent"),
+            None => "Hearth sent".to_owned(),
         };
-        self.step(outbound.stored, Some(id), format!("{who} {answer}: {}", words::excerpt(&outbound.text)));
-        let to = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}", rows::place(to)));
+        self.step(outbound.stored, Some(id), format!("{who} {answer}: {}", labels::excerpt(&outbound.text)));
+        let to = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}", lookup::place(to)));
         match &outbound.state {
             OutState::Delivered { at, .. } => self.step(*at, Some(id), format!("{answer} was delivered{to}")),
             OutState::Failed { error, at } => {
@@ -419,22 +447,26 @@ impl Trace<'_, '_> {
 
     fn end(&mut self, id: MessageId, message: &Message) {
         let Some(at) = ended(&message.state) else { return };
-        let detail = words::state_detail(&message.state).map_or_else(String::new, |words| format!(": {words}"));
-        self.step(at, Some(id), format!("{}{detail}", words::state(&message.state)));
+        let detail = labels::state_detail(&message.state).map_or_else(String::new, |words| format!(": {words}"));
+        self.step(at, Some(id), format!("{}{detail}", labels::state(&message.state)));
     }
 
     /// What a message waits for, or how it ended.
     fn standing(&self, message: &Message) -> Result<Option<String>, state::Error> {
+        let is_parked = matches!(message.state, MessageState::Pending(Due::At(_)));
+        if is_parked && self.db.fetches.contains(self.txn, &message.body)? {
+            return Ok(Some("waiting for its files to be downloaded".to_owned()));
+        }
         if message.state != MessageState::Pending(Due::Now) {
-            return Ok(words::state_detail(&message.state));
+            return Ok(labels::state_detail(&message.state));
         }
         if !message.trigger {
-            return Ok(Some("context: it waits for a message that asks for a turn".to_owned()));
+            return Ok(Some("context: waiting for a message that asks for a turn".to_owned()));
         }
-        let live = self.db.live.get(self.txn, &message.session)?;
+        let live = self.db.live_incarnations.get(self.txn, &message.session)?;
         Ok(Some(match live {
-            Some(number) => format!("incarnation {number} of {} has it and has not claimed it yet", message.session),
-            None => "no incarnation of its session runs: it waits for a place, or for the daemon".to_owned(),
+            Some(number) => format!("run {number} of {} has received it and not claimed it yet", message.session),
+            None => "no run of its session is active: waiting for a slot, or for the daemon".to_owned(),
         }))
     }
 }
@@ -445,7 +477,7 @@ fn seen(
     (channel, chat, message): (&ChannelName, &ForeignId, &ForeignId),
 ) -> Result<Option<Seen>, state::Error> {
     let (channel, chat) = ForeignKey::chat(channel, chat);
-    let seen = db.seen.get(txn, &(channel, chat, ForeignKey::of(message)))?;
+    let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(message)))?;
     Ok(seen.filter(|seen| seen.platform_message == *message))
 }
 

@@ -6,16 +6,14 @@ use clap::Args;
 use serde_json::{Map, json};
 
 use super::{AllowBroad, Cwd, Guarded, Refused, any_path, guard, put_path, sight, store};
-use crate::cli::local::{Host, host, unfit};
-use crate::cli::{Failure, out};
+use crate::cli::offline::{self, mismatch};
+use crate::cli::print;
 use crate::config::{Paths, paths};
 use crate::contracts::workspace as directory;
-use crate::model::input::Input;
-use crate::model::report::Reply;
-use crate::model::workspace::{AdoptFrom, WorkspaceKey, WorkspaceReply, WorkspaceSight, key_text, parse_key};
-use crate::socket::client::unexpected;
-use crate::socket::protocol::{Request, Response};
-use crate::socket::workspace::{WorkspaceDone, WorkspaceRequest};
+use crate::model::workspace::{
+    AdoptFrom, WorkspaceInput, WorkspaceKey, WorkspaceReply, WorkspaceSight, key_text, parse_key,
+};
+use crate::socket::command::{Answer, ClientCommand};
 use crate::state::{self, Digest, Reader};
 
 #[derive(Debug, Args)]
@@ -33,36 +31,37 @@ pub(in crate::cli) struct AdoptArgs {
     broad: AllowBroad,
 }
 
-/// Makes a directory be a known workspace.
+/// Adopts a directory as an existing workspace.
 pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> Result<(), Refused> {
     let dir = cwd.at(args.path.as_deref())?;
     if guard(&dir, args.broad, json)? == Guarded::Aborted {
         return Ok(());
     }
     let sight = sight(paths, &dir)?;
-    // There is nothing to adopt without a store, so none is made.
+    // Without a store there is nothing to adopt, so none is created.
     let Some(reader) = store(paths)? else {
         let message = format!("no workspace is known in {}", paths.data().display());
-        return Err(Refused::new("nothing_to_adopt", message, "sessions that are begun here make one"));
+        return Err(Refused::new("nothing_to_adopt", message, "creating a session creates one"));
     };
     let from = args.from.as_deref().map_or(AdoptFrom::Found, |from| named(cwd, from));
     if !args.force {
         still_there(&reader, &sight, &from)?.map_or(Ok(()), Err)?;
     }
     drop(reader);
-    let (key, changed) = submit(paths, &sight, &from)?;
+    let (key, changed) = submit(paths, sight.clone(), from)?;
+    let key = key_text(key);
     if json {
         let mut answer = Map::new();
         answer.insert("workspace".to_owned(), json!(key));
         answer.insert("changed".to_owned(), json!(changed));
         put_path(&mut answer, "root", &sight.path);
-        return Ok(out::json(&answer)?);
+        return Ok(print::json(&answer)?);
     }
     let word = if changed { "adopted  " } else { "unchanged" };
-    Ok(out::line(&format!("{word} workspace {key} at {}", String::from_utf8_lossy(&sight.path)))?)
+    Ok(print::line(&format!("{word} workspace {key} at {}", String::from_utf8_lossy(&sight.path)))?)
 }
 
-/// What was said after `--from`: a key, or a path that need not lead anywhere any more.
+/// The value of `--from`: a key, or a path that need not exist any more.
 fn named(cwd: &Cwd, text: &Path) -> AdoptFrom {
     if let Some(key) = text.to_str().and_then(parse_key) {
         return AdoptFrom::Key(key);
@@ -72,7 +71,7 @@ fn named(cwd: &Cwd, text: &Path) -> AdoptFrom {
     AdoptFrom::Path(path.into_os_string().into_encoded_bytes())
 }
 
-/// A copy does not take the sessions of the original as long as that is there, unless somebody insists.
+/// Refuses that a copy adopts the sessions of a workspace whose original directory still exists.
 fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Option<Refused>, state::Error> {
     let row = reader.read(|db, txn| {
         let key: Option<WorkspaceKey> = match from {
@@ -96,30 +95,15 @@ fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Res
         Refused::new(
             "workspace_still_there",
             message,
-            "a copy has sessions of its own; --force takes those of the original",
+            "a copy has separate sessions; --force takes those of the original",
         )
     }))
 }
 
-/// Has it done, by the daemon if there is one.
-fn submit(paths: &Paths, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<(String, bool), Refused> {
-    let wanted = WorkspaceRequest::adopt(sight, from);
-    match host(paths, false)? {
-        Host::Daemon(mut client) => match client.ask(&Request::Workspace { wanted }).map_err(Failure::from)? {
-            Response::Workspace { done: WorkspaceDone::Adopted { key, changed } } => Ok((key, changed)),
-            Response::Refused { code, message, .. } => Err(Refused::new(&code, message, "")),
-            other => Err(Failure::from(unexpected(other)).into()),
-        },
-        Host::Store(local) => {
-            let input = wanted.input().map_err(Failure::Failed)?;
-            match local.submit(Input::Workspace(Box::new(input)), false)? {
-                Reply::Workspace(reply) => match *reply {
-                    WorkspaceReply::Adopted { key, changed } => Ok((key_text(key), changed)),
-                    other => Err(unfit(Reply::Workspace(Box::new(other))).into()),
-                },
-                Reply::Refused(refusal) => Err(Refused::new(refusal.code, refusal.message, "")),
-                other => Err(unfit(other).into()),
-            }
-        }
+/// Submits the adoption.
+fn submit(paths: &Paths, sight: WorkspaceSight, from: AdoptFrom) -> Result<(WorkspaceKey, bool), Refused> {
+    match offline::submit(paths, ClientCommand::Workspace(Box::new(WorkspaceInput::Adopt(sight, from))))? {
+        Answer::Workspace(WorkspaceReply::Adopted { key, changed }) => Ok((key, changed)),
+        other => Err(mismatch(&other).into()),
     }
 }

@@ -1,11 +1,12 @@
-//! `hearth workspace status` and `hearth workspace list`. Read the store beside the daemon; without one there is nothing.
+//! `hearth workspace status` and `hearth workspace list`. Read the store beside the daemon. Without a store, the result
+//! is empty.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::{Refused, put_path, sight, store};
-use crate::cli::{Failure, out, rows, words};
+use crate::cli::{Failure, human_time, labels, lookup, print};
 use crate::config::Paths;
 use crate::contracts::workspace as directory;
 use crate::daemon::groups_path;
@@ -15,27 +16,27 @@ use crate::model::workspace::{
 };
 use crate::state::{self, Read, Tables};
 
-/// A workspace with what is counted of it.
-struct Known {
+/// A workspace with its counts.
+struct CountedWorkspace {
     key: WorkspaceKey,
     row: Workspace,
-    /// The folder of the agent whose it is.
+    /// Folder of the agent that owns it.
     agent: Option<String>,
     sessions: u64,
 }
 
-/// Everything that is known of a directory, of one moment.
+/// State of a directory, read in one transaction.
 struct Status {
     relations: Relations,
-    own: Option<Known>,
+    own: Option<CountedWorkspace>,
     events: Vec<WorkspaceEvent>,
-    /// What is related to it, with the word for how.
-    related: Vec<(&'static str, Known)>,
+    /// Related workspaces, each with the kind of relation.
+    related: Vec<(&'static str, CountedWorkspace)>,
     /// All workspaces of the same project, itself included.
-    project: Vec<Known>,
+    project: Vec<CountedWorkspace>,
 }
 
-/// Shows what a directory is to the store.
+/// Shows the state of a directory in the store.
 pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Result<(), Refused> {
     let sight = sight(paths, dir)?;
     let status = match store(paths)? {
@@ -49,7 +50,7 @@ pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Result<(), Refuse
         },
     };
     let told = match json {
-        true => out::json(&answer(paths, (dir, &sight), &status)),
+        true => print::json(&answer(paths, (dir, &sight), &status)),
         false => print(paths, (dir, &sight), &status),
     };
     Ok(told?)
@@ -58,7 +59,7 @@ pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Result<(), Refuse
 fn collect(db: &Tables, txn: &Read<'_>, groups: &[u8], sight: &WorkspaceSight) -> state::Result<Status> {
     let relations = relations(db, txn, groups, sight)?;
     let look = |key: &WorkspaceKey| known(db, txn, *key, db.workspaces.require(txn, key)?);
-    let mut related: Vec<(&'static str, Known)> = Vec::new();
+    let mut related: Vec<(&'static str, CountedWorkspace)> = Vec::new();
     match &relations.located {
         Located::Moved { key, .. } => related.push(("moved_here", look(key)?)),
         Located::Alias { key, .. } => related.push(("same_directory", look(key)?)),
@@ -101,13 +102,13 @@ fn collect(db: &Tables, txn: &Read<'_>, groups: &[u8], sight: &WorkspaceSight) -
     Ok(Status { relations, own, events, related, project })
 }
 
-fn known(db: &Tables, txn: &Read<'_>, key: WorkspaceKey, row: Workspace) -> state::Result<Known> {
-    let sessions = db.recency.count_prefix(txn, &key)?;
-    let agent = row.agent.map(|agent| rows::folder(db, txn, agent)).transpose()?;
-    Ok(Known { key, row, agent, sessions })
+fn known(db: &Tables, txn: &Read<'_>, key: WorkspaceKey, row: Workspace) -> state::Result<CountedWorkspace> {
+    let sessions = db.sessions_by_update.count_prefix(txn, &key)?;
+    let agent = row.agent.map(|agent| lookup::folder(db, txn, agent)).transpose()?;
+    Ok(CountedWorkspace { key, row, agent, sessions })
 }
 
-impl Known {
+impl CountedWorkspace {
     /// Where it is now.
     fn path(&self, paths: &Paths) -> Vec<u8> {
         let whole = || paths.data().join(directory::path_of(&self.row.path)).into_os_string().into_encoded_bytes();
@@ -130,7 +131,7 @@ impl Known {
             "{} at {}, {}",
             key_text(self.key),
             lossy(&self.path(paths)),
-            words::count(self.sessions, "session", "sessions")
+            labels::count(self.sessions, "session", "sessions")
         )
     }
 
@@ -198,7 +199,7 @@ fn answer(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status
 
 fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status) -> Result<(), Failure> {
     let key = status.own.as_ref().map_or_else(|| "none yet".to_owned(), |own| key_text(own.key));
-    let line = |name: &str, text: &str| out::line(&format!("{name:<12} {text}"));
+    let line = |name: &str, text: &str| print::line(&format!("{name:<12} {text}"));
     line("workspace", &key)?;
     if dir.as_os_str().as_encoded_bytes() != sight.path {
         line("directory", &dir.display().to_string())?;
@@ -211,7 +212,7 @@ fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status)
         let workspaces = status.project.len();
         line(
             "",
-            &format!("{} in {workspaces} workspaces of this project", words::count(sessions, "session", "sessions")),
+            &format!("{} in {workspaces} workspaces of this project", labels::count(sessions, "session", "sessions")),
         )?;
     }
     if let Some(own) = &status.own {
@@ -227,7 +228,7 @@ fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status)
         }
     }
     for event in &status.events {
-        line("event", &format!("{} {}", event.at, event_words(&event.what)))?;
+        line("event", &format!("{} {}", human_time::local(&event.at.to_string()), event_words(&event.what)))?;
     }
     for note in notes(paths, sight, status) {
         line("note", &note)?;
@@ -235,25 +236,25 @@ fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status)
     Ok(())
 }
 
-/// What people should know, and what they can do.
+/// Notes for people, and what they can do.
 fn notes(paths: &Paths, sight: &WorkspaceSight, status: &Status) -> Vec<String> {
     let mut notes = Vec::new();
     if sight.witness.is_none() {
-        notes.push("there is no such directory now".to_owned());
+        notes.push("the directory does not exist now".to_owned());
     }
     match &status.relations.located {
         Located::Moved { from, .. } => notes.push(format!(
-            "moved? It is the directory that was {}: `hearth workspace adopt` goes on with its sessions here",
+            "moved? This directory was at {}: `hearth workspace adopt` continues its sessions here",
             lossy(from)
         )),
         Located::Alias { at, .. } => notes.push(format!(
-            "it is the same directory as {}, seen by another path: sessions are kept apart unless `hearth workspace adopt` \
+            "this is the directory {} under another path: its sessions are separate until `hearth workspace adopt` \
              joins them",
             lossy(at)
         )),
         Located::Replaced { .. } => notes.push(
-            "another directory was here before: its sessions are kept, and are not resumed here unless `hearth workspace \
-             adopt` says so"
+            "another directory was here before: its sessions are kept, but not resumed here until `hearth workspace \
+             adopt` adopts them"
                 .to_owned(),
         ),
         Located::Known(_) | Located::Unknown => {}
@@ -287,7 +288,7 @@ fn event_words(what: &WorkspaceFact) -> String {
             format!("{session} continues {parent} of workspace {}", key_text(*from))
         }
         WorkspaceFact::Imported { sessions } => {
-            format!("{} were taken in from files", words::count(*sessions, "session", "sessions"))
+            format!("{} imported from files", labels::count(*sessions, "session", "sessions"))
         }
     }
 }
@@ -350,7 +351,7 @@ pub(super) fn list(paths: &Paths, json: bool) -> Result<(), Refused> {
         None => Vec::new(),
     };
     if json {
-        let one = |known: &Known| {
+        let one = |known: &CountedWorkspace| {
             let mut object = known.object(paths);
             object.insert("state".to_owned(), json!(known.state(paths)));
             object.insert("created".to_owned(), json!(known.row.created.to_string()));
@@ -360,12 +361,12 @@ pub(super) fn list(paths: &Paths, json: bool) -> Result<(), Refused> {
             }
             object
         };
-        return Ok(out::json(&json!({ "workspaces": all.iter().map(one).collect::<Vec<_>>() }))?);
+        return Ok(print::json(&json!({ "workspaces": all.iter().map(one).collect::<Vec<_>>() }))?);
     }
     if all.is_empty() {
-        return Ok(out::line("no workspaces")?);
+        return Ok(print::line("no workspaces")?);
     }
-    let cells = |known: &Known| {
+    let cells = |known: &CountedWorkspace| {
         let agent = known.agent.clone().unwrap_or_else(|| "-".to_owned());
         vec![
             key_text(known.key),
@@ -375,5 +376,5 @@ pub(super) fn list(paths: &Paths, json: bool) -> Result<(), Refused> {
             lossy(&known.path(paths)),
         ]
     };
-    Ok(out::table(&["WORKSPACE", "SESSIONS", "STATE", "AGENT", "ROOT"], all.iter().map(cells).collect())?)
+    Ok(print::table(&["WORKSPACE", "SESSIONS", "STATE", "AGENT", "ROOT"], all.iter().map(cells).collect())?)
 }

@@ -1,10 +1,13 @@
 //! `[[agents]]`.
 
-use super::section::{Keys, Pair, Problems, Section, excerpt};
-use super::{COUNT_MAX, Once, sight, tools};
+use std::collections::BTreeSet;
+
+use super::env::NO_VARIABLE;
+use super::section::{Keys, Problems, Section, excerpt};
+use super::{COUNT_MAX, Once, env, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
-use crate::model::entity::{AgentSettings, EnvValue, Folder, ProviderKind, TechnicalSkips, Trust};
+use crate::model::entity::{AgentSettings, Folder, ProviderKind, TechnicalSkips, Trust};
 
 /// The keys of `[[agents]]`.
 pub const AGENT_KEYS: &[&str] = &[
@@ -29,6 +32,8 @@ pub const AGENT_KEYS: &[&str] = &[
     "skills",
     "timezone",
     "technical_skips",
+    "request_env",
+    "allow_host_loopback",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -42,7 +47,7 @@ pub(super) const TECHNICAL_SKIPS: [(&str, TechnicalSkips); 2] =
 pub(super) const TRUSTS: [(&str, Trust); 3] =
     [("main", Trust::Main), ("trusted", Trust::Trusted), ("untrusted", Trust::Untrusted)];
 
-/// Variables that the runner sets for the agent; a configured one would be lost or do harm.
+/// Variables that the runner sets for the agent. A configured one would be overwritten or cause harm.
 const OWNED: [&str; 5] = ["HOME", "PATH", "TZ", "NANOCLAW_SESSION_NAME", "CLAUDE_SESSION_ID"];
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
@@ -72,7 +77,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         name: default.name,
         provider: section.word(problems, "provider", &PROVIDERS).unwrap_or(default.provider),
         command: command(problems, section),
-        env: env(problems, section),
+        env: env::variables(problems, section, is_owned),
         model: section.line(problems, "model"),
         effort: section.line(problems, "effort"),
         trust: section.word(problems, "trust", &TRUSTS).unwrap_or(default.trust),
@@ -89,12 +94,14 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         skills: sight::skills(problems, section),
         timezone: section.zone(problems, "timezone"),
         technical_skips: section.word(problems, "technical_skips", &TECHNICAL_SKIPS).unwrap_or(default.technical_skips),
+        request_env: request_env(problems, section),
+        allow_host_loopback: section.flag(problems, "allow_host_loopback").unwrap_or(default.allow_host_loopback),
     };
     check_provider(problems, section, &settings);
     settings
 }
 
-/// What a provider needs. Whether it can be confined is known only where it starts.
+/// Checks a provider's required settings. Whether it can be confined is known only where it starts.
 fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: &AgentSettings) {
     let place = |key| section.get(key).map_or(section.at(), |value| value.span().start);
     let said = section.get("command").is_some();
@@ -142,36 +149,17 @@ fn blocked_tools(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<Stri
     tools.into_iter().map(|(_, tool)| tool.to_owned()).collect()
 }
 
-/// Sorted by name. Values are never part of a message: one may be a secret that should have been a reference.
-fn env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<(String, EnvValue)> {
-    let mut env = Vec::new();
-    for Pair { name, name_at, text, text_at } in section.pairs(problems, "env") {
-        let owned = OWNED.contains(&name) || name.starts_with("HEARTH_");
-        if !is_env_name(name) {
-            let what = "is not the name of a variable; use letters, digits and `_`, not beginning with a digit";
-            problems.add(name_at, format!("`{}` {what}", excerpt(name)));
-        } else if owned {
-            problems.add(name_at, format!("`{name}` is set by Hearth for every agent; remove it"));
-        }
-        match env_value(text) {
-            Ok(value) => env.push((name.to_owned(), value)),
-            Err(what) => problems.add(text_at, format!("the value of `{}` {what}", excerpt(name))),
-        }
+/// Sorted, each once.
+fn request_env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
+    let names = section.texts(problems, "request_env");
+    for (at, name) in names.iter().filter(|(_, name)| !is_env_name(name)) {
+        problems.add(*at, format!("`request_env`: `{}` {NO_VARIABLE}", excerpt(name)));
     }
-    env.sort_by(|a: &(String, EnvValue), b| a.0.cmp(&b.0));
-    env
+    let names: BTreeSet<&str> = names.into_iter().map(|(_, name)| name).collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
-/// What a value of an environment is: text, or where it is found.
-pub(super) fn env_value(text: &str) -> Result<EnvValue, &'static str> {
-    let reference = |good: bool, what| if good { Ok(EnvValue::Reference(text.to_owned())) } else { Err(what) };
-    if text.contains('\0') {
-        return Err("contains a NUL character, which no variable can hold; remove it");
-    }
-    match text.split_once(':') {
-        Some(("env", name)) => reference(is_env_name(name), "names no variable; write \"env:NAME\""),
-        Some(("file", path)) => reference(path.starts_with('/'), "names no absolute path; write \"file:/path\""),
-        Some(("cmd", line)) => reference(!line.trim().is_empty(), "names no command; write \"cmd:program argument\""),
-        _ => Ok(EnvValue::Plain(text.to_owned())),
-    }
+/// Whether Hearth sets a variable for every agent.
+fn is_owned(name: &str) -> bool {
+    OWNED.contains(&name) || name.starts_with("HEARTH_")
 }

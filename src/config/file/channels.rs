@@ -4,18 +4,22 @@ use std::net::SocketAddr;
 
 use super::section::{Keys, Problems, Section, excerpt};
 use crate::model::address::ChannelName;
-use crate::model::channel::ChannelKind;
+use crate::model::channel::{ChannelKind, UnknownChats};
 use crate::model::configure::{Change, ChannelSpec};
+use crate::model::entity::EnvValue;
 
-const CHANNELS: Keys =
-    Keys { place: "[channels.<name>]", known: &["type", "token", "base_url", "secret", "listen"], later: &[] };
+const CHANNELS: Keys = Keys {
+    place: "[channels.<name>]",
+    known: &["type", "token", "base_url", "secret", "listen", "link_previews", "unknown_chats", "tell_strangers"],
+    later: &[],
+};
 
-/// Kinds that a file can describe; the terminal is always there.
+pub(super) const UNKNOWN_CHATS: [(&str, UnknownChats); 2] =
+    [(UnknownChats::Ask.as_str(), UnknownChats::Ask), (UnknownChats::Ignore.as_str(), UnknownChats::Ignore)];
+
+/// Kinds that a file can configure; the terminal always exists.
 pub(super) const KINDS: [(&str, ChannelKind); 2] =
     [(ChannelKind::Telegram.as_str(), ChannelKind::Telegram), (ChannelKind::Webhook.as_str(), ChannelKind::Webhook)];
-
-/// Beginnings of a reference to a secret.
-const REFERENCES: [&str; 3] = ["env:", "file:", "cmd:"];
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -29,6 +33,9 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change
             base_url: base_url(problems, &section),
             secret: reference(problems, &section, "secret"),
             listen: listen(problems, &section),
+            link_previews: section.flag(problems, "link_previews").unwrap_or(false),
+            unknown_chats: section.word(problems, "unknown_chats", &UNKNOWN_CHATS).unwrap_or_default(),
+            tell_strangers: section.flag(problems, "tell_strangers").unwrap_or(false),
         };
         match (checked, kind) {
             (Ok(name), Some(kind)) => {
@@ -50,13 +57,13 @@ fn not_the_terminal(name: ChannelName) -> Result<ChannelName, String> {
         );
     }
     if name.as_str().contains([':', '/']) {
-        // Both end a channel's name where people write users and chats.
+        // Both characters end a channel's name in the text form of users and chats.
         return Err(format!("the channel name `{}` contains `:` or `/`; choose another", excerpt(name.as_str())));
     }
     Ok(name)
 }
 
-/// `type`, or else what the channel's name says.
+/// `type`, or else the kind that the channel's name implies.
 fn kind(problems: &mut Problems<'_>, section: &Section<'_>, name: &str) -> Option<ChannelKind> {
     if section.get("type").is_some() {
         return section.word(problems, "type", &KINDS);
@@ -70,7 +77,7 @@ fn kind(problems: &mut Problems<'_>, section: &Section<'_>, name: &str) -> Optio
     named
 }
 
-/// What a kind needs, and what means nothing to it.
+/// Checks a kind's required keys, and keys that do not apply to it.
 fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &ChannelSpec) {
     let (needed, unused): (&[&str], &[&str]) = match spec.kind {
         ChannelKind::Telegram => (&["token"], &["secret", "listen"]),
@@ -88,12 +95,12 @@ fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &Channel
     }
 }
 
-/// Where a secret is found: never the secret itself.
+/// A reference to a secret, never the secret itself.
 fn reference(problems: &mut Problems<'_>, section: &Section<'_>, key: &str) -> Option<String> {
     let (at, text) = section.text(problems, key)?;
-    let named = REFERENCES.iter().any(|kind| text.strip_prefix(kind).is_some_and(|rest| !rest.is_empty()));
+    let named = EnvValue::KINDS.iter().any(|kind| text.strip_prefix(kind).is_some_and(|rest| !rest.is_empty()));
     if !named {
-        // What stands there may be the secret: it is not repeated.
+        // The value may be the secret: it is not repeated.
         problems
             .add(at, format!("`{key}` must say where the secret is; write \"env:NAME\", \"file:/path\" or \"cmd:…\""));
         return None;

@@ -4,7 +4,7 @@ use super::section::{Keys, Problems, Section};
 use super::{Once, trigger_rules};
 use crate::model::address::{BadName, ChannelName, ForeignId};
 use crate::model::configure::{Change, ChatSpec, WiringSpec};
-use crate::model::entity::{Engage, Ignored, SenderScope, SessionMode, UnknownSenders};
+use crate::model::entity::{ContextFrom, Engage, Ignored, SenderScope, SessionMode, UnknownSenders};
 
 const CHATS: Keys = Keys {
     place: "[[chats]]",
@@ -22,6 +22,7 @@ const WIRINGS: Keys = Keys {
         "ignored",
         "session",
         "priority",
+        "context_from",
         "trigger_rules",
         "response_scope",
     ],
@@ -37,6 +38,9 @@ pub(super) const UNKNOWN_SENDERS: [(&str, UnknownSenders); 3] = [
 pub(super) const SENDERS: [(&str, SenderScope); 2] = [("all", SenderScope::All), ("known", SenderScope::Known)];
 
 pub(super) const IGNORED: [(&str, Ignored); 2] = [("drop", Ignored::Drop), ("accumulate", Ignored::Accumulate)];
+
+pub(super) const CONTEXT_FROM: [(&str, ContextFrom); 2] =
+    [("known", ContextFrom::Known), ("anyone", ContextFrom::Anyone)];
 
 pub(super) const SESSIONS: [(&str, SessionMode); 3] = [
     ("shared", SessionMode::Shared),
@@ -78,7 +82,7 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change
     changes
 }
 
-/// A name from outside that has to be there.
+/// A required identifier from outside.
 fn named<T>(
     problems: &mut Problems<'_>,
     section: &Section<'_>,
@@ -114,15 +118,16 @@ fn wirings(problems: &mut Problems<'_>, chat: &Section<'_>) -> Vec<WiringSpec> {
         let session = section.word(problems, "session", &SESSIONS).unwrap_or(SessionMode::Shared);
         let bounds = i64::from(i32::MIN)..=i64::from(i32::MAX);
         let priority = section.number(problems, "priority", bounds).unwrap_or(0);
+        let context_from = section.word(problems, "context_from", &CONTEXT_FROM);
         let Some((_, agent)) = agent else { continue };
         if once.note(problems, section.at(), format!("the wiring to `{agent}` in this chat")) {
-            wirings.push(WiringSpec { agent, engage, senders, ignored, session, priority });
+            wirings.push(WiringSpec { agent, engage, senders, ignored, session, priority, context_from });
         }
     }
     wirings
 }
 
-/// When the agent takes a message; whether the pattern compiles is for the transaction to say, which has the compiler.
+/// When the agent engages. The transaction checks whether the pattern compiles, because it has the compiler.
 fn engage(problems: &mut Problems<'_>, section: &Section<'_>) -> Engage {
     let mode = match section.get("engage") {
         Some(_) => section.word(problems, "engage", &MODES),

@@ -1,11 +1,12 @@
-//! `hearth.toml`: text -> what the operator wants the entities to be.
+//! Parses `hearth.toml` into configuration changes.
 //!
-//! Everything wrong with a file is reported together, each problem with its line and what to do about it. Agents are
-//! referred to by their folder; one that is not in the file may be in the store, which is for the transaction to say.
+//! All problems of a file are reported together, each with its line and what to do about it. Agents are referred to by
+//! their folder. An agent that is not in the file may be in the store, which the transaction checks.
 
 mod agents;
 mod channels;
 mod chats;
+mod env;
 mod retention;
 mod section;
 mod sight;
@@ -27,13 +28,13 @@ use crate::model::configure::{Change, Configure, RoleSpec, Settings};
 use crate::model::entity::{Folder, Origin};
 use section::{Keys, Problems, Section};
 
-/// Version of the file's form that this Hearth reads.
+/// Schema version of the file that this Hearth reads.
 const SCHEMA: i64 = 1;
 
-/// The least a store can do with: an empty one has a page for each table, and deletions need room too.
+/// Minimum size of a store: an empty one has a page for each table, and deletions need room too.
 const STORE_BYTES_MIN: i64 = 4 * 1024 * 1024;
 
-/// Most of anything that is counted in agents' runs or messages.
+/// Maximum of settings that count agents' runs or messages.
 const COUNT_MAX: i64 = 1_000;
 
 const TOP: Keys = Keys {
@@ -55,7 +56,7 @@ const TOP: Keys = Keys {
     later: &[],
 };
 
-/// Everything that is wrong with a file, in the order of its lines; one line of text each.
+/// All problems of a file, in the order of its lines; one line of text each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct BadFile {
@@ -63,7 +64,7 @@ pub struct BadFile {
     pub problems: Vec<Problem>,
 }
 
-/// One thing wrong with a file.
+/// One problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct Problem {
@@ -77,13 +78,13 @@ pub struct Problem {
     pub what: String,
 }
 
-/// Reads a file; `name` is what messages call it.
+/// Parses a file. `name` is its name in messages.
 ///
-/// The changes come in an order in which each finds what it refers to: agents, users, chats, channels, settings. Settings are only
-/// there if the file has one of them, because absence changes nothing.
+/// The changes are ordered so that references come after their targets: agents, users, chats, channels, settings.
+/// Settings are included only if the file has one of them, because missing settings change nothing.
 ///
 /// # Errors
-/// [`BadFile`] with everything that is wrong.
+/// [`BadFile`] with all problems.
 pub fn parse(name: &str, text: &str) -> Result<Configure, BadFile> {
     let mut problems = Problems::new(name, text);
     let (top, errors) = DeTable::parse_recoverable(text);
@@ -109,7 +110,7 @@ fn changes(problems: &mut Problems<'_>, top: &Spanned<DeTable<'_>>) -> Vec<Chang
     agents.into_iter().chain(users).chain(chats).chain(channels).chain(settings).collect()
 }
 
-/// Whether the rest of the file means what this version thinks it means.
+/// Checks the schema version of the file.
 fn schema(problems: &mut Problems<'_>, top: &Section<'_>) -> bool {
     let Some(value) = top.get("schema") else {
         problems.add(0, "`schema` is missing; write `schema = 1` at the top of the file");
@@ -143,12 +144,12 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }
 
-/// Where things were first seen, to tell of a second one.
+/// First positions of things, to report duplicates.
 #[derive(Default)]
 struct Once(BTreeMap<String, usize>);
 
 impl Once {
-    /// Notes a thing at an offset; true if it is new.
+    /// Records a thing at an offset. Returns whether it is new.
     fn note(&mut self, problems: &mut Problems<'_>, at: usize, thing: String) -> bool {
         let Some(first) = self.0.get(&thing) else {
             self.0.insert(thing, at);

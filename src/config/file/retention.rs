@@ -6,10 +6,10 @@ use crate::model::retention::{Keep, Retention};
 const KEYS: Keys =
     Keys { place: "[retention]", known: &["bodies", "journal", "attachments", "dedup", "drops"], later: &[] };
 
-/// Days that can be said: a hundred years, and whoever means longer means for ever.
+/// Maximum number of days: a hundred years. Longer periods are written as forever.
 const DAYS_MAX: u32 = 36_500;
 
-/// Days for which it has to be remembered that a message was seen: platforms repeat themselves.
+/// Minimum number of days for which seen messages are remembered, because platforms repeat messages.
 const DEDUP_MIN: u32 = 30;
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Retention {

@@ -1,4 +1,4 @@
-//! Tables of the file with their typed fields, and the problems found on the way.
+//! Tables of the file with typed fields, and the problems found while reading.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,7 @@ use super::{BadFile, Problem, TOP, folder};
 use crate::model::entity::Folder;
 use crate::time::zone::Zone;
 
-/// How alike a mistyped key and a known one have to be, of 1.
+/// Minimum similarity, from 0 to 1, of a mistyped key and a suggested one.
 const NEAR: f64 = 0.6;
 
 /// Problems of one file, collected while it is read.
@@ -24,7 +24,7 @@ impl<'t> Problems<'t> {
         Self { file, text, found: Vec::new() }
     }
 
-    /// Notes a problem at a byte offset.
+    /// Records a problem at a byte offset.
     pub(super) fn add(&mut self, at: usize, what: impl Into<String>) {
         let before = self.before(at);
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
@@ -52,11 +52,11 @@ impl<'t> Problems<'t> {
 
 /// The keys a kind of table may have.
 pub(super) struct Keys {
-    /// What messages call the table.
+    /// Name of the table in messages.
     pub(super) place: &'static str,
-    /// What can be said.
+    /// Known keys.
     pub(super) known: &'static [&'static str],
-    /// What will be possible.
+    /// Keys reserved for later versions.
     pub(super) later: &'static [&'static str],
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Section<'d> {
     keys: &'static Keys,
     at: usize,
     table: &'d DeTable<'d>,
-    /// What it describes, for messages; empty as long as that is not known.
+    /// The thing it describes, for messages; empty until known.
     subject: String,
 }
 
@@ -74,22 +74,22 @@ impl<'d> Section<'d> {
         Self { keys, at, table, subject: String::new() }
     }
 
-    /// Says what the table describes, such as `the chat 5`.
+    /// Sets the thing that the table describes, such as `the chat 5`.
     pub(super) fn describes(&mut self, subject: impl Into<String>) {
         self.subject = subject.into();
     }
 
-    /// What the table describes; its heading as long as that is not known.
+    /// The thing that the table describes; its heading until that is known.
     pub(super) fn subject(&self) -> &str {
         if self.subject.is_empty() { self.keys.place } else { &self.subject }
     }
 
-    /// Where the table begins.
+    /// Offset of the table.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Tells of keys that mean nothing here, or nothing yet.
+    /// Reports unknown and reserved keys.
     pub(super) fn check_keys(&self, problems: &mut Problems<'_>) {
         let Keys { place, known, later } = self.keys;
         for (key, _) in self.table {
@@ -124,7 +124,7 @@ impl<'d> Section<'d> {
         Some((value.span().start, text?))
     }
 
-    /// A string that has to be there.
+    /// A required string.
     pub(super) fn needed(&self, problems: &mut Problems<'_>, key: &str) -> Option<(usize, &'d str)> {
         if self.get(key).is_none() {
             problems.add(self.at, format!("`{key}` is missing in {}; add it", self.keys.place));
@@ -240,28 +240,6 @@ impl<'d> Section<'d> {
         texts
     }
 
-    /// A table of strings: name, its place, value, its place.
-    pub(super) fn pairs(&self, problems: &mut Problems<'_>, key: &str) -> Vec<Pair<'d>> {
-        let Some(value) = self.get(key) else { return Vec::new() };
-        let Some(table) = value.get_ref().as_table() else {
-            self.wrong_type(problems, key, "a table, in braces");
-            return Vec::new();
-        };
-        let mut pairs = Vec::new();
-        for (name, value) in table {
-            let (name_at, name) = (name.span().start, name.get_ref().as_ref());
-            match value.get_ref().as_str() {
-                Some(text) => pairs.push(Pair { name, name_at, text, text_at: value.span().start }),
-                None => {
-                    let found = with_article(value.get_ref().type_str());
-                    let what = format!("`{key}.{}` is {found}; write a string, in quotes", excerpt(name));
-                    problems.add(value.span().start, what);
-                }
-            }
-        }
-        pairs
-    }
-
     /// The tables of `[key.<name>]` with their names and places, and with their keys checked.
     pub(super) fn named_tables(
         &self,
@@ -326,14 +304,6 @@ impl<'d> Section<'d> {
     }
 }
 
-/// An entry of a table of strings.
-pub(super) struct Pair<'d> {
-    pub(super) name: &'d str,
-    pub(super) name_at: usize,
-    pub(super) text: &'d str,
-    pub(super) text_at: usize,
-}
-
 /// Whether a text can be shown on one line, and there is something to show.
 pub(super) fn is_line(text: &str) -> bool {
     !text.trim().is_empty() && !text.chars().any(char::is_control)
@@ -351,7 +321,7 @@ fn advice(name: &str, keys: &Keys) -> String {
     }
 }
 
-fn with_article(name: &str) -> String {
+pub(super) fn with_article(name: &str) -> String {
     let vowel = name.starts_with(['a', 'e', 'i', 'o', 'u']);
     format!("{} {name}", if vowel { "an" } else { "a" })
 }

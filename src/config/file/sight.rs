@@ -1,4 +1,4 @@
-//! What an agent sees and may use of the machine: network, mounts, limits, skills; and where agents run.
+//! Parses an agent's access to the machine (network, mounts, limits, skills), and where agents run.
 
 use super::section::{Keys, Problems, Section, excerpt};
 use super::write::Value;
@@ -16,13 +16,13 @@ const MOUNT: Keys =
     Keys { place: "[[agents.mounts]]", known: &["host_path", "container_path", "readonly"], later: &[] };
 const LIMITS: Keys = Keys { place: "`limits`", known: &["memory", "cpu", "pids"], later: &[] };
 
-/// What a unit of memory stands for, in bytes; the greatest first.
+/// Bytes per unit of memory; the largest unit first.
 const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-/// No agent starts with less.
+/// Minimum memory with which an agent can start.
 const MEMORY_MIN: u64 = 16 << 20;
-/// More than any machine has, and what every runtime can be told.
+/// Maximum memory: more than any machine has, and accepted by every runtime.
 const MEMORY_MAX: u64 = 1 << 50;
-/// Most processors.
+/// Maximum number of processors.
 const CPU_MAX: f64 = 1_024.0;
 /// Bounds of processes and threads; the upper one is the kernel's.
 const PIDS: std::ops::RangeInclusive<i64> = 16..=4_194_304;
@@ -54,7 +54,7 @@ pub(super) fn mounts(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<
     mounts
 }
 
-/// Whether a mount has a place of its own.
+/// Checks that a mount does not overlap with another one.
 fn place(problems: &mut Problems<'_>, at: usize, others: &[ExtraMount], mount: &ExtraMount) -> bool {
     let path = match container_path(mount) {
         Ok(path) => path,
@@ -171,7 +171,7 @@ pub(super) fn image(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<St
     Some(name.to_owned())
 }
 
-/// Whether a name is `[host[:port]/]path[:tag][@sha256:digest]`; if not, what is wrong, if that can be said.
+/// Checks that a name is `[host[:port]/]path[:tag][@sha256:digest]`. The error says what is wrong, if known.
 fn decide_image(name: &str) -> Result<(), &'static str> {
     if name.contains("://") {
         return Err(", which has no `docker://` or the like before it");

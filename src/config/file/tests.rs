@@ -2,8 +2,8 @@ use super::*;
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
-    Access, AgentSettings, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages, ProviderKind,
-    SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
+    Access, AgentSettings, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages,
+    ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
 
@@ -39,6 +39,8 @@ max_prompt_messages = 20
 max_parallel = 2
 timezone = "+05:30"
 technical_skips = "retry"
+request_env = ["WEATHER_KEY", "API_KEY", "WEATHER_KEY"]
+allow_host_loopback = true
 network = "none"
 mounts = [{ host_path = "~/projects/app", readonly = false }, { host_path = "/srv/docs", container_path = "docs/all" }]
 limits = { memory = "2GiB", cpu = 1.5, pids = 512 }
@@ -93,6 +95,7 @@ senders = "known"
 ignored = "accumulate"
 session = "per-thread"
 priority = -7
+context_from = "known"
 
 [[chats.wirings]]
 agent = "elsewhere"
@@ -124,6 +127,7 @@ fn wiring(agent: &str) -> WiringSpec {
         ignored: Ignored::Drop,
         session: SessionMode::Shared,
         priority: 0,
+        context_from: None,
     }
 }
 
@@ -177,6 +181,8 @@ fn main_agent() -> AgentSettings {
         max_parallel: 2,
         timezone: Some("+05:30".to_owned()),
         technical_skips: TechnicalSkips::Retry,
+        request_env: vec!["API_KEY".to_owned(), "WEATHER_KEY".to_owned()],
+        allow_host_loopback: true,
         packages: Packages { apt: vec!["jq".into()], npm: vec!["@scope/pkg".into()] },
         mcp_servers: vec![
             server("clock", "clock", &[], vec![]),
@@ -216,6 +222,7 @@ fn full() -> Vec<Change> {
         ignored: Ignored::Accumulate,
         session: SessionMode::PerThread,
         priority: -7,
+        context_from: Some(ContextFrom::Known),
         ..wiring("main")
     };
     let family = ChatSpec {

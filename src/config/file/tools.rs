@@ -1,12 +1,11 @@
-//! What an agent is given beside its provider: packages, servers of tools, words about itself.
+//! Parses an agent's packages, MCP servers and instructions.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::agents::env_value;
-use super::section::{Keys, Pair, Problems, Section, excerpt};
-use crate::config::env::is_env_name;
-use crate::model::entity::{EnvValue, McpServer, Packages};
+use super::env;
+use super::section::{Keys, Problems, Section, excerpt};
+use crate::model::entity::{McpServer, Packages};
 use crate::model::request::{is_apt_package, is_npm_package, is_server_name};
 
 const PACKAGES: Keys = Keys { place: "`packages`", known: &["apt", "npm"], later: &[] };
@@ -52,7 +51,7 @@ pub(super) fn servers(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec
     servers
 }
 
-/// What an agent is told about itself when its folder is made.
+/// An agent's instructions, used when its folder is created.
 pub(super) fn instructions(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<String> {
     let (at, text) = section.text(problems, "instructions")?;
     if text.len() > INSTRUCTIONS_MAX || text.contains('\0') {
@@ -89,24 +88,7 @@ fn server(problems: &mut Problems<'_>, section: &Section<'_>, name: &str) -> Opt
             problems.add(*at, "`command` names a program, and neither it nor `args` have NUL characters; correct it");
         }
     }
-    let env = env(problems, section);
+    let env = env::variables(problems, section, |_| false);
     let args = args.into_iter().map(|(_, word)| word.to_owned()).collect();
     Some(McpServer { name: name.to_owned(), command: command?.1.to_owned(), args, env })
-}
-
-/// Sorted by name. Values are never part of a message.
-fn env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<(String, EnvValue)> {
-    let mut env = Vec::new();
-    for Pair { name, name_at, text, text_at } in section.pairs(problems, "env") {
-        if !is_env_name(name) {
-            let what = "is not the name of a variable; use letters, digits and `_`, not beginning with a digit";
-            problems.add(name_at, format!("`{}` {what}", excerpt(name)));
-        }
-        match env_value(text) {
-            Ok(value) => env.push((name.to_owned(), value)),
-            Err(what) => problems.add(text_at, format!("the value of `{}` {what}", excerpt(name))),
-        }
-    }
-    env.sort_by(|a: &(String, EnvValue), b| a.0.cmp(&b.0));
-    env
 }

@@ -1,7 +1,7 @@
-//! Wirings in the words of NanoClaw's version 1, `trigger_rules` and `response_scope`, as what they mean today.
+//! Translates wirings of NanoClaw's version 1, `trigger_rules` and `response_scope`.
 //!
-//! Rules are read as leniently as version 1 did: what is no JSON has no rules, and of them only a pattern that is a text
-//! and `requiresTrigger` that is `false` count.
+//! Rules are read as leniently as in version 1: text that is not JSON has no rules. Only a `pattern` that is a text and
+//! a `requiresTrigger` that is `false` count.
 
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
@@ -12,7 +12,7 @@ use crate::model::entity::{Engage, SenderScope};
 const RULES: &str = "trigger_rules";
 const SCOPE: &str = "response_scope";
 
-/// What is said with them today.
+/// Today's keys with the same meaning.
 const TODAY: [&str; 4] = ["engage", "pattern", "senders", "ignored"];
 
 /// Whose messages are answered.
@@ -26,15 +26,15 @@ enum Scope {
 const SCOPES: [(&str, Scope); 3] =
     [("all", Scope::All), ("triggered", Scope::Triggered), ("allowlisted", Scope::Allowlisted)];
 
-/// What the rules come down to.
+/// The parsed rules.
 #[derive(Debug, Default)]
 struct Rules {
     pattern: Option<String>,
     without_trigger: bool,
 }
 
-/// When the agent engages and for whom; none if the wiring is not in the words of version 1. Messages that do not engage
-/// are dropped then, as in every wiring that does not say otherwise.
+/// When the agent engages and for whom; none if the wiring does not use version 1's keys. Otherwise messages that do
+/// not engage are dropped, which is the default of every wiring.
 pub(super) fn wiring(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<(Engage, SenderScope)> {
     let old = [RULES, SCOPE].into_iter().find(|key| section.get(key).is_some())?;
     for (key, value) in TODAY.iter().filter_map(|key| Some((key, section.get(key)?))) {
@@ -46,7 +46,7 @@ pub(super) fn wiring(problems: &mut Problems<'_>, section: &Section<'_>) -> Opti
     Some(rules(problems, section).meaning(scope))
 }
 
-/// The same of a row of a database: rules as JSON, and the word for whose messages are answered.
+/// The same for a row of NanoClaw's database: rules as JSON, and the word for whose messages are answered.
 #[must_use]
 pub fn wiring_of_row(rules: Option<&str>, scope: Option<&str>) -> (Engage, SenderScope) {
     let scope = scope.and_then(|scope| SCOPES.iter().find(|(word, _)| *word == scope)).map(|(_, scope)| *scope);

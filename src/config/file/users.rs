@@ -28,7 +28,7 @@ fn id(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<UserId> {
     UserId::parse(text).map_err(|error| problems.add(at, format!("{error}; write it like \"telegram:123\""))).ok()
 }
 
-/// The entries of a list, without those that are there before.
+/// The entries of a list, without duplicates.
 fn each<T: PartialEq>(
     problems: &mut Problems<'_>,
     section: &Section<'_>,

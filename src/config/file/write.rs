@@ -1,8 +1,8 @@
-//! What the entities are -> `hearth.toml`: the inverse of reading it, with the same words.
+//! Writes entities as `hearth.toml`: the inverse of reading it, with the same words.
 
 use super::agents::{PROVIDERS, TECHNICAL_SKIPS, TRUSTS};
-use super::channels::KINDS;
-use super::chats::{IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
+use super::channels::{KINDS, UNKNOWN_CHATS};
+use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
@@ -11,7 +11,7 @@ use crate::model::entity::{
 };
 use crate::model::retention::Retention;
 
-/// A value as the file says it.
+/// A value in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A string.
@@ -20,8 +20,8 @@ pub enum Value {
     Plain(String),
     /// A list of strings.
     Texts(Vec<String>),
-    /// A table of strings.
-    Pairs(Vec<(String, String)>),
+    /// Variables.
+    Env(Vec<(String, EnvValue)>),
     /// A table of anything.
     Table(Vec<(String, Value)>),
     /// A list of such tables.
@@ -33,7 +33,7 @@ pub enum Value {
 pub struct Fields(Vec<(String, Value)>);
 
 impl Value {
-    /// A number or a flag that somebody typed; anything else stays a string, for the reader to refuse.
+    /// A number or a flag as typed. Anything else stays a string, for the reader to refuse.
     #[must_use]
     pub fn typed(text: &str) -> Self {
         let plain = text.parse::<i64>().is_ok() || matches!(text, "true" | "false");
@@ -45,12 +45,12 @@ impl Value {
             Self::Text(text) => quoted(text),
             Self::Plain(text) => text.clone(),
             Self::Texts(texts) => format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")),
-            Self::Pairs(pairs) => {
-                let pair = |(name, text): &(String, String)| {
+            Self::Env(variables) => {
+                let pair = |(name, value): &(String, EnvValue)| {
                     let name = if is_env_name(name) { name.clone() } else { quoted(name) };
-                    format!("{name} = {}", quoted(text))
+                    format!("{name} = {}", variable(value).toml())
                 };
-                format!("{{ {} }}", pairs.iter().map(pair).collect::<Vec<_>>().join(", "))
+                format!("{{ {} }}", variables.iter().map(pair).collect::<Vec<_>>().join(", "))
             }
             Self::Table(fields) => {
                 let field = |(name, value): &(String, Value)| {
@@ -73,9 +73,12 @@ impl std::fmt::Display for Value {
         match self {
             Self::Text(text) | Self::Plain(text) => f.write_str(text),
             Self::Texts(texts) => f.write_str(&texts.join(", ")),
-            Self::Pairs(pairs) => {
-                let pairs: Vec<String> = pairs.iter().map(|(name, text)| format!("{name}={text}")).collect();
-                f.write_str(&pairs.join(", "))
+            Self::Env(variables) => {
+                let pair = |(name, value): &(String, EnvValue)| match variable(value) {
+                    Self::Text(text) => format!("{name}={text}"),
+                    other => format!("{name}={}", other.toml()),
+                };
+                f.write_str(&variables.iter().map(pair).collect::<Vec<_>>().join(", "))
             }
             Self::Table(fields) => {
                 let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -98,7 +101,7 @@ impl Fields {
         fields.text("name", &settings.name);
         fields.text("provider", word(&PROVIDERS, settings.provider));
         fields.texts("command", &settings.command);
-        fields.pairs("env", settings.env.iter().map(variable).collect());
+        fields.env(&settings.env);
         fields.line("model", settings.model.as_deref());
         fields.line("effort", settings.effort.as_deref());
         fields.text("trust", word(&TRUSTS, settings.trust));
@@ -121,6 +124,8 @@ impl Fields {
             fields.set("skills", Value::Texts(names.clone()));
         }
         fields.text("technical_skips", word(&TECHNICAL_SKIPS, settings.technical_skips));
+        fields.texts("request_env", &settings.request_env);
+        fields.plain("allow_host_loopback", settings.allow_host_loopback);
         fields
     }
 
@@ -164,6 +169,9 @@ impl Fields {
         fields.text("ignored", word(&IGNORED, wiring.ignored));
         fields.text("session", word(&SESSIONS, wiring.session));
         fields.plain("priority", wiring.priority);
+        if let Some(whose) = wiring.context_from {
+            fields.text("context_from", word(&CONTEXT_FROM, whose));
+        }
         fields
     }
 
@@ -176,6 +184,9 @@ impl Fields {
         fields.line("base_url", channel.base_url.as_deref());
         fields.line("secret", channel.secret.as_deref());
         fields.line("listen", channel.listen.map(|address| address.to_string()).as_deref());
+        fields.plain("link_previews", channel.link_previews);
+        fields.text("unknown_chats", word(&UNKNOWN_CHATS, channel.unknown_chats));
+        fields.plain("tell_strangers", channel.tell_strangers);
         fields
     }
 
@@ -215,7 +226,7 @@ impl Fields {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
-    /// Gives a key a value.
+    /// Sets a key.
     pub fn set(&mut self, key: &str, value: Value) {
         match self.0.iter_mut().find(|(known, _)| known == key) {
             Some((_, old)) => *old = value,
@@ -223,7 +234,7 @@ impl Fields {
         }
     }
 
-    /// Takes a key away: it has its default then. Tells whether it was there.
+    /// Removes a key, so that it has its default. Returns whether it was set.
     pub fn clear(&mut self, key: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|(known, _)| known != key);
@@ -269,16 +280,22 @@ impl Fields {
         }
     }
 
-    fn pairs(&mut self, key: &str, pairs: Vec<(String, String)>) {
-        if !pairs.is_empty() {
-            self.set(key, Value::Pairs(pairs));
+    fn env(&mut self, variables: &[(String, EnvValue)]) {
+        if !variables.is_empty() {
+            self.set("env", Value::Env(variables.to_vec()));
         }
     }
 }
 
-fn variable((name, value): &(String, EnvValue)) -> (String, String) {
-    let (EnvValue::Plain(text) | EnvValue::Reference(text)) = value;
-    (name.clone(), text.clone())
+/// A variable's value in the file. Plain text that looks like a reference is written as a table.
+#[must_use]
+pub fn variable(value: &EnvValue) -> Value {
+    match value {
+        EnvValue::Plain(text) if EnvValue::is_reference(text) => {
+            Value::Table(vec![("value".to_owned(), Value::Text(text.clone()))])
+        }
+        EnvValue::Plain(text) | EnvValue::Reference(text) => Value::Text(text.clone()),
+    }
 }
 
 fn packages(packages: &Packages) -> Vec<(String, Value)> {
@@ -316,7 +333,7 @@ fn server(server: &McpServer) -> (String, Value) {
     let mut fields = Fields::default();
     fields.text("command", &server.command);
     fields.texts("args", &server.args);
-    fields.pairs("env", server.env.iter().map(variable).collect());
+    fields.env(&server.env);
     (server.name.clone(), Value::Table(fields.0))
 }
 
@@ -361,7 +378,7 @@ fn key(name: &str) -> String {
     if bare { name.to_owned() } else { quoted(name) }
 }
 
-/// A role as the file says it.
+/// A role in the file.
 #[must_use]
 pub fn role_word(role: &RoleSpec) -> String {
     match role {

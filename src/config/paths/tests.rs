@@ -1,4 +1,4 @@
-//! Where things lie, and which places are refused.
+//! Path rules, and refused directories.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -96,6 +96,31 @@ fn directories_that_others_can_change_are_refused() {
     paths.create().unwrap();
     directory(&paths.groups(), 0o777);
     assert!(paths.create().unwrap_err().to_string().contains("chmod go-w"));
+}
+
+/// Their mode is as it has to be: other programs need them like that.
+#[test]
+fn no_one_is_told_to_change_the_mode_of_a_directory_of_the_system() {
+    for (path, mode) in [
+        ("/tmp", 0o1777),
+        ("/var/tmp", 0o1777),
+        ("/var/mail", 0o2775),
+        ("/srv", 0o775),
+        ("/", 0o775),
+        ("/etc/hearth", 0o775),
+        ("/usr/local/share", 0o2775),
+        ("/mnt/disk/shared", 0o1777),
+    ] {
+        assert!(is_of_the_system(Path::new(path), mode), "{path}");
+    }
+    for path in ["/home/ann/hearth", "/home/ann", "/var/lib/hearth", "/run/user/1000/x", "/srv/hearth"] {
+        assert!(!is_of_the_system(Path::new(path), 0o775), "{path}");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let sticky = directory(&root.path().canonicalize().unwrap().join("data"), 0o1777);
+    let paths = Paths::decide(Sources { flag: Some(sticky), ..sources(root.path()) }).unwrap();
+    let refused = paths.create().unwrap_err().to_string();
+    assert!(refused.contains("choose a directory of Hearth's own") && !refused.contains("chmod"), "{refused}");
 }
 
 #[test]

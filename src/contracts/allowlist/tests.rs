@@ -64,7 +64,7 @@ impl World {
         self
     }
 
-    fn judge(&self, host_path: &str, container_path: Option<&str>, access: Access) -> Verdict {
+    fn judge(&self, host_path: &str, container_path: Option<&str>, access: Access) -> MountDecision {
         let mount =
             ExtraMount { host_path: host_path.into(), container_path: container_path.map(str::to_owned), access };
         judge(&self.paths, &[mount]).pop().unwrap()
@@ -72,8 +72,8 @@ impl World {
 
     fn refusal(&self, host_path: &str) -> String {
         match self.judge(host_path, None, Access::ReadOnly) {
-            Verdict::Refused(reason) => reason,
-            Verdict::Allowed(allowed) => panic!("{host_path}: {allowed:?}"),
+            MountDecision::Refused(reason) => reason,
+            MountDecision::Allowed(allowed) => panic!("{host_path}: {allowed:?}"),
         }
     }
 }
@@ -109,21 +109,23 @@ fn the_peers_table_holds_but_where_it_is_marked() {
     ];
     for (host, container, asked, expected) in rows {
         match (world.judge(host, *container, *asked), expected) {
-            (Verdict::Allowed(allowed), Ok((place, access))) => {
+            (MountDecision::Allowed(allowed), Ok((place, access))) => {
                 assert_eq!(allowed.mount.target, Path::new("/workspace/extra").join(place), "{host}");
                 assert_eq!(allowed.mount.access, *access, "{host}");
                 assert!(allowed.reason.starts_with("Allowed under root \"~/"), "{}", allowed.reason);
             }
-            (Verdict::Refused(reason), Err(part)) => assert!(reason.contains(part), "{host}: {reason}"),
+            (MountDecision::Refused(reason), Err(part)) => assert!(reason.contains(part), "{host}: {reason}"),
             (verdict, expected) => panic!("{host} {container:?}: {verdict:?} instead of {expected:?}"),
         }
     }
-    let Verdict::Allowed(forced) = world.judge("~/docs/x", None, Access::ReadWrite) else { panic!("refused") };
+    let MountDecision::Allowed(forced) = world.judge("~/docs/x", None, Access::ReadWrite) else { panic!("refused") };
     assert!(forced.reason.ends_with("read-only because the root does not allow more"), "{}", forced.reason);
-    let Verdict::Allowed(described) = world.judge("~/projects/app", None, Access::ReadOnly) else { panic!("refused") };
+    let MountDecision::Allowed(described) = world.judge("~/projects/app", None, Access::ReadOnly) else {
+        panic!("refused")
+    };
     assert_eq!(described.reason, "Allowed under root \"~/projects\" (code)");
     let all = world.judge("~", Some("x"), Access::ReadOnly);
-    assert!(matches!(all, Verdict::Refused(_)), "{all:?}");
+    assert!(matches!(all, MountDecision::Refused(_)), "{all:?}");
 }
 
 #[test]
@@ -141,13 +143,15 @@ fn names_of_secrets_are_blocked_in_any_case_and_with_what_is_put_behind_them() {
         let reason = world.refusal(&format!("~/projects/{name}"));
         assert!(reason.starts_with(&format!("Path matches blocked pattern \"{pattern}\"")), "{name}: {reason}");
     }
-    assert!(matches!(world.judge("~/projects/tax", None, Access::ReadOnly), Verdict::Allowed(_)));
+    assert!(matches!(world.judge("~/projects/tax", None, Access::ReadOnly), MountDecision::Allowed(_)));
 }
 
 #[test]
 fn links_are_resolved_before_anything_is_judged() {
     let world = World::new().listed(LIST);
-    let Verdict::Allowed(allowed) = world.judge("~/projects/docs", None, Access::ReadWrite) else { panic!("refused") };
+    let MountDecision::Allowed(allowed) = world.judge("~/projects/docs", None, Access::ReadWrite) else {
+        panic!("refused")
+    };
     let real = world.root.path().canonicalize().unwrap().join("home/docs/x");
     assert_eq!((allowed.mount.source, allowed.mount.access), (real, Access::ReadOnly));
     assert_eq!(allowed.mount.target, Path::new("/workspace/extra/docs"));
@@ -182,14 +186,14 @@ fn what_belongs_to_hearth_or_to_the_system_is_never_shown() {
     ] {
         let mount = ExtraMount { host_path: path.clone(), container_path: Some("x".into()), access: Access::ReadOnly };
         match judge(&world.paths, &[mount]).pop() {
-            Some(Verdict::Refused(reason)) => {
+            Some(MountDecision::Refused(reason)) => {
                 assert!(reason.starts_with("Path is never shown to agents"), "{path}: {reason}");
                 assert!(reason.contains(why) || why.starts_with("Path"), "{path}: {reason}");
             }
             other => panic!("{path}: {other:?}"),
         }
     }
-    assert!(matches!(world.judge("~/projects2/x", None, Access::ReadWrite), Verdict::Allowed(_)));
+    assert!(matches!(world.judge("~/projects2/x", None, Access::ReadWrite), MountDecision::Allowed(_)));
     drop(socket);
 }
 
@@ -216,7 +220,10 @@ fn a_bad_list_refuses_everything_until_it_is_mended() {
         assert!(reason.contains(what), "{text}: {reason}");
     }
     let world = world.listed(LIST);
-    assert!(matches!(world.judge("~/projects/app", None, Access::ReadOnly), Verdict::Allowed(_)), "nothing is cached");
+    assert!(
+        matches!(world.judge("~/projects/app", None, Access::ReadOnly), MountDecision::Allowed(_)),
+        "nothing is cached"
+    );
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     assert!(world.refusal("~/projects/app").contains("chmod go-w"));
     assert!(judge(&world.paths, &[]).is_empty());

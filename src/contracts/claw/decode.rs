@@ -1,6 +1,6 @@
-//! From the bytes of a file to the session in it.
+//! Parses the content of a session file.
 
-use super::json::{BadJson, Fields, Json};
+use super::json::{self, BadJson, Fields, Json};
 use super::parts::{Form, Meta, Wrong, compaction, foreign, keep, list, message, meta, object, prompt, rest, take};
 use super::sanitize::redact_bytes;
 use super::{VERSION, names};
@@ -11,39 +11,39 @@ use crate::model::time::Timestamp;
 
 /// Longest file that is read, in bytes.
 pub const FILE_MAX: u64 = 256 << 20;
-/// A line of so many bytes is too long.
+/// Lines of this length and more are too long.
 pub const LINE_MAX: usize = 64 << 20;
-/// Most that is kept of a line that was torn off.
+/// Most bytes that are kept of a truncated line.
 const TAIL_MAX: usize = 1 << 20;
 
-/// Why a file cannot be taken in as it is.
+/// Why a file cannot be imported as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// A line has more bytes than are read.
+    /// A line is longer than the limit.
     #[error("line {line} has {bytes} bytes, lines of {LINE_MAX} and more are not read")]
     LineTooLong {
-        /// Which, counted from 1.
+        /// Its number, counted from 1.
         line: u64,
         /// Its length.
         bytes: usize,
     },
-    /// Something in it is no record.
+    /// Part of the file is not a record.
     #[error("{}{why}; {recoverable} records of it can be read", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
     Record {
-        /// The first such line, counted from 1; none where lines mean nothing.
+        /// The first such line, counted from 1; `None` for the single-object form.
         line: Option<u64>,
         /// What is wrong with it.
         why: String,
-        /// How many records could be read.
+        /// How many records can be read.
         recoverable: u64,
     },
 }
 
-/// Reads a session; `stem` is the file's name without its endings, and `modified` when the file was last written: what
-/// the file does not tell is made of them.
+/// Parses a session. `stem` is the file's name without its extensions and `modified` its modification time; they
+/// replace what the file does not say.
 ///
 /// # Errors
-/// [`Damage`] for a file of which something could only be guessed.
+/// [`Damage`] if the content is not certain.
 pub fn decode(bytes: &[u8], stem: &str, modified: Timestamp) -> Result<FileSession, Damage> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     for (number, line) in (1_u64..).zip(bytes.split(|b| *b == b'\n')) {
@@ -60,15 +60,15 @@ pub fn decode(bytes: &[u8], stem: &str, modified: Timestamp) -> Result<FileSessi
     reading.finish(stem, modified)
 }
 
-/// The content, if it is one object that has messages.
+/// The content, if it is a single object with messages.
 fn whole_object(bytes: &[u8]) -> Option<Fields> {
-    match Json::parse(std::str::from_utf8(bytes).ok()?) {
-        Ok(Json::Object(fields)) if fields.contains_key("messages") => Some(fields),
+    match json::parse(std::str::from_utf8(bytes).ok()?) {
+        Ok(Json::Object(fields)) if fields.get("messages").is_some() => Some(fields),
         _ => None,
     }
 }
 
-/// What was found so far.
+/// State of the parser.
 #[derive(Default)]
 struct Reading {
     meta: Option<Meta>,
@@ -110,7 +110,7 @@ impl Reading {
     }
 
     fn record(&mut self, mut fields: Fields) -> Result<(), Wrong> {
-        let kind = fields.get("type").and_then(Json::text).ok_or("the record has no type")?.to_owned();
+        let kind = fields.get("type").and_then(Json::as_str).ok_or("the record has no type")?.to_owned();
         match kind.as_str() {
             "session_meta" => {
                 fields.remove("type");
@@ -131,7 +131,7 @@ impl Reading {
         self.records.push(record);
     }
 
-    /// The form of older versions: one object for everything.
+    /// Parses the older form: one object for everything.
     fn whole(&mut self, mut fields: Fields) {
         let prompts = take(&mut fields, "prompt_history").map_or(Ok(Vec::new()), |value| list(value, "prompt_history"));
         let messages = take(&mut fields, "messages").ok_or("it has no messages".to_owned());
@@ -144,11 +144,11 @@ impl Reading {
         for entry in self.some(prompts) {
             match entry {
                 Json::Object(fields) => self.push(prompt(fields)),
-                other => self.push(foreign(Fields::from([("prompt_history".to_owned(), other)]))),
+                other => self.push(foreign(Fields::from_iter([("prompt_history".to_owned(), other)]))),
             }
         }
         for (number, entry) in (1..).zip(self.some(messages)) {
-            let record = Fields::from([("message".to_owned(), entry)]);
+            let record = Fields::from_iter([("message".to_owned(), entry)]);
             match message(record) {
                 Ok(record) => self.push(record),
                 Err(why) => self.damaged(None, format!("message {number}: {why}")),
@@ -182,7 +182,7 @@ impl Reading {
             None => (SessionLabel::nearest(stem), None),
         };
         let (compaction, beside) = self.compaction.unzip();
-        let mut extra = Fields::new();
+        let mut extra = Fields::default();
         keep(&mut extra, "compaction", beside.unwrap_or_default());
         keep(&mut extra, "session_meta", meta.rest);
         let extra = rest(extra);
@@ -197,11 +197,11 @@ impl Reading {
     }
 }
 
-/// Why a line is no object.
+/// Why a line is not an object.
 enum Unread {
-    /// It stops before its end.
+    /// It is truncated.
     Torn,
-    /// Something else.
+    /// Another error.
     Bad(String),
 }
 
@@ -210,7 +210,7 @@ fn parse_line(line: &[u8]) -> Result<Fields, Unread> {
         None => Unread::Torn,
         Some(_) => Unread::Bad(format!("it is not UTF-8 from byte {} on", error.valid_up_to())),
     })?;
-    match Json::parse(text) {
+    match json::parse(text) {
         Ok(Json::Object(fields)) => Ok(fields),
         Ok(_) => Err(Unread::Bad("it is not an object".to_owned())),
         Err(BadJson::Early) => Err(Unread::Torn),

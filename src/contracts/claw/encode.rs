@@ -1,10 +1,10 @@
-//! From a session to the lines of a file.
+//! Writes a session as the lines of a file.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::VERSION;
-use super::json::{Fields, Json};
+use super::json::{self, Fields, Json, of_whole};
 use super::parts::block;
 use super::sanitize::{redact, sanitize};
 use crate::model::content::RawJson;
@@ -13,13 +13,13 @@ use crate::model::session::Compaction;
 use crate::model::take_in::SessionHead;
 use crate::model::time::Timestamp;
 
-/// Writes a session as lines: what is known of it as a whole, what was left out, what was typed, what was said, each
-/// with what only its maker knows. `head.source.root` is the workspace that the file names.
+/// Writes a session as lines: its head, what was skipped, prompts and messages, each with the fields that only the
+/// producing program understands. `head.source.root` is the workspace that the file names.
 #[must_use]
 pub fn encode(head: &SessionHead, records: &[SessionRecord]) -> String {
     let extra = head.source.extra.as_ref().map(parse_fields).unwrap_or_default();
     let beside =
-        |name: &str| if let Some(Json::Object(fields)) = extra.get(name) { fields.clone() } else { Fields::new() };
+        |name: &str| if let Some(Json::Object(fields)) = extra.get(name) { fields.clone() } else { Fields::default() };
     let mut out = String::new();
     line(typed("session_meta", meta(head)), beside("session_meta"), &mut out);
     if let Some(compaction) = &head.compaction {
@@ -38,25 +38,14 @@ fn line(mut fields: Fields, beside: Fields, out: &mut String) {
     let mut beside = Json::Object(beside);
     beside.each_text(&redact);
     if let Json::Object(beside) = beside {
-        merge(&mut fields, beside);
+        fields.add_missing(beside);
     }
-    Json::Object(fields).write(out);
+    out.push_str(&json::write(&Json::Object(fields)));
     out.push('\n');
 }
 
-/// Adds what is not there yet, also within objects that both have.
-fn merge(fields: &mut Fields, beside: Fields) {
-    for (name, value) in beside {
-        match (fields.get_mut(&name), value) {
-            (None, value) => drop(fields.insert(name, value)),
-            (Some(Json::Object(known)), Json::Object(more)) => merge(known, more),
-            (Some(_), _) => {}
-        }
-    }
-}
-
 fn parse_fields(json: &RawJson) -> Fields {
-    if let Ok(Json::Object(fields)) = Json::parse(json.as_str()) { fields } else { Fields::new() }
+    if let Ok(Json::Object(fields)) = json::parse(json.as_str()) { fields } else { Fields::default() }
 }
 
 fn text(text: &str) -> Json {
@@ -64,7 +53,7 @@ fn text(text: &str) -> Json {
 }
 
 fn ms(at: Timestamp) -> Json {
-    Json::of_whole(u64::try_from(at.millis()).unwrap_or(0))
+    of_whole(u64::try_from(at.millis()).unwrap_or(0))
 }
 
 fn typed<const N: usize>(kind: &str, known: [(&str, Option<Json>); N]) -> Fields {
@@ -82,7 +71,7 @@ fn meta(head: &SessionHead) -> [(&'static str, Option<Json>); 8] {
     let shown = root.map(|root| Json::Text(String::from_utf8_lossy(root).into_owned()));
     let bytes = root.filter(|root| std::str::from_utf8(root).is_err());
     [
-        ("version", Some(Json::of_whole(VERSION.into()))),
+        ("version", Some(of_whole(VERSION.into()))),
         ("session_id", Some(text(head.label.as_str()))),
         ("created_at_ms", Some(ms(head.created))),
         ("updated_at_ms", Some(ms(head.updated))),
@@ -95,8 +84,8 @@ fn meta(head: &SessionHead) -> [(&'static str, Option<Json>); 8] {
 
 fn left_out(compaction: &Compaction) -> [(&'static str, Option<Json>); 3] {
     [
-        ("count", Some(Json::of_whole(compaction.count.into()))),
-        ("removed_message_count", Some(Json::of_whole(compaction.removed))),
+        ("count", Some(of_whole(compaction.count.into()))),
+        ("removed_message_count", Some(of_whole(compaction.removed))),
         ("summary", Some(Json::Text(sanitize(&compaction.summary)))),
     ]
 }
@@ -110,10 +99,10 @@ fn record_fields(record: &SessionRecord) -> Fields {
         RecordBody::Foreign(json) => {
             let mut record = Json::Object(parse_fields(json));
             record.each_text(&redact);
-            if let Json::Object(fields) = record { fields } else { Fields::new() }
+            if let Json::Object(fields) = record { fields } else { Fields::default() }
         }
         RecordBody::Message { role, blocks, usage, .. } => {
-            let said = [("role", text(role.as_str())), ("blocks", Json::List(all_blocks(blocks)))];
+            let said = [("role", text(role.as_str())), ("blocks", Json::Array(all_blocks(blocks)))];
             let usage = usage.as_ref().map(|usage| ("usage", Json::Object(parse_fields(usage))));
             let said = said.into_iter().chain(usage).map(|(name, value)| (name.to_owned(), value));
             typed("message", [("message", Some(Json::Object(said.collect())))])
@@ -121,15 +110,15 @@ fn record_fields(record: &SessionRecord) -> Fields {
     }
 }
 
-/// The blocks of a message; what is no block becomes the text of one.
+/// The blocks of a message. A value that is not a block becomes the text of one.
 fn all_blocks(json: &RawJson) -> Vec<Json> {
     let as_text = |value: &Json| {
-        let said = value.text().map_or_else(|| value.to_text(), str::to_owned);
+        let said = value.as_str().map_or_else(|| json::write(value), str::to_owned);
         let fields = [("type", text("text")), ("text", Json::Text(sanitize(&said)))];
         Json::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     };
-    match Json::parse(json.as_str()) {
-        Ok(Json::List(items)) => {
+    match json::parse(json.as_str()) {
+        Ok(Json::Array(items)) => {
             items.into_iter().map(|item| block(item.clone()).unwrap_or_else(|_| as_text(&item))).collect()
         }
         Ok(other) => vec![as_text(&other)],

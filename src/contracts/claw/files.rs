@@ -1,4 +1,4 @@
-//! Looking for files of sessions, opening and writing them. Links are never followed at a file's own name.
+//! Finds, opens and writes session files. A link in place of the file itself is never followed.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::VERSION;
 use super::decode::{Damage, FILE_MAX, decode};
-use super::judge::{Home, Place, Unfit, judge};
+use super::judge::{ClaimedPath, Home, Unfit, judge};
 use super::names::{self, Part};
 use crate::contracts::Error;
 use crate::contracts::dir::{Content, Dir, Kind};
@@ -16,45 +16,45 @@ use crate::model::take_in::FileSession;
 use crate::model::time::Timestamp;
 use crate::model::workspace::Fingerprint;
 
-/// Names that are looked at in one directory.
+/// Maximum number of names checked in one directory.
 const NAMES_MAX: usize = 100_000;
 
-/// A file that could be taken in.
+/// A file that could be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Where it is.
     pub path: PathBuf,
-    /// The file of the session it belongs to: itself, if it is no older state.
+    /// The session's main file: the file itself, unless it is an older state.
     pub owner: PathBuf,
     /// Which of the session's files it is.
     pub part: Part,
 }
 
-/// What was found of a workspace.
+/// The session files of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
-    /// Files, those of one session together, the older states first.
+pub struct WorkspaceScan {
+    /// Files, grouped by session, older states first.
     pub files: Vec<Candidate>,
     /// Partitions of other workspaces beside the workspace's own.
     pub others: Vec<PathBuf>,
 }
 
-/// A file that was read.
+/// A file after reading.
 #[derive(Debug)]
 pub struct SessionFile {
-    /// Where it is, its directory in canonical form.
+    /// Its path, with its directory in canonical form.
     pub path: PathBuf,
-    /// The file of the session it belongs to.
+    /// The session's main file.
     pub owner: PathBuf,
     /// Which of the session's files it is.
     pub part: Part,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What is in it, or why it may not be taken in.
+    /// The session in it, or why it may not be imported.
     pub session: Result<FileSession, Trouble>,
 }
 
-/// Why a file is not taken in. None of them changes anything.
+/// Why a file is not imported. None of these changes anything.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// There is no such file.
@@ -66,7 +66,7 @@ pub enum Trouble {
     /// It is a link.
     #[error("{} is a link, and links are not followed; name the file itself", .0.display())]
     Link(PathBuf),
-    /// It is no regular file, too long, or closed.
+    /// It is not a regular file, too long, or not readable.
     #[error("{}: {why}", path.display())]
     Refused {
         /// Which.
@@ -74,18 +74,18 @@ pub enum Trouble {
         /// Why.
         why: String,
     },
-    /// It belongs elsewhere.
+    /// It belongs to another workspace.
     #[error(transparent)]
     Unfit(Box<Unfit>),
-    /// Something in it cannot be read.
+    /// It is damaged.
     #[error("{} is damaged: {damage}", path.display())]
     Damaged {
         /// Which.
         path: PathBuf,
-        /// Where and how.
+        /// The damage.
         damage: Damage,
     },
-    /// A newer program wrote it.
+    /// It was written by a newer program.
     #[error(
         "{} is of format version {version}, this Hearth knows {VERSION}: it can only be viewed ({records} records); \
          use a newer Hearth", path.display()
@@ -93,18 +93,18 @@ pub enum Trouble {
     Newer {
         /// Which.
         path: PathBuf,
-        /// Its version.
+        /// Its format version.
         version: u32,
-        /// How many records it has.
+        /// Number of its records.
         records: usize,
     },
-    /// A fault of the machine.
+    /// A system error.
     #[error(transparent)]
     Machine(#[from] Error),
 }
 
 impl Trouble {
-    /// A word for programs.
+    /// Error code for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -122,20 +122,20 @@ impl Trouble {
         }
     }
 
-    /// Whether something is broken, rather than somebody else's.
+    /// Whether the file is broken, as opposed to belonging to another workspace.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Refused { .. } | Self::Machine(_))
     }
 }
 
-/// Looks for the files of a workspace, in it and in a data directory of claw. What is not there has no files.
+/// Finds the files of a workspace, in the workspace and in a data directory of claw. Missing directories have no files.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read.
-pub fn find(home: &Home, data: Option<&Path>) -> Result<Found, Error> {
+/// [`Error`] if the file system cannot be read.
+pub fn find(home: &Home, data: Option<&Path>) -> Result<WorkspaceScan, Error> {
     let own: Vec<_> = home.paths().map(|path| Fingerprint::of_path(path.as_os_str().as_bytes()).to_string()).collect();
-    let mut found = Found::default();
+    let mut found = WorkspaceScan::default();
     if let Some(flat) = sessions(&home.path.join(".claw"))? {
         for name in flat.list(NAMES_MAX)? {
             if flat.kind(&name)? == Kind::Directory && !own.iter().any(|own| **own == *name) {
@@ -160,7 +160,7 @@ fn sessions(place: &Path) -> Result<Option<Dir>, Error> {
     place.dir("sessions".as_ref())
 }
 
-/// Files of sessions in a directory, those of one session together.
+/// The session files in a directory, grouped by session.
 fn files(dir: &Dir) -> Result<Vec<Candidate>, Error> {
     let names = dir.list(NAMES_MAX)?;
     let mut files: Vec<_> =
@@ -178,26 +178,26 @@ fn candidate(dir: &Path, name: &OsStr, exists: impl Fn(&OsStr) -> bool) -> Optio
     let with = |ending: &[u8]| OsString::from_vec([stem.as_bytes(), ending].concat());
     let owner = match part {
         Part::Current => name.to_owned(),
-        // An older state does not always say which of two files it is of.
+        // The name of an older state does not always say which of two files it belongs to.
         Part::Older(_) if !exists(&with(b".jsonl")) && exists(&with(b".json")) => with(b".json"),
         Part::Older(_) => with(b".jsonl"),
     };
     Some(Candidate { path: dir.join(name), owner: dir.join(owner), part })
 }
 
-/// As [`names::parse`] for a name that need not be text.
+/// Like [`names::parse`], for a name that may not be UTF-8.
 fn parse(name: &OsStr) -> Option<(OsString, Part)> {
     if let Some(text) = name.to_str() {
         return names::parse(text).map(|(stem, part)| (stem.into(), part));
     }
-    // Only its endings have to be text: one character stands for each byte.
+    // Only the extensions have to be text: each byte becomes one character.
     let text: String = name.as_bytes().iter().copied().map(char::from).collect();
     let (stem, part) = names::parse(&text)?;
     let stem = stem.chars().filter_map(|c| u8::try_from(c).ok()).collect();
     Some((OsString::from_vec(stem), part))
 }
 
-/// Reads one file and says whether it may be taken in by a workspace. The file is not changed.
+/// Reads one file and checks whether a workspace may import it. The file is not changed.
 ///
 /// # Errors
 /// [`Trouble`] if it cannot be read at all.
@@ -227,11 +227,11 @@ pub fn read(path: &Path, home: &Home) -> Result<SessionFile, Trouble> {
     Ok(SessionFile { path, owner, part, bytes, session })
 }
 
-/// What was read, if it may be taken in.
+/// The session, if it may be imported.
 fn fitting(mut session: FileSession, (path, owner): (&Path, &Path), home: &Home) -> Result<FileSession, Trouble> {
     let written = session.head.source.root.clone().map(|root| PathBuf::from(OsString::from_vec(root)));
     let root = written.as_ref().map(|root| std::fs::canonicalize(root).unwrap_or_else(|_| root.clone()));
-    let place = Place { file: path.to_owned(), written, root };
+    let place = ClaimedPath { file: path.to_owned(), written, root };
     judge(home, &place).map_err(|unfit| Trouble::Unfit(Box::new(unfit)))?;
     if session.version > VERSION {
         let (version, records) = (session.version, session.records.len());
@@ -241,7 +241,7 @@ fn fitting(mut session: FileSession, (path, owner): (&Path, &Path), home: &Home)
     Ok(session)
 }
 
-/// The bytes of a file, and when it was written last.
+/// The bytes of a file, and its modification time.
 fn content(dir: &Dir, name: &OsStr, path: &Path) -> Result<(Vec<u8>, Timestamp), Trouble> {
     let refused = |why| Trouble::Refused { path: path.to_owned(), why };
     let file = match dir.file(name, FILE_MAX)? {
@@ -260,35 +260,35 @@ fn content(dir: &Dir, name: &OsStr, path: &Path) -> Result<(Vec<u8>, Timestamp),
     Ok((bytes, Timestamp::from_millis(modified)))
 }
 
-/// Whether something may be replaced by a file that is written.
+/// Whether writing may replace an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// Only where nothing has the name.
+pub enum OverwriteRule {
+    /// Only if the name is free.
     New,
-    /// Also a file that is there; never a link or a directory.
+    /// A regular file is replaced; a link or a directory never is.
     Any,
 }
 
-/// Writes a file so that nobody ever sees half of it.
+/// Writes a file atomically: readers see the whole file or none.
 ///
 /// # Errors
-/// [`Error`] if something is in the way or the machine cannot write.
-pub fn write(path: &Path, bytes: &[u8], target: Target) -> Result<(), Error> {
+/// [`Error`] if the name is taken or the file cannot be written.
+pub fn write(path: &Path, bytes: &[u8], target: OverwriteRule) -> Result<(), Error> {
     let unusable = |reason: &str| Error::Unusable { path: path.to_owned(), reason: reason.to_owned() };
     let name = path.file_name().ok_or_else(|| unusable("it is a directory"))?;
     let name = name.to_str().ok_or_else(|| unusable("its name is not text"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open(parent)?;
     match (dir.kind(name.as_ref())?, target) {
-        (Kind::Nothing, _) | (Kind::File, Target::Any) => {}
-        (Kind::File, Target::New) => return Err(taken(path)),
+        (Kind::Nothing, _) | (Kind::File, OverwriteRule::Any) => {}
+        (Kind::File, OverwriteRule::New) => return Err(taken(path)),
         (Kind::Link, _) => return Err(unusable("it is a link, and links are not followed")),
         (Kind::Directory, _) => return Err(unusable("it is a directory")),
         (Kind::Other, _) => return Err(unusable("it is not a regular file")),
     }
     match target {
-        Target::Any => dir.write(name, bytes),
-        Target::New => dir.write_new(name, bytes)?.then_some(()).ok_or_else(|| taken(path)),
+        OverwriteRule::Any => dir.write(name, bytes),
+        OverwriteRule::New => dir.write_new(name, bytes)?.then_some(()).ok_or_else(|| taken(path)),
     }
 }
 

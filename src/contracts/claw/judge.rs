@@ -1,25 +1,25 @@
-//! Whether a file of a session may be taken in by a workspace. Decided before anything is done.
+//! Whether a workspace may import a session file. Decided before anything is done.
 
 use std::path::{Path, PathBuf};
 
 use crate::model::workspace::Fingerprint;
 
-/// A workspace as files name it.
+/// A workspace, as files refer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     /// Its canonical path.
     pub path: PathBuf,
-    /// Paths at which it was, or is found as well, and that were adopted: what names them means this workspace.
+    /// Former or alternative paths that were adopted. Files that name them belong to this workspace.
     pub also: Vec<PathBuf>,
 }
 
 impl Home {
-    /// Whether a path is one of the workspace's own.
+    /// Whether a path belongs to the workspace.
     fn is(&self, path: &Path) -> bool {
         self.path == path || self.also.iter().any(|own| own == path)
     }
 
-    /// Every path of it, the one where it is first.
+    /// All its paths, the current one first.
     pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         std::iter::once(&self.path).chain(&self.also)
     }
@@ -30,18 +30,18 @@ impl Home {
     }
 }
 
-/// Where a file lies and what it names.
+/// Location of a file, and the workspace it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ClaimedPath {
     /// The file, its directory in canonical form.
     pub(super) file: PathBuf,
-    /// The workspace it names, as it is written in the file.
+    /// The workspace, as written in the file.
     pub(super) written: Option<PathBuf>,
-    /// The same in canonical form; as it is written where that cannot be had.
+    /// The same in canonical form, or as written if it cannot be resolved.
     pub(super) root: Option<PathBuf>,
 }
 
-/// Why a file may not be taken in.
+/// Why a file may not be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// It belongs to another workspace.
@@ -66,7 +66,7 @@ pub enum Unfit {
         /// This workspace.
         expected: PathBuf,
     },
-    /// It names no workspace and lies in the partition of another one.
+    /// It names no workspace and lies in another workspace's partition.
     #[error(
         "{} names no workspace and lies in the partition of another one ({partition}): `hearth workspace adopt` here first \
          if this directory was moved", file.display()
@@ -79,14 +79,15 @@ pub enum Unfit {
     },
 }
 
-/// Whether a file may be taken in by a workspace: it names the workspace, wherever it lies, or it names none and lies in it.
+/// Whether a workspace may import a file: the file names the workspace, wherever it lies, or it names none and lies in
+/// it.
 ///
 /// # Errors
 /// Why not.
-pub(super) fn judge(home: &Home, place: &Place) -> Result<(), Unfit> {
+pub(super) fn judge(home: &Home, place: &ClaimedPath) -> Result<(), Unfit> {
     let expected = home.path.clone();
     if let Some(root) = &place.root {
-        // What a relative path means depends on where one is; nobody knows where that was.
+        // A relative path depends on the working directory of the program that wrote it, which is unknown.
         let absolute = place.written.as_ref().is_none_or(|written| written.is_absolute());
         let own = absolute && home.is(root);
         let shown = if absolute { root } else { place.written.as_ref().unwrap_or(root) };
@@ -103,7 +104,7 @@ pub(super) fn judge(home: &Home, place: &Place) -> Result<(), Unfit> {
     }
 }
 
-/// The partition a file lies right in, if it lies in one.
+/// The partition that directly contains a file, if there is one.
 fn partition(file: &Path) -> Option<&str> {
     let partition = file.parent()?;
     let name = partition.file_name()?.to_str()?;

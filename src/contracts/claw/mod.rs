@@ -9,9 +9,9 @@
 //!     <id>.jsonl.before-clear-<ms>.bak        what it was before it was cleared
 //! ```
 //!
-//! [`decode()`] reads what such a file holds and [`encode()`] writes it; `judge` says whether a file may be taken in
-//! by a workspace, before anything is done; [`find()`] and [`read()`] look for files and open them, [`write()`] makes
-//! one. Files are only read: none is ever changed or removed.
+//! [`decode()`] parses such a file and [`encode()`] writes one. `judge` checks whether a workspace may import a file,
+//! before anything is done. [`find()`] and [`read()`] find files and open them, [`write()`] creates one. Existing
+//! session files are never changed or removed.
 
 mod decode;
 mod encode;
@@ -26,15 +26,15 @@ mod tests;
 
 pub use decode::{Damage, FILE_MAX, LINE_MAX, decode};
 pub use encode::encode;
-pub use files::{Found, SessionFile, Target, Trouble, find, read, write};
+pub use files::{OverwriteRule, SessionFile, Trouble, WorkspaceScan, find, read, write};
 pub use judge::{Home, Unfit};
 pub use names::Part;
 
-/// A text without the secrets that are never written into a session file.
+/// A text without the secrets that must not be written into a session file.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     sanitize::redact(text)
 }
 
-/// The version of the form that is read and written; a newer one is only looked at.
+/// The supported format version; files of a newer one can only be viewed.
 pub const VERSION: u32 = 1;

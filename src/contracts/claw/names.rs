@@ -1,18 +1,17 @@
-//! What the names of files of sessions say.
+//! Parses the names of session files.
 
 use crate::model::time::Timestamp;
 
-/// Which of a session's files one is.
+/// Which of a session's files it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// An older state, kept when the session was saved or cleared; when, in milliseconds since 1970.
+    /// An older state, kept when the session was saved or cleared, with the time in milliseconds since 1970.
     Older(u64),
-    /// The session as it is.
+    /// The current state.
     Current,
 }
 
-/// The session that a file is of, by its name without endings, and which of its files it is. None for files of other
-/// kinds.
+/// The session's name without extensions, and which of its files this is. `None` for other kinds of files.
 #[must_use]
 pub(super) fn parse(name: &str) -> Option<(&str, Part)> {
     if let Some(name) = name.strip_suffix(".bak") {
@@ -27,7 +26,7 @@ pub(super) fn parse(name: &str) -> Option<(&str, Part)> {
     }
 }
 
-/// The name without the ending of a file of sessions.
+/// The name without the extension of a session file.
 fn stem(name: &str) -> Option<&str> {
     let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"))?;
     (!stem.is_empty()).then_some(stem)
@@ -37,7 +36,7 @@ fn number(digits: &str) -> Option<u64> {
     (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
 }
 
-/// When a session with this id was begun, if its id tells: `session-<milliseconds>-<anything>`.
+/// The creation time in a session id of the form `session-<milliseconds>-<anything>`.
 #[must_use]
 pub(super) fn created(id: &str) -> Option<Timestamp> {
     let (ms, rest) = id.strip_prefix("session-")?.split_once('-')?;

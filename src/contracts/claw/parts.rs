@@ -1,32 +1,32 @@
-//! The kinds of records in a file of sessions, read. What is not known of one is kept beside it.
+//! Parses the records of a session file. Unknown fields are kept beside them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::json::{Fields, Json};
+use super::json::{self, Fields, Json, of_whole, whole};
 use super::sanitize::{redact, sanitize};
 use crate::model::content::RawJson;
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::Compaction;
 use crate::model::time::Timestamp;
 
-/// What is wrong with a record.
+/// Error message for a record.
 pub(super) type Wrong = String;
 
-/// The numbers of a message's cost.
+/// Fields of a message's token usage.
 pub(super) const USAGE: [&str; 4] =
     ["cache_creation_input_tokens", "cache_read_input_tokens", "input_tokens", "output_tokens"];
 
-/// Which form of file a record stood in.
+/// The file format that a record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One record per line: the session's id and the time of its last change have to be there.
+    /// One record per line: session id and update time are required.
     Lines,
     /// One object for everything.
     Whole,
 }
 
-/// What a file says of its session as a whole.
+/// The file's data about its session as a whole.
 #[derive(Default)]
 pub(super) struct Meta {
     pub(super) version: Option<u32>,
@@ -38,30 +38,30 @@ pub(super) struct Meta {
     /// Raw bytes of a path.
     pub(super) root: Option<Vec<u8>>,
     pub(super) model: Option<String>,
-    /// What is not known of it.
+    /// Unknown fields.
     pub(super) rest: Fields,
 }
 
-/// Takes a field; null is as if it were not there.
+/// Removes a field; null counts as absent.
 pub(super) fn take(fields: &mut Fields, name: &str) -> Option<Json> {
     fields.remove(name).filter(|value| *value != Json::Null)
 }
 
-/// Puts what is left of an object back into where it stood, if anything is left.
+/// Puts the remaining fields of an object back, if there are any.
 pub(super) fn keep(fields: &mut Fields, name: &str, left: Fields) {
     if !left.is_empty() {
-        fields.insert(name.to_owned(), Json::Object(left));
+        fields.set(name, Json::Object(left));
     }
 }
 
-/// What is left of an object, if anything is.
+/// The remaining fields of an object, if there are any.
 pub(super) fn rest(fields: Fields) -> Option<RawJson> {
     if fields.is_empty() {
         return None;
     }
     let mut left = Json::Object(fields);
     left.each_text(&redact);
-    Some(RawJson::trusted(left.to_text()))
+    Some(RawJson::trusted(json::write(&left)))
 }
 
 pub(super) fn object(value: Json, what: &str) -> Result<Fields, Wrong> {
@@ -69,7 +69,7 @@ pub(super) fn object(value: Json, what: &str) -> Result<Fields, Wrong> {
 }
 
 pub(super) fn list(value: Json, what: &str) -> Result<Vec<Json>, Wrong> {
-    if let Json::List(items) = value { Ok(items) } else { Err(format!("{what} has to be a list")) }
+    if let Json::Array(items) = value { Ok(items) } else { Err(format!("{what} has to be a list")) }
 }
 
 fn text(fields: &mut Fields, name: &str) -> Result<Option<String>, Wrong> {
@@ -86,13 +86,13 @@ fn needed<T>(value: Option<T>, name: &str) -> Result<T, Wrong> {
 
 fn count(fields: &mut Fields, name: &str) -> Result<Option<u32>, Wrong> {
     let Some(value) = take(fields, name) else { return Ok(None) };
-    let number = value.whole().and_then(|number| u32::try_from(number).ok());
+    let number = whole(&value).and_then(|number| u32::try_from(number).ok());
     number.map(Some).ok_or_else(|| format!("{name} is out of range"))
 }
 
 fn time(fields: &mut Fields, name: &str) -> Result<Option<Timestamp>, Wrong> {
     let Some(value) = take(fields, name) else { return Ok(None) };
-    let ms = value.whole().and_then(|number| i64::try_from(number).ok());
+    let ms = whole(&value).and_then(|number| i64::try_from(number).ok());
     ms.map(|ms| Some(Timestamp::from_millis(ms))).ok_or_else(|| format!("{name} is out of range"))
 }
 
@@ -126,17 +126,17 @@ pub(super) fn meta(mut fields: Fields, form: Form) -> Result<Meta, Wrong> {
 pub(super) fn compaction(mut fields: Fields) -> Result<(Compaction, Fields), Wrong> {
     let times = needed(count(&mut fields, "count")?, "count")?;
     let removed = needed(take(&mut fields, "removed_message_count"), "removed_message_count")?;
-    let removed = needed(removed.whole(), "a whole number as removed_message_count")?;
+    let removed = needed(whole(&removed), "a whole number as removed_message_count")?;
     let summary = needed(text(&mut fields, "summary")?, "summary")?;
     Ok((Compaction { count: times, removed, summary: sanitize(&summary) }, fields))
 }
 
-/// Something that was typed; an entry that says too little is kept as it is.
+/// A prompt that the user typed. An incomplete entry is kept as it is.
 pub(super) fn prompt(mut fields: Fields) -> SessionRecord {
-    let ms = fields.get("timestamp_ms").and_then(Json::whole).and_then(|ms| i64::try_from(ms).ok());
-    let typed = fields.get("text").and_then(Json::text).filter(|text| !text.is_empty()).map(sanitize);
+    let ms = fields.get("timestamp_ms").and_then(whole).and_then(|ms| i64::try_from(ms).ok());
+    let typed = fields.get("text").and_then(Json::as_str).filter(|text| !text.is_empty()).map(sanitize);
     let (Some(ms), Some(typed)) = (ms, typed) else {
-        fields.insert("type".to_owned(), Json::Text("prompt_history".to_owned()));
+        fields.set("type", Json::Text("prompt_history".to_owned()));
         return foreign(fields);
     };
     for known in ["type", "timestamp_ms", "text"] {
@@ -145,15 +145,15 @@ pub(super) fn prompt(mut fields: Fields) -> SessionRecord {
     SessionRecord { at: Timestamp::from_millis(ms), body: RecordBody::Prompt(typed), extra: rest(fields) }
 }
 
-/// A record of a kind that is not known here.
+/// A record of an unknown kind.
 pub(super) fn foreign(fields: Fields) -> SessionRecord {
     let mut record = Json::Object(fields);
     record.each_text(&redact);
-    let body = RecordBody::Foreign(RawJson::trusted(record.to_text()));
+    let body = RecordBody::Foreign(RawJson::trusted(json::write(&record)));
     SessionRecord { at: Timestamp::from_millis(0), body, extra: None }
 }
 
-/// Something that was said.
+/// A message.
 pub(super) fn message(mut fields: Fields) -> Result<SessionRecord, Wrong> {
     fields.remove("type");
     let mut said = object(needed(take(&mut fields, "message"), "message")?, "message")?;
@@ -164,8 +164,8 @@ pub(super) fn message(mut fields: Fields) -> Result<SessionRecord, Wrong> {
     keep(&mut fields, "message", said);
     let body = RecordBody::Message {
         role,
-        blocks: RawJson::trusted(Json::List(blocks).to_text()),
-        usage: usage.map(|usage| RawJson::trusted(usage.to_text())),
+        blocks: RawJson::trusted(json::write(&Json::Array(blocks))),
+        usage: usage.map(|usage| RawJson::trusted(json::write(&usage))),
         ends_turn: None,
     };
     Ok(SessionRecord { at: Timestamp::from_millis(0), body, extra: rest(fields) })
@@ -179,15 +179,15 @@ fn usage(value: Json) -> Result<Json, Wrong> {
     let mut fields = object(value, "usage")?;
     for name in USAGE {
         let number = needed(count(&mut fields, name)?, name)?;
-        fields.insert(name.to_owned(), Json::of_whole(number.into()));
+        fields.set(name, of_whole(number.into()));
     }
     Ok(Json::Object(fields))
 }
 
-/// One block as it is kept: checked if it is of a known kind, without secrets in any case.
+/// A block: checked if its kind is known, and without secrets in any case.
 pub(super) fn block(value: Json) -> Result<Json, Wrong> {
     let mut fields = object(value, "a block")?;
-    let kind = needed(fields.get("type").and_then(Json::text), "the type of a block")?.to_owned();
+    let kind = needed(fields.get("type").and_then(Json::as_str), "the type of a block")?.to_owned();
     let (texts, optional, flags): (&[&str], &[&str], &[&str]) = match kind.as_str() {
         "text" => (&["text"], &[], &[]),
         "thinking" => (&["thinking"], &["signature"], &[]),
@@ -203,7 +203,7 @@ pub(super) fn block(value: Json) -> Result<Json, Wrong> {
         let known = text(&mut fields, name)?;
         if let Some(text) = known {
             let named = matches!(*name, "name" | "tool_name");
-            fields.insert((*name).to_owned(), Json::Text(if named { text } else { sanitize(&text) }));
+            fields.set(*name, Json::Text(if named { text } else { sanitize(&text) }));
         } else if texts.contains(name) {
             return Err(format!("{name} is missing in a block of type {kind}"));
         }
@@ -214,8 +214,8 @@ pub(super) fn block(value: Json) -> Result<Json, Wrong> {
         }
     }
     let known = |name: &String| name == "type" || texts.contains(&name.as_str()) || optional.contains(&name.as_str());
-    for (_, value) in fields.iter_mut().filter(|(name, _)| !known(name)) {
-        value.each_text(&redact);
+    for field in fields.iter_mut().filter(|field| !known(&field.name)) {
+        field.value.each_text(&redact);
     }
     Ok(Json::Object(fields))
 }

@@ -1,6 +1,6 @@
-//! What is never kept of a text: secrets, and more of it than a session file may have. Doing it again changes nothing.
+//! Removes secrets from a text and cuts it to the maximum length of session files. Idempotent.
 
-/// What a secret follows, in the order in which they are looked for.
+/// Markers that precede a secret, in the order in which they are searched.
 const MARKERS: [&str; 9] = [
     "ANTHROPIC_API_KEY=",
     "ANTHROPIC_AUTH_TOKEN=",
@@ -12,18 +12,18 @@ const MARKERS: [&str; 9] = [
     "Bearer sk-",
     "sk-ant-",
 ];
-/// What stands for a secret.
+/// Replaces a secret.
 const REDACTED: &str = "[redacted]";
 /// Longest text, in characters.
 const CHARS_MAX: usize = 16_384;
-/// What ends a text that was longer.
+/// Appended to a text that was cut.
 const CUT: &str = "… [truncated for session JSONL]";
 const CUT_CHARS: usize = 31;
 
-/// A text as it is kept and written: without secrets, of at most [`CHARS_MAX`] characters.
+/// A text without secrets, of at most [`CHARS_MAX`] characters.
 pub(super) fn sanitize(text: &str) -> String {
     if let Some(body) = text.strip_suffix(CUT) {
-        // It was cut before: what its last secret stands for may have been cut as well.
+        // It was cut before, maybe in the middle of its last redaction mark.
         return cut(&redact(body));
     }
     let text = redact(text);
@@ -46,14 +46,14 @@ fn without(text: &str, marker: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut parts = text.split(marker);
     out.push_str(parts.next().unwrap_or_default());
-    // A marker within a secret is part of the secret: what follows it is not text until the secret ended.
+    // A marker inside a secret is part of the secret: the text after it continues the secret.
     let mut open = false;
     for part in parts {
         if !open {
             out.push_str(marker);
             out.push_str(REDACTED);
         }
-        // What stands for a secret already is replaced by itself, with whatever was put right behind it.
+        // A redaction mark, and anything directly after it, is replaced by itself.
         let part = if open { part } else { part.strip_prefix(REDACTED).unwrap_or(part) };
         match part.find(ends_secret) {
             Some(end) => {

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
-use super::judge::{Place, judge};
+use super::judge::{ClaimedPath, judge};
 use super::*;
 use crate::model::content::RawJson;
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
@@ -274,7 +274,7 @@ fn files_are_judged_by_what_they_name_and_where_they_lie() {
         ("anywhere below this workspace, names none", &"/w/exports/a.jsonl".to_owned(), None, "ok"),
     ] {
         let root = root.map(PathBuf::from);
-        let place = Place { file: file.into(), written: root.clone(), root };
+        let place = ClaimedPath { file: file.into(), written: root.clone(), root };
         let said = match judge(&home, &place) {
             Ok(()) => "ok".to_owned(),
             Err(Unfit::Mismatch { expected, actual }) => format!("{} {}", expected.display(), actual.display()),
@@ -331,7 +331,7 @@ fn files_are_found_with_their_older_states_and_opened_without_links() {
     assert_eq!(names, order);
     assert!(found.files[1..5].iter().all(|file| file.owner == partition.join("b.jsonl")));
     assert_eq!(found.others, [flat.join("0000000000000000")]);
-    assert_eq!(find(&Home { path: place.join("none"), also: Vec::new() }, None).unwrap(), Found::default());
+    assert_eq!(find(&Home { path: place.join("none"), also: Vec::new() }, None).unwrap(), WorkspaceScan::default());
 
     put(
         &flat.join("bound.jsonl"),
@@ -366,12 +366,12 @@ fn files_are_found_with_their_older_states_and_opened_without_links() {
 fn a_file_is_written_whole_and_only_where_it_may_be() {
     let place = tempfile::tempdir().unwrap();
     let (file, link) = (place.path().join("a.jsonl"), place.path().join("l.jsonl"));
-    write(&file, b"1", Target::New).unwrap();
-    assert!(write(&file, b"2", Target::New).unwrap_err().to_string().contains("--force"));
-    write(&file, b"3", Target::Any).unwrap();
+    write(&file, b"1", OverwriteRule::New).unwrap();
+    assert!(write(&file, b"2", OverwriteRule::New).unwrap_err().to_string().contains("--force"));
+    write(&file, b"3", OverwriteRule::Any).unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    assert!(write(&link, b"4", Target::Any).unwrap_err().to_string().contains("it is a link"));
-    assert!(write(place.path(), b"4", Target::Any).is_err());
+    assert!(write(&link, b"4", OverwriteRule::Any).unwrap_err().to_string().contains("it is a link"));
+    assert!(write(place.path(), b"4", OverwriteRule::Any).is_err());
     assert_eq!(std::fs::read(&file).unwrap(), b"3");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2);
 }
@@ -397,7 +397,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
         SpeakerRole::Tool,
     ]);
     let canonical =
-        |value: &serde_json::Value| RawJson::trusted(json::Json::parse(&value.to_string()).unwrap().to_text());
+        |value: &serde_json::Value| RawJson::trusted(json::write(&json::parse(&value.to_string()).unwrap()));
     let message = (role, proptest::collection::vec(block, 0..3), any::<Option<u32>>(), any::<bool>());
     let message = message.prop_map(move |(role, blocks, usage, extra)| {
         let usage = usage.map(|n| {

@@ -1,4 +1,4 @@
-//! `CLAUDE.md` of an agent's folder: composed anew whenever an incarnation starts, from what Hearth and its skills say.
+//! Composes `CLAUDE.md` of an agent's folder from Hearth's and its skills' texts, at every start of an incarnation.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::super::dir::{Content, Dir, Kind};
 use super::super::error::Error;
 use super::{LOCAL, own_dir, set_aside, texts};
 
-/// The first line of the composed file; how Hearth knows its own.
+/// The first line of the composed file, by which Hearth recognizes it.
 ///
-/// NanoClaw's line, so that a file of it is known.
+/// The same line as NanoClaw's, so that NanoClaw's file is recognized too.
 const HEADER: &str = "<!-- Composed at spawn — do not edit. Edit CLAUDE.local.md for per-group content. -->";
 const COMPOSED: &str = "CLAUDE.md";
 const SHARED: &str = ".claude-shared.md";
 const FRAGMENTS: &str = ".claude-fragments";
-/// What a skill says about itself.
+/// A skill's own instructions.
 const INSTRUCTIONS: &str = "instructions.md";
-/// Longest of such texts, in bytes.
+/// Maximum length of such a text in bytes.
 const INSTRUCTIONS_MAX: u64 = 64 * 1024;
-/// Longest file of ours, as it may be after somebody wrote to it.
+/// Maximum length in bytes of one of Hearth's files, which an agent may have extended.
 const OWN_MAX: u64 = 1 << 20;
-/// Fragments, ours and others, that are looked at.
+/// Maximum number of files checked in the fragments' directory.
 const FRAGMENTS_MAX: usize = 10_000;
 
 pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String]) -> Result<(), Error> {
@@ -41,19 +41,19 @@ pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String]) -> Result<(
         put(&dir, name, text)?;
     }
     let imports = wanted.keys().map(|name| format!("@./{FRAGMENTS}/{name}\n"));
-    // The CLI looks for the memory by itself only with settings of its own that Hearth keeps it from.
+    // The CLI loads the memory automatically only with a setting that Hearth disables.
     let memory = format!("@./{LOCAL}\n");
     let text: String = [format!("{HEADER}\n@./{SHARED}\n")].into_iter().chain(imports).chain([memory]).collect();
     keep_what_was_written(group)?;
     put(group, COMPOSED, &text)
 }
 
-/// Whether Hearth may have made a fragment of this name.
+/// Whether a file name may be one of Hearth's fragments.
 fn is_fragment(name: &str) -> bool {
     name.ends_with(".md") && ["module-", "skill-", "mcp-"].iter().any(|kind| name.starts_with(kind))
 }
 
-/// Fragments by their file's name.
+/// Fragments by file name.
 fn fragments(paths: &Paths, skills: &[String]) -> Result<BTreeMap<String, String>, Error> {
     let mut fragments = BTreeMap::new();
     for (module, text) in texts::MODULES {
@@ -78,13 +78,13 @@ fn fragments(paths: &Paths, skills: &[String]) -> Result<BTreeMap<String, String
     Ok(fragments)
 }
 
-/// A `CLAUDE.md` that Hearth did not compose is what somebody wanted the agent to know: it becomes its memory, or, if it
-/// has one, is kept beside it.
+/// A `CLAUDE.md` that Hearth did not compose contains instructions for the agent. It becomes the agent's memory or, if
+/// there already is one, is kept beside it.
 fn keep_what_was_written(group: &Dir) -> Result<(), Error> {
     let bytes = match group.read(COMPOSED.as_ref(), OWN_MAX)? {
         Content::Whole(bytes) => bytes,
         Content::Absent => return Ok(()),
-        // Too long for one of ours, or no file; a link is only replaced.
+        // Too long for one of Hearth's files, or not a file. A link is simply replaced.
         Content::Refused(_) if group.kind(COMPOSED.as_ref())? == Kind::Link => return Ok(()),
         Content::Refused(_) => return set_aside(group, COMPOSED),
     };
@@ -97,7 +97,7 @@ fn keep_what_was_written(group: &Dir) -> Result<(), Error> {
     set_aside(group, COMPOSED)
 }
 
-/// Writes a file unless it says this already.
+/// Writes a file unless it already has this content.
 fn put(dir: &Dir, name: &str, text: &str) -> Result<(), Error> {
     if matches!(dir.read(name.as_ref(), OWN_MAX)?, Content::Whole(bytes) if bytes == text.as_bytes()) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The files of an agent that are there before an incarnation of it starts, and what it is to see of the machine.
+//! Prepares an agent's files before an incarnation starts, and determines its mounts.
 //!
 //! ```text
 //! groups/<folder>/   CLAUDE.local.md      its memory, begun with its instructions
@@ -10,7 +10,8 @@
 //! trusted/           shared by main and trusted   skills/<name>/     given to agents
 //! ```
 //!
-//! Everything may be done again and by several sessions of an agent at once; what is as it should be is not written.
+//! All steps can be repeated and can run for several sessions of an agent at once. Files with the right content are not
+//! written.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,7 +20,7 @@ use crate::config::Paths;
 use crate::model::entity::{Access, AgentSettings, ExtraMount, Skills, Trust};
 use crate::model::mount::{APP_SKILLS, GLOBAL, Mount, PROJECT, TRUSTED};
 
-use super::allowlist::{self, Verdict};
+use super::allowlist::{self, MountDecision};
 use super::dir::{Dir, Kind};
 use super::error::Error;
 
@@ -30,45 +31,45 @@ mod skills;
 mod tests;
 mod texts;
 
-/// What an agent is told about itself, and what it remembers by itself.
+/// The agent's instructions and memory.
 pub(super) const LOCAL: &str = "CLAUDE.local.md";
 const GLOBAL_DIR: &str = "global";
 const PROJECT_FILE: &str = "CLAUDE.md";
 pub(super) const CLAUDE_DIR: &str = ".claude";
 
-/// Where an agent runs, as far as its files depend on it.
+/// The kind of runtime, as far as an agent's files depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum AgentHome {
     /// Files are mounted at fixed paths.
     Container,
-    /// Files are where they are on this machine.
+    /// Files have their paths on this machine.
     Host,
 }
 
-/// Whose files are wanted.
+/// The agent to prepare.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// The agent's folder.
     pub folder: &'a str,
-    /// How it is run.
+    /// Its settings.
     pub settings: &'a AgentSettings,
-    /// Where.
-    pub place: Place,
+    /// Its kind of runtime.
+    pub place: AgentHome,
 }
 
-/// What there is for an incarnation.
+/// Result of the preparation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prepared {
-    /// What it is to see beside its session, its folder and its home; checked and resolved.
+    /// Mounts in addition to the session, folder and home, checked and resolved.
     pub mounts: Vec<Mount>,
-    /// What the operator wanted and it does not get, and why; it starts all the same.
+    /// Configured items that are skipped, with reasons. The agent starts anyway.
     pub left_out: Vec<String>,
 }
 
-/// Makes an agent's files be there, and says what it is to see.
+/// Creates an agent's files and determines its mounts.
 ///
 /// # Errors
-/// [`Error`] if one of them cannot be made; then it must not start.
+/// [`Error`] if one of them cannot be created. In that case the agent must not start.
 pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     let Wanted { folder, settings, place } = *wanted;
     let mut prepared = Prepared::default();
@@ -83,35 +84,35 @@ pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     claude.tidy(&["settings.json"])?;
     settings::offer(&claude)?;
     let base = match place {
-        Place::Container => Path::new(APP_SKILLS).to_owned(),
-        Place::Host => paths.skills(),
+        AgentHome::Container => Path::new(APP_SKILLS).to_owned(),
+        AgentHome::Host => paths.skills(),
     };
     skills::link(&own_dir(&claude, "skills")?, &selected.names, (&base, &paths.skills()))?;
     prepared.mounts = shared(paths, settings.trust)?;
     for (mount, verdict) in settings.mounts.iter().zip(allowlist::judge(paths, &settings.mounts)) {
         match verdict {
-            Verdict::Allowed(allowed) => prepared.mounts.push(allowed.mount),
-            Verdict::Refused(reason) => prepared.left_out.push(refusal(mount, &reason)),
+            MountDecision::Allowed(allowed) => prepared.mounts.push(allowed.mount),
+            MountDecision::Refused(reason) => prepared.left_out.push(refusal(mount, &reason)),
         }
     }
     Ok(prepared)
 }
 
-/// What an agent would be without if it started now: refused mounts, skills that are not there. Changes nothing.
+/// The items that would be skipped if the agent started now: rejected mounts, missing skills. Changes nothing.
 ///
 /// # Errors
 /// [`Error`] if the skills cannot be listed.
 pub fn left_out(paths: &Paths, settings: &AgentSettings) -> Result<Vec<String>, Error> {
     let mut left_out = skills::select(paths, &settings.skills)?.left_out;
     for (mount, verdict) in settings.mounts.iter().zip(allowlist::judge(paths, &settings.mounts)) {
-        if let Verdict::Refused(reason) = verdict {
+        if let MountDecision::Refused(reason) = verdict {
             left_out.push(refusal(mount, &reason));
         }
     }
     Ok(left_out)
 }
 
-/// Names of the skills that an agent has.
+/// Names of an agent's skills.
 ///
 /// # Errors
 /// [`Error`] if they cannot be listed.
@@ -123,7 +124,7 @@ fn refusal(mount: &ExtraMount, reason: &str) -> String {
     format!("mount {}: {reason}", mount.host_path)
 }
 
-/// What agents see by their trust.
+/// The shared mounts that an agent gets according to its trust.
 fn shared(paths: &Paths, trust: Trust) -> Result<Vec<Mount>, Error> {
     let groups = Dir::open(&paths.groups())?;
     let mut mounts = Vec::new();
@@ -156,7 +157,7 @@ fn ensure_place(path: &Path) -> Result<Dir, Error> {
     }
 }
 
-/// A directory that belongs to Hearth though an agent may have put something else under its name.
+/// A directory of Hearth's inside an agent's directory. Anything else under its name is moved away.
 fn own_dir(parent: &Dir, name: &str) -> Result<Dir, Error> {
     if matches!(parent.kind(name.as_ref())?, Kind::File | Kind::Other) {
         set_aside(parent, name)?;
@@ -164,10 +165,10 @@ fn own_dir(parent: &Dir, name: &str) -> Result<Dir, Error> {
     parent.ensure_dir(name)
 }
 
-/// Most things of one name that are kept when they are in the way.
+/// Maximum number of saved copies of one name.
 const ASIDE_MAX: usize = 10_000;
 
-/// Renames what is in the way, so that nothing is lost that somebody wrote.
+/// Renames an obstacle instead of deleting it, so that nothing that a person or an agent wrote is lost.
 fn set_aside(dir: &Dir, name: &str) -> Result<(), Error> {
     for number in 1..=ASIDE_MAX {
         let new = format!("saved-{number}-{}", name.trim_start_matches('.'));

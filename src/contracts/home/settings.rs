@@ -1,11 +1,11 @@
-//! `.claude/settings.json`: how the agent CLI behaves, unless somebody decided otherwise.
+//! `.claude/settings.json`: default settings of the agent CLI.
 
 use super::super::dir::Dir;
 use super::super::error::Error;
 
-/// Subagents may work in teams, `CLAUDE.md` of further directories is read, and the CLI keeps memories.
+/// Enables teams of subagents, reading `CLAUDE.md` of additional directories, and the CLI's memory.
 ///
-/// NanoClaw's file, byte for byte.
+/// Byte for byte the same as NanoClaw's file.
 const SETTINGS: &str = r#"{
   "env": {
     "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1",
@@ -15,7 +15,7 @@ const SETTINGS: &str = r#"{
 }
 "#;
 
-/// Writes the file if there is nothing under its name: whatever is there is the agent's or the operator's.
+/// Writes the file if the name is free. An existing file belongs to the agent or the operator.
 pub(super) fn offer(claude: &Dir) -> Result<(), Error> {
     claude.write_new("settings.json", SETTINGS.as_bytes()).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Skills: directories of the installation, linked into an agent's `.claude/skills`.
+//! Links the installation's skills into an agent's `.claude/skills`.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::model::mount::APP_SKILLS;
 use super::super::dir::{Dir, Kind};
 use super::super::error::Error;
 
-/// Skills of one installation, and entries of one agent's directory, that are looked at.
+/// Maximum number of an installation's skills, and of entries in an agent's directory.
 const ENTRIES_MAX: usize = 10_000;
 
 /// The skills of one agent.
@@ -19,7 +19,7 @@ const ENTRIES_MAX: usize = 10_000;
 pub(super) struct Selected {
     /// Sorted; each is a directory.
     pub(super) names: Vec<String>,
-    /// Those that cannot be given, and why.
+    /// Skills that cannot be linked, with reasons.
     pub(super) left_out: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn select(paths: &Paths, wanted: &Skills) -> Result<Selected, Error> 
                 "skill {}: it is a link, and a container would not find what it leads to; copy the directory",
                 shown.escape_debug()
             )),
-            // Files beside the skills are nobody's business.
+            // Other files beside the skills are ignored.
             (Kind::File | Kind::Other | Kind::Nothing, _) if *wanted == Skills::All => {}
             (Kind::File | Kind::Other | Kind::Nothing, _) => selected.left_out.push(format!(
                 "skill {}: there is no directory {}",
@@ -56,8 +56,8 @@ pub(super) fn select(paths: &Paths, wanted: &Skills) -> Result<Selected, Error> 
     Ok(selected)
 }
 
-/// Makes the links of the selected skills be there, and those of others not. What the agent made stays as it is, also
-/// under the name of a skill.
+/// Creates the links of the selected skills and removes Hearth's other links. Everything that the agent created is
+/// kept, even under the name of a skill.
 pub(super) fn link(dir: &Dir, names: &[String], (base, skills): (&Path, &Path)) -> Result<(), Error> {
     for name in dir.list(ENTRIES_MAX)? {
         let target = if dir.kind(&name)? == Kind::Link { dir.link(&name)? } else { None };
@@ -75,7 +75,8 @@ pub(super) fn link(dir: &Dir, names: &[String], (base, skills): (&Path, &Path)) 
     Ok(())
 }
 
-/// Whether Hearth made a link: it leads to the skill of its name, here, in a container, or where the data directory was.
+/// Whether Hearth created a link: it leads to the skill of its name, here, in a container, or in a former data
+/// directory.
 fn is_ours(name: &OsStr, target: &Path, skills: &Path) -> bool {
     let Some(parent) = target.parent().filter(|_| target.file_name() == Some(name)) else { return false };
     let moved = || parent.is_absolute() && parent.file_name() == Some(OsStr::new("skills")) && !target.exists();

@@ -35,12 +35,12 @@ impl World {
         fs::read_to_string(self.data(name)).unwrap()
     }
 
-    fn try_prepare(&self, place: Place) -> Result<Prepared, Error> {
+    fn try_prepare(&self, place: AgentHome) -> Result<Prepared, Error> {
         prepare(&self.paths, &Wanted { folder: "main", settings: &self.settings, place })
     }
 
     fn prepare(&self) -> Prepared {
-        self.try_prepare(Place::Host).unwrap()
+        self.try_prepare(AgentHome::Host).unwrap()
     }
 
     /// A file of the host that no preparation may touch.
@@ -150,7 +150,7 @@ fn a_skill_that_is_not_selected_any_more_goes() {
     assert!(prepared.left_out[0].starts_with("skill nosuch: there is no directory"), "{prepared:?}");
     assert!(!world.data("groups/main/.claude-fragments/skill-web.md").exists());
     assert!(!world.text("groups/main/CLAUDE.md").contains("skill-web"));
-    world.try_prepare(Place::Container).unwrap();
+    world.try_prepare(AgentHome::Container).unwrap();
     let link = fs::read_link(world.data("homes/main/.claude/skills/mail")).unwrap();
     assert_eq!(link, Path::new("/app/skills/mail"), "another runtime has other paths");
     world.settings.skills = Skills::Only(Vec::new());
@@ -269,6 +269,6 @@ fn what_the_machine_refuses_is_told_in_clear_words() {
     );
     fs::remove_dir(world.data("groups")).unwrap();
     fs::write(world.data("groups"), "").unwrap();
-    let error = world.try_prepare(Place::Host).unwrap_err().to_string();
+    let error = world.try_prepare(AgentHome::Host).unwrap_err().to_string();
     assert!(error.contains("groups"), "{error}");
 }

@@ -1,37 +1,46 @@
-//! SQLite files of another program, which may still run: they are copied with what belongs to them, and the copy is read.
-//! Nothing is ever opened, locked, made or written beside the original.
+//! Reads SQLite files of a program that may still be running. The database and its journal are copied, and the copy is
+//! read. Nothing is opened, locked, created or written beside the original.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, Metadata};
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSql, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::Error;
+use crate::contracts::dir::{Content, Dir, Stamp};
 
-/// How often a file that changes is copied again.
+/// How often copying is retried if the file changes.
 const TRIES: usize = 5;
 
-/// What SQLite keeps beside a database: what was written and is not in it yet, or what is to be undone.
+/// Size limits in bytes of a copied file, and of the rows read from one table.
+const FILE_MAX: u64 = 1 << 30;
+const TABLE_MAX: usize = 512 << 20;
+
+/// Last bytes of a journal that names a super-journal. SQLite would open that file, wherever it is, and delete it.
+const NAMES_ANOTHER: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// Suffixes of SQLite's files beside a database: committed changes that are not in it yet, or changes to undo.
 const BESIDE: [&str; 2] = ["-wal", "-journal"];
 
-/// The copy of a database, open; it goes with this.
+/// The open copy of a database. Dropping this deletes the copy.
 pub(super) struct Database {
     connection: Connection,
-    /// Where the original is.
+    /// Path of the original.
     path: PathBuf,
     tables: BTreeSet<String>,
     _copy: tempfile::TempDir,
 }
 
-/// One row: what it says by the name of the column, whichever columns there are.
+/// One row: values by column name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Row(BTreeMap<String, Value>);
 
-/// A value of SQLite that can mean something here.
+/// A SQLite value of a supported type.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Integer(i64),
@@ -43,30 +52,30 @@ impl Database {
     /// Copies a database and opens the copy.
     ///
     /// # Errors
-    /// [`Error`] if it is written all the time, is damaged or is no database.
-    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+    /// [`Error`] if it changes constantly, is damaged, or is not a database or a regular file.
+    pub(super) fn open(dir: &Dir, name: &str) -> Result<Self, Error> {
+        let path = dir.path().join(name);
         let copy = tempfile::Builder::new().prefix("hearth-import-").tempdir();
-        let copy = copy.map_err(|error| Error::io("make a directory for a copy of", path, error))?;
+        let copy = copy.map_err(|error| Error::io("make a directory for a copy of", &path, error))?;
         let place = copy.path().join("copy.db");
-        copy_still(path, &place)?;
-        let damaged = |error: rusqlite::Error| Error::Damaged { path: path.to_owned(), what: words(&error) };
-        // What has to be undone or taken from the log is done to the copy, which is why it can be written.
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&place, flags).map_err(damaged)?;
+        copy_still(dir, name, &place)?;
+        refuse_names(&path, &with_end(&place, "-journal"))?;
+        let damaged = |error: rusqlite::Error| Error::Damaged { path: path.clone(), what: words(&error) };
+        let connection = connect(&place).map_err(damaged)?;
         let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(damaged)?;
         if sound != "ok" {
-            return Err(Error::Damaged { path: path.to_owned(), what: sound });
+            return Err(Error::Damaged { path, what: sound });
         }
         let tables = tables(&connection).map_err(damaged)?;
-        Ok(Self { connection, path: path.to_owned(), tables, _copy: copy })
+        Ok(Self { connection, path, tables, _copy: copy })
     }
 
-    /// Whether there is a table.
+    /// Whether a table exists.
     pub(super) fn has(&self, table: &str) -> bool {
         self.tables.contains(table)
     }
 
-    /// That these tables with these columns are there, without which it means nothing.
+    /// Checks that required tables and columns exist.
     pub(super) fn need(&self, needed: &[(&str, &[&str])]) -> Result<(), Error> {
         let foreign = |what: String| Error::Foreign { path: self.path.clone(), what };
         for (table, columns) in needed {
@@ -89,7 +98,7 @@ impl Database {
         names.collect::<Result<_, _>>().map_err(fault)
     }
 
-    /// All rows of a table in the order in which they were made; none if there is no such table.
+    /// All rows of a table in insertion order; empty if the table does not exist.
     pub(super) fn rows(&self, table: &str) -> Result<Vec<Row>, Error> {
         if self.has(table) { self.query(table, &format!("SELECT * FROM \"{table}\""), &[]) } else { Ok(Vec::new()) }
     }
@@ -104,19 +113,25 @@ impl Database {
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
-    /// The rows that a query finds; `table` is for messages.
+    /// The rows of a query. `table` is for messages.
     pub(super) fn query(&self, table: &str, sql: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>, Error> {
         let fault = |error: rusqlite::Error| self.table_error(table, &error);
         let mut query = self.connection.prepare(sql).map_err(fault)?;
         let names: Vec<String> = query.column_names().map(str::to_owned).collect();
         let mut found = query.query(values).map_err(fault)?;
         let mut rows = Vec::new();
+        let mut bytes = 0_usize;
         while let Some(row) = found.next().map_err(fault)? {
             let mut values = BTreeMap::new();
             for (at, name) in names.iter().enumerate() {
                 if let Some(value) = value(row.get_ref(at).map_err(fault)?) {
+                    bytes = bytes.saturating_add(name.len()).saturating_add(value.bytes());
                     values.insert(name.clone(), value);
                 }
+            }
+            if bytes > TABLE_MAX {
+                let what = format!("it has more than {TABLE_MAX} bytes");
+                return Err(Error::Table { path: self.path.clone(), table: table.to_owned(), what });
             }
             rows.push(Row(values));
         }
@@ -128,18 +143,44 @@ impl Database {
     }
 }
 
+/// Opens a copy without trusting its schema: no triggers, views, or functions with side effects.
+fn connect(place: &Path) -> rusqlite::Result<Connection> {
+    // The journal is applied to the copy, which therefore has to be writable.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(place, flags)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    for off in [
+        DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+    ] {
+        connection.set_db_config(off, false)?;
+    }
+    Ok(connection)
+}
+
+/// Ordinary tables. Virtual tables, which have no root page, are ignored.
 fn tables(connection: &Connection) -> rusqlite::Result<BTreeSet<String>> {
-    let mut query = connection.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
+    let mut query = connection.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")?;
     query.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Bytes that are no text are as good as none: NanoClaw keeps none.
+/// Converts a value. Binary data counts as absent: NanoClaw stores none.
 fn value(value: ValueRef<'_>) -> Option<Value> {
     match value {
         ValueRef::Null | ValueRef::Blob(_) => None,
         ValueRef::Integer(number) => Some(Value::Integer(number)),
         ValueRef::Real(number) => Some(Value::Real(number)),
         ValueRef::Text(text) => Some(Value::Text(String::from_utf8_lossy(text).into_owned())),
+    }
+}
+
+impl Value {
+    const fn bytes(&self) -> usize {
+        match self {
+            Self::Integer(_) | Self::Real(_) => size_of::<Self>(),
+            Self::Text(text) => size_of::<Self>().saturating_add(text.len()),
+        }
     }
 }
 
@@ -151,7 +192,7 @@ fn words(error: &rusqlite::Error) -> String {
 }
 
 impl Row {
-    /// What a column says as text; none if it says nothing, or is not there.
+    /// A column as text; `None` if it is null or missing.
     pub(super) fn text(&self, column: &str) -> Option<String> {
         self.0.get(column).map(|value| match value {
             Value::Integer(number) => number.to_string(),
@@ -160,17 +201,17 @@ impl Row {
         })
     }
 
-    /// The same, where nothing is as good as an empty text.
+    /// The same, but empty text counts as missing.
     pub(super) fn filled(&self, column: &str) -> Option<String> {
         self.text(column).filter(|text| !text.trim().is_empty())
     }
 
-    /// The same for what has to be named in messages.
+    /// The same for names in messages; empty if missing.
     pub(super) fn name(&self, column: &str) -> String {
         self.text(column).unwrap_or_default()
     }
 
-    /// What a column says as a number; SQLite keeps what it was given, so that texts can be numbers.
+    /// A column as a number. SQLite columns can hold numbers as text.
     pub(super) fn number(&self, column: &str) -> Option<i64> {
         match self.0.get(column)? {
             Value::Integer(number) => Some(*number),
@@ -179,46 +220,36 @@ impl Row {
         }
     }
 
-    /// Whether a column says that something is so.
+    /// Whether a column is true.
     pub(super) fn is_set(&self, column: &str) -> bool {
         self.number(column).is_some_and(|number| number != 0)
     }
 }
 
-/// Copies a database with what lies beside it, as it is at one moment: none of them may change meanwhile.
-fn copy_still(path: &Path, place: &Path) -> Result<(), Error> {
+/// Copies a database and its journal in a consistent state: none of the files may change meanwhile.
+fn copy_still(dir: &Dir, name: &str, place: &Path) -> Result<(), Error> {
     for _ in 0..TRIES {
-        let before = looks(path)?;
+        let before = looks(dir, name)?;
         for (end, found) in &before {
-            let (from, to) = (with_end(path, end), with_end(place, end));
+            let to = with_end(place, end);
             match found {
-                Some(_) => copy(&from, &to)?,
+                Some(_) => copy(dir, format!("{name}{end}").as_ref(), &to)?,
                 None => remove(&to)?,
             }
         }
-        if looks(path)? == before {
+        if looks(dir, name)? == before {
             return Ok(());
         }
     }
-    Err(Error::Busy { path: path.to_owned() })
+    Err(Error::Busy { path: dir.path().join(name) })
 }
 
-/// What tells two states of a file apart.
-type Look = (u64, u64, i64, i64);
-
-fn looks(path: &Path) -> Result<Vec<(&'static str, Option<Look>)>, Error> {
-    let all = std::iter::once("").chain(BESIDE);
-    all.map(|end| {
-        let path = with_end(path, end);
-        let look = |found: Metadata| (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
-        match std::fs::metadata(&path) {
-            Ok(found) if found.is_file() => Ok((end, Some(look(found)))),
-            Ok(_) => Err(Error::Damaged { path, what: "it is not a file".to_owned() }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((end, None)),
-            Err(error) => Err(Error::io("look at", &path, error)),
-        }
-    })
-    .collect()
+fn looks(dir: &Dir, name: &str) -> Result<Vec<(&'static str, Option<Stamp>)>, Error> {
+    let mut all = Vec::new();
+    for end in std::iter::once("").chain(BESIDE) {
+        all.push((end, dir.stamp(format!("{name}{end}").as_ref())?));
+    }
+    Ok(all)
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -227,15 +258,32 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    let mut source = match File::open(from) {
+fn copy(dir: &Dir, name: &OsStr, to: &Path) -> Result<(), Error> {
+    let path = dir.path().join(name);
+    let source = match dir.file(name, FILE_MAX)? {
         Ok(source) => source,
-        // It went meanwhile, which the second look finds.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return remove(to),
-        Err(error) => return Err(Error::io("read", from, error)),
+        // It was removed meanwhile; the second check notices.
+        Err(Content::Absent) => return remove(to),
+        Err(Content::Refused(why)) => return Err(Error::Refused { path, why }),
+        Err(Content::Whole(_)) => return Ok(()),
     };
-    let copied = File::create(to).and_then(|mut to| io::copy(&mut source, &mut to));
-    copied.map(drop).map_err(|error| Error::io("copy", from, error))
+    let copied = File::create(to).and_then(|mut to| io::copy(&mut source.take(FILE_MAX), &mut to));
+    copied.map(drop).map_err(|error| Error::io("copy", &path, error))
+}
+
+/// Rejects a journal that names a super-journal.
+fn refuse_names(path: &Path, journal: &Path) -> Result<(), Error> {
+    let mut end = [0; NAMES_ANOTHER.len()];
+    let read = match File::open(journal) {
+        Ok(mut file) => file.seek(SeekFrom::End(-8)).and_then(|_| file.read_exact(&mut end)),
+        Err(error) => Err(error),
+    };
+    // A shorter journal names none.
+    if read.is_ok() && end == NAMES_ANOTHER {
+        let why = "its journal names another file, which is not opened".to_owned();
+        return Err(Error::Refused { path: path.to_owned(), why });
+    }
+    Ok(())
 }
 
 fn remove(path: &Path) -> Result<(), Error> {

@@ -3,37 +3,48 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Nothing was taken over.
+/// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no installation.
     #[error("{} holds no NanoClaw: neither data/v2.db nor store/messages.db is there; name the directory that has one of them", path.display())]
     NotThere {
-        /// What was named.
+        /// The given directory.
         path: PathBuf,
     },
-    /// The system says no.
+    /// A system error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// NanoClaw runs.
+    /// A link, a pipe or a file that is too large: it is not opened.
+    #[error("{}: {why}; nothing was imported", path.display())]
+    Refused {
+        /// What it is about.
+        path: PathBuf,
+        /// Why it is not opened.
+        why: String,
+    },
+    /// An error from opening a directory or a file.
+    #[error(transparent)]
+    Machine(#[from] crate::contracts::Error),
+    /// NanoClaw is running.
     #[error("{} is being written; stop NanoClaw and try again", path.display())]
     Busy {
         /// The database.
         path: PathBuf,
     },
-    /// It is no database, or a broken one.
+    /// Not a database, or a damaged one.
     #[error("{} is damaged: {what}; repair it with `sqlite3 FILE .recover`, or put an older copy in its place", path.display())]
     Damaged {
         /// The database.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's error.
         what: String,
     },
     /// A table cannot be read.
@@ -41,17 +52,17 @@ pub enum Error {
     Table {
         /// The database.
         path: PathBuf,
-        /// Which.
+        /// Its name.
         table: String,
-        /// What SQLite says.
+        /// SQLite's error.
         what: String,
     },
-    /// It is another program's database, or of a NanoClaw that is not known.
+    /// Another program's database, or one of an unknown NanoClaw version.
     #[error("{} is not a database of NanoClaw: {what}", path.display())]
     Foreign {
         /// The database.
         path: PathBuf,
-        /// Which table or column is missing.
+        /// The missing table or column.
         what: String,
     },
 }

@@ -1,25 +1,27 @@
-//! Directories of agents, copied to where they are here. Only what is missing is made, nothing is ever replaced, and
-//! no link is followed on either side.
+//! Copies agents' directories into Hearth's. Only missing files are created, nothing is ever replaced, and no link is
+//! followed on either side.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::found::{Item, Kind, Outcome, Tree, TreeKind};
+use super::found::{ConfigFile, Item, Kind, Outcome, Tree, TreeKind};
+use super::v2::CONFIG_FILE;
 use crate::config::Paths;
 use crate::contracts::dir::{Content, Dir, Kind as Thing};
 use crate::contracts::error::Error;
 use crate::contracts::home::CLAUDE_DIR;
 use crate::model::entity::Folder;
 
-/// Longest file that is copied.
+/// Longest file that is copied, in bytes.
 const FILE_MAX: u64 = 256 << 20;
-/// Entries of one directory, and directories within each other.
+/// Limits of entries in one directory, and of nesting.
 const ENTRIES_MAX: usize = 100_000;
 const DEPTH_MAX: usize = 32;
 
-/// Names at the top of a group's directory that NanoClaw makes again and again, or nobody misses.
+/// Names at the top of a group's directory that are not copied, because NanoClaw regenerates them or they are useless
+/// here.
 const NOT_WANTED: [&str; 8] = [
-    "container.json",
+    CONFIG_FILE,
     "logs",
     ".git",
     ".DS_Store",
@@ -28,29 +30,29 @@ const NOT_WANTED: [&str; 8] = [
     ".claude-fragments",
     "conversations.lock",
 ];
-/// What the agent is told, made anew by both hosts.
+/// The agent's instructions, composed by both hosts.
 const COMPOSED: &str = "CLAUDE.md";
-/// How NanoClaw's own begins.
+/// First bytes of the file that NanoClaw composes.
 const COMPOSED_HEAD: &[u8] = b"<!-- Composed at spawn";
 const LOCAL: &str = "CLAUDE.local.md";
 
-/// Where the provider keeps conversations of an agent that works in NanoClaw's containers, and in containers here.
+/// Name of the directory of a provider's conversations, in NanoClaw's containers and in Hearth's.
 const THERE: &str = "-workspace-agent";
 const HERE: &str = "-workspace-group";
 
-/// What became of a tree.
+/// Result of copying a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Copied {
-    /// Files that were made, or would be.
+    /// Files that were or would be created.
     pub taken: u64,
-    /// Files that are there already.
+    /// Files that already exist.
     pub unchanged: u64,
-    /// What stays, and why.
+    /// What was skipped, with reasons.
     pub left: Vec<(String, String)>,
 }
 
 impl Copied {
-    /// The same for a report; `name` is what the tree is called.
+    /// The result as report items. `name` is the tree's name.
     #[must_use]
     pub fn items(self, name: &str) -> Vec<Item> {
         let some = |count: u64, outcome| (count > 0).then(|| Item::new(Kind::File, name, outcome).of(count));
@@ -63,16 +65,16 @@ impl Copied {
     }
 }
 
-/// Whether files are made.
+/// Whether files are written.
 #[derive(Clone, Copy)]
 enum Doing<'a> {
-    /// Into this directory.
+    /// Copies into this directory.
     Copy(&'a Dir),
-    /// Only what would be; none where there is no directory yet.
+    /// Only counts what would be copied; `None` if the directory does not exist yet.
     Look(Option<&'a Dir>),
 }
 
-/// Says what [`copy`] would do.
+/// Predicts the result of [`copy`].
 ///
 /// # Errors
 /// [`Error`] if the machine cannot read.
@@ -87,10 +89,10 @@ pub fn survey(root: &Path, paths: &Paths, tree: &Tree) -> Result<Copied, Error> 
     Ok(walk.copied)
 }
 
-/// Copies what is missing here.
+/// Copies missing files.
 ///
 /// # Errors
-/// [`Error`] if the machine cannot read or write; what was copied until then stays and is not copied again.
+/// [`Error`] on a read or write error. Files that were copied until then are kept and not copied again.
 pub fn copy(root: &Path, paths: &Paths, tree: &Tree) -> Result<Copied, Error> {
     let Some(from) = source(root, tree)? else { return Ok(Copied::default()) };
     let base = base(paths, tree);
@@ -109,8 +111,8 @@ pub fn copy(root: &Path, paths: &Paths, tree: &Tree) -> Result<Copied, Error> {
     Ok(walk.copied)
 }
 
-/// Offers a conversation also to an agent that works outside of containers, whose provider looks for it under the path of
-/// the agent's folder. Tells whether it was done.
+/// Also makes a conversation available to an agent that runs outside of containers, whose provider looks for it under
+/// the path of the agent's folder. Returns whether it was done.
 ///
 /// # Errors
 /// [`Error`] if the machine cannot read or write.
@@ -131,7 +133,7 @@ pub fn offer(paths: &Paths, folder: &Folder, conversation: &str) -> Result<bool,
     Ok(false)
 }
 
-/// Where a tree is; none if there is no such directory.
+/// The directory of a tree; `None` if it does not exist.
 fn source(root: &Path, tree: &Tree) -> Result<Option<Dir>, Error> {
     let mut dir = Dir::find(root)?;
     for name in &tree.from {
@@ -161,7 +163,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The first level, some of whose names are not what they were.
+    /// Copies the top level, where some names are handled differently.
     fn top(&mut self, from: &Dir, to: Doing<'_>) -> Result<(), Error> {
         for name in from.list(ENTRIES_MAX)? {
             let path = self.tree.path().join(&name).display().to_string();
@@ -170,6 +172,8 @@ impl Walk<'_> {
                 continue;
             };
             match self.tree.to {
+                // The report mentions it with the agent.
+                TreeKind::Group if text == CONFIG_FILE && self.tree.config == ConfigFile::Read => {}
                 TreeKind::Group if NOT_WANTED.contains(&text) => {
                     self.leave(path, "Hearth makes its own, or needs none")
                 }
@@ -183,7 +187,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What somebody wrote for an agent becomes what it is told here, unless it has that in the other file.
+    /// Hand-written instructions in `CLAUDE.md` become `CLAUDE.local.md`, unless that file already exists.
     fn instructions(&mut self, from: &Dir, to: Doing<'_>, path: String) -> Result<(), Error> {
         match from.read(COMPOSED.as_ref(), FILE_MAX)? {
             Content::Whole(bytes) if bytes.starts_with(COMPOSED_HEAD) => {

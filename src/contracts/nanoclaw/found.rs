@@ -1,13 +1,13 @@
-//! What an installation of NanoClaw holds, in the words of this host, and what became of everything in it.
+//! The content of a NanoClaw installation as Hearth's data types, and the result of importing each part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::model::address::Address;
 use crate::model::configure::{ChatSpec, DestinationSpec, UserSpec};
 use crate::model::entity::{AgentSettings, Folder, UnknownSenders};
 
-/// Which NanoClaw.
+/// Version of NanoClaw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// One database for everything.
@@ -17,7 +17,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// For people and programs.
+    /// Name for people and programs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,23 +27,23 @@ impl Version {
     }
 }
 
-/// What version 1 never knew, and what the reader needs to judge.
+/// Settings that version 1 lacks, and the validators that the reader needs.
 #[derive(Clone, Copy)]
 pub struct Wishes<'a> {
-    /// What happens to strangers in chats of version 1, which let everybody in.
+    /// Policy for strangers in chats of version 1, which admitted everyone.
     pub strangers: UnknownSenders,
-    /// Why a pattern cannot be one.
+    /// Why a pattern is invalid.
     pub pattern: &'a dyn Fn(&str) -> Result<(), String>,
-    /// Why a text is no recurrence.
+    /// Why a recurrence is invalid.
     pub recurrence: &'a dyn Fn(&str) -> Result<(), String>,
-    /// Why a text is no time.
+    /// Why a time is invalid.
     pub time: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
-/// Everything that can be taken over, in the order in which each finds what it refers to.
+/// Everything that can be imported, ordered so that references point to earlier parts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    /// Of which NanoClaw.
+pub struct Inventory {
+    /// The version it comes from.
     pub version: Version,
     /// Agents, by folder.
     pub agents: BTreeMap<Folder, AgentSettings>,
@@ -51,62 +51,64 @@ pub struct Found {
     pub users: Vec<UserSpec>,
     /// Chats with their wirings.
     pub chats: Vec<ChatSpec>,
-    /// Chats that are not to be asked about.
+    /// Chats that were denied, about which the owner is not asked again.
     pub denied: Vec<Address>,
-    /// Where agents write, by the names they use.
+    /// Destinations of agents, by the names they use.
     pub destinations: Vec<(Folder, String, DestinationSpec)>,
-    /// What providers remember.
+    /// Conversations that providers can resume.
     pub sessions: Vec<FoundSession>,
-    /// What is done by the clock.
+    /// Scheduled tasks.
     pub tasks: Vec<FoundTask>,
-    /// What was said and not worked on.
+    /// Messages that were not processed yet.
     pub events: Vec<FoundEvent>,
     /// Directories of agents.
     pub trees: Vec<Tree>,
-    /// What is not taken over, and what else is to be said.
+    /// Agents whose settings come from a file in their folder, which they could have changed.
+    pub config_files: BTreeSet<Folder>,
+    /// What is not imported, and further notes.
     pub items: Vec<Item>,
 }
 
-/// A conversation that a provider can go on with.
+/// A conversation that a provider can resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSession {
-    /// Its name there.
+    /// Its name in NanoClaw.
     pub name: String,
-    /// Whose.
+    /// Its agent.
     pub agent: Folder,
-    /// Where.
+    /// Its chat or thread.
     pub place: Address,
-    /// Provider -> what it needs.
+    /// The continuation by provider.
     pub continuations: BTreeMap<String, String>,
 }
 
-/// A task.
+/// A scheduled task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundTask {
-    /// Its name there.
+    /// Its name in NanoClaw.
     pub name: String,
-    /// Whose.
+    /// Its agent.
     pub agent: Folder,
-    /// The conversation in which it runs; none belongs to no conversation.
+    /// The conversation in which it runs, if any.
     pub home: Option<Address>,
-    /// Where answers go, if not where the conversation's go.
+    /// Where answers go, if not to the conversation.
     pub reply: Option<Address>,
-    /// What the agent is told.
+    /// The agent's prompt.
     pub prompt: String,
     /// A script that runs first.
     pub script: Option<String>,
-    /// When it runs next, as a task is made.
+    /// First run, in the format for creating a task.
     pub first: Option<String>,
-    /// When it comes again, as a task is made.
+    /// Recurrence, in the format for creating a task.
     pub recurrence: Option<String>,
-    /// It rests.
+    /// Whether it is paused.
     pub paused: bool,
 }
 
-/// A message that waits, as the event it was.
+/// A queued message as its inbound event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundEvent {
-    /// Its name there.
+    /// Its name in NanoClaw.
     pub name: String,
     /// One inbound event in JSON.
     pub json: String,
@@ -115,24 +117,35 @@ pub struct FoundEvent {
 /// A directory to copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// Whose; none is what agents share.
+    /// Its agent; `None` for shared files.
     pub agent: Option<Folder>,
-    /// Where it is, below the installation, name by name.
+    /// Path below the installation, by components.
     pub from: Vec<String>,
     /// What it becomes.
     pub to: TreeKind,
+    /// What was done with a container configuration at its top.
+    pub config: ConfigFile,
 }
 
-/// What a directory is.
+/// What was done with a container configuration in an agent's folder. The file itself is never copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigFile {
+    /// Not read.
+    Unread,
+    /// Used for the agent's settings.
+    Read,
+}
+
+/// Kind of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeKind {
-    /// What the agent works in.
+    /// The agent's working directory.
     Group,
-    /// The provider's own record of its conversations.
+    /// The provider's conversation records.
     Projects,
 }
 
-/// What something is.
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// An agent group, a registered group.
@@ -141,17 +154,17 @@ pub enum Kind {
     User,
     /// A role or membership of a person.
     Right,
-    /// A messaging group.
+    /// A chat.
     Chat,
-    /// Which agent listens where.
+    /// A wiring of an agent to a chat.
     Wiring,
-    /// Where an agent may write.
+    /// A destination of an agent.
     Destination,
     /// A conversation.
     Session,
-    /// Scheduled work.
+    /// A scheduled task.
     Task,
-    /// Something said.
+    /// A message.
     Message,
     /// A file of an agent.
     File,
@@ -160,7 +173,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, in the order of reports.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 11] = [
         Self::Agent,
         Self::User,
@@ -175,7 +188,7 @@ impl Kind {
         Self::Other,
     ];
 
-    /// For people and programs.
+    /// Name for people and programs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -194,19 +207,19 @@ impl Kind {
     }
 }
 
-/// What becomes of something.
+/// Result for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It is here afterwards, and was not before.
+    /// Imported: it is here now and was not before.
     Taken,
-    /// It is here already.
+    /// It already exists.
     Unchanged,
-    /// It stays where it is.
+    /// It is skipped.
     LeftOut,
 }
 
 impl Outcome {
-    /// For people and programs.
+    /// Name for people and programs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -217,49 +230,49 @@ impl Outcome {
     }
 }
 
-/// One thing, or several of which the same is to be said.
+/// A report entry: one thing, or several with the same result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// What it is.
     pub kind: Kind,
-    /// Which, by its name there or here.
+    /// Its name in NanoClaw or here.
     pub name: String,
-    /// How many.
+    /// Number of things.
     pub count: u64,
-    /// What becomes of it.
+    /// The result.
     pub outcome: Outcome,
-    /// Why it stays, or what is different about it.
+    /// Why it is skipped, or what differs.
     pub note: Option<String>,
 }
 
 impl Item {
-    /// One thing of which nothing else is to be said.
+    /// An entry for one thing, without a note.
     #[must_use]
     pub fn new(kind: Kind, name: impl Into<String>, outcome: Outcome) -> Self {
         Self { kind, name: name.into(), count: 1, outcome, note: None }
     }
 
-    /// One thing that stays, and why.
+    /// An entry for one skipped thing, with the reason.
     #[must_use]
     pub fn left_out(kind: Kind, name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { note: Some(why.into()), ..Self::new(kind, name, Outcome::LeftOut) }
     }
 
-    /// The same of several.
+    /// The same entry for several things.
     #[must_use]
     pub fn of(self, count: u64) -> Self {
         Self { count, ..self }
     }
 
-    /// With something that is to be said.
+    /// Adds a note.
     #[must_use]
     pub fn noting(self, note: Option<String>) -> Self {
         Self { note: note.or(self.note), ..self }
     }
 }
 
-impl Found {
-    /// Nothing yet.
+impl Inventory {
+    /// Creates an empty result.
     #[must_use]
     pub const fn nothing(version: Version) -> Self {
         Self {
@@ -273,16 +286,17 @@ impl Found {
             tasks: Vec::new(),
             events: Vec::new(),
             trees: Vec::new(),
+            config_files: BTreeSet::new(),
             items: Vec::new(),
         }
     }
 
-    /// Notes that something stays.
+    /// Adds an entry for a skipped thing.
     pub(super) fn leave(&mut self, kind: Kind, name: impl Into<String>, why: impl Into<String>) {
         self.items.push(Item::left_out(kind, name, why));
     }
 
-    /// Notes that several things stay, if there are any.
+    /// Adds an entry for several skipped things, if there are any.
     pub(super) fn leave_all(&mut self, kind: Kind, name: &str, count: u64, why: &str) {
         if count > 0 {
             self.items.push(Item::left_out(kind, name, why).of(count));
@@ -301,7 +315,7 @@ impl Found {
         self.chats.iter().filter(here).any(|chat| chat.wirings.iter().any(|wiring| wiring.agent == *agent))
     }
 
-    /// The person, who is new if nobody spoke of them.
+    /// The person, who is added if they are new.
     pub(super) fn user(&mut self, id: &crate::model::address::UserId) -> &mut UserSpec {
         let at = self.users.iter().position(|user| user.id == *id).unwrap_or_else(|| {
             let user = UserSpec { id: id.clone(), name: None, roles: Vec::new(), member_of: Vec::new() };
@@ -313,7 +327,7 @@ impl Found {
     }
 }
 
-/// Where something is, for messages.
+/// An address, for messages.
 #[must_use]
 pub fn shown(place: &Address) -> String {
     let Address { channel, platform_id, thread } = place;
@@ -321,9 +335,14 @@ pub fn shown(place: &Address) -> String {
     format!("{channel}/{platform_id}{thread}")
 }
 
-/// The path of a tree, for messages.
+/// Constructors and paths of trees.
 impl Tree {
-    /// Where it is, relative to the installation.
+    /// A directory whose container configuration, if it has one, was not read.
+    pub(super) fn new(agent: Option<&Folder>, from: Vec<String>, to: TreeKind) -> Self {
+        Self { agent: agent.cloned(), from, to, config: ConfigFile::Unread }
+    }
+
+    /// Path relative to the installation.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.from.iter().collect()

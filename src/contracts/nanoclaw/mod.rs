@@ -1,8 +1,9 @@
-//! An installation of NanoClaw, read to be taken over. Nothing of it is changed: databases are copied before they are
-//! opened, directories are looked at by descriptor and never through a link.
+//! Reads an installation of NanoClaw for import. Nothing in it is changed: databases are copied before they are opened,
+//! and directories are accessed by descriptor and never through a link. NanoClaw's agents could have written some of
+//! it, so no imported text becomes a reference (`env:`, `file:`, `cmd:`) or part of one.
 //!
-//! Both versions come out as the same plain data, in the words of this host; what cannot be taken comes out with its
-//! reason.
+//! Both versions are converted to the same plain data, with Hearth's types. Whatever cannot be imported is listed with
+//! its reason.
 
 mod database;
 mod error;
@@ -22,26 +23,56 @@ use std::path::Path;
 pub use error::Error;
 pub use files::{Copied, copy, offer, survey};
 pub use found::{
-    Found, FoundEvent, FoundSession, FoundTask, Item, Kind, Outcome, Tree, TreeKind, Version, Wishes, shown,
+    ConfigFile, FoundEvent, FoundSession, FoundTask, Inventory, Item, Kind, Outcome, Tree, TreeKind, Version, Wishes,
+    shown,
 };
 pub use settings::settings_of;
 
-/// Reads the installation in a directory. Where both versions are, the newer one is the one that was in use.
+use super::dir::{Dir, Kind as Thing};
+use database::Database;
+
+/// Directory and file name of each version's database.
+const V1: (&str, &str) = ("store", "messages.db");
+const V2: (&str, &str) = ("data", "v2.db");
+
+/// Reads the installation in a directory. If both versions exist, the newer one is used.
 ///
 /// # Errors
-/// [`Error`] if there is none, or it cannot be read as a whole.
-pub fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
-    let (old, new) = (root.join("store/messages.db").exists(), root.join("data/v2.db").exists());
-    match (new, old) {
-        (true, _) => {
-            let mut found = v2::read(root, wishes)?;
-            if old {
-                let why = "the database of version 1 lies beside that of version 2, which is the one that is read";
-                found.leave(Kind::Other, "store/messages.db", why);
-            }
-            Ok(found)
-        }
-        (false, true) => v1::read(root, wishes),
-        (false, false) => Err(Error::NotThere { path: root.to_owned() }),
+/// [`Error`] if there is none, or it cannot be read completely.
+pub fn read(path: &Path, wishes: &Wishes<'_>) -> Result<Inventory, Error> {
+    let none = || Error::NotThere { path: path.to_owned() };
+    let root = Dir::find(path)?.ok_or_else(none)?;
+    let Some(data) = holder(&root, V2)? else {
+        let store = holder(&root, V1)?.ok_or_else(none)?;
+        return v1::read(&root, &Database::open(&store, V1.1)?, wishes);
+    };
+    let mut found = v2::read(&root, &Database::open(&data, V2.1)?, wishes)?;
+    if matches!(holder(&root, V1), Ok(Some(_))) {
+        let why = "the database of version 1 lies beside that of version 2, which is the one that is read";
+        found.leave(Kind::Other, "store/messages.db", why);
     }
+    Ok(found)
+}
+
+/// The directory of a database, if the database exists.
+fn holder(root: &Dir, (dir, name): (&str, &str)) -> Result<Option<Dir>, Error> {
+    if root.kind(dir.as_ref())? == Thing::Link {
+        let why = "it is a link, and links are not followed there; put the directory itself in its place";
+        return Err(Error::Refused { path: root.path().join(dir), why: why.to_owned() });
+    }
+    let Some(dir) = root.dir(dir.as_ref())? else { return Ok(None) };
+    Ok((dir.kind(name.as_ref())? != Thing::Nothing).then_some(dir))
+}
+
+/// A nested directory, by components.
+fn below(root: &Dir, names: &[&str]) -> Result<Option<Dir>, Error> {
+    let (first, rest) = match names {
+        [] => return Ok(None),
+        [first, rest @ ..] => (first, rest),
+    };
+    let mut dir = root.dir(first.as_ref())?;
+    for name in rest {
+        dir = dir.map(|dir| dir.dir(name.as_ref())).transpose()?.flatten();
+    }
+    Ok(dir)
 }

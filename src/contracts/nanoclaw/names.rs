@@ -1,22 +1,22 @@
-//! NanoClaw's names for chats, threads and people, and what they are called here.
+//! Maps NanoClaw's names of chats, threads and people to Hearth's.
 //!
 //! | of NanoClaw | is here |
 //! |---|---|
 //! | Telegram's chat `telegram:-100` | `-100` on `telegram`, as Hearth's own adapter says |
 //! | a chat of any other network | as NanoClaw's adapter says, which is what a bridge to it would say |
-//! | `cli` | nothing: `hearth chat` has a chat of its own for whoever uses the machine |
+//! | `cli` | nothing: `hearth chat` has its own chat for the user of the machine |
 
 use crate::model::address::{Address, BadName, ChannelName, ForeignId, UserId};
 
-/// NanoClaw's own terminal.
+/// Channel of NanoClaw's terminal.
 pub(super) const CLI: &str = "cli";
-/// What agents say to each other goes through a channel of this name.
+/// Channel for messages between agents.
 pub(super) const AGENT: &str = "agent";
 
-/// Ends of WhatsApp's ids.
+/// Suffixes of WhatsApp's ids.
 const WHATSAPP: [&str; 5] = ["s.whatsapp.net", "g.us", "lid", "broadcast", "newsletter"];
 
-/// Beginnings of ids in version 1, and the networks they mean.
+/// Prefixes of ids in version 1, and their networks.
 const PREFIXES: [(&str, &str); 8] = [
     ("dc", "discord"),
     ("tg", "telegram"),
@@ -28,10 +28,10 @@ const PREFIXES: [(&str, &str); 8] = [
     ("gh", "github"),
 ];
 
-/// A chat or a thread by what version 2 calls them.
+/// The address of a chat or thread of version 2.
 ///
 /// # Errors
-/// Why there is no such place here.
+/// Why there is no such address here.
 pub(super) fn place(channel: &str, platform_id: &str, thread: Option<&str>) -> Result<Address, String> {
     match channel {
         CLI => return Err("it is NanoClaw's terminal; `hearth chat` has a chat of its own".to_owned()),
@@ -51,7 +51,7 @@ pub(super) fn place(channel: &str, platform_id: &str, thread: Option<&str>) -> R
     })
 }
 
-/// Only Telegram has an adapter here that says less than NanoClaw's.
+/// The chat's id. Only for Telegram does Hearth's adapter use shorter ids than NanoClaw's.
 fn chat_id<'t>(channel: &str, id: &'t str) -> &'t str {
     if channel == "telegram" { id.strip_prefix("telegram:").unwrap_or(id) } else { id }
 }
@@ -64,10 +64,10 @@ fn thread_id<'t>(channel: &str, chat: &str, thread: &'t str) -> &'t str {
     bare.strip_prefix(chat).and_then(|rest| rest.strip_prefix(':')).unwrap_or(bare)
 }
 
-/// A person by what version 2 calls them.
+/// A person of version 2.
 ///
 /// # Errors
-/// Why nobody here has such an id.
+/// Why there is no such id here.
 pub(super) fn person(id: &str) -> Result<UserId, String> {
     if id.split_once(':').is_some_and(|(channel, _)| channel == CLI) {
         return Err("it is whoever uses NanoClaw's terminal; here that is `terminal:` and the user's number".to_owned());
@@ -80,14 +80,14 @@ pub(super) fn person(id: &str) -> Result<UserId, String> {
 pub(super) struct Jid {
     /// Chat.
     pub(super) place: Address,
-    /// Whether several people talk there, as far as the id says.
+    /// Whether it is a group, as far as the id says.
     pub(super) group: bool,
 }
 
-/// Takes an id of version 1 apart.
+/// Parses a chat id of version 1.
 ///
 /// # Errors
-/// Why it means no chat.
+/// Why it is not a chat.
 pub(super) fn jid(text: &str) -> Result<Jid, String> {
     let host = text.rsplit_once('@').map(|(_, host)| host);
     if host.is_some_and(|host| WHATSAPP.contains(&host)) {
@@ -112,16 +112,16 @@ pub(super) fn jid(text: &str) -> Result<Jid, String> {
     Ok(Jid { place: place(&channel, &full, None)?, group })
 }
 
-/// The network that a prefix of version 1 means.
+/// The network of a prefix in version 1.
 fn network(prefix: &str) -> String {
     let prefix = prefix.to_lowercase();
     PREFIXES.iter().find(|(short, _)| *short == prefix).map_or(prefix, |(_, long)| (*long).to_owned())
 }
 
-/// Who said something in version 1: ids there may name their network, or not.
+/// The sender of a message of NanoClaw 1, whose ids may or may not include their network.
 ///
 /// # Errors
-/// Why nobody here has such an id.
+/// Why Hearth cannot have such an id.
 pub(super) fn sender(channel: &str, id: &str) -> Result<UserId, String> {
     let bare = match id.split_once(':') {
         Some((prefix, rest)) if network(prefix) == channel => rest,
@@ -130,8 +130,8 @@ pub(super) fn sender(channel: &str, id: &str) -> Result<UserId, String> {
     person(&format!("{channel}:{bare}"))
 }
 
-/// What version 1 compared the beginning of messages with: a text, not a pattern. It had to be a word of its own, and
-/// small and large letters were the same.
+/// The trigger of version 1 as a pattern. A trigger is literal text at the beginning of a message; it has to be a whole
+/// word, and its case does not matter.
 pub(super) fn trigger(text: &str) -> String {
     let mut pattern = "^\\s*".to_owned();
     for c in text.trim().chars() {

@@ -1,16 +1,16 @@
-//! What is to be done here so that everything that was found is here as well. Nothing is changed that is here already:
-//! what differs stays, and is said to differ.
+//! Plans the changes that import an installation. Existing entries are never changed: differences are only reported.
 
 use std::collections::BTreeSet;
 
-use super::found::{Found, Item, Kind, Outcome};
+use super::found::{Inventory, Item, Kind, Outcome};
+use super::v2::CONFIG_FILE;
 use crate::config::file::write::{Fields, role_word};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{Change, ChatSpec, DestinationSpec, UserSpec};
 use crate::model::entity::{AgentSettings, Folder};
 use crate::model::task::TaskOrigin;
 
-/// What is here.
+/// The current configuration of Hearth.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// Agents.
@@ -19,35 +19,36 @@ pub struct Known {
     pub users: Vec<UserSpec>,
     /// Chats with their wirings.
     pub chats: Vec<ChatSpec>,
-    /// Chats that are not to be asked about.
+    /// Chats that were denied.
     pub denied: Vec<(ChannelName, ForeignId)>,
     /// Channels that are configured.
     pub channels: BTreeSet<ChannelName>,
-    /// Where agents write.
+    /// Destinations of agents.
     pub destinations: Vec<(Folder, String, DestinationSpec)>,
-    /// Tasks that were taken over before.
+    /// Tasks that were imported before.
     pub tasks: Vec<TaskOrigin>,
 }
 
-/// What is to be done, and what becomes of everything.
+/// The planned changes, and the result for every item.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Plan {
-    /// Changes in the order in which each finds what it refers to.
+pub struct ImportPlan {
+    /// Changes, ordered so that references point to earlier ones.
     pub changes: Vec<Change>,
-    /// One for each thing, without conversations, messages and files, whose fate shows when they are taken.
+    /// One entry for each thing except conversations, messages and files, whose results are known only after the
+    /// import.
     pub items: Vec<Item>,
 }
 
-/// The name by which a task is known to have been taken over.
+/// The name that marks a task as imported.
 #[must_use]
 pub fn task_name(name: &str) -> String {
     format!("nanoclaw:{name}")
 }
 
-/// Thinks out what is to be done.
+/// Plans the import.
 #[must_use]
-pub fn plan(found: &Found, known: &Known) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(found: &Inventory, known: &Known) -> ImportPlan {
+    let mut plan = ImportPlan::default();
     agents(found, known, &mut plan);
     users(found, known, &mut plan);
     chats(found, known, &mut plan);
@@ -65,18 +66,21 @@ pub fn plan(found: &Found, known: &Known) -> Plan {
     plan
 }
 
-impl Plan {
+impl ImportPlan {
     fn say(&mut self, kind: Kind, name: String, outcome: Outcome, note: Option<String>) {
         self.items.push(Item::new(kind, name, outcome).noting(note));
     }
 }
 
-fn agents(found: &Found, known: &Known, plan: &mut Plan) {
+fn agents(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
     for (folder, settings) in &found.agents {
         let here = known.agents.iter().find(|(here, _)| here == folder);
         let Some((_, here)) = here else {
             plan.changes.push(Change::PutAgent(folder.clone(), settings.clone()));
-            plan.say(Kind::Agent, folder.to_string(), Outcome::Taken, None);
+            let of_file = found.config_files.contains(folder).then(|| {
+                format!("its settings are those of groups/{folder}/{CONFIG_FILE}, which the agent could write")
+            });
+            plan.say(Kind::Agent, folder.to_string(), Outcome::Taken, of_file);
             continue;
         };
         let note = (here != settings).then(|| {
@@ -87,13 +91,13 @@ fn agents(found: &Found, known: &Known, plan: &mut Plan) {
     }
 }
 
-/// The keys that say something else.
+/// The keys with different values.
 fn differing(here: &Fields, there: &Fields) -> Vec<String> {
     let keys: BTreeSet<&str> = here.iter().chain(there.iter()).map(|(key, _)| key).collect();
     keys.into_iter().filter(|key| here.get(key) != there.get(key)).map(str::to_owned).collect()
 }
 
-fn users(found: &Found, known: &Known, plan: &mut Plan) {
+fn users(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
     for user in &found.users {
         let here = known.users.iter().find(|here| here.id == user.id);
         let id = &user.id;
@@ -127,8 +131,8 @@ fn same_chat(chat: &ChatSpec, other: &ChatSpec) -> bool {
     chat.channel == other.channel && chat.platform_id == other.platform_id
 }
 
-/// Chats without those who listen: first agents get the names by which they know them.
-fn chats(found: &Found, known: &Known, plan: &mut Plan) {
+/// Adds chats without wirings: agents first get names for their destinations.
+fn chats(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
     for chat in &found.chats {
         let place = format!("{}/{}", chat.channel, chat.platform_id);
         let up = known.channels.contains(&chat.channel);
@@ -154,7 +158,7 @@ fn chats(found: &Found, known: &Known, plan: &mut Plan) {
     }
 }
 
-fn destinations(found: &Found, known: &Known, plan: &mut Plan) {
+fn destinations(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
     for (folder, name, to) in &found.destinations {
         let here = known.destinations.iter().find(|(of, known, _)| of == folder && known == name);
         let named = format!("{folder} -> {name}");
@@ -172,7 +176,7 @@ fn destinations(found: &Found, known: &Known, plan: &mut Plan) {
     }
 }
 
-fn wirings(found: &Found, known: &Known, plan: &mut Plan) {
+fn wirings(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
     for chat in &found.chats {
         let here = known.chats.iter().find(|here| same_chat(here, chat));
         let mut missing = Vec::new();
@@ -218,7 +222,7 @@ mod tests {
     fn wiring(priority: i32) -> WiringSpec {
         let (engage, senders, ignored, session) =
             (Engage::Mention, SenderScope::All, Ignored::Drop, SessionMode::Shared);
-        WiringSpec { agent: folder(), engage, senders, ignored, session, priority }
+        WiringSpec { agent: folder(), engage, senders, ignored, session, priority, context_from: None }
     }
 
     fn chat(wirings: Vec<WiringSpec>) -> ChatSpec {
@@ -234,7 +238,7 @@ mod tests {
         DestinationSpec::Chat(address().channel, address().platform_id)
     }
 
-    fn found() -> Found {
+    fn found() -> Inventory {
         let task = FoundTask {
             name: "t".to_owned(),
             agent: folder(),
@@ -246,7 +250,7 @@ mod tests {
             recurrence: None,
             paused: false,
         };
-        let mut found = Found::nothing(Version::V2);
+        let mut found = Inventory::nothing(Version::V2);
         found.agents.insert(folder(), AgentSettings::named("A".to_owned()));
         found.users.push(user(vec![RoleSpec::Admin], vec![folder()]));
         found.chats.push(chat(vec![wiring(1)]));

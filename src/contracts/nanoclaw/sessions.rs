@@ -1,40 +1,51 @@
-//! Sessions of version 2: what their providers remember, what waits in them, what is done in them by the clock.
+//! Reads sessions of version 2: continuations of providers, queued messages and scheduled tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::database::{Database, Row};
 use super::error::Error;
-use super::found::{Found, FoundEvent, FoundSession, FoundTask, Kind, Wishes};
-use super::names;
+use super::found::{FoundEvent, FoundSession, FoundTask, Inventory, Kind, Wishes};
 use super::v2::Ids;
+use super::{below, names};
+use crate::contracts::dir::{Dir, Kind as Thing};
 use crate::model::address::Address;
 use crate::model::entity::Folder;
 use crate::model::time::Timestamp;
 
 const INBOUND: [(&str, &[&str]); 1] = [("messages_in", &["id", "kind", "status", "content"])];
 
-/// Longest name of a directory that is looked for.
+/// Maximum length of a session's directory name.
 const NAME_MAX: usize = 200;
 
-/// One session, and where its files are.
+/// One session and its files.
 struct Session<'a> {
     id: String,
     agent: &'a Folder,
     agent_id: String,
-    /// The chat or thread that it is about.
+    /// Its chat or thread.
     place: Option<Address>,
-    dir: PathBuf,
+    dir: Option<Dir>,
+}
+
+impl Session<'_> {
+    /// Opens one of its databases; `None` if the file does not exist.
+    fn open(&self, name: &str) -> Result<Option<Database>, Error> {
+        let Some(dir) = &self.dir else { return Ok(None) };
+        match dir.kind(name.as_ref())? {
+            Thing::Nothing => Ok(None),
+            _ => Database::open(dir, name).map(Some),
+        }
+    }
 }
 
 /// Reads all sessions.
 pub(super) fn read(
     db: &Database,
-    root: &Path,
+    root: &Dir,
     (ids, wishes): (&Ids, &Wishes<'_>),
-    found: &mut Found,
+    found: &mut Inventory,
 ) -> Result<(), Error> {
     for row in db.rows("sessions")? {
         let (id, agent_id) = (row.name("id"), row.name("agent_group_id"));
@@ -58,25 +69,27 @@ pub(super) fn read(
                 *place = threaded;
             }
         }
-        let dir = root.join("data/v2-sessions").join(&agent_id).join(&id);
+        let dir = below(root, &["data", "v2-sessions", &agent_id, &id])?;
         let session = Session { id, agent, agent_id, place, dir };
-        one(&session, (ids, wishes), found)?;
+        match one(&session, (ids, wishes), found) {
+            // The agent could write there. Manipulated files cost it only its own session.
+            Err(Error::Refused { path, why }) => {
+                found.leave(Kind::Session, session.id, format!("{}: {why}", path.display()));
+            }
+            done => done?,
+        }
     }
     Ok(())
 }
 
-/// A name that is one directory.
+/// Whether a name is a single path component.
 fn is_plain(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':');
     !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(plain) && name != "." && name != ".."
 }
 
-fn one(session: &Session<'_>, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Found) -> Result<(), Error> {
-    let open = |name: &str| {
-        let path = session.dir.join(name);
-        if path.exists() { Database::open(&path).map(Some) } else { Ok(None) }
-    };
-    let (inbound, outbound) = (open("inbound.db")?, open("outbound.db")?);
+fn one(session: &Session<'_>, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Inventory) -> Result<(), Error> {
+    let (inbound, outbound) = (session.open("inbound.db")?, session.open("outbound.db")?);
     let mut over = BTreeSet::new();
     if let Some(outbound) = &outbound {
         for row in outbound.rows("processing_ack")? {
@@ -110,8 +123,8 @@ fn one(session: &Session<'_>, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Fo
     Ok(())
 }
 
-/// What the providers of a session need to go on.
-fn continuations(outbound: &Database, session: &Session<'_>, found: &mut Found) -> Result<(), Error> {
+/// The continuations of a session's providers.
+fn continuations(outbound: &Database, session: &Session<'_>, found: &mut Inventory) -> Result<(), Error> {
     let mut continuations = BTreeMap::new();
     let mut other = Vec::new();
     for row in outbound.rows("session_state")? {
@@ -149,7 +162,7 @@ fn undelivered(
     outbound: &Database,
     inbound: Option<&Database>,
     session: &Session<'_>,
-    found: &mut Found,
+    found: &mut Inventory,
 ) -> Result<(), Error> {
     let delivered: BTreeSet<String> = match inbound {
         Some(inbound) => inbound.rows("delivered")?.iter().map(|row| row.name("message_out_id")).collect(),
@@ -161,10 +174,10 @@ fn undelivered(
     Ok(())
 }
 
-/// A message that waits becomes the event that it was, under the platform's own id: what arrives twice counts once.
-fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Found) {
+/// Converts a queued message back to its event, under the platform's own id, so that duplicates count once.
+fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Inventory) {
     let id = row.name("id");
-    let leave = |found: &mut Found, why: &str| found.leave(Kind::Message, id.clone(), why);
+    let leave = |found: &mut Inventory, why: &str| found.leave(Kind::Message, id.clone(), why);
     let kind = row.name("kind");
     if !matches!(kind.as_str(), "chat" | "chat-sdk") {
         return leave(found, &format!("it is of the kind `{kind}`, which nobody said"));
@@ -182,7 +195,7 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Found) {
     };
     let Some(chat) = found.chat(&place) else { return leave(found, "its chat is not taken over") };
     let group = chat.group;
-    // Every agent that hears an event has a row of its own, whose id ends with the agent's.
+    // Every agent that receives an event has its own row, whose id ends with the agent's id.
     let known = ids.agents.keys().find_map(|agent| id.strip_suffix(&format!(":{agent}")));
     let platform_id = known.unwrap_or(&id).to_owned();
     let content = row.name("content");
@@ -190,12 +203,12 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Found) {
         .ok()
         .and_then(|content| content.get("attachments").and_then(Value::as_array).map(Vec::len));
     if let Some(files) = files.filter(|files| *files > 0) {
-        let place = session.dir.join("inbox").join(&id).display().to_string();
+        let place = session.dir.as_ref().map(|dir| dir.path().join("inbox").join(&id)).unwrap_or_default();
         found.leave_all(
             Kind::File,
             &id,
             u64::try_from(files).unwrap_or(0),
-            &format!("files of a message; they are at {place}"),
+            &format!("files of a message; they are at {}", place.display()),
         );
     }
     let event = json!({
@@ -205,10 +218,10 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Found) {
         "message": {
             "id": platform_id,
             "kind": kind,
-            // As a text: what is no object is what somebody said.
+            // Passed as a string: if it is not an object, it is the message's text.
             "content": content,
             "timestamp": time(row, "timestamp").map(|at| at.to_string()),
-            // It was for the agent, if it was to wake it.
+            // If it was to wake the agent, it was addressed to it.
             "isMention": row.number("trigger").unwrap_or(1) != 0,
             "isGroup": group,
         },
@@ -219,13 +232,13 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Found) {
     }
 }
 
-/// A time, in either form in which NanoClaw writes them.
+/// A time, in either of NanoClaw's formats.
 pub(super) fn time(row: &Row, column: &str) -> Option<Timestamp> {
     row.filled(column).and_then(|text| Timestamp::parse(text.trim()))
 }
 
-/// A message that waited for a decision about its sender or its chat: it is asked again here.
-pub(super) fn held(row: &Row, table: &str, found: &mut Found) {
+/// Imports a message that waited for a decision about its sender or chat. Hearth asks for the decision again.
+pub(super) fn held(row: &Row, table: &str, found: &mut Inventory) {
     let name = row.filled("id").unwrap_or_else(|| row.name("messaging_group_id"));
     let Ok(Value::Object(mut event)) = serde_json::from_str(&row.name("original_message")) else {
         return found.leave(Kind::Message, name, format!("what {table} has of it is not an event"));
@@ -249,8 +262,8 @@ pub(super) fn held(row: &Row, table: &str, found: &mut Found) {
     }
 }
 
-/// Tasks of a session. A series has one occurrence that is to come; of several, the newest is the one.
-fn series(rows: &[Row], session: &Session<'_>, wishes: &Wishes<'_>, found: &mut Found) {
+/// The tasks of a session. A series has one next occurrence; if there are several, the newest one counts.
+fn series(rows: &[Row], session: &Session<'_>, wishes: &Wishes<'_>, found: &mut Inventory) {
     let mut newest: BTreeMap<String, &Row> = BTreeMap::new();
     for row in rows {
         let series = row.filled("series_id").unwrap_or_else(|| row.name("id"));
@@ -271,7 +284,7 @@ fn task(
     row: &Row,
     session: &Session<'_>,
     wishes: &Wishes<'_>,
-    found: &Found,
+    found: &Inventory,
 ) -> Result<FoundTask, String> {
     let content =
         serde_json::from_str::<Value>(&row.name("content")).map_err(|_| "its content is not JSON".to_owned())?;
@@ -294,7 +307,7 @@ fn task(
         None => None,
         Some(text) => Some(Timestamp::parse(text.trim()).ok_or_else(|| format!("its time `{text}` is not a time"))?),
     };
-    // Without a time it is due since it was made, unless it comes at times of its own.
+    // A task without a time has been due since its creation, unless it recurs.
     let at = at.or_else(|| time(row, "timestamp").filter(|_| recurrence.is_none()));
     if at.is_none() && recurrence.is_none() {
         return Err("it has no time".to_owned());

@@ -1,23 +1,22 @@
-//! How an agent is run, by what NanoClaw's container configuration says. Every part is judged by the rules of `hearth.toml`
-//! on its own: one that cannot be is left out and said to be, and the others are taken.
+//! Converts NanoClaw's container configuration to an agent's settings. Each part is checked on its own by the rules of
+//! `hearth.toml`. Invalid parts are skipped and reported, the others are imported.
 
 use serde_json::{Map, Value};
 
 use super::database::Row;
-use crate::config::env::is_env_name;
 use crate::config::file;
 use crate::config::file::write;
 use crate::model::configure::{Change, Configure};
 use crate::model::entity::{Access, AgentSettings, EnvValue, ExtraMount, Folder, McpServer, ProviderKind, Skills};
 
-/// Parts of names of variables whose values nobody should see.
+/// Parts of variable names whose values are treated as secret.
 const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
 
-/// What was said of an agent: a row of the host's table, or an old `container.json`.
+/// An agent's configuration: a row of the host's table, or an old `container.json`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Config(Map<String, Value>);
 
-/// Columns of the table whose texts are JSON, and what they are called in the file.
+/// Columns with JSON text, and their names in the file.
 const JSON_COLUMNS: [(&str, &str); 5] = [
     ("skills", "skills"),
     ("mcp_servers", "mcpServers"),
@@ -37,7 +36,7 @@ const TEXT_COLUMNS: [(&str, &str); 7] = [
 ];
 
 impl Config {
-    /// Of a row; what is no JSON is said to be none.
+    /// Reads a row. Invalid JSON is reported.
     pub(super) fn of_row(row: &Row, notes: &mut Vec<String>) -> Self {
         let mut config = Map::new();
         for (column, key) in TEXT_COLUMNS {
@@ -55,7 +54,7 @@ impl Config {
         Self(config)
     }
 
-    /// Of the text of a file or a column.
+    /// Reads the text of a file or a column.
     pub(super) fn of_json(text: &str, notes: &mut Vec<String>) -> Self {
         let Ok(Value::Object(mut config)) = serde_json::from_str(text) else {
             notes.push("its container configuration is not a JSON object and is left out".to_owned());
@@ -69,7 +68,7 @@ impl Config {
         Self(config)
     }
 
-    /// Says what drives it, unless that is said.
+    /// Sets the provider, unless it is already set.
     pub(super) fn or_provider(mut self, provider: Option<String>) -> Self {
         if let Some(provider) = provider {
             self.0.entry("provider").or_insert(Value::String(provider));
@@ -91,7 +90,7 @@ impl Config {
     }
 }
 
-/// The settings of an agent whose configuration is this text, and what is to be said about them.
+/// The settings for a configuration text, with notes for the report.
 #[must_use]
 pub fn settings_of(folder: &Folder, name: &str, json: &str) -> (AgentSettings, Vec<String>) {
     let mut notes = Vec::new();
@@ -100,34 +99,50 @@ pub fn settings_of(folder: &Folder, name: &str, json: &str) -> (AgentSettings, V
     (settings, notes)
 }
 
-/// One part of the settings: what it is called, and how it is made so.
-type Part = (String, Box<dyn Fn(&mut AgentSettings)>);
+/// One part of the settings.
+struct Part {
+    /// Its name.
+    what: String,
+    /// Applies it.
+    apply: Box<dyn Fn(&mut AgentSettings)>,
+    /// Notes for the report if it is applied.
+    notes: Vec<String>,
+}
 
-/// The settings of an agent, with what is to be said about them.
+impl Part {
+    fn new(what: String, apply: impl Fn(&mut AgentSettings) + 'static) -> Self {
+        Self { what, apply: Box::new(apply), notes: Vec::new() }
+    }
+}
+
+/// The settings of an agent, with notes for the report.
 pub(super) fn settings(folder: &Folder, name: &str, config: &Config, notes: &mut Vec<String>) -> AgentSettings {
     let mut settings = AgentSettings::named(folder.to_string());
     settings.provider = provider(config, notes);
     let name = config.text("assistantName").unwrap_or_else(|| name.trim().to_owned());
     let mut parts: Vec<Part> = Vec::new();
     if !name.is_empty() {
-        parts.push((format!("the name {name:?}"), Box::new(move |to| to.name.clone_from(&name))));
+        parts.push(Part::new(format!("the name {name:?}"), move |to| to.name.clone_from(&name)));
     }
     scalars(config, &mut parts);
     packages(config, &mut parts);
     mounts(config, &mut parts);
-    servers(config, &mut parts, notes);
+    servers(folder, config, &mut parts);
     if let Some(list) = config.0.get("skills").and_then(Value::as_array) {
         let mut names: Vec<String> = list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         names.sort();
         names.dedup();
-        parts.push(("its list of skills".to_owned(), Box::new(move |to| to.skills = Skills::Only(names.clone()))));
+        parts.push(Part::new("its list of skills".to_owned(), move |to| to.skills = Skills::Only(names.clone())));
     }
-    for (what, apply) in parts {
+    for part in parts {
         let mut with = settings.clone();
-        apply(&mut with);
+        (part.apply)(&mut with);
         match check(&Change::PutAgent(folder.clone(), with.clone())) {
-            Ok(()) => settings = with,
-            Err(why) => notes.push(format!("without {what}: {why}")),
+            Ok(()) => {
+                settings = with;
+                notes.extend(part.notes);
+            }
+            Err(why) => notes.push(format!("without {}: {why}", part.what)),
         }
     }
     for (key, what) in [
@@ -145,7 +160,7 @@ pub(super) fn settings(folder: &Folder, name: &str, config: &Config, notes: &mut
     settings
 }
 
-/// Whether a change could be made; what is wrong with it otherwise. Said by the one reader of configurations.
+/// Checks a change with the configuration parser; the error says what is wrong.
 pub(super) fn check(change: &Change) -> Result<(), String> {
     let text = write::write(std::slice::from_ref(change));
     match file::parse("it", &text) {
@@ -168,27 +183,27 @@ fn provider(config: &Config, notes: &mut Vec<String>) -> ProviderKind {
 
 fn scalars(config: &Config, parts: &mut Vec<Part>) {
     if let Some(model) = config.text("model") {
-        parts.push((format!("the model {model:?}"), Box::new(move |to| to.model = Some(model.clone()))));
+        parts.push(Part::new(format!("the model {model:?}"), move |to| to.model = Some(model.clone())));
     }
     if let Some(effort) = config.text("effort") {
-        parts.push((format!("the effort {effort:?}"), Box::new(move |to| to.effort = Some(effort.clone()))));
+        parts.push(Part::new(format!("the effort {effort:?}"), move |to| to.effort = Some(effort.clone())));
     }
     if let Some(most) = config.text("maxMessagesPerPrompt") {
-        // What is no number is a number that no configuration accepts.
+        // An invalid number is replaced by one that no configuration accepts.
         let number = most.parse().unwrap_or(u32::MAX);
         let what = format!("at most {most} messages in a prompt");
-        parts.push((what, Box::new(move |to| to.max_prompt_messages = number)));
+        parts.push(Part::new(what, move |to| to.max_prompt_messages = number));
     }
 }
 
 fn packages(config: &Config, parts: &mut Vec<Part>) {
     for package in config.texts("packagesApt") {
         let what = format!("the package {package:?} of apt");
-        parts.push((what, Box::new(move |to| to.packages.apt.push(package.clone()))));
+        parts.push(Part::new(what, move |to| to.packages.apt.push(package.clone())));
     }
     for package in config.texts("packagesNpm") {
         let what = format!("the package {package:?} of npm");
-        parts.push((what, Box::new(move |to| to.packages.npm.push(package.clone()))));
+        parts.push(Part::new(what, move |to| to.packages.npm.push(package.clone())));
     }
 }
 
@@ -198,65 +213,70 @@ fn mounts(config: &Config, parts: &mut Vec<Part>) {
         let text =
             |key: &str| mount.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
         let host_path = text("hostPath").unwrap_or_default();
-        // Only the word `false` lets an agent write.
+        // Only an explicit `false` gives the agent write access.
         let writable = mount.get("readonly").and_then(Value::as_bool) == Some(false);
         let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
         let mount = ExtraMount { host_path, container_path: text("containerPath"), access };
         let what = format!("the directory {:?}", mount.host_path);
-        parts.push((what, Box::new(move |to| to.mounts.push(mount.clone()))));
+        parts.push(Part::new(what, move |to| to.mounts.push(mount.clone())));
     }
 }
 
-fn servers(config: &Config, parts: &mut Vec<Part>, notes: &mut Vec<String>) {
+fn servers(folder: &Folder, config: &Config, parts: &mut Vec<Part>) {
     let Some(servers) = config.0.get("mcpServers").and_then(Value::as_object) else { return };
     for (name, server) in servers {
         let text = |key: &str| server.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let args = server.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let args = args.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        let env = server.get("env").and_then(Value::as_object).map(|env| variables(name, env, notes));
-        let env = env.unwrap_or_default();
+        let mut notes = Vec::new();
+        let env = server.get("env").and_then(Value::as_object).into_iter().flatten();
+        let mut env: Vec<_> =
+            env.map(|(key, value)| (key.clone(), variable(folder, (name, key), value, &mut notes))).collect();
+        env.sort_by(|a, b| a.0.cmp(&b.0));
         let server = McpServer { name: name.clone(), command: text("command"), args, env };
-        let what = format!("the tools of {name:?}");
         let put = move |to: &mut AgentSettings| {
             to.mcp_servers.push(server.clone());
             to.mcp_servers.sort_by(|a, b| a.name.cmp(&b.name));
         };
-        parts.push((what, Box::new(put)));
+        parts.push(Part { notes, ..Part::new(format!("the tools of {name:?}"), put) });
     }
 }
 
-/// The variables of a server. What looks like a secret becomes a reference: no secret is stored.
-fn variables(server: &str, env: &Map<String, Value>, notes: &mut Vec<String>) -> Vec<(String, EnvValue)> {
-    let mut variables = Vec::new();
-    for (name, value) in env {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let upper = name.to_uppercase();
-        let secret = is_env_name(name) && SECRETS.iter().any(|part| upper.contains(part));
-        let reference = ["env:", "file:", "cmd:"].iter().any(|kind| text.starts_with(kind));
-        variables.push((
-            name.clone(),
-            match (secret, reference) {
-                (true, false) => {
-                    notes.push(format!(
-                        "the value of {name} for the tools of {server:?} was not taken; set {name} in Hearth's environment"
-                    ));
-                    EnvValue::Reference(format!("env:{name}"))
-                }
-                (_, true) => EnvValue::Reference(text),
-                (false, false) => EnvValue::Plain(text),
-            },
+/// A variable of a server. A likely secret becomes a reference to a variable with Hearth's own name. So no secret is
+/// stored, and NanoClaw's texts never determine where a value is read from.
+fn variable(folder: &Folder, (server, name): (&str, &str), value: &Value, notes: &mut Vec<String>) -> EnvValue {
+    let upper = name.to_uppercase();
+    if SECRETS.iter().any(|part| upper.contains(part)) {
+        let own = own_variable(folder, server, name);
+        notes.push(format!(
+            "the value of {name} for the tools of {server:?} was not taken; set {own} in Hearth's environment"
         ));
+        return EnvValue::Reference(format!("env:{own}"));
     }
-    variables.sort_by(|a, b| a.0.cmp(&b.0));
-    variables
+    // Even if it looks like a reference.
+    EnvValue::Plain(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+/// The variable in Hearth's environment that replaces a server's variable. The names are unique: the agent's and the
+/// server's part contain no `_`, so that the parts can be told apart.
+fn own_variable(folder: &Folder, server: &str, name: &str) -> String {
+    format!("HEARTH_IMPORT_{}_{}_{name}", capitals(folder.as_str()), capitals(server))
+}
+
+/// A name in capitals and digits. Any other character becomes `x` and its bytes in hexadecimal.
+fn capitals(name: &str) -> String {
+    name.bytes().fold(String::new(), |text, byte| match byte {
+        b'a'..=b'z' | b'0'..=b'9' => text + &char::from(byte).to_uppercase().to_string(),
+        other => text + &format!("x{other:02x}"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
+    use crate::config::env::is_env_name;
 
     fn read(json: &str) -> (AgentSettings, Vec<String>) {
         let folder = Folder::new("a").unwrap();
@@ -283,7 +303,8 @@ mod tests {
         assert_eq!(settings.mounts[0].access, Access::ReadWrite);
         assert_eq!(settings.skills, Skills::Only(vec!["web".to_owned()]));
         let env = &settings.mcp_servers[0].env;
-        assert_eq!(env[1], ("MAIL_TOKEN".to_owned(), EnvValue::Reference("env:MAIL_TOKEN".to_owned())));
+        let own = EnvValue::Reference("env:HEARTH_IMPORT_A_MAIL_MAIL_TOKEN".to_owned());
+        assert_eq!(env[1], ("MAIL_TOKEN".to_owned(), own));
         assert!(!format!("{settings:?}{notes:?}", settings = settings.mcp_servers).contains("hush"));
         for part in ["package \"no good\"", "the directory \"\"", "the tools of \"\"", "an image", "MAIL_TOKEN"] {
             assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
@@ -300,5 +321,41 @@ mod tests {
         }
         assert_eq!(read("{\"provider\":\"mock\"}").0.provider, ProviderKind::Echo);
         assert!(read("{\"provider\":\"codex\"}").1[0].contains("`codex`"));
+    }
+
+    /// Whatever NanoClaw's files say, they do not say where a value is found.
+    #[test]
+    fn no_text_becomes_a_reference() {
+        let (settings, notes) = read(
+            r#"{"mcpServers":{"x":{"command":"x","env":{"A":"cmd:touch /tmp/x","B":"file:/etc/shadow","C":"env:HOME",
+                "D":"env:","API_KEY":"cmd:touch /tmp/y","BRIDGE_SECRET":"hush","N":7,"O":{"a":"cmd:x"}}}}}"#,
+        );
+        let env: BTreeMap<_, _> = settings.mcp_servers[0].env.iter().cloned().collect();
+        let plain = |text: &str| Some(EnvValue::Plain(text.to_owned()));
+        for (name, text) in
+            [("A", "cmd:touch /tmp/x"), ("B", "file:/etc/shadow"), ("C", "env:HOME"), ("D", "env:"), ("N", "7")]
+        {
+            assert_eq!(env.get(name).cloned(), plain(text), "{name}");
+        }
+        for name in ["API_KEY", "BRIDGE_SECRET"] {
+            let own = format!("env:HEARTH_IMPORT_A_X_{name}");
+            assert_eq!(env.get(name), Some(&EnvValue::Reference(own)), "{name}");
+        }
+        assert!(!format!("{settings:?}{notes:?}").contains("hush"));
+    }
+
+    #[test]
+    fn every_variable_has_a_name_of_its_own() {
+        let names = ["a", "a-b", "A", "a_b", "a-", "-a", "ab", "b", "x2d", "a1"];
+        let mut all = BTreeSet::new();
+        for folder in ["a", "a-b", "A", "a_b", "ab", "x2d"] {
+            for server in names {
+                for name in ["KEY", "_KEY", "key", "B_KEY", "A_B_KEY"] {
+                    let own = own_variable(&Folder::new(folder).unwrap(), server, name);
+                    assert!(is_env_name(&own), "{own}");
+                    assert!(all.insert(own.clone()), "{own}");
+                }
+            }
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! Both versions as they are found: mapping tables, odd rows, files that are none.
+//! Both versions: mapping tables, unusual rows, and invalid files.
 
 use std::path::Path;
 
 use rusqlite::Connection;
 
 use super::*;
-use crate::model::entity::{Engage, Ignored, SenderScope, SessionMode, Trust, UnknownSenders};
+use crate::model::entity::{Engage, EnvValue, Ignored, SenderScope, SessionMode, Trust, UnknownSenders};
 
 fn wishes() -> Wishes<'static> {
     Wishes {
@@ -28,12 +28,12 @@ fn database(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-fn found(dir: &tempfile::TempDir) -> Found {
+fn found(dir: &tempfile::TempDir) -> Inventory {
     read(dir.path(), &wishes()).unwrap()
 }
 
 /// Why something was left out.
-fn why(found: &Found, kind: Kind, name: &str) -> String {
+fn why(found: &Inventory, kind: Kind, name: &str) -> String {
     let item = found.items.iter().find(|item| item.kind == kind && item.name == name);
     item.and_then(|item| item.note.clone()).unwrap_or_else(|| panic!("{name}: {:#?}", found.items))
 }
@@ -194,7 +194,7 @@ fn what_is_no_installation_is_an_error_that_names_it() {
     assert!(said(&other).contains("is damaged: file is not a database"), "{}", said(&other));
     std::fs::remove_file(other.path().join("store/messages.db")).unwrap();
     std::fs::create_dir(other.path().join("store/messages.db")).unwrap();
-    assert!(said(&other).contains("it is not a file"));
+    assert!(said(&other).contains("it is not a regular file"));
 }
 
 /// What is in the log only is read, and nothing is made or changed beside the original.
@@ -215,4 +215,145 @@ fn a_database_in_use_is_read_and_left_alone() {
     assert!(before.iter().any(|(_, path)| path.to_string_lossy().ends_with("-wal")));
     assert_eq!(found(&dir).agents.len(), 1);
     assert!(look() == before);
+}
+
+/// An installation of version 2 whose agent `andy` has this in its folder as `container.json`.
+fn with_config(put: impl FnOnce(&Path)) -> tempfile::TempDir {
+    let dir = installation("data/v2.db", V2);
+    let group = dir.path().join("groups/andy");
+    std::fs::create_dir_all(&group).unwrap();
+    put(&group.join("container.json"));
+    dir
+}
+
+fn fifo(path: &Path) {
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+}
+
+/// A file that the agent could write is read as what it is: a text, of a bounded regular file, which says nothing about
+/// where values are found.
+#[test]
+fn a_container_configuration_is_read_and_said_to_be() {
+    let json = r#"{"mcpServers":{"x":{"command":"x","env":{"A":"cmd:touch /tmp/x","A_KEY":"cmd:touch /tmp/y"}}}}"#;
+    let dir = with_config(|path| std::fs::write(path, json).unwrap());
+    let found = found(&dir);
+    let settings = found.agents.values().next().unwrap();
+    let env = settings.mcp_servers[0].env.clone();
+    let own = "env:HEARTH_IMPORT_ANDY_X_A_KEY".to_owned();
+    let plain = EnvValue::Plain("cmd:touch /tmp/x".to_owned());
+    assert_eq!(env, [("A".to_owned(), plain), ("A_KEY".to_owned(), EnvValue::Reference(own))]);
+    let items = plan::plan(&found, &plan::Known::default()).items;
+    let agent = items.iter().find(|item| item.kind == Kind::Agent).unwrap();
+    assert!(agent.note.as_ref().unwrap().contains("groups/andy/container.json"), "{agent:?}");
+    let data = tempfile::tempdir().unwrap();
+    let paths = crate::config::Paths::find(Some(data.path())).unwrap();
+    for tree in &found.trees {
+        assert_eq!(survey(dir.path(), &paths, tree).unwrap(), Copied::default(), "it is not called left out");
+    }
+}
+
+#[test]
+fn links_and_pipes_are_not_read() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let secret = elsewhere.path().join("secret.json");
+    std::fs::write(&secret, r#"{"model":"leaked"}"#).unwrap();
+    let link = with_config(|path| std::os::unix::fs::symlink(&secret, path).unwrap());
+    let pipe = with_config(fifo);
+    let long = with_config(|path| std::fs::write(path, vec![b' '; 2 << 20]).unwrap());
+    for (dir, reason) in [(link, "links are not followed"), (pipe, "not a regular file"), (long, "at most")] {
+        let found = found(&dir);
+        assert_eq!(found.agents.values().next().unwrap().model, None);
+        assert!(why(&found, Kind::Other, "of agent andy").contains(reason), "{:#?}", found.items);
+    }
+    let linked = installation("data/v2.db", V2);
+    let groups = elsewhere.path().join("andy");
+    std::fs::create_dir(&groups).unwrap();
+    std::fs::copy(&secret, groups.join("container.json")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), linked.path().join("groups")).unwrap();
+    assert_eq!(found(&linked).agents.values().next().unwrap().model, None);
+}
+
+#[test]
+fn a_database_is_a_regular_file_of_its_own_directory() {
+    let real = installation("data/v2.db", V2);
+    let refused = |put: &dyn Fn(&Path)| {
+        let dir = tempfile::tempdir().unwrap();
+        put(dir.path());
+        read(dir.path(), &wishes()).unwrap_err().to_string()
+    };
+    let data = |dir: &Path| {
+        std::fs::create_dir(dir.join("data")).unwrap();
+        dir.join("data/v2.db")
+    };
+    let link = |dir: &Path| std::os::unix::fs::symlink(real.path().join("data/v2.db"), data(dir)).unwrap();
+    assert!(refused(&link).contains("links are not followed"));
+    assert!(refused(&|dir| fifo(&data(dir))).contains("not a regular file"));
+    let parent = |dir: &Path| std::os::unix::fs::symlink(real.path().join("data"), dir.join("data")).unwrap();
+    assert!(refused(&parent).contains("put the directory itself in its place"));
+    for beside in ["-wal", "-journal"] {
+        let with = |dir: &Path| {
+            let place = data(dir);
+            database(&place, V2);
+            fifo(&place.with_file_name(format!("v2.db{beside}")));
+        };
+        assert!(refused(&with).contains("not a regular file"), "{beside}");
+    }
+}
+
+/// SQLite deletes the file that such a journal names, wherever it is.
+#[test]
+fn a_journal_that_names_another_file_is_refused() {
+    let dir = installation("data/v2.db", V2);
+    let victim = dir.path().join("victim");
+    std::fs::write(&victim, "").unwrap();
+    let name = victim.to_str().unwrap().as_bytes();
+    let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let number = |number: usize| u32::try_from(number).unwrap().to_be_bytes();
+    // A header that has something to undo, one page, then the name of the other journal with its length and sum.
+    let page_size = 4_096_u32;
+    let mut journal = magic.to_vec();
+    for number in [0, 1, 1, 512, page_size] {
+        journal.extend(number.to_be_bytes());
+    }
+    journal.resize(512, 0);
+    journal.extend(number(1_073_741_824 / 4_096 + 1));
+    journal.extend(name);
+    journal.extend(number(name.len()));
+    journal.extend(number(name.iter().map(|byte| usize::from(*byte)).sum()));
+    journal.extend(magic);
+    std::fs::write(dir.path().join("data/v2.db-journal"), journal).unwrap();
+    assert!(read(dir.path(), &wishes()).unwrap_err().to_string().contains("names another file"));
+    assert!(victim.exists());
+}
+
+/// An agent can write into its own session's directory. What it puts there affects no other session.
+#[test]
+fn a_pipe_in_a_session_costs_that_session_only() {
+    let sql = format!(
+        "{V2} CREATE TABLE sessions(id TEXT, agent_group_id TEXT, messaging_group_id TEXT, thread_id TEXT, status TEXT);
+        INSERT INTO sessions VALUES('s1','ag','mg',NULL,'active');"
+    );
+    let dir = installation("data/v2.db", &sql);
+    let session = dir.path().join("data/v2-sessions/ag/s1");
+    std::fs::create_dir_all(&session).unwrap();
+    fifo(&session.join("outbound.db"));
+    let found = found(&dir);
+    assert_eq!(found.agents.len(), 1);
+    assert!(why(&found, Kind::Session, "s1").contains("not a regular file"));
+}
+
+/// Virtual tables run code of SQLite's extensions over bytes of a stranger.
+#[test]
+fn virtual_tables_are_not_there() {
+    let sql = format!(
+        "{V2} CREATE VIRTUAL TABLE users USING fts5(id, kind, display_name); INSERT INTO users VALUES('telegram:1','','A');"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data/v2.db");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    if Connection::open(&path).unwrap().execute_batch(&sql).is_err() {
+        return; // this SQLite has none
+    }
+    assert!(found(&dir).users.is_empty());
 }

@@ -1,51 +1,53 @@
 //! Version 1: `store/messages.db`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde_json::json;
 
 use super::database::{Database, Row};
 use super::error::Error;
-use super::found::{Found, FoundEvent, FoundSession, FoundTask, Kind, Tree, TreeKind, Version, Wishes};
+use super::found::{FoundEvent, FoundSession, FoundTask, Inventory, Kind, Tree, TreeKind, Version, Wishes};
 use super::names::{self, Jid};
 use super::sessions::time;
 use super::settings::{Config, settings};
 use super::v2::add_chat;
+use crate::contracts::dir::{Content, Dir};
 use crate::model::address::Address;
 use crate::model::configure::{ChatSpec, WiringSpec};
 use crate::model::entity::{AgentSettings, Engage, Folder, Ignored, SenderScope, SessionMode, Trust};
 use crate::model::time::Timestamp;
 
-/// Without these it is no database of NanoClaw.
+/// Tables and columns without which the database is not NanoClaw's.
 const NEEDED: [(&str, &[&str]); 1] = [("registered_groups", &["jid", "folder"])];
 
-/// What messages must say about themselves.
+/// Required columns of messages.
 const MESSAGES: [&str; 5] = ["id", "chat_jid", "sender", "content", "timestamp"];
 
-/// Messages that wait in one chat.
+/// Maximum number of queued messages in one chat.
 const WAITING_MAX: usize = 1_000;
 
-/// How the assistant was called where nobody said.
+/// Longest `.env` that is read, in bytes.
+const ENV_MAX: u64 = 1 << 20;
+
+/// Default name of the assistant.
 const ASSISTANT: &str = "Andy";
 
-/// A chat that somebody registered.
+/// A registered chat.
 struct Registered {
     jid: Jid,
     agent: Folder,
 }
 
 /// Reads the whole installation.
-pub(super) fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
-    let db = Database::open(&root.join("store/messages.db"))?;
+pub(super) fn read(root: &Dir, db: &Database, wishes: &Wishes<'_>) -> Result<Inventory, Error> {
     db.need(&NEEDED)?;
-    let mut found = Found::nothing(Version::V1);
-    let registered = groups(&db, wishes, &mut found)?;
+    let mut found = Inventory::nothing(Version::V1);
+    let registered = groups(db, wishes, &mut found)?;
     if db.has("messages")
         && MESSAGES.iter().all(|column| db.columns("messages").is_ok_and(|there| there.contains(*column)))
     {
-        people(&db, &registered, &mut found)?;
-        messages(&db, root, &registered, &mut found)?;
+        people(db, &registered, &mut found)?;
+        messages(db, root, &registered, &mut found)?;
     } else {
         found.leave(
             Kind::Other,
@@ -53,7 +55,7 @@ pub(super) fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
             "there is no such table, or none that is known; people and messages are not taken",
         );
     }
-    sessions(&db, &registered, &mut found)?;
+    sessions(db, &registered, &mut found)?;
     for row in db.rows("scheduled_tasks")? {
         match task(&row, (&registered, wishes), &found) {
             Ok(task) => found.tasks.push(task),
@@ -73,8 +75,8 @@ pub(super) fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Agents, their chats and wirings. Chats of one folder have one agent.
-fn groups(db: &Database, wishes: &Wishes<'_>, found: &mut Found) -> Result<BTreeMap<String, Registered>, Error> {
+/// Agents, their chats and wirings. All chats of a folder belong to one agent.
+fn groups(db: &Database, wishes: &Wishes<'_>, found: &mut Inventory) -> Result<BTreeMap<String, Registered>, Error> {
     let mut registered = BTreeMap::new();
     for row in db.rows("registered_groups")? {
         let (text, name) = (row.name("jid"), row.name("folder"));
@@ -103,6 +105,7 @@ fn groups(db: &Database, wishes: &Wishes<'_>, found: &mut Found) -> Result<BTree
             ignored: Ignored::Drop,
             session: SessionMode::Shared,
             priority: 0,
+            context_from: None,
         };
         if let Engage::Pattern(pattern) = &wiring.engage
             && let Err(why) = (wishes.pattern)(pattern)
@@ -133,13 +136,13 @@ fn groups(db: &Database, wishes: &Wishes<'_>, found: &mut Found) -> Result<BTree
     Ok(registered)
 }
 
-fn agent(row: &Row, folder: &Folder, found: &mut Found) -> AgentSettings {
+fn agent(row: &Row, folder: &Folder, found: &mut Inventory) -> AgentSettings {
     let mut notes = Vec::new();
     let config = row.filled("container_config").map(|text| Config::of_json(&text, &mut notes)).unwrap_or_default();
     let name = row.filled("name").unwrap_or_else(|| folder.to_string());
     let mut settings = settings(folder, &name, &config, &mut notes);
     if row.is_set("is_main") {
-        // It was the owner's own, and saw everything.
+        // This was the owner's own chat, whose agent saw everything.
         settings.trust = Trust::Main;
     }
     for note in notes {
@@ -148,7 +151,7 @@ fn agent(row: &Row, folder: &Folder, found: &mut Found) -> AgentSettings {
     settings
 }
 
-/// When an agent of version 1 answered. Its own chat never needed a trigger.
+/// When an agent of version 1 responded. Its main chat never needed a trigger.
 fn engage(row: &Row) -> Engage {
     let trigger = row.filled("trigger_pattern");
     let everything = || Engage::Pattern(".".to_owned());
@@ -160,8 +163,8 @@ fn engage(row: &Row) -> Engage {
     }
 }
 
-/// Whoever spoke in a registered chat was let in there: everybody was. They stay known to its agent.
-fn people(db: &Database, registered: &BTreeMap<String, Registered>, found: &mut Found) -> Result<(), Error> {
+/// Every sender in a registered chat was admitted there. They become members of its agent.
+fn people(db: &Database, registered: &BTreeMap<String, Registered>, found: &mut Inventory) -> Result<(), Error> {
     let columns = db.columns("messages")?;
     let has = |column: &str| columns.contains(column);
     let name = if has("sender_name") { "max(sender_name)" } else { "NULL" };
@@ -191,13 +194,13 @@ fn people(db: &Database, registered: &BTreeMap<String, Registered>, found: &mut 
     Ok(())
 }
 
-/// Up to where each chat was answered, and up to where messages were looked at.
+/// The last answered and the last checked message of each chat.
 struct Cursors {
     answered: BTreeMap<String, String>,
     seen: Option<String>,
 }
 
-fn cursors(db: &Database, found: &mut Found) -> Result<Cursors, Error> {
+fn cursors(db: &Database, found: &mut Inventory) -> Result<Cursors, Error> {
     let mut cursors = Cursors { answered: BTreeMap::new(), seen: None };
     for row in db.rows("router_state")? {
         match row.name("key").as_str() {
@@ -212,16 +215,16 @@ fn cursors(db: &Database, found: &mut Found) -> Result<Cursors, Error> {
     Ok(cursors)
 }
 
-/// What was said since the agent of a chat answered last.
+/// The messages since the last answer of a chat's agent.
 fn messages(
     db: &Database,
-    root: &Path,
+    root: &Dir,
     registered: &BTreeMap<String, Registered>,
-    found: &mut Found,
+    found: &mut Inventory,
 ) -> Result<(), Error> {
     let cursors = cursors(db, found)?;
     let columns = db.columns("messages")?;
-    let assistant = format!("@{}", assistant(root)).to_lowercase();
+    let assistant = format!("@{}", assistant(root)?).to_lowercase();
     for (text, chat) in registered {
         let Some(after) = cursors.answered.get(text).or(cursors.seen.as_ref()) else {
             found.leave(
@@ -274,16 +277,20 @@ fn event(row: &Row, chat: &Jid, assistant: &str) -> FoundEvent {
     FoundEvent { name: id, json: json.to_string() }
 }
 
-/// How the assistant was called: the one line of its settings that is read.
-fn assistant(root: &Path) -> String {
-    let text = std::fs::read_to_string(root.join(".env")).unwrap_or_default();
+/// The assistant's name, the only setting that is read.
+fn assistant(root: &Dir) -> Result<String, Error> {
+    let bytes = match root.read(".env".as_ref(), ENV_MAX)? {
+        Content::Whole(bytes) => bytes,
+        Content::Absent | Content::Refused(_) => Vec::new(),
+    };
+    let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix("ASSISTANT_NAME="));
     let name = lines.next_back().map(|name| name.trim().trim_matches(['"', '\''])).unwrap_or_default();
-    if name.is_empty() { ASSISTANT.to_owned() } else { name.to_owned() }
+    Ok(if name.is_empty() { ASSISTANT.to_owned() } else { name.to_owned() })
 }
 
-/// All chats of a folder had one conversation.
-fn sessions(db: &Database, registered: &BTreeMap<String, Registered>, found: &mut Found) -> Result<(), Error> {
+/// All chats of a folder share one conversation.
+fn sessions(db: &Database, registered: &BTreeMap<String, Registered>, found: &mut Inventory) -> Result<(), Error> {
     for row in db.rows("sessions")? {
         let (folder, id) = (row.name("group_folder"), row.name("session_id"));
         let plain = !id.is_empty()
@@ -311,7 +318,7 @@ fn sessions(db: &Database, registered: &BTreeMap<String, Registered>, found: &mu
 fn task(
     row: &Row,
     (registered, wishes): (&BTreeMap<String, Registered>, &Wishes<'_>),
-    found: &Found,
+    found: &Inventory,
 ) -> Result<FoundTask, String> {
     let paused = match row.filled("status").as_deref() {
         None | Some("active") => false,
@@ -336,7 +343,7 @@ fn task(
         }
     };
     let (first, recurrence) = match row.name("schedule_type").as_str() {
-        // A number is milliseconds, as it was there.
+        // A number is milliseconds, as in NanoClaw.
         "cron" | "interval" => {
             (wishes.recurrence)(&value).map_err(|why| format!("its schedule cannot be one: {why}"))?;
             (next, Some(value))
@@ -361,12 +368,12 @@ fn task(
     })
 }
 
-fn trees(found: &mut Found) {
+fn trees(found: &mut Inventory) {
     let group = |name: &str| vec!["groups".to_owned(), name.to_owned()];
-    found.trees.push(Tree { agent: None, from: group("global"), to: TreeKind::Group });
+    found.trees.push(Tree::new(None, group("global"), TreeKind::Group));
     for folder in found.agents.keys() {
-        found.trees.push(Tree { agent: Some(folder.clone()), from: group(folder.as_str()), to: TreeKind::Group });
+        found.trees.push(Tree::new(Some(folder), group(folder.as_str()), TreeKind::Group));
         let from = ["data", "sessions", folder.as_str(), ".claude", "projects"].map(str::to_owned).to_vec();
-        found.trees.push(Tree { agent: Some(folder.clone()), from, to: TreeKind::Projects });
+        found.trees.push(Tree::new(Some(folder), from, TreeKind::Projects));
     }
 }

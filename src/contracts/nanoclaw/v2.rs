@@ -1,26 +1,30 @@
 //! Version 2: `data/v2.db`, and two databases for each session.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::database::{Database, Row};
 use super::error::Error;
-use super::found::{Found, Kind, Tree, TreeKind, Version, Wishes};
+use super::found::{ConfigFile, Inventory, Kind, Tree, TreeKind, Version, Wishes};
 use super::settings::{Config, check, settings};
-use super::{names, sessions};
+use super::{below, names, sessions};
 use crate::config::file::wiring_of_row;
+use crate::contracts::dir::{Content, Dir};
 use crate::model::address::Address;
 use crate::model::configure::{Change, ChatSpec, DestinationSpec, RoleSpec, WiringSpec};
 use crate::model::entity::{Engage, Folder, Ignored, SenderScope, SessionMode, UnknownSenders, normalize_name};
 
-/// Without these it is no database of NanoClaw.
+/// Tables and columns without which the database is not NanoClaw's.
 const NEEDED: [(&str, &[&str]); 3] = [
     ("agent_groups", &["id", "folder"]),
     ("messaging_groups", &["id", "channel_type", "platform_id"]),
     ("messaging_group_agents", &["messaging_group_id", "agent_group_id"]),
 ];
 
-/// Tables of which nothing is taken over, and why.
+/// The container configuration that older hosts keep in an agent's folder, and its maximum length in bytes.
+pub(super) const CONFIG_FILE: &str = "container.json";
+const CONFIG_MAX: u64 = 1 << 20;
+
+/// Tables that are not imported, with reasons.
 const LEFT: [(&str, &str); 4] = [
     ("pending_questions", "questions wait in cards that NanoClaw sent; whoever asked asks again"),
     ("pending_approvals", "approvals wait in cards that NanoClaw sent; agents ask again for what they need"),
@@ -28,24 +32,23 @@ const LEFT: [(&str, &str); 4] = [
     ("user_dms", "direct messages are found again when they are needed"),
 ];
 
-/// What rows refer to each other by.
+/// Ids by which rows refer to each other.
 pub(super) struct Ids {
     pub(super) agents: BTreeMap<String, Folder>,
     pub(super) chats: BTreeMap<String, Address>,
 }
 
 /// Reads the whole installation.
-pub(super) fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
-    let db = Database::open(&root.join("data/v2.db"))?;
+pub(super) fn read(root: &Dir, db: &Database, wishes: &Wishes<'_>) -> Result<Inventory, Error> {
     db.need(&NEEDED)?;
-    let mut found = Found::nothing(Version::V2);
-    let agents = agents(&db, root, &mut found)?;
-    let chats = chats(&db, &mut found)?;
+    let mut found = Inventory::nothing(Version::V2);
+    let agents = agents(db, root, &mut found)?;
+    let chats = chats(db, &mut found)?;
     let ids = Ids { agents, chats };
-    wirings(&db, (&ids, wishes), &mut found)?;
-    people(&db, &ids, &mut found)?;
-    destinations(&db, &ids, &mut found)?;
-    sessions::read(&db, root, (&ids, wishes), &mut found)?;
+    wirings(db, (&ids, wishes), &mut found)?;
+    people(db, &ids, &mut found)?;
+    destinations(db, &ids, &mut found)?;
+    sessions::read(db, root, (&ids, wishes), &mut found)?;
     for table in ["pending_sender_approvals", "pending_channel_approvals"] {
         for row in db.rows(table)? {
             sessions::held(&row, table, &mut found);
@@ -59,7 +62,7 @@ pub(super) fn read(root: &Path, wishes: &Wishes<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-fn agents(db: &Database, root: &Path, found: &mut Found) -> Result<BTreeMap<String, Folder>, Error> {
+fn agents(db: &Database, root: &Dir, found: &mut Inventory) -> Result<BTreeMap<String, Folder>, Error> {
     let mut configs: BTreeMap<String, Row> =
         db.rows("container_configs")?.into_iter().map(|row| (row.name("agent_group_id"), row)).collect();
     let mut ids = BTreeMap::new();
@@ -75,11 +78,8 @@ fn agents(db: &Database, root: &Path, found: &mut Found) -> Result<BTreeMap<Stri
         let mut notes = Vec::new();
         let config = match configs.remove(&id) {
             Some(row) => Config::of_row(&row, &mut notes),
-            // Hosts of before have what they know of an agent's container in its folder.
-            None => match std::fs::read_to_string(root.join("groups").join(folder.as_str()).join("container.json")) {
-                Ok(text) => Config::of_json(&text, &mut notes),
-                Err(_) => Config::default(),
-            },
+            // Older hosts keep the container configuration in the agent's folder.
+            None => config_file(root, &folder, found, &mut notes)?,
         };
         let config = config.or_provider(row.filled("agent_provider"));
         let settings = settings(&folder, &row.name("name"), &config, &mut notes);
@@ -94,7 +94,23 @@ fn agents(db: &Database, root: &Path, found: &mut Found) -> Result<BTreeMap<Stri
     Ok(ids)
 }
 
-fn chats(db: &Database, found: &mut Found) -> Result<BTreeMap<String, Address>, Error> {
+/// Reads the container configuration in an agent's folder. The agent could have changed it.
+fn config_file(root: &Dir, folder: &Folder, found: &mut Inventory, notes: &mut Vec<String>) -> Result<Config, Error> {
+    let group = below(root, &["groups", folder.as_str()])?;
+    match group.map(|group| group.read(CONFIG_FILE.as_ref(), CONFIG_MAX)).transpose()? {
+        None | Some(Content::Absent) => Ok(Config::default()),
+        Some(Content::Refused(why)) => {
+            notes.push(format!("its {CONFIG_FILE} is not read: {why}"));
+            Ok(Config::default())
+        }
+        Some(Content::Whole(bytes)) => {
+            found.config_files.insert(folder.clone());
+            Ok(Config::of_json(&String::from_utf8_lossy(&bytes), notes))
+        }
+    }
+}
+
+fn chats(db: &Database, found: &mut Inventory) -> Result<BTreeMap<String, Address>, Error> {
     let mut ids = BTreeMap::new();
     for row in db.rows("messaging_groups")? {
         let (channel, platform_id) = (row.name("channel_type"), row.name("platform_id"));
@@ -137,15 +153,15 @@ fn chats(db: &Database, found: &mut Found) -> Result<BTreeMap<String, Address>, 
     Ok(ids)
 }
 
-/// Takes a chat, without its name if that cannot be one.
-pub(super) fn add_chat(mut chat: ChatSpec, found: &mut Found) {
+/// Adds a chat, without its name if that is invalid.
+pub(super) fn add_chat(mut chat: ChatSpec, found: &mut Inventory) {
     if check(&Change::PutChat(chat.clone())).is_err() {
         chat.name = None;
     }
     found.chats.push(chat);
 }
 
-fn wirings(db: &Database, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Found) -> Result<(), Error> {
+fn wirings(db: &Database, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Inventory) -> Result<(), Error> {
     for row in db.rows("messaging_group_agents")? {
         let (chat, agent) = (row.name("messaging_group_id"), row.name("agent_group_id"));
         let name = row.filled("id").unwrap_or_else(|| format!("{chat} -> {agent}"));
@@ -180,7 +196,7 @@ fn wiring(row: &Row, agent: &Folder, wishes: &Wishes<'_>) -> Result<WiringSpec, 
         Some(other) => {
             return Err(format!("its engage mode `{other}` is not known, with which NanoClaw never answered"));
         }
-        // Hosts of before have the rules of version 1 in these rows.
+        // In these rows, older hosts use the rules of version 1.
         None if row.text("trigger_rules").is_some() || row.text("response_scope").is_some() => {
             let (rules, scope) = (row.text("trigger_rules"), row.text("response_scope"));
             let (engage, senders) = wiring_of_row(rules.as_deref(), scope.as_deref());
@@ -208,10 +224,11 @@ fn wiring(row: &Row, agent: &Folder, wishes: &Wishes<'_>) -> Result<WiringSpec, 
         priority: row
             .number("priority")
             .map_or(0, |number| i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })),
+        context_from: None,
     })
 }
 
-fn people(db: &Database, ids: &Ids, found: &mut Found) -> Result<(), Error> {
+fn people(db: &Database, ids: &Ids, found: &mut Inventory) -> Result<(), Error> {
     for row in db.rows("users")? {
         let id = row.name("id");
         match names::person(&id) {
@@ -276,7 +293,7 @@ fn people(db: &Database, ids: &Ids, found: &mut Found) -> Result<(), Error> {
     Ok(())
 }
 
-fn destinations(db: &Database, ids: &Ids, found: &mut Found) -> Result<(), Error> {
+fn destinations(db: &Database, ids: &Ids, found: &mut Inventory) -> Result<(), Error> {
     for row in db.rows("agent_destinations")? {
         let (agent, local, target) = (row.name("agent_group_id"), row.name("local_name"), row.name("target_id"));
         let name = format!("{agent} -> {local}");
@@ -306,12 +323,16 @@ fn destinations(db: &Database, ids: &Ids, found: &mut Found) -> Result<(), Error
     Ok(())
 }
 
-fn trees(ids: &Ids, found: &mut Found) {
+fn trees(ids: &Ids, found: &mut Inventory) {
     let group = |name: &str| vec!["groups".to_owned(), name.to_owned()];
-    found.trees.push(Tree { agent: None, from: group("global"), to: TreeKind::Group });
+    found.trees.push(Tree::new(None, group("global"), TreeKind::Group));
     for (id, folder) in &ids.agents {
-        found.trees.push(Tree { agent: Some(folder.clone()), from: group(folder.as_str()), to: TreeKind::Group });
+        let mut tree = Tree::new(Some(folder), group(folder.as_str()), TreeKind::Group);
+        if found.config_files.contains(folder) {
+            tree.config = ConfigFile::Read;
+        }
+        found.trees.push(tree);
         let from = ["data", "v2-sessions", id, ".claude-shared", "projects"].map(str::to_owned).to_vec();
-        found.trees.push(Tree { agent: Some(folder.clone()), from, to: TreeKind::Projects });
+        found.trees.push(Tree::new(Some(folder), from, TreeKind::Projects));
     }
 }

@@ -1,4 +1,4 @@
-//! What a summary says: seven fields, each as the contract wants it.
+//! Parses a summary: seven fields, checked against the contract.
 
 use serde_json::{Map, Value};
 
@@ -6,19 +6,19 @@ use crate::model::content::BlobId;
 use crate::model::skip::{SkipKind, SkipReport, SkipStep, SkipTrouble};
 use crate::model::time::Timestamp;
 
-/// The one version that is known.
+/// The supported version.
 const VERSION: i64 = 1;
-/// Longest reason, in characters: what a message takes.
+/// Maximum length of a reason in characters: it has to fit a message.
 const REASON_MAX: usize = 4_096;
-/// Longest step, and longest item, in characters.
+/// Maximum length of a step, and of an item, in characters.
 const NAME_MAX: usize = 1_024;
-/// Items of one summary.
+/// Maximum number of items in one summary.
 const ITEMS_MAX: usize = 1_000;
 
 /// Reads the summary of a skill.
 ///
 /// # Errors
-/// [`SkipTrouble`]: what is wrong with it, and why it is left alone.
+/// [`SkipTrouble`]: what is wrong with it, and why it is not touched.
 pub fn parse(skill: &str, bytes: &[u8], digest: BlobId) -> Result<SkipReport, SkipTrouble> {
     let value = serde_json::from_slice(bytes).map_err(|error| malformed(format!("it is not JSON: {error}")))?;
     let Value::Object(fields) = value else { return Err(malformed("it is not a JSON object")) };
@@ -112,7 +112,8 @@ fn items(value: &Value) -> Result<Vec<String>, SkipTrouble> {
     Ok(items)
 }
 
-/// `YYYY-MM-DDTHH:MM:SS[.fraction]Z` and nothing else: an offset or no zone at all is another time to each reader.
+/// A time of the form `YYYY-MM-DDTHH:MM:SS[.fraction]Z` and no other: offsets or missing zones are read differently by
+/// different programs.
 fn instant(text: &str) -> Result<Timestamp, SkipTrouble> {
     let wrong = || malformed(format!("occurred_at is {text:?}, not a time in UTC like 2026-01-31T08:00:00Z"));
     let body = text.strip_suffix('Z').ok_or_else(wrong)?;
@@ -124,19 +125,19 @@ fn instant(text: &str) -> Result<Timestamp, SkipTrouble> {
             other => byte == other,
         });
     let plain = fraction.is_none_or(|fraction| digits(fraction) && fraction.len() <= FRACTION_MAX);
-    // A leap second is a second that no other clock shows.
+    // Leap seconds are rejected, because other clocks do not show them.
     if !shaped || !plain || whole.ends_with(":60") {
         return Err(wrong());
     }
     Timestamp::parse(text).ok_or_else(wrong)
 }
 
-/// A time to the second, with digits for the zeros.
+/// Template of a time to the second; zeros stand for digits.
 const SHAPE: &str = "0000-00-00T00:00:00";
-/// Digits of a fraction that say anything.
+/// Significant digits of a fraction.
 const FRACTION_MAX: usize = 9;
 
-/// What a value is, for people.
+/// The type of a value, for people.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,4 +1,4 @@
-//! Every rule of the contract as a row, and what agents can put under the names of summaries.
+//! Every rule of the contract as a row, and odd files that agents can create under summary names.
 
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
@@ -135,7 +135,7 @@ fn what_is_no_object_is_no_summary() {
         assert!(matches!(read(text), Err(SkipTrouble::Malformed(_))), "{text:?}");
     }
     assert!(matches!(parse(SKILL, b"\xff\xfe{}", digest(b"")), Err(SkipTrouble::Malformed(_))));
-    // A version that nobody knows is said to be one, whatever else such a version may look like.
+    // An unknown version is reported as such, however the rest looks.
     assert_eq!(read("{\"schema_version\": 9}"), Err(SkipTrouble::Version(9)));
 }
 
@@ -219,7 +219,7 @@ fn only_plain_files_with_the_name_of_a_skill_are_read() {
         ]
     );
     assert!(!found.cut);
-    assert_eq!(find(&paths, &Folder::new("nobody").unwrap()).unwrap(), Found::default());
+    assert_eq!(find(&paths, &Folder::new("nobody").unwrap()).unwrap(), SkipDirectory::default());
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! `session-state.json` in the folder of an agent group, which programs inside and outside read and edit.
+//! `session-state.json` in an agent group's folder, which programs inside and outside of Hearth read and edit.
 //!
-//! Whoever writes holds an exclusive `flock(2)` on the sibling `session-state.json.lock` from reading to writing; that file
-//! is made on demand and never removed. The file is replaced as a whole: written beside it, synced, renamed, and the
-//! directory synced. Agents own the folder: no link is followed, and what is no regular file is left alone.
+//! A writer holds an exclusive `flock(2)` on `session-state.json.lock` beside it, from reading to writing. The lock
+//! file is created on demand and never removed. The file is replaced as a whole: written under a temporary name,
+//! synced, renamed, and the directory synced. Agents own the folder, so no link is followed, and anything but a regular
+//! file is left alone.
 
 use std::fs::File;
 
@@ -28,43 +29,43 @@ const LOCK: &str = "session-state.json.lock";
 pub const BYTES_MAX: u64 = 4 << 20;
 /// Mode of a new file, whatever the umask is.
 const NEW_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
-/// Names in a folder among which what a writer that died left behind is looked for.
+/// Maximum number of names searched for leftovers of dead writers.
 const NAMES_MAX: usize = 10_000;
 
 /// The folder of an agent group.
 #[derive(Debug)]
-pub struct Place(Dir);
+pub struct GroupFolder(Dir);
 
-/// The lock; it is given up when this is dropped.
+/// The lock, released when this is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// What is under the file's name.
+/// What exists under the file's name.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum FileContent {
     /// Nothing.
     Absent,
-    /// These bytes.
+    /// A file with this content.
     Bytes(Vec<u8>),
-    /// Something that is not read: why.
+    /// Something that cannot be read, with the reason.
     Refused(String),
 }
 
-impl Place {
-    /// Opens the folder of an agent group if there is one.
+impl GroupFolder {
+    /// Opens an agent group's folder if it exists.
     ///
     /// # Errors
-    /// [`Error`] if the machine cannot.
+    /// [`Error`] if the file system cannot be read.
     pub fn find(paths: &Paths, folder: &Folder) -> Result<Option<Self>, Error> {
         memory::find(&paths.groups(), folder).map(|dir| dir.map(Self))
     }
 
-    /// What the file looks like without being read; none if there is none.
+    /// The file's stamp, without reading it; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`Error`] if the machine cannot look.
+    /// [`Error`] if the file system cannot be read.
     pub fn stamp(&self) -> Result<Option<Stamp>, Error> {
         self.0.stamp(NAME.as_ref())
     }
@@ -72,28 +73,28 @@ impl Place {
     /// Reads the file.
     ///
     /// # Errors
-    /// [`Error`] if the machine cannot read.
-    pub fn look(&self) -> Result<Look, Error> {
+    /// [`Error`] if the file system cannot be read.
+    pub fn look(&self) -> Result<FileContent, Error> {
         Ok(match self.0.read(NAME.as_ref(), BYTES_MAX)? {
-            Content::Whole(bytes) => Look::Bytes(bytes),
-            Content::Absent => Look::Absent,
-            Content::Refused(why) => Look::Refused(why),
+            Content::Whole(bytes) => FileContent::Bytes(bytes),
+            Content::Absent => FileContent::Absent,
+            Content::Refused(why) => FileContent::Refused(why),
         })
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock unless it is held.
     ///
     /// # Errors
-    /// [`Error`] if it can never be had: what has its name is no file, or the folder cannot be written.
+    /// [`Error`] if the lock can never be taken: its name is not a file, or the folder is not writable.
     pub fn try_lock(&self) -> Result<Option<Lock>, Error> {
         Ok(self.0.try_lock(LOCK)?.map(|file| Lock { _file: file }))
     }
 
-    /// Replaces the file; its permissions stay.
+    /// Replaces the file and keeps its permissions.
     ///
     /// # Errors
-    /// [`Error`] if it could not be written; then it is as it was, or, if only the directory could not be synced, the new
-    /// one. One that is too long to be read again is not written.
+    /// [`Error`] if it could not be written. The old file remains, or the new one if only syncing the directory failed.
+    /// A file that would be too long to read is not written.
     pub fn write(&self, _lock: &Lock, text: &str) -> Result<(), Error> {
         if text.len() as u64 > BYTES_MAX {
             let reason = format!("it would have {} bytes, at most {BYTES_MAX} are read", text.len());
@@ -103,10 +104,10 @@ impl Place {
         self.0.write_with_mode(NAME, text.as_bytes(), mode)
     }
 
-    /// Keeps a copy of a file that nobody can read, and says what it is called. The same bytes are kept once a day.
+    /// Keeps a copy of an unreadable file and returns its name. The same content is kept once per day.
     ///
     /// # Errors
-    /// [`Error`] if they could not be kept; then the file must not be replaced.
+    /// [`Error`] if it could not be kept. In that case the file must not be replaced.
     pub fn quarantine(&self, _lock: &Lock, (bytes, digest): (&[u8], &str), now: Timestamp) -> Result<String, Error> {
         let day: String = now.to_string().chars().take_while(|c| *c != 'T').collect();
         let name = format!("{NAME}.corrupt-{day}-{}", digest.get(..8).unwrap_or(digest));
@@ -114,10 +115,10 @@ impl Place {
         Ok(name)
     }
 
-    /// Which of these copies are not there any more.
+    /// Which of these copies no longer exist.
     ///
     /// # Errors
-    /// [`Error`] if the machine cannot look.
+    /// [`Error`] if the file system cannot be read.
     pub fn gone(&self, copies: &[String]) -> Result<Vec<String>, Error> {
         let mut gone = Vec::new();
         for copy in copies {
@@ -128,10 +129,10 @@ impl Place {
         Ok(gone)
     }
 
-    /// Removes what a writer that died left behind. Only under the lock nobody else is writing.
+    /// Removes leftovers of dead writers. Requires the lock, so that there is no other writer.
     ///
     /// # Errors
-    /// [`Error`] if the machine cannot.
+    /// [`Error`] if that fails.
     pub fn tidy(&self, _lock: &Lock) -> Result<(), Error> {
         for name in self.0.list(NAMES_MAX)? {
             let text = name.to_string_lossy();

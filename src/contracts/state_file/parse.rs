@@ -1,30 +1,30 @@
-//! What a session-state file says, or why nothing can be made of it.
+//! Parses a session-state file.
 
 use std::collections::HashSet;
 
 use super::BYTES_MAX;
-use super::json::{self, Value};
+use super::json::{self, Fields, Value};
 use crate::model::content::RawJson;
 use crate::model::group::{
     DocumentField, DocumentPending, FieldName, STATE_FIELDS_MAX, StateDocument, StatePart, StateTrouble,
 };
 use crate::model::time::Timestamp;
 
-/// Ids of one file that count, the newest ones.
+/// Maximum number of ids; the newest ones are kept.
 const IDS_MAX: usize = 20_000;
 
-/// What was made of a file.
+/// Result of parsing.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Fields, and the ids of `seen_email_ids`, each once, in order.
+    /// The fields, and the ids of `seen_email_ids` without duplicates, in order.
     Fields(StateDocument, Vec<String>),
-    /// It is no JSON object: why.
+    /// Not a JSON object, with the reason.
     Unreadable(String),
-    /// It is of a version that Hearth must not touch, or too large.
+    /// A version that Hearth must not touch, or too large.
     Refused(StateTrouble),
 }
 
-/// Reads a file.
+/// Parses a file.
 #[must_use]
 pub fn parse(bytes: &[u8]) -> Parsed {
     let Ok(text) = std::str::from_utf8(bytes) else { return Parsed::Unreadable("it is not UTF-8".to_owned()) };
@@ -33,14 +33,14 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         Err(bad) => return Parsed::Unreadable(bad.to_string()),
     };
     let Value::Object(fields) = &value else {
-        return Parsed::Unreadable(format!("it is not a JSON object, but a {}", value.kind()));
+        return Parsed::Unreadable(format!("it is not a JSON object, but a {}", json::kind(&value)));
     };
-    if let Some(trouble) = version_trouble(value.get("schema_version")) {
+    if let Some(trouble) = version_trouble(fields.get("schema_version")) {
         return Parsed::Refused(trouble);
     }
     let mut document = Document::default();
-    for (name, value) in fields {
-        if let Err(why) = document.take(name, value) {
+    for field in fields.iter() {
+        if let Err(why) = document.take(field.name.as_escaped(), &field.value) {
             return Parsed::Refused(StateTrouble::Unusable(why.to_owned()));
         }
     }
@@ -49,11 +49,13 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     Parsed::Fields(document.fields, document.ids.split_off(old))
 }
 
-/// Exactly the integer 1 is the version that is known.
+/// Checks the version: only the integer 1 is supported.
 fn version_trouble(version: Option<&Value>) -> Option<StateTrouble> {
-    match version {
-        Some(Value::Plain(number)) if number == "1" => None,
-        Some(Value::Plain(number)) if number != "0" && number.bytes().all(|b| b.is_ascii_digit()) => {
+    let number = if let Some(Value::Number(number)) = version { number.as_str() } else { "" };
+    match number {
+        "1" => None,
+        "" | "0" => Some(StateTrouble::Older),
+        number if number.bytes().all(|b| b.is_ascii_digit()) => {
             Some(StateTrouble::Newer(number.chars().take(20).collect()))
         }
         _ => Some(StateTrouble::Older),
@@ -94,9 +96,9 @@ impl Document {
         }
     }
 
-    fn take_object(&mut self, name: &str, part: StatePart, fields: &[(String, Value)]) -> Result<(), &'static str> {
+    fn take_object(&mut self, name: &str, part: StatePart, fields: &Fields) -> Result<(), &'static str> {
         self.push(StatePart::Top, name, "{}".to_owned())?;
-        fields.iter().try_for_each(|(name, value)| self.push(part, name, text(value)?))
+        fields.iter().try_for_each(|field| self.push(part, field.name.as_escaped(), text(&field.value)?))
     }
 
     fn push(&mut self, part: StatePart, name: &str, value: String) -> Result<(), &'static str> {
@@ -110,18 +112,19 @@ impl Document {
 }
 
 fn text(value: &Value) -> Result<String, &'static str> {
-    value.text(usize::try_from(BYTES_MAX).unwrap_or(usize::MAX)).ok_or(TOO_LARGE)
+    json::written(value, usize::try_from(BYTES_MAX).unwrap_or(usize::MAX)).ok_or(TOO_LARGE)
 }
 
 fn pending(value: &Value, whole: &str) -> DocumentPending {
-    let message = match value.get("message_id") {
-        Some(Value::Text(id)) => id.clone(),
-        Some(Value::Plain(id)) => id.clone(),
-        _ => whole.to_owned(),
+    let field = |name: &str| if let Value::Object(fields) = value { fields.get(name) } else { None };
+    let message = match field("message_id") {
+        Some(Value::Text(id)) => id.as_escaped().to_owned(),
+        Some(id @ (Value::Null | Value::Bool(_) | Value::Number(_))) => json::line(id),
+        Some(Value::Array(_) | Value::Object(_)) | None => whole.to_owned(),
     };
-    let reacted = match value.get("reacted_at") {
-        // A time without a zone is nobody's.
-        Some(Value::Text(time)) if time.ends_with('Z') => Timestamp::parse(time),
+    let reacted = match field("reacted_at") {
+        // A time without a time zone is ambiguous.
+        Some(Value::Text(time)) if time.as_escaped().ends_with('Z') => Timestamp::parse(time.as_escaped()),
         _ => None,
     };
     DocumentPending { message, value: RawJson::trusted(whole.to_owned()), reacted }

@@ -1,13 +1,13 @@
-//! The file as a foreign program leaves it, and as it is left behind.
+//! The file as other programs write it, and as Hearth leaves it.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 use crate::model::group::{StatePart, StateTrouble};
 
-fn place() -> (tempfile::TempDir, Place) {
+fn place() -> (tempfile::TempDir, GroupFolder) {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place(Dir::open(dir.path()).unwrap());
+    let place = GroupFolder(Dir::open(dir.path()).unwrap());
     (dir, place)
 }
 
@@ -119,7 +119,7 @@ fn a_file_is_replaced_and_its_permissions_stay() {
         place.write(&lock, "{}").unwrap();
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, expected);
     }
-    assert_eq!(place.look().unwrap(), Look::Bytes(b"{}".to_vec()));
+    assert_eq!(place.look().unwrap(), FileContent::Bytes(b"{}".to_vec()));
     std::fs::write(dir.path().join(".tmp-1-2-session-state.json"), "half").unwrap();
     place.tidy(&lock).unwrap();
     let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -144,7 +144,7 @@ fn tricks_with_names_lead_nowhere() {
     let secret = outside.path().join("secret");
     std::fs::write(&secret, "{\"schema_version\":1}").unwrap();
     symlink(&secret, dir.path().join(NAME)).unwrap();
-    assert!(matches!(place.look().unwrap(), Look::Refused(_)));
+    assert!(matches!(place.look().unwrap(), FileContent::Refused(_)));
     symlink(&secret, dir.path().join(LOCK)).unwrap();
     assert!(place.try_lock().is_err());
     std::fs::remove_file(dir.path().join(LOCK)).unwrap();
@@ -153,7 +153,7 @@ fn tricks_with_names_lead_nowhere() {
     std::fs::remove_dir(dir.path().join(LOCK)).unwrap();
     std::fs::remove_file(dir.path().join(NAME)).unwrap();
     std::fs::hard_link(&secret, dir.path().join(NAME)).unwrap();
-    assert!(matches!(place.look().unwrap(), Look::Refused(_)));
+    assert!(matches!(place.look().unwrap(), FileContent::Refused(_)));
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "{\"schema_version\":1}");
 }
 

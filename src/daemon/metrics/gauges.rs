@@ -1,4 +1,4 @@
-//! How things are at the moment: lengths of indexes, which LMDB knows without looking at rows.
+//! Gauges: the current state, mostly lengths of indexes, which LMDB knows without reading rows.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,10 +12,10 @@ use crate::model::id::SessionId;
 use crate::model::message::Reason;
 use crate::state::{self, Read, Tables};
 
-/// Most sessions that are looked at for whether they wait.
+/// Maximum number of sessions that are checked for waiting messages.
 const WAITING_MAX: u64 = 10_000;
 
-/// Set when somebody asks.
+/// Gauges, updated for each metrics request.
 #[derive(Default)]
 pub(super) struct Gauges {
     messages: Family<Words, Gauge<f64, AtomicU64>>,
@@ -63,7 +63,7 @@ impl Gauges {
         self.readers.set(f64::from(daemon.store().reader().readers().0));
         self.queued.set(float(daemon.queued() as u64));
         self.terminals.set(float(daemon.terminals().count() as u64));
-        // A channel that is not configured any more is not down.
+        // Channels that are no longer configured must not be reported as down.
         self.channels.clear();
         for line in daemon.channels() {
             let up = if line.down.is_none() { 1.0 } else { 0.0 };
@@ -74,35 +74,35 @@ impl Gauges {
 
     fn count(&self, db: &Tables, txn: &Read<'_>) -> Result<(), state::Error> {
         for (state, count) in [
-            ("due", db.ready.len(txn)?),
-            ("claimed", db.claims.len(txn)?),
-            ("scheduled", db.later.len(txn)?),
-            ("backing_off", db.retries.len(txn)?),
-            ("context", db.context.len(txn)?),
-            ("held", db.held.len(txn)?),
+            ("due", db.ready_messages.len(txn)?),
+            ("claimed", db.claimed_messages.len(txn)?),
+            ("scheduled", db.scheduled_messages.len(txn)?),
+            ("backing_off", db.messages_in_backoff.len(txn)?),
+            ("context", db.context_messages.len(txn)?),
+            ("held", db.held_messages.len(txn)?),
         ] {
             self.messages.get_or_create(&[("state", state)]).set(float(count));
         }
-        for (state, count) in [("lane", db.lanes.len(txn)?), ("later", db.outbound_later.len(txn)?)] {
+        for (state, count) in [("lane", db.outgoing_queues.len(txn)?), ("later", db.scheduled_outbound.len(txn)?)] {
             self.outbound.get_or_create(&[("state", state)]).set(float(count));
         }
         for (kind, count) in [("approval", db.approvals_due.len(txn)?), ("question", db.questions_due.len(txn)?)] {
             self.open.get_or_create(&[("kind", kind)]).set(float(count));
         }
-        self.incarnations.set(float(db.live.len(txn)?));
+        self.incarnations.set(float(db.live_incarnations.len(txn)?));
         self.tasks_due.set(float(db.tasks_due.len(txn)?));
         self.waiting.set(float(waiting(db, txn)?));
         Ok(())
     }
 }
 
-/// One seek per session that has due messages, however many these are.
+/// Counts sessions with queued messages and without an incarnation. Costs one seek per session.
 fn waiting(db: &Tables, txn: &Read<'_>) -> Result<u64, state::Error> {
     let (mut count, mut from) = (0_u64, (SessionId::new(0), 0));
     while count < WAITING_MAX
-        && let Some(((session, _), _)) = db.ready.first(txn, from..)?
+        && let Some(((session, _), _)) = db.ready_messages.first(txn, from..)?
     {
-        count = count.saturating_add(u64::from(!db.live.contains(txn, &session)?));
+        count = count.saturating_add(u64::from(!db.live_incarnations.contains(txn, &session)?));
         from = (SessionId::new(session.number().saturating_add(1)), 0);
     }
     Ok(count)
@@ -113,7 +113,8 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Whether a refusal is what happens in every chat, what somebody decided, or what Hearth could not do.
+/// Classifies a refusal: `noise` occurs in every chat, `policy` follows from a decision, `fault` is a failure of
+/// Hearth.
 pub(super) fn kind(reason: Reason) -> &'static str {
     match reason {
         Reason::UnknownChat

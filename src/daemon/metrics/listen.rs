@@ -1,4 +1,4 @@
-//! Where the numbers are to be had: one address, one path, nothing to say.
+//! HTTP listener for metrics: one address and one path.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use super::Metrics;
 use crate::channel::webhook::Entrance;
 use crate::daemon::{Daemon, Error};
 
-/// The form of the text, as Prometheus names it.
+/// Content type of the response.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// An address that was taken and that nobody is answered at yet.
+/// A bound address that does not serve requests yet.
 pub(in crate::daemon) struct Doorway {
     entrance: Entrance,
     bound: SocketAddr,
 }
 
 impl Doorway {
-    /// Takes an address, before anything is done that a failure would have to undo.
+    /// Binds the address. Called early, so that a failure leaves nothing to undo.
     ///
     /// # Errors
-    /// [`Error::Metrics`] when it cannot be had.
+    /// [`Error::Metrics`] if the address cannot be bound.
     pub(in crate::daemon) fn take(address: SocketAddr, tokio: &Handle) -> Result<Self, Error> {
         let failed = |source| Error::Metrics { address, source };
         let entrance = tokio.block_on(Entrance::open_now(address)).map_err(failed)?;
@@ -36,7 +36,7 @@ impl Doorway {
         Ok(Self { entrance, bound })
     }
 
-    /// Serves the numbers of a daemon until it stops.
+    /// Serves the metrics of a daemon until it stops.
     pub(in crate::daemon) fn serve(self, daemon: &Arc<Daemon>, tokio: &Handle) {
         let router = Router::new().route("/metrics", get(answer));
         let router = router.with_state((Arc::clone(daemon), self.bound.ip()));
@@ -56,7 +56,7 @@ async fn answer(State((daemon, at)): State<(Arc<Daemon>, IpAddr)>, headers: Head
         let words = "only this machine is answered: ask for an address, or for localhost\n";
         return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
     }
-    // The store is read, which may wait for the disk.
+    // Reading the store may block on the disk.
     let text = tokio::task::spawn_blocking(move || Metrics::text(&daemon.metrics, &daemon)).await;
     match text.map_err(|error| error.to_string()).flatten() {
         Ok(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
@@ -68,8 +68,8 @@ async fn answer(State((daemon, at)): State<(Arc<Daemon>, IpAddr)>, headers: Head
     }
 }
 
-/// Whether somebody was asked for who can only be this machine. A page in somebody's browser has a name, which it can have
-/// lead here, and would read what it asks for.
+/// Whether the `Host` header names this machine: an IP address, `localhost`, or no header. This prevents DNS rebinding:
+/// a web page could let its own name resolve to this address and read the metrics.
 fn names_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };

@@ -1,7 +1,7 @@
-//! Numbers for a monitoring system, in the text that Prometheus reads; only served where somebody asked for it.
+//! Prometheus metrics. Served only if an address is configured.
 //!
-//! What happens is counted when it was committed; how things are is read from indexes when somebody asks. No label has
-//! more values than there are words in Hearth or channels in its configuration.
+//! Counters change when inputs are committed. Gauges are read from indexes for each request. Label values are bounded:
+//! they are constants of Hearth or names of configured channels.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,17 +31,17 @@ pub(super) use listen::Doorway;
 
 use gauges::Gauges;
 
-/// Labels of one name whose values are words of Hearth.
+/// One label whose values are constants of Hearth.
 type Words = [(&'static str, &'static str); 1];
 
-/// Upper bounds of lengths in seconds: from less than a sync to what nobody should have to wait for.
+/// Histogram buckets for durations, in seconds: from less than a sync to an unacceptable delay.
 const SECONDS: [f64; 14] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
-/// Upper bounds of how many inputs one commit has.
+/// Histogram buckets for the number of inputs per commit.
 const GROUP: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
-/// Most refusals that one look takes in; the next one goes on.
+/// Maximum number of refusals counted per request. The next request continues.
 const DROPS_MAX: usize = 10_000;
 
-/// Everything that is counted since the daemon began.
+/// All metrics, counted since the daemon started.
 pub(super) struct Metrics {
     registry: Registry,
     commit_seconds: Histogram,
@@ -60,9 +60,9 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Counts from now on: what was refused earlier is not counted again.
+    /// Starts counting now: earlier refusals are not counted.
     pub(super) fn new(store: &Store, runtime: &'static str) -> Result<Arc<Self>, state::Error> {
-        let counted = store.read(|db, txn| db.dropped.last(txn, ..))?.map(|(id, _)| id);
+        let counted = store.read(|db, txn| db.dropped_events.last(txn, ..))?.map(|(id, _)| id);
         let mut registry = Registry::with_prefix("hearth");
         let info = Family::<[(&str, &str); 2], Gauge>::default();
         info.get_or_create(&[("version", env!("CARGO_PKG_VERSION")), ("runtime", runtime)]).set(1);
@@ -144,7 +144,7 @@ impl Metrics {
         }
     }
 
-    /// A channel said what became of a delivery.
+    /// Counts the result of a delivery.
     pub(super) fn delivered(&self, channel: &ChannelName, result: &DeliveryResult) {
         let outcome = match result {
             DeliveryResult::Delivered { .. } => "delivered",
@@ -158,7 +158,7 @@ impl Metrics {
         self.deliveries.get_or_create(&labels).inc();
     }
 
-    /// Everything as text, with how things are in one read transaction.
+    /// All metrics as text. The gauges are read in one transaction.
     fn text(&self, daemon: &super::Daemon) -> Result<String, String> {
         let read = self.count_drops(daemon.store()).and_then(|()| self.gauges.read(daemon));
         read.map_err(|error| error.to_string())?;
@@ -167,11 +167,11 @@ impl Metrics {
         Ok(text)
     }
 
-    /// Refusals are rows whose ids rise: those since the last look are new.
+    /// Counts new refusals. Row ids increase, so rows after the last counted id are new.
     fn count_drops(&self, store: &Store) -> Result<(), state::Error> {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let from = DropId::new(counted.map_or(0, |last| last.number().saturating_add(1)));
-        let new = store.read(|db, txn| db.dropped.collect_range(txn, from.., DROPS_MAX))?;
+        let new = store.read(|db, txn| db.dropped_events.collect_range(txn, from.., DROPS_MAX))?;
         for (id, row) in new {
             if !leaves_no_row(row.reason) {
                 self.dropped(row.reason);
@@ -186,7 +186,7 @@ impl Metrics {
     }
 }
 
-/// Refusals that are not stored, or not always: they are counted when they are answered, the others by their rows.
+/// Whether a refusal is not always stored. Such refusals are counted when they are answered, the others by their rows.
 fn leaves_no_row(reason: Reason) -> bool {
     matches!(reason, Reason::UnknownChat | Reason::ChatDenied | Reason::NoAgentWired)
 }

@@ -1,4 +1,4 @@
-//! What a hostile agent puts into its half of the mailbox, and what became of it on the host's side.
+//! Attacks through the mailbox: what a hostile agent writes into its half, and how the host handled it.
 
 use super::scratch::{ASK, CHANNEL, OTHER, PEER, Scratch};
 use super::trials::CONTROL;
@@ -7,34 +7,34 @@ use super::{Error, Found, note};
 use crate::model::id::SessionId;
 use crate::model::policy::Policy;
 use crate::runtime::Spec;
-use crate::runtime::process::trial::{self, Attempt, Odd, Place, Who};
+use crate::runtime::process::isolation_check::{self, Attempt, Odd, Place, Who};
 
-/// Files of the flood.
+/// Number of files in the flood.
 const MANY: u32 = 10_000;
 /// Bytes of the huge file.
 const HUGE: u64 = 1 << 30;
-/// Levels of the deep tree, and of the nested text.
+/// Levels of the deep directory tree, and of the nested JSON.
 const DEEP: u32 = 1_000;
-/// Above all numbers that were used before.
+/// First message number of the attacks, above all numbers used before.
 const NUMBER: u64 = 1_001;
 
-/// What may become of what an attack says.
+/// Permitted outcome of an attack's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum May {
-    /// It is said.
+    /// It is delivered.
     Be,
-    /// It is not said.
+    /// It is not delivered.
     NotBe,
-    /// It is said, without a file.
+    /// It is delivered without a file.
     BeBare,
 }
 
-/// One file that says something, with the attack's name as its text.
+/// One outgoing message file, with the attack's name as its text.
 pub(super) struct Says {
     pub(super) name: &'static str,
     pub(super) may: May,
     incarnation: u32,
-    /// What else there is in it, beginning with a comma.
+    /// Further JSON fields, beginning with a comma.
     more: String,
 }
 
@@ -66,7 +66,7 @@ impl Says {
     }
 }
 
-/// Puts all of it there and looks what becomes of it.
+/// Writes all files of the attacks and checks their outcome.
 pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Found) -> Result<(), Error> {
     let live = live(scratch)?;
     let before = World::look(scratch)?;
@@ -76,9 +76,9 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     attempts.extend(says.iter().zip(0..).map(|(says, at)| (says.name, says.attempt(place, spec, at))));
     attempts.extend(ends(place, spec, (live, &foreign)));
     let tried: Vec<Attempt> = attempts.iter().map(|(_, attempt)| attempt.clone()).collect();
-    let outcomes = trial::attempt(place, spec.clone(), &tried, Who::Itself).map_err(Error::Trial)?;
+    let outcomes = isolation_check::attempt(place, spec.clone(), &tried, Who::Itself).map_err(Error::Trial)?;
     for ((name, attempt), outcome) in attempts.iter().zip(&outcomes) {
-        // What it could not even put there is held as well, unless it may.
+        // An attack whose file could not be written counts as held, unless the agent may write it.
         if *name == CONTROL && !outcome.done {
             note(found, CONTROL, Err(format!("{attempt:?}: {}", outcome.detail)));
         }
@@ -114,7 +114,7 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     race(scratch, place, spec, found)
 }
 
-/// Asks more than an agent may; then somebody else asks.
+/// Asks more questions than an agent may have open. Then another agent asks one.
 fn questions(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Found) -> Result<(), Error> {
     let most = Policy::STANDARD.questions_per_agent;
     let question = r#","content":{"action":"ask_user_question","title":"Well?","question":"Well?","options":["Yes"]}"#;
@@ -122,7 +122,7 @@ fn questions(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Foun
     let attempts: Vec<Attempt> =
         (0..most as u64 + 10).map(|at| says.numbered(place, spec, (at, NUMBER + 2_000 + 2 * at))).collect();
     let spec = Spec { incarnation: spec.incarnation + 1, ..spec.clone() };
-    trial::attempt(place, spec.clone(), &attempts, Who::Itself).map_err(Error::Trial)?;
+    isolation_check::attempt(place, spec.clone(), &attempts, Who::Itself).map_err(Error::Trial)?;
     let out = spec.session_dir.join("agent/out");
     scratch.wait(|| Ok(is_quiet(&out)))?;
     let asked = |session: SessionId| {
@@ -141,16 +141,16 @@ fn questions(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Foun
     Ok(())
 }
 
-/// How many files are sent while their directory is exchanged, and how often that is.
+/// Number of files that are sent while their directory is being replaced, and of the replacements.
 const RACES: u64 = 20;
 const SWAPS: u32 = 20_000;
 
-/// Directories of the files that are sent in the race.
+/// Directories of the files in the race.
 pub(super) fn baited() -> impl Iterator<Item = String> {
     (0..RACES).map(|at| format!("race-{at}"))
 }
 
-/// The directory of files is a link now and then while the host takes them.
+/// Replaces the directory of files with a link, again and again, while the host reads them.
 fn race(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Found) -> Result<(), Error> {
     let at = |below: &str| place.seen(spec, &format!("agent/out/{below}"));
     let mut attempts = Vec::new();
@@ -159,11 +159,11 @@ fn race(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Found) ->
         attempts.push(Attempt::Put(at("files").join(&name).join("token"), "its own".to_owned()));
     }
     let says = Says::new("race", May::Be, live(scratch)?, r#","files":["token"]"#);
-    // Numbers go on where the others ended.
+    // The numbers continue after those of the other attacks.
     attempts.extend((0..RACES).map(|at| says.numbered(place, spec, (at, NUMBER + 3_000 + 2 * at))));
     attempts.push(Attempt::Swap(at("files"), scratch.bait(), SWAPS));
     let spec = Spec { incarnation: spec.incarnation + 2, ..spec.clone() };
-    trial::attempt(place, spec.clone(), &attempts, Who::Itself).map_err(Error::Trial)?;
+    isolation_check::attempt(place, spec.clone(), &attempts, Who::Itself).map_err(Error::Trial)?;
     let out = spec.session_dir.join("agent/out");
     scratch.wait(|| Ok(is_quiet(&out)))?;
     let mut stolen = None;
@@ -180,7 +180,7 @@ fn race(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Found) ->
     Ok(())
 }
 
-/// A file below a directory with these bytes in it.
+/// A file below a directory that contains these bytes.
 fn holding(directory: &std::path::Path, bytes: &[u8]) -> Option<std::path::PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).find_map(|path| {
@@ -192,13 +192,13 @@ fn holding(directory: &std::path::Path, bytes: &[u8]) -> Option<std::path::PathB
     })
 }
 
-/// The incarnation of the hostile agent that the daemon believes in.
+/// The live incarnation of the hostile agent, according to the daemon.
 fn live(scratch: &Scratch<'_>) -> Result<u32, Error> {
-    let live = scratch.daemon.store().read(|db, txn| db.live.get(txn, &scratch.own.0))?;
+    let live = scratch.daemon.store().read(|db, txn| db.live_incarnations.get(txn, &scratch.own.0))?;
     live.ok_or_else(|| Error::Trial("the agent that is to turn hostile does not live".to_owned()))
 }
 
-/// Whether nothing is left that the daemon has still to look at.
+/// Whether the daemon has processed everything.
 fn is_quiet(out: &std::path::Path) -> bool {
     let entries = std::fs::read_dir(out).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -228,7 +228,7 @@ fn says(live: u32, foreign: &Foreign) -> Vec<Says> {
             live,
             r#","files":["../../../../host/note","/etc/passwd","..","../file-name-bait","a/b"]"#,
         ),
-        // Silence, because what is answered would be answered again.
+        // Silent, because an answer would cause another answer.
         Says::new(
             "false-sender",
             May::Be,
@@ -259,6 +259,7 @@ fn asks(foreign: &Foreign) -> Vec<(&'static str, String)> {
         ("forged-decision", r#""action":"decide","matter":"ap1","value":"approve""#.to_owned()),
         ("reference", server(r#""TOKEN":"file:/etc/passwd""#)),
         ("reference", server(r#""TOKEN":"cmd:id""#)),
+        ("host-variable", server(r#""TOKEN":"env:PATH""#)),
         ("foreign-task", format!(r#""action":"cancel_task","taskId":"{task}""#)),
         ("foreign-task", format!(r#""action":"update_task","taskId":"{task}","prompt":"mine""#)),
     ];
@@ -283,7 +284,7 @@ fn ends(place: &Place, spec: &Spec, (live, foreign): (u32, &Foreign)) -> Vec<(&'
     vec![end(2, live), end(2, live - 1), end(888, live), end(888, live + 1), end(foreign.seq, live)]
 }
 
-/// What is no ordinary file. Directories of files come before what names them.
+/// Entries that are not regular files. Directories of files come before the messages that refer to them.
 fn odd(place: &Place, spec: &Spec, scratch: &Scratch<'_>, says: &[Says]) -> Vec<(&'static str, Attempt)> {
     let at = |below: &str| place.seen(spec, &format!("agent/out/{below}"));
     let token = scratch.paths().token();

@@ -1,11 +1,12 @@
-//! Proves what the runtime in use promises: a scratch daemon with store, token and socket, three agents with
-//! conversations, and a hostile process in the place of one of them that tries the list of attacks. Nothing of the user's
-//! own data directory is touched.
+//! Self-test of the runtime's isolation. It starts a scratch daemon with store, token and socket, and three agents with
+//! conversations. A hostile process in the place of one agent tries the list of attacks. The user's own data directory
+//! is not touched.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use super::opening::{Opening, open_store};
 use super::{Daemon, Wish, runtime};
 use crate::clock::{self, Clock};
 use crate::config::Paths;
@@ -16,59 +17,61 @@ use crate::model::entity::Origin;
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::runtime::podman;
-use crate::runtime::process::trial::{self, Attempt, Outcome, Place, Who};
+use crate::runtime::process::Sandbox;
+use crate::runtime::process::isolation_check::{self, Attempt, Outcome, Place, Who};
 use crate::socket::server::{self, Serving};
 use scratch::Scratch;
 
 mod mailbox;
+mod remains;
 mod scratch;
 mod trials;
 mod world;
 
-/// What came of the test.
+/// Result of the self-test.
 #[derive(Debug)]
 pub struct Report {
-    /// The runtime it was made in, in words.
+    /// The tested runtime, as text for people.
     pub runtime: String,
-    /// Whether agents are held there: by confinement, or by their container.
+    /// Whether agents are isolated there, by confinement or by their container.
     pub confined: bool,
-    /// What was tried by agents, in the order of the list.
+    /// Findings, in the order of the list of attacks.
     pub findings: Vec<Finding>,
-    /// What is not as it could be on this system.
+    /// Protections that this system does not provide.
     pub limits: Vec<String>,
 }
 
-/// What came of one attack.
+/// Result of one attack.
 #[derive(Debug)]
 pub struct Finding {
-    /// Which.
+    /// The attack.
     pub attack: &'static Attack,
-    /// What came of it.
+    /// Its verdict.
     pub result: Verdict,
-    /// What was tried and what came of it, or why nothing was.
+    /// What was tried and what happened, or why nothing was tried.
     pub detail: String,
 }
 
-/// What came of an attack.
+/// Verdict on an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was tried in vain.
+    /// The attack failed.
     Held,
-    /// It succeeded, though it must not.
+    /// The attack succeeded although it must not.
     NotHeld,
-    /// Nobody tried.
+    /// The attack was not tried.
     NotTried,
-    /// Nobody tried, because it would succeed: nothing is promised.
+    /// The attack was not tried because it would succeed: this runtime gives no such guarantee.
     NotPromised,
 }
 
-/// Why the test could not be made.
+/// Why the self-test could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The scratch daemon.
     #[error("the scratch daemon cannot be started: {0}")]
     Daemon(#[from] super::Error),
-    /// Its directory.
+    /// The scratch directory.
     #[error(transparent)]
     Place(#[from] crate::config::BadPlace),
     /// A file of the test.
@@ -83,7 +86,7 @@ pub enum Error {
     /// A name of the test's own.
     #[error(transparent)]
     Name(#[from] crate::model::address::BadName),
-    /// A number of the system's.
+    /// Random numbers of the operating system.
     #[error("the system gives no random numbers: {0}")]
     Entropy(io::Error),
     /// The hostile agent.
@@ -91,17 +94,17 @@ pub enum Error {
     Trial(String),
 }
 
-/// What is found out of one attack: `Err` says what went wrong.
+/// Result of each attack. `Err` says what went wrong.
 type Found = BTreeMap<&'static str, Result<String, String>>;
 
-/// Makes the test where these settings, or the daemon that runs, have agents run; it takes some seconds.
+/// Runs the self-test in a runtime with these settings. It takes some seconds.
 ///
 /// # Errors
-/// [`Error`] if it cannot be made, which proves nothing either way.
+/// [`Error`] if it cannot run. The test has no result then.
 pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
     let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
-    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind), metrics: None };
+    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind), metrics: None, opening: Opening::Existing };
     furnish(&paths, kind, settings)?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let daemon = Daemon::start(&paths, wish, tokio.handle())?;
@@ -121,10 +124,9 @@ pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Has the scratch daemon run agents in the same image.
+/// Configures the scratch daemon to run agents in the same image.
 fn furnish(paths: &Paths, kind: RuntimeKind, settings: &Settings) -> Result<(), Error> {
-    paths.create()?;
-    let store = super::open_store(paths)?;
+    let store = open_store(paths, Opening::OrNew)?;
     let clock = Clock::start(store.begin_run()?);
     let engine = Engine::new(store, Policy::STANDARD, super::groups_path(paths));
     let settings = Settings { runtime: Some(kind), image: settings.image.clone(), ..Settings::default() };
@@ -145,44 +147,68 @@ fn test(scratch: &Scratch<'_>, kind: RuntimeKind, settings: &Settings) -> Result
 fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
     let mut found = Found::new();
     found.insert("unconfined", trials::unconfined(scratch)?);
-    let support = match trial::support() {
-        Ok(support) => support,
-        Err(why) => {
+    let setup = scratch.setup()?;
+    let (scopes, limits) = match (isolation_check::support(), &setup.sandbox) {
+        (Ok(support), Sandbox::Jail(_) | Sandbox::Limited { .. }) => (support.scopes, process_limits(&setup.sandbox)),
+        (_, sandbox) => {
+            let why = sandbox.missing().unwrap_or_default().to_owned();
             let reason = format!("nothing confines agents here: {why}");
             let untried = |_: &Attack| (Verdict::NotTried, reason.clone());
             let findings = findings(RuntimeKind::Process, &found, untried);
-            let limits = vec![why.to_string()];
-            return Ok(Report { runtime: "process".to_owned(), confined: false, findings, limits });
+            return Ok(Report { runtime: "process".to_owned(), confined: false, findings, limits: vec![why] });
         }
     };
-    let place = Place::Process(Box::new(scratch.setup()?));
-    let able = trials::Able { scopes: support.scopes, sockets: support.sockets, namespaces: false, limits: Vec::new() };
-    try_all(scratch, &place, (&scratch.spec(), &able), &mut found)?;
+    let view = matches!(setup.sandbox, Sandbox::Jail(_));
+    let runtime = format!("process ({})", setup.sandbox.as_str());
+    let python = std::path::Path::new("/usr/bin/python3").exists();
+    let able = trials::Able {
+        view,
+        signals: scopes || view,
+        abstracts: scopes || !view,
+        namespaces: false,
+        limits: if view { vec!["pids"] } else { Vec::new() },
+        python,
+    };
+    let place = Place::Process(Box::new(setup));
+    let spec = scratch.small();
+    try_all(scratch, &place, (&spec, &able), &mut found)?;
+    // After the incarnations of what is tried in each runtime.
+    let mut runs = remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } };
+    if view {
+        runs.escape(&mut found)?;
+    }
+    if python {
+        runs.in_flight(&mut found)?;
+        runs.shared_memory(&mut found)?;
+    }
+    runs.network(&mut found)?;
     let findings = findings(RuntimeKind::Process, &found, |attack| lacking(attack, RuntimeKind::Process));
-    let mut limits = vec!["the network is open to agents".to_owned()];
-    if !support.scopes {
-        limits.push("agents can send signals to other processes of this user: Linux 6.12 prevents it".to_owned());
+    Ok(Report { runtime, confined: true, findings, limits })
+}
+
+/// Protections that are missing for agents that run as processes.
+fn process_limits(sandbox: &Sandbox) -> Vec<String> {
+    let mut limits = vec!["the network is open to agents unless it is `none`".to_owned()];
+    if let Sandbox::Limited { lacking } = sandbox {
+        limits.push(format!("agents have no view of files and processes of their own: {lacking}; {}", lacking.mend()));
     }
-    if !support.sockets {
-        let what = "agents can connect to Unix sockets of other programs of this user (systemd, D-Bus, Docker), and some \
-                    of those run programs outside of the confinement for them: Linux 7.1 prevents it";
-        limits.push(what.to_owned());
-    }
-    Ok(Report { runtime: "process".to_owned(), confined: true, findings, limits })
+    limits
 }
 
 fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Error> {
     let lookup = runtime::lookup();
     let usable = podman::probe(&lookup).map_err(|error| Error::Trial(error.to_string()))?;
     let install = format!("selftest{:x}", std::process::id());
-    let filter = scratch.paths().seccomp();
-    let place = Place::Podman(podman::Setup { install, lookup, filter });
+    let (filter, secrets) = (scratch.paths().seccomp(), scratch.paths().secrets());
+    let place = Place::Podman(podman::Setup { install, lookup, filter, secrets });
     let spec = scratch.contained(settings.image.clone());
     let limits = ["memory", "pids"].into_iter().filter(|limit| !usable.unlimited.contains(limit)).collect();
     let namespaces = usable.unfiltered.is_none();
-    let able = trials::Able { scopes: true, sockets: true, namespaces, limits };
+    let able = trials::Able { view: true, signals: true, abstracts: true, namespaces, limits, python: false };
     let mut found = Found::new();
     try_all(scratch, &place, (&spec, &able), &mut found)?;
+    // After the incarnations of what is tried in each runtime.
+    remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } }.loopback(&mut found)?;
     let findings = findings(RuntimeKind::Podman, &found, |attack| lacking(attack, RuntimeKind::Podman));
     let unlimited = usable.unlimited.iter().map(|what| format!("Podman cannot limit {what} of containers here"));
     let unfiltered = usable.unfiltered.iter().map(|why| format!("agents can make user namespaces: {why}"));
@@ -190,7 +216,8 @@ fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Er
     Ok(Report { runtime: usable.to_string(), confined: true, findings, limits })
 }
 
-/// Everything twice, by the agent itself and by a child of it; what is put into the mailbox once.
+/// Tries everything twice, by the agent itself and by its child, except attacks through the mailbox, which are tried
+/// once.
 fn try_all(
     scratch: &Scratch<'_>,
     place: &Place,
@@ -201,7 +228,7 @@ fn try_all(
     let attempts: Vec<Attempt> = trials.iter().map(|trial| trial.attempt.clone()).collect();
     for (incarnation, who, words) in [(1, Who::Itself, "the agent"), (2, Who::Child, "a child of it")] {
         let spec = crate::runtime::Spec { incarnation, ..spec.clone() };
-        let outcomes = trial::attempt(place, spec, &attempts, who).map_err(Error::Trial)?;
+        let outcomes = isolation_check::attempt(place, spec, &attempts, who).map_err(Error::Trial)?;
         for (trial, outcome) in trials.iter().zip(&outcomes) {
             note(found, trial.name, judge(place, trial, outcome, words));
         }
@@ -216,7 +243,7 @@ fn try_all(
     }
 }
 
-/// One that succeeded counts, whatever else was tried.
+/// Records a result. One success of an attack outweighs all its failures.
 fn note(found: &mut Found, name: &'static str, result: Result<String, String>) {
     match found.get(name) {
         Some(Err(_)) => {}
@@ -225,14 +252,15 @@ fn note(found: &mut Found, name: &'static str, result: Result<String, String>) {
 }
 
 fn judge(place: &Place, trial: &trials::Trial, outcome: &Outcome, who: &str) -> Result<String, String> {
-    // Where only what is given is there, the rest is not forbidden but missing.
-    let away = outcome.forbidden || (outcome.absent && matches!(place, Place::Podman(_)));
+    // If the agent sees only what it is given, everything else is missing rather than forbidden.
+    let away = outcome.forbidden || (outcome.absent && place.has_view());
     let held = match trial.expected {
         trials::Expected::Forbidden => away,
         trials::Expected::Fails => !outcome.done,
         trials::Expected::Done => outcome.done,
         trials::Expected::TurnedAway => away || outcome.detail.contains(r#""is":"refused""#),
         trials::Expected::Unreachable => outcome.detail.contains("unreachable"),
+        trials::Expected::Says(words) => outcome.done && outcome.detail == words,
     };
     let detail = format!("{} by {who}: {}", trial.words(), outcome.detail);
     if held { Ok(detail) } else { Err(detail) }
@@ -276,8 +304,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let locks = directory.path().join("locks");
         let process = Place::Process(Box::new(Setup::new("sh".into(), "".into(), locks, Arc::new(|_| None))));
-        let podman =
-            Place::Podman(podman::Setup { install: "x".to_owned(), lookup: Arc::new(|_| None), filter: "x".into() });
+        let lookup: crate::runtime::process::Lookup = Arc::new(|_| None);
+        let (install, filter, secrets) = ("x".to_owned(), "x".into(), "x".into());
+        let podman = Place::Podman(podman::Setup { install, lookup, filter, secrets });
         let trial = trials::Trial::new("store-read", Attempt::Read("/nonexistent".into()), trials::Expected::Forbidden);
         for (place, outcome, held) in [
             (&process, outcome(false, true, false), true),

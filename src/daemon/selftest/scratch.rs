@@ -1,4 +1,4 @@
-//! The scratch installation: agents with a conversation each, one of which turns hostile.
+//! The scratch installation of the self-test: agents with one conversation each. One agent turns hostile.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -30,20 +30,20 @@ use crate::model::task::{Missed, NewTask, Overlap, TaskCommand, TaskHome, TaskOr
 use crate::runtime::Spec;
 use crate::runtime::process::Setup;
 
-/// The channel of the scratch installation, which nothing drives.
+/// The channel of the scratch installation. It has no adapter.
 pub(super) const CHANNEL: &str = "self-test";
 /// The agent that turns hostile, its chat, and the other one.
 pub(super) const OWN: &str = "own";
 pub(super) const OTHER: &str = "other";
 /// An agent that the hostile one may write to.
 pub(super) const PEER: &str = "peer";
-/// A message upon which an agent asks people something. It waits longer than the test takes.
+/// A message that makes an agent ask people a question. The question stays open longer than the test takes.
 pub(super) const ASK: &str =
     r#"!payload {"type":"ask_question","title":"May I?","question":"May I?","options":["Yes","No"],"timeout":3600}"#;
 /// What the hostile agent may use where that can be limited.
 const MEMORY: u64 = 256 << 20;
 const PIDS: u32 = 100;
-/// How often the other agent is spoken to more than the one that turns hostile.
+/// Number of additional messages to the other agent.
 const AHEAD: u32 = 3;
 /// How often and how long something is waited for that takes a moment.
 const LOOKS: u32 = 1_200;
@@ -53,11 +53,11 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Scratch<'a> {
     pub(super) daemon: &'a Arc<Daemon>,
     tokio: &'a Handle,
-    /// A text that is in the environment of the other agent's processes.
+    /// A text in the environment of the other agent's processes.
     pub(super) secret: String,
     pub(super) own: (SessionId, AgentId),
     pub(super) other: (SessionId, AgentId),
-    /// A socket of somebody else, open to everybody.
+    /// A socket of another program, accessible to every user.
     pub(super) socket: PathBuf,
     _listeners: [Option<UnixListener>; 2],
 }
@@ -76,18 +76,18 @@ impl<'a> Scratch<'a> {
         }
         let peer = DestinationSpec::Agent(Folder::new(PEER)?);
         changes.push(Change::AddDestination(Folder::new(OWN)?, PEER.to_owned(), peer));
-        // Somebody has to be there who could decide.
+        // The installation needs a person who could decide.
         let id = setup::user(rustix::process::geteuid().as_raw())?;
         let owner = UserSpec { id, name: None, roles: vec![RoleSpec::Owner], member_of: Vec::new() };
         changes.push(Change::PutUser(owner));
         scratch.submit(Input::Configure(Configure::new(changes, Origin::Runtime)))?;
         scratch.own = scratch.converse(OWN)?;
         scratch.other = scratch.converse(OTHER)?;
-        // What was its predecessor's is told from what is its own by a number, so it has to have had one.
+        // Records of a previous incarnation differ from its own by a number, so there has to be a previous one.
         let again = Change::RestartAgent(Folder::new(OWN)?, None);
         scratch.submit(Input::Configure(Configure::new(vec![again], Origin::Runtime)))?;
         scratch.converse(OWN)?;
-        // What it asks itself, and what the other one asks and says, at numbers that it has not reached yet.
+        // Its own questions, and questions and messages of the other agent at numbers that it has not reached yet.
         for chat in [OWN, OTHER] {
             scratch.tell(chat, ASK)?;
         }
@@ -112,7 +112,7 @@ impl<'a> Scratch<'a> {
         Ok(scratch)
     }
 
-    /// An agent that echoes, and a chat in which it hears everything.
+    /// An echo agent, and a chat in which it receives everything.
     fn agent(&self, folder: &str) -> Result<[Change; 2], Error> {
         let folder = Folder::new(folder)?;
         let env = vec![("SELF_TEST_SECRET".to_owned(), EnvValue::Plain(self.secret.clone()))];
@@ -126,6 +126,7 @@ impl<'a> Scratch<'a> {
             ignored: Ignored::Drop,
             session: SessionMode::Shared,
             priority: 0,
+            context_from: None,
         };
         let chat = ChatSpec {
             channel: ChannelName::new(CHANNEL)?,
@@ -138,12 +139,12 @@ impl<'a> Scratch<'a> {
         Ok([Change::PutAgent(folder, settings), Change::PutChat(chat)])
     }
 
-    /// What a link in the place of the directory of files leads to.
+    /// Target of a link that replaces the directory of files.
     pub(super) fn bait(&self) -> PathBuf {
         self.paths().data().with_file_name("bait")
     }
 
-    /// Files that nobody else is to see or to change.
+    /// Creates files that other agents must not see or change.
     fn lay_out(&self) -> Result<(), Error> {
         for place in super::mailbox::baited() {
             let place = self.bait().join(place);
@@ -169,15 +170,15 @@ impl<'a> Scratch<'a> {
         if reply.is_refusal() { Err(Error::Trial(format!("{reply:?}"))) } else { Ok(reply) }
     }
 
-    /// Says something in an agent's chat and waits for the answer.
+    /// Sends a message to an agent's chat and waits for the answer.
     pub(super) fn converse(&self, chat: &str) -> Result<(SessionId, AgentId), Error> {
         self.tell(chat, "hello")
     }
 
-    /// The same with these words.
+    /// Like [`Scratch::converse`], with this text.
     pub(super) fn tell(&self, chat: &str, text: &str) -> Result<(SessionId, AgentId), Error> {
         let before = self.messages()?.len();
-        // Nothing else in it has to be escaped.
+        // Nothing else in the text needs escaping.
         let text = text.replace('"', "\\\"");
         let event = format!(
             r#"{{"channelType":"{CHANNEL}","platformId":"{chat}","message":{{"kind":"chat","content":{{"text":"{text}","senderId":"1"}}}}}}"#
@@ -195,7 +196,7 @@ impl<'a> Scratch<'a> {
         Err(Error::Trial(format!("the agent `{chat}` does not answer")))
     }
 
-    /// Waits until something is so; whether it is.
+    /// Waits until a condition holds. Returns whether it does.
     pub(super) fn wait(&self, mut look: impl FnMut() -> Result<bool, Error>) -> Result<bool, Error> {
         for _ in 0..LOOKS {
             if look()? {
@@ -225,6 +226,13 @@ impl<'a> Scratch<'a> {
         self.spec_of(OTHER, self.other.0)
     }
 
+    /// The same with few processes.
+    pub(super) fn small(&self) -> Spec {
+        let mut spec = self.spec();
+        spec.settings.limits.pids = Some(PIDS);
+        spec
+    }
+
     /// The same in a container: with no network, and little of everything.
     pub(super) fn contained(&self, image: Option<String>) -> Spec {
         let mut spec = Spec { image, ..self.spec() };
@@ -249,18 +257,17 @@ impl<'a> Scratch<'a> {
             digest: SpecDigest::new(0),
             image: None,
             mounts: Vec::new(),
+            secrets: crate::runtime::Known::default(),
         }
     }
 
     pub(super) fn setup(&self) -> Result<Setup, Error> {
         let nothing = Arc::new(|_: &str| None);
         let locks = self.paths().run().join("self-test");
-        let mut setup = Setup::new(this_program()?, env::child_path(), locks, nothing);
-        setup.guarded = guarded(self.paths());
-        Ok(setup)
+        Ok(Setup::new(this_program()?, env::child_path(), locks, nothing).guarding(guarded(self.paths())))
     }
 
-    /// Home of whoever runs this, where it is one.
+    /// Home directory of the user who runs the test; none if it does not exist or is the root.
     pub(super) fn user_home(&self) -> Option<PathBuf> {
         let home = guarded(self.paths()).into_iter().nth(1);
         home.filter(|home| home.is_dir() && home.parent().is_some())

@@ -1,32 +1,54 @@
-//! What a hostile agent tries of the machine: for each attack what shows whether it succeeds.
+//! Attacks on the machine: for each attack, how to tell whether it succeeds.
 
 use std::path::{Path, PathBuf};
 
 use super::Error;
+use super::remains::python;
 use super::scratch::Scratch;
 use crate::model::entity::ProviderKind;
 use crate::runtime::Spec;
-use crate::runtime::process::Setup;
-use crate::runtime::process::trial::{self, Attempt, Place, Who};
+use crate::runtime::process::isolation_check::{self, Attempt, Place, Who};
+use crate::runtime::process::{Sandbox, Setup};
 use crate::socket::protocol::VERSION;
 
-/// The name of what an agent may do: if it cannot, nothing is proved by what else it cannot do.
+/// Name of the control, which an agent may do. If it fails, the failure of attacks proves nothing.
 pub(super) const CONTROL: &str = "control";
+/// Adds a key to the keyring of its process, by system call number, because no library wraps the call.
+const KEYRING: &str = r#"
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+number = {"x86_64": 248, "aarch64": 217}[platform.machine()]
+made = libc.syscall(number, b"user", b"hearth-self-test", b"x", 1, -2)
+print("made" if made >= 0 else os.strerror(ctypes.get_errno()))
+"#;
+/// System calls newer than `chmod`, and one that passes its mode through a pointer.
+const SETUID_LATER: &str = r#"
+import ctypes, os, stat
+libc = ctypes.CDLL(None, use_errno=True)
+os.chdir(os.environ["HOME"])
+open("later", "w").close()
+libc.syscall(452, -100, b"later", 0o4755, 0)
+libc.syscall(437, -100, b"behind", (ctypes.c_uint64 * 3)(0o101, 0o4755, 0), 24)
+bits = [os.stat(name).st_mode for name in ("later", "behind") if os.path.exists(name)]
+print("made" if any(mode & (stat.S_ISUID | stat.S_ISGID) for mode in bits) else "held")
+"#;
 /// Beyond the limits of the hostile agent.
 const CHILDREN: u32 = 150;
 const BYTES: u64 = 512 << 20;
 
-/// What should come of an attempt.
+/// Expected result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     Forbidden,
-    /// For whatever reason.
+    /// It fails for any reason.
     Fails,
     Done,
     /// Connecting may be possible; getting further is not.
     TurnedAway,
     /// There is no network at all.
     Unreachable,
+    /// A program reports it with this text.
+    Says(&'static str),
 }
 
 /// An attack and how it is tried.
@@ -41,12 +63,13 @@ impl Trial {
         Self { name, attempt, expected }
     }
 
-    /// The attempt, without what is secret in it.
+    /// Describes the attempt, without its secrets.
     pub(super) fn words(&self) -> String {
         match &self.attempt {
             Attempt::Environments(_) => "Environments".to_owned(),
             Attempt::Greet(socket, _) if socket.starts_with("/") => format!("Greet({})", socket.display()),
             Attempt::Greet(..) => "Greet(an abstract socket)".to_owned(),
+            Attempt::Run(words) if words.iter().any(|word| word.contains('\n')) => "Run(a script)".to_owned(),
             other => format!("{other:?}"),
         }
     }
@@ -54,17 +77,21 @@ impl Trial {
 
 /// What this machine can do.
 pub(super) struct Able {
-    /// Signals are kept inside.
-    pub(super) scopes: bool,
-    /// Other programs' sockets are out of reach.
-    pub(super) sockets: bool,
-    /// A filter of system calls keeps user namespaces from containers.
+    /// Whether agents see only the files and processes that they are given.
+    pub(super) view: bool,
+    /// Whether signals cannot leave the sandbox.
+    pub(super) signals: bool,
+    /// Whether abstract sockets are out of reach.
+    pub(super) abstracts: bool,
+    /// Whether a seccomp filter keeps containers from creating user namespaces.
     pub(super) namespaces: bool,
-    /// What containers can be limited in.
+    /// Resources that can be limited.
     pub(super) limits: Vec<&'static str>,
+    /// Whether Python is available, which can make every system call.
+    pub(super) python: bool,
 }
 
-/// Where things are as the hostile agent sees them.
+/// Paths as the hostile agent sees them.
 struct Seen<'a> {
     scratch: &'a Scratch<'a>,
     place: &'a Place,
@@ -79,6 +106,8 @@ pub(super) fn all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, able: &Able
     trials.extend(seen.links());
     trials.extend(seen.secrets(able)?);
     trials.extend(seen.rights(able)?);
+    trials.extend(seen.modes(able));
+    trials.extend(seen.others(able));
     if seen.is_contained() {
         trials.extend(contained(able));
     }
@@ -87,12 +116,13 @@ pub(super) fn all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, able: &Able
 
 /// Where nothing confines, the promise is that nothing is started without the operator's word.
 pub(super) fn unconfined(scratch: &Scratch<'_>) -> Result<Result<String, String>, Error> {
-    let setup = Setup { confinement: Err("there is nothing that confines".to_owned()), ..scratch.setup()? };
+    let sandbox = Sandbox::missing_for("there is nothing that confines", "");
+    let setup = Setup { sandbox, ..scratch.setup()? };
     let mut spec = scratch.spec();
     spec.provider = ProviderKind::Command;
     spec.settings.provider = ProviderKind::Command;
     spec.settings.command = vec!["sh".to_owned()];
-    Ok(match trial::attempt(&Place::Process(Box::new(setup)), spec, &[], Who::Itself) {
+    Ok(match isolation_check::attempt(&Place::Process(Box::new(setup)), spec, &[], Who::Itself) {
         Err(reason) if reason.contains("needs `unconfined = true`") => Ok("it was not started".to_owned()),
         Ok(_) => Err("it was started".to_owned()),
         Err(reason) => Err(reason),
@@ -149,9 +179,12 @@ impl Seen<'_> {
         let mut trials = Vec::new();
         trials.extend(reads("store-read", [paths.store(), data_file.clone()]));
         trials.extend(writes("store-change", [data_file, paths.data().join("new")]));
-        trials.extend(reads("session-read", [paths.files(), paths.sessions(), other.session_dir.join("host/note")]));
+        trials.extend(reads(
+            "session-read",
+            [paths.files(), other.session_dir.join("host/note"), other.session_dir.clone()],
+        ));
         trials.extend(writes("session-change", [other.session_dir.join("agent/out/new.json")]));
-        trials.extend(reads("agent-read", [group.join("note"), other.home_dir.join("note"), paths.homes()]));
+        trials.extend(reads("agent-read", [group.join("note"), other.home_dir.join("note"), other.home_dir.clone()]));
         trials.extend(writes("agent-change", [group.join("new"), other.home_dir.join("new")]));
         trials.extend(writes(
             "host-half",
@@ -161,7 +194,7 @@ impl Seen<'_> {
         let name = format!("hearth-self-test-{}", std::process::id());
         trials.extend(writes("programs", [Path::new("/usr/bin").join(&name), Path::new("/etc").join(&name)]));
         trials.extend(self.scratch.user_home().map(|home| forbidden("home", Attempt::Read(home))));
-        trials.extend(reads("temporary", [paths.data().with_file_name("")]));
+        trials.extend(reads("temporary", [self.scratch.bait()]));
         trials.extend(reads(
             "dots",
             [
@@ -208,17 +241,15 @@ impl Seen<'_> {
         let socket = self.scratch.paths().socket().to_owned();
         let mut trials = vec![Trial::new("daemon-socket", Attempt::Greet(socket, greeting), Expected::TurnedAway)];
         let secret = &self.scratch.secret;
-        // Where not even the host may look, nothing is proved.
+        // If not even the host may look, the attempt proves nothing.
         if self.scratch.wait(|| Ok(somebody_has(secret)))? {
             trials.push(Trial::new("other-environment", Attempt::Environments(secret.clone()), Expected::Fails));
         }
         let sockets =
             [self.scratch.socket.clone(), "/run/podman/podman.sock".into(), "/run/dbus/system_bus_socket".into()];
         let there = sockets.into_iter().filter(|socket| self.is_contained() || socket.exists());
-        if able.sockets {
-            trials.extend(there.map(|socket| forbidden("other-sockets", Attempt::Greet(socket, "hello".to_owned()))));
-        }
-        if able.scopes {
+        trials.extend(there.map(|socket| forbidden("other-sockets", Attempt::Greet(socket, "hello".to_owned()))));
+        if able.abstracts {
             let address = format!("@{}", self.scratch.secret).into();
             trials.push(Trial::new("abstract-sockets", Attempt::Greet(address, "hello".to_owned()), Expected::Fails));
         }
@@ -233,29 +264,68 @@ impl Seen<'_> {
         let mount = format!("mount -t tmpfs none {place}");
         let mut trials = vec![
             forbidden("setuid", Attempt::Rights),
-            // Without anything to read it does not wait for a password.
+            // With empty input, it does not wait for a password.
             fails("setuid", run(&["sh", "-c", "su -c true < /dev/null"])),
             fails("mount", run(&["mount", "-t", "tmpfs", "none", place])),
             forbidden("device", Attempt::Node(here.join("device"))),
         ];
-        if able.namespaces {
+        if able.namespaces || !self.is_contained() {
             trials.push(forbidden("user-namespace", Attempt::Namespace));
         }
         if able.namespaces || !self.is_contained() {
             let words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount];
             trials.push(fails("user-namespace", run(&words)));
         }
-        if able.scopes {
-            let pid = i32::try_from(std::process::id()).unwrap_or_default();
+        let pid = i32::try_from(std::process::id()).unwrap_or_default();
+        if able.signals {
             trials.push(forbidden("signal", Attempt::Signal(pid)));
         }
+        trials.push(forbidden("limits-of-others", Attempt::Limit(pid)));
         Ok(trials)
+    }
+
+    /// Landlock does not restrict chmod: an agent that sees a file of its own user can make it accessible to others.
+    fn modes(&self, able: &Able) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        if able.view {
+            let (paths, other) = (self.scratch.paths(), self.scratch.other_spec());
+            let files = [paths.token(), paths.store().join("data.mdb"), other.home_dir.join("note")];
+            trials.extend(files.map(|file| forbidden("modes", Attempt::Mode(file, 0o666))));
+            trials.extend(
+                self.scratch.user_home().map(|home| forbidden("modes", Attempt::Mode(home.join(".ssh"), 0o777))),
+            );
+        }
+        if !self.is_contained() {
+            let own = self.mine("agent/own");
+            trials.push(forbidden("setuid-made", Attempt::Mode(own.clone(), 0o4755)));
+            trials.push(forbidden("setuid-made", Attempt::Mode(own.clone(), 0o2755)));
+            trials.push(forbidden("setuid-made", Attempt::Create(own.with_file_name("other"), 0o4755)));
+        }
+        trials
+    }
+
+    /// Trials that need system calls without a safe wrapper.
+    fn others(&self, able: &Able) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        if !self.is_contained() {
+            if able.python {
+                trials.push(Trial::new("keyring", python(KEYRING, &[]), Expected::Says("Operation not permitted")));
+                trials.push(Trial::new("setuid-made", python(SETUID_LATER, &[]), Expected::Says("held")));
+            }
+            if able.view {
+                trials.extend(reads("passwords", ["/etc/shadow".into()]));
+            }
+            if able.limits.contains(&"pids") {
+                trials.push(forbidden("fork-bomb", Attempt::Fork(CHILDREN)));
+            }
+        }
+        trials
     }
 }
 
-/// What only a container holds.
+/// Trials of protections that only a container provides.
 fn contained(able: &Able) -> Vec<Trial> {
-    // Addresses of the host's side of Podman's networks, and one that is nobody's: no packet of these leaves the machine.
+    // Host addresses of Podman's networks, and one reserved for documentation: their packets do not leave the machine.
     let addresses = ["10.88.0.1:9", "10.0.2.2:9", "192.0.2.1:9"];
     let unreachable =
         |address: &str| Trial::new("network-none", Attempt::Connect(address.to_owned()), Expected::Unreachable);

@@ -1,24 +1,24 @@
-//! What the host knows that a hostile agent could want to change, before and after it tried.
+//! Snapshots of the host state that a hostile agent could want to change, taken before and after the attacks.
 
 use super::Error;
 use super::mailbox::{May, Says};
 use super::scratch::{PEER, Scratch};
-use crate::model::approval::{Approval, Matters, Question};
-use crate::model::delivery::{Act, Author, OutState, Outbound, Said};
+use crate::model::approval::{Approval, ApprovalSubject, Question};
+use crate::model::delivery::{Act, Author, MessageRef, OutState, Outbound};
 use crate::model::id::{OutboundId, QuestionId, SessionId, TaskId};
 use crate::model::message::{Body, Message};
 use crate::model::task::Task;
 use crate::state;
 
-/// What is not the hostile agent's, as it would name it.
+/// Ids of data that the hostile agent must not touch, as it would name them.
 pub(super) struct Foreign {
-    /// The number of something that the other session said; its own has nothing there.
+    /// Number of a message from the other session. The agent's own session has none with that number.
     pub(super) number: u64,
-    /// The same of something that was said to the other session.
+    /// The same for a message to the other session.
     pub(super) seq: u64,
     /// Its own question, and that of the other session.
     pub(super) questions: Vec<QuestionId>,
-    /// The task of the other session.
+    /// A task of the other session.
     pub(super) task: TaskId,
 }
 
@@ -79,7 +79,7 @@ impl World {
         self.messages.iter().map(|(message, _)| message).filter(move |message| message.session == session)
     }
 
-    /// What was said under the name of an attack and not refused.
+    /// Messages with the name of an attack that were not refused.
     fn spoken<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Outbound> {
         let of = move |row: &&Outbound| {
             matches!(&row.author, Author::Agent { wire_id, .. } if wire_id.starts_with(name))
@@ -106,13 +106,13 @@ impl World {
         }
     }
 
-    /// What must be as it was before.
+    /// Checks that protected state is unchanged.
     pub(super) fn compare(&self, after: &Self) -> Compared {
         let same =
             |same: bool, what: &str| if same { Ok("nothing came of it".to_owned()) } else { Err(what.to_owned()) };
         let states = |world: &Self| -> Vec<_> { world.messages.iter().map(|(row, _)| row.state.clone()).collect() };
         let states = states(after).get(..self.messages.len()) == Some(&states(self));
-        // One message was said to the other agent on purpose.
+        // One message to the other agent is permitted.
         let heard = after.heard_by(self.other).count() == self.heard_by(self.other).count() + 1;
         let open = |approval: &Approval| approval.state.is_open();
         let mut compared = vec![
@@ -123,11 +123,11 @@ impl World {
             ("foreign-task", same(after.tasks == self.tasks, "a task is not as it was")),
             ("false-sender", after.named()),
         ];
-        // Where nothing was asked, nothing could be decided.
+        // Without approvals, nothing can be decided.
         if !after.approvals.is_empty() {
             compared.push(("forged-decision", same(after.approvals.iter().all(open), "something was decided")));
             let plain = |approval: &Approval| match &approval.about {
-                Matters::McpServer { server, .. } => server.env.is_empty(),
+                ApprovalSubject::McpServer { server, .. } => server.env.is_empty(),
                 _ => false,
             };
             compared.push(("reference", same(after.approvals.iter().all(plain), "people are asked for it")));
@@ -141,7 +141,9 @@ impl World {
         let before: Vec<_> = self.spoken_by(self.other).map(words).collect();
         let now: Vec<_> = after.spoken_by(self.other).map(words).take(before.len()).collect();
         let touches = |act: &Act| match act {
-            Act::Edit(Said::Ours(to)) | Act::React(Said::Ours(to)) => before.iter().any(|(id, ..)| id == to),
+            Act::Edit(MessageRef::Ours(to)) | Act::React(MessageRef::Ours(to)) => {
+                before.iter().any(|(id, ..)| id == to)
+            }
             _ => false,
         };
         now != before || after.said.iter().any(|(_, row)| touches(&row.act))

@@ -1,4 +1,4 @@
-//! Whom to show at work, and when: a pure table with a clock given in.
+//! Schedule of typing indicators. Pure: the caller passes the time.
 
 use std::collections::HashMap;
 
@@ -6,26 +6,26 @@ use crate::model::address::Address;
 use crate::model::id::{OutboundId, SessionId};
 use crate::model::time::{Awake, Millis};
 
-/// Time between two signs of a session: networks show one for about five seconds.
+/// Interval between two indicators of a session. Networks show one for about five seconds.
 pub(super) const AGAIN: Millis = Millis::seconds(4);
-/// Time from a session's start in which nothing has to be seen of its agent.
+/// Time after the start during which an agent without progress is still shown.
 const GRACE: Millis = Millis::seconds(15);
-/// Age of the last progress up to which an agent counts as at work.
+/// Maximum age of the last progress at which an agent counts as working.
 const FRESH: Millis = Millis::seconds(6);
-/// Pause after something that people see was delivered.
+/// Pause after a visible message was delivered.
 const PAUSE: Millis = Millis::seconds(10);
-/// Sessions that are shown at once; of further ones people see the first sign only.
+/// Maximum number of sessions shown. Further sessions get only their first indicator.
 const SESSIONS_MAX: usize = 512;
-/// Deliveries under way that are kept in mind at once.
+/// Maximum number of deliveries in progress that are tracked.
 const SENDING_MAX: usize = 1_024;
-/// Time after which the outcome of a delivery is not waited for any more.
+/// Time after which a delivery without a result is no longer tracked.
 const SENDING: Millis = Millis::seconds(60);
 
-/// Sessions whose agents are shown to be at work.
+/// Sessions whose agents are shown as typing.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     shown: HashMap<SessionId, Sign>,
-    /// What is being delivered to a place where somebody is shown, and since when.
+    /// Deliveries in progress to addresses where an agent is shown, with their start.
     sending: HashMap<OutboundId, (Address, Awake)>,
 }
 
@@ -39,8 +39,8 @@ struct Sign {
 }
 
 impl Signs {
-    /// A session begins to work for people at a place, and has to be shown there at once. One that is shown already moves
-    /// there, with a new grace and no pause.
+    /// Starts the indicator of a session at an address. The caller sends the first one at once. A session that is
+    /// already shown moves to the new address, with a new [`GRACE`] and without a pause.
     pub(super) fn start(&mut self, now: Awake, session: SessionId, at: Address) {
         if !self.shown.contains_key(&session) && self.shown.len() >= SESSIONS_MAX {
             return;
@@ -56,14 +56,14 @@ impl Signs {
         }
     }
 
-    /// Something that people will see is on its way: no sign may come after it.
+    /// A visible message is being delivered. No indicator may follow it.
     pub(super) fn sending(&mut self, now: Awake, id: OutboundId, to: &Address) {
         if self.sending.len() < SENDING_MAX && self.shown.values().any(|sign| sign.at == *to) {
             self.sending.insert(id, (to.clone(), now));
         }
     }
 
-    /// What became of it.
+    /// Records the result of a delivery.
     pub(super) fn sent(&mut self, now: Awake, id: OutboundId, delivered: bool) {
         let Some((to, _)) = self.sending.remove(&id) else { return };
         if delivered {
@@ -73,17 +73,17 @@ impl Signs {
         }
     }
 
-    /// The session has nothing more to do, or nobody to do it.
+    /// Stops the indicator: the session has no more work, or no agent.
     pub(super) fn stop(&mut self, session: SessionId) {
         self.shown.remove(&session);
     }
 
-    /// Nobody is shown.
+    /// Whether no session is shown.
     pub(super) fn is_empty(&self) -> bool {
         self.shown.is_empty()
     }
 
-    /// Signs that are due, and when the next ones are; none while nobody is shown.
+    /// Indicators that are due, and the time of the next ones; none if no session is shown.
     pub(super) fn tick(&mut self, now: Awake) -> (Vec<(SessionId, Address)>, Option<Awake>) {
         self.sending.retain(|_, (_, since)| since.plus(SENDING) > now);
         let sending = &self.sending;
@@ -127,10 +127,11 @@ mod tests {
         Awake::new(1, second * 1_000)
     }
 
-    /// What happens at a second.
+    /// An event at a second.
     type Event<'a> = (u64, &'a dyn Fn(&mut Signs, Awake));
 
-    /// Runs what happens at given seconds, and tells at which seconds a sign went to which place until nobody is shown.
+    /// Applies events at the given seconds, and returns when an indicator was sent to which address, until none is
+    /// shown.
     fn run(events: &[Event<'_>]) -> Vec<(u64, String)> {
         let (mut signs, mut seen) = (Signs::default(), Vec::new());
         for now in 0..=120 {
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn every_four_seconds_for_fifteen_and_then_as_long_as_something_happens() {
-        // The first sign, at second 0, is given by whoever starts it.
+        // The caller of `start` sends the first indicator, at second 0.
         assert_eq!(seconds(&[(0, &start)]), [4, 8, 12]);
         assert_eq!(seconds(&[(0, &start), (14, &progress)]), [4, 8, 12, 16]);
         assert_eq!(seconds(&[(0, &start), (11, &progress), (19, &progress)]), [4, 8, 12, 16, 20, 24]);
@@ -180,19 +181,19 @@ mod tests {
         let mut events = vec![(0, &start as &dyn Fn(&mut Signs, Awake)), (5, &sending), (5, &delivered)];
         events.extend(&busy);
         assert_eq!(seconds(&events), [4, 16, 20, 24, 28]);
-        // Nothing comes after a message that is still on its way, and nothing pauses after one that did not arrive.
+        // No indicator follows a message in delivery, and a failed delivery causes no pause.
         let slow = [(0, &start as &dyn Fn(&mut Signs, Awake)), (3, &sending), (9, &failed)];
         assert_eq!(seconds(&slow), [12]);
-        // Elsewhere it changes nothing.
+        // A delivery to another address changes nothing.
         let elsewhere = |signs: &mut Signs, now: Awake| {
             signs.sending(now, id, &at("b"));
             signs.sent(now, id, true);
         };
         assert_eq!(seconds(&[(0, &start), (3, &elsewhere)]), [4, 8, 12]);
-        // The pause ends after the grace: whoever did nothing since is not shown again.
+        // The pause ends after the grace: an agent without progress since is not shown again.
         let pause = [(0, &start as &dyn Fn(&mut Signs, Awake)), (9, &sending), (9, &delivered)];
         assert_eq!(seconds(&pause), [4, 8]);
-        // An outcome that never comes does not hold it for ever.
+        // A missing result does not suppress indicators for ever.
         let lost = [(0, &start as &dyn Fn(&mut Signs, Awake)), (5, &sending), (63, &progress)];
         assert_eq!(seconds(&lost), [4, 68]);
     }

@@ -1,46 +1,51 @@
-//! Something new has to be decided.
+//! Creates approvals.
 
-use super::{rows, send, texts};
-use crate::engine::{Cx, Result};
-use crate::model::approval::{Approval, ApprovalState, Matters};
-use crate::model::effect::Effect;
+use crate::engine::Result;
+use crate::engine::approvals::{send, texts};
+use crate::engine::rows::approvals;
+use crate::engine::tx::Tx;
+use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
-use crate::state::Write;
 
-/// Asks somebody to decide. The card is sent when somebody can be reached; until then the approval is open and unsent.
-/// Refused, and nothing is stored, when nobody may decide it or nobody of those is on a channel that Hearth knows.
-pub(in crate::engine) fn ask(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    about: Matters,
-    effects: &mut Vec<Effect>,
-) -> Result<std::result::Result<ApprovalId, Reason>> {
-    if send::reachable(cx, txn, &about)?.is_empty() {
+/// The approval that a message waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// The approval.
+    pub(crate) approval: ApprovalId,
+    /// Whether this message created the approval.
+    pub(crate) is_new: bool,
+}
+
+/// Creates an approval and shows its card to the first reachable approver. Until one is reachable, the approval stays
+/// open and unsent. Refused, with nothing stored, if no approver is on a channel that Hearth knows.
+pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::result::Result<ApprovalId, Reason>> {
+    if send::reachable(tx, &about)?.is_empty() {
         return Ok(Err(decide_unavailable(&about)));
     }
-    let options = texts::card(cx, txn, &about)?.options;
+    let options = texts::card(tx, &about)?.options;
     let approval = Approval {
         about,
         state: ApprovalState::Unsent { failed: 0, why: None },
         approver: None,
-        nonce: cx.entropy.nonce(),
+        nonce: tx.cx.entropy.nonce(),
         options,
         card: None,
-        due: cx.now.wall,
-        expires: cx.now.wall.plus(cx.policy.approval_lifetime),
-        created: cx.now.wall,
+        due: tx.now.wall,
+        expires: tx.now.wall.plus(tx.policy.approval_lifetime),
+        created: tx.now.wall,
     };
-    let id = rows::insert(cx, txn, &approval)?;
-    send::show_next(cx, txn, id, effects)?;
+    let id = approvals::insert(tx, &approval)?;
+    send::show_next(tx, id)?;
     Ok(Ok(id))
 }
 
-fn decide_unavailable(about: &Matters) -> Reason {
+fn decide_unavailable(about: &ApprovalSubject) -> Reason {
     match about {
-        Matters::Channel { .. } => Reason::NobodyToAsk,
-        Matters::Sender { .. } | Matters::Packages { .. } | Matters::McpServer { .. } | Matters::CreateAgent { .. } => {
-            Reason::ApprovalUnavailable
-        }
+        ApprovalSubject::Channel { .. } => Reason::NobodyToAsk,
+        ApprovalSubject::Sender { .. }
+        | ApprovalSubject::Packages { .. }
+        | ApprovalSubject::McpServer { .. }
+        | ApprovalSubject::CreateAgent { .. } => Reason::ApprovalUnavailable,
     }
 }

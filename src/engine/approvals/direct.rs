@@ -1,52 +1,55 @@
-//! Where a person is reached outside of any chat.
+//! The direct-message address of a person, outside of any group chat.
 
-use super::{rows, send};
-use crate::engine::{Applied, Cx, Result, channels, chats};
+use crate::engine::Result;
+use crate::engine::approvals::send;
+use crate::engine::rows::{approvals, channels, chats};
+use crate::engine::tx::Tx;
+use crate::model::Turn;
 use crate::model::address::{Address, ForeignId, UserId};
 use crate::model::approval::ApprovalState;
 use crate::model::entity::{Chat, DirectMessage, Origin, UnknownSenders};
 use crate::model::id::ApprovalId;
-use crate::state::{ForeignKey, Write};
+use crate::model::report::Reply;
+use crate::state::ForeignKey;
 
-/// The channel on which a person is whoever sits at a terminal of this machine.
+/// The channel of the users of this machine's terminal.
 const TERMINAL: &str = "terminal";
-/// What tells a person's address on the terminal from an agent's, whose folder cannot begin like this.
-const PERSON: char = '@';
-/// Approvals that may wait for the same direct message.
-const WAITING_MAX: usize = 1_000;
 
-/// Where a person is reached.
+/// Prefix of a person's address on the terminal. An agent's folder cannot begin with it.
+const PERSON: char = '@';
+
+/// How a person can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Direct {
-    /// Here.
+pub(crate) enum Direct {
+    /// At this address.
     At(Address),
-    /// Their channel has to open a direct message first.
+    /// The channel has to open a direct message first.
     ToOpen,
-    /// Nowhere: Hearth does not know their channel.
+    /// Not at all: Hearth does not know the channel.
     Nowhere,
 }
 
-/// Where a person is reached, as far as anybody knows.
-pub(super) fn find(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId) -> Result<Direct> {
-    let Some(can) = channels::capabilities(cx, txn, user.channel())? else { return Ok(Direct::Nowhere) };
+/// How a person can be reached, as far as the store knows.
+pub(crate) fn find(tx: &Tx<'_, '_>, user: &UserId) -> Result<Direct> {
+    let Some(can) = channels::capabilities(tx, user.channel())? else { return Ok(Direct::Nowhere) };
     if !can.opens_direct {
         return Ok(own_address(user).map_or(Direct::Nowhere, Direct::At));
     }
-    let known = cx.db.direct_messages.get(txn, &ForeignKey::user(user))?;
+    let known = tx.db.direct_messages.get(tx, &ForeignKey::user(user))?;
     let Some(known) = known.filter(|known| known.address.channel == *user.channel()) else {
         return Ok(Direct::ToOpen);
     };
-    // A chat that was removed is opened anew.
-    let there = chats::find(cx, txn, &known.address.channel, &known.address.platform_id)?.is_some();
+    // If the chat was removed, the direct message is opened again.
+    let there = chats::find(tx, &known.address.channel, &known.address.platform_id)?.is_some();
     Ok(if there { Direct::At(known.address) } else { Direct::ToOpen })
 }
 
-/// Makes the chat of a direct message if there is none; strangers have nothing to say in it.
-pub(super) fn make_chat(cx: &Cx<'_>, txn: &mut Write<'_>, user: &UserId, at: &Address) -> Result<()> {
-    if chats::find(cx, txn, &at.channel, &at.platform_id)?.is_some() {
+/// Creates the chat of a direct message, unless it exists. Unknown senders are dropped there.
+pub(crate) fn make_chat(tx: &mut Tx<'_, '_>, user: &UserId, at: &Address) -> Result<()> {
+    if chats::find(tx, &at.channel, &at.platform_id)?.is_some() {
         return Ok(());
     }
-    let row = cx.db.users.get(txn, &ForeignKey::user(user))?.filter(|row| row.id == *user);
+    let row = tx.db.users.get(tx, &ForeignKey::user(user))?.filter(|row| row.id == *user);
     let chat = Chat {
         channel: at.channel.clone(),
         platform_id: at.platform_id.clone(),
@@ -55,47 +58,47 @@ pub(super) fn make_chat(cx: &Cx<'_>, txn: &mut Write<'_>, user: &UserId, at: &Ad
         unknown_senders: UnknownSenders::Strict,
         denied: None,
         origin: Origin::Runtime,
-        created: cx.now.wall,
+        created: tx.now.wall,
         archived: None,
     };
-    chats::insert(cx, txn, &chat).map(drop)
+    chats::insert(tx, &chat).map(drop)
 }
 
-/// A channel opened a direct message, or could not: cards that wait for it are shown, there or to somebody else.
-pub(in crate::engine) fn opened(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
+/// Records that a channel opened a direct message, or could not. Cards that wait for it are shown there, or retried
+/// with another approver.
+pub(crate) fn opened(
+    tx: &mut Tx<'_, '_>,
     user: &UserId,
     chat: std::result::Result<ForeignId, String>,
-) -> Result<Applied> {
-    let mut effects = Vec::new();
+) -> Result<Reply> {
     let opened = match chat {
         Ok(platform_id) => {
             let address = Address { channel: user.channel().clone(), platform_id, thread: None };
-            make_chat(cx, txn, user, &address)?;
-            let row = DirectMessage { address: address.clone(), resolved: cx.now.wall };
-            cx.db.direct_messages.put(txn, &ForeignKey::user(user), &row)?;
+            make_chat(tx, user, &address)?;
+            let row = DirectMessage { address: address.clone(), resolved: tx.now.wall };
+            tx.db.direct_messages.put(tx, &ForeignKey::user(user), &row)?;
             Ok(address)
         }
         Err(why) => Err(why),
     };
-    for id in waiting(cx, txn, user)? {
+    for id in waiting(tx, user)? {
         match &opened {
-            Ok(address) => send::show_to(cx, txn, id, (user, address), &mut effects)?,
-            Err(why) => send::failed(cx, txn, id, &format!("no direct message with {user}: {why}")).map(drop)?,
+            Ok(address) => send::show_to(tx, id, user, address)?,
+            Err(why) => send::failed(tx, id, &format!("no direct message with {user}: {why}")).map(drop)?,
         }
     }
-    Ok(Applied::done(effects))
+    Ok(Reply::Done)
 }
 
-/// Approvals whose card waits until somebody can be written to.
-fn waiting(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId) -> Result<Vec<ApprovalId>> {
+/// Approvals whose card waits for a direct message with this person.
+fn waiting(tx: &Tx<'_, '_>, user: &UserId) -> Result<Vec<ApprovalId>> {
     let mut found = Vec::new();
-    for ((_, id), ()) in cx.db.approvals_due.collect_range(txn, .., WAITING_MAX)? {
-        let approval = rows::open(cx, txn, id)?;
+    let (channel, handle) = ForeignKey::user(user);
+    for ((.., id), ()) in tx.db.approvals_by_decider.collect_prefix(tx, &(channel, handle, Turn::Now), usize::MAX)? {
+        let approval = approvals::open(tx, id)?;
         let waits = approval.is_some_and(|approval| {
             let unsent = matches!(approval.state, ApprovalState::Unsent { .. });
-            unsent && approval.card.is_none() && approval.approver.as_ref() == Some(user)
+            unsent && approval.card.is_none()
         });
         if waits {
             found.push(id);
@@ -104,7 +107,7 @@ fn waiting(cx: &Cx<'_>, txn: &Write<'_>, user: &UserId) -> Result<Vec<ApprovalId
     Ok(found)
 }
 
-/// The address of a person on a channel where everybody has one.
+/// The address of a person on a channel where every user has one.
 fn own_address(user: &UserId) -> Option<Address> {
     let platform_id = if user.channel().as_str() == TERMINAL {
         ForeignId::new("the chat", format!("{PERSON}{}", user.handle())).ok()?
@@ -114,14 +117,14 @@ fn own_address(user: &UserId) -> Option<Address> {
     Some(Address { channel: user.channel().clone(), platform_id, thread: None })
 }
 
-/// The address at which a person on the terminal is asked, whichever agent they talk to there.
-pub(super) fn on_terminal(user: &UserId) -> Option<Address> {
+/// The address at which a person on the terminal is asked, no matter which agent they talk to there.
+pub(crate) fn on_terminal(user: &UserId) -> Option<Address> {
     if user.channel().as_str() == TERMINAL { own_address(user) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::approvals::direct::*;
 
     #[test]
     fn a_person_is_their_own_chat_except_on_the_terminal() {

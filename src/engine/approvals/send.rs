@@ -1,29 +1,33 @@
-//! Getting a card in front of somebody who may decide: one approver after the other, until one was shown it.
+//! Delivers cards to approvers: tries one after another until a card is shown.
 
-use super::direct::{self, Direct};
-use super::{approvers, rows, texts};
-use crate::engine::cards::{self, NewCard};
-use crate::engine::{Cx, Result, sessions};
+use crate::engine::Result;
+use crate::engine::approvals::direct::Direct;
+use crate::engine::approvals::{approvers, direct, texts, waitlist};
+use crate::engine::delivery::prompts;
+use crate::engine::delivery::prompts::NewCard;
+use crate::engine::rows::{approvals, channels, sessions};
+use crate::engine::tx::Tx;
 use crate::model::address::{Address, ChannelName, UserId};
-use crate::model::approval::{Approval, ApprovalState, Matters};
-use crate::model::card::Matter;
+use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
+use crate::model::backoff::Backoff;
+use crate::model::card::PromptSubject;
+use crate::model::channel::ChannelKind;
 use crate::model::effect::Effect;
 use crate::model::id::{ApprovalId, OutboundId};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
-use crate::state::Write;
 
-/// Longest wait before a card is tried again.
+/// Longest wait before a card is sent again.
 const AGAIN_MAX: Millis = Millis::minutes(60);
 
-/// Who may decide and is on a channel that Hearth knows, in the order in which they are asked.
-pub(super) fn reachable(cx: &Cx<'_>, txn: &Write<'_>, about: &Matters) -> Result<Vec<(UserId, Direct)>> {
-    let scope = approvers::scope(cx, txn, about)?;
-    let candidates = approvers::candidates(cx, txn, &scope)?;
-    let origin = origin(cx, txn, about)?;
+/// The approvers on channels that Hearth knows, in the order in which they are asked.
+pub(crate) fn reachable(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Vec<(UserId, Direct)>> {
+    let scope = approvers::scope(tx, about)?;
+    let candidates = approvers::candidates(tx, &scope)?;
+    let origin = origin(tx, about)?;
     let mut found = Vec::new();
     for user in approvers::origin_first(candidates, origin.as_ref()) {
-        match direct::find(cx, txn, &user)? {
+        match direct::find(tx, &user)? {
             Direct::Nowhere => {}
             direct => found.push((user, direct)),
         }
@@ -31,84 +35,103 @@ pub(super) fn reachable(cx: &Cx<'_>, txn: &Write<'_>, about: &Matters) -> Result
     Ok(found)
 }
 
-/// Shows the card to the approver after the one who was asked last.
-pub(super) fn show_next(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effects: &mut Vec<Effect>) -> Result<()> {
-    let Some(approval) = rows::open(cx, txn, id)? else { return Ok(()) };
-    let reachable = reachable(cx, txn, &approval.about)?;
+/// Shows the card to the approver after the last one asked.
+pub(crate) fn show_next(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
+    let Some(approval) = approvals::open(tx, id)? else { return Ok(()) };
+    let reachable = reachable(tx, &approval.about)?;
     match decide_next(&reachable, approval.approver.as_ref()) {
-        Some((user, Direct::At(address))) => show_to(cx, txn, id, (user, address), effects),
-        Some((user, Direct::ToOpen | Direct::Nowhere)) => {
-            effects.push(Effect::OpenDirect(user.clone()));
-            let due = cx.now.wall.plus(decide_wait(cx.policy, &approval));
-            rows::update(cx, txn, id, |approval| {
-                let why = Some(format!("a direct message with {user} has to be opened first"));
-                approval.state = ApprovalState::Unsent { failed: failures(approval).saturating_add(1), why };
-                approval.approver = Some(user.clone());
-                approval.due = due;
-            })
-            .map(drop)
-        }
-        None => failed(cx, txn, id, "nobody who may decide can be reached").map(drop),
+        Some(next) => offer(tx, id, &approval, next),
+        None => failed(tx, id, "nobody who may decide can be reached").map(drop),
     }
 }
 
-/// Shows the card to somebody. Its buttons are the ones that count from now on.
-pub(super) fn show_to(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: ApprovalId,
-    (user, to): (&UserId, &Address),
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    let Some(approval) = rows::open(cx, txn, id)? else { return Ok(()) };
-    let card = texts::card(cx, txn, &approval.about)?;
-    direct::make_chat(cx, txn, user, to)?;
-    let new = NewCard {
-        matter: Matter::Approval(id),
-        to: to.clone(),
-        title: card.title,
-        body: card.body,
-        options: card.options.clone(),
-    };
-    let (outbound, nonce) = cards::show(cx, txn, new, effects)?;
-    rows::update(cx, txn, id, |approval| {
-        if !matches!(approval.state, ApprovalState::Unsent { .. }) {
-            approval.state = ApprovalState::Unsent { failed: 0, why: None };
-        }
+/// Shows the card to an approver. It waits if a direct message has to be opened first, or if the approver has too many
+/// open cards.
+fn offer(tx: &mut Tx<'_, '_>, id: ApprovalId, approval: &Approval, (user, direct): &(UserId, Direct)) -> Result<()> {
+    if waitlist::is_full(tx, user, id)? {
+        return waitlist::wait(tx, id, user);
+    }
+    if let Direct::At(address) = direct {
+        return show_to(tx, id, user, address);
+    }
+    tx.effects.push(Effect::OpenDirect(user.clone()));
+    let due = tx.now.wall.plus(decide_wait(tx.policy, approval));
+    approvals::update(tx, id, |approval| {
+        let why = Some(format!("a direct message with {user} has to be opened first"));
+        approval.state = ApprovalState::Unsent { failed: failures(approval).saturating_add(1), why };
         approval.approver = Some(user.clone());
-        approval.nonce = nonce;
-        approval.options = card.options;
-        approval.card = Some(outbound);
-        approval.due = cx.now.wall.plus(decide_wait(cx.policy, approval));
+        approval.due = due;
     })
     .map(drop)
 }
 
-/// The message that asks was delivered, or will never be. A failure mutes nobody: somebody else is asked after a while.
-pub(in crate::engine) fn card_settled(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, card): (ApprovalId, OutboundId),
+/// Continues an approval that waited on an approver's waitlist: shows it to that approver, or to the next one if the
+/// first may not decide it any more.
+pub(crate) fn take_turn(tx: &mut Tx<'_, '_>, id: ApprovalId, user: &UserId) -> Result<()> {
+    let Some(approval) = approvals::open(tx, id)? else { return Ok(()) };
+    let reachable = reachable(tx, &approval.about)?;
+    match reachable.iter().find(|(candidate, _)| candidate == user) {
+        Some(same) => offer(tx, id, &approval, same),
+        None => show_next(tx, id),
+    }
+}
+
+/// Sends the card to an approver. From now on only the buttons of this card are valid.
+pub(crate) fn show_to(tx: &mut Tx<'_, '_>, id: ApprovalId, user: &UserId, to: &Address) -> Result<()> {
+    let Some(approval) = approvals::open(tx, id)? else { return Ok(()) };
+    let whole = texts::card(tx, &approval.about)?;
+    direct::make_chat(tx, user, to)?;
+    let options = whole.options.clone();
+    let can = channels::capabilities(tx, &to.channel)?.unwrap_or_else(|| ChannelKind::Webhook.capabilities());
+    let card = texts::fit(whole, id, can.card_max);
+    let new = NewCard {
+        matter: PromptSubject::Approval(id),
+        to: to.clone(),
+        title: card.title,
+        body: card.body,
+        options: card.options,
+    };
+    let (outbound, nonce) = prompts::show(tx, new)?;
+    let (now, policy) = (tx.now.wall, tx.policy);
+    approvals::update(tx, id, |approval| {
+        if failures(approval) == 0 {
+            approval.state = ApprovalState::Unsent { failed: 0, why: None };
+        }
+        approval.approver = Some(user.clone());
+        approval.nonce = nonce;
+        approval.options = options;
+        approval.card = Some(outbound);
+        approval.due = now.plus(decide_wait(policy, approval));
+    })
+    .map(drop)
+}
+
+/// Records that the card's message was delivered or failed. After a failure, another approver is asked after a wait.
+pub(crate) fn card_settled(
+    tx: &mut Tx<'_, '_>,
+    id: ApprovalId,
+    card: OutboundId,
     outcome: std::result::Result<(), &str>,
 ) -> Result<()> {
-    let Some(approval) = rows::open(cx, txn, id)?.filter(|approval| approval.card == Some(card)) else {
+    let Some(approval) = approvals::open(tx, id)?.filter(|approval| approval.card == Some(card)) else {
         return Ok(());
     };
     match (outcome, approval.state) {
-        (Ok(()), ApprovalState::Unsent { .. }) => rows::update(cx, txn, id, |approval| {
+        (Ok(()), ApprovalState::Unsent { .. }) => approvals::update(tx, id, |approval| {
             approval.state = ApprovalState::Pending;
             approval.due = approval.expires;
         })
         .map(drop),
         (Ok(()), _) => Ok(()),
-        (Err(why), _) => failed(cx, txn, id, why).map(drop),
+        (Err(why), _) => failed(tx, id, why).map(drop),
     }
 }
 
-/// A card could not be shown: it is tried again after a while, which doubles.
-pub(super) fn failed(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, why: &str) -> Result<Approval> {
-    rows::update(cx, txn, id, |approval| {
-        let due = cx.now.wall.plus(decide_wait(cx.policy, approval));
+/// Records that a card could not be shown. It is retried after a wait that doubles each time.
+pub(crate) fn failed(tx: &mut Tx<'_, '_>, id: ApprovalId, why: &str) -> Result<Approval> {
+    let (now, policy) = (tx.now.wall, tx.policy);
+    approvals::update(tx, id, |approval| {
+        let due = now.plus(decide_wait(policy, approval));
         let failed = failures(approval).saturating_add(1);
         approval.state = ApprovalState::Unsent { failed, why: Some(why.to_owned()) };
         approval.card = None;
@@ -116,17 +139,18 @@ pub(super) fn failed(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, why: &str
     })
 }
 
-/// Nobody has taken the card so far. Somebody else is shown it, if there is somebody and it can be taken back.
-pub(super) fn again(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effects: &mut Vec<Effect>) -> Result<()> {
-    let Some(approval) = rows::open(cx, txn, id)? else { return Ok(()) };
-    let Some(card) = approval.card else { return show_next(cx, txn, id, effects) };
-    let others = reachable(cx, txn, &approval.about)?.iter().any(|(user, _)| Some(user) != approval.approver.as_ref());
-    if others && cards::take_back(cx, txn, card, effects)? {
-        failed(cx, txn, id, "nobody was there to take it")?;
-        return show_next(cx, txn, id, effects);
+/// Handles a card that was not delivered in time. Another approver gets it, if there is one and the card can be
+/// withdrawn.
+pub(crate) fn again(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
+    let Some(approval) = approvals::open(tx, id)? else { return Ok(()) };
+    let Some(card) = approval.card else { return show_next(tx, id) };
+    let others = reachable(tx, &approval.about)?.iter().any(|(user, _)| Some(user) != approval.approver.as_ref());
+    if others && prompts::take_back(tx, card)? {
+        failed(tx, id, "nobody was there to take it")?;
+        return show_next(tx, id);
     }
-    let due = cx.now.wall.plus(decide_wait(cx.policy, &approval));
-    rows::update(cx, txn, id, |approval| {
+    let due = tx.now.wall.plus(decide_wait(tx.policy, &approval));
+    approvals::update(tx, id, |approval| {
         let failed = failures(approval).saturating_add(1);
         approval.state = ApprovalState::Unsent { failed, why: Some("nobody has taken it yet".to_owned()) };
         approval.due = due;
@@ -134,36 +158,37 @@ pub(super) fn again(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effects: &
     .map(drop)
 }
 
-/// Shows a card anew, in the place of what counted until now: to whoever was asked last, if they may still decide.
-pub(super) fn show_again(cx: &Cx<'_>, txn: &mut Write<'_>, id: ApprovalId, effects: &mut Vec<Effect>) -> Result<()> {
-    let Some(before) = rows::open(cx, txn, id)? else { return Ok(()) };
+/// Replaces the current card with a new one, for the same approver if they may still decide.
+pub(crate) fn show_again(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
+    let Some(before) = approvals::open(tx, id)? else { return Ok(()) };
     if let Some(card) = before.card {
-        cards::close(cx, txn, card, "🔁 Asked again", effects)?;
+        prompts::close(tx, card, "🔁 Asked again")?;
     }
-    rows::update(cx, txn, id, |approval| {
+    let now = tx.now.wall;
+    approvals::update(tx, id, |approval| {
         approval.state = ApprovalState::Unsent { failed: 0, why: None };
         approval.card = None;
-        approval.due = cx.now.wall;
+        approval.due = now;
     })?;
-    let reachable = reachable(cx, txn, &before.about)?;
+    let reachable = reachable(tx, &before.about)?;
     let same = reachable.iter().find(|(user, _)| Some(user) == before.approver.as_ref());
     match same {
-        Some((user, Direct::At(address))) => show_to(cx, txn, id, (user, address), effects),
-        _ => show_next(cx, txn, id, effects),
+        Some(same @ (_, Direct::At(_))) => offer(tx, id, &before, same),
+        _ => show_next(tx, id),
     }
 }
 
-/// The channel that something came from.
-fn origin(cx: &Cx<'_>, txn: &Write<'_>, about: &Matters) -> Result<Option<ChannelName>> {
+/// The channel on which the request originated.
+fn origin(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Option<ChannelName>> {
     let session = match about {
-        Matters::Sender { chat, .. } | Matters::Channel { chat, .. } => {
-            return Ok(cx.db.chats.get(txn, chat)?.map(|chat| chat.channel));
+        ApprovalSubject::Sender { chat, .. } | ApprovalSubject::Channel { chat, .. } => {
+            return Ok(tx.db.chats.get(tx, chat)?.map(|chat| chat.channel));
         }
-        Matters::Packages { session, .. }
-        | Matters::McpServer { session, .. }
-        | Matters::CreateAgent { session, .. } => *session,
+        ApprovalSubject::Packages { session, .. }
+        | ApprovalSubject::McpServer { session, .. }
+        | ApprovalSubject::CreateAgent { session, .. } => *session,
     };
-    Ok(sessions::load(cx, txn, session)?.and_then(|session| session.reply).map(|reply| reply.channel))
+    Ok(sessions::load(tx, session)?.and_then(|session| session.reply).map(|reply| reply.channel))
 }
 
 fn failures(approval: &Approval) -> u32 {
@@ -173,7 +198,7 @@ fn failures(approval: &Approval) -> u32 {
     }
 }
 
-/// The first one, or the one after who was asked last; after the last comes the first.
+/// The entry after the last approver asked. Starts over at the end.
 fn decide_next<'a, T>(reachable: &'a [(UserId, T)], last: Option<&UserId>) -> Option<&'a (UserId, T)> {
     let at = last.and_then(|last| reachable.iter().position(|(user, _)| user == last));
     let next = at.map_or(0, |at| at + 1);
@@ -181,13 +206,12 @@ fn decide_next<'a, T>(reachable: &'a [(UserId, T)], last: Option<&UserId>) -> Op
 }
 
 fn decide_wait(policy: &Policy, approval: &Approval) -> Millis {
-    let doubled = policy.card_again.get().saturating_mul(1_u64 << failures(approval).min(20));
-    Millis::new(doubled).min(AGAIN_MAX)
+    Backoff::new(policy.card_again, AGAIN_MAX).wait(failures(approval))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::approvals::send::*;
 
     #[test]
     fn approvers_are_asked_in_turn() {

@@ -1,108 +1,135 @@
-//! What cards say. Names come from strangers and agents: they are one line, bounded, and cannot look like anything else.
+//! Cards of approvals: their full text and their options.
 
-use crate::engine::{Cx, Result, sessions};
-use crate::model::address::UserId;
-use crate::model::approval::Matters;
+use crate::engine::Result;
+use crate::engine::delivery::prompts;
+use crate::engine::rows::sessions;
+use crate::engine::tx::Tx;
+use crate::model::approval::ApprovalSubject;
+use crate::model::approval_text::{AgentName, ApprovalText, Names, Place, render};
 use crate::model::card::CardOption;
-use crate::model::entity::{EnvValue, McpServer};
-use crate::model::id::{AgentId, ChatId, SessionId};
-use crate::state::Write;
+use crate::model::entity::{Agent, Chat, normalize_name};
+use crate::model::id::{AgentId, ApprovalId};
+use crate::model::visible::{free, is_unseen};
+use crate::state::{Read, Tables};
 
-/// Characters of a name on a card.
-const NAME_MAX: usize = 64;
-/// Characters of a longer text on a card.
-const TEXT_MAX: usize = 600;
-/// Agents that have a button of their own; a card with more of them is no choice any more.
-pub(super) const AGENTS_MAX: usize = 10;
+/// Maximum length of an agent's label in characters. No channel cuts labels of this length.
+const LABEL_MAX: usize = 60;
 
-/// The value of yes.
-pub(super) const APPROVE: &str = "approve";
-/// The value of no.
-pub(super) const REJECT: &str = "reject";
-/// The value of making a new agent.
-pub(super) const NEW_AGENT: &str = "new_agent";
-/// The value of leaving a chat alone.
-pub(super) const IGNORE: &str = "ignore";
-/// What the value of an agent begins with; its id follows.
-pub(super) const CONNECT: &str = "connect:";
+/// Maximum number of agents with a button on one card. More would be no real choice.
+pub(crate) const AGENTS_MAX: usize = 10;
 
-/// A card without its place.
+/// Option value: approve.
+pub(crate) const APPROVE: &str = "approve";
+
+/// Option value: reject.
+pub(crate) const REJECT: &str = "reject";
+
+/// Option value: create a new agent.
+pub(crate) const NEW_AGENT: &str = "new_agent";
+
+/// Option value: leave the chat alone.
+pub(crate) const IGNORE: &str = "ignore";
+
+/// Prefix of the option value for an existing agent. Its id follows.
+pub(crate) const CONNECT: &str = "connect:";
+
+/// The content of a card, without its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wording {
-    pub(super) title: String,
-    pub(super) body: String,
-    pub(super) options: Vec<CardOption>,
+pub(crate) struct Wording {
+    pub(crate) title: String,
+    pub(crate) body: String,
+    pub(crate) options: Vec<CardOption>,
 }
 
-/// The card of something that has to be decided, as things are now.
-pub(super) fn card(cx: &Cx<'_>, txn: &Write<'_>, about: &Matters) -> Result<Wording> {
-    Ok(match about {
-        Matters::Sender { chat, sender, name, agents } => {
-            let who = person(Some(sender), name.as_deref());
-            let (place, agents) = (place(cx, txn, *chat)?, listed(&agent_names(cx, txn, agents)?));
-            Wording {
-                title: "👤 New sender".to_owned(),
-                body: format!("{who} wants to talk to {agents} in {place}. Allow?"),
-                options: vec![option("Allow", "✅ Allowed", APPROVE), option("Deny", "❌ Denied", REJECT)],
-            }
+/// The complete card of an approval, in the current state of the store.
+pub(crate) fn card(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Wording> {
+    let asker = match about.session() {
+        Some(session) => sessions::load(tx, session)?.map(|session| session.agent),
+        None => None,
+    };
+    let text = text(tx.db, tx, about, asker)?;
+    let mut body = text.body();
+    let options = match about {
+        ApprovalSubject::Sender { .. } => {
+            vec![option("Allow", "✅ Allowed", APPROVE), option("Deny", "❌ Denied", REJECT)]
         }
-        Matters::Channel { chat, sender, name } => {
-            let who = person(sender.as_ref(), name.as_deref());
-            let place = place_on(cx, txn, *chat)?;
-            let (options, more) = agent_options(cx, txn)?;
-            Wording {
-                title: "🔌 New channel — wire it?".to_owned(),
-                body: format!("{who} is trying to reach you in {place}. Wire to which agent?{more}"),
-                options,
-            }
+        ApprovalSubject::Channel { .. } => {
+            let (options, more) = agent_options(tx)?;
+            body.push_str(&more);
+            options
         }
-        Matters::Packages { session, apt, npm, reason } => {
-            let agent = agent_of(cx, txn, *session)?;
-            let apt = apt.iter().map(|name| format!("apt: {}", one_line(name, NAME_MAX)));
-            let npm = npm.iter().map(|name| format!("npm: {}", one_line(name, NAME_MAX)));
-            let packages = apt.chain(npm).collect::<Vec<_>>().join(", ");
-            let reason =
-                reason.as_deref().map_or_else(String::new, |reason| format!("\nIt says: {}", quoted(reason, TEXT_MAX)));
-            yes_or_no("Install Packages Request", format!("{agent} wants packages in its image:\n{packages}{reason}"))
+        ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
+            vec![option("Approve", "✅ Approved", APPROVE), option("Reject", "❌ Rejected", REJECT)]
         }
-        Matters::McpServer { session, server } => {
-            let agent = agent_of(cx, txn, *session)?;
-            yes_or_no("Add MCP Request", format!("{agent} wants another MCP server:\n{}", server_lines(server)))
-        }
-        Matters::CreateAgent { session, name, instructions } => {
-            let agent = agent_of(cx, txn, *session)?;
-            let told = instructions
-                .as_deref()
-                .map_or_else(String::new, |text| format!("\nIt would be told: {}", quoted(text, TEXT_MAX)));
-            yes_or_no(
-                "Create Agent Request",
-                format!(
-                    "{agent} wants a new agent called {}. It would have the same provider, command and environment, \
-                     and be untrusted.{told}",
-                    quoted(name, NAME_MAX)
-                ),
-            )
-        }
-    })
+    };
+    Ok(Wording { title: text.title.to_owned(), body, options })
 }
 
-fn yes_or_no(title: &str, body: String) -> Wording {
-    let options = vec![option("Approve", "✅ Approved", APPROVE), option("Reject", "❌ Rejected", REJECT)];
-    Wording { title: title.to_owned(), body, options }
+/// The text of an approval, in the current state of the store. `asker` is the agent that made the request.
+///
+/// # Errors
+/// The store's.
+pub fn text(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject, asker: Option<AgentId>) -> Result<ApprovalText> {
+    let (chat, agents) = match about {
+        ApprovalSubject::Sender { chat, agents, .. } => (Some(*chat), agents.clone()),
+        ApprovalSubject::Channel { chat, .. } => (Some(*chat), Vec::new()),
+        ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
+            (None, asker.into_iter().collect())
+        }
+    };
+    let place = |chat: Chat| Place {
+        channel: chat.channel.as_str().to_owned(),
+        platform_id: chat.platform_id.as_str().to_owned(),
+        name: chat.name,
+        group: chat.group,
+    };
+    let chat = match chat {
+        Some(chat) => db.chats.get(txn, &chat)?.map(place),
+        None => None,
+    };
+    let agents = agents.into_iter().map(|id| agent_name(db, txn, id)).collect::<Result<_>>()?;
+    Ok(render(about, &Names { agents, chat }))
+}
+
+fn agent_name(db: &Tables, txn: &Read<'_>, id: AgentId) -> Result<AgentName> {
+    let row = db.agents.get(txn, &id)?;
+    let (folder, name) = row.map(|row| (row.folder.to_string(), row.settings.name)).unzip();
+    Ok(AgentName { id, folder, name: name.unwrap_or_default() })
+}
+
+/// Adapts a card to a channel whose messages hold at most `max` UTF-16 units. A card that is too long is not cut: it
+/// can be rejected there, but approved only where its full text is shown. Options keep their numbers.
+pub(crate) fn fit(card: Wording, id: ApprovalId, max: usize) -> Wording {
+    let length = prompts::length(&card.title, &card.body, &card.options);
+    if length <= max {
+        return card;
+    }
+    let is_no = |option: &CardOption| option.value == REJECT || option.value == IGNORE;
+    let withheld = |option: CardOption| if is_no(&option) { option } else { option.withheld() };
+    Wording {
+        title: card.title,
+        body: format!(
+            "This request has {length} characters, and a message here has room for {max}. It cannot be approved here, \
+             because a part of it would be hidden. `hearth approvals show {id}` shows all of it, and \
+             `hearth approvals approve {id}` approves it. You can say no here."
+        ),
+        options: card.options.into_iter().map(withheld).collect(),
+    }
 }
 
 fn option(label: &str, chosen: &str, value: &str) -> CardOption {
     CardOption { label: label.to_owned(), chosen: chosen.to_owned(), value: value.to_owned() }
 }
 
-/// One option per agent by name, as many as a card can bear, then a new one and none.
-fn agent_options(cx: &Cx<'_>, txn: &Write<'_>) -> Result<(Vec<CardOption>, String)> {
-    let mut agents = living_agents(cx, txn)?;
+/// One option per agent, by name, up to [`AGENTS_MAX`], followed by "Create new" and "Ignore". Also returns a note
+/// about agents without a button.
+fn agent_options(tx: &Tx<'_, '_>) -> Result<(Vec<CardOption>, String)> {
+    let mut agents = living_agents(tx)?;
     let left_out = agents.len().saturating_sub(AGENTS_MAX);
     agents.truncate(AGENTS_MAX);
     let mut options: Vec<CardOption> = agents
         .iter()
-        .map(|(id, name)| option(name, &format!("✅ Connected to {name}"), &format!("{CONNECT}{id}")))
+        .map(|(id, label)| option(label, &format!("✅ Connected to {label}"), &format!("{CONNECT}{id}")))
         .collect();
     options.push(option("➕ Create new", "🆕 Connecting a new agent…", NEW_AGENT));
     options.push(option("Ignore", "🙅 Ignored", IGNORE));
@@ -115,92 +142,35 @@ fn agent_options(cx: &Cx<'_>, txn: &Write<'_>) -> Result<(Vec<CardOption>, Strin
     Ok((options, more))
 }
 
-/// Agents that are not archived, with names for a button, by name.
-pub(super) fn living_agents(cx: &Cx<'_>, txn: &Write<'_>) -> Result<Vec<(AgentId, String)>> {
+/// Agents that are not archived, with their button labels, sorted by label.
+pub(crate) fn living_agents(tx: &Tx<'_, '_>) -> Result<Vec<(AgentId, String)>> {
     let mut found = Vec::new();
-    for (_, id) in cx.db.agents_by_folder.collect_range(txn, .., cx.policy.rows_per_input)? {
-        let agent = cx.db.agents.require(txn, &id)?;
-        let name = one_line(&agent.settings.name, NAME_MAX);
-        found.push((id, if name.is_empty() { agent.folder.to_string() } else { name }));
+    for (_, id) in tx.db.agents_by_folder.collect_range(tx, .., tx.policy.rows_per_input)? {
+        let agent = tx.db.agents.require(tx, &id)?;
+        found.push((id, label(&agent)));
     }
     found.sort_by(|(a, left), (b, right)| (left, a).cmp(&(right, b)));
     Ok(found)
 }
 
-/// What a server would be started with: all of it, since it is what is agreed to.
-fn server_lines(server: &McpServer) -> String {
-    let words = std::iter::once(&server.command).chain(&server.args);
-    let command = words.map(|word| quoted(word, TEXT_MAX)).collect::<Vec<_>>().join(" ");
-    let mut lines = format!("{}: {command}", one_line(&server.name, NAME_MAX));
-    for (name, value) in &server.env {
-        let value = match value {
-            EnvValue::Plain(text) | EnvValue::Reference(text) => quoted(text, TEXT_MAX),
-        };
-        lines.push_str(&format!("\n{}={value}", one_line(name, NAME_MAX)));
+/// The unique label of an agent. Names may repeat, folders may not, so the label is the name alone only if the folder
+/// follows from it.
+pub(crate) fn label(agent: &Agent) -> String {
+    let (name, folder) = (&agent.settings.name, agent.folder.as_str());
+    let plain = name.is_ascii() && !name.chars().any(is_unseen) && name.len() <= LABEL_MAX;
+    let says = name.chars().any(|c| c.is_ascii_alphanumeric());
+    if plain && says && normalize_name(name) == folder.to_ascii_lowercase() {
+        return name.trim().to_owned();
     }
-    lines
+    let both = format!("{} ({folder})", free(name));
+    if both.chars().count() <= LABEL_MAX { both } else { folder.to_owned() }
 }
 
-fn agent_of(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<String> {
-    let Some(session) = sessions::load(cx, txn, session)? else { return Ok("An agent".to_owned()) };
-    let agent = cx.db.agents.require(txn, &session.agent)?;
-    Ok(format!("Agent {}", quoted(&agent.settings.name, NAME_MAX)))
-}
-
-fn agent_names(cx: &Cx<'_>, txn: &Write<'_>, agents: &[AgentId]) -> Result<Vec<String>> {
-    let mut names = Vec::with_capacity(agents.len());
-    for agent in agents {
-        names.extend(cx.db.agents.get(txn, agent)?.map(|agent| one_line(&agent.settings.name, NAME_MAX)));
-    }
-    Ok(names)
-}
-
-fn place(cx: &Cx<'_>, txn: &Write<'_>, chat: ChatId) -> Result<String> {
-    let chat = cx.db.chats.require(txn, &chat)?;
-    let channel = one_line(chat.channel.as_str(), NAME_MAX);
-    Ok(chat.name.map_or_else(|| format!("a {channel} channel"), |name| quoted(&name, NAME_MAX)))
-}
-
-fn place_on(cx: &Cx<'_>, txn: &Write<'_>, chat: ChatId) -> Result<String> {
-    let row = cx.db.chats.require(txn, &chat)?;
-    let channel = one_line(row.channel.as_str(), NAME_MAX);
-    Ok(match (row.group, row.name) {
-        (_, Some(name)) => format!("{} on {channel}", quoted(&name, NAME_MAX)),
-        (true, None) => format!("a group on {channel}"),
-        (false, None) => format!("a direct message on {channel}"),
-    })
-}
-
-/// A person: what they call themselves, and always who they are.
-pub(super) fn person(id: Option<&UserId>, name: Option<&str>) -> String {
-    let name = name.map(|name| quoted(name, NAME_MAX));
-    match (id.map(|id| one_line(&id.to_string(), 2 * NAME_MAX)), name) {
-        (Some(id), Some(name)) => format!("{name} ({id})"),
-        (Some(id), None) => id,
-        (None, Some(name)) => format!("Somebody who calls themselves {name}"),
-        (None, None) => "Somebody".to_owned(),
-    }
-}
-
-fn listed(names: &[String]) -> String {
-    match names {
-        [] => "your agent".to_owned(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// Text of somebody else in quotes that it cannot end.
-fn quoted(text: &str, max: usize) -> String {
-    let inner: String = one_line(text, max).chars().map(|c| if matches!(c, '“' | '”') { '"' } else { c }).collect();
-    format!("“{inner}”")
-}
-
-/// Text on one line, bounded, without anything that is not seen or turns the direction of reading.
-pub(super) fn one_line(text: &str, max: usize) -> String {
+/// Text on one line with a length limit, without invisible characters and characters that change the reading direction.
+pub(crate) fn one_line(text: &str, max: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
-    for c in text.chars().filter(|c| !is_unseen(*c)).map(|c| if c.is_whitespace() || c.is_control() { ' ' } else { c })
+    for c in text.chars().map(|c| if c.is_whitespace() || c.is_control() { ' ' } else { c }).filter(|c| !is_unseen(*c))
     {
         if c == ' ' && (line.is_empty() || line.ends_with(' ')) {
             continue;
@@ -215,20 +185,11 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
     line.trim_end().to_owned()
 }
 
-/// Marks of direction, joiners, fillers and tags: characters by which a text can show something it does not say.
-fn is_unseen(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::approvals::texts::*;
+    use crate::model::entity::{AgentSettings, Folder, Origin};
+    use crate::model::time::Timestamp;
 
     #[test]
     fn a_name_cannot_fake_a_card() {
@@ -245,17 +206,50 @@ mod tests {
         }
         assert_eq!(one_line(&"x".repeat(100), 5), "xxxxx…");
         assert_eq!(one_line("xxxxx", 5), "xxxxx");
-        assert_eq!(quoted("Ann” (telegram:owner) wants “x", 64), "“Ann\" (telegram:owner) wants \"x”");
+    }
+
+    fn agent(folder: &str, name: &str) -> Agent {
+        Agent {
+            folder: Folder::new(folder).unwrap(),
+            settings: AgentSettings::named(name.to_owned()),
+            origin: Origin::File,
+            created: Timestamp::from_millis(0),
+            archived: None,
+            installs: Vec::new(),
+        }
     }
 
     #[test]
-    fn a_person_is_always_named_by_their_identity() {
-        let id = UserId::parse("telegram:s1").unwrap();
-        assert_eq!(person(Some(&id), Some("Ann")), "“Ann” (telegram:s1)");
-        assert_eq!(person(Some(&id), None), "telegram:s1");
-        assert_eq!(person(None, None), "Somebody");
-        // Half of a long identity may be another one's.
-        let long = format!("telegram:{}", "1".repeat(2 * NAME_MAX - "telegram:".len()));
-        assert_eq!(person(Some(&UserId::parse(&long).unwrap()), None), long);
+    fn no_agent_can_take_the_label_of_another() {
+        let long = "x".repeat(LABEL_MAX);
+        for (folder, name, shown) in [
+            ("andy", "Andy", "Andy"),
+            ("family-chat", "Family Chat", "Family Chat"),
+            ("Team_42", "team", "“team” (Team_42)"),
+            ("andy-2", "Andy", "“Andy” (andy-2)"),
+            ("ndy", "\u{410}ndy", "“\u{410}ndy” (ndy)"),
+            ("andy-3", "Andy\u{200b}", "“Andy\\u{200b}” (andy-3)"),
+            ("andy-4", "Andy” (andy)", "“Andy\\” (andy)” (andy-4)"),
+            ("b", long.as_str(), "b"),
+            ("unnamed", "", "“” (unnamed)"),
+        ] {
+            assert_eq!(label(&agent(folder, name)), shown, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_card_that_is_too_long_offers_no_yes() {
+        let id = ApprovalId::new(3);
+        let choices = |values: &[&str]| values.iter().map(|value| option(value, "", value)).collect::<Vec<_>>();
+        let whole = Wording { title: "T".into(), body: "é".repeat(100), options: choices(&[APPROVE, REJECT]) };
+        let length = prompts::length(&whole.title, &whole.body, &whole.options);
+        assert_eq!(fit(whole.clone(), id, length), whole);
+        let short = fit(whole.clone(), id, length - 1);
+        assert!(short.body.contains(&format!("has {length} characters")), "{}", short.body);
+        assert!(short.body.contains("`hearth approvals show ap3`") && !short.body.contains('é'), "{}", short.body);
+        let offered = |card: &Wording| -> Vec<bool> { card.options.iter().map(CardOption::is_offered).collect() };
+        assert_eq!(offered(&short), [false, true]);
+        let chat = Wording { options: choices(&["connect:ag1", NEW_AGENT, IGNORE]), ..whole };
+        assert_eq!(offered(&fit(chat, id, 10)), [false, false, true]);
     }
 }

@@ -1,47 +1,50 @@
-//! What became of the image of an agent with packages: whoever asked for these is told, and starts again from it.
+//! Results of image builds: tells the sessions that requested packages, and starts agents from the new image.
 
-use std::collections::BTreeSet;
-
-use super::own;
-use crate::engine::{Cx, Result, lifecycle, notice, readable, renew, sessions};
-use crate::model::effect::Effect;
+use crate::engine::delivery::notice;
+use crate::engine::lifecycle::{dispatch, rollout};
+use crate::engine::requests::self_change;
+use crate::engine::rows::sessions;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, lifecycle, readable};
 use crate::model::entity::Packages;
 use crate::model::id::AgentId;
 use crate::model::incarnation::{Phase, StopReason};
+use crate::model::report::Reply;
 use crate::model::request::Install;
 use crate::model::session::SessionStatus;
-use crate::state::Write;
+use std::collections::BTreeSet;
 
-/// Tells the sessions whose packages the image has, or was to have. One that is told twice was not told before.
-pub(in crate::engine) fn built(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, packages, built): (AgentId, &Packages, &std::result::Result<(), String>),
-) -> Result<Vec<Effect>> {
-    let mut effects = Vec::new();
-    let Some(mut agent) = cx.db.agents.get(txn, &id)?.filter(|agent| agent.archived.is_none()) else {
-        return Ok(effects);
+/// Tells the sessions whose packages the image contains, or failed to contain. Each request is removed when it is
+/// reported, so a repeated result tells no one twice.
+pub(crate) fn built(
+    tx: &mut Tx<'_, '_>,
+    id: AgentId,
+    packages: &Packages,
+    built: &std::result::Result<(), String>,
+) -> Result<Reply> {
+    let Some(mut agent) = tx.db.agents.get(tx, &id)?.filter(|agent| agent.archived.is_none()) else {
+        return Ok(Reply::Done);
     };
     let (told, mut rest): (Vec<_>, Vec<_>) =
         std::mem::take(&mut agent.installs).into_iter().partition(|install| has(packages, &install.packages));
-    // Somebody may have taken packages back meanwhile.
+    // The operator may have removed packages since.
     rest.retain(|install| has(&agent.settings.packages, &install.packages));
     agent.installs = rest;
-    cx.db.agents.put(txn, &id, &agent)?;
+    tx.db.agents.put(tx, &id, &agent)?;
     if built.is_ok() {
-        renew::agents(cx, txn, &BTreeSet::from([id]), &mut effects)?;
+        rollout::agents(tx, &BTreeSet::from([id]))?;
     }
     if told.is_empty() {
-        return Ok(effects);
+        return Ok(Reply::Done);
     }
     if built.is_ok() {
-        // What runs does not have them: only the next ones hear of it.
-        retire_all(cx, txn, id, &mut effects)?;
+        // A running incarnation does not have the packages, so only the next one is told.
+        retire_all(tx, id)?;
     }
     for install in &told {
-        let active = readable(sessions::load(cx, txn, install.session))?;
+        let active = readable(sessions::load(tx, install.session))?;
         if active.is_some_and(|row| row.status == SessionStatus::Active && row.agent == id) {
-            notice::wake_agent(cx, txn, install.session, &text(install, built), &mut effects)?;
+            dispatch::wake_agent(tx, install.session, &text(install, built))?;
         }
     }
     if let Err(why) = built {
@@ -51,16 +54,16 @@ pub(in crate::engine) fn built(
              and shows all that is said.",
             agent.folder
         );
-        notice::tell_owner(cx, txn, &text, &mut effects)?;
+        notice::tell_owner(tx, &text)?;
     }
-    Ok(effects)
+    Ok(Reply::Done)
 }
 
-fn retire_all(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, effects: &mut Vec<Effect>) -> Result<()> {
-    for live in lifecycle::living(cx, txn, |of| of == agent)? {
-        let incarnation = cx.db.incarnations.require(txn, &live)?;
+fn retire_all(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
+    for (session, number) in lifecycle::living(tx, |of| of == agent)? {
+        let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
         if incarnation.outdated.is_none() && matches!(incarnation.phase, Phase::Starting | Phase::Running) {
-            lifecycle::retire(cx, txn, live, StopReason::Renewed, effects)?;
+            lifecycle::retire(tx, session, number, StopReason::Renewed)?;
         }
     }
     Ok(())
@@ -71,7 +74,7 @@ fn has(all: &Packages, some: &Packages) -> bool {
 }
 
 fn text(install: &Install, built: &std::result::Result<(), String>) -> String {
-    let names = own::names(&install.packages);
+    let names = self_change::names(&install.packages);
     match built {
         Ok(()) => format!(
             "Packages installed ({names}) and container rebuilt. Verify the new packages are available (e.g. run them or \

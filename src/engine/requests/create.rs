@@ -1,77 +1,76 @@
-//! Agents made by agents: approved first, then group, destinations and note in one transaction.
+//! Creates agents on request of agents. After the approval, one transaction stores the group, destinations and notice.
 
-use super::own::agent_of;
-use crate::engine::configure::Aftermath;
-use crate::engine::{Cx, Result, agents, notice};
-use crate::model::effect::Effect;
-use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Origin, Packages, Trust, normalize_name};
+use crate::engine::Result;
+use crate::engine::entities::change::ChangedAgents;
+use crate::engine::entities::{agents, change};
+use crate::engine::lifecycle::dispatch;
+use crate::engine::requests::self_change;
+use crate::engine::tx::Tx;
+use crate::model::approval_text::destination_name;
+use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Origin, Packages, Trust};
 use crate::model::id::{AgentId, SessionId};
-use crate::state::{Text, Write};
+use crate::state::Text;
 
-/// How refusals begin.
-pub(super) const CANNOT: &str = "Cannot create agent";
-/// Longest destination that is made of a name: a folder with room for a number behind it.
-const LOCAL_MAX: usize = 58;
-/// Agents whose names differ only in the number behind them.
+/// How error texts begin.
+pub(crate) const CANNOT: &str = "Cannot create agent";
+
+/// Maximum number of agents whose folders differ only in their number.
 const ALIKE_MAX: usize = 1_000;
 
-/// What would be made.
+/// The parts of an agent to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(crate) struct NewAgentPlan {
     parent: AgentId,
     settings: AgentSettings,
     local: String,
     folder: Folder,
 }
 
-/// What an agent of this name would be made of, or why there cannot be one.
-pub(super) fn plan(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
+/// Plans an agent of this name, or says why it cannot be created.
+pub(crate) fn plan(
+    tx: &Tx<'_, '_>,
     session: SessionId,
     name: &str,
-) -> Result<std::result::Result<Plan, String>> {
-    let Some((parent, agent)) = agent_of(cx, txn, session)? else {
+) -> Result<std::result::Result<NewAgentPlan, String>> {
+    let Some((parent, agent)) = self_change::agent_of(tx, session)? else {
         return Ok(Err("create_agent failed: source agent group not found.".to_owned()));
     };
-    let local = decide_local(name);
-    if cx.db.destinations.get(txn, &(parent, Text::new(local.as_str())?))?.is_some() {
+    let local = destination_name(name);
+    if tx.db.destinations.get(tx, &(parent, Text::new(local.as_str())?))?.is_some() {
         let why = format!("{CANNOT} \"{name}\": you already have a destination named \"{local}\".");
         return Ok(Err(why));
     }
-    let Some(folder) = free_folder(cx, txn, &local)? else {
+    let Some(folder) = free_folder(tx, &local)? else {
         return Ok(Err(format!("{CANNOT} \"{name}\": invalid folder path.")));
     };
-    Ok(Ok(Plan { parent, settings: agent.settings, local, folder }))
+    Ok(Ok(NewAgentPlan { parent, settings: agent.settings, local, folder }))
 }
 
-/// Makes the agent, lets it and its maker write to each other, and says so.
-pub(super) fn create(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
+/// Creates the agent, adds destinations between it and its creator, and tells the creator.
+pub(crate) fn create(
+    tx: &mut Tx<'_, '_>,
     session: SessionId,
-    (name, instructions): (&str, Option<&str>),
-    effects: &mut Vec<Effect>,
+    name: &str,
+    instructions: Option<&str>,
 ) -> Result<std::result::Result<(), String>> {
-    let plan = match plan(cx, txn, session, name)? {
+    let plan = match plan(tx, session, name)? {
         Ok(plan) => plan,
         Err(why) => return Ok(Err(why)),
     };
     let settings = decide_settings(plan.settings, name, instructions);
-    let child = agents::insert(cx, txn, &plan.folder, settings, Origin::Runtime)?;
-    cx.db.destinations.put(txn, &(plan.parent, Text::new(plan.local.as_str())?), &Destination::Agent(child))?;
-    cx.db.destinations.put(txn, &(child, Text::new("parent")?), &Destination::Agent(plan.parent))?;
-    let mut after = Aftermath::default();
+    let child = agents::insert(tx, &plan.folder, settings, Origin::Runtime)?;
+    tx.db.destinations.put(tx, &(plan.parent, Text::new(plan.local.as_str())?), &Destination::Agent(child))?;
+    tx.db.destinations.put(tx, &(child, Text::new("parent")?), &Destination::Agent(plan.parent))?;
+    let mut after = ChangedAgents::default();
     after.changed.extend([plan.parent, child]);
-    agents::renew_contexts(cx, txn, &mut after)?;
-    effects.append(&mut after.effects);
+    change::renew_contexts(tx, &mut after)?;
     let local = &plan.local;
     let text = format!("Agent \"{local}\" created. You can now message it with <message to=\"{local}\">...</message>.");
-    notice::wake_agent(cx, txn, session, &text, effects).map(|_| Ok(()))
+    dispatch::wake_agent(tx, session, &text).map(|_| Ok(()))
 }
 
-/// It is driven and limited like its maker and trusted with nothing: no folder it may change, no mounts, no packages, no
-/// servers, and never without confinement.
+/// The settings of the new agent. It inherits its creator's provider and limits, but no trust: no writable folder, no
+/// mounts, no packages, no servers, no variables of the daemon, no loopback of the host, and never without confinement.
 fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>) -> AgentSettings {
     AgentSettings {
         name: name.to_owned(),
@@ -80,21 +79,17 @@ fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>)
         packages: Packages::default(),
         mcp_servers: Vec::new(),
         mounts: Vec::new(),
+        request_env: Vec::new(),
+        allow_host_loopback: false,
         instructions: instructions.map(str::to_owned),
         ..maker
     }
 }
 
-fn decide_local(name: &str) -> String {
-    let mut local = normalize_name(name);
-    local.truncate(LOCAL_MAX);
-    local.trim_end_matches('-').to_owned()
-}
-
-/// A folder that no agent has or had: what an archived one left there is not for others.
-fn free_folder(cx: &Cx<'_>, txn: &Write<'_>, local: &str) -> Result<Option<Folder>> {
+/// A folder that no agent has or had. The files of an archived agent must not reach another one.
+fn free_folder(tx: &Tx<'_, '_>, local: &str) -> Result<Option<Folder>> {
     let taken = |(_, agent): (AgentId, Agent)| agent.folder;
-    let taken: Vec<Folder> = cx.db.agents.range(txn, ..)?.map(|row| row.map(taken)).collect::<Result<Vec<Folder>>>()?;
+    let taken: Vec<Folder> = tx.db.agents.range(tx, ..)?.map(|row| row.map(taken)).collect::<Result<Vec<Folder>>>()?;
     let names = (1..ALIKE_MAX).map(|n| if n == 1 { local.to_owned() } else { format!("{local}-{n}") });
     let mut folders = names.filter_map(|name| Folder::new(name).ok());
     if Folder::new(local).is_err() {
@@ -105,7 +100,7 @@ fn free_folder(cx: &Cx<'_>, txn: &Write<'_>, local: &str) -> Result<Option<Folde
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::requests::create::*;
     use crate::model::entity::{Access, ExtraMount, McpServer, Network};
 
     #[test]
@@ -119,6 +114,8 @@ mod tests {
             packages: Packages { apt: vec!["curl".into()], npm: vec!["left".into()] },
             mcp_servers: vec![server],
             mounts: vec![ExtraMount { host_path: "~/projects".into(), container_path: None, access }],
+            request_env: vec!["TOKEN".into()],
+            allow_host_loopback: true,
             instructions: Some("Be the owner's.".into()),
             ..limited.clone()
         };
@@ -138,7 +135,7 @@ mod tests {
             (&"x".repeat(80), &"x".repeat(58)),
             (&format!("{}-y", "x".repeat(57)), &"x".repeat(57)),
         ] {
-            assert_eq!(decide_local(name), local, "{name}");
+            assert_eq!(destination_name(name), local, "{name}");
         }
     }
 }

@@ -1,73 +1,100 @@
-//! What agents ask of the host: questions to people, changes of themselves, new agents; and what they say to each other.
+//! Agents' requests to the host: questions to people, changes of themselves, new agents. Also their messages to each
+//! other.
 
-use super::{Cx, Result, notice, remove, sessions};
-use crate::model::approval::{Approval, Decider, Matters};
+use crate::engine::Result;
+use crate::engine::lifecycle::replies;
+use crate::engine::lifecycle::replies::Asker;
+use crate::engine::requests::peers::Peer;
+use crate::engine::rows::{agents, notes, sessions};
+use crate::engine::rules::json;
+use crate::engine::rules::json::Field;
+use crate::engine::tx::Tx;
+use crate::model::address::Address;
+use crate::model::approval::{Approval, ApprovalSubject, Decider};
 use crate::model::content::RawJson;
-use crate::model::effect::Effect;
-use crate::model::id::{ApprovalId, SessionId};
+use crate::model::id::{ApprovalId, OutboundId, SessionId};
 use crate::model::mailbox::Said;
 use crate::model::request::Request;
-use crate::state::Write;
 
-pub(super) mod acts;
-mod built;
-mod create;
-mod own;
-pub(super) mod peers;
-mod questions;
-pub(super) mod replies;
-mod tasks;
+pub(crate) mod built;
+pub(crate) mod create;
+pub(crate) mod edits;
+pub(crate) mod peers;
+pub(crate) mod questions;
+pub(crate) mod self_change;
+pub(crate) mod tasks;
+pub(crate) mod variables;
 
-use super::json::{self, Field};
-use super::outbox::{Accepted, Place};
-pub(super) use built::built;
-pub(super) use questions::{card_settled, decide, expire, pressed};
-use replies::Asker;
+/// The result of processing one output of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Accepted {
+    /// Stored for sending.
+    Stored(OutboundId),
+    /// A request that is in progress. Its answer follows separately.
+    Served,
+    /// Given to another agent, or dropped with a notice.
+    Carried(OutboundId),
+    /// Already stored.
+    Known,
+    /// Not allowed, or not allowed there. It is stored as refused.
+    Refused(String),
+}
 
-/// Serves a request: asked of people, or of whoever may decide. `to` is where a question would be shown. Refused with the
-/// reason if it cannot be.
-pub(super) fn serve(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (asker, request): (&Asker, Request),
-    to: std::result::Result<Place, String>,
-    effects: &mut Vec<Effect>,
+/// Where a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ResolvedRecipient {
+    /// To a chat.
+    Chat(Address),
+    /// To another agent.
+    Peer(Peer),
+}
+
+/// Starts serving a request: shows a question, changes tasks, or asks for an approval. `to` is where a question would
+/// be shown. Refused with a reason if that is impossible.
+pub(crate) fn serve(
+    tx: &mut Tx<'_, '_>,
+    asker: &Asker,
+    request: Request,
+    to: std::result::Result<ResolvedRecipient, String>,
 ) -> Result<std::result::Result<(), String>> {
     let session = asker.session;
     let about = match request {
         Request::Question(question) => {
             return match to {
-                Ok(Place::Chat(to)) => questions::ask(cx, txn, (asker, to), question, effects),
-                Ok(Place::Peer(_)) => Ok(Err("a question is for people: another agent cannot be asked".to_owned())),
+                Ok(ResolvedRecipient::Chat(to)) => questions::ask(tx, asker, to, question),
+                Ok(ResolvedRecipient::Peer(_)) => {
+                    Ok(Err("a question is for people: another agent cannot be asked".to_owned()))
+                }
                 Err(why) => Ok(Err(format!("there is no chat to ask in: {why}"))),
             };
         }
-        Request::Tasks(wanted) => return tasks::serve(cx, txn, (asker, wanted), to, effects),
+        Request::Tasks(wanted) => return tasks::serve(tx, asker, wanted, to),
         Request::InstallPackages { packages, reason } => {
-            Matters::Packages { session, apt: packages.apt, npm: packages.npm, reason }
+            ApprovalSubject::Packages { session, apt: packages.apt, npm: packages.npm, reason }
         }
-        Request::AddMcpServer(server) => Matters::McpServer { session, server },
+        Request::AddMcpServer(server) => {
+            if let Some((id, agent)) = self_change::agent_of(tx, session)?
+                && let Some(why) = variables::problem(tx, id, &agent, &server)?
+            {
+                return Ok(Err(format!("add_mcp_server failed: {why}")));
+            }
+            ApprovalSubject::McpServer { session, server }
+        }
         Request::CreateAgent { name, instructions } => {
-            if let Err(why) = create::plan(cx, txn, session, &name)? {
+            if let Err(why) = create::plan(tx, session, &name)? {
                 return Ok(Err(why));
             }
-            Matters::CreateAgent { session, name, instructions }
+            ApprovalSubject::CreateAgent { session, name, instructions }
         }
     };
-    own::ask(cx, txn, (asker, about), effects)
+    self_change::ask(tx, asker, about)
 }
 
-/// Tells an agent what became of something it said, if it waits for that, or has to know.
-pub(super) fn tell_outcome(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (session, said): (SessionId, &Said),
-    accepted: &Accepted,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
+/// Tells an agent the result of one of its outputs, if it waits for it or has to know.
+pub(crate) fn tell_outcome(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said, accepted: &Accepted) -> Result<()> {
     let number = || json::object(&[("number", Field::Number(said.number))]);
     let outcome: std::result::Result<Option<RawJson>, &String> = match accepted {
-        // A request is answered by whoever serves it.
+        // The request's own handler answers it.
         Accepted::Known | Accepted::Served => Ok(None),
         Accepted::Stored(_) | Accepted::Carried(_) => Ok(Some(number())),
         Accepted::Refused(why) => Err(why),
@@ -79,60 +106,55 @@ pub(super) fn tell_outcome(
     };
     if let Some(request) = said.request.clone() {
         let asker = Asker { session, incarnation: said.incarnation, number: said.number, request };
-        if replies::answer(cx, txn, &asker, answer.clone(), effects)? {
+        if replies::answer(tx, &asker, answer.clone())? {
             return Ok(());
         }
     }
     let Err(why) = answer else { return Ok(()) };
-    let removed = match sessions::load(cx, txn, session)? {
-        Some(row) => remove::is_removed(cx, txn, row.agent)?,
+    let removed = match sessions::load(tx, session)? {
+        Some(row) => agents::is_removed(tx, row.agent)?,
         None => true,
     };
     let what = if said.request.is_some() { "Your request" } else { "Your message" };
     if removed {
         Ok(())
     } else {
-        notice::tell_agent(cx, txn, session, &format!("{what} #{} was refused: {why}", said.number))
+        notes::tell_agent(tx, session, &format!("{what} #{} was refused: {why}", said.number))
     }
 }
 
-/// Carries out what an agent asked for and somebody approved. Why it cannot be done any more, if it cannot: the approval
-/// is superseded then. Row, card and index of the approval are the caller's.
-pub(super) fn granted(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (_id, approval): (ApprovalId, &Approval),
+/// Carries out an approved request. Returns the reason if it is not possible any more; the approval is superseded then.
+/// The caller updates row, card and index of the approval.
+pub(crate) fn granted(
+    tx: &mut Tx<'_, '_>,
+    _id: ApprovalId,
+    approval: &Approval,
     _by: &Decider,
-    effects: &mut Vec<Effect>,
 ) -> Result<std::result::Result<(), String>> {
     match &approval.about {
-        Matters::Packages { session, apt, npm, .. } => own::add_packages(cx, txn, *session, (apt, npm), effects),
-        Matters::McpServer { session, server } => own::add_server(cx, txn, *session, server, effects),
-        Matters::CreateAgent { session, name, instructions } => {
-            create::create(cx, txn, *session, (name, instructions.as_deref()), effects)
+        ApprovalSubject::Packages { session, apt, npm, .. } => self_change::add_packages(tx, *session, apt, npm),
+        ApprovalSubject::McpServer { session, server } => self_change::add_server(tx, *session, server),
+        ApprovalSubject::CreateAgent { session, name, instructions } => {
+            create::create(tx, *session, name, instructions.as_deref())
         }
-        Matters::Sender { .. } | Matters::Channel { .. } => Ok(Err("no agent asked for this".to_owned())),
+        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } => {
+            Ok(Err("no agent asked for this".to_owned()))
+        }
     }
 }
 
-/// Why an agent does not get what it asked for.
+/// Why an agent's request was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Denial<'a> {
-    /// Somebody said no.
+pub(crate) enum Denial<'a> {
+    /// An approver rejected it.
     Rejected,
-    /// Nobody answered in time.
+    /// It was not decided in time.
     Lapsed,
-    /// It could not be done any more.
+    /// It is not possible any more.
     Impossible(&'a str),
 }
 
-/// Tells an agent that it does not get what it asked for, and why.
-pub(super) fn denied(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (_id, approval): (ApprovalId, &Approval),
-    denial: Denial<'_>,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    own::denied(cx, txn, &approval.about, denial, effects)
+/// Tells an agent that its request was not granted, and why.
+pub(crate) fn denied(tx: &mut Tx<'_, '_>, _id: ApprovalId, approval: &Approval, denial: Denial<'_>) -> Result<()> {
+    self_change::denied(tx, &approval.about, denial)
 }

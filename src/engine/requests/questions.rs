@@ -1,51 +1,59 @@
-//! Questions of agents to people: shown as a card, answered once by somebody who may talk to the agent there, or lapsed.
+//! Agents' questions to people. Each is shown as a card and answered once by a person who may talk to the agent there,
+//! or it expires.
 
-use super::replies::{self, Asker};
-use crate::engine::access::{self, Standing};
-use crate::engine::cards::{self, NewCard};
-use crate::engine::json::{self, Field};
-use crate::engine::{Applied, Cx, Result, chats, notice, remove, sessions};
+use crate::engine::Result;
+use crate::engine::delivery::prompts;
+use crate::engine::delivery::prompts::NewCard;
+use crate::engine::lifecycle::replies::Asker;
+use crate::engine::lifecycle::{dispatch, replies};
+use crate::engine::rows::{chats, notes, people, questions, sessions};
+use crate::engine::rules::access::AccessLevel;
+use crate::engine::rules::json::Field;
+use crate::engine::rules::{access, json, texts};
+use crate::engine::tx::Tx;
 use crate::model::address::{Address, UserId};
 use crate::model::approval::{Decider, Question, QuestionState};
-use crate::model::card::{CardOption, Matter};
-use crate::model::effect::Effect;
+use crate::model::card::{CardOption, PromptSubject};
 use crate::model::entity::SenderScope;
-use crate::model::id::{OutboundId, QuestionId, SessionId};
+use crate::model::id::{OutboundId, QuestionId};
 use crate::model::input::Press;
 use crate::model::report::Reply;
 use crate::model::request::NewQuestion;
-use crate::state::Write;
 
-/// Questions that may be open at once, of all agents together.
+/// Maximum number of open questions of all agents together.
 const OPEN_MAX: u64 = 1_000;
 
-/// Shows a question in a chat; its answer comes later. Refused with the reason if that cannot be.
-pub(super) fn ask(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (asker, to): (&Asker, Address),
+/// Shows a question in a chat. Its answer arrives later. Refused with a reason if that is impossible.
+pub(crate) fn ask(
+    tx: &mut Tx<'_, '_>,
+    asker: &Asker,
+    to: Address,
     new: NewQuestion,
-    effects: &mut Vec<Effect>,
 ) -> Result<std::result::Result<(), String>> {
-    if cx.db.questions_due.len(txn)? >= OPEN_MAX {
+    if tx.db.questions_due.len(tx)? >= OPEN_MAX {
         return Ok(Err("too many questions are open".to_owned()));
     }
-    if adopt(cx, txn, (asker, &to), &new)? {
+    let Some(agent) = sessions::load(tx, asker.session)?.map(|row| row.agent) else {
+        return Ok(Err("the session is gone".to_owned()));
+    };
+    let open = tx.db.questions_by_agent.collect_prefix(tx, &agent, tx.policy.questions_per_agent)?;
+    let open: Vec<QuestionId> = open.into_iter().map(|((_, id), ())| id).collect();
+    if adopt(tx, asker, &to, &new, &open)? {
         return Ok(Ok(()));
     }
-    if asks_enough(cx, txn, asker.session)? {
+    if open.len() >= tx.policy.questions_per_agent {
         return Ok(Err("too many questions of yours are open".to_owned()));
     }
-    let id: QuestionId = cx.db.allocate(txn)?;
+    let id: QuestionId = tx.db.allocate(tx)?;
     let NewQuestion { title, body, options, timeout } = new;
     let shown = NewCard {
-        matter: Matter::Question(id),
+        matter: PromptSubject::Question(id),
         to: to.clone(),
         title: title.clone(),
         body: body.clone(),
         options: options.clone(),
     };
-    let (card, nonce) = cards::show(cx, txn, shown, effects)?;
+    let (card, nonce) = prompts::show(tx, shown)?;
     let question = Question {
         session: asker.session,
         incarnation: asker.incarnation,
@@ -58,124 +66,113 @@ pub(super) fn ask(
         nonce,
         card: Some(card),
         state: QuestionState::Open,
-        expires: cx.now.wall.plus(timeout.min(cx.policy.question_max)),
-        created: cx.now.wall,
+        expires: tx.now.wall.plus(timeout.min(tx.policy.question_max)),
+        created: tx.now.wall,
     };
-    cx.db.questions.put(txn, &id, &question)?;
-    cx.db.questions_due.put(txn, &(question.expires, id), &())?;
+    tx.db.questions.put(tx, &id, &question)?;
+    tx.db.questions_by_agent.put(tx, &(agent, id), &())?;
     Ok(Ok(()))
 }
 
-/// Takes over the same question of an incarnation that is gone: a turn that is begun again asks again, and people are not
-/// asked twice.
-fn adopt(cx: &Cx<'_>, txn: &mut Write<'_>, (asker, to): (&Asker, &Address), new: &NewQuestion) -> Result<bool> {
-    for ((due, id), ()) in cx.db.questions_due.collect_range(txn, .., cx.policy.rows_per_input)? {
-        let mut question = cx.db.questions.require(txn, &id)?;
+/// Takes over the same question of an incarnation that is gone: a repeated turn asks again, and people are not asked
+/// twice.
+fn adopt(tx: &mut Tx<'_, '_>, asker: &Asker, to: &Address, new: &NewQuestion, open: &[QuestionId]) -> Result<bool> {
+    let mut candidates = Vec::new();
+    for id in open.iter().copied() {
+        let question = tx.db.questions.require(tx, &id)?;
+        candidates.push((question.expires, id, question));
+    }
+    candidates.sort_unstable_by_key(|(due, id, _)| (*due, *id));
+    for (due, id, mut question) in candidates {
         let left = question.session == asker.session && question.incarnation != asker.incarnation;
         let asked = (&question.title, &question.body, &question.options) == (&new.title, &new.body, &new.options);
-        if !left || !asked || question.to != *to || due <= cx.now.wall {
+        if !left || !asked || question.to != *to || due <= tx.now.wall {
             continue;
         }
-        cx.db.questions_due.delete(txn, &(due, id))?;
         question.incarnation = asker.incarnation;
         question.number = asker.number;
         question.request.clone_from(&asker.request);
-        question.expires = cx.now.wall.plus(new.timeout.min(cx.policy.question_max));
-        cx.db.questions_due.put(txn, &(question.expires, id), &())?;
-        cx.db.questions.put(txn, &id, &question)?;
+        question.expires = tx.now.wall.plus(new.timeout.min(tx.policy.question_max));
+        tx.db.questions.put(tx, &id, &question)?;
         return Ok(true);
     }
     Ok(false)
 }
 
-/// Whether as many questions of the agent of a session are open as may be.
-fn asks_enough(cx: &Cx<'_>, txn: &Write<'_>, session: SessionId) -> Result<bool> {
-    let agent = sessions::load(cx, txn, session)?.map(|row| row.agent);
-    let mut left = cx.policy.questions_per_agent;
-    for ((_, id), ()) in cx.db.questions_due.collect_range(txn, .., cx.policy.rows_per_input)? {
-        let asks = cx.db.questions.require(txn, &id)?.session;
-        if asks == session || sessions::load(cx, txn, asks)?.map(|row| row.agent) == agent {
-            left = left.saturating_sub(1);
-        }
-    }
-    Ok(left == 0)
-}
-
-/// Somebody pressed a button of a question's card, or answered it in words.
-pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId, press: &Press) -> Result<Applied> {
-    let Some(question) = cx.db.questions.get(txn, &id)? else {
-        return Ok(Applied::undecided("This question is not known."));
+/// Handles a button press on a question's card, or a text answer.
+pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: QuestionId, press: &Press) -> Result<Reply> {
+    let Some(question) = tx.db.questions.get(tx, &id)? else {
+        return Ok(Reply::undecided("This question is not known."));
     };
     let here = press.at.channel == question.to.channel && press.at.platform_id == question.to.platform_id;
     let ours = here && press.by.channel() == &question.to.channel && press.button.nonce == question.nonce;
     let position = usize::try_from(press.button.option).ok();
     let option = position.and_then(|position| question.options.get(position)).filter(|_| ours).cloned();
-    let Some(option) = option else { return Ok(Applied::undecided("This button means nothing any more.")) };
-    if !may_answer(cx, txn, &question, &press.by)? {
-        return Ok(Applied::undecided("You may not answer this question."));
+    let Some(option) = option else { return Ok(Reply::undecided("This button means nothing any more.")) };
+    if !may_answer(tx, &question, &press.by)? {
+        return Ok(Reply::undecided("You may not answer this question."));
     }
-    answered(cx, txn, (id, question), option, Decider::Person(press.by.clone()))
+    answered(tx, id, question, option, Decider::Person(press.by.clone()))
 }
 
-/// The operator answers a question by command: with the value or the label of an option, or its place from 1.
-pub(in crate::engine) fn decide(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId, value: &str) -> Result<Applied> {
-    let Some(question) = cx.db.questions.get(txn, &id)? else {
-        let message = crate::engine::configure::missing("question", id);
-        return Ok(Applied::refused("unknown", message));
+/// Answers a question by the operator's command: with the value or label of an option, or its number from 1.
+pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: QuestionId, value: &str) -> Result<Reply> {
+    let Some(question) = tx.db.questions.get(tx, &id)? else {
+        let message = texts::missing("question", id);
+        return Ok(Reply::refused("unknown", message));
     };
     let Some(option) = decide_option(&question.options, value).cloned() else {
         let labels: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
         let message = format!("{value:?} is not an option of {id}; possible are {}", labels.join(", "));
-        return Ok(Applied::refused("invalid", message));
+        return Ok(Reply::refused("invalid", message));
     };
     if let QuestionState::Answered { .. } | QuestionState::Expired { .. } = question.state {
-        return Ok(Applied::refused("closed", format!("{id} is not open any more")));
+        return Ok(Reply::refused("closed", format!("{id} is not open any more")));
     }
-    answered(cx, txn, (id, question), option, Decider::Operator)
+    answered(tx, id, question, option, Decider::Operator)
 }
 
-/// The card of a question was shown, or will never be: then nobody can answer it.
-pub(in crate::engine) fn card_settled(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, card): (QuestionId, OutboundId),
+/// Expires a question whose card could not be delivered, because it cannot be answered.
+pub(crate) fn card_settled(
+    tx: &mut Tx<'_, '_>,
+    id: QuestionId,
+    card: OutboundId,
     outcome: std::result::Result<(), &str>,
-    effects: &mut Vec<Effect>,
 ) -> Result<()> {
-    let (Err(why), Some(question)) = (outcome, cx.db.questions.get(txn, &id)?) else { return Ok(()) };
+    let (Err(why), Some(question)) = (outcome, tx.db.questions.get(tx, &id)?) else { return Ok(()) };
     if question.state != QuestionState::Open || question.card != Some(card) {
         return Ok(());
     }
     let why = format!("the question could not be shown: {why}");
-    lapse(cx, txn, (id, question), &why, effects)
+    lapse(tx, id, question, &why)
 }
 
-/// Questions whose time is over: the agent is told, their cards are closed.
-pub(in crate::engine) fn expire(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
-    let due = (cx.now.wall, QuestionId::new(u64::MAX));
-    for ((_, id), ()) in cx.db.questions_due.collect_range(txn, ..=due, cx.policy.rows_per_input / 8)? {
-        cx.apart(txn, effects, |txn, effects| {
-            let question = cx.db.questions.require(txn, &id)?;
+/// Expires questions whose time is over. Their agents are told and their cards closed.
+pub(crate) fn expire(tx: &mut Tx<'_, '_>) -> Result<()> {
+    let due = (tx.now.wall, QuestionId::new(u64::MAX));
+    for ((_, id), ()) in tx.db.questions_due.collect_range(tx, ..=due, tx.policy.rows_per_input / 8)? {
+        tx.isolated(|tx| {
+            let question = tx.db.questions.require(tx, &id)?;
             let seconds = question.expires.millis().saturating_sub(question.created.millis()) / 1_000;
             let why = format!("Question timed out after {seconds}s");
             let card = question.card;
-            lapse(cx, txn, (id, question), &why, effects)?;
-            card.map_or(Ok(()), |card| cards::close(cx, txn, card, "⌛ Not answered in time", effects))
+            lapse(tx, id, question, &why)?;
+            card.map_or(Ok(()), |card| prompts::close(tx, card, "⌛ Not answered in time"))
         })?;
     }
     Ok(())
 }
 
-/// Whether a person may talk to the agent that asks, in the chat where it asks.
-fn may_answer(cx: &Cx<'_>, txn: &Write<'_>, question: &Question, by: &UserId) -> Result<bool> {
-    let Some(session) = sessions::load(cx, txn, question.session)? else { return Ok(false) };
-    let standing = access::standing(cx, txn, Some(by), session.agent)?;
-    let Some((id, chat)) = chats::find(cx, txn, &question.to.channel, &question.to.platform_id)? else {
-        return Ok(matches!(standing, Standing::Known(_)));
+/// Whether a person may talk to the asking agent in the chat of the question.
+fn may_answer(tx: &Tx<'_, '_>, question: &Question, by: &UserId) -> Result<bool> {
+    let Some(session) = sessions::load(tx, question.session)? else { return Ok(false) };
+    let standing = people::standing(tx, Some(by), session.agent)?;
+    let Some((id, chat)) = chats::find(tx, &question.to.channel, &question.to.platform_id)? else {
+        return Ok(matches!(standing, AccessLevel::Known(_)));
     };
-    let wiring = cx.db.wirings.get(txn, &(id, session.agent))?;
+    let wiring = tx.db.wirings.get(tx, &(id, session.agent))?;
     let known_only = wiring.is_none_or(|wiring| wiring.senders == SenderScope::Known);
-    let known = matches!(standing, Standing::Known(_));
+    let known = matches!(standing, AccessLevel::Known(_));
     Ok((known || !known_only) && access::decide_access(chat.unknown_senders, standing).is_ok())
 }
 
@@ -185,84 +182,45 @@ fn decide_option<'a>(options: &'a [CardOption], value: &str) -> Option<&'a CardO
     by(|option| &option.value).or_else(|| by(|option| &option.label)).or_else(place)
 }
 
-/// The first answer counts; later ones change nothing.
-fn answered(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, question): (QuestionId, Question),
-    option: CardOption,
-    by: Decider,
-) -> Result<Applied> {
-    let mut effects = Vec::new();
-    if question.state != QuestionState::Open || question.expires <= cx.now.wall {
-        return Ok(Applied::undecided("This question is closed."));
+/// Records an answer. Only the first one counts.
+fn answered(tx: &mut Tx<'_, '_>, id: QuestionId, question: Question, option: CardOption, by: Decider) -> Result<Reply> {
+    if question.state != QuestionState::Open || question.expires <= tx.now.wall {
+        return Ok(Reply::undecided("This question is closed."));
     }
-    let who = name(&by);
+    let who = questions::name(&by);
     let value = option.value.clone();
-    let question = close(cx, txn, (id, question), QuestionState::Answered { by, value, at: cx.now.wall })?;
+    let question = close(tx, id, question, QuestionState::Answered { by, value, at: tx.now.wall })?;
     if let Some(card) = question.card {
-        cards::close(cx, txn, card, &option.chosen, &mut effects)?;
+        prompts::close(tx, card, &option.chosen)?;
     }
     let answer = json::object(&[
         ("value", Field::Text(&option.value)),
         ("label", Field::Text(&option.label)),
         ("userId", Field::Text(&who)),
     ]);
-    let read = replies::answer_question(cx, txn, &asker(&question), (answer, id), &mut effects)?;
-    if !read && talks(cx, txn, &question)? {
-        notice::wake_agent(cx, txn, question.session, &told(&question), &mut effects)?;
+    let read = replies::answer_question(tx, &asker(&question), answer, id)?;
+    if !read && questions::talks(tx, &question)? {
+        dispatch::wake_agent(tx, question.session, &questions::told(&question))?;
     }
     let text = format!("{}: {}", question.title, option.chosen);
-    Ok(Applied::new(Reply::Answered { decided: true, text }, effects))
+    Ok(Reply::Answered { decided: true, text })
 }
 
-/// Leaves an answer that nobody may have read among the context of the next turn.
-pub(super) fn leave_answer(cx: &Cx<'_>, txn: &mut Write<'_>, id: QuestionId) -> Result<()> {
-    match cx.db.questions.get(txn, &id)? {
-        Some(question) if talks(cx, txn, &question)? => notice::tell_agent(cx, txn, question.session, &told(&question)),
-        _ => Ok(()),
-    }
-}
-
-/// Question and answer in words.
-fn told(question: &Question) -> String {
-    let QuestionState::Answered { by, value, .. } = &question.state else { return quoted(question) };
-    let label = question.options.iter().find(|option| option.value == *value).map_or("", |option| &option.label);
-    let meant = if value == label { String::new() } else { format!(" ({value})") };
-    format!("{}\nThe answer of {}: {label}{meant}", quoted(question), name(by))
-}
-
-fn name(by: &Decider) -> String {
-    match by {
-        Decider::Person(user) => user.to_string(),
-        Decider::Operator => "operator".to_owned(),
-    }
-}
-
-/// Ends a question without an answer. An incarnation that is gone waits for nothing: the next one may read of it.
-fn lapse(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, question): (QuestionId, Question),
-    why: &str,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    let question = close(cx, txn, (id, question), QuestionState::Expired { why: why.to_owned(), at: cx.now.wall })?;
-    if replies::answer(cx, txn, &asker(&question), Err(why.to_owned()), effects)? || !talks(cx, txn, &question)? {
+/// Ends a question without an answer. If the incarnation that asked is gone, its session gets a note instead.
+fn lapse(tx: &mut Tx<'_, '_>, id: QuestionId, question: Question, why: &str) -> Result<()> {
+    let question = close(tx, id, question, QuestionState::Expired { why: why.to_owned(), at: tx.now.wall })?;
+    if replies::answer(tx, &asker(&question), Err(why.to_owned()))? || !questions::talks(tx, &question)? {
         return Ok(());
     }
-    notice::tell_agent(cx, txn, question.session, &format!("{}\n{why}", quoted(&question)))
+    notes::tell_agent(tx, question.session, &format!("{}\n{why}", questions::quoted(&question)))
 }
 
-fn close(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, mut question): (QuestionId, Question),
-    state: QuestionState,
-) -> Result<Question> {
-    cx.db.questions_due.delete(txn, &(question.expires, id))?;
+fn close(tx: &mut Tx<'_, '_>, id: QuestionId, mut question: Question, state: QuestionState) -> Result<Question> {
+    if let Some(session) = sessions::load(tx, question.session)? {
+        tx.db.questions_by_agent.delete(tx, &(session.agent, id))?;
+    }
     question.state = state;
-    cx.db.questions.put(txn, &id, &question)?;
+    tx.db.questions.put(tx, &id, &question)?;
     Ok(question)
 }
 
@@ -271,21 +229,9 @@ fn asker(question: &Question) -> Asker {
     Asker { session, incarnation, number, request: request.clone() }
 }
 
-fn quoted(question: &Question) -> String {
-    format!("You asked: {}\n{}", question.title, question.body)
-}
-
-/// Whether there is still an agent to tell.
-fn talks(cx: &Cx<'_>, txn: &Write<'_>, question: &Question) -> Result<bool> {
-    match sessions::load(cx, txn, question.session)? {
-        Some(session) => remove::is_removed(cx, txn, session.agent).map(|removed| !removed),
-        None => Ok(false),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::requests::questions::*;
 
     #[test]
     fn an_operator_chooses_by_value_label_or_place() {

@@ -1,53 +1,55 @@
-//! What agents do with their scheduled tasks. Every request is answered at once, in the words of the agents' tools.
+//! Agents' requests about their scheduled tasks. Each is answered at once, with the texts of the agents' tools.
 
-use super::own::agent_of;
-use super::replies::{self, Asker};
-use crate::engine::json::{self, Field};
-use crate::engine::outbox::Place;
-use crate::engine::{Cx, Result, schedule, sessions};
-use crate::model::effect::Effect;
+use crate::engine::Result;
+use crate::engine::lifecycle::replies;
+use crate::engine::lifecycle::replies::Asker;
+use crate::engine::requests::{ResolvedRecipient, self_change};
+use crate::engine::rows::{agents, sessions};
+use crate::engine::rules::json;
+use crate::engine::rules::json::Field;
+use crate::engine::schedule::change;
+use crate::engine::tx::Tx;
 use crate::model::id::{AgentId, TaskId};
 use crate::model::request::TaskRequest;
 use crate::model::session::SessionName;
 use crate::model::task::{Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
-use crate::state::Write;
-use crate::time::every;
-use crate::time::local;
+use crate::time::{every, local};
 
-/// Tasks that a list names.
+/// Maximum number of tasks in a list.
 const LISTED_MAX: usize = 200;
-/// Characters of a prompt in a list.
+
+/// Characters of a prompt shown in a list.
 const PROMPT_CHARS: usize = 80;
 
-/// Does what an agent wants and tells it so, or why it cannot be. `to` is where answers of the present turn go.
-pub(super) fn serve(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (asker, wanted): (&Asker, TaskRequest),
-    to: std::result::Result<Place, String>,
-    effects: &mut Vec<Effect>,
+/// Carries out a task request and answers it, or returns why it is refused. `to` is where answers of the current turn
+/// go.
+pub(crate) fn serve(
+    tx: &mut Tx<'_, '_>,
+    asker: &Asker,
+    wanted: TaskRequest,
+    to: std::result::Result<ResolvedRecipient, String>,
 ) -> Result<std::result::Result<(), String>> {
-    let Some((agent, _)) = agent_of(cx, txn, asker.session)? else {
+    let Some((agent, _)) = self_change::agent_of(tx, asker.session)? else {
         return Ok(Err("the agent was removed".to_owned()));
     };
     let (command, done): (TaskCommand, fn(TaskId, &Task) -> String) = match wanted {
         TaskRequest::List(status) => {
-            let text = list(cx, txn, agent, status.as_deref())?;
-            return tell(cx, txn, asker, &text, effects).map(Ok);
+            let text = list(tx, agent, status.as_deref())?;
+            return tell(tx, asker, &text).map(Ok);
         }
         TaskRequest::Schedule { prompt, first, recurrence, script } => {
-            if let Some(why) = bad_time(cx, txn, agent, &first)? {
+            if let Some(why) = bad_time(tx, agent, &first)? {
                 return Ok(Err(why));
             }
-            let reply = if let Ok(Place::Chat(chat)) = to { Some(chat) } else { None };
-            let home = home(cx, txn, asker)?;
+            let reply = if let Ok(ResolvedRecipient::Chat(chat)) = to { Some(chat) } else { None };
+            let home = home(tx, asker)?;
             let (missed, overlap, origin) = (Missed::default(), Overlap::default(), TaskOrigin::Agent(asker.session));
             let first = Some(first);
             let new = NewTask { agent, home, prompt, script, reply, first, recurrence, missed, overlap, origin };
             (TaskCommand::Add(Box::new(new)), scheduled)
         }
         TaskRequest::Update(id, change) => {
-            let bad = change.next.as_deref().map(|next| bad_time(cx, txn, agent, next)).transpose()?;
+            let bad = change.next.as_deref().map(|next| bad_time(tx, agent, next)).transpose()?;
             if let Some(why) = bad.flatten() {
                 return Ok(Err(why));
             }
@@ -57,26 +59,26 @@ pub(super) fn serve(
         TaskRequest::Pause(id) => (TaskCommand::Pause(id), |id, _| format!("Task pause requested: {id}")),
         TaskRequest::Resume(id) => (TaskCommand::Resume(id), |id, _| format!("Task resume requested: {id}")),
     };
-    match schedule::command(cx, txn, (command, Some(agent)), effects)? {
-        Ok((id, task)) => tell(cx, txn, asker, &done(id, &task), effects).map(Ok),
+    match change::command(tx, command, Some(agent))? {
+        Ok((id, task)) => tell(tx, asker, &done(id, &task)).map(Ok),
         Err(why) => Ok(Err(why)),
     }
 }
 
-/// Where a task runs that is made here: in this conversation, or among the other work that belongs to none.
-fn home(cx: &Cx<'_>, txn: &Write<'_>, asker: &Asker) -> Result<TaskHome> {
-    let maintenance = sessions::load(cx, txn, asker.session)?.is_some_and(|row| row.name == SessionName::Maintenance);
+/// The session in which a new task runs: the asking one, or the maintenance session if that one asked.
+fn home(tx: &Tx<'_, '_>, asker: &Asker) -> Result<TaskHome> {
+    let maintenance = sessions::load(tx, asker.session)?.is_some_and(|row| row.name == SessionName::Maintenance);
     Ok(if maintenance { TaskHome::Maintenance } else { TaskHome::Session(asker.session) })
 }
 
-/// That a text is no time, in the words of the tool.
-fn bad_time(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, text: &str) -> Result<Option<String>> {
-    let zone = schedule::zone_of(cx, txn, agent)?;
+/// The tool's error text if a time is invalid.
+fn bad_time(tx: &Tx<'_, '_>, agent: AgentId, text: &str) -> Result<Option<String>> {
+    let zone = agents::zone_of(tx, agent)?;
     Ok(local::instant(text, &zone).is_err().then(|| format!("invalid processAfter: {text}")))
 }
 
-fn tell(cx: &Cx<'_>, txn: &mut Write<'_>, asker: &Asker, text: &str, effects: &mut Vec<Effect>) -> Result<()> {
-    replies::answer(cx, txn, asker, Ok(json::object(&[("text", Field::Text(text))])), effects).map(drop)
+fn tell(tx: &mut Tx<'_, '_>, asker: &Asker, text: &str) -> Result<()> {
+    replies::answer(tx, asker, Ok(json::object(&[("text", Field::Text(text))]))).map(drop)
 }
 
 fn scheduled(id: TaskId, task: &Task) -> String {
@@ -85,11 +87,10 @@ fn scheduled(id: TaskId, task: &Task) -> String {
     format!("Task scheduled (id: {id}, runs at: {at}{again})")
 }
 
-/// One line for each task that is not over, or of those in one state, by their time. Those that are over are kept for a
-/// while only.
-fn list(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, status: Option<&str>) -> Result<String> {
+/// Lists an agent's open tasks, or those in one state, by time. Finished tasks are kept only for a while.
+fn list(tx: &Tx<'_, '_>, agent: AgentId, status: Option<&str>) -> Result<String> {
     let all = status.is_some_and(|status| OVER.contains(&status));
-    let mut found = if all { over(cx, txn, agent)? } else { open(cx, txn, agent)? };
+    let mut found = if all { over(tx, agent)? } else { open(tx, agent)? };
     found.retain(|(_, task)| status.is_none_or(|status| status == word(task)));
     found.sort_by_key(|(id, task)| (task.next, *id));
     let more = found.len().saturating_sub(LISTED_MAX);
@@ -100,21 +101,21 @@ fn list(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, status: Option<&str>) -> R
     Ok(if lines.is_empty() { "No tasks found.".to_owned() } else { lines.join("\n") })
 }
 
-fn open(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {
-    let ids = cx.db.tasks_by_agent.collect_prefix(txn, &agent, usize::MAX)?;
-    ids.into_iter().map(|((_, id), ())| Ok((id, cx.db.tasks.require(txn, &id)?))).collect()
+fn open(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {
+    let ids = tx.db.tasks_by_agent.collect_prefix(tx, &agent, usize::MAX)?;
+    ids.into_iter().map(|((_, id), ())| Ok((id, tx.db.tasks.require(tx, &id)?))).collect()
 }
 
-fn over(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {
-    let mut all = cx.db.tasks.collect_range(txn, .., usize::MAX)?;
+fn over(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {
+    let mut all = tx.db.tasks.collect_range(tx, .., usize::MAX)?;
     all.retain(|(_, task)| task.agent == agent && !task.state.is_open());
     Ok(all)
 }
 
-/// Words for tasks that are over.
+/// Names of the finished states.
 const OVER: [&str; 3] = ["completed", "failed", "cancelled"];
 
-/// The state of a task in the words of the tool.
+/// The state of a task, as the tool names it.
 const fn word(task: &Task) -> &'static str {
     let [completed, failed, cancelled] = OVER;
     match task.state {
@@ -126,7 +127,7 @@ const fn word(task: &Task) -> &'static str {
     }
 }
 
-/// What is over has no time to come: the one at which it ended is shown.
+/// One line about a task. A finished task has no next time, so the time of its last change is shown.
 fn line(id: TaskId, task: &Task) -> String {
     let at = task.next.unwrap_or(task.changed);
     let again = every::shown(&task.recurrence).map_or_else(String::new, |again| format!("recur={again} "));
@@ -136,8 +137,8 @@ fn line(id: TaskId, task: &Task) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::engine::messages;
+    use crate::engine::requests::tasks::*;
+    use crate::engine::rows::messages;
     use crate::engine::scene::Scene;
     use crate::model::message::MessageState;
     use crate::model::time::{Millis, Timestamp};
@@ -145,43 +146,41 @@ mod tests {
     const A: AgentId = AgentId::new(1);
 
     fn add(scene: &Scene, number: u32) {
-        scene.done(|cx, txn, after| {
+        scene.done(|tx, _| {
             let new = NewTask {
                 agent: A,
                 home: TaskHome::Maintenance,
                 prompt: format!("{number} {}", "ä".repeat(100)),
                 script: None,
                 reply: None,
-                // The later it is made, the earlier it comes.
+                // Later tasks have earlier times.
                 first: Some(Timestamp::from_millis(0).plus(Millis::days(2_000 - number)).to_string()),
                 recurrence: None,
                 missed: Missed::default(),
                 overlap: Overlap::default(),
                 origin: TaskOrigin::Operator,
             };
-            let added = schedule::command(cx, txn, (TaskCommand::Add(Box::new(new)), Some(A)), &mut after.effects)?;
+            let added = change::command(tx, TaskCommand::Add(Box::new(new)), Some(A))?;
             Ok(added.map(|_| Vec::new()))
         });
     }
 
     fn tell(scene: &Scene, command: TaskCommand) {
-        scene.done(|cx, txn, after| {
-            Ok(schedule::command(cx, txn, (command, Some(A)), &mut after.effects)?.map(|_| Vec::new()))
-        });
+        scene.done(|tx, _| Ok(change::command(tx, command, Some(A))?.map(|_| Vec::new())));
     }
 
     fn fail(scene: &Scene, id: TaskId) {
-        scene.done(|cx, txn, after| {
-            let message = cx.db.tasks.require(txn, &id)?.running.unwrap();
-            let failed = MessageState::Failed { error: "no model".to_owned(), at: cx.now.wall };
-            messages::end(cx, txn, message, (failed, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
+        scene.done(|tx, _| {
+            let message = tx.db.tasks.require(tx, &id)?.running.unwrap();
+            let failed = MessageState::Failed { error: "no model".to_owned(), at: tx.now.wall };
+            messages::end(tx, message, failed, Vec::new()).map(|_| Ok(Vec::new()))
         });
     }
 
     fn listed(scene: &Scene, agent: AgentId, status: Option<&str>) -> Vec<String> {
         let mut text = String::new();
-        scene.done(|cx, txn, _| {
-            text = list(cx, txn, agent, status)?;
+        scene.done(|tx, _| {
+            text = list(tx, agent, status)?;
             Ok(Ok(Vec::new()))
         });
         text.lines().map(str::to_owned).collect()
@@ -195,11 +194,11 @@ mod tests {
         }
         tell(&scene, TaskCommand::Pause(TaskId::new(2)));
         tell(&scene, TaskCommand::Cancel(TaskId::new(3)));
-        // A run by hand fails and changes nothing; the one that comes once is over, however it ended.
+        // A manual run fails without effect on the task. A one-time task is over, however it ended.
         tell(&scene, TaskCommand::Run(TaskId::new(4)));
         fail(&scene, TaskId::new(4));
         scene.jump(Timestamp::from_millis(0).plus(Millis::days(1_995)));
-        scene.done(|cx, txn, after| schedule::due(cx, txn, &mut after.effects).map(|()| Ok(Vec::new())));
+        scene.done(|tx, _| crate::engine::schedule::run::due(tx).map(|()| Ok(Vec::new())));
         fail(&scene, TaskId::new(5));
         let words = |lines: &[String]| -> Vec<String> {
             lines.iter().map(|line| line.split(" at=").next().unwrap().to_owned()).collect()

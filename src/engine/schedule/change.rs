@@ -1,71 +1,68 @@
-//! What people and agents do with tasks: make, change, pause, resume, end, run now.
+//! Changes to tasks by people and agents: add, change, pause, resume, cancel, run now.
 
-use super::slots::Series;
-use super::{end, fire, kept, put, record, renew, zone_of};
-use crate::engine::{Cx, Result, remove, sessions};
-use crate::model::effect::Effect;
+use crate::engine::rows::{agents, sessions};
+use crate::engine::rules::occurrences::Series;
+use crate::engine::schedule::{end, pending, recompute, run};
+use crate::engine::tx::Tx;
+use crate::engine::{Result, schedule};
 use crate::model::id::{AgentId, TaskId};
 use crate::model::task::{
-    FireOutcome, NewTask, Recurrence, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
+    FireOutcome, NewTask, Patch, Recurrence, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::time::{Millis, Timestamp};
-use crate::state::Write;
 use crate::time::cron::Cron;
 use crate::time::every::Every;
 use crate::time::local;
 use crate::time::zone::Zone;
 
-/// Tasks of one agent that are not over.
+/// Maximum number of open tasks per agent.
 const TASKS_MAX: usize = 1_000;
-/// Bytes of a prompt or a script.
+
+/// Maximum bytes of a prompt or a script.
 const TEXT_MAX: usize = 64 * 1024;
 
-/// A task after it was made or changed.
-pub(in crate::engine) type Changed = std::result::Result<(TaskId, Task), String>;
+/// A task after it was added or changed, or why it was refused.
+pub(crate) type Changed = std::result::Result<(TaskId, Task), String>;
 
-/// Does what somebody wants done; refused with the reason if it cannot be. `whose`: an agent may change its own only.
-pub(in crate::engine) fn command(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (command, whose): (TaskCommand, Option<AgentId>),
-    effects: &mut Vec<Effect>,
-) -> Result<Changed> {
+/// Carries out a task command, or returns why it is refused. With `whose` set, only tasks of that agent can be changed.
+pub(crate) fn command(tx: &mut Tx<'_, '_>, command: TaskCommand, whose: Option<AgentId>) -> Result<Changed> {
     let (id, act) = match command {
-        TaskCommand::Add(new) => return add(cx, txn, (*new, TaskState::Active), effects),
-        TaskCommand::AddPaused(new) => return add(cx, txn, (*new, TaskState::Paused), effects),
+        TaskCommand::Add(new) => return add(tx, *new, TaskState::Active),
+        TaskCommand::AddPaused(new) => return add(tx, *new, TaskState::Paused),
         TaskCommand::Set(id, change) => (id, Act::Set(*change)),
         TaskCommand::Pause(id) => (id, Act::Pause),
         TaskCommand::Resume(id) => (id, Act::Resume),
         TaskCommand::Cancel(id) => (id, Act::Cancel),
         TaskCommand::Run(id) => (id, Act::Run),
     };
-    let found = cx.db.tasks.get(txn, &id)?.filter(|task| whose.is_none_or(|whose| task.agent == whose));
+    let found = tx.db.tasks.get(tx, &id)?.filter(|task| whose.is_none_or(|whose| task.agent == whose));
     let Some(before) = found else { return Ok(Err(format!("there is no task {id}"))) };
     if !before.state.is_open() {
         return Ok(Err(format!("the task {id} is over ({}); make a new one", before.state.as_str())));
     }
-    // That nobody asked for its beginning is known by when it was changed, which is now.
-    let mut task = Task { anchor: renew::grid(&before, cx.now.wall), ..before.clone() };
-    let zone = zone_of(cx, txn, task.agent)?;
+    // Whether the anchor was requested is derived from `changed`. The grid is computed first, because `changed` is set
+    // to now below.
+    let mut task = Task { anchor: recompute::grid(&before, tx.now.wall), ..before.clone() };
+    let zone = agents::zone_of(tx, task.agent)?;
     let changed = match act {
-        Act::Set(change) => set(&mut task, change, &zone, cx.now.wall),
+        Act::Set(change) => set(&mut task, change, &zone, tx.now.wall),
         Act::Pause => state(&mut task, TaskState::Active, TaskState::Paused),
         Act::Resume => state(&mut task, TaskState::Paused, TaskState::Active),
-        Act::Cancel => Ok(end::cancel(cx, txn, (id, &mut task), &zone)?),
-        Act::Run => run_now(cx, txn, (id, &mut task), &zone, effects)?,
+        Act::Cancel => Ok(end::cancel(tx, id, &mut task, &zone)?),
+        Act::Run => run_now(tx, id, &mut task, &zone)?,
     };
     if let Err(why) = changed {
         return Ok(Err(why));
     }
     if task.state.is_open() && task.next != before.next {
-        end::pass_over(cx, txn, (id, &before), &zone)?;
+        end::pass_over(tx, id, &before, &zone)?;
     }
-    task.changed = cx.now.wall;
-    put(cx, txn, id, (Some(&before), &task))?;
-    if task.due().is_some_and(|next| next <= cx.now.wall) {
-        fire::due(cx, txn, effects)?;
+    task.changed = tx.now.wall;
+    schedule::put(tx, id, Some(&before), &task)?;
+    if task.due().is_some_and(|next| next <= tx.now.wall) {
+        run::due(tx)?;
     }
-    let task = cx.db.tasks.require(txn, &id)?;
+    let task = tx.db.tasks.require(tx, &id)?;
     Ok(Ok((id, task)))
 }
 
@@ -77,59 +74,54 @@ enum Act {
     Run,
 }
 
-fn add(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (new, state): (NewTask, TaskState),
-    effects: &mut Vec<Effect>,
-) -> Result<Changed> {
-    if let Some(known) = imported(cx, txn, new.origin)? {
+fn add(tx: &mut Tx<'_, '_>, new: NewTask, state: TaskState) -> Result<Changed> {
+    if let Some(known) = imported(tx, new.origin)? {
         return Ok(Ok(known));
     }
-    if remove::is_removed(cx, txn, new.agent)? {
+    if agents::is_removed(tx, new.agent)? {
         return Ok(Err("the agent was removed".to_owned()));
     }
     if let TaskHome::Session(session) = new.home
-        && sessions::load(cx, txn, session)?.is_none_or(|row| row.agent != new.agent)
+        && sessions::load(tx, session)?.is_none_or(|row| row.agent != new.agent)
     {
         return Ok(Err(format!("the agent has no session {session}")));
     }
-    if cx.db.tasks_by_agent.collect_prefix(txn, &new.agent, TASKS_MAX)?.len() >= TASKS_MAX {
+    if tx.db.tasks_by_agent.collect_prefix(tx, &new.agent, TASKS_MAX)?.len() >= TASKS_MAX {
         return Ok(Err(format!("an agent has at most {TASKS_MAX} tasks; cancel some first")));
     }
-    let zone = zone_of(cx, txn, new.agent)?;
-    let task = match make(cx, new, &zone) {
+    let zone = agents::zone_of(tx, new.agent)?;
+    let task = match make(tx, new, &zone) {
         Ok(task) => Task { state, ..task },
         Err(why) => return Ok(Err(why)),
     };
-    if let Some(known) = known(cx, txn, &task)? {
+    if let Some(known) = known(tx, &task)? {
         return Ok(Ok(known));
     }
-    let id: TaskId = cx.db.allocate(txn)?;
-    put(cx, txn, id, (None, &task))?;
-    if task.due().is_some_and(|next| next <= cx.now.wall) {
-        fire::due(cx, txn, effects)?;
+    let id: TaskId = tx.db.allocate(tx)?;
+    schedule::put(tx, id, None, &task)?;
+    if task.due().is_some_and(|next| next <= tx.now.wall) {
+        run::due(tx)?;
     }
-    let task = cx.db.tasks.require(txn, &id)?;
+    let task = tx.db.tasks.require(tx, &id)?;
     Ok(Ok((id, task)))
 }
 
-/// The task that was taken over from another host before, whatever became of it since.
-fn imported(cx: &Cx<'_>, txn: &Write<'_>, origin: TaskOrigin) -> Result<Option<(TaskId, Task)>> {
+/// The task that was already imported from this origin, whatever its state.
+fn imported(tx: &Tx<'_, '_>, origin: TaskOrigin) -> Result<Option<(TaskId, Task)>> {
     if !matches!(origin, TaskOrigin::Imported(_)) {
         return Ok(None);
     }
-    let all = cx.db.tasks.collect_range(txn, .., usize::MAX)?;
+    let all = tx.db.tasks.collect_range(tx, .., usize::MAX)?;
     Ok(all.into_iter().find(|(_, task)| task.origin == origin))
 }
 
-/// The same task, if the agent has it already: a turn that is begun again asks again.
-fn known(cx: &Cx<'_>, txn: &Write<'_>, task: &Task) -> Result<Option<(TaskId, Task)>> {
+/// The same task, if the agent already has it. A repeated turn requests it again.
+fn known(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<(TaskId, Task)>> {
     if !matches!(task.origin, TaskOrigin::Agent(_)) {
         return Ok(None);
     }
-    for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &task.agent, TASKS_MAX)? {
-        let found = cx.db.tasks.require(txn, &id)?;
+    for ((_, id), ()) in tx.db.tasks_by_agent.collect_prefix(tx, &task.agent, TASKS_MAX)? {
+        let found = tx.db.tasks.require(tx, &id)?;
         let what = |task: &Task| (task.prompt.clone(), task.script.clone(), task.recurrence.clone(), task.anchor);
         if found.origin == task.origin && found.home == task.home && what(&found) == what(task) {
             return Ok(Some((id, found)));
@@ -138,10 +130,10 @@ fn known(cx: &Cx<'_>, txn: &Write<'_>, task: &Task) -> Result<Option<(TaskId, Ta
     Ok(None)
 }
 
-/// A task as it begins. Its first slot is what was asked for, else the first of its recurrence.
-fn make(cx: &Cx<'_>, new: NewTask, zone: &Zone) -> std::result::Result<Task, String> {
+/// Builds a new task. Its first slot is the requested time, otherwise the first one of its recurrence.
+fn make(tx: &Tx<'_, '_>, new: NewTask, zone: &Zone) -> std::result::Result<Task, String> {
     let NewTask { agent, home, prompt, script, reply, first, recurrence, missed, overlap, origin } = new;
-    let now = cx.now.wall;
+    let now = tx.now.wall;
     check_text("the prompt", &prompt)?;
     script.as_deref().map_or(Ok(()), |script| check_text("the script", script))?;
     let recurrence = recurrence.as_deref().map_or(Ok(Recurrence::Once), read_recurrence)?;
@@ -172,25 +164,32 @@ fn make(cx: &Cx<'_>, new: NewTask, zone: &Zone) -> std::result::Result<Task, Str
     })
 }
 
-/// A new recurrence begins after now, unless a time is named with it; without one the next slot stays the last.
+/// Applies a change. A new recurrence begins after now, unless a time is given with it. Without a recurrence, the next
+/// slot stays and becomes the last one.
 fn set(task: &mut Task, change: TaskChange, zone: &Zone, now: Timestamp) -> std::result::Result<(), String> {
     let TaskChange { prompt, script, next, recurrence, missed, overlap } = change;
     if let Some(prompt) = prompt {
         check_text("the prompt", &prompt)?;
         task.prompt = prompt;
     }
-    if let Some(script) = script {
-        script.as_deref().map_or(Ok(()), |script| check_text("the script", script))?;
-        task.script = script;
+    match script {
+        Patch::Keep => {}
+        Patch::Clear => task.script = None,
+        Patch::Set(script) => {
+            check_text("the script", &script)?;
+            task.script = Some(script);
+        }
     }
     let next = next.as_deref().map(|text| read_time(text, zone)).transpose()?;
-    if let Some(wanted) = recurrence {
-        let wanted = wanted.as_deref().map_or(Ok(Recurrence::Once), read_recurrence)?;
-        if wanted != task.recurrence {
-            (task.recurrence, task.anchor) = (wanted, next.unwrap_or(now));
-            if task.recurrence != Recurrence::Once && next.is_none() {
-                task.next = Some(first_slot(&task.recurrence, task.anchor, now, zone)?);
-            }
+    let wanted = match recurrence {
+        Patch::Keep => None,
+        Patch::Clear => Some(Recurrence::Once),
+        Patch::Set(text) => Some(read_recurrence(&text)?),
+    };
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != task.recurrence) {
+        (task.recurrence, task.anchor) = (wanted, next.unwrap_or(now));
+        if task.recurrence != Recurrence::Once && next.is_none() {
+            task.next = Some(first_slot(&task.recurrence, task.anchor, now, zone)?);
         }
     }
     if let Some(next) = next {
@@ -201,7 +200,7 @@ fn set(task: &mut Task, change: TaskChange, zone: &Zone, now: Timestamp) -> std:
     Ok(())
 }
 
-/// Twice the same changes nothing the second time.
+/// Changes the state. Repeating it changes nothing.
 fn state(task: &mut Task, from: TaskState, to: TaskState) -> std::result::Result<(), String> {
     if task.state == from {
         task.state = to;
@@ -209,24 +208,18 @@ fn state(task: &mut Task, from: TaskState, to: TaskState) -> std::result::Result
     Ok(())
 }
 
-/// Uses a slot of its own, the present moment; the series stays as it is.
-fn run_now(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, task): (TaskId, &mut Task),
-    zone: &Zone,
-    effects: &mut Vec<Effect>,
-) -> Result<std::result::Result<(), String>> {
+/// Runs a task now, in a slot of its own at the present time. The series stays as it is.
+fn run_now(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<std::result::Result<(), String>> {
     if let Some(message) = task.running {
         return Ok(Err(format!("an occurrence of {id} runs already ({message})")));
     }
-    let at = cx.now.wall;
-    if cx.db.fires.contains(txn, &(id, at))? {
+    let at = tx.now.wall;
+    if tx.db.task_runs.contains(tx, &(id, at))? {
         return Ok(Err(format!("{id} has just been run")));
     }
-    let message = fire::start(cx, txn, (id, task), at, effects)?;
+    let message = run::start(tx, id, task, at)?;
     task.running = Some(message);
-    record(cx, txn, (id, at), zone, FireOutcome::Running(message))?;
+    schedule::record(tx, (id, at), zone, FireOutcome::Running(message))?;
     Ok(Ok(()))
 }
 
@@ -244,7 +237,7 @@ fn read_time(text: &str, zone: &Zone) -> std::result::Result<Timestamp, String> 
     local::instant(text, zone).map_err(|error| error.to_string())
 }
 
-/// An interval or a cron expression: an interval is one word that begins with a digit.
+/// Parses an interval or a cron expression. An interval is one word that begins with a digit.
 fn read_recurrence(text: &str) -> std::result::Result<Recurrence, String> {
     let bare = text.trim();
     let is_interval = bare.starts_with(|c: char| c.is_ascii_digit()) && !bare.contains(char::is_whitespace);
@@ -268,34 +261,35 @@ fn first_slot(
     })
 }
 
-/// Ends tasks of a removed agent; an occurrence that waits is dropped with the agent's messages. Whether none is left.
-pub(in crate::engine) fn forget_agent(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId) -> Result<bool> {
-    let most = (cx.policy.rows_per_input / 8).max(1); // a task is up to three rows, and so are its last records
-    let some = cx.db.tasks_by_agent.collect_prefix(txn, &agent, most)?;
+/// Cancels tasks of a removed agent. A waiting occurrence is dropped with the agent's messages. Returns whether none is
+/// left.
+pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> {
+    let most = (tx.policy.rows_per_input / 8).max(1); // a task is up to three rows, and so are its last records
+    let some = tx.db.tasks_by_agent.collect_prefix(tx, &agent, most)?;
     let all = some.len() < most;
-    let zone = zone_of(cx, txn, agent)?;
+    let zone = agents::zone_of(tx, agent)?;
     for ((_, id), ()) in some {
-        let before = cx.db.tasks.require(txn, &id)?;
-        let mut task = Task { changed: cx.now.wall, ..before.clone() };
-        end::cancel(cx, txn, (id, &mut task), &zone)?;
-        put(cx, txn, id, (Some(&before), &task))?;
+        let before = tx.db.tasks.require(tx, &id)?;
+        let mut task = Task { changed: tx.now.wall, ..before.clone() };
+        end::cancel(tx, id, &mut task, &zone)?;
+        schedule::put(tx, id, Some(&before), &task)?;
     }
     Ok(all)
 }
 
-/// Finds the next slots of an agent's tasks anew, because its people do not live in the zone `before` any more.
-pub(in crate::engine) fn renew_zone(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, before: &Zone) -> Result<()> {
-    keep_due(cx, txn, agent, before)?;
-    for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
-        cx.apart(txn, &mut Vec::new(), |txn, _| renew::one(cx, txn, id))?;
+/// Recomputes the next slots of an agent's tasks after its time zone changed from `before`.
+pub(crate) fn renew_zone(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> Result<()> {
+    keep_due(tx, agent, before)?;
+    for ((_, id), ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
+        tx.isolated(|tx| recompute::one(tx, id))?;
     }
     Ok(())
 }
 
-/// Lets what is due of an agent's tasks stay what it is, although its people do not live in the zone `before` any more.
-pub(in crate::engine) fn keep_due(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, before: &Zone) -> Result<()> {
-    for ((_, id), ()) in cx.db.tasks_by_agent.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
-        cx.apart(txn, &mut Vec::new(), |txn, _| kept::keep(cx, txn, id, before))?;
+/// Keeps the slots of an agent's tasks that are already due, after its time zone changed from `before`.
+pub(crate) fn keep_due(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> Result<()> {
+    for ((_, id), ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
+        tx.isolated(|tx| pending::keep(tx, id, before))?;
     }
     Ok(())
 }

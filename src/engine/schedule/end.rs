@@ -1,41 +1,36 @@
-//! What is left of a series when it ends or gets other times: no slot whose time had come is without a record.
+//! The remaining slots of a series that ends or gets another schedule. Every slot whose time has come gets a record.
 
-use super::slots::Run;
-use super::{fire, kept, record};
-use crate::engine::{Cx, Result};
+use crate::engine::rules::occurrences::Run;
+use crate::engine::schedule::{pending, run};
+use crate::engine::tx::Tx;
+use crate::engine::{Result, schedule};
 use crate::model::id::TaskId;
 use crate::model::task::{FireOutcome, SkipReason, Task, TaskState};
-use crate::state::Write;
 use crate::time::zone::Zone;
 
-/// Ends a task, with nothing of it to come.
-pub(super) fn cancel(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &mut Task), zone: &Zone) -> Result<()> {
-    pass_over(cx, txn, (id, task), zone)?;
-    skip_waiting(cx, txn, (id, task), zone)?;
+/// Cancels a task and all its remaining slots.
+pub(crate) fn cancel(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<()> {
+    pass_over(tx, id, task, zone)?;
+    skip_waiting(tx, id, task, zone)?;
     (task.state, task.next) = (TaskState::Cancelled, None);
     Ok(())
 }
 
-/// Skips slots that are due and will not be looked at any more: there was no place for them, or the task rests.
-pub(super) fn pass_over(cx: &Cx<'_>, txn: &mut Write<'_>, (id, task): (TaskId, &Task), zone: &Zone) -> Result<()> {
-    let now = cx.now.wall;
+/// Skips slots that are due but will not be examined any more, because the backlog was full or the task is paused.
+pub(crate) fn pass_over(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zone) -> Result<()> {
+    let now = tx.now.wall;
     let Some(first) = task.next.filter(|next| *next <= now) else { return Ok(()) };
-    let series = kept::series(cx, txn, (id, task), zone)?;
-    let passed = fire::unused(cx, txn, id, (&series, series.passed(first, now, 1)))?;
+    let series = pending::series(tx, id, task, zone)?;
+    let passed = run::unused(tx, id, &series, series.passed(first, now, 1))?;
     for run in passed.before.into_iter().chain(passed.newest.into_iter().map(Run::one)) {
-        kept::skip(cx, txn, id, (run, SkipReason::Missed), zone)?;
+        pending::skip(tx, id, run, SkipReason::Missed, zone)?;
     }
     Ok(())
 }
 
-/// Skips the slot that waits for the occurrence that runs, if there is one.
-pub(super) fn skip_waiting(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, task): (TaskId, &mut Task),
-    zone: &Zone,
-) -> Result<()> {
+/// Skips the slot that waits for the running occurrence to end, if there is one.
+pub(crate) fn skip_waiting(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<()> {
     let Some(at) = task.queued.take() else { return Ok(()) };
     let outcome = FireOutcome::Skipped { reason: SkipReason::StillRunning, until: at, count: Some(1) };
-    record(cx, txn, (id, at), zone, outcome)
+    schedule::record(tx, (id, at), zone, outcome)
 }

@@ -1,58 +1,63 @@
-//! Somebody says what is to be done about a skip.
+//! Answers to questions about skips.
 
-use super::{texts, told};
-use crate::engine::{Applied, Cx, Result, approvals, cards, notice, remove, sessions};
+use crate::engine::Result;
+use crate::engine::approvals::approvers;
+use crate::engine::delivery::prompts;
+use crate::engine::lifecycle::dispatch;
+use crate::engine::rows::{agents, sessions};
+use crate::engine::rules::{skip_texts, texts};
+use crate::engine::skips::told;
+use crate::engine::tx::Tx;
 use crate::model::approval::Decider;
 use crate::model::id::SkipId;
 use crate::model::input::Press;
 use crate::model::report::Reply;
 use crate::model::skip::{SkipAnswer, SkipState, SkipSummary};
-use crate::state::Write;
 
-/// Somebody pressed a button of the card, or answered it in words: whoever has authority over the agent may.
-pub(in crate::engine) fn pressed(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId, press: &Press) -> Result<Applied> {
-    let Some(skip) = cx.db.skips.get(txn, &id)? else { return Ok(Applied::undecided("This skip is not known.")) };
-    if !approvals::administers(cx, txn, &press.by, skip.agent)? {
-        return Ok(Applied::undecided("You may not decide this."));
+/// Handles a button press on the card, or a text answer. Everyone with authority over the agent may answer.
+pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: SkipId, press: &Press) -> Result<Reply> {
+    let Some(skip) = tx.db.skips.get(tx, &id)? else { return Ok(Reply::undecided("This skip is not known.")) };
+    if !approvers::administers(tx, &press.by, skip.agent)? {
+        return Ok(Reply::undecided("You may not decide this."));
     }
     if skip.nonce != Some(press.button.nonce) {
-        return Ok(Applied::undecided("This card was replaced by a newer one."));
+        return Ok(Reply::undecided("This card was replaced by a newer one."));
     }
     let position = usize::try_from(press.button.option).unwrap_or(usize::MAX);
-    let option = texts::options(skip.session.is_some()).into_iter().nth(position);
+    let option = skip_texts::options(skip.session.is_some()).into_iter().nth(position);
     let Some(answer) = option.and_then(|option| SkipAnswer::parse(&option.value)) else {
-        return Ok(Applied::undecided("This card has no such option."));
+        return Ok(Reply::undecided("This card has no such option."));
     };
-    match conclude(cx, txn, (id, skip), (Decider::Person(press.by.clone()), answer))? {
+    match conclude(tx, id, skip, Decider::Person(press.by.clone()), answer)? {
         Ok(applied) => Ok(applied),
-        Err(why) => Ok(Applied::undecided(&why)),
+        Err(why) => Ok(Reply::undecided(&why)),
     }
 }
 
-/// The operator says by command that it is seen, or what is to be done.
-pub(in crate::engine) fn decide(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId, value: &str) -> Result<Applied> {
-    let Some(skip) = cx.db.skips.get(txn, &id)? else {
-        let message = crate::engine::configure::missing("skip", id);
-        return Ok(Applied::refused("unknown", message));
+/// Handles the operator's answer by command.
+pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: SkipId, value: &str) -> Result<Reply> {
+    let Some(skip) = tx.db.skips.get(tx, &id)? else {
+        let message = texts::missing("skip", id);
+        return Ok(Reply::refused("unknown", message));
     };
     let Some(answer) = SkipAnswer::parse(value) else {
         let message = format!("{value:?} says nothing about {id}; possible are `leave` and `now`");
-        return Ok(Applied::refused("invalid", message));
+        return Ok(Reply::refused("invalid", message));
     };
-    match conclude(cx, txn, (id, skip), (Decider::Operator, answer))? {
+    match conclude(tx, id, skip, Decider::Operator, answer)? {
         Ok(applied) => Ok(applied),
-        Err(why) => Ok(Applied::refused("closed", format!("{id}: {why}"))),
+        Err(why) => Ok(Reply::refused("closed", format!("{id}: {why}"))),
     }
 }
 
-/// Ends a skip; why it cannot be ended, if it is over.
+/// Ends a skip, or returns why it cannot be ended.
 fn conclude(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, mut skip): (SkipId, SkipSummary),
-    (by, answer): (Decider, SkipAnswer),
-) -> Result<std::result::Result<Applied, String>> {
-    let mut effects = Vec::new();
+    tx: &mut Tx<'_, '_>,
+    id: SkipId,
+    mut skip: SkipSummary,
+    by: Decider,
+    answer: SkipAnswer,
+) -> Result<std::result::Result<Reply, String>> {
     let message = match &skip.state {
         SkipState::Waiting | SkipState::Unsent(..) => None,
         SkipState::Sending(message, _) | SkipState::Surfaced(message, _) => Some(*message),
@@ -60,32 +65,28 @@ fn conclude(
             return Ok(Err(format!("it is {} already", state.as_str())));
         }
     };
-    if answer == SkipAnswer::DoNow && !can_do(cx, txn, &skip)? {
+    if answer == SkipAnswer::DoNow && !can_do(tx, &skip)? {
         return Ok(Err("there is no conversation in which it could be done now".to_owned()));
     }
-    cx.db.skips_unsurfaced.delete(txn, &(skip.agent, id))?;
-    let chosen = texts::options(true).into_iter().find(|option| option.value == answer.as_str());
+    let chosen = skip_texts::options(true).into_iter().find(|option| option.value == answer.as_str());
     let chosen = chosen.map_or_else(String::new, |option| option.chosen);
-    if let Some(message) = message {
-        cx.db.skips_sent.delete(txn, &message)?;
-        if skip.nonce.is_some() {
-            cards::close(cx, txn, message, &chosen, &mut effects)?;
-        }
+    if let Some(message) = message.filter(|_| skip.nonce.is_some()) {
+        prompts::close(tx, message, &chosen)?;
     }
-    skip.state = SkipState::Acknowledged { by, answer, at: cx.now.wall };
-    if let Some(agent) = cx.db.agents.get(txn, &skip.agent)? {
-        told::release(cx, txn, (id, &mut skip), &agent, &mut effects)?;
+    skip.state = SkipState::Acknowledged { by, answer, at: tx.now.wall };
+    if let Some(agent) = tx.db.agents.get(tx, &skip.agent)? {
+        told::release(tx, id, &mut skip, &agent);
     }
-    cx.db.skips.put(txn, &id, &skip)?;
+    tx.db.skips.put(tx, &id, &skip)?;
     if let (SkipAnswer::DoNow, Some(session)) = (answer, skip.session) {
-        notice::wake_agent(cx, txn, session, &texts::order(&skip), &mut effects)?;
+        dispatch::wake_agent(tx, session, &skip_texts::order(&skip))?;
     }
     let text = format!("{}: {chosen}", skip.skill);
-    Ok(Ok(Applied::new(Reply::Answered { decided: true, text }, effects)))
+    Ok(Ok(Reply::Answered { decided: true, text }))
 }
 
-/// Whether its conversation is still there.
-fn can_do(cx: &Cx<'_>, txn: &Write<'_>, skip: &SkipSummary) -> Result<bool> {
+/// Whether the skip's conversation still exists.
+fn can_do(tx: &Tx<'_, '_>, skip: &SkipSummary) -> Result<bool> {
     let Some(session) = skip.session else { return Ok(false) };
-    Ok(sessions::load(cx, txn, session)?.is_some() && !remove::is_removed(cx, txn, skip.agent)?)
+    Ok(sessions::load(tx, session)?.is_some() && !agents::is_removed(tx, skip.agent)?)
 }

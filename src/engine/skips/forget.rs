@@ -1,41 +1,31 @@
-//! The end of what is known of skips: a while after they are over, or with their agent.
+//! Removes skips, some time after they are over or together with their agent.
 
-use crate::engine::{Cx, Result, cards};
-use crate::model::effect::Effect;
+use crate::engine::Result;
+use crate::engine::delivery::prompts;
+use crate::engine::tx::Tx;
 use crate::model::id::{AgentId, SkipId};
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::time::Timestamp;
-use crate::state::{Text, Write};
 
-/// What is said of a question whose agent is not there any more.
+/// The text on a closed card whose agent was removed.
 const REMOVED: &str = "The agent was removed";
 
-/// Forgets a skip that was over before `end`; whether it did.
-pub(in crate::engine) fn forget_old(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, skip): (SkipId, &SkipSummary),
-    end: Timestamp,
-) -> Result<bool> {
+/// Removes a skip that was over before `end`. Returns whether it did.
+pub(crate) fn forget_old(tx: &mut Tx<'_, '_>, id: SkipId, skip: &SkipSummary, end: Timestamp) -> Result<bool> {
     let due = over(skip).is_some_and(|at| at < end);
     if due {
-        delete(cx, txn, id, skip)?;
+        tx.db.skips.delete(tx, &id)?;
     }
     Ok(due)
 }
 
-/// Forgets skips of a removed agent, some of them; whether there is nothing more to do now. What people were not told of
-/// yet is told first, and files that have to go do.
-pub(in crate::engine) fn forget_agent(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    agent: AgentId,
-    effects: &mut Vec<Effect>,
-) -> Result<bool> {
-    let most = (cx.policy.rows_per_input / 8).max(1); // a skip is three rows, and may be a card
+/// Removes skips of a removed agent, up to a limit. Returns whether nothing more can be done now. Skips that people do
+/// not know of yet are reported first, and files that have to go are removed first.
+pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> {
+    let most = (tx.policy.rows_per_input / 8).max(1); // a skip is three rows, and may be a card
     let mut done = 0;
-    for ((_, _, id), ()) in cx.db.skips_by_skill.collect_prefix(txn, &agent, usize::MAX)? {
-        let skip = cx.db.skips.require(txn, &id)?;
+    for ((_, _, id), ()) in tx.db.skips_by_skill.collect_prefix(tx, &agent, usize::MAX)? {
+        let skip = tx.db.skips.require(tx, &id)?;
         let asked = match skip.state {
             SkipState::Surfaced(message, _) if is_open(&skip) && skip.file != SkipFile::Left => Some(message),
             _ if over(&skip).is_none() => continue,
@@ -45,20 +35,20 @@ pub(in crate::engine) fn forget_agent(
             return Ok(false);
         }
         if let Some(message) = asked {
-            cards::close(cx, txn, message, REMOVED, effects)?;
+            prompts::close(tx, message, REMOVED)?;
         }
-        delete(cx, txn, id, &skip)?;
+        tx.db.skips.delete(tx, &id)?;
         done += 1;
     }
     Ok(true)
 }
 
-/// Whether something of a skip of this agent is stored.
-pub(in crate::engine) fn is_left(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<bool> {
-    Ok(cx.db.skips_by_skill.first_in(txn, &agent)?.is_some())
+/// Whether any skip of this agent is stored.
+pub(crate) fn is_left(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
+    Ok(tx.db.skips_by_skill.first_in(tx, &agent)?.is_some())
 }
 
-/// Since when nothing is to be done about a skip any more.
+/// Since when a skip needs no more work; none if it still does.
 fn over(skip: &SkipSummary) -> Option<Timestamp> {
     match skip.state {
         _ if skip.file == SkipFile::Left || is_open(skip) => None,
@@ -71,21 +61,14 @@ fn over(skip: &SkipSummary) -> Option<Timestamp> {
     }
 }
 
-/// Whether people were asked and nobody has answered.
+/// Whether people were asked and have not answered.
 const fn is_open(skip: &SkipSummary) -> bool {
     matches!(skip.state, SkipState::Surfaced(..)) && skip.nonce.is_some()
 }
 
-fn delete(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId, skip: &SkipSummary) -> Result<()> {
-    let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str()))?;
-    cx.db.skips_by_file.delete(txn, &(skip.agent, file, id))?;
-    cx.db.skips_by_skill.delete(txn, &(skip.agent, Text::new(skip.skill.as_str())?, id))?;
-    cx.db.skips.delete(txn, &id).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::skips::forget::*;
     use crate::engine::skips::tests::{report, skip};
     use crate::model::approval::Decider;
     use crate::model::id::OutboundId;

@@ -1,126 +1,118 @@
-//! Skips: what agents' skills left undone. The store has a summary as soon as somebody saw its file; people are told once
-//! the turn in which it appeared is over and the same file is still there, since a skill inside may tell them itself and
-//! remove it. The file goes when the message has arrived, and what was told is known: a crash in between tells nobody twice.
+//! Skips: summaries of what agents' skills left undone.
 //!
-//! What was broken for the moment is information; what was skipped on purpose, or was broken again and again, is a question
-//! that stays open until somebody answers it.
+//! A summary is stored as soon as its file is found. People are told once the turn in which it appeared is over and the
+//! same file still exists, because a skill may tell them itself and remove the file. The file is removed after the
+//! message was delivered. The store records what was told, so a crash in between causes no second message.
+//!
+//! A temporary failure is reported as information. A deliberate skip or a repeated failure is a question that stays
+//! open until it is answered.
 
-mod answer;
-mod forget;
-mod texts;
-mod told;
-
-use super::{Cx, Result, lifecycle, sweep};
+use crate::engine::rows::messages;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, lifecycle};
 use crate::model::effect::Effect;
 use crate::model::entity::Agent;
 use crate::model::id::{AgentId, SessionId, SkipId};
+use crate::model::report::Reply;
 use crate::model::skip::{FoundSkip, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipSummary};
 use crate::model::time::Awake;
-use crate::state::{Text, Write};
+use crate::state::Text;
 
-pub(super) use answer::{decide, pressed};
-pub(super) use forget::{forget_agent, forget_old, is_left};
-pub(super) use told::settled;
+pub(crate) mod answer;
+pub(crate) mod forget;
+#[cfg(test)]
+mod tests;
+pub(crate) mod told;
 
-/// Skips of which people were not told yet that one sweep looks at.
+/// Maximum number of unreported skips that one sweep examines.
 const DUE_MAX: usize = 250;
 
-/// Takes in what somebody found in an agent's folder, and tells people of what is due. The same look twice changes nothing
-/// the second time.
-pub(super) fn looked(cx: &Cx<'_>, txn: &mut Write<'_>, agent: AgentId, look: &SkipLook) -> Result<Vec<Effect>> {
-    let mut effects = Vec::new();
-    let Some(row) = cx.db.agents.get(txn, &agent)? else { return Ok(effects) };
+/// Records the skips found in an agent's folder and reports those whose turn is over. Repeating the same look changes
+/// nothing.
+pub(crate) fn looked(tx: &mut Tx<'_, '_>, agent: AgentId, look: &SkipLook) -> Result<Reply> {
+    let Some(row) = tx.db.agents.get(tx, &agent)? else { return Ok(Reply::Done) };
     for FoundSkip { skill, content } in &look.found {
         let Ok(report) = content else { continue };
-        cx.apart(txn, &mut effects, |txn, effects| {
-            take_in(cx, txn, (agent, &row), (skill, report, look.after), effects)
-        })?;
+        tx.isolated(|tx| take_in(tx, agent, &row, skill, report, look.after))?;
     }
     let mut at_work = None;
-    for ((_, id), ()) in cx.db.skips_unsurfaced.collect_prefix(txn, &agent, cx.policy.rows_per_input)? {
-        cx.apart(txn, &mut effects, |txn, effects| {
-            let mut skip = cx.db.skips.require(txn, &id)?;
-            let over = is_over(cx, txn, &skip, &mut at_work)?;
+    for ((_, id), ()) in tx.db.skips_unsurfaced.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
+        tx.isolated(|tx| {
+            let mut skip = tx.db.skips.require(tx, &id)?;
+            let over = is_over(tx, &skip, &mut at_work)?;
             let sight = decide_sight(&skip, look);
             match decide_next(skip.file, sight, over) {
-                Next::Leave => {}
-                Next::NoteReplaced => {
+                SkipAction::Leave => {}
+                SkipAction::NoteReplaced => {
                     skip.file = SkipFile::Replaced;
-                    cx.db.skips.put(txn, &id, &skip)?;
+                    tx.db.skips.put(tx, &id, &skip)?;
                 }
-                Next::NoteTaken => {
-                    (skip.state, skip.file) = (SkipState::Taken(cx.now.wall), SkipFile::Gone);
-                    cx.db.skips_unsurfaced.delete(txn, &(agent, id))?;
-                    cx.db.skips.put(txn, &id, &skip)?;
+                SkipAction::NoteTaken => {
+                    (skip.state, skip.file) = (SkipState::Taken(tx.now.wall), SkipFile::Gone);
+                    tx.db.skips.put(tx, &id, &skip)?;
                 }
-                Next::Tell => {
-                    if sight == Sight::Another {
+                SkipAction::Tell => {
+                    if sight == SkipFileState::Another {
                         skip.file = SkipFile::Replaced;
                     }
-                    told::tell(cx, txn, (id, skip), &row, effects)?;
+                    told::tell(tx, id, skip, &row)?;
                 }
             }
             Ok(())
         })?;
     }
-    Ok(effects)
+    Ok(Reply::Done)
 }
 
-/// Notes that the file of a skip, which had to go, is gone.
-pub(super) fn gone(cx: &Cx<'_>, txn: &mut Write<'_>, id: SkipId) -> Result<()> {
-    let Some(mut skip) = cx.db.skips.get(txn, &id)?.filter(|skip| skip.file == SkipFile::Left) else { return Ok(()) };
+/// Records that the file of a skip was removed.
+pub(crate) fn gone(tx: &mut Tx<'_, '_>, id: SkipId) -> Result<()> {
+    let Some(mut skip) = tx.db.skips.get(tx, &id)?.filter(|skip| skip.file == SkipFile::Left) else { return Ok(()) };
     skip.file = SkipFile::Gone;
-    cx.db.skips_left.delete(txn, &(skip.agent, id))?;
-    cx.db.skips.put(txn, &id, &skip)
+    tx.db.skips.put(tx, &id, &skip)
 }
 
-/// Lets the folder of an agent be looked at, perhaps after a turn of this session.
-pub(super) fn look_after(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
-    (session, agent): (Option<SessionId>, AgentId),
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    if let Some(row) = cx.db.agents.get(txn, &agent)?.filter(|row| row.archived.is_none()) {
-        effects.push(Effect::LookForSkips(agent, row.folder, session));
+/// Requests a look at an agent's folder, possibly after a turn of this session.
+pub(crate) fn look_after(tx: &mut Tx<'_, '_>, session: Option<SessionId>, agent: AgentId) -> Result<()> {
+    if let Some(row) = tx.db.agents.get(tx, &agent)?.filter(|row| row.archived.is_none()) {
+        tx.effects.push(Effect::LookForSkips(agent, row.folder, session));
     }
     Ok(())
 }
 
-/// Lets the folders of all agents be looked at: an earlier run may have ended before it could.
-pub(super) fn look_everywhere(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+/// Requests a look at the folders of all agents: an earlier run may have ended before it did.
+pub(crate) fn look_everywhere(tx: &mut Tx<'_, '_>) -> Result<()> {
     let mut last = AgentId::new(0);
-    while let Some(agent) = cx.db.agents.next_key(txn, &last)? {
-        cx.apart(txn, effects, |txn, effects| look_after(cx, txn, (None, agent), effects))?;
+    while let Some(agent) = tx.db.agents.next_key(tx, &last)? {
+        tx.isolated(|tx| look_after(tx, None, agent))?;
         last = agent;
     }
     Ok(())
 }
 
-/// Lets the folders of agents be looked at again of whose skips people should have been told by now, and files go that
-/// should be gone.
-pub(super) fn due(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -> Result<()> {
+/// Requests another look at folders with skips that should have been reported by now, and requests the removal of files
+/// that should be gone.
+pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
     let mut agents: Vec<AgentId> = Vec::new();
     let mut at_work = None;
-    for ((agent, id), ()) in cx.db.skips_unsurfaced.collect_range(txn, .., DUE_MAX)? {
+    for ((agent, id), ()) in tx.db.skips_unsurfaced.collect_range(tx, .., DUE_MAX)? {
         if agents.contains(&agent) {
             continue;
         }
-        cx.apart(txn, effects, |txn, effects| {
-            let skip = cx.db.skips.require(txn, &id)?;
-            if is_over(cx, txn, &skip, &mut at_work)?
-                && let Some(row) = cx.db.agents.get(txn, &agent)?
+        tx.isolated(|tx| {
+            let skip = tx.db.skips.require(tx, &id)?;
+            if is_over(tx, &skip, &mut at_work)?
+                && let Some(row) = tx.db.agents.get(tx, &agent)?
             {
-                effects.push(Effect::LookForSkips(agent, row.folder, None));
+                tx.effects.push(Effect::LookForSkips(agent, row.folder, None));
                 agents.push(agent);
             }
             Ok(())
         })?;
     }
-    for ((agent, id), ()) in cx.db.skips_left.collect_range(txn, .., DUE_MAX)? {
-        cx.apart(txn, effects, |txn, effects| {
-            if let (Some(row), Some(skip)) = (cx.db.agents.get(txn, &agent)?, cx.db.skips.get(txn, &id)?) {
-                effects.push(told::removal(&row, (id, &skip)));
+    for ((agent, id), ()) in tx.db.skips_left.collect_range(tx, .., DUE_MAX)? {
+        tx.isolated(|tx| {
+            if let (Some(row), Some(skip)) = (tx.db.agents.get(tx, &agent)?, tx.db.skips.get(tx, &id)?) {
+                tx.effects.push(told::removal(&row, id, &skip));
             }
             Ok(())
         })?;
@@ -128,72 +120,69 @@ pub(super) fn due(cx: &Cx<'_>, txn: &mut Write<'_>, effects: &mut Vec<Effect>) -
     Ok(())
 }
 
-/// Stores a report unless it is known. One that is known and over has a file that should be gone.
+/// Stores a report unless it is known. If a known skip was already handled, its file is removed.
 fn take_in(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (agent, row): (AgentId, &Agent),
-    (skill, report, after): (&str, &SkipReport, Option<SessionId>),
-    effects: &mut Vec<Effect>,
+    tx: &mut Tx<'_, '_>,
+    agent: AgentId,
+    row: &Agent,
+    skill: &str,
+    report: &SkipReport,
+    after: Option<SessionId>,
 ) -> Result<()> {
     let Ok(file) = Text::new(format!("{skill}/{}", report.digest.as_str())) else { return Ok(()) };
     let Ok(name) = Text::new(skill) else { return Ok(()) };
-    if let Some(((_, _, id), ())) = cx.db.skips_by_file.last_in(txn, &(agent, file.clone()))? {
-        let mut skip = cx.db.skips.require(txn, &id)?;
+    if let Some(((_, _, id), ())) = tx.db.skips_by_file.last_in(tx, &(agent, file.clone()))? {
+        let mut skip = tx.db.skips.require(tx, &id)?;
         match skip.state {
             SkipState::Surfaced(..) | SkipState::Retried(_) | SkipState::Acknowledged { .. } => {
                 if skip.file == SkipFile::Left {
                     return Ok(()); // it goes with the next sweep at the latest
                 }
                 skip.file = SkipFile::There;
-                told::release(cx, txn, (id, &mut skip), row, effects)?;
-                cx.db.skips.put(txn, &id, &skip)?;
+                told::release(tx, id, &mut skip, row);
+                tx.db.skips.put(tx, &id, &skip)?;
             }
-            // It is there again, or somebody can be told by now.
+            // The file is back, or a person may be reachable by now.
             SkipState::Taken(_) | SkipState::Unsent(..) => {
                 (skip.state, skip.file) = (SkipState::Waiting, SkipFile::There);
-                skip.noticed = cx.now.awake;
-                cx.db.skips_unsurfaced.put(txn, &(agent, id), &())?;
-                cx.db.skips.put(txn, &id, &skip)?;
+                skip.noticed = tx.now.awake;
+                tx.db.skips.put(tx, &id, &skip)?;
             }
             SkipState::Waiting | SkipState::Sending(..) => {}
         }
         return Ok(());
     }
-    if cx.db.skips_unsurfaced.collect_prefix(txn, &agent, cx.policy.skips_waiting_max)?.len()
-        >= cx.policy.skips_waiting_max
+    if tx.db.skips_unsurfaced.collect_prefix(tx, &agent, tx.policy.skips_waiting_max)?.len()
+        >= tx.policy.skips_waiting_max
     {
         return Ok(()); // the file waits where it is
     }
-    let before = match cx.db.skips_by_skill.last_in(txn, &(agent, name.clone()))? {
-        Some(((_, _, before), ())) => cx.db.skips.get(txn, &before)?,
+    let before = match tx.db.skips_by_skill.last_in(tx, &(agent, name.clone()))? {
+        Some(((_, _, before), ())) => tx.db.skips.get(tx, &before)?,
         None => None,
     };
-    let id: SkipId = cx.db.allocate(txn)?;
+    let id: SkipId = tx.db.allocate(tx)?;
     let skip = SkipSummary {
         agent,
         skill: skill.to_owned(),
-        session: whose(cx, txn, agent, after)?,
+        session: whose(tx, agent, after)?,
         report: report.clone(),
-        taken: cx.now.wall,
-        noticed: cx.now.awake,
+        taken: tx.now.wall,
+        noticed: tx.now.awake,
         file: SkipFile::There,
-        repeats: decide_repeats(before.as_ref(), report, cx.policy.skip_repeats),
+        repeats: decide_repeats(before.as_ref(), report, tx.policy.skip_repeats),
         nonce: None,
         state: SkipState::Waiting,
     };
-    cx.db.skips_by_file.put(txn, &(agent, file, id), &())?;
-    cx.db.skips_by_skill.put(txn, &(agent, name, id), &())?;
-    cx.db.skips_unsurfaced.put(txn, &(agent, id), &())?;
-    cx.db.skips.put(txn, &id, &skip)
+    tx.db.skips.put(tx, &id, &skip)
 }
 
-/// The session in whose turn a file appeared that was not there before: the only one that it can be.
-fn whose(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, after: Option<SessionId>) -> Result<Option<SessionId>> {
-    let live = live_of(cx, txn, agent)?;
+/// The session whose turn produced a new file, if only one is possible.
+fn whose(tx: &Tx<'_, '_>, agent: AgentId, after: Option<SessionId>) -> Result<Option<SessionId>> {
+    let live = live_of(tx, agent)?;
     let mut at_work: Vec<SessionId> = after.into_iter().collect();
     for session in &live {
-        if cx.db.claims.first_in(txn, session)?.is_some() && !at_work.contains(session) {
+        if tx.db.claimed_messages.first_in(tx, session)?.is_some() && !at_work.contains(session) {
             at_work.push(*session);
         }
     }
@@ -203,39 +192,35 @@ fn whose(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId, after: Option<SessionId>)
     })
 }
 
-/// Sessions of an agent that have an incarnation.
-fn live_of(cx: &Cx<'_>, txn: &Write<'_>, agent: AgentId) -> Result<Vec<SessionId>> {
-    Ok(lifecycle::living(cx, txn, |of| of == agent)?.into_iter().map(|(session, _)| session).collect())
+/// Sessions of an agent with a live incarnation.
+fn live_of(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<SessionId>> {
+    Ok(lifecycle::living(tx, |of| of == agent)?.into_iter().map(|(session, _)| session).collect())
 }
 
-/// Whether no turn is under way any more to which a skip may belong. `at_work` keeps what was read for the next question.
-fn is_over(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
-    skip: &SkipSummary,
-    at_work: &mut Option<(AgentId, Vec<SessionId>)>,
-) -> Result<bool> {
+/// Whether every turn that may have produced the skip is over. `at_work` caches what was read for the next call.
+fn is_over(tx: &Tx<'_, '_>, skip: &SkipSummary, at_work: &mut Option<(AgentId, Vec<SessionId>)>) -> Result<bool> {
     let sessions = match skip.session {
         Some(session) => vec![session],
-        None if cx.now.wall >= skip.taken.plus(cx.policy.skip_wait) => return Ok(true),
+        None if tx.now.wall >= skip.taken.plus(tx.policy.skip_wait) => return Ok(true),
         None => match at_work {
             Some((agent, sessions)) if *agent == skip.agent => sessions.clone(),
-            _ => at_work.insert((skip.agent, live_of(cx, txn, skip.agent)?)).1.clone(),
+            _ => at_work.insert((skip.agent, live_of(tx, skip.agent)?)).1.clone(),
         },
     };
     let mut claims = Vec::new();
     for session in sessions {
-        claims.append(&mut sweep::claims_of(cx, txn, session)?);
+        claims.append(&mut messages::claims_of(tx, session)?);
     }
     Ok(decide_over(skip.noticed, &claims))
 }
 
-/// A turn that began after a skip was seen is another one.
+/// A turn that began after the skip was noticed did not produce it.
 fn decide_over(noticed: Awake, claims: &[Awake]) -> bool {
     claims.iter().all(|since| *since > noticed)
 }
 
-/// How many technical skips of the same items there were in a row. Whoever was asked is asked again after as many more.
+/// The number of technical skips of the same items in a row. After a question, the count starts over, so the next
+/// question comes after as many more.
 fn decide_repeats(before: Option<&SkipSummary>, report: &SkipReport, asked_at: u32) -> u32 {
     let sorted = |report: &SkipReport| {
         let mut items = report.items.clone();
@@ -256,52 +241,49 @@ fn decide_repeats(before: Option<&SkipSummary>, report: &SkipReport, asked_at: u
     }
 }
 
-/// What a look says of the file of a skip.
+/// What a look found in place of a skip's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sight {
-    /// It is there.
+enum SkipFileState {
+    /// The same file.
     Same,
-    /// Another one has its name.
+    /// Another file of that name.
     Another,
-    /// Nothing has its name.
+    /// No file.
     Gone,
-    /// Not everything was seen.
+    /// Unknown, because the look was incomplete.
     Unknown,
 }
 
-fn decide_sight(skip: &SkipSummary, look: &SkipLook) -> Sight {
+fn decide_sight(skip: &SkipSummary, look: &SkipLook) -> SkipFileState {
     match look.found.iter().find(|found| found.skill == skip.skill).map(|found| &found.content) {
-        Some(Ok(report)) if report.digest == skip.report.digest => Sight::Same,
-        Some(_) => Sight::Another,
-        None if look.complete => Sight::Gone,
-        None => Sight::Unknown,
+        Some(Ok(report)) if report.digest == skip.report.digest => SkipFileState::Same,
+        Some(_) => SkipFileState::Another,
+        None if look.complete => SkipFileState::Gone,
+        None => SkipFileState::Unknown,
     }
 }
 
-/// What is to be done about a skip that people were not told of.
+/// The next step for a skip that was not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum SkipAction {
     /// Nothing yet.
     Leave,
-    /// Another report was written over it: the one who reads the file does not know of this one.
+    /// Another report replaced it, so a reader of the file does not see this one.
     NoteReplaced,
-    /// Somebody inside told people and removed the file.
+    /// A program in the agent group told people and removed the file.
     NoteTaken,
-    /// People are told.
+    /// Tell people.
     Tell,
 }
 
-fn decide_next(file: SkipFile, sight: Sight, over: bool) -> Next {
+fn decide_next(file: SkipFile, sight: SkipFileState, over: bool) -> SkipAction {
     match (file, sight, over) {
-        (SkipFile::There, Sight::Gone, _) => Next::NoteTaken,
-        (SkipFile::There, Sight::Unknown, _) => Next::Leave,
-        (SkipFile::There, Sight::Another, false) => Next::NoteReplaced,
-        (SkipFile::There, Sight::Same, false) => Next::Leave,
+        (SkipFile::There, SkipFileState::Gone, _) => SkipAction::NoteTaken,
+        (SkipFile::There, SkipFileState::Unknown, _) => SkipAction::Leave,
+        (SkipFile::There, SkipFileState::Another, false) => SkipAction::NoteReplaced,
+        (SkipFile::There, SkipFileState::Same, false) => SkipAction::Leave,
         // The store has the only copy.
-        (_, _, true) => Next::Tell,
-        (_, _, false) => Next::Leave,
+        (_, _, true) => SkipAction::Tell,
+        (_, _, false) => SkipAction::Leave,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-use super::*;
+use crate::engine::skips::*;
 use crate::model::content::BlobId;
 use crate::model::skip::SkipStep;
 use crate::model::time::Timestamp;
@@ -31,22 +31,22 @@ pub(super) fn skip(report: SkipReport, repeats: u32) -> SkipSummary {
 
 #[test]
 fn people_are_told_when_the_turn_is_over_and_nobody_else_told_them() {
-    use Next::{Leave, NoteReplaced, NoteTaken, Tell};
+    use SkipAction::{Leave, NoteReplaced, NoteTaken, Tell};
     use SkipFile::{Replaced, There};
     for (file, sight, over, next) in [
-        (There, Sight::Same, false, Leave),
-        (There, Sight::Same, true, Tell),
-        (There, Sight::Gone, false, NoteTaken),
-        (There, Sight::Gone, true, NoteTaken),
-        (There, Sight::Another, false, NoteReplaced),
-        (There, Sight::Another, true, Tell),
-        (There, Sight::Unknown, true, Leave),
-        (There, Sight::Unknown, false, Leave),
-        (Replaced, Sight::Gone, false, Leave),
-        (Replaced, Sight::Gone, true, Tell),
-        (Replaced, Sight::Another, true, Tell),
-        (Replaced, Sight::Unknown, true, Tell),
-        (Replaced, Sight::Same, false, Leave),
+        (There, SkipFileState::Same, false, Leave),
+        (There, SkipFileState::Same, true, Tell),
+        (There, SkipFileState::Gone, false, NoteTaken),
+        (There, SkipFileState::Gone, true, NoteTaken),
+        (There, SkipFileState::Another, false, NoteReplaced),
+        (There, SkipFileState::Another, true, Tell),
+        (There, SkipFileState::Unknown, true, Leave),
+        (There, SkipFileState::Unknown, false, Leave),
+        (Replaced, SkipFileState::Gone, false, Leave),
+        (Replaced, SkipFileState::Gone, true, Tell),
+        (Replaced, SkipFileState::Another, true, Tell),
+        (Replaced, SkipFileState::Unknown, true, Tell),
+        (Replaced, SkipFileState::Same, false, Leave),
     ] {
         assert_eq!(decide_next(file, sight, over), next, "{file:?} {sight:?} {over}");
     }
@@ -76,7 +76,7 @@ fn repeats_are_technical_skips_of_the_same_items_in_a_row() {
         (None, 1),
         (Some(skip(report(Technical, &["a", "b"]), 1)), 2),
         (Some(skip(report(Technical, &["b", "a"]), 2)), 3),
-        // People were asked: it is counted anew.
+        // People were asked, so the count starts over.
         (Some(skip(report(Technical, &["a", "b"]), 3)), 1),
         (Some(skip(report(Technical, &["a"]), 2)), 1),
         (Some(skip(report(Policy, &["a", "b"]), 2)), 1),
@@ -94,13 +94,13 @@ fn a_file_is_judged_by_its_digest() {
     let found = |skill: &str, content| FoundSkip { skill: skill.to_owned(), content };
     let unread = crate::model::skip::SkipTrouble::Version(2);
     for (files, complete, sight) in [
-        (vec![found("tessl__a", Ok(mine.report.clone()))], true, Sight::Same),
-        (vec![found("tessl__a", Ok(mine.report.clone()))], false, Sight::Same),
-        (vec![found("tessl__a", Ok(other))], true, Sight::Another),
-        (vec![found("tessl__a", Err(unread))], true, Sight::Another),
-        (vec![found("tessl__b", Ok(mine.report.clone()))], true, Sight::Gone),
-        (vec![], true, Sight::Gone),
-        (vec![], false, Sight::Unknown),
+        (vec![found("tessl__a", Ok(mine.report.clone()))], true, SkipFileState::Same),
+        (vec![found("tessl__a", Ok(mine.report.clone()))], false, SkipFileState::Same),
+        (vec![found("tessl__a", Ok(other))], true, SkipFileState::Another),
+        (vec![found("tessl__a", Err(unread))], true, SkipFileState::Another),
+        (vec![found("tessl__b", Ok(mine.report.clone()))], true, SkipFileState::Gone),
+        (vec![], true, SkipFileState::Gone),
+        (vec![], false, SkipFileState::Unknown),
     ] {
         let look = SkipLook { after: None, found: files, complete };
         assert_eq!(decide_sight(&mine, &look), sight, "{look:?}");

@@ -1,50 +1,50 @@
-//! `hearth workspace adopt`: somebody says that a directory is a workspace that the store knows from elsewhere.
+//! `hearth workspace adopt`: declares that a directory is a workspace that the store knows from another path.
 
-use super::Outcome;
-use super::locate::{Located, displace, happened, relations, stored};
-use crate::engine::{Cx, Result};
+use crate::engine::Result;
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::locate::Located;
+use crate::engine::workspaces::{Outcome, locate, view};
 use crate::model::report::Refusal;
 use crate::model::workspace::{
     AdoptFrom, Workspace, WorkspaceFact, WorkspaceKey, WorkspaceReply, WorkspaceSight, key_text,
 };
-use crate::state::{Digest, Write};
+use crate::state::Digest;
 
-/// Makes a directory be a known workspace: its history stays, its path is the directory's from now on. A directory that is
-/// that workspace already stays as it is.
-pub(super) fn adopt(cx: &Cx<'_>, txn: &mut Write<'_>, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Outcome> {
-    let found = relations(cx.db, txn, cx.groups_path, sight)?;
+/// Makes a directory a known workspace. Its history stays, and its path becomes the directory's. If the directory
+/// already is that workspace, nothing changes.
+pub(crate) fn adopt(tx: &mut Tx<'_, '_>, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Outcome> {
+    let found = locate::relations(tx.db, tx, tx.cx.groups_path, sight)?;
     let own = match &found.located {
         Located::Known(key) => Some(*key),
         _ => None,
     };
-    let key = match wanted(cx, txn, &found.located, &found.earlier, from)? {
+    let key = match wanted(tx, &found.located, &found.earlier, from)? {
         Ok(key) => key,
         Err(refusal) => return Ok(Err(refusal)),
     };
     if own == Some(key) {
         return Ok(Ok(WorkspaceReply::Adopted { key, changed: false }));
     }
-    let before = cx.db.workspaces.require(txn, &key)?;
-    if let Err(refusal) = allowed(cx, txn, sight, (key, &before), own)? {
+    let before = tx.db.workspaces.require(tx, &key)?;
+    if let Err(refusal) = allowed(tx, sight, key, &before, own)? {
         return Ok(Err(refusal));
     }
     let live = sight.also_at.contains(&before.path);
     let (after, fact) = decide(&before, sight, live);
     if !live {
-        displace(cx, txn, sight, Some(key))?;
+        locate::displace(tx, sight, Some(key))?;
     }
     if let Some(own) = own {
-        set_aside(cx, txn, own)?;
+        set_aside(tx, own)?;
     }
-    stored(cx, txn, key, (Some(&before), &after))?;
-    happened(cx, txn, key, fact)?;
+    locate::stored(tx, key, Some(&before), &after)?;
+    locate::happened(tx, key, fact)?;
     Ok(Ok(WorkspaceReply::Adopted { key, changed: true }))
 }
 
-/// Which workspace is meant.
+/// The workspace to adopt.
 fn wanted(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
+    tx: &Tx<'_, '_>,
     located: &Located,
     earlier: &[WorkspaceKey],
     from: &AdoptFrom,
@@ -60,12 +60,12 @@ fn wanted(
                     .to_owned(),
             ),
         },
-        AdoptFrom::Key(key) if cx.db.workspaces.contains(txn, key)? => Ok(Ok(*key)),
+        AdoptFrom::Key(key) if tx.db.workspaces.contains(tx, key)? => Ok(Ok(*key)),
         AdoptFrom::Key(key) => {
             nothing(format!("there is no workspace {}; see `hearth workspace list`", key_text(*key)))
         }
         AdoptFrom::Path(path) => {
-            let rows = cx.db.workspaces_by_path.collect_last(txn, &Digest::of(path), 1)?;
+            let rows = tx.db.workspaces_by_path.collect_last(tx, &Digest::of(path), 1)?;
             match rows.first() {
                 Some(((_, fingerprint, discriminator), ())) => Ok(Ok((*fingerprint, *discriminator))),
                 None => nothing(format!(
@@ -78,12 +78,12 @@ fn wanted(
     }
 }
 
-/// Whether it may be done at all.
+/// Whether the adoption is allowed.
 fn allowed(
-    cx: &Cx<'_>,
-    txn: &Write<'_>,
+    tx: &Tx<'_, '_>,
     sight: &WorkspaceSight,
-    (key, row): (WorkspaceKey, &Workspace),
+    key: WorkspaceKey,
+    row: &Workspace,
     own: Option<WorkspaceKey>,
 ) -> Result<std::result::Result<(), Refusal>> {
     let here = String::from_utf8_lossy(&sight.path);
@@ -92,18 +92,18 @@ fn allowed(
         return refused("workspace_missing", format!("there is no directory {here}: nothing was adopted"));
     }
     let agents = |row: &Workspace| row.agent.is_some();
-    let own_row = own.map(|own| cx.db.workspaces.require(txn, &own)).transpose()?;
+    let own_row = own.map(|own| tx.db.workspaces.require(tx, &own)).transpose()?;
     if agents(row) || own_row.as_ref().is_some_and(agents) {
         let message = format!("the folder of an agent stays the agent's: {here} and {} are not joined", key_text(key));
         return refused("agent_folder", message);
     }
     if let Some(own) = own
-        && cx.db.recency.first_in(txn, &own)?.is_some()
+        && tx.db.sessions_by_update.first_in(tx, &own)?.is_some()
     {
-        let one = super::view::newest(cx.db, txn, key, 1)?;
+        let one = view::newest(tx.db, tx, key, 1)?;
         let one = one.first().map_or_else(|| "ID".to_owned(), |(id, _)| id.to_string());
         let message = format!(
-            "{here} has sessions of its own already (workspace {}), so those of {} stay where they are: `hearth session \
+            "{here} has sessions of its own already (workspace {}), so those of {} stay where they are: `hearth workspace sessions \
              resume {one} --any-workspace` goes on here with one of them as a fork; or delete those of this directory, \
              then adopt again",
             key_text(own),
@@ -114,15 +114,17 @@ fn allowed(
     Ok(Ok(()))
 }
 
-/// A workspace without sessions makes room for the adopted one: it is an earlier one that nobody comes back to.
-fn set_aside(cx: &Cx<'_>, txn: &mut Write<'_>, own: WorkspaceKey) -> Result<()> {
-    let before = cx.db.workspaces.require(txn, &own)?;
-    let after = Workspace { witness: None, replaced: Some(cx.now.wall), ..before.clone() };
-    stored(cx, txn, own, (Some(&before), &after))?;
-    if before.replaced.is_none() { happened(cx, txn, own, WorkspaceFact::Replaced) } else { Ok(()) }
+/// Sets aside the directory's own workspace, which has no sessions, in favor of the adopted one. It becomes an earlier
+/// workspace of this path that no directory returns to.
+fn set_aside(tx: &mut Tx<'_, '_>, own: WorkspaceKey) -> Result<()> {
+    let before = tx.db.workspaces.require(tx, &own)?;
+    let after = Workspace { witness: None, replaced: Some(tx.now.wall), ..before.clone() };
+    locate::stored(tx, own, Some(&before), &after)?;
+    if before.replaced.is_none() { locate::happened(tx, own, WorkspaceFact::Replaced) } else { Ok(()) }
 }
 
-/// The workspace as it is once it is adopted, and what to note. `live` is whether the directory is at the old path as well.
+/// The workspace after the adoption, and the event to record. `live` tells whether the directory is also at the old
+/// path.
 fn decide(before: &Workspace, sight: &WorkspaceSight, live: bool) -> (Workspace, WorkspaceFact) {
     let mut after = before.clone();
     after.witness = sight.witness.clone();

@@ -1,26 +1,26 @@
-//! More records at the end of a session.
+//! Appends records to a session.
 
-use super::super::Cx;
-use super::rows::{self, Found, Outcome};
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::record::SessionRecord;
 use crate::model::session_command::{Guard, SessionOutcome};
-use crate::state::Write;
 
-/// Adds records, all of them or none.
-pub(super) fn append(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, guard): (SessionId, Guard),
+/// Appends all of the records, or none.
+pub(crate) fn append(
+    tx: &mut Tx<'_, '_>,
+    id: SessionId,
+    guard: Guard,
     records: &[SessionRecord],
-) -> Outcome<(Found, SessionOutcome)> {
-    let before = rows::guarded(cx, txn, id, guard)?;
+) -> Outcome<(StoredSession, SessionOutcome)> {
+    let before = rows::guarded(tx, id, guard)?;
     if records.is_empty() {
         return Ok((before, SessionOutcome::Unchanged));
     }
     let mut found = before.clone();
-    rows::add(cx, txn, &mut found, records)?;
-    rows::touch(cx, txn, &mut found)?;
-    rows::save(cx, txn, &before, &found)?;
+    rows::add(tx, &mut found, records)?;
+    rows::touch(tx, &mut found)?;
+    rows::save(tx, &before, &found)?;
     Ok((found, SessionOutcome::Changed))
 }

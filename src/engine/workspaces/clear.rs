@@ -1,21 +1,21 @@
-//! A session begins anew.
+//! Clears a session.
 
-use super::super::Cx;
-use super::rows::{self, Found, Outcome};
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::session_command::{Guard, SessionOutcome};
-use crate::state::Write;
 
-/// Begins a revision without records. Id, title, model, lineage and the time of its making stay; what was said is kept in
-/// the revision before. A session without records stays as it is.
-pub(super) fn clear(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, guard: Guard) -> Outcome<(Found, SessionOutcome)> {
-    let before = rows::guarded(cx, txn, id, guard)?;
+/// Starts an empty revision. Id, title, model, lineage and creation time stay, and the previous revision keeps the
+/// records. A session without records stays as it is.
+pub(crate) fn clear(tx: &mut Tx<'_, '_>, id: SessionId, guard: Guard) -> Outcome<(StoredSession, SessionOutcome)> {
+    let before = rows::guarded(tx, id, guard)?;
     if before.row.records == 0 && before.row.compaction.is_none() {
         return Ok((before, SessionOutcome::Unchanged));
     }
     let mut found = before.clone();
-    rows::renew(cx, txn, &mut found)?;
-    rows::touch(cx, txn, &mut found)?;
-    rows::save(cx, txn, &before, &found)?;
+    rows::renew(tx, &mut found)?;
+    rows::touch(tx, &mut found)?;
+    rows::save(tx, &before, &found)?;
     Ok((found, SessionOutcome::Shortened { removed: before.row.messages }))
 }

@@ -1,28 +1,28 @@
-//! A session is made shorter.
+//! Compacts a session.
 
-use super::super::Cx;
-use super::rows::{self, Found, Outcome};
-use super::view::{self, Cut};
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
+use crate::engine::workspaces::view::Cut;
+use crate::engine::workspaces::{rows, view};
 use crate::model::id::SessionId;
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::Compaction;
 use crate::model::session_command::{CompactSession, Guard, SessionOutcome};
-use crate::state::Write;
 
-/// Begins a revision with the newest records only; the others are kept in the revision before. Nothing happens if nothing
-/// would be left out.
-pub(super) fn compact(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, guard): (SessionId, Guard),
+/// Starts a revision with the newest records only. The previous revision keeps the others. Does nothing if no message
+/// would be removed.
+pub(crate) fn compact(
+    tx: &mut Tx<'_, '_>,
+    id: SessionId,
+    guard: Guard,
     wanted: CompactSession,
-) -> Outcome<(Found, SessionOutcome)> {
-    let before = rows::guarded(cx, txn, id, guard)?;
-    // What stays is copied, and a transaction has its bounds.
-    let window = cx.policy.rows_per_input.saturating_sub(1);
-    let parts = view::segments(cx.db, txn, Cut::current(id, &before.row))?;
+) -> Outcome<(StoredSession, SessionOutcome)> {
+    let before = rows::guarded(tx, id, guard)?;
+    // The remaining records are copied, and a transaction is limited in size.
+    let window = tx.policy.rows_per_input.saturating_sub(1);
+    let parts = view::segments(tx.db, tx, Cut::current(id, &before.row))?;
     let after = before.row.records.saturating_sub(u64::try_from(window).unwrap_or(u64::MAX));
-    let newest = view::records(cx.db, txn, &parts, (after, window))?;
+    let newest = view::records(tx.db, tx, &parts, after, window)?;
     let newest: Vec<SessionRecord> = newest.into_iter().map(|(_, record)| record).collect();
     let kept = newest.get(decide_cut(&newest, wanted.keep)..).unwrap_or_default();
     let messages = u64::try_from(kept.iter().filter(|record| view::is_message(record)).count()).unwrap_or(u64::MAX);
@@ -33,16 +33,16 @@ pub(super) fn compact(
     let mut found = before.clone();
     let count = before.row.compaction.as_ref().map_or(0, |earlier| earlier.count).saturating_add(1);
     let summary = wanted.summary.unwrap_or_else(|| format!("{removed} earlier messages were left out."));
-    rows::renew(cx, txn, &mut found)?;
-    rows::add(cx, txn, &mut found, kept)?;
+    rows::renew(tx, &mut found)?;
+    rows::add(tx, &mut found, kept)?;
     found.row.compaction = Some(Compaction { count, removed, summary });
-    rows::touch(cx, txn, &mut found)?;
-    rows::save(cx, txn, &before, &found)?;
+    rows::touch(tx, &mut found)?;
+    rows::save(tx, &before, &found)?;
     Ok((found, SessionOutcome::Shortened { removed }))
 }
 
-/// The place in these records from which on they stay: so many messages, and then back to where a turn begins, so that no
-/// result of a tool is without its call.
+/// The index from which records stay: the newest `keep` messages, extended back to the start of a turn, so that no tool
+/// result is without its call.
 fn decide_cut(records: &[SessionRecord], keep: u64) -> usize {
     let mut left = keep;
     let mut cut = records.len();
@@ -65,11 +65,11 @@ const fn begins_turn(role: SpeakerRole) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::workspaces::compact::*;
     use crate::model::content::RawJson;
     use crate::model::time::Timestamp;
 
-    /// `u`, `a`, `t`, `s` are messages, `p` is something that was typed.
+    /// `u`, `a`, `t`, `s` are messages, `p` is a prompt.
     fn records(roles: &str) -> Vec<SessionRecord> {
         let message = |role| RecordBody::Message {
             role,

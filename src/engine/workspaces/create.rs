@@ -1,21 +1,20 @@
-//! A new session of a workspace.
+//! Creates sessions in a workspace.
 
-use super::super::Cx;
-use super::rows::{self, Found, Outcome};
-use super::{locate, rename};
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
+use crate::engine::workspaces::{locate, rename, rows};
 use crate::model::id::ChangeId;
 use crate::model::session::WorkspaceSession;
 use crate::model::session_command::{Home, NewSession, SessionRefusal};
 use crate::model::workspace::{WorkspaceKey, key_text};
-use crate::state::Write;
 
-/// Makes a session with its first records.
-pub(super) fn create(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewSession) -> Outcome<Found> {
-    let workspace = settle(cx, txn, &new.home)?;
+/// Creates a session with its first records.
+pub(crate) fn create(tx: &mut Tx<'_, '_>, new: NewSession) -> Outcome<StoredSession> {
+    let workspace = settle(tx, &new.home)?;
     rename::check_new(&new)?;
-    let label = rows::choose_label(cx, txn, workspace, new.label)?;
-    let now = rows::stamp(cx, txn, workspace)?;
-    let order: ChangeId = cx.db.allocate(txn)?;
+    let label = rows::choose_label(tx, workspace, new.label)?;
+    let now = rows::stamp(tx, workspace)?;
+    let order: ChangeId = tx.db.allocate(tx)?;
     let (created, updated) = new.times.unwrap_or((now, now));
     let row = WorkspaceSession {
         title: new.title,
@@ -26,23 +25,23 @@ pub(super) fn create(cx: &Cx<'_>, txn: &mut Write<'_>, new: NewSession) -> Outco
         source: new.source,
         ..WorkspaceSession::new(label, now)
     };
-    let before = rows::insert(cx, txn, workspace, row)?;
+    let before = rows::insert(tx, workspace, row)?;
     if new.records.is_empty() {
         return Ok(before);
     }
     let mut found = before.clone();
-    rows::add(cx, txn, &mut found, &new.records)?;
-    rows::save(cx, txn, &before, &found)?;
+    rows::add(tx, &mut found, &new.records)?;
+    rows::save(tx, &before, &found)?;
     Ok(found)
 }
 
-/// The workspace of a new session; its directory must not have been replaced.
-pub(super) fn settle(cx: &Cx<'_>, txn: &mut Write<'_>, home: &Home) -> Outcome<WorkspaceKey> {
+/// The workspace of a new session. Refused if another directory has replaced it.
+pub(crate) fn settle(tx: &mut Tx<'_, '_>, home: &Home) -> Outcome<WorkspaceKey> {
     let key = match home {
         Home::Known(key) => *key,
-        Home::Seen(sight) => locate::ensure(cx, txn, sight)?.map_err(SessionRefusal::Workspace)?,
+        Home::Seen(sight) => locate::ensure(tx, sight)?.map_err(SessionRefusal::Workspace)?,
     };
-    match cx.db.workspaces.get(txn, &key)? {
+    match tx.db.workspaces.get(tx, &key)? {
         Some(workspace) if workspace.replaced.is_none() => Ok(key),
         _ => Err(SessionRefusal::NoWorkspace { workspace: key_text(key) }.into()),
     }

@@ -1,57 +1,52 @@
-//! The way into the trash and out of it.
+//! Moves sessions to the trash and restores them.
 
-use super::super::{Cx, Result};
-use super::rows::{self, Found, Outcome};
-use super::{purge, switch};
+use crate::engine::Result;
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
+use crate::engine::workspaces::{purge, rows, switch};
 use crate::model::id::SessionId;
 use crate::model::session_command::{Guard, SessionOutcome, SessionRefusal};
-use crate::state::Write;
 
-/// Puts a session into the trash, unless somebody works on it. Forks of it keep what they share.
-pub(super) fn delete(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: SessionId,
-    guard: Guard,
-) -> Outcome<(Found, SessionOutcome)> {
-    let before = rows::load(cx, txn, id)?;
-    protect(cx, txn, &before, guard)?;
-    switch::leave(cx, txn, &before)?;
-    cx.db.leases.delete(txn, &id)?;
+/// Moves a session to the trash, unless a process holds it. Forks of it keep what they share.
+pub(crate) fn delete(tx: &mut Tx<'_, '_>, id: SessionId, guard: Guard) -> Outcome<(StoredSession, SessionOutcome)> {
+    let before = rows::load(tx, id)?;
+    protect(tx, &before, guard)?;
+    switch::leave(tx, &before)?;
+    tx.db.leases.delete(tx, &id)?;
     let mut found = before.clone();
-    found.row.deleted = Some(cx.now.wall);
-    rows::save(cx, txn, &before, &found)?;
+    found.row.deleted = Some(tx.now.wall);
+    rows::save(tx, &before, &found)?;
     Ok((found, SessionOutcome::Changed))
 }
 
-/// Refuses what would take a session away from whoever works on it.
-pub(super) fn protect(cx: &Cx<'_>, txn: &Write<'_>, found: &Found, guard: Guard) -> Outcome<()> {
-    let lease = cx.db.leases.get(txn, &found.id)?.filter(|lease| guard.dead != Some(lease.epoch));
+/// Refuses the removal of a session that a process holds.
+pub(crate) fn protect(tx: &Tx<'_, '_>, found: &StoredSession, guard: Guard) -> Outcome<()> {
+    let lease = tx.db.leases.get(tx, &found.id)?.filter(|lease| guard.dead != Some(lease.epoch));
     if let Some(lease) = lease {
         return Err(SessionRefusal::Active { session: found.row.label.to_string(), pid: lease.pid }.into());
     }
     Ok(())
 }
 
-/// Takes a session out of the trash, unless another one has its id by now or it is being removed for good.
-pub(super) fn restore(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId) -> Outcome<(Found, SessionOutcome)> {
-    let before = rows::any(cx, txn, id)?;
+/// Restores a session from the trash, unless another session has its id by now or it is being purged.
+pub(crate) fn restore(tx: &mut Tx<'_, '_>, id: SessionId) -> Outcome<(StoredSession, SessionOutcome)> {
+    let before = rows::any(tx, id)?;
     let label = before.row.label.to_string();
     match before.row.deleted {
         None => return Err(SessionRefusal::NotInTrash { session: label }.into()),
         Some(purge::UNDER_WAY) => return Err(SessionRefusal::NotFound { session: label }.into()),
         Some(_) => {}
     }
-    if cx.db.session_labels.contains(txn, &rows::label_key(before.workspace, &before.row.label)?)? {
+    if tx.db.session_labels.contains(tx, &rows::label_key(before.workspace, &before.row.label)?)? {
         return Err(SessionRefusal::Exists { session: label }.into());
     }
     let mut found = before.clone();
     found.row.deleted = None;
-    rows::save(cx, txn, &before, &found)?;
+    rows::save(tx, &before, &found)?;
     Ok((found, SessionOutcome::Changed))
 }
 
-/// Finds something in the trash that is due: sessions that are being removed come first.
-pub(super) fn due(cx: &Cx<'_>, txn: &Write<'_>, end: crate::model::time::Timestamp) -> Result<Option<SessionId>> {
-    Ok(cx.db.trash.first(txn, ..)?.filter(|((since, _), ())| *since < end).map(|((_, id), ())| id))
+/// A session in the trash whose time is over. Sessions that are being purged come first.
+pub(crate) fn due(tx: &Tx<'_, '_>, end: crate::model::time::Timestamp) -> Result<Option<SessionId>> {
+    Ok(tx.db.sessions_by_deletion.first(tx, ..)?.filter(|((since, _), ())| *since < end).map(|((_, id), ())| id))
 }

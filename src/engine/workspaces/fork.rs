@@ -1,60 +1,61 @@
-//! A session that begins like another one.
+//! Forks sessions.
 
-use super::super::json::{self, Field};
-use super::super::{Cx, Result};
-use super::rows::{self, Found, Halt, Outcome};
-use super::view::{self, Way};
-use super::{create, locate::happened, rename};
+use crate::engine::Result;
+use crate::engine::rules::json;
+use crate::engine::rules::json::Field;
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows::{Halt, Outcome, StoredSession};
+use crate::engine::workspaces::view::{Cut, Direction};
+use crate::engine::workspaces::{create, locate, rename, rows, view};
 use crate::model::content::RawJson;
 use crate::model::id::{ChangeId, SessionId};
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::{Base, Lineage, WorkspaceSession};
 use crate::model::session_command::{ForkSession, Home, NewSession, SessionOutcome, SessionRefusal};
 use crate::model::workspace::{WorkspaceFact, WorkspaceKey};
-use crate::state::Write;
 
-/// Makes a fork. It shares the records of a workspace session and costs the same however many there are; of an agent's
-/// session the newest messages are copied, since those go when their time is over.
-pub(super) fn fork(cx: &Cx<'_>, txn: &mut Write<'_>, wanted: ForkSession) -> Outcome<(Found, SessionOutcome)> {
+/// Creates a fork. A fork of a workspace session shares its records, at the same cost for any number of them. For an
+/// agent's session the newest messages are copied, because retention removes the originals.
+pub(crate) fn fork(tx: &mut Tx<'_, '_>, wanted: ForkSession) -> Outcome<(StoredSession, SessionOutcome)> {
     check(&wanted)?;
-    let workspace = create::settle(cx, txn, &wanted.home)?;
-    match rows::load(cx, txn, wanted.parent) {
+    let workspace = create::settle(tx, &wanted.home)?;
+    match rows::load(tx, wanted.parent) {
         Ok(parent) => {
-            let found = share(cx, txn, &parent, (workspace, wanted))?;
-            hand_over(cx, txn, (parent.workspace, parent.id), &found)?;
+            let found = share(tx, &parent, workspace, wanted)?;
+            hand_over(tx, parent.workspace, parent.id, &found)?;
             Ok((found, SessionOutcome::Changed))
         }
-        Err(Halt::Refused(SessionRefusal::IsChat { session })) => copy(cx, txn, session, (workspace, wanted)),
+        Err(Halt::Refused(SessionRefusal::IsChat { session })) => copy(tx, session, workspace, wanted),
         Err(halt) => Err(halt),
     }
 }
 
-/// Whether its branch can be called so.
-pub(super) fn check(wanted: &ForkSession) -> std::result::Result<(), SessionRefusal> {
+/// Checks the name of the branch.
+pub(crate) fn check(wanted: &ForkSession) -> std::result::Result<(), SessionRefusal> {
     rename::check("branch", decide_branch(wanted.branch.as_deref()).as_deref())
 }
 
 fn share(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    parent: &Found,
-    (workspace, wanted): (WorkspaceKey, ForkSession),
-) -> Outcome<Found> {
+    tx: &mut Tx<'_, '_>,
+    parent: &StoredSession,
+    workspace: WorkspaceKey,
+    wanted: ForkSession,
+) -> Outcome<StoredSession> {
     let all = parent.row.records;
     let upto = wanted.upto.unwrap_or(all);
     if upto > all {
         let session = parent.row.label.to_string();
         return Err(SessionRefusal::NoSuchRecord { session, wanted: upto, found: all }.into());
     }
-    let label = rows::choose_label(cx, txn, workspace, wanted.label)?;
-    let now = rows::stamp(cx, txn, workspace)?;
-    let order: ChangeId = cx.db.allocate(txn)?;
-    let messages = if upto == all { parent.row.messages } else { messages_upto(cx, txn, parent, upto)? };
+    let label = rows::choose_label(tx, workspace, wanted.label)?;
+    let now = rows::stamp(tx, workspace)?;
+    let order: ChangeId = tx.db.allocate(tx)?;
+    let messages = if upto == all { parent.row.messages } else { messages_upto(tx, parent, upto)? };
     let row = WorkspaceSession {
         title: parent.row.title.clone(),
         model: parent.row.model.clone(),
         order: order.number(),
-        base: base(cx, txn, parent, upto)?,
+        base: base(tx, parent, upto)?,
         records: upto,
         messages,
         lineage: Some(Lineage {
@@ -65,24 +66,25 @@ fn share(
         compaction: parent.row.compaction.clone(),
         ..WorkspaceSession::new(label, now)
     };
-    Ok(rows::insert(cx, txn, workspace, row)?)
+    Ok(rows::insert(tx, workspace, row)?)
 }
 
-/// What a fork begins with: whoever has the last of its records. Those that only share it are passed over.
-fn base(cx: &Cx<'_>, txn: &Write<'_>, parent: &Found, upto: u64) -> Result<Option<Base>> {
+/// The base of a fork: the revision that holds the last of its records itself. Revisions that only share the record are
+/// skipped.
+fn base(tx: &Tx<'_, '_>, parent: &StoredSession, upto: u64) -> Result<Option<Base>> {
     if upto == 0 {
         return Ok(None);
     }
-    let cut = view::holder(cx.db, txn, view::Cut::current(parent.id, &parent.row), upto)?;
+    let cut = view::holder(tx.db, tx, Cut::current(parent.id, &parent.row), upto)?;
     Ok(Some(Base { session: cut.session, revision: cut.revision, upto }))
 }
 
-/// Messages among the first records. It takes a walk over them, which only a fork in the middle needs.
-fn messages_upto(cx: &Cx<'_>, txn: &Write<'_>, parent: &Found, upto: u64) -> Result<u64> {
-    let parts = view::segments(cx.db, txn, view::Cut::current(parent.id, &parent.row))?;
+/// The number of messages among the first records. It walks over them, which only a fork in the middle needs.
+fn messages_upto(tx: &Tx<'_, '_>, parent: &StoredSession, upto: u64) -> Result<u64> {
+    let parts = view::segments(tx.db, tx, Cut::current(parent.id, &parent.row))?;
     let (mut after, mut messages) = (0, 0_u64);
     while after < upto {
-        let some = view::records(cx.db, txn, &parts, (after, cx.policy.rows_per_input))?;
+        let some = view::records(tx.db, tx, &parts, after, tx.policy.rows_per_input)?;
         let Some((last, _)) = some.last() else { break };
         let counted = some.iter().filter(|(number, record)| *number <= upto && view::is_message(record)).count();
         messages = messages.saturating_add(u64::try_from(counted).unwrap_or(u64::MAX));
@@ -92,18 +94,18 @@ fn messages_upto(cx: &Cx<'_>, txn: &Write<'_>, parent: &Found, upto: u64) -> Res
 }
 
 fn copy(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
+    tx: &mut Tx<'_, '_>,
     parent: SessionId,
-    (workspace, wanted): (WorkspaceKey, ForkSession),
-) -> Outcome<(Found, SessionOutcome)> {
-    let from = cx.db.sessions_by_id.require(txn, &parent)?;
-    let newest = view::conversation(cx.db, txn, parent, cx.policy.rows_per_input / 4)?;
-    let all = cx.db.messages_by_session.prefix(txn, &parent)?.count();
-    let all = all.saturating_add(cx.db.outbound_by_number.prefix(txn, &parent)?.count());
+    workspace: WorkspaceKey,
+    wanted: ForkSession,
+) -> Outcome<(StoredSession, SessionOutcome)> {
+    let from = tx.db.sessions_by_id.require(tx, &parent)?;
+    let newest = view::conversation(tx.db, tx, parent, tx.policy.rows_per_input / 4)?;
+    let all = tx.db.messages_by_session.prefix(tx, &parent)?.count();
+    let all = all.saturating_add(tx.db.outbound_by_number.prefix(tx, &parent)?.count());
     let expired = newest.iter().filter(|record| record.text.is_none()).count();
     let records = newest.iter().filter_map(|record| {
-        let role = if record.way == Way::In { SpeakerRole::User } else { SpeakerRole::Assistant };
+        let role = if record.way == Direction::In { SpeakerRole::User } else { SpeakerRole::Assistant };
         let blocks = text_blocks(record.text.as_deref()?);
         let body = RecordBody::Message { role, blocks, usage: None, ends_turn: None };
         Some(SessionRecord { at: record.at, body, extra: None })
@@ -117,15 +119,15 @@ fn copy(
         source: None,
         records: records.collect(),
     };
-    let before = create::create(cx, txn, new)?;
+    let before = create::create(tx, new)?;
     let mut found = before.clone();
     found.row.lineage = Some(Lineage {
         parent: parent.to_string(),
         session: Some((from, parent)),
         branch: decide_branch(wanted.branch.as_deref()),
     });
-    rows::save(cx, txn, &before, &found)?;
-    hand_over(cx, txn, (from, parent), &found)?;
+    rows::save(tx, &before, &found)?;
+    hand_over(tx, from, parent, &found)?;
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let left_out = count(all.saturating_sub(newest.len()));
     Ok((found, SessionOutcome::Copied { left_out, expired: count(expired) }))
@@ -137,14 +139,14 @@ fn text_blocks(text: &str) -> RawJson {
     RawJson::trusted(format!("[{}]", block.as_str()))
 }
 
-/// Both workspaces note it when a fork is in another one than its parent.
-fn hand_over(cx: &Cx<'_>, txn: &mut Write<'_>, (from, parent): (WorkspaceKey, SessionId), fork: &Found) -> Result<()> {
+/// Records a fork into another workspace in both workspaces.
+fn hand_over(tx: &mut Tx<'_, '_>, from: WorkspaceKey, parent: SessionId, fork: &StoredSession) -> Result<()> {
     if from == fork.workspace {
         return Ok(());
     }
     let out = WorkspaceFact::HandedOver { session: parent, fork: fork.id, to: fork.workspace };
-    happened(cx, txn, from, out)?;
-    happened(cx, txn, fork.workspace, WorkspaceFact::TakenOver { session: fork.id, parent, from })
+    locate::happened(tx, from, out)?;
+    locate::happened(tx, fork.workspace, WorkspaceFact::TakenOver { session: fork.id, parent, from })
 }
 
 fn decide_branch(given: Option<&str>) -> Option<String> {
@@ -153,7 +155,7 @@ fn decide_branch(given: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::workspaces::fork::*;
 
     #[test]
     fn branches_are_trimmed() {

@@ -1,22 +1,22 @@
-//! Who works on a session.
+//! Leases: which process holds a session.
 
-use super::super::Cx;
-use super::rows::{self, Found, Outcome};
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::record::Lease;
 use crate::model::session_command::{Guard, Holder, SessionOutcome, SessionRefusal};
-use crate::state::Write;
 
-/// Gives a session to a process. One that is held is taken over only if its holder is dead beyond doubt, or is the same
-/// process.
-pub(super) fn take(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, guard): (SessionId, Guard),
+/// Gives a session to a process. A session that is held is taken over only if its holder is known to be dead, or is the
+/// same process.
+pub(crate) fn take(
+    tx: &mut Tx<'_, '_>,
+    id: SessionId,
+    guard: Guard,
     holder: Holder,
-) -> Outcome<(Found, SessionOutcome)> {
-    let before = rows::load(cx, txn, id)?;
-    if let Some(lease) = cx.db.leases.get(txn, &id)? {
+) -> Outcome<(StoredSession, SessionOutcome)> {
+    let before = rows::load(tx, id)?;
+    if let Some(lease) = tx.db.leases.get(tx, &id)? {
         if is_of(&lease, &holder) {
             return Ok((before, SessionOutcome::Leased { epoch: lease.epoch }));
         }
@@ -29,9 +29,9 @@ pub(super) fn take(
     found.row.lease_epoch = found.row.lease_epoch.saturating_add(1);
     let epoch = found.row.lease_epoch;
     let Holder { pid, started, boot } = holder;
-    let lease = Lease { epoch, pid, started, boot, since: cx.now.wall, beat: cx.now.wall };
-    cx.db.leases.put(txn, &id, &lease)?;
-    rows::save(cx, txn, &before, &found)?;
+    let lease = Lease { epoch, pid, started, boot, since: tx.now.wall, beat: tx.now.wall };
+    tx.db.leases.put(tx, &id, &lease)?;
+    rows::save(tx, &before, &found)?;
     Ok((found, SessionOutcome::Leased { epoch }))
 }
 
@@ -39,20 +39,21 @@ fn is_of(lease: &Lease, holder: &Holder) -> bool {
     (lease.pid, lease.started, lease.boot.as_str()) == (holder.pid, holder.started, holder.boot.as_str())
 }
 
-/// Notes that the holder is alive.
-pub(super) fn beat(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, epoch: u64) -> Outcome<(Found, SessionOutcome)> {
-    let found = held(cx, txn, id, epoch)?;
-    cx.db.leases.update(txn, &id, |lease| lease.beat = cx.now.wall)?;
+/// Records that the holder is alive.
+pub(crate) fn beat(tx: &mut Tx<'_, '_>, id: SessionId, epoch: u64) -> Outcome<(StoredSession, SessionOutcome)> {
+    let found = held(tx, id, epoch)?;
+    let now = tx.now.wall;
+    tx.db.leases.update(tx, &id, |lease| lease.beat = now)?;
     Ok((found, SessionOutcome::Leased { epoch }))
 }
 
 /// Ends a lease.
-pub(super) fn release(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, epoch: u64) -> Outcome<(Found, SessionOutcome)> {
-    let found = held(cx, txn, id, epoch)?;
-    cx.db.leases.delete(txn, &id)?;
+pub(crate) fn release(tx: &mut Tx<'_, '_>, id: SessionId, epoch: u64) -> Outcome<(StoredSession, SessionOutcome)> {
+    let found = held(tx, id, epoch)?;
+    tx.db.leases.delete(tx, &id)?;
     Ok((found, SessionOutcome::Changed))
 }
 
-fn held(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId, epoch: u64) -> Outcome<Found> {
-    rows::guarded(cx, txn, id, Guard { epoch: Some(epoch), ..Guard::default() })
+fn held(tx: &Tx<'_, '_>, id: SessionId, epoch: u64) -> Outcome<StoredSession> {
+    rows::guarded(tx, id, Guard { epoch: Some(epoch), ..Guard::default() })
 }

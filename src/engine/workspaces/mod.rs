@@ -1,60 +1,56 @@
-//! Workspaces and what happens in them: every input about them is one transaction.
+//! Workspaces and their sessions. Each input about them is one transaction.
 
-use super::{Applied, Cx, Result};
+use crate::engine::Result;
+use crate::engine::tx::Tx;
 use crate::model::report::Reply;
 use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
-use crate::state::Write;
 
-mod adopt;
-mod append;
-mod clear;
-mod compact;
-mod create;
-mod delete;
-mod folders;
-mod fork;
-mod lease;
-mod locate;
-mod purge;
-mod rename;
-mod rows;
-mod session;
-mod switch;
-mod take_in;
+pub(crate) mod adopt;
+pub(crate) mod append;
+pub(crate) mod clear;
+pub(crate) mod compact;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod folders;
+pub(crate) mod fork;
+pub(crate) mod lease;
+pub(crate) mod locate;
+pub(crate) mod purge;
+pub(crate) mod rename;
+pub(crate) mod rows;
+pub(crate) mod session;
+pub(crate) mod switch;
+pub(crate) mod take_in;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 pub use locate::{Located, Relations, ensure, locate, relations};
-pub(super) use locate::{free_key, happened, stored};
-pub(super) use purge::{go_on as go_on_purging, sweep as sweep_trash};
 pub use session::refused_as_given;
-pub(super) use take_in::sweep as sweep_intakes;
 
-/// Carries out an input about workspaces.
-pub(super) fn workspace(cx: &Cx<'_>, txn: &mut Write<'_>, input: &WorkspaceInput) -> Result<Applied> {
+/// Applies an input about workspaces.
+pub(crate) fn workspace(tx: &mut Tx<'_, '_>, input: &WorkspaceInput) -> Result<Reply> {
     let done = match input {
-        WorkspaceInput::Adopt(sight, from) => adopt::adopt(cx, txn, sight, from)?,
-        WorkspaceInput::Session(command) => return session::session(cx, txn, command),
-        WorkspaceInput::TakeIn(piece) => return take_in::take_in(cx, txn, piece),
-        WorkspaceInput::Refuse(refused) => take_in::refuse(cx, txn, refused).map(|()| Ok(WorkspaceReply::Noted))?,
-        WorkspaceInput::Folders(folders) => return folders::folders(cx, txn, folders).map(Applied::done),
+        WorkspaceInput::Adopt(sight, from) => adopt::adopt(tx, sight, from)?,
+        WorkspaceInput::Session(command) => return session::session(tx, command),
+        WorkspaceInput::TakeIn(piece) => return take_in::take_in(tx, piece),
+        WorkspaceInput::Refuse(refused) => take_in::refuse(tx, refused).map(|()| Ok(WorkspaceReply::Noted))?,
+        WorkspaceInput::Folders(folders) => return folders::folders(tx, folders),
     };
     Ok(match done {
-        Ok(reply) => Applied::new(Reply::Workspace(Box::new(reply)), Vec::new()),
-        Err(refusal) => Applied::new(Reply::Refused(refusal), Vec::new()),
+        Ok(reply) => Reply::Workspace(Box::new(reply)),
+        Err(refusal) => Reply::Refused(refusal),
     })
 }
 
-/// What a command about a workspace answers, or why it did nothing.
-type Outcome = std::result::Result<WorkspaceReply, crate::model::report::Refusal>;
+/// The reply to a workspace command, or why it was refused.
+pub(crate) type Outcome = std::result::Result<WorkspaceReply, crate::model::report::Refusal>;
 
-/// Whether it is refused when there is no room.
-pub(super) const fn is_new_work(input: &WorkspaceInput) -> bool {
+/// Whether an input is refused while the store is full.
+pub(crate) const fn is_new_work(input: &WorkspaceInput) -> bool {
     match input {
         WorkspaceInput::TakeIn(_) => true,
         WorkspaceInput::Adopt(..) | WorkspaceInput::Folders(_) | WorkspaceInput::Refuse(_) => false,
         WorkspaceInput::Session(command) => session::is_new_work(command),
     }
 }
-
-#[cfg(test)]
-mod tests;

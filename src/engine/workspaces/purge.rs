@@ -1,63 +1,53 @@
-//! Sessions go for good: when somebody says so, or when they were in the trash for long enough. It is done in pieces; one
-//! that is being removed lies in the trash since the beginning of time, so that every sweep goes on with it.
+//! Purges sessions: by command, or when their time in the trash is over. A purge is done in pieces. A session that is
+//! being purged has the oldest possible time in the trash, so every sweep continues it.
 
-use super::super::{Cx, Result};
-use super::rows::{self, Found, Outcome};
-use super::{delete, switch};
+use crate::engine::Result;
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
+use crate::engine::workspaces::{delete, rows, switch, view};
 use crate::model::effect::Effect;
 use crate::model::id::SessionId;
 use crate::model::input::Continuation;
 use crate::model::session::{Base, Session};
 use crate::model::session_command::{Guard, SessionOutcome};
 use crate::model::time::Timestamp;
-use crate::state::Write;
 
-/// In the trash since then: is being removed.
-pub(super) const UNDER_WAY: Timestamp = Timestamp::from_millis(0);
+/// The time in the trash that marks a session as being purged.
+pub(crate) const UNDER_WAY: Timestamp = Timestamp::from_millis(0);
 
-/// Removes a session, from the trash or not, unless somebody works on it.
-pub(super) fn purge(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (id, guard): (SessionId, Guard),
-    effects: &mut Vec<Effect>,
-) -> Outcome<(Found, SessionOutcome)> {
-    let before = rows::any(cx, txn, id)?;
-    delete::protect(cx, txn, &before, guard)?;
-    switch::leave(cx, txn, &before)?;
-    cx.db.leases.delete(txn, &id)?;
+/// Purges a session, in the trash or not, unless a process holds it.
+pub(crate) fn purge(tx: &mut Tx<'_, '_>, id: SessionId, guard: Guard) -> Outcome<(StoredSession, SessionOutcome)> {
+    let before = rows::any(tx, id)?;
+    delete::protect(tx, &before, guard)?;
+    switch::leave(tx, &before)?;
+    tx.db.leases.delete(tx, &id)?;
     let mut found = before.clone();
     found.row.deleted = Some(UNDER_WAY);
-    rows::save(cx, txn, &before, &found)?;
-    let more = piece(cx, txn, id, cx.policy.rows_per_input / 4)?;
+    rows::save(tx, &before, &found)?;
+    let more = piece(tx, id, tx.policy.rows_per_input / 4)?;
     if more {
-        effects.push(Effect::Continue(Continuation::PurgeSession(id)));
+        tx.effects.push(Effect::Continue(Continuation::PurgeSession(id)));
     }
     Ok((before, SessionOutcome::Purged { more }))
 }
 
-/// Goes on removing a session.
-pub(in super::super) fn go_on(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    id: SessionId,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
-    if piece(cx, txn, id, cx.policy.rows_per_input / 4)? {
-        effects.push(Effect::Continue(Continuation::PurgeSession(id)));
+/// Continues to purge a session.
+pub(crate) fn go_on(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<()> {
+    if piece(tx, id, tx.policy.rows_per_input / 4)? {
+        tx.effects.push(Effect::Continue(Continuation::PurgeSession(id)));
     }
     Ok(())
 }
 
-/// Removes a little of what was in the trash for long enough; how many sessions it looked at.
-pub(in super::super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<usize> {
-    let end = cx.now.wall.minus(cx.policy.trash_lifetime);
+/// Purges some sessions whose time in the trash is over. Returns how many it examined.
+pub(crate) fn sweep(tx: &mut Tx<'_, '_>) -> Result<usize> {
+    let end = tx.now.wall.minus(tx.policy.trash_lifetime);
     let mut done = 0;
     while done < SESSIONS_PER_SWEEP {
-        let Some(id) = delete::due(cx, txn, end)? else { break };
+        let Some(id) = delete::due(tx, end)? else { break };
         done += 1;
-        begin(cx, txn, id)?;
-        if piece(cx, txn, id, cx.policy.retention_rows)? {
+        begin(tx, id)?;
+        if piece(tx, id, tx.policy.retention_rows)? {
             break;
         }
     }
@@ -66,96 +56,82 @@ pub(in super::super) fn sweep(cx: &Cx<'_>, txn: &mut Write<'_>) -> Result<usize>
 
 const SESSIONS_PER_SWEEP: usize = 10;
 
-/// From now on it cannot be taken out of the trash any more.
-fn begin(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId) -> Result<()> {
-    let workspace = cx.db.sessions_by_id.require(txn, &id)?;
-    let Session::Workspace(row) = cx.db.sessions.require(txn, &(workspace.0, workspace.1, id))? else { return Ok(()) };
+/// Marks a session as being purged. It cannot be restored any more.
+fn begin(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<()> {
+    let workspace = tx.db.sessions_by_id.require(tx, &id)?;
+    let Session::Workspace(row) = tx.db.sessions.require(tx, &(workspace.0, workspace.1, id))? else { return Ok(()) };
     if row.deleted == Some(UNDER_WAY) {
         return Ok(());
     }
-    let before = Found { workspace, id, row: *row };
+    let before = StoredSession { workspace, id, row: *row };
     let mut found = before.clone();
     found.row.deleted = Some(UNDER_WAY);
-    rows::save(cx, txn, &before, &found)
+    rows::save(tx, &before, &found)
 }
 
-/// Removes some rows of a session; whether there are more.
-fn piece(cx: &Cx<'_>, txn: &mut Write<'_>, id: SessionId, limit: usize) -> Result<bool> {
-    let Some(workspace) = cx.db.sessions_by_id.get(txn, &id)? else { return Ok(false) };
-    let Session::Workspace(row) = cx.db.sessions.require(txn, &(workspace.0, workspace.1, id))? else {
+/// Removes some rows of a session. Returns whether there are more.
+fn piece(tx: &mut Tx<'_, '_>, id: SessionId, limit: usize) -> Result<bool> {
+    let Some(workspace) = tx.db.sessions_by_id.get(tx, &id)? else { return Ok(false) };
+    let Session::Workspace(row) = tx.db.sessions.require(tx, &(workspace.0, workspace.1, id))? else {
         return Ok(false);
     };
-    let found = Found { workspace, id, row: *row };
-    if let Some(((_, child), ())) = cx.db.sessions_by_base.first_in(txn, &id)? {
-        bequeath(cx, txn, child, limit)?;
+    let found = StoredSession { workspace, id, row: *row };
+    if let Some(((_, child), ())) = tx.db.sessions_by_base.first_in(tx, &id)? {
+        bequeath(tx, child, limit)?;
         return Ok(true);
     }
-    if let Some(((_, child, number), ())) = cx.db.revisions_by_base.first_in(txn, &id)? {
-        bequeath_earlier(cx, txn, (child, number), limit)?;
+    if let Some(((_, child, number), ())) = tx.db.revisions_by_base.first_in(tx, &id)? {
+        bequeath_earlier(tx, child, number, limit)?;
         return Ok(true);
     }
-    let records = cx.db.records.collect_prefix(txn, &id, limit)?;
+    let records = tx.db.records.collect_prefix(tx, &id, limit)?;
     for (key, _) in &records {
-        cx.db.records.delete(txn, key)?;
+        tx.db.records.delete(tx, key)?;
     }
     let left = limit.saturating_sub(records.len());
-    let revisions = cx.db.revisions.collect_prefix(txn, &id, left)?;
-    for (key, revision) in &revisions {
-        if let Some(base) = revision.base {
-            cx.db.revisions_by_base.delete(txn, &(base.session, id, key.1))?;
-        }
-        cx.db.revisions.delete(txn, key)?;
+    let revisions = tx.db.revisions.collect_prefix(tx, &id, left)?;
+    for (key, _) in &revisions {
+        tx.db.revisions.delete(tx, key)?;
     }
     if left > revisions.len() {
-        rows::remove(cx, txn, &found)?;
+        rows::remove(tx, &found)?;
         return Ok(false);
     }
     Ok(true)
 }
 
-/// Gives a fork its own copies of what it shares with a session that goes: some records, the last ones first, so that what
-/// it has of its own is always without a gap.
-fn bequeath(cx: &Cx<'_>, txn: &mut Write<'_>, child: SessionId, limit: usize) -> Result<()> {
-    let workspace = cx.db.sessions_by_id.require(txn, &child)?;
-    let Session::Workspace(row) = cx.db.sessions.require(txn, &(workspace.0, workspace.1, child))? else {
+/// Copies some of the records that a fork shares with a purged session into the fork, last ones first, so that the
+/// fork's own records never have a gap.
+fn bequeath(tx: &mut Tx<'_, '_>, child: SessionId, limit: usize) -> Result<()> {
+    let workspace = tx.db.sessions_by_id.require(tx, &child)?;
+    let Session::Workspace(row) = tx.db.sessions.require(tx, &(workspace.0, workspace.1, child))? else {
         return Ok(());
     };
-    let before = Found { workspace, id: child, row: *row };
+    let before = StoredSession { workspace, id: child, row: *row };
     let mut found = before.clone();
     if let Some(base) = found.row.base {
-        found.row.base = pass_on(cx, txn, (child, found.row.revision), base, limit)?;
+        found.row.base = pass_on(tx, child, found.row.revision, base, limit)?;
     }
-    rows::save(cx, txn, &before, &found)
+    rows::save(tx, &before, &found)
 }
 
-fn bequeath_earlier(cx: &Cx<'_>, txn: &mut Write<'_>, key: (SessionId, u32), limit: usize) -> Result<()> {
-    let mut row = cx.db.revisions.require(txn, &key)?;
+fn bequeath_earlier(tx: &mut Tx<'_, '_>, session: SessionId, revision: u32, limit: usize) -> Result<()> {
+    let key = (session, revision);
+    let mut row = tx.db.revisions.require(tx, &key)?;
     let Some(base) = row.base else { return Ok(()) };
-    row.base = pass_on(cx, txn, key, base, limit)?;
-    if row.base.map(|base| base.session) != Some(base.session) {
-        cx.db.revisions_by_base.delete(txn, &(base.session, key.0, key.1))?;
-        if let Some(base) = row.base {
-            cx.db.revisions_by_base.put(txn, &(base.session, key.0, key.1), &())?;
-        }
-    }
-    cx.db.revisions.put(txn, &key, &row)
+    row.base = pass_on(tx, session, revision, base, limit)?;
+    tx.db.revisions.put(tx, &key, &row)
 }
 
-/// Copies some of the records that a revision begins with into it; what it begins with then.
-fn pass_on(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    (child, revision): (SessionId, u32),
-    base: Base,
-    limit: usize,
-) -> Result<Option<Base>> {
-    let parent = super::view::revision(cx.db, txn, base.session, base.revision)?.and_then(|cut| cut.base);
+/// Copies some of the records at the end of a revision's base into the revision. Returns its new base.
+fn pass_on(tx: &mut Tx<'_, '_>, child: SessionId, revision: u32, base: Base, limit: usize) -> Result<Option<Base>> {
+    let parent = view::revision(tx.db, tx, base.session, base.revision)?.and_then(|cut| cut.base);
     let begin = parent.map_or(0, |parent| parent.upto).min(base.upto);
     let many = u64::try_from(limit).unwrap_or(u64::MAX).min(base.upto - begin);
     let upto = base.upto - many;
     let range = (base.session, base.revision, upto.saturating_add(1))..=(base.session, base.revision, base.upto);
-    for ((_, _, number), record) in cx.db.records.collect_range(txn, range, limit)? {
-        cx.db.records.put(txn, &(child, revision, number), &record)?;
+    for ((_, _, number), record) in tx.db.records.collect_range(tx, range, limit)? {
+        tx.db.records.put(tx, &(child, revision, number), &record)?;
     }
     Ok(match parent {
         _ if upto > begin => Some(Base { upto, ..base }),

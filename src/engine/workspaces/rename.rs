@@ -1,39 +1,38 @@
-//! What a session is called.
+//! Names of sessions.
 
-use super::super::Cx;
-use super::rows::{self, Found, Outcome};
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows;
+use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::session_command::{NewSession, SessionOutcome, SessionRefusal};
-use crate::state::Write;
 
-/// Most characters of a title, or of another name that people give.
+/// Maximum length of a title or another given name, in characters.
 const NAME_MAX: usize = 200;
 
-/// Gives a session a title or takes it away. It does not become the newest by that.
-pub(super) fn rename(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
+/// Sets or removes the title of a session. This does not make it the newest one.
+pub(crate) fn rename(
+    tx: &mut Tx<'_, '_>,
     id: SessionId,
     title: Option<String>,
-) -> Outcome<(Found, SessionOutcome)> {
+) -> Outcome<(StoredSession, SessionOutcome)> {
     check("title", title.as_deref())?;
-    let before = rows::load(cx, txn, id)?;
+    let before = rows::load(tx, id)?;
     if before.row.title == title {
         return Ok((before, SessionOutcome::Unchanged));
     }
     let mut found = before.clone();
     found.row.title = title;
-    rows::save(cx, txn, &before, &found)?;
+    rows::save(tx, &before, &found)?;
     Ok((found, SessionOutcome::Changed))
 }
 
-/// Whether the names of a new session can be such.
-pub(super) fn check_new(new: &NewSession) -> std::result::Result<(), SessionRefusal> {
+/// Checks the names of a new session.
+pub(crate) fn check_new(new: &NewSession) -> std::result::Result<(), SessionRefusal> {
     check("title", new.title.as_deref()).and_then(|()| check("model", new.model.as_deref()))
 }
 
-/// Whether a name can be one.
-pub(super) fn check(what: &'static str, name: Option<&str>) -> std::result::Result<(), SessionRefusal> {
+/// Checks a name.
+pub(crate) fn check(what: &'static str, name: Option<&str>) -> std::result::Result<(), SessionRefusal> {
     let fine =
         |name: &str| !name.trim().is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control);
     if name.is_none_or(fine) { Ok(()) } else { Err(SessionRefusal::BadName { what, max: NAME_MAX }) }
@@ -41,7 +40,7 @@ pub(super) fn check(what: &'static str, name: Option<&str>) -> std::result::Resu
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::workspaces::rename::*;
 
     #[test]
     fn titles_are_one_line_that_says_something() {

@@ -1,6 +1,7 @@
-//! The rows of a workspace session, kept together: whoever changes one goes through here.
+//! The only writer of workspace sessions: their rows and indexes change together.
 
-use super::super::{Cx, Result};
+use crate::engine::Result;
+use crate::engine::tx::Tx;
 use crate::model::id::{ChangeId, SessionId};
 use crate::model::policy::Policy;
 use crate::model::record::{RecordBody, SessionRecord};
@@ -8,17 +9,18 @@ use crate::model::session::{Revision, Session, SessionLabel, WorkspaceSession};
 use crate::model::session_command::{Guard, SessionRefusal};
 use crate::model::time::{Millis, Timestamp};
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
-use crate::state::{self, Index, KeyPart, Text, Write};
+use crate::state;
+use crate::state::Text;
 
-/// Largest record, in bytes of what it says: the store takes a third more.
-pub(super) const RECORD_BYTES_MAX: usize = 12 << 20;
+/// Maximum size of a record in bytes of its content. The store needs a third more.
+pub(crate) const RECORD_BYTES_MAX: usize = 12 << 20;
 
-/// A clock that is behind the last change by more than this is believed.
+/// A clock that is further behind the last change than this is trusted.
 const BEHIND_MAX: Millis = Millis::minutes(24 * 60);
 
-/// Why a transaction does not end well.
-pub(super) enum Halt {
-    /// What is wanted cannot be; nothing is to be changed.
+/// Why a transaction is undone.
+pub(crate) enum Halt {
+    /// The request was refused; nothing may change.
     Refused(SessionRefusal),
     /// The store failed.
     Failed(state::Error),
@@ -36,45 +38,45 @@ impl<E: Into<state::Error>> From<E> for Halt {
     }
 }
 
-/// What a transaction decided, or why it did not.
-pub(super) type Outcome<T> = std::result::Result<T, Halt>;
+/// The result of a transaction, or why it has none.
+pub(crate) type Outcome<T> = std::result::Result<T, Halt>;
 
-/// A session of a workspace as it is in the store.
+/// A workspace session as stored.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
-    pub(super) workspace: WorkspaceKey,
-    pub(super) id: SessionId,
-    pub(super) row: WorkspaceSession,
+pub(crate) struct StoredSession {
+    pub(crate) workspace: WorkspaceKey,
+    pub(crate) id: SessionId,
+    pub(crate) row: WorkspaceSession,
 }
 
 /// A session by its id, in the trash or not.
-pub(super) fn any(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Outcome<Found> {
+pub(crate) fn any(tx: &Tx<'_, '_>, id: SessionId) -> Outcome<StoredSession> {
     let missing = || SessionRefusal::NotFound { session: id.to_string() };
-    let workspace = cx.db.sessions_by_id.get(txn, &id)?.ok_or_else(missing)?;
-    match cx.db.sessions.require(txn, &(workspace.0, workspace.1, id))? {
-        Session::Workspace(row) => Ok(Found { workspace, id, row: *row }),
+    let workspace = tx.db.sessions_by_id.get(tx, &id)?.ok_or_else(missing)?;
+    match tx.db.sessions.require(tx, &(workspace.0, workspace.1, id))? {
+        Session::Workspace(row) => Ok(StoredSession { workspace, id, row: *row }),
         Session::Chat(_) => Err(SessionRefusal::IsChat { session: id }.into()),
     }
 }
 
 /// A session by its id that is not in the trash.
-pub(super) fn load(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId) -> Outcome<Found> {
-    let found = any(cx, txn, id)?;
+pub(crate) fn load(tx: &Tx<'_, '_>, id: SessionId) -> Outcome<StoredSession> {
+    let found = any(tx, id)?;
     match found.row.deleted {
         None => Ok(found),
         Some(_) => Err(SessionRefusal::NotFound { session: found.row.label.to_string() }.into()),
     }
 }
 
-/// The same for a caller that changes it under conditions.
-pub(super) fn guarded(cx: &Cx<'_>, txn: &Write<'_>, id: SessionId, guard: Guard) -> Outcome<Found> {
-    let found = load(cx, txn, id)?;
-    let lease = cx.db.leases.get(txn, &id)?;
+/// Like [`load`], for a caller that changes the session under conditions.
+pub(crate) fn guarded(tx: &Tx<'_, '_>, id: SessionId, guard: Guard) -> Outcome<StoredSession> {
+    let found = load(tx, id)?;
+    let lease = tx.db.leases.get(tx, &id)?;
     decide_guard(&found.row, lease.map(|lease| (lease.epoch, lease.pid)), guard)?;
     Ok(found)
 }
 
-/// Whether a change is allowed: `lease` is who holds the session, by epoch and process.
+/// Whether a change is allowed. `lease` is the epoch and process of the session's holder.
 fn decide_guard(
     row: &WorkspaceSession,
     lease: Option<(u64, u32)>,
@@ -99,19 +101,19 @@ fn decide_guard(
     }
 }
 
-/// Notes that a session changes now: it becomes the newest of its workspace. Times of a workspace do not go back, also
-/// when the clock does for a while.
-pub(super) fn touch(cx: &Cx<'_>, txn: &mut Write<'_>, found: &mut Found) -> Result<()> {
-    let now = stamp(cx, txn, found.workspace)?;
-    let order: ChangeId = cx.db.allocate(txn)?;
+/// Marks a session as changed now, which makes it the newest of its workspace. Times in a workspace do not go back,
+/// even if the clock does for a while.
+pub(crate) fn touch(tx: &mut Tx<'_, '_>, found: &mut StoredSession) -> Result<()> {
+    let now = stamp(tx, found.workspace)?;
+    let order: ChangeId = tx.db.allocate(tx)?;
     (found.row.updated, found.row.committed, found.row.order) = (now, now, order.number());
     Ok(())
 }
 
 /// The time of a change in a workspace.
-pub(super) fn stamp(cx: &Cx<'_>, txn: &Write<'_>, workspace: WorkspaceKey) -> Result<Timestamp> {
-    let newest = cx.db.recency.collect_last(txn, &workspace, 1)?;
-    Ok(decide_stamp(cx.now.wall, newest.first().map(|((_, _, (at, _), _), ())| *at)))
+pub(crate) fn stamp(tx: &Tx<'_, '_>, workspace: WorkspaceKey) -> Result<Timestamp> {
+    let newest = tx.db.sessions_by_update.collect_last(tx, &workspace, 1)?;
+    Ok(decide_stamp(tx.now.wall, newest.first().map(|((_, _, (at, _), _), ())| *at)))
 }
 
 fn decide_stamp(now: Timestamp, newest: Option<Timestamp>) -> Timestamp {
@@ -121,147 +123,84 @@ fn decide_stamp(now: Timestamp, newest: Option<Timestamp>) -> Timestamp {
     }
 }
 
-/// Stores a session that is new.
-pub(super) fn insert(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    workspace: WorkspaceKey,
-    row: WorkspaceSession,
-) -> Result<Found> {
-    let id: SessionId = cx.db.allocate(txn)?;
-    let found = Found { workspace, id, row };
-    insert_as(cx, txn, &found)?;
+/// Stores a new session.
+pub(crate) fn insert(tx: &mut Tx<'_, '_>, workspace: WorkspaceKey, row: WorkspaceSession) -> Result<StoredSession> {
+    let id: SessionId = tx.db.allocate(tx)?;
+    let found = StoredSession { workspace, id, row };
+    insert_as(tx, &found)?;
     Ok(found)
 }
 
-/// The same under an id that was given out.
-pub(super) fn insert_as(cx: &Cx<'_>, txn: &mut Write<'_>, found: &Found) -> Result<()> {
-    let (id, workspace) = (found.id, found.workspace);
-    cx.db.sessions_by_id.put(txn, &id, &workspace)?;
-    index(cx, txn, None, Some(found))?;
-    put(cx, txn, found)
+/// Like [`insert`], under an id that is already allocated.
+pub(crate) fn insert_as(tx: &mut Tx<'_, '_>, found: &StoredSession) -> Result<()> {
+    tx.db.sessions.append(tx, &key(found), &record(found))
 }
 
-/// Stores a session that was something else before.
-pub(super) fn save(cx: &Cx<'_>, txn: &mut Write<'_>, before: &Found, after: &Found) -> Result<()> {
-    index(cx, txn, Some(before), Some(after))?;
-    put(cx, txn, after)
+/// Stores a changed session.
+pub(crate) fn save(tx: &mut Tx<'_, '_>, before: &StoredSession, after: &StoredSession) -> Result<()> {
+    tx.db.sessions.replace(tx, &key(after), &record(before), &record(after))
 }
 
-/// Removes a session whose records are gone.
-pub(super) fn remove(cx: &Cx<'_>, txn: &mut Write<'_>, found: &Found) -> Result<()> {
-    index(cx, txn, Some(found), None)?;
-    cx.db.leases.delete(txn, &found.id)?;
-    cx.db.sessions_by_id.delete(txn, &found.id)?;
-    cx.db.sessions.delete(txn, &(found.workspace.0, found.workspace.1, found.id))?;
-    Ok(())
+/// Removes a session whose records are already removed.
+pub(crate) fn remove(tx: &mut Tx<'_, '_>, found: &StoredSession) -> Result<()> {
+    tx.db.leases.delete(tx, &found.id)?;
+    tx.db.sessions.delete(tx, &key(found)).map(drop)
 }
 
-fn put(cx: &Cx<'_>, txn: &mut Write<'_>, found: &Found) -> Result<()> {
-    let row = Session::Workspace(Box::new(found.row.clone()));
-    cx.db.sessions.put(txn, &(found.workspace.0, found.workspace.1, found.id), &row)
+const fn key(found: &StoredSession) -> (Fingerprint, Discriminator, SessionId) {
+    (found.workspace.0, found.workspace.1, found.id)
 }
 
-/// Brings the indexes from one state of a session to another; none is that it is not there.
-fn index(cx: &Cx<'_>, txn: &mut Write<'_>, before: Option<&Found>, after: Option<&Found>) -> Result<()> {
-    let db = cx.db;
-    let Some(id) = after.or(before).map(|found| found.id) else { return Ok(()) };
-    shift(txn, &db.recency, (before.and_then(recency), after.and_then(recency)), &())?;
-    shift(txn, &db.spoken, (before.and_then(spoken), after.and_then(spoken)), &())?;
-    shift(txn, &db.session_labels, (before.and_then(label), after.and_then(label)), &id)?;
-    shift(txn, &db.trash, (before.and_then(trash), after.and_then(trash)), &())?;
-    shift(txn, &db.sessions_by_base, (before.and_then(base), after.and_then(base)), &())
-}
-
-fn shift<K: KeyPart + PartialEq, V: KeyPart>(
-    txn: &mut Write<'_>,
-    index: &Index<K, V>,
-    (old, new): (Option<K>, Option<K>),
-    value: &V,
-) -> Result<()> {
-    if old == new {
-        return Ok(());
-    }
-    if let Some(key) = old {
-        index.delete(txn, &key)?;
-    }
-    match new {
-        Some(key) => index.put(txn, &key, value),
-        None => Ok(()),
-    }
-}
-
-type Recency = (Fingerprint, Discriminator, (Timestamp, u64), SessionId);
-
-fn recency(found: &Found) -> Option<Recency> {
-    let place = (found.row.updated.min(found.row.committed), found.row.order);
-    found.row.deleted.is_none().then_some((found.workspace.0, found.workspace.1, place, found.id))
-}
-
-fn spoken(found: &Found) -> Option<Recency> {
-    recency(found).filter(|_| found.row.messages > 0)
+fn record(found: &StoredSession) -> Session {
+    Session::Workspace(Box::new(found.row.clone()))
 }
 
 type LabelKey = (Fingerprint, Discriminator, Text);
 
-fn label(found: &Found) -> Option<LabelKey> {
-    // A label is never longer than a key's text.
-    label_key(found.workspace, &found.row.label).ok().filter(|_| found.row.deleted.is_none())
-}
-
-fn trash(found: &Found) -> Option<(Timestamp, SessionId)> {
-    Some((found.row.deleted?, found.id))
-}
-
-fn base(found: &Found) -> Option<(SessionId, SessionId)> {
-    Some((found.row.base?.session, found.id))
-}
-
-/// Under what a session is found by the id that people use.
-pub(super) fn label_key(workspace: WorkspaceKey, label: &SessionLabel) -> Result<LabelKey> {
+/// The key under which a session is found by its label.
+pub(crate) fn label_key(workspace: WorkspaceKey, label: &SessionLabel) -> Result<LabelKey> {
     Ok((workspace.0, workspace.1, Text::new(label.as_str())?))
 }
 
-/// The label of a new session: the one that is wanted, or one that nobody in the workspace has.
-pub(super) fn choose_label(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
+/// The label of a new session: the requested one, or one that is unused in the workspace.
+pub(crate) fn choose_label(
+    tx: &mut Tx<'_, '_>,
     workspace: WorkspaceKey,
     wanted: Option<SessionLabel>,
 ) -> Outcome<SessionLabel> {
     if let Some(label) = wanted {
-        return match cx.db.session_labels.contains(txn, &label_key(workspace, &label)?)? {
+        return match tx.db.session_labels.contains(tx, &label_key(workspace, &label)?)? {
             true => Err(SessionRefusal::Exists { session: label.to_string() }.into()),
             false => Ok(label),
         };
     }
     loop {
-        let number: ChangeId = cx.db.allocate(txn)?;
-        let text = format!("session-{}-{}", cx.now.wall.millis(), number.number());
-        // A clock before 1970 makes a sign, which is a character like any other.
+        let number: ChangeId = tx.db.allocate(tx)?;
+        let text = format!("session-{}-{}", tx.now.wall.millis(), number.number());
+        // A clock before 1970 adds a minus sign, which is a valid character.
         let label = SessionLabel::new(text)
-            .map_err(|bad| state::Error::Exists { table: cx.db.session_labels.name(), key: bad.to_string() })?;
-        if !cx.db.session_labels.contains(txn, &label_key(workspace, &label)?)? {
+            .map_err(|bad| state::Error::Exists { table: tx.db.session_labels.name(), key: bad.to_string() })?;
+        if !tx.db.session_labels.contains(tx, &label_key(workspace, &label)?)? {
             return Ok(label);
         }
     }
 }
 
-/// Adds records at the end of a session's current revision. The caller saves the session.
-pub(super) fn add(cx: &Cx<'_>, txn: &mut Write<'_>, found: &mut Found, records: &[SessionRecord]) -> Outcome<()> {
-    check(records, cx.policy)?;
+/// Appends records to a session's current revision. The caller saves the session.
+pub(crate) fn add(tx: &mut Tx<'_, '_>, found: &mut StoredSession, records: &[SessionRecord]) -> Outcome<()> {
+    check(records, tx.policy)?;
     for record in records {
         found.row.records = found.row.records.saturating_add(1);
         if matches!(record.body, RecordBody::Message { .. }) {
             found.row.messages = found.row.messages.saturating_add(1);
         }
-        cx.db.records.put(txn, &(found.id, found.row.revision, found.row.records), record)?;
+        tx.db.records.put(tx, &(found.id, found.row.revision, found.row.records), record)?;
     }
     Ok(())
 }
 
-/// Whether records can be stored in one transaction.
-pub(super) fn check(records: &[SessionRecord], policy: &Policy) -> std::result::Result<(), SessionRefusal> {
+/// Whether these records can be stored in one transaction.
+pub(crate) fn check(records: &[SessionRecord], policy: &Policy) -> std::result::Result<(), SessionRefusal> {
     let max = policy.rows_per_input;
     if records.len() > max {
         return Err(SessionRefusal::TooMany { given: number(records.len()), max: number(max) });
@@ -287,23 +226,21 @@ fn size(record: &SessionRecord) -> usize {
     })
 }
 
-/// Begins a revision without records; the one before is kept.
-pub(super) fn renew(cx: &Cx<'_>, txn: &mut Write<'_>, found: &mut Found) -> Result<()> {
+/// Starts an empty revision. The previous one is kept.
+pub(crate) fn renew(tx: &mut Tx<'_, '_>, found: &mut StoredSession) -> Result<()> {
     let row = &mut found.row;
     let earlier = Revision {
         base: row.base.take(),
         records: std::mem::take(&mut row.records),
         messages: std::mem::take(&mut row.messages),
         compaction: row.compaction.take(),
-        ended: cx.now.wall,
+        ended: tx.now.wall,
     };
-    if let Some(base) = earlier.base {
-        cx.db.revisions_by_base.put(txn, &(base.session, found.id, row.revision), &())?;
-    }
-    cx.db.revisions.put(txn, &(found.id, row.revision), &earlier)?;
+    tx.db.revisions.put(tx, &(found.id, row.revision), &earlier)?;
     row.revision = row.revision.saturating_add(1);
-    // A file that is being taken in may have put records aside for the next revision; they are never seen as another one.
-    while cx.db.records.first_in(txn, &(found.id, row.revision))?.is_some() {
+    // An import in progress may have stored records under the next revision's number. Such a number is skipped, so that
+    // these records never appear in another revision.
+    while tx.db.records.first_in(tx, &(found.id, row.revision))?.is_some() {
         row.revision = row.revision.saturating_add(1);
     }
     Ok(())
@@ -315,7 +252,7 @@ fn number(count: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::workspaces::rows::*;
 
     #[test]
     fn so_much_is_stored_at_once_and_no_more() {

@@ -1,49 +1,43 @@
-//! Every command about a workspace session is one transaction.
+//! Commands about workspace sessions. Each is one transaction.
 
-use super::super::{Applied, Cx, Result};
-use super::rows::{Halt, Outcome};
-use super::{append, clear, compact, create, delete, fork, lease, purge, rename, rows, switch};
-use crate::model::effect::Effect;
+use crate::engine::Result;
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::rows::{Halt, Outcome};
+use crate::engine::workspaces::{append, clear, compact, create, delete, fork, lease, purge, rename, rows, switch};
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::session_command::{SessionCommand, SessionDone, SessionOutcome, SessionRefusal};
-use crate::state::Write;
 
-/// Carries out one command.
-pub(super) fn session(cx: &Cx<'_>, txn: &mut Write<'_>, command: &SessionCommand) -> Result<Applied> {
-    let mut effects = Vec::new();
-    match carry_out(cx, txn, command.clone(), &mut effects) {
-        Ok(done) => Ok(Applied::new(Reply::Session(Box::new(Ok(done))), effects)),
-        Err(Halt::Refused(refusal)) => Ok(Applied::new(Reply::Session(Box::new(Err(refusal))), Vec::new())),
+/// Carries out a command.
+pub(crate) fn session(tx: &mut Tx<'_, '_>, command: &SessionCommand) -> Result<Reply> {
+    match carry_out(tx, command.clone()) {
+        Ok(done) => Ok(Reply::Session(Box::new(Ok(done)))),
+        Err(Halt::Refused(refusal)) => Ok(Reply::Session(Box::new(Err(refusal)))),
         Err(Halt::Failed(error)) => Err(error),
     }
 }
 
-fn carry_out(
-    cx: &Cx<'_>,
-    txn: &mut Write<'_>,
-    command: SessionCommand,
-    effects: &mut Vec<Effect>,
-) -> Outcome<SessionDone> {
+fn carry_out(tx: &mut Tx<'_, '_>, command: SessionCommand) -> Outcome<SessionDone> {
     let (found, what) = match command {
-        SessionCommand::Create(new) => (create::create(cx, txn, *new)?, SessionOutcome::Changed),
-        SessionCommand::Append(id, records, guard) => append::append(cx, txn, (id, guard), &records)?,
-        SessionCommand::Fork(wanted) => fork::fork(cx, txn, *wanted)?,
-        SessionCommand::Clear(id, guard) => clear::clear(cx, txn, id, guard)?,
-        SessionCommand::Compact(id, wanted, guard) => compact::compact(cx, txn, (id, guard), wanted)?,
-        SessionCommand::Rename(id, title) => rename::rename(cx, txn, id, title)?,
-        SessionCommand::Switch(id) => switch::switch(cx, txn, id)?,
-        SessionCommand::Delete(id, guard) => delete::delete(cx, txn, id, guard)?,
-        SessionCommand::Restore(id) => delete::restore(cx, txn, id)?,
-        SessionCommand::Purge(id, guard) => purge::purge(cx, txn, (id, guard), effects)?,
-        SessionCommand::Take(id, holder, guard) => lease::take(cx, txn, (id, guard), holder)?,
-        SessionCommand::Beat(id, epoch) => lease::beat(cx, txn, id, epoch)?,
-        SessionCommand::Release(id, epoch) => lease::release(cx, txn, id, epoch)?,
+        SessionCommand::Create(new) => (create::create(tx, *new)?, SessionOutcome::Changed),
+        SessionCommand::Append(id, records, guard) => append::append(tx, id, guard, &records)?,
+        SessionCommand::Fork(wanted) => fork::fork(tx, *wanted)?,
+        SessionCommand::Clear(id, guard) => clear::clear(tx, id, guard)?,
+        SessionCommand::Compact(id, wanted, guard) => compact::compact(tx, id, guard, wanted)?,
+        SessionCommand::Rename(id, title) => rename::rename(tx, id, title)?,
+        SessionCommand::Switch(id) => switch::switch(tx, id)?,
+        SessionCommand::Delete(id, guard) => delete::delete(tx, id, guard)?,
+        SessionCommand::Restore(id) => delete::restore(tx, id)?,
+        SessionCommand::Purge(id, guard) => purge::purge(tx, id, guard)?,
+        SessionCommand::Take(id, holder, guard) => lease::take(tx, id, guard, holder)?,
+        SessionCommand::Beat(id, epoch) => lease::beat(tx, id, epoch)?,
+        SessionCommand::Release(id, epoch) => lease::release(tx, id, epoch)?,
     };
     Ok(SessionDone { workspace: found.workspace, id: found.id, row: found.row, what })
 }
 
-/// Why a command would be refused whatever is in the store: nothing needs to be opened, or made, to hear that.
+/// Why a command would be refused regardless of what is stored, so that no store has to be opened or created to find
+/// out.
 #[must_use]
 pub fn refused_as_given(command: &SessionCommand, policy: &Policy) -> Option<SessionRefusal> {
     match command {
@@ -55,8 +49,8 @@ pub fn refused_as_given(command: &SessionCommand, policy: &Policy) -> Option<Ses
     }
 }
 
-/// Whether it is refused when there is no room: what makes room, and what says who works, goes on.
-pub(super) const fn is_new_work(command: &SessionCommand) -> bool {
+/// Whether a command is refused while the store is full. Commands that free space or manage leases are not.
+pub(crate) const fn is_new_work(command: &SessionCommand) -> bool {
     match command {
         SessionCommand::Create(_)
         | SessionCommand::Append(..)

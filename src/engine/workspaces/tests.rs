@@ -1,15 +1,15 @@
-//! Workspaces that are made, replaced and adopted, with the rows that stay.
+//! Creation, replacement and adoption of workspaces, and the rows they leave.
 
+use crate::engine::workspaces::locate::stored;
 use std::cell::RefCell;
 
 use proptest::prelude::*;
 
-use super::*;
 use crate::engine::scene::Scene;
+use crate::engine::workspaces::*;
 use crate::model::id::SessionId;
 use crate::model::session::{Session, SessionLabel, WorkspaceSession};
 use crate::model::workspace::{AdoptFrom, Witness, WorkspaceKey, WorkspaceSight, key_text};
-use crate::state::Text;
 
 fn witness(inode: u64) -> Witness {
     Witness { place: "m/host".to_owned(), device: 1, inode, born: Some(7) }
@@ -22,8 +22,8 @@ fn sight(path: &[u8], inode: u64) -> WorkspaceSight {
 /// The key of a directory's workspace, or the code of the refusal.
 fn begin(scene: &Scene, sight: &WorkspaceSight) -> String {
     let said = RefCell::new(String::new());
-    scene.done(|cx, txn, _| {
-        let done = ensure(cx, txn, sight)?;
+    scene.done(|tx, _| {
+        let done = ensure(tx, sight)?;
         said.replace(done.map_or_else(|refusal| refusal.code.to_owned(), key_text));
         Ok(Ok(Vec::new()))
     });
@@ -32,8 +32,8 @@ fn begin(scene: &Scene, sight: &WorkspaceSight) -> String {
 
 fn take(scene: &Scene, sight: &WorkspaceSight, from: &AdoptFrom) -> String {
     let said = RefCell::new(String::new());
-    let done = scene.tell(|cx, txn, _| {
-        Ok(match adopt::adopt(cx, txn, sight, from)? {
+    let done = scene.tell(|tx, _| {
+        Ok(match adopt::adopt(tx, sight, from)? {
             Ok(WorkspaceReply::Adopted { key, changed }) => {
                 said.replace(format!("{} {changed}", key_text(key)));
                 Ok(Vec::new())
@@ -45,18 +45,15 @@ fn take(scene: &Scene, sight: &WorkspaceSight, from: &AdoptFrom) -> String {
     done.err().unwrap_or_else(|| said.into_inner())
 }
 
-/// Begins an empty session in a workspace.
+/// Creates an empty session in a workspace.
 fn session(scene: &Scene, key: &str, label: &str) {
     let (fingerprint, discriminator) = crate::model::workspace::parse_key(key).unwrap();
-    scene.done(|cx, txn, _| {
-        let id: SessionId = cx.db.allocate(txn)?;
+    scene.done(|tx, _| {
+        let id: SessionId = tx.db.allocate(tx)?;
         let row =
-            WorkspaceSession { order: 1, ..WorkspaceSession::new(SessionLabel::new(label).unwrap(), cx.now.wall) };
+            WorkspaceSession { order: 1, ..WorkspaceSession::new(SessionLabel::new(label).unwrap(), tx.now.wall) };
         let row = Session::Workspace(Box::new(row));
-        cx.db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
-        cx.db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(label).unwrap()), &id)?;
-        cx.db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
-        cx.db.sessions.put(txn, &(fingerprint, discriminator, id), &row)?;
+        tx.db.sessions.put(tx, &(fingerprint, discriminator, id), &row)?;
         Ok(Ok(Vec::new()))
     });
 }
@@ -96,9 +93,9 @@ fn a_moved_directory_waits_for_its_adoption() {
     let noted = events(&scene, KEY);
     assert_eq!(take(&scene, &there, &AdoptFrom::Found), format!("{KEY} false"));
     assert_eq!(events(&scene, KEY), noted, "the second time nothing happens");
-    // What is made where it was is another workspace, with a key that was never used.
+    // A workspace created at the old path is a different one, with a key that was never used.
     assert_eq!(begin(&scene, &sight(A, 9)), NEXT);
-    // And back again.
+    // And back to the old path.
     let gone = sight(b"/gone", 1);
     assert_eq!(take(&scene, &gone, &AdoptFrom::Path(b"/new".to_vec())), format!("{KEY} true"));
     assert_eq!(take(&scene, &there, &AdoptFrom::Found), format!("{KEY} true"));
@@ -113,22 +110,23 @@ fn sessions_of_a_replaced_directory_are_not_attached_silently() {
     let new = sight(A, 2);
     assert_eq!(begin(&scene, &new), NEXT, "what is begun there is kept apart");
     assert_eq!(begin(&scene, &new), NEXT);
-    // Without sessions of its own it takes the old ones.
+    // Without sessions of its own, the directory can adopt the old workspace.
     let old = AdoptFrom::Key(crate::model::workspace::parse_key(KEY).unwrap());
     assert_eq!(take(&scene, &new, &old), format!("{KEY} true"));
     assert_eq!(begin(&scene, &new), KEY);
-    // With some it does not.
+    // With sessions of its own, it cannot.
     let third = sight(A, 3);
     assert_eq!(begin(&scene, &third), "ca380e5759713147~2");
     session(&scene, "ca380e5759713147~2", "own");
     assert_eq!(take(&scene, &third, &old), "has_own_sessions");
     assert_eq!(begin(&scene, &third), "ca380e5759713147~2");
-    // The one before comes back.
+    // The previous directory returns.
     assert_eq!(begin(&scene, &new), KEY);
     assert_eq!(begin(&scene, &third), "ca380e5759713147~2");
 }
 
-/// What a directory looks like is taken down whenever it is seen: by that it is known elsewhere, and known who is there now.
+/// A directory's witness is recorded on every look. It identifies the directory at another path, and tells which
+/// directory is at a path now.
 #[test]
 fn what_is_seen_is_taken_down() {
     let scene = Scene::new();
@@ -138,8 +136,8 @@ fn what_is_seen_is_taken_down() {
     };
     let related = |sight: &WorkspaceSight| {
         let said = RefCell::new(Vec::new());
-        scene.done(|cx, txn, _| {
-            let found = relations(cx.db, txn, cx.groups_path, sight)?;
+        scene.done(|tx, _| {
+            let found = relations(tx.db, tx, tx.cx.groups_path, sight)?;
             let alike = found.alike.into_iter().map(|(key, _)| key);
             said.replace(found.earlier.into_iter().chain(alike).map(key_text).collect());
             Ok(Ok(Vec::new()))
@@ -182,7 +180,7 @@ fn another_path_to_the_same_directory_is_kept_apart_until_it_is_adopted() {
     assert_eq!(take(&scene, &alias(b"/mnt/2"), &AdoptFrom::Found), format!("{KEY} true"));
     assert_eq!(begin(&scene, &alias(b"/mnt/2")), KEY);
     assert_eq!(begin(&scene, &sight(A, 1)), KEY, "it stays where it was");
-    // Something else is found there once it is no alias any more.
+    // Once the path is no alias any more, another directory there is another workspace.
     assert_ne!(begin(&scene, &sight(b"/mnt/2", 5)), KEY);
 }
 
@@ -214,7 +212,7 @@ fn folders_of_agents_are_adopted_by_themselves() {
     let agent = crate::model::id::AgentId::new(1);
     let look = |inode| {
         let folders = vec![(agent, witness(inode)), (crate::model::id::AgentId::new(99), witness(8))];
-        scene.done(|cx, txn, _| folders::folders(cx, txn, &folders).map(|_| Ok(Vec::new())));
+        scene.done(|tx, _| folders::folders(tx, &folders).map(|_| Ok(Vec::new())));
     };
     let key = begin(&scene, &sight(b"/groups/a", 77));
     let noted = |count| assert_eq!(events(&scene, &key), count);
@@ -228,7 +226,7 @@ fn folders_of_agents_are_adopted_by_themselves() {
     assert_ne!(begin(&scene, &sight(b"/groups/a/sub", 7)), key);
 }
 
-/// Paths of few characters, some of which no text has: many of them collide.
+/// Short paths, some with bytes that are not valid text. Many of them collide.
 fn path() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop::sample::select(vec![b'a', b'/', 0xff, 0xfe, 0xc3, 0xa9]);
     prop::collection::vec(byte, 0..5).prop_map(|rest| [b"/", rest.as_slice()].concat())
@@ -263,7 +261,7 @@ fn every_discriminator_can_be_taken_and_no_more() {
     let scene = Scene::new();
     let last: WorkspaceKey =
         (crate::model::workspace::Fingerprint::of_path(A), crate::model::workspace::Discriminator(u16::MAX - 1));
-    scene.done(|cx, txn, _| {
+    scene.done(|tx, _| {
         let row = crate::model::workspace::Workspace {
             path: b"/other".to_vec(),
             former_paths: Vec::new(),
@@ -273,13 +271,13 @@ fn every_discriminator_can_be_taken_and_no_more() {
             project: None,
             replaced: None,
             current: None,
-            created: cx.now.wall,
+            created: tx.now.wall,
         };
-        stored(cx, txn, last, (None, &row)).map(|()| Ok(Vec::new()))
+        stored(tx, last, None, &row).map(|()| Ok(Vec::new()))
     });
     assert_eq!(begin(&scene, &sight(A, 1)), format!("{KEY}~65535"));
-    let full = scene.tell(|cx, txn, _| {
-        let done = ensure(cx, txn, &sight(B, 2));
+    let full = scene.tell(|tx, _| {
+        let done = ensure(tx, &sight(B, 2));
         Ok(Err(done.unwrap_err().to_string()))
     });
     assert!(full.unwrap_err().contains("every discriminator"));

@@ -1,5 +1,5 @@
-//! Reading what is in sessions: a workspace session's records through what it shares with others, an agent's session as
-//! the messages it is made of.
+//! Reads sessions: the records of a workspace session, including those it shares with others, and the messages of an
+//! agent's session.
 
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -8,19 +8,20 @@ use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::{Base, Session, WorkspaceSession};
 use crate::model::time::Timestamp;
 use crate::model::workspace::WorkspaceKey;
-use crate::state::{self, Read, Tables};
+use crate::state;
+use crate::state::{Read, Tables};
 
 type Result<T> = std::result::Result<T, state::Error>;
 
-/// Revisions that may follow each other in one session: more are a damaged store.
+/// Maximum length of a chain of revisions. A longer one means a damaged store.
 const DEPTH_MAX: usize = 1_000_000;
 
-/// Records of one revision that follow each other.
+/// Consecutive records of one revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Whose.
+    /// The session that holds them.
     pub session: SessionId,
-    /// Of which revision.
+    /// The revision that holds them.
     pub revision: u32,
     /// Number of the first.
     pub first: u64,
@@ -28,14 +29,14 @@ pub struct Segment {
     pub last: u64,
 }
 
-/// A revision of a session: what is needed to read it.
+/// What is needed to read a revision of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Whose.
+    /// The session.
     pub session: SessionId,
-    /// Which.
+    /// The revision's number.
     pub revision: u32,
-    /// Where it begins.
+    /// The revision that it continues, if any.
     pub base: Option<Base>,
     /// Number of its last record.
     pub records: u64,
@@ -49,7 +50,7 @@ impl Cut {
     }
 }
 
-/// A revision of a workspace session, if there is one of that number.
+/// A revision of a workspace session, if that number exists.
 ///
 /// # Errors
 /// Faults of the store.
@@ -64,10 +65,10 @@ pub fn revision(db: &Tables, txn: &Read<'_>, session: SessionId, number: u32) ->
     Ok(earlier.map(|row| Cut { session, revision: number, base: row.base, records: row.records }))
 }
 
-/// The revision that has a record which a revision shows; those that only share it are passed over.
+/// The revision that holds a record of the given revision itself. Revisions that only share it are skipped.
 ///
 /// # Errors
-/// Faults of the store; [`state::Error::Missing`] if what it begins with is gone, or leads nowhere.
+/// Faults of the store; [`state::Error::Missing`] if a base is missing, or the chain of bases does not end.
 pub fn holder(db: &Tables, txn: &Read<'_>, cut: Cut, number: u64) -> Result<Cut> {
     let (mut cut, mut depth) = (cut, 0);
     while let Some(base) = cut.base.filter(|base| number <= base.upto) {
@@ -87,10 +88,10 @@ fn missing(db: &Tables, base: Base) -> state::Error {
     state::Error::Missing { table: db.revisions.name(), key: format!("{}/{}", base.session, base.revision) }
 }
 
-/// Where the records of a revision lie, in order.
+/// The segments that make up a revision, in order.
 ///
 /// # Errors
-/// Faults of the store; [`state::Error::Missing`] if what it begins with is gone.
+/// Faults of the store; [`state::Error::Missing`] if a base is missing.
 pub fn segments(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Vec<Segment>> {
     let mut found = Vec::new();
     let (mut cut, mut last, mut depth) = (cut, cut.records, 0);
@@ -110,7 +111,7 @@ pub fn segments(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Vec<Segment>> {
     Ok(found)
 }
 
-/// Records of a revision after a number, at most so many.
+/// Records of a revision after a number, up to a limit.
 ///
 /// # Errors
 /// Faults of the store.
@@ -118,7 +119,8 @@ pub fn records(
     db: &Tables,
     txn: &Read<'_>,
     segments: &[Segment],
-    (after, limit): (u64, usize),
+    after: u64,
+    limit: usize,
 ) -> Result<Vec<(u64, SessionRecord)>> {
     let mut found = Vec::new();
     for part in segments {
@@ -139,14 +141,14 @@ pub fn records(
 /// Faults of the store.
 pub fn newest(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize) -> Result<Vec<(SessionId, Session)>> {
     let mut all = Vec::new();
-    for ((_, _, _, id), ()) in db.recency.collect_last(txn, &workspace, limit)? {
+    for ((_, _, _, id), ()) in db.sessions_by_update.collect_last(txn, &workspace, limit)? {
         all.push((id, db.sessions.require(txn, &(workspace.0, workspace.1, id))?));
     }
     Ok(all)
 }
 
-/// The newest session of a workspace in which something was said, of those that are not passed over. However many empty
-/// ones are newer, they are not looked at.
+/// The newest session of a workspace that has messages and is not excluded by `passed`. Newer sessions without messages
+/// cost nothing.
 ///
 /// # Errors
 /// Faults of the store.
@@ -160,7 +162,7 @@ pub fn latest(
     let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
     let most = (Timestamp::from_millis(i64::MAX), u64::MAX);
     let mut end = (fingerprint, discriminator, most, SessionId::new(u64::MAX));
-    while let Some((key, ())) = db.spoken.last(txn, least..end)? {
+    while let Some((key, ())) = db.sessions_by_last_message.last(txn, least..end)? {
         let session = db.sessions.require(txn, &(fingerprint, discriminator, key.3))?;
         if !passed(key.3, &session) {
             return Ok(Some((key.3, session)));
@@ -176,40 +178,40 @@ pub fn latest(
 /// Faults of the store.
 pub fn count(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize) -> Result<usize> {
     let mut count = 0;
-    for row in db.recency.prefix(txn, &workspace)?.take(limit) {
+    for row in db.sessions_by_update.prefix(txn, &workspace)?.take(limit) {
         row?;
         count += 1;
     }
     Ok(count)
 }
 
-/// One line of an agent's session.
+/// One message of an agent's session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatRecord {
-    /// Its number: even for messages to the agent, odd for what it said.
+    /// Its number: even for messages to the agent, odd for the agent's output.
     pub number: u64,
-    /// When.
+    /// When it was stored.
     pub at: Timestamp,
-    /// Which way it went.
-    pub way: Way,
-    /// Who said it, as far as that is known.
+    /// Its direction.
+    pub way: Direction,
+    /// The sender, if known.
     pub speaker: Option<String>,
-    /// What it says; none if that is not kept any more.
+    /// Its text; none if it was removed by retention.
     pub text: Option<String>,
-    /// Whether a turn was to follow, or, for what the agent said, whether people got it.
+    /// Whether it requested a turn; for the agent's output, whether it was sent.
     pub counts: bool,
 }
 
-/// Which way a message went.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// To the agent.
     In,
     /// From the agent.
     Out,
 }
 
-/// The newest messages of an agent's session, at most so many, in order.
+/// The newest messages of an agent's session, up to a limit, in order.
 ///
 /// # Errors
 /// Faults of the store.
@@ -246,7 +248,7 @@ fn message(db: &Tables, txn: &Read<'_>, number: u64, id: MessageId) -> Result<Op
         (speaker, body.content.text.clone())
     });
     let (speaker, text) = said.map_or((None, None), |(speaker, text)| (speaker, Some(text)));
-    Ok(Some(ChatRecord { number, at: row.stored, way: Way::In, speaker, text, counts: row.trigger }))
+    Ok(Some(ChatRecord { number, at: row.stored, way: Direction::In, speaker, text, counts: row.trigger }))
 }
 
 fn answer(number: u64, row: Outbound) -> ChatRecord {
@@ -258,7 +260,7 @@ fn answer(number: u64, row: Outbound) -> ChatRecord {
     ChatRecord {
         number,
         at: row.stored,
-        way: Way::Out,
+        way: Direction::Out,
         speaker: Some(speaker.to_owned()),
         text: Some(row.text),
         counts,

@@ -1,4 +1,5 @@
-//! Directories of an agent that took the right to use them from their owner, who is the host.
+//! Restores the host's access to directories from which an agent removed the owner's permissions. The owner is the
+//! host.
 
 use std::ffi::OsStr;
 #[cfg(target_os = "linux")]
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 
 use super::OWNER_ALL;
 
-/// A directory in another one, which its owner may use from now on.
+/// Opens a directory in another one after restoring the owner's permissions.
 #[cfg(target_os = "linux")]
 pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -28,7 +29,7 @@ pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, 
     Ok(dir)
 }
 
-/// The same by its name, since what may not be read cannot be opened there; a link in its place is not followed.
+/// The same by name, since a directory without permissions cannot be opened there. A link in its place is not followed.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let stat = rustix::fs::statat(base, name, AtFlags::SYMLINK_NOFOLLOW)?;

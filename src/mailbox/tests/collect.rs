@@ -1,4 +1,4 @@
-//! What a sane runner writes, and what the host makes of it.
+//! Collecting the output of a well-behaved runner.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,14 +6,14 @@ use std::io::Read as _;
 use serde_json::json;
 
 use crate::model::address::{Address, ChannelName, ForeignId};
-use crate::model::mailbox::{Answer, Failure, Found, Record, Said, Target};
+use crate::model::mailbox::{Answer, CollectedRecord, Failure, Recipient, Record, Said};
 use crate::model::time::Timestamp;
 
 use super::{Place, ack, lines, names, said, said_with, unreadable};
 
-fn only_said(found: &[Found]) -> &Said {
+fn only_said(found: &[CollectedRecord]) -> &Said {
     match found {
-        [Found { record: Record::Said(said), .. }] => said,
+        [CollectedRecord { record: Record::Said(said), .. }] => said,
         other => panic!("{other:?}"),
     }
 }
@@ -140,7 +140,7 @@ fn everything_said_gets_its_type() {
         platform_id: ForeignId::new("chat", "-100").unwrap(),
         thread: Some(ForeignId::new("thread", "7").unwrap()),
     };
-    assert_eq!(said.to, Target::Address(address));
+    assert_eq!(said.to, Recipient::Address(address));
     assert_eq!((said.incarnation, said.number, said.in_reply_to), (3, 5, Some(4)));
     assert_eq!((said.text.as_str(), said.content.as_str()), ("*hello*", r#"{"markdown":"*hello*","n":1,"text":""}"#));
     assert_eq!(said.deliver_after, Timestamp::parse("2026-04-20T12:00:00Z"));
@@ -150,10 +150,10 @@ fn everything_said_gets_its_type() {
 #[test]
 fn targets_and_requests_follow_the_contract() {
     for (other, to, request) in [
-        (json!({}), Some(Target::Reply), None),
-        (json!({ "destination": "family" }), Some(Target::Destination("family".to_owned())), None),
-        (json!({ "kind": "system", "request_id": "r1" }), Some(Target::Reply), Some("r1")),
-        (json!({ "kind": "system" }), Some(Target::Reply), Some("a")),
+        (json!({}), Some(Recipient::Reply), None),
+        (json!({ "destination": "family" }), Some(Recipient::Destination("family".to_owned())), None),
+        (json!({ "kind": "system", "request_id": "r1" }), Some(Recipient::Reply), Some("r1")),
+        (json!({ "kind": "system" }), Some(Recipient::Reply), Some("a")),
         (json!({ "destination": "" }), None, None),
         (json!({ "destination": "a\nb" }), None, None),
         (json!({ "destination": "x", "address": { "channel": "c", "platform_id": "p" } }), None, None),
@@ -338,7 +338,7 @@ fn much_is_taken_in_slices_without_an_end_before_what_was_said() {
     assert_eq!(place.found(), []);
 }
 
-/// Whoever sends large files is not looked at again before others were.
+/// After an agent sent large files, other sessions are served first.
 #[test]
 fn one_look_copies_no_more_than_one_large_message() {
     let place = Place::new();
@@ -373,7 +373,9 @@ fn one_ack_ends_a_whole_turn_within_bounds() {
     };
     place.write("ack/8.1.completed.json", ends(8, "completed", &[6, 4, 6, 8]));
     let found = place.found();
-    let [Found { record: Record::End { seq: 8, also, .. }, .. }] = found.as_slice() else { panic!("{found:?}") };
+    let [CollectedRecord { record: Record::End { seq: 8, also, .. }, .. }] = found.as_slice() else {
+        panic!("{found:?}")
+    };
     assert_eq!(also, &[4, 6], "each once, and not the one that says so");
 
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Removing what was taken in, and nothing else.
+//! Discards remove collected files and nothing else.
 
 use std::fs;
 use std::os::unix::fs::symlink;

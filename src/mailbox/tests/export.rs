@@ -1,4 +1,4 @@
-//! What a runner finds in the host's half.
+//! Tests of what a runner finds in the host's half.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -86,6 +86,7 @@ pub(super) fn message(seq: u64) -> ExportedMessage {
         kind: MessageKind::Chat,
         trigger: true,
         said: Timestamp::parse("2026-04-20T12:00:00Z").unwrap(),
+        unknown_sender: false,
         reply: Some(address()),
         content: RawJson::trusted(r#"{"text":"hello","sender":"Ann"}"#.to_owned()),
         attachments: Vec::new(),
@@ -102,7 +103,7 @@ pub(super) fn exact(export: Export) -> Export {
     Export { exact: true, ..export }
 }
 
-fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<(), Error> {
+fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<bool, Error> {
     let messages = seqs.iter().map(|seq| message(*seq)).collect();
     place.mailboxes.export(
         &Export { session: SESSION, context: Some(view), messages, replies: Some(Vec::new()), exact },
@@ -154,6 +155,7 @@ fn context_and_messages_are_what_the_contract_says() {
             ],
             "limits": { "max_prompt_messages": 20, "max_json_bytes": 1_048_576, "max_file_bytes": 67_108_864 },
             "blocked_tools": ["Shell"], "next_number": 7,
+            "idle_beat_ms": 600_000,
             "already_sent": [{ "in_reply_to": 4, "number": 5, "text": "half" }],
         })
     );
@@ -213,6 +215,16 @@ fn an_exact_export_removes_everything_else() {
     assert_eq!(names(&place.host("in/files")), ["0000000000000006"]);
     export(&place, context(3, 2), &[], true).unwrap();
     assert_eq!(names(&place.host("in")), ["files"]);
+}
+
+#[test]
+fn an_export_tells_whether_it_brought_something_that_asks() {
+    let place = Place::new();
+    assert!(export(&place, context(1, 1), &[4], false).unwrap());
+    assert!(!export(&place, context(1, 1), &[4], false).unwrap(), "it is there");
+    assert!(export(&place, context(1, 1), &[4, 6], false).unwrap());
+    let quiet = ExportedMessage { trigger: false, ..message(8) };
+    assert!(!place.mailboxes.export(&export_of(vec![quiet]), "UTC").unwrap());
 }
 
 #[test]

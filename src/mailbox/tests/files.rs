@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::export::{exact, export_of, message};
 use super::{Place, SESSION, names, said_with};
 use crate::mailbox::{Error, SHARDS};
-use crate::model::content::{Attachment, BlobId, RawJson};
+use crate::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use crate::model::effect::{Discard, ExportedMessage};
 use crate::model::time::Timestamp;
 
@@ -30,7 +30,7 @@ fn in_store(place: &Place, blob: &BlobId) -> PathBuf {
 }
 
 fn attachment(name: &str, bytes: &[u8], place: &Place) -> Attachment {
-    let blob = Ok(place.blobs.put(bytes).unwrap());
+    let blob = FileBytes::Stored(place.blobs.put(bytes).unwrap());
     Attachment { name: name.to_owned(), size: bytes.len() as u64, mime: Some("image/png".to_owned()), blob }
 }
 
@@ -185,11 +185,16 @@ fn a_message_comes_with_its_files() {
 #[test]
 fn a_file_that_cannot_be_had_says_why_and_the_message_comes() {
     let place = Place::new();
-    let missing = |name: &str, blob| Attachment { name: name.to_owned(), size: 3, mime: None, blob };
+    let missing = |name: &str, blob: Result<_, String>| Attachment {
+        name: name.to_owned(),
+        size: 3,
+        mime: None,
+        blob: blob.into(),
+    };
     let mut lied = attachment("lied.png", b"four", &place);
     lied.size = 5;
     let mut linked = attachment("linked.png", b"linked", &place);
-    let path = in_store(&place, linked.blob.as_ref().unwrap());
+    let path = in_store(&place, linked.blob.stored().unwrap());
     fs::remove_file(&path).unwrap();
     symlink(place.outside().join("secret.json"), &path).unwrap();
     linked.size = 6;
@@ -254,7 +259,8 @@ fn the_golden_message_is_what_the_host_writes() {
     let content = json!({"text": "see", "sender": "Ann", "senderId": "42", "attachments": [
         {"name": "photo.png", "type": "image"}, {"name": "old.pdf"}, {"name": "link", "url": "https://example.org/x"},
     ]});
-    let expired = Attachment { name: "old.pdf".into(), size: 3, mime: None, blob: Err("expired".into()) };
+    let expired =
+        Attachment { name: "old.pdf".into(), size: 3, mime: None, blob: FileBytes::Missing("expired".into()) };
     let mut message = with_files(&content, vec![attachment("photo.png", b"\x89PNG", &place), expired]);
     message.seq = 14;
     place.mailboxes.export(&export_of(vec![message]), "UTC").unwrap();
@@ -278,7 +284,7 @@ fn files_to_send_are_in_the_store_of_files_too() {
         let file = &said.unwrap().files[0];
         assert_eq!(file.kept, "se12/kept/1.a/report.pdf");
         assert_eq!((file.attachment.name.as_str(), file.attachment.size), ("report.pdf", 3));
-        assert_eq!(file.attachment.blob, Ok(sha256(b"pdf")));
+        assert_eq!(file.attachment.blob, FileBytes::Stored(sha256(b"pdf")));
         assert_eq!(fs::read(in_store(&place, &sha256(b"pdf"))).unwrap(), b"pdf");
     }
     let kept = place.mailboxes.all_kept(SESSION).unwrap();
@@ -331,4 +337,19 @@ fn files_to_send_follow_the_table() {
     let bad = Discard { session: SESSION, seqs: vec![], agent_files: vec!["out/files/../../../../outside".into()] };
     assert!(matches!(place.mailboxes.discard(&bad), Err(Error::BadName { .. })));
     place.assert_outside_untouched();
+}
+
+/// By a person who cleans up, or by a disk that was replaced.
+#[test]
+fn removed_directories_are_created_again() {
+    let place = Place::new();
+    place.mailboxes.prepare(SESSION).unwrap();
+    fs::remove_dir_all(place.root.path().join("sessions")).unwrap();
+    place.mailboxes.prepare(SESSION).unwrap();
+    assert!(place.mailboxes.path(SESSION).join("host/in").is_dir());
+    fs::rename(place.root.path().join("sessions"), place.root.path().join("moved")).unwrap();
+    assert_eq!(place.mailboxes.sessions().unwrap(), []);
+    fs::remove_dir_all(place.root.path().join("files")).unwrap();
+    let blob = place.blobs.put(b"bytes").unwrap();
+    assert_eq!(place.blobs.read(&blob).unwrap().map(|(_, size)| size), Some(5));
 }

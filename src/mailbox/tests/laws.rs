@@ -1,4 +1,4 @@
-//! Whatever bytes are in the files: nothing panics, and nothing but a valid file makes a claim, an end or an answer.
+//! For arbitrary bytes in the files: nothing panics, and only a valid file makes a claim, an end or an answer.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::model::mailbox::{Answer, Found, Record};
+use crate::model::mailbox::{Answer, CollectedRecord, Record};
 
 use super::super::text;
 use super::{Place, ack, lines, said};
@@ -53,11 +53,11 @@ fn is_valid(name: &str, bytes: &[u8]) -> bool {
     name == format!("out/{}.json", out.id) && out.number % 2 == 1 && out.content.is_object()
 }
 
-fn sources(found: &[Found]) -> BTreeSet<String> {
+fn sources(found: &[CollectedRecord]) -> BTreeSet<String> {
     let mut sources = BTreeSet::new();
     for found in found {
         match &found.record {
-            Record::Unreadable { .. } => {}
+            Record::Unreadable { .. } | Record::Hidden(_) => {}
             Record::Claim { .. } => sources.extend(found.files.last().cloned()),
             Record::Said(said) | Record::Leftover(said) => {
                 sources.insert(format!("out/{}.json", said.wire_id));

@@ -1,14 +1,17 @@
-//! Every rule of the folder, and every trick that an agent can play in its half.
+//! Tests of all rules of the mailbox, and of all tricks that an agent can play in its half.
 
 mod collect;
 mod discard;
 mod export;
+#[cfg(target_os = "linux")]
+mod faults;
 mod files;
 mod laws;
 mod observe;
 mod paths;
 mod replies;
 mod rest;
+mod secrets;
 mod tricks;
 mod watch;
 
@@ -23,11 +26,11 @@ use serde_json::{Value, json};
 
 use crate::model::effect::Discard;
 use crate::model::id::SessionId;
-use crate::model::mailbox::{Answer, Collection, Found, Record};
+use crate::model::mailbox::{Answer, CollectedRecord, Collection, Record};
 
 use super::{Blobs, Collected, Mailboxes};
 
-/// An install with one session, and something outside of it that nobody may touch.
+/// An installation with one session, and files outside of it that must not change.
 pub(super) struct Place {
     root: tempfile::TempDir,
     pub(super) mailboxes: Mailboxes,
@@ -75,7 +78,7 @@ impl Place {
         self.mailboxes.collect(SESSION, u32::MAX).unwrap()
     }
 
-    pub(super) fn found(&self) -> Vec<Found> {
+    pub(super) fn found(&self) -> Vec<CollectedRecord> {
         let collected = self.collect();
         assert!(collected.faults.is_empty(), "{:?}", collected.faults);
         collected.collection.found
@@ -85,7 +88,7 @@ impl Place {
         self.mailboxes.collect_rest(SESSION, incarnation, u32::MAX).unwrap()
     }
 
-    /// Does what the engine makes of a collection that it takes in as a whole.
+    /// Acts like the engine after it accepted a collection as a whole.
     pub(super) fn discard(&self, collection: &Collection) {
         let agent_files = collection.found.iter().flat_map(|found| found.files.clone()).collect();
         self.mailboxes.discard(&Discard { session: SESSION, seqs: Vec::new(), agent_files }).unwrap();
@@ -108,8 +111,8 @@ impl Place {
     }
 }
 
-pub(super) fn unreadable(found: &[Found]) -> Vec<(String, String)> {
-    let report = |found: &Found| match &found.record {
+pub(super) fn unreadable(found: &[CollectedRecord]) -> Vec<(String, String)> {
+    let report = |found: &CollectedRecord| match &found.record {
         Record::Unreadable { file, reason } => Some((file.clone(), reason.clone())),
         _ => None,
     };
@@ -117,7 +120,7 @@ pub(super) fn unreadable(found: &[Found]) -> Vec<(String, String)> {
 }
 
 /// One line per record, to compare with.
-pub(super) fn lines(found: &[Found]) -> Vec<String> {
+pub(super) fn lines(found: &[CollectedRecord]) -> Vec<String> {
     found
         .iter()
         .map(|found| match &found.record {
@@ -125,6 +128,7 @@ pub(super) fn lines(found: &[Found]) -> Vec<String> {
             Record::Said(said) => format!("said {} {}", said.number, said.wire_id),
             Record::Leftover(said) => format!("leftover {} {}", said.number, said.wire_id),
             Record::Unreadable { file, .. } => format!("unreadable {file}"),
+            Record::Hidden(hidden) => format!("hidden {:?}", hidden.names),
             Record::End { seq, incarnation, failure, answers, .. } => {
                 let answers: Vec<String> = answers.iter().map(answer_line).collect();
                 let error = failure.as_ref().map(|failure| format!(" failed: {}", failure.error)).unwrap_or_default();

@@ -34,11 +34,12 @@ fn seen_in(place: &Place, incarnation: u32, wholly: bool) -> Option<(bool, Optio
     let sight = place.mailboxes.observe(SESSION, incarnation).unwrap().unwrap();
     place.mailboxes.note(sight, wholly).map(|Observation { session, incarnation: who, beat, state }| {
         assert_eq!((session, who), (SESSION, incarnation));
-        (beat == Beat::New, state)
+        (beat == Beat::NOW, state)
     })
 }
 
-/// A runner that beats is alive, whatever else could not be read; what it did is told by the look that knows the rest, once.
+/// A runner that beats is alive, whatever else could not be read; what it did is told by the look that knows the rest,
+/// once.
 #[test]
 fn a_look_that_could_not_take_all_in_tells_the_beat_only() {
     let place = Place::new();
@@ -76,6 +77,21 @@ fn only_changes_are_told() {
     assert_eq!(seen(&place, 1), Some((false, observed(None, true, Some(7)))));
     place.write("state.json", r#"{"v":1,"incarnation":1,"progress":3,"last_progress":"","about":8}"#);
     assert_eq!(seen(&place, 1), None, "that more was claimed is no progress");
+}
+
+#[test]
+fn a_beat_tells_how_long_its_runner_rests() {
+    let place = Place::new();
+    let told = |text: &str| {
+        place.write("heartbeat", text);
+        let sight = place.mailboxes.observe(SESSION, 1).unwrap().unwrap();
+        place.mailboxes.note(sight, true).map(|news| news.beat)
+    };
+    assert_eq!(told(&beat(1, 1)), Some(Beat::NOW));
+    let rest = r#"{"v":1,"incarnation":1,"beat":2,"rest_ms":600000}"#;
+    assert_eq!(told(rest), Some(Beat::resting(Millis::minutes(10))));
+    assert_eq!(told(rest), None);
+    assert_eq!(told(&beat(1, 3)), Some(Beat::NOW));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use super::super::dir::{Dir, Look, Removal, Resolver};
+use super::super::dir::{Dir, DirEntry, Removal, Resolver};
 use super::super::trash::Trash;
 use super::{fifo, names, os};
 
@@ -13,11 +13,11 @@ fn both(path: &Path) -> [Dir; 2] {
     [Resolver::Kernel, Resolver::Stepwise].map(|resolver| Dir::open_trusted(path).unwrap().resolving(resolver))
 }
 
-fn words<T>(look: Look<T>) -> String {
+fn words<T>(look: DirEntry<T>) -> String {
     match look {
-        Look::Found(_) => "found".to_owned(),
-        Look::Absent => "absent".to_owned(),
-        Look::Refused(reason) => reason,
+        DirEntry::Found(_) => "found".to_owned(),
+        DirEntry::Absent => "absent".to_owned(),
+        DirEntry::Refused(reason) => reason,
     }
 }
 
@@ -93,7 +93,7 @@ fn a_file_that_grows_is_read_to_its_bound_only() {
     let path = root.path().join("file");
     fs::write(&path, "12345").unwrap();
     let dir = Dir::open_trusted(root.path()).unwrap();
-    let Look::Found((file, 5)) = dir.file(os("file"), 8).unwrap() else { panic!() };
+    let DirEntry::Found((file, 5)) = dir.file(os("file"), 8).unwrap() else { panic!() };
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[b'x'; 100]).unwrap();
     assert_eq!(words(super::super::dir::bounded(file, 5, &path, 8).unwrap()), "it grew over 8 bytes while it was read");
 }

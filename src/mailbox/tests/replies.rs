@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::model::content::RawJson;
 use crate::model::effect::{Export, ExportedReply};
 use crate::model::mailbox::{Record, Said};
-use crate::model::request::{Request, TaskRequest, Wish};
+use crate::model::request::{Request, RequestedAction, TaskRequest};
 
 use super::super::Error;
 use super::export::context;
@@ -93,7 +93,7 @@ fn the_golden_requests_are_understood() {
         (said("out-question.json"), said("out-packages.json"), said("out-server.json"), said("out-agent.json"));
     assert_eq!(asked.request.as_deref(), Some("rq-21"));
     let request = |said: Said| match said.wish {
-        Wish::Request(request) => *request,
+        RequestedAction::Request(request) => *request,
         other => panic!("{other:?}"),
     };
     assert!(matches!(request(asked), Request::Question(question) if question.options.len() == 2));
@@ -101,8 +101,8 @@ fn the_golden_requests_are_understood() {
     assert!(matches!(request(server), Request::AddMcpServer(server) if server.env.len() == 2));
     assert!(matches!(request(agent), Request::CreateAgent { name, .. } if name == "Research Bot"));
     let (edit, reaction, tasks) = (said("out-edit.json"), said("out-reaction.json"), said("out-request.json"));
-    assert_eq!((edit.wish, edit.text.as_str(), edit.request), (Wish::Edit(13), "better", None));
-    assert_eq!((reaction.wish, reaction.text.as_str()), (Wish::React(12), "thumbs_up"));
+    assert_eq!((edit.wish, edit.text.as_str(), edit.request), (RequestedAction::Edit(13), "better", None));
+    assert_eq!((reaction.wish, reaction.text.as_str()), (RequestedAction::React(12), "thumbs_up"));
     assert_eq!(reaction.request.as_deref(), Some("rq-31"));
     assert!(matches!(request(tasks), Request::Tasks(TaskRequest::List(None))));
 }

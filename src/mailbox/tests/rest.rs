@@ -1,10 +1,10 @@
-//! The end of an incarnation: nothing of it may be left, nothing of the next one may be touched.
+//! The end of an incarnation: all of its output is collected, and the next one's output is not touched.
 
 use std::fs;
 
 use serde_json::json;
 
-use crate::model::mailbox::{Found, Record};
+use crate::model::mailbox::{CollectedRecord, Record};
 
 use super::{Place, SESSION, ack, fifo, lines, names, said, said_with, unreadable};
 
@@ -29,7 +29,7 @@ fn leftovers_are_told_and_close_the_incarnation() {
     assert_eq!(place.rest(1).collection, rest.collection);
     place.discard(&rest.collection);
     let again = place.rest(1).collection;
-    assert_eq!((again.found, again.closes), (Vec::<Found>::new(), Some(1)));
+    assert_eq!((again.found, again.closes), (Vec::<CollectedRecord>::new(), Some(1)));
     assert_eq!(names(&place.agent("out")), ["files"]);
     assert_eq!(names(&place.agent("out/files")), [""; 0]);
 }
@@ -77,7 +77,7 @@ fn what_nobody_counts_on_is_removed() {
         place.write(keep, "x");
     }
     let rest = place.rest(1);
-    assert_eq!((rest.collection.found, rest.collection.closes), (Vec::<Found>::new(), Some(1)));
+    assert_eq!((rest.collection.found, rest.collection.closes), (Vec::<CollectedRecord>::new(), Some(1)));
     assert_eq!(names(&place.agent("")), ["ack", "heartbeat", "out", "session.json", "state.json"]);
     assert_eq!(names(&place.agent("ack")), [""; 0]);
     assert_eq!(names(&place.agent("out")), ["files"]);

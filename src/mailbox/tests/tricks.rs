@@ -1,4 +1,5 @@
-//! Everything an agent can plant in its half. Each is reported once, goes with the discard, and touches nothing outside.
+//! Everything an agent can plant in its half. Each trick is reported once, disappears with the discard, and affects
+//! nothing outside.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Being told at once.
+//! Tests of the watcher.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,9 +10,9 @@ use crate::model::id::SessionId;
 use super::super::{Mailboxes, Watcher};
 use super::{Place, SESSION};
 
-/// For what has to happen, on a machine under load; nothing waits so long when all is well.
+/// Timeout for expected events on a machine under load; usually they arrive much earlier.
 const SOON: Duration = Duration::from_secs(60);
-/// For what must not happen: too short a wait can only miss it.
+/// Time to wait for events that must not happen. Too short a wait can only miss them.
 const NEVER: Duration = Duration::from_millis(150);
 
 fn watcher() -> (Watcher, Receiver<SessionId>) {

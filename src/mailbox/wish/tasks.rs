@@ -1,11 +1,11 @@
-//! Requests about scheduled tasks. Whether a time or a recurrence makes sense is for the host's own clocks to say.
+//! Parses requests about scheduled tasks. The host's own clock code validates times and recurrences later.
 
 use super::{Fields, filled, string};
 use crate::model::id::TaskId;
 use crate::model::request::TaskRequest;
-use crate::model::task::TaskChange;
+use crate::model::task::{Patch, TaskChange};
 
-/// What an agent wants of its tasks.
+/// Parses an agent's request about its tasks.
 pub(super) fn request(content: &Fields) -> Result<TaskRequest, String> {
     match string(content, "action") {
         Some("schedule_task") => schedule(content),
@@ -29,10 +29,14 @@ fn schedule(content: &Fields) -> Result<TaskRequest, String> {
     })
 }
 
-/// A recurrence or a script that is empty or `null` is taken away.
+/// An empty or `null` recurrence or script removes it.
 fn update(content: &Fields) -> Result<TaskRequest, String> {
     let id = task(content)?;
-    let given = |key: &str| content.contains_key(key).then(|| filled(content, key).map(str::to_owned));
+    let given = |key: &str| match (content.contains_key(key), filled(content, key)) {
+        (false, _) => Patch::Keep,
+        (true, None) => Patch::Clear,
+        (true, Some(text)) => Patch::Set(text.to_owned()),
+    };
     let change = TaskChange {
         prompt: filled(content, "prompt").map(str::to_owned),
         script: given("script"),
@@ -80,7 +84,7 @@ mod tests {
         let Ok(TaskRequest::Update(id, change)) = read(update) else { panic!() };
         assert_eq!(
             (id, change.recurrence, change.script, change.prompt),
-            (TaskId::new(7), Some(None), Some(None), None)
+            (TaskId::new(7), Patch::Clear, Patch::Clear, None)
         );
         assert_eq!(read(json!({"action": "resume_task", "taskId": "ta2"})), Ok(TaskRequest::Resume(TaskId::new(2))));
     }

@@ -1,17 +1,17 @@
-//! Every way to ask, and every way to ask wrongly.
+//! Every valid and every invalid kind of request.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-fn wish_of(kind: OutKind, content: Value) -> (Wish, String) {
+fn wish_of(kind: OutKind, content: Value) -> (RequestedAction, String) {
     wish(kind, content.as_object().unwrap())
 }
 
 fn asked(content: Value) -> Result<Request, String> {
     match wish_of(OutKind::System, content) {
-        (Wish::Request(request), _) => Ok(*request),
-        (Wish::Impossible(why), _) => Err(why),
+        (RequestedAction::Request(request), _) => Ok(*request),
+        (RequestedAction::Impossible(why), _) => Err(why),
         other => panic!("{other:?}"),
     }
 }
@@ -33,7 +33,7 @@ fn questions_are_normalised() {
     assert_eq!(question.options, options);
     let by_peer = json!({"type": "ask_question", "questionId": "q", "title": "T", "question": "Q", "options": ["a"]});
     let (wish, _) = wish_of(OutKind::ChatSdk, by_peer);
-    let Wish::Request(request) = wish else { panic!() };
+    let RequestedAction::Request(request) = wish else { panic!() };
     assert!(matches!(*request, Request::Question(question) if question.timeout == Millis::seconds(300)));
 }
 
@@ -156,19 +156,26 @@ fn edits_and_reactions_name_a_number() {
             })
             .unwrap()
     };
-    assert_eq!(edit(json!({"messageId": 7, "text": "new"})), (Wish::Edit(7), "new".into()));
-    assert_eq!(edit(json!({"messageId": "#7", "markdown": "new"})), (Wish::Edit(7), "new".into()));
+    assert_eq!(edit(json!({"messageId": 7, "text": "new"})), (RequestedAction::Edit(7), "new".into()));
+    assert_eq!(edit(json!({"messageId": "#7", "markdown": "new"})), (RequestedAction::Edit(7), "new".into()));
     for wrong in [json!({}), json!({"messageId": 7}), json!({"text": "x"}), json!({"messageId": "x", "text": "x"})] {
-        assert_eq!(edit(wrong.clone()).0, Wish::Impossible("messageId and text are required".into()), "{wrong}");
+        assert_eq!(
+            edit(wrong.clone()).0,
+            RequestedAction::Impossible("messageId and text are required".into()),
+            "{wrong}"
+        );
     }
     let react = |emoji: &str| of(json!({"operation": "reaction", "messageId": 4, "emoji": emoji}));
-    assert_eq!(react("thumbs_up"), (Wish::React(4), "thumbs_up".into()));
+    assert_eq!(react("thumbs_up"), (RequestedAction::React(4), "thumbs_up".into()));
     for wrong in ["", " ", "a\nb", &"x".repeat(65)] {
-        assert_eq!(react(wrong).0, Wish::Impossible("messageId and emoji are required".into()), "{wrong:?}");
+        assert_eq!(react(wrong).0, RequestedAction::Impossible("messageId and emoji are required".into()), "{wrong:?}");
     }
-    assert_eq!(of(json!({"operation": "explode"})).0, Wish::Impossible("unknown operation `explode`".into()));
+    assert_eq!(
+        of(json!({"operation": "explode"})).0,
+        RequestedAction::Impossible("unknown operation `explode`".into())
+    );
     // A chat message may have any fields: only payloads of the platform are looked at.
-    assert_eq!(wish_of(OutKind::Chat, json!({"operation": "edit", "text": "hi"})), (Wish::Say, "hi".into()));
+    assert_eq!(wish_of(OutKind::Chat, json!({"operation": "edit", "text": "hi"})), (RequestedAction::Say, "hi".into()));
 }
 
 /// NanoClaw's cards, on channels that show text only: nothing that is on a card is lost.
@@ -184,12 +191,12 @@ fn cards_have_a_text() {
         (json!({"type": "card", "title": "A card"}), "A card"),
         (json!({"text": "plain hello"}), "plain hello"),
     ] {
-        assert_eq!(of(content.clone()), (Wish::Say, text.to_owned()), "{content}");
+        assert_eq!(of(content.clone()), (RequestedAction::Say, text.to_owned()), "{content}");
     }
     for empty in
         [json!({"type": "card", "card": {}}), json!({"type": "card", "card": {"actions": [{"label": "No-link"}]}})]
     {
-        assert_eq!(of(empty).0, Wish::Impossible("the card has nothing to show".into()));
+        assert_eq!(of(empty).0, RequestedAction::Impossible("the card has nothing to show".into()));
     }
 }
 
@@ -223,8 +230,8 @@ proptest::proptest! {
         let mut content: Fields = fields.into_iter().collect();
         content.insert("action".to_owned(), action.into());
         match wish(OutKind::System, &content) {
-            (Wish::Impossible(why), text) => proptest::prop_assert!(!why.is_empty() && text.is_empty()),
-            (Wish::Request(request), _) => match *request {
+            (RequestedAction::Impossible(why), text) => proptest::prop_assert!(!why.is_empty() && text.is_empty()),
+            (RequestedAction::Request(request), _) => match *request {
                 Request::Question(question) => {
                     proptest::prop_assert!((1..=OPTIONS).contains(&question.options.len()));
                     proptest::prop_assert!(question.title.chars().count() <= TITLE_CHARS);

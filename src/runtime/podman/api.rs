@@ -1,8 +1,9 @@
-//! What is asked of Podman. Every answer of the crate is turned into ours at once: its errors must not be cloned (that
-//! never returns), it drops exit codes of `wait`, and the timeout of its `stop` is a name that Podman does not know.
+//! Calls to Podman. Every answer of the crate is converted at once: its errors must not be cloned (cloning never
+//! returns), it drops the exit code of `wait`, and it sends the timeout of `stop` under a name that Podman does not
+//! know.
 //!
-//! What Podman, its containers and its images are is asked without the crate, which reads all of some hundred fields, and
-//! nothing if a Podman of another version writes one of them otherwise.
+//! Podman's info, containers and images are queried without the crate. The crate parses some hundred fields and fails
+//! completely if another version of Podman writes one of them differently.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,106 +15,79 @@ use podman_api::Podman;
 use podman_api::conn::TtyChunk;
 use podman_api::models::Event;
 use podman_api::opts::{ContainerDeleteOpts, ContainerLogsOpts, ContainerStopOpts, EventsOpts};
-use reqwest::Url;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, RequestBuilder};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Unusable;
-use super::build::{AGENT, INSTALL as AGENT_INSTALL};
-use super::error::Fault;
-use super::facts::Facts;
+use super::build::Image;
+use super::client::{Client, Lines, Upload};
+use super::error::{Fault, chain};
+use super::info::PodmanInfo;
 use crate::crash;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
-use crate::runtime::last::Last;
 use crate::runtime::redact::Secrets;
+use crate::runtime::stderr_tail::StderrTail;
 
 /// Labels of our containers.
 pub(super) const INSTALL: &str = "hearth.install";
 pub(super) const SESSION: &str = "hearth.session";
 pub(super) const INCARNATION: &str = "hearth.incarnation";
 pub(super) const SPEC: &str = "hearth.spec";
-/// Name of the image that it is to be made of. It is made of another one as long as that is missing.
+/// Name of the image that the container should have. While that image is missing, the container runs another one.
 pub(super) const IMAGE: &str = "hearth.image";
-/// Names of variables that hold secrets, so that a daemon that did not start a container can still hide them.
-pub(super) const SECRETS: &str = "hearth.secrets";
 
-/// How long questions may take.
-const QUESTION: Duration = Duration::from_secs(15);
-/// How long anything else may take. A busy machine starts a container in seconds.
-const DEED: Duration = Duration::from_secs(60);
-/// Lines of a log that are read; agents that write longer ones have their last bytes kept all the same.
+/// Timeout of queries.
+const QUERY: Duration = Duration::from_secs(15);
+/// Timeout of everything else. A busy machine takes seconds to start a container.
+const ACTION: Duration = Duration::from_secs(60);
+/// Lines read from a log. For agents that write longer logs the last bytes are kept all the same.
 const LOG_LINES: &str = "4000";
 
 /// A container of this installation.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct Container {
     pub(super) id: String,
     pub(super) session: Option<SessionId>,
     pub(super) incarnation: Option<u32>,
     pub(super) spec: Option<String>,
-    /// Name of the image that it is to be made of.
+    /// Name of the image that the container should have.
     pub(super) image: Option<String>,
-    /// The image that it is made of.
+    /// Id of the image that the container has.
     pub(super) image_id: Option<String>,
     pub(super) alive: bool,
 }
 
-/// An image.
-#[derive(Debug, Clone)]
-pub(super) struct Image {
-    pub(super) id: String,
-    pub(super) names: Vec<String>,
-    /// In seconds since the epoch.
-    pub(super) created: i64,
-    /// Folder and installation of the agent that it was built for.
-    pub(super) agent: Option<(String, String)>,
-}
-
-/// What a container is doing.
+/// State of a container.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    /// It was made and never started.
-    Fresh,
-    /// It has processes, or may have.
+pub(super) enum ContainerState {
+    /// Created but never started.
+    Created,
+    /// Has processes, or may have.
     Alive,
-    /// It has ended.
-    Over(Exit),
-}
-
-/// One look at a container.
-#[derive(Debug)]
-pub(super) struct Look {
-    pub(super) life: Life,
-    pub(super) secrets: Secrets,
+    /// Ended.
+    Ended(Exit),
 }
 
 /// The end of a container's log.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub(super) struct Log {
     pub(super) text: String,
-    /// Whether it is all of what was there.
+    /// Whether this is the complete log.
     pub(super) complete: bool,
 }
 
-/// Where questions go that the crate does not ask. There is one host behind a socket, whatever it is called.
-const ROOT: &str = "http://podman/v4.3.1/libpod";
-
-/// What is read of a container that was made.
+/// The fields read from the answer to a create request.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Made {
+struct CreatedContainer {
     id: Option<String>,
 }
 
-/// What is read of a refusal.
-#[derive(Default, Deserialize)]
-struct Refusal {
-    message: Option<String>,
-}
-
-/// What is read of a container in a list.
+/// The fields read from a listed container.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ListedContainer {
@@ -124,65 +98,44 @@ struct ListedContainer {
     state: Option<String>,
 }
 
-/// What is read of an image in a list.
+/// The fields read from an inspected container.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct ListedImage {
-    id: Option<String>,
-    names: Option<Vec<String>>,
-    repo_tags: Option<Vec<String>>,
-    created: Option<i64>,
-    labels: Option<HashMap<String, String>>,
-}
-
-/// What is read of a container that is looked at.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Seen {
-    state: SeenState,
-    config: SeenConfig,
+struct InspectedContainer {
+    state: InspectedState,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct SeenState {
+struct InspectedState {
     status: Option<String>,
     exit_code: Option<i32>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct SeenConfig {
-    labels: Option<HashMap<String, String>>,
-    env: Option<Vec<String>>,
 }
 
 /// Podman at one socket.
 pub(super) struct Api {
     podman: Podman,
-    http: reqwest::Client,
-    pub(super) socket: PathBuf,
+    client: Client,
     down: AtomicBool,
 }
 
 impl Api {
     pub(super) fn new(socket: &Path) -> Result<Self, Unusable> {
-        // The client wants to know its cryptography although nothing here is encrypted. Fails only if there is one already.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let plain = reqwest::Client::builder().tls_certs_only([]).no_proxy().pool_max_idle_per_host(0);
-        let http = plain.unix_socket(socket).build();
-        let http = http.map_err(|error| Unusable::Client { reason: error.to_string() })?;
-        Ok(Self { podman: Podman::unix(socket), http, socket: socket.to_owned(), down: AtomicBool::new(false) })
+        Ok(Self { podman: Podman::unix(socket), client: Client::new(socket)?, down: AtomicBool::new(false) })
     }
 
-    /// What Podman says of itself.
-    pub(super) async fn facts(&self) -> Result<Facts, Fault> {
+    pub(super) const fn socket(&self) -> &PathBuf {
+        &self.client.socket
+    }
+
+    /// Podman's info.
+    pub(super) async fn info(&self) -> Result<PodmanInfo, Fault> {
         let info: Value = self.get(&["info"], &[]).await?;
-        Facts::of(&info).ok_or_else(|| Fault::Unanswered("this is not Podman".to_owned()))
+        PodmanInfo::of(&info).ok_or_else(|| Fault::Unanswered("this is not Podman".to_owned()))
     }
 
-    /// Every container of an installation, running or not.
-    pub(super) async fn list(&self, install: &str) -> Result<Vec<Found>, Fault> {
+    /// Lists all containers of an installation, running or not.
+    pub(super) async fn list(&self, install: &str) -> Result<Vec<Container>, Fault> {
         let ours = json!({ "label": [format!("{INSTALL}={install}")] }).to_string();
         let listed: Vec<ListedContainer> =
             self.get(&["containers", "json"], &[("all", "true"), ("filters", &ours)]).await?;
@@ -190,128 +143,139 @@ impl Api {
             .into_iter()
             .filter_map(|container| {
                 let labels = container.labels.unwrap_or_default();
-                Some(Found {
+                Some(Container {
                     id: container.id?,
                     session: labels.get(SESSION).and_then(|text| text.parse().ok()),
                     incarnation: labels.get(INCARNATION).and_then(|text| text.parse().ok()),
                     spec: labels.get(SPEC).cloned(),
                     image: labels.get(IMAGE).cloned(),
                     image_id: container.image_id,
-                    alive: life(container.state.as_deref(), None) == Life::Alive,
+                    alive: container_state(container.state.as_deref(), None) == ContainerState::Alive,
                 })
             })
             .collect())
     }
 
-    /// Every image that has a name.
-    pub(super) async fn images(&self) -> Result<Vec<Image>, Fault> {
-        let listed: Vec<ListedImage> = self.get(&["images", "json"], &[]).await?;
-        Ok(listed
-            .into_iter()
-            .filter_map(|image| {
-                let labels = image.labels.unwrap_or_default();
-                let names = image.names.or(image.repo_tags).unwrap_or_default();
-                let agent = labels.get(AGENT).cloned().zip(labels.get(AGENT_INSTALL).cloned());
-                Some(Image { id: image.id?, names, created: image.created.unwrap_or(0), agent })
-            })
-            .filter(|image| !image.names.is_empty())
-            .collect())
+    /// Lists the images that have a name and match these filters.
+    pub(super) async fn images(&self, filters: &Value) -> Result<Vec<Image>, Fault> {
+        let listed: Value = self.get(&["images", "json"], &[("filters", &filters.to_string())]).await?;
+        let images = listed.as_array().into_iter().flatten().filter_map(Image::of);
+        Ok(images.filter(|image| !image.names.is_empty()).collect())
     }
 
-    /// Makes a container and gives its id. Posted by ourselves: the crate cannot say `no_new_privileges`.
-    pub(super) async fn create(&self, body: &Value) -> Result<String, Fault> {
-        let request = self.http.post(format!("{ROOT}/containers/create")).timeout(DEED);
-        let request = request.header("Content-Type", "application/json").body(body.to_string());
+    pub(super) async fn has_image(&self, name: &str) -> Result<bool, Fault> {
+        let asked = self.client.request(Method::GET, &["images", name, "exists"], &[]);
+        match self.send(asked.timeout(QUERY)).await {
+            Ok(_) => Ok(true),
+            Err(fault) if fault.is_missing() => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Starts a build. The answer is a stream of JSON lines.
+    pub(super) async fn build(&self, query: &[(&str, &str)], context: Upload) -> Result<Lines, Fault> {
+        let request = self.client.request(Method::POST, &["build"], query);
+        crash::point("image-build");
+        self.note(self.client.open(context.attach(request)).await.map(Lines::of))
+    }
+
+    /// Creates a container and returns its id. Bypasses the crate, which cannot set `no_new_privileges`.
+    pub(super) async fn create(&self, spec: &Value) -> Result<String, Fault> {
+        let request = self.client.request(Method::POST, &["containers", "create"], &[]).timeout(ACTION);
+        let request = request.header(CONTENT_TYPE, "application/json").body(spec.to_string());
         crash::point("container-make");
-        let made: Made = self.ask(request).await?;
-        made.id.ok_or_else(|| Fault::Unanswered("a container without an id".to_owned()))
+        let created: CreatedContainer = self.note(self.client.json(request).await)?;
+        created.id.ok_or_else(|| Fault::Unanswered("a container without an id".to_owned()))
     }
 
-    /// Asks for what is at a place, without the crate.
-    async fn get<T: DeserializeOwned>(&self, place: &[&str], query: &[(&str, &str)]) -> Result<T, Fault> {
-        let place = Url::parse_with_params(&format!("{ROOT}/{}", place.join("/")), query);
-        let place = place.map_err(|error| Fault::Unanswered(error.to_string()))?;
-        self.ask(self.http.get(place).timeout(QUESTION)).await
+    /// Waits until a container has ended.
+    pub(super) async fn wait(&self, id: &str) -> Result<(), Fault> {
+        let path = ["containers", id, "wait"];
+        self.send(self.client.request(Method::POST, &path, &[("interval", "20ms")])).await.map(drop)
     }
 
-    /// Asks without the crate.
-    async fn ask<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Fault> {
-        let unanswered = |error: reqwest::Error| Fault::Unanswered(chain(&error));
-        let heard = async {
-            let response = request.send().await.map_err(unanswered)?;
-            let status = response.status();
-            let body = response.bytes().await.map_err(unanswered)?;
-            if !status.is_success() {
-                let Refusal { message } = serde_json::from_slice(&body).unwrap_or_default();
-                let message = message.unwrap_or_else(|| status.to_string());
-                return Err(Fault::Refused { status: status.as_u16(), message });
-            }
-            serde_json::from_slice(&body)
-                .map_err(|error| Fault::Unanswered(format!("what it says cannot be read: {error}")))
-        };
-        self.note(heard.await)
+    /// Removes the stopped containers that match these filters.
+    pub(super) async fn prune(&self, filters: &Value) -> Result<(), Fault> {
+        let query = [("filters", &*filters.to_string())];
+        self.send(self.client.request(Method::POST, &["containers", "prune"], &query).timeout(ACTION)).await.map(drop)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &[(&str, &str)]) -> Result<T, Fault> {
+        self.note(self.client.json(self.client.request(Method::GET, path, query).timeout(QUERY)).await)
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Vec<u8>, Fault> {
+        self.note(self.client.text(request).await)
     }
 
     pub(super) async fn start(&self, id: &str) -> Result<(), Fault> {
         crash::point("container-start");
-        self.call(DEED, self.podman.containers().get(id).start(None)).await
+        self.note(timed(ACTION, self.podman.containers().get(id).start(None)).await)
     }
 
-    /// Asks it to end, and ends it by force after the time it was made with.
+    /// Asks a container to end, and kills it after the grace period it was created with.
     pub(super) async fn stop(&self, id: &str) -> Result<(), Fault> {
         crash::point("container-stop");
-        self.call(DEED, self.podman.containers().get(id).stop(&ContainerStopOpts::default())).await
+        self.note(timed(ACTION, self.podman.containers().get(id).stop(&ContainerStopOpts::default())).await)
     }
 
-    /// Removes it with all its processes.
+    /// Removes a container with all its processes.
     pub(super) async fn remove(&self, id: &str) -> Result<(), Fault> {
         let options = ContainerDeleteOpts::builder().force(true).volumes(true).timeout(0).build();
         crash::point("container-remove");
-        match self.call(DEED, self.podman.containers().get(id).delete(&options)).await {
+        match self.note(timed(ACTION, self.podman.containers().get(id).delete(&options)).await) {
             Err(fault) if fault.is_missing() => Ok(()),
             other => other,
         }
     }
 
-    /// What it is doing; none if there is no such container.
-    pub(super) async fn look(&self, id: &str) -> Result<Option<Look>, Fault> {
-        let Seen { state, config } = match self.get(&["containers", id, "json"], &[]).await {
-            Ok(seen) => seen,
-            Err(fault) if fault.is_missing() => return Ok(None),
-            Err(fault) => return Err(fault),
-        };
-        let secrets = secrets(&config.labels.unwrap_or_default(), &config.env.unwrap_or_default());
-        Ok(Some(Look { life: life(state.status.as_deref(), state.exit_code), secrets }))
-    }
-
-    /// The last it wrote to its standard error, without the secrets. What cannot be read, also the second time, is missing.
-    pub(super) async fn tail(&self, id: &str, secrets: &Secrets) -> Tail {
-        let mut last = Last::new(secrets);
-        for _ in 0..2 {
-            last = Last::new(secrets);
-            match tokio::time::timeout(QUESTION, self.log(id, &mut last)).await {
-                Ok(Ok(())) => return Tail { text: last.into_text(), complete: true },
-                Ok(Err(error)) => tracing::warn!(id, %error, "the standard error of an agent could not be read"),
-                Err(_) => tracing::warn!(id, "the standard error of an agent could not be read in time"),
-            }
+    /// State of a container; `None` if it does not exist.
+    pub(super) async fn state(&self, id: &str) -> Result<Option<ContainerState>, Fault> {
+        match self.get(&["containers", id, "json"], &[]).await {
+            Ok(InspectedContainer { state }) => Ok(Some(container_state(state.status.as_deref(), state.exit_code))),
+            Err(fault) if fault.is_missing() => Ok(None),
+            Err(fault) => Err(fault),
         }
-        Tail { text: last.into_text(), complete: false }
     }
 
-    async fn log(&self, id: &str, last: &mut Last<'_>) -> podman_api::Result<()> {
+    /// The tail of the container's standard error, with secrets removed. Empty if it cannot be read twice in a row.
+    pub(super) async fn stderr_tail(&self, id: &str, secrets: &Secrets) -> Log {
         let options = ContainerLogsOpts::builder().stderr(true).stdout(false).follow(false).tail(LOG_LINES).build();
-        let container = self.podman.containers().get(id);
-        let mut chunks = container.logs(&options);
-        while let Some(chunk) = chunks.next().await {
-            if let TtyChunk::StdErr(bytes) = chunk? {
-                last.push(&bytes);
+        let mut tail = StderrTail::new(secrets);
+        for _ in 0..2 {
+            tail = StderrTail::new(secrets);
+            match self.log(id, &options, |bytes| tail.push(bytes)).await {
+                Ok(()) => return Log { text: tail.into_text(), complete: true },
+                Err(error) => tracing::warn!(id, %error, "the standard error of an agent could not be read"),
             }
         }
-        Ok(())
+        Log { text: tail.into_text(), complete: false }
     }
 
-    /// Calls `heard` for every event of an installation's containers, until the stream ends. Events that cannot be read
-    /// are none.
+    /// What a container has written to its standard output.
+    pub(super) async fn stdout(&self, id: &str) -> Result<String, Fault> {
+        let options = ContainerLogsOpts::builder().stdout(true).stderr(false).follow(false).build();
+        let mut text = Vec::new();
+        self.log(id, &options, |bytes| text.extend_from_slice(bytes)).await?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    async fn log(&self, id: &str, options: &ContainerLogsOpts, mut keep: impl FnMut(&[u8])) -> Result<(), Fault> {
+        let container = self.podman.containers().get(id);
+        let read = async {
+            let mut chunks = container.logs(options);
+            while let Some(chunk) = chunks.next().await {
+                if let TtyChunk::StdErr(bytes) | TtyChunk::StdOut(bytes) = chunk? {
+                    keep(&bytes);
+                }
+            }
+            Ok(())
+        };
+        timed(QUERY, read).await
+    }
+
+    /// Calls `heard` for every event of an installation's containers, until the stream ends. Events that cannot be
+    /// parsed are skipped.
     pub(super) async fn follow(&self, install: &str, heard: &(dyn Fn(Option<SessionId>, &str) + Sync)) {
         let ours = ("label".to_owned(), vec![format!("{INSTALL}={install}")]);
         let options = EventsOpts::builder().stream(true).filters([ours]).build();
@@ -327,26 +291,14 @@ impl Api {
         }
     }
 
-    async fn call<T>(&self, limit: Duration, call: impl Future<Output = podman_api::Result<T>>) -> Result<T, Fault> {
-        let heard = match tokio::time::timeout(limit, call).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(podman_api::Error::Fault { code, message })) => {
-                Err(Fault::Refused { status: code.as_u16(), message: once(message) })
-            }
-            Ok(Err(error)) => Err(Fault::Unanswered(chain(&error))),
-            Err(_) => Err(Fault::Unanswered(format!("none within {} s", limit.as_secs()))),
-        };
-        self.note(heard)
-    }
-
-    /// One warning when Podman stops answering, and a word when it is back.
+    /// Logs one warning when Podman stops answering, and one message when it answers again.
     fn note<T>(&self, heard: Result<T, Fault>) -> Result<T, Fault> {
         let silent = matches!(heard, Err(Fault::Unanswered(_)));
         if self.down.swap(silent, Ordering::Relaxed) != silent {
-            let socket = self.socket.display();
+            let socket = self.socket().display();
             match &heard {
                 Err(Fault::Unanswered(reason)) => {
-                    tracing::warn!(%socket, reason, "Podman does not answer; it is asked again until it does");
+                    tracing::warn!(%socket, reason, "Podman does not answer");
                 }
                 Ok(_) | Err(Fault::Refused { .. }) => tracing::info!(%socket, "Podman answers again"),
             }
@@ -355,19 +307,31 @@ impl Api {
     }
 }
 
-/// What a container does that is in a state that Podman calls so.
-fn life(state: Option<&str>, code: Option<i32>) -> Life {
-    match state {
-        // Made ready is not begun: nobody goes on with a start whose service died.
-        Some("created" | "configured" | "initialized") => Life::Fresh,
-        Some("exited" | "stopped") => Life::Over(exit(code)),
-        // What is being started, stopped or removed, and what nobody knows, may have processes.
-        _ => Life::Alive,
+/// Waits for a call of the crate and converts its error.
+async fn timed<T>(limit: Duration, call: impl Future<Output = podman_api::Result<T>>) -> Result<T, Fault> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(podman_api::Error::Fault { code, message })) => {
+            Err(Fault::Refused { status: code.as_u16(), message: once(message) })
+        }
+        Ok(Err(error)) => Err(Fault::Unanswered(chain(&error))),
+        Err(_) => Err(Fault::Unanswered(format!("none within {} s", limit.as_secs()))),
     }
 }
 
-/// A program that a signal ended has 128 and the signal's number as its code in a container; whether it gave that code
-/// itself, nobody can tell.
+/// Maps Podman's container state.
+fn container_state(state: Option<&str>, code: Option<i32>) -> ContainerState {
+    match state {
+        // A container that was only initialized does not start later: if the service dies, its start is not resumed.
+        Some("created" | "configured" | "initialized") => ContainerState::Created,
+        Some("exited" | "stopped") => ContainerState::Ended(exit(code)),
+        // A container that is starting, stopping or being removed may have processes. So may one in an unknown state.
+        _ => ContainerState::Alive,
+    }
+}
+
+/// In a container, the exit code of a program that a signal ended is 128 plus the signal's number. A program that exits
+/// with that code itself looks the same.
 fn exit(code: Option<i32>) -> Exit {
     match code {
         Some(code @ 129..=192) => Exit::Signal(code - 128),
@@ -376,36 +340,12 @@ fn exit(code: Option<i32>) -> Exit {
     }
 }
 
-fn secrets(labels: &HashMap<String, String>, variables: &[String]) -> Secrets {
-    let names: Vec<&str> = labels.get(SECRETS).map(|names| names.split(',').collect()).unwrap_or_default();
-    let mut secrets = Secrets::default();
-    for (name, value) in variables.iter().filter_map(|variable| variable.split_once('=')) {
-        if names.contains(&name) {
-            secrets.add(value.as_bytes());
-        }
-    }
-    secrets
-}
-
-/// The crate joins what went wrong and its cause, which often are the same.
+/// Removes a repeated cause: the crate joins an error and its cause, which are often the same.
 fn once(message: String) -> String {
     match message.rsplit_once(": ") {
         Some((rest, cause)) if rest.ends_with(cause) => rest.to_owned(),
         _ => message,
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        if !text.contains(&error.to_string()) {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-        }
-        next = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -414,15 +354,15 @@ mod tests {
 
     #[test]
     fn exit_codes_as_a_container_engine_can_know_them() {
-        assert_eq!(life(Some("exited"), Some(0)), Life::Over(Exit::Code(0)));
-        assert_eq!(life(Some("exited"), Some(137)), Life::Over(Exit::Signal(9)));
-        assert_eq!(life(Some("exited"), Some(255)), Life::Over(Exit::Code(255)));
-        assert_eq!(life(Some("stopped"), None), Life::Over(Exit::Unknown));
+        assert_eq!(container_state(Some("exited"), Some(0)), ContainerState::Ended(Exit::Code(0)));
+        assert_eq!(container_state(Some("exited"), Some(137)), ContainerState::Ended(Exit::Signal(9)));
+        assert_eq!(container_state(Some("exited"), Some(255)), ContainerState::Ended(Exit::Code(255)));
+        assert_eq!(container_state(Some("stopped"), None), ContainerState::Ended(Exit::Unknown));
         for state in ["created", "configured", "initialized"] {
-            assert_eq!(life(Some(state), Some(0)), Life::Fresh, "{state}");
+            assert_eq!(container_state(Some(state), Some(0)), ContainerState::Created, "{state}");
         }
         for state in ["running", "paused", "stopping", "removing", "new word"] {
-            assert_eq!(life(Some(state), Some(0)), Life::Alive, "{state}");
+            assert_eq!(container_state(Some(state), Some(0)), ContainerState::Alive, "{state}");
         }
     }
 

@@ -3,36 +3,36 @@ use std::path::PathBuf;
 /// Why Podman cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// The variable names something else than a Unix socket.
+    /// The variable does not name a Unix socket.
     #[error("CONTAINER_HOST is `{value}`: only a Unix socket can be used, as in unix:///run/podman/podman.sock")]
     Host {
-        /// What it names.
+        /// The value of the variable.
         value: String,
     },
-    /// There is no socket.
+    /// No socket accepts a connection.
     #[error(
-        "Podman does not listen at {}: start its service (`systemctl --user enable --now podman.socket`, as root without --user)",
-        list(places)
+        "Podman does not answer at {tried}: start its service (`systemctl --user enable --now podman.socket`, as root \
+         without --user), install it (`apt install podman`), or name its socket in CONTAINER_HOST"
     )]
     NoSocket {
-        /// Where it was looked for.
-        places: Vec<PathBuf>,
+        /// The paths that were tried, and why each failed.
+        tried: String,
     },
-    /// Nobody answers, or somebody who is not Podman.
+    /// Nothing answers at the socket, or it is not Podman.
     #[error("Podman does not answer at {}: {reason}", socket.display())]
     Silent {
-        /// Where.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What happened.
+        /// What went wrong.
         reason: String,
     },
-    /// It lacks what is needed.
+    /// Podman is too old.
     #[error("Podman {version} is too old: 4.3 or newer is needed")]
     TooOld {
         /// Which one it is.
         version: String,
     },
-    /// The client, its threads or its runtime cannot be made.
+    /// The client, its threads or its async runtime cannot be created.
     #[error("cannot talk to Podman: {reason}")]
     Client {
         /// Why not.
@@ -40,36 +40,46 @@ pub enum Unusable {
     },
 }
 
-fn list(places: &[PathBuf]) -> String {
-    places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(" or ")
-}
-
-/// What became of a call.
+/// A failed call.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// Nobody knows whether it was carried out.
+    /// No answer: the call may or may not have been carried out.
     #[error("Podman gave no answer: {0}")]
     Unanswered(String),
-    /// It was refused.
+    /// Podman rejected the call.
     #[error("{message}")]
     Refused { status: u16, message: String },
 }
 
 impl Fault {
-    /// Whether the answer was that there is no such thing.
+    /// Whether Podman answered that the object does not exist.
     pub(super) const fn is_missing(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
     }
 }
 
-/// Podman's words for why a container cannot be made or started, and what to do.
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        if !text.contains(&error.to_string()) {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+        }
+        next = error.source();
+    }
+    text
+}
+
+/// Podman's message for why a container cannot be created or started, plus advice.
 pub(super) fn explain(image: &str, message: &str) -> String {
     let advice = if says(message, &["image not known", "no such image"]) {
         return format!("there is no image {image}: run `hearth image build`");
     } else if says(message, &["container-init binary", "catatonit"]) {
         "install the package catatonit, the init of containers"
     } else if says(message, &["slirp4netns"]) {
-        "install slirp4netns, which `network = \"host\"` and networks without root need"
+        "install slirp4netns, which every `network` but `none` needs"
     } else if says(message, &["rlimit"]) {
         "Podman asks for more than this machine allows; set default_ulimits in containers.conf"
     } else if says(message, &["statfs", "mount"]) {

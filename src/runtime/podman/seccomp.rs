@@ -1,6 +1,8 @@
-//! Which system calls agents in containers may make: those of Podman's own profile, without the ways to a user namespace.
-//! In one of its own an agent would have every capability over what the kernel keeps for that namespace, and much of the
-//! kernel was written for nobody but root. Nothing that the profile forbids is allowed here.
+//! The seccomp profile of agents in containers: Podman's own profile, without the ways to a user namespace, without
+//! keyrings, and with only the socket families that agents need. In its own user namespace an agent would have every
+//! capability over the kernel objects of that namespace, and much of the kernel was written with only root in mind.
+//! Keyrings belong to the user and not to the container, and the sockets of a virtual machine are not isolated either.
+//! Nothing that the profile forbids is allowed here.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -12,34 +14,43 @@ use serde_json::{Value, json};
 
 use crate::crash;
 
-/// Calls that are forbidden whatever they are given.
-const FORBIDDEN: [&str; 2] = ["unshare", "setns"];
-/// Its flags lie in memory, where no filter can look. As if the kernel did not know it, so that libc takes `clone`.
-const UNKNOWN: &str = "clone3";
-/// Makes processes and threads, and with one of its flags a user namespace.
+/// Calls that are always forbidden.
+const FORBIDDEN: [&str; 5] = ["unshare", "setns", "keyctl", "add_key", "request_key"];
+/// Calls whose arguments are in memory, where no filter can look. They fail as if the kernel did not know them, so that
+/// libc falls back to `clone` and `socket`.
+const UNKNOWN: [&str; 2] = ["clone3", "socketcall"];
+/// Creates sockets.
+const SOCKET: &str = "socket";
+/// Socket families that agents need: Unix, IPv4, IPv6 and netlink. A deny list would have a hole: the kernel reads half
+/// of the number, and the filter all of it.
+const FAMILIES: [u64; 4] = [1, 2, 10, 16];
+/// Creates processes and threads, and with [`NEWUSER`] a user namespace.
 const CLONE: &str = "clone";
-/// That flag.
+/// Flag of `clone` for a new user namespace.
 const NEWUSER: u64 = 0x1000_0000;
-/// Which argument of `clone` has the flags.
+/// Index of the flags argument of `clone`.
 const FLAGS: u32 = if cfg!(target_arch = "s390x") { 1 } else { 0 };
 const ALLOW: &str = "SCMP_ACT_ALLOW";
 const MASKED: &str = "SCMP_CMP_MASKED_EQ";
+const EQUAL: &str = "SCMP_CMP_EQ";
+const GREATER: &str = "SCMP_CMP_GT";
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
+const EAFNOSUPPORT: u32 = 97;
 
-/// Held by whoever writes the file: sessions start side by side.
+/// Serializes writers of the file: sessions start in parallel.
 static SETTLING: Mutex<()> = Mutex::new(());
 
-/// Why agents in containers get Podman's own profile, with which they can make user namespaces.
+/// Why agents in containers get Podman's own profile, which lets them create user namespaces.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoFilter {
-    /// It has one of its own making, or none.
+    /// Podman names no profile file: it uses a built-in one, or none.
     #[error("Podman names no file with its seccomp profile")]
     Unnamed,
     /// The file cannot be read.
     #[error("Podman's seccomp profile {path} cannot be read: {source}")]
     Unread { path: PathBuf, source: io::Error },
-    /// It cannot be made stricter.
+    /// The profile cannot be tightened.
     #[error("Podman's seccomp profile {path} is not understood: {why}")]
     Strange { path: PathBuf, why: String },
 }
@@ -49,7 +60,7 @@ pub(super) enum NoFilter {
 pub(super) struct Filter(String);
 
 impl Filter {
-    /// Makes it of the profile that Podman uses.
+    /// Derives the profile from the one that Podman uses.
     pub(super) fn of(profile: Option<&Path>) -> Result<Self, NoFilter> {
         let path = profile.ok_or(NoFilter::Unnamed)?;
         let read = std::fs::read(path);
@@ -58,8 +69,8 @@ impl Filter {
         made.map(Self).map_err(|why| NoFilter::Strange { path: path.to_owned(), why })
     }
 
-    /// Sees to it that the file is there with this content. Whoever reads it meanwhile finds all of it, or what was there.
-    /// One that a daemon died over has the same name as the next, so that it does not stay.
+    /// Makes sure that the file exists with this content. It is replaced by a rename, so readers see the old or the new
+    /// content. The temporary file has a fixed name, so one left by a crash is overwritten.
     pub(super) fn settle(&self, path: &Path) -> io::Result<()> {
         let _alone = SETTLING.lock().unwrap_or_else(PoisonError::into_inner);
         if std::fs::read(path).is_ok_and(|there| there == self.0.as_bytes()) {
@@ -74,24 +85,35 @@ impl Filter {
     }
 }
 
-/// The profile without the ways to a user namespace, or what is odd about it.
+/// The stricter profile, or why Podman's profile is not understood.
+///
+/// Only system call numbers of this architecture are allowed. Among the 32-bit calls is one that takes the socket
+/// family from memory, and libseccomp allows all of those calls where it allows any.
 fn tighten(mut profile: Value) -> Result<String, String> {
+    if let Some(fields) = profile.as_object_mut() {
+        fields.remove("archMap");
+        fields.remove("architectures");
+    }
     let rules = profile.get_mut("syscalls").and_then(Value::as_array_mut).ok_or("it has no list `syscalls`")?;
     let mut kept = Vec::new();
     for rule in std::mem::take(rules) {
         kept.extend(tightened(rule)?);
     }
     kept.push(json!({ "names": FORBIDDEN, "action": "SCMP_ACT_ERRNO", "errnoRet": EPERM }));
-    kept.push(json!({ "names": [UNKNOWN], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS }));
+    kept.push(json!({ "names": UNKNOWN, "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS }));
     let refused = flags(NEWUSER);
     kept.push(json!({ "names": [CLONE], "action": "SCMP_ACT_ERRNO", "errnoRet": EPERM, "args": [refused] }));
+    kept.extend(other_families().map(
+        |family| json!({ "names": [SOCKET], "action": "SCMP_ACT_ERRNO", "errnoRet": EAFNOSUPPORT, "args": [family] }),
+    ));
     *rules = kept;
     Ok(profile.to_string())
 }
 
-/// What is left of a rule: itself without our calls, and `clone` as far as it made no user namespace.
+/// The stricter form of a rule: the rule without the handled calls, `clone` without the user namespace flag, and
+/// `socket` for the allowed families.
 fn tightened(mut rule: Value) -> Result<Vec<Value>, String> {
-    // An older form has one name for each rule.
+    // The older form has one name per rule.
     let names = match (rule.get("names"), rule.get("name")) {
         (Some(Value::Array(names)), _) => names.clone(),
         (_, Some(name)) => vec![name.clone()],
@@ -104,7 +126,13 @@ fn tightened(mut rule: Value) -> Result<Vec<Value>, String> {
     if allows && names.iter().any(|name| name == CLONE) {
         kept.push(Value::Object(without_namespace(fields.clone())?));
     }
-    let ours = |name: &Value| FORBIDDEN.iter().chain(&[UNKNOWN, CLONE]).any(|ours| name == ours);
+    if allows && names.iter().any(|name| name == SOCKET) {
+        kept.extend(of_families(fields)?);
+    }
+    let ours = |name: &Value| FORBIDDEN.iter().chain(&UNKNOWN).chain(&[CLONE, SOCKET]).any(|ours| name == ours);
+    if !allows && names.iter().any(|name| name == SOCKET) {
+        kept.extend(refusal_of_family(fields));
+    }
     let others: Vec<Value> = names.into_iter().filter(|name| !ours(name)).collect();
     if !others.is_empty() {
         fields.insert("names".to_owned(), Value::Array(others));
@@ -113,7 +141,7 @@ fn tightened(mut rule: Value) -> Result<Vec<Value>, String> {
     Ok(kept)
 }
 
-/// A rule that allows `clone`, for nothing else and without that flag.
+/// A rule that allows only `clone`, without that flag.
 fn without_namespace(mut rule: serde_json::Map<String, Value>) -> Result<serde_json::Map<String, Value>, String> {
     rule.insert("names".to_owned(), json!([CLONE]));
     let arguments = rule.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -125,12 +153,70 @@ fn without_namespace(mut rule: serde_json::Map<String, Value>) -> Result<serde_j
     Ok(rule)
 }
 
-/// That the flag is as it is here.
+/// Rules that allow `socket`, one for each allowed family that the rule covers.
+fn of_families(rule: &serde_json::Map<String, Value>) -> Result<Vec<Value>, String> {
+    let arguments = rule.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
+    let number = |argument: &Value, name: &str| argument.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (family, others): (Vec<_>, Vec<_>) = arguments.into_iter().partition(|argument| number(argument, "index") == 0);
+    let allows = |wanted: u64| match family.as_slice() {
+        [] => Ok(true),
+        [one] => {
+            let value = number(one, "value");
+            match one.get("op").and_then(Value::as_str) {
+                Some(EQUAL) => Ok(wanted == value),
+                Some("SCMP_CMP_NE") => Ok(wanted != value),
+                Some("SCMP_CMP_LT") => Ok(wanted < value),
+                Some("SCMP_CMP_LE") => Ok(wanted <= value),
+                Some("SCMP_CMP_GE") => Ok(wanted >= value),
+                Some(GREATER) => Ok(wanted > value),
+                _ => Err("it allows `socket` depending on bits of the family".to_owned()),
+            }
+        }
+        _ => Err("it allows `socket` depending on the family twice".to_owned()),
+    };
+    let mut kept = Vec::new();
+    for wanted in FAMILIES {
+        if allows(wanted)? {
+            let mut rule = rule.clone();
+            rule.insert("names".to_owned(), json!([SOCKET]));
+            rule.insert("args".to_owned(), std::iter::once(is_family(EQUAL, wanted)).chain(others.clone()).collect());
+            kept.push(Value::Object(rule));
+        }
+    }
+    Ok(kept)
+}
+
+/// A rule that rejects `socket` for one allowed family, with its own error code. Rules that reject all families are not
+/// needed.
+fn refusal_of_family(rule: &serde_json::Map<String, Value>) -> Option<Value> {
+    let arguments = rule.get("args").and_then(Value::as_array)?;
+    let one_of_ours = |argument: &Value| FAMILIES.iter().any(|family| names_family(argument, *family));
+    let mut rule = rule.clone();
+    rule.insert("names".to_owned(), json!([SOCKET]));
+    arguments.iter().any(one_of_ours).then_some(Value::Object(rule))
+}
+
+fn names_family(argument: &Value, family: u64) -> bool {
+    ["index", "value", "op"].iter().all(|field| argument.get(*field) == is_family(EQUAL, family).get(*field))
+}
+
+/// All other families, so that programs get a proper error. Libseccomp accepts no two rules for the same family.
+fn other_families() -> impl Iterator<Item = Value> {
+    let last = FAMILIES.iter().copied().max().unwrap_or_default();
+    let between = (0..last).filter(|family| !FAMILIES.contains(family)).map(|family| is_family(EQUAL, family));
+    between.chain([is_family(GREATER, last)])
+}
+
+fn is_family(how: &str, family: u64) -> Value {
+    json!({ "index": 0, "value": family, "op": how })
+}
+
+/// A condition: the flag has this value.
 fn flags(flag: u64) -> Value {
     json!({ "index": FLAGS, "value": NEWUSER, "valueTwo": flag, "op": MASKED })
 }
 
-/// Whether an argument that has to be so makes no user namespace.
+/// Whether a required argument rules out a new user namespace.
 fn bars(argument: &Value) -> bool {
     let number = |name: &str| argument.get(name).and_then(Value::as_u64).unwrap_or_default();
     let text = argument.get("op").and_then(Value::as_str);
@@ -147,11 +233,12 @@ mod tests {
     fn made(profile: Value) -> Result<Vec<String>, String> {
         let made: Value = serde_json::from_str(&tighten(profile)?).unwrap();
         assert_eq!(made["defaultAction"], "SCMP_ACT_ERRNO", "what is beside the rules stays");
+        assert_eq!(made.get("archMap"), None);
         Ok(made["syscalls"].as_array().unwrap().iter().map(Value::to_string).collect())
     }
 
     fn profile(rules: Value) -> Value {
-        json!({ "defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules })
+        json!({ "defaultAction": "SCMP_ACT_ERRNO", "archMap": [{ "architecture": "SCMP_ARCH_X86_64" }], "syscalls": rules })
     }
 
     #[test]
@@ -162,6 +249,12 @@ mod tests {
             { "names": ["setns", "unshare"], "action": ALLOW },
             { "name": "clone3", "action": ALLOW },
             { "name": "write", "action": ALLOW },
+            { "names": ["keyctl", "socketcall", "bind"], "action": ALLOW },
+            { "names": ["socket"], "action": ALLOW, "args": [{ "index": 0, "value": 16, "op": "SCMP_CMP_NE" }] },
+            { "names": ["socket"], "action": ALLOW, "args": [{ "index": 2, "value": 9, "op": "SCMP_CMP_NE" }] },
+            { "names": ["socket"], "action": "SCMP_ACT_ERRNO", "errnoRet": 22, "args":
+                [{ "index": 0, "value": 16, "op": "SCMP_CMP_EQ" }, { "index": 2, "value": 9, "op": "SCMP_CMP_EQ" }] },
+            { "names": ["socket"], "action": "SCMP_ACT_ERRNO", "args": [{ "index": 0, "value": 40, "op": "SCMP_CMP_EQ" }] },
         ]);
         insta::assert_snapshot!(made(profile(rules)).unwrap().join("\n"));
     }
@@ -171,7 +264,7 @@ mod tests {
         let argument = json!({ "index": FLAGS, "value": 2_114_060_288, "valueTwo": 0, "op": MASKED });
         let rule = json!({ "names": ["clone"], "action": ALLOW, "args": [argument] });
         let rules = made(profile(json!([rule.clone()]))).unwrap();
-        assert_eq!((rules.len(), &rules[0]), (4, &rule.to_string()));
+        assert_eq!((rules.len(), &rules[0]), (4 + other_families().count(), &rule.to_string()));
         let rules = made(profile(json!([{ "names": ["read"], "action": ALLOW }]))).unwrap();
         assert_eq!(rules.iter().filter(|rule| rule.contains(ALLOW)).count(), 1, "{rules:#?}");
     }
@@ -179,12 +272,15 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_no_filter() {
         let odd = json!({ "index": 3, "value": 1, "op": "SCMP_CMP_EQ" });
+        let (masked, twice) = (json!({ "value": 1, "op": MASKED }), json!({ "value": 40, "op": "SCMP_CMP_NE" }));
         for (rules, why) in [
             (json!({}), "no list"),
             (json!([{ "action": ALLOW }]), "names no call"),
             (json!([{ "names": ["read"] }]), "no action"),
             (json!([7]), "names no call"),
             (json!([{ "names": ["clone"], "action": ALLOW, "args": [odd] }]), "something else than flags"),
+            (json!([{ "names": ["socket"], "action": ALLOW, "args": [masked] }]), "bits of the family"),
+            (json!([{ "names": ["socket"], "action": ALLOW, "args": [twice, twice] }]), "the family twice"),
         ] {
             let error = made(profile(rules.clone())).unwrap_err();
             assert!(error.contains(why), "{rules}: {error}");

@@ -1,17 +1,19 @@
-//! What a confined agent may touch: its own, the system's programs, and what its command names. The rules are made here
-//! and enforced by the runner on itself before it does anything else.
+//! What a confined agent may access: its own directories, the system's programs, and what its command names. The rules
+//! are made here. The runner enforces them on itself before it does anything else; a mount view contains nothing else.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use agent_runner::confine::Rules;
+use agent_runner::confine::{Bounds, Calls, Rules};
 
+use super::jail::{Jail, Visible};
+use super::sandbox::Sandbox;
 use super::{Setup, programs};
-use crate::model::entity::{Access, ProviderKind, Trust};
-use crate::runtime::{Error, Spec};
+use crate::model::entity::{Access, Network, ProviderKind, Trust};
+use crate::runtime::{Error, MEMORY, PIDS, Spec};
 
-/// What every program may need of the system. Not `/tmp`, `/var`, `/run`, `/home`: other people's things are there.
-const SYSTEM: [&str; 17] = [
+/// System paths that any program may need. Not `/tmp`, `/var`, `/run` or `/home`, which contain other users' files.
+pub(super) const SYSTEM: [&str; 17] = [
     "/bin",
     "/sbin",
     "/lib",
@@ -31,24 +33,39 @@ const SYSTEM: [&str; 17] = [
     "/sys/fs/cgroup",
 ];
 
+/// In-memory directories of a mount view, private to it.
+const IN_MEMORY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// Maximum size in bytes of a file that an agent writes.
+const FILE_BYTES: u64 = 4 << 30;
+
 /// The runner's own program, as the runner itself sees it.
 const RUNNER: &str = "/proc/self/exe";
 
-/// No terminals: who may use the user's terminal can type into it. No shared memory: others' is there, too.
+/// No terminals: a process that may open the user's terminal can type into it. No shared memory: it is shared with
+/// other users.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// How one agent is confined.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Confined {
     rules: Rules,
-    /// The search path without what it cannot read.
+    /// The search path, without directories that the agent cannot read.
     pub(super) path: OsString,
     /// The session's temporary directory.
     pub(super) tmp: PathBuf,
+    /// The mount view, if there is one.
+    pub(super) view: Option<(Jail, Visible)>,
+}
+
+/// The system directories that contain no guarded path.
+pub(super) fn system(guarded: &[PathBuf]) -> Vec<PathBuf> {
+    let there = SYSTEM.iter().filter_map(|path| programs::real(Path::new(path), guarded));
+    there.flat_map(|path| without_guarded(&path, guarded)).collect()
 }
 
 impl Confined {
-    /// The rules for an agent; its paths are absolute. Looks at where programs are, and at nothing an agent can change.
+    /// The rules for an agent with absolute paths. Looks only at programs, and at nothing an agent can change.
     pub(super) fn of(spec: &Spec, setup: &Setup) -> Self {
         let command = &spec.settings.command;
         let program = match (spec.provider, command.first()) {
@@ -56,20 +73,47 @@ impl Confined {
             (_, Some(program)) => Some(program.as_str()),
             (_, None) => Some("claude"),
         };
-        let mut named: Vec<PathBuf> = program
-            .map(|program| programs::places(program, &spec.group_dir, &setup.path, &setup.guarded))
-            .unwrap_or_default();
+        let found = program.and_then(|program| programs::find(program, &spec.group_dir, &setup.path));
+        let mut named = found.as_deref().map(|found| programs::places(found, &setup.guarded)).unwrap_or_default();
         named.extend(command.iter().skip(1).filter_map(|word| programs::named_file(word, &setup.guarded)));
-        let system = SYSTEM.iter().filter_map(|path| programs::real(Path::new(path), &setup.guarded));
-        let system = system.flat_map(|path| without_guarded(&path, &setup.guarded)).collect();
-        let rules = rules(spec, system, named);
+        let mut rules = rules(spec, system(&setup.guarded), named);
         let path = programs::reachable(&setup.path, &rules.read);
-        // In a directory that the agent can change, so only the runner may make it, once it is confined.
+        let view = match &setup.sandbox {
+            Sandbox::Jail(jail) => {
+                let mut visible = Visible::of(&rules, &setup.guarded);
+                let words = command.iter().skip(1).map(PathBuf::from).filter(|word| word.is_absolute());
+                let all = found.into_iter().chain(words).chain(std::env::split_paths(&path));
+                all.for_each(|path| visible.add_links(&path, &setup.guarded));
+                // A rule for the whole directory would also cover the paths that lead to the agent's directories below
+                // it.
+                let free = |place: &&str| !rules.paths().any(|path| path.starts_with(place));
+                let free: Vec<PathBuf> = IN_MEMORY.into_iter().filter(free).map(PathBuf::from).collect();
+                rules.write.extend(free);
+                rules.user = jail.user;
+                Some((jail.clone(), visible))
+            }
+            Sandbox::Limited { .. } | Sandbox::Missing { .. } => None,
+        };
+        rules.calls = Some(Calls { view: view.is_some(), network: view.is_some() || reaches(spec.settings.network) });
+        // Without a user namespace the kernel would count all other processes of that user as well.
+        let counts = view.is_some();
+        let limits = &spec.settings.limits;
+        rules.bounds = Bounds {
+            processes: counts.then(|| limits.pids.unwrap_or(PIDS).into()),
+            memory: Some(limits.memory.unwrap_or(MEMORY)),
+            file_size: Some(FILE_BYTES),
+        };
+        // The agent can change the parent directory, so only the confined runner may create it.
         let tmp = spec.home_dir.join("tmp").join(spec.session.to_string());
-        Self { rules, path, tmp }
+        Self { rules, path, tmp, view }
     }
 
-    /// For the runner.
+    /// What the agent may access.
+    pub(super) const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The rules as JSON, for the runner.
     pub(super) fn rules_json(&self) -> Result<String, Error> {
         serde_json::to_string(&self.rules).map_err(|_| {
             let strange = self.rules.paths().find(|path| path.to_str().is_none());
@@ -78,7 +122,12 @@ impl Confined {
     }
 }
 
-/// Everything else is out of reach: the store, tokens and locks, other sessions, groups and homes.
+/// Whether the agent has any network access.
+const fn reaches(network: Network) -> bool {
+    !matches!(network, Network::None)
+}
+
+/// The rules. Everything else is inaccessible: the store, tokens and locks, other sessions, groups and homes.
 fn rules(spec: &Spec, system: Vec<PathBuf>, named: Vec<PathBuf>) -> Rules {
     let mut read = system;
     read.extend([RUNNER.into(), spec.session_dir.join("host")]);
@@ -94,10 +143,10 @@ fn rules(spec: &Spec, system: Vec<PathBuf>, named: Vec<PathBuf>) -> Rules {
             Access::ReadWrite => write.push(mount.source.clone()),
         }
     }
-    Rules { read, write, devices: DEVICES.map(PathBuf::from).to_vec() }
+    Rules { read, write, devices: DEVICES.map(PathBuf::from).to_vec(), ..Rules::default() }
 }
 
-/// A directory as it is, or, if something guarded lies in it, everything else in it.
+/// A directory or, if it contains a guarded path, its other entries.
 fn without_guarded(path: &Path, guarded: &[PathBuf]) -> Vec<PathBuf> {
     if !guarded.iter().any(|guarded| guarded.starts_with(path)) {
         return vec![path.to_owned()];
@@ -106,7 +155,7 @@ fn without_guarded(path: &Path, guarded: &[PathBuf]) -> Vec<PathBuf> {
         return Vec::new();
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    // A link may lead to what is guarded.
+    // A link may lead to a guarded path.
     let real = entries.map(|entry| entry.path()).filter(|path| !path.is_symlink());
     real.flat_map(|path| without_guarded(&path, guarded)).collect()
 }
@@ -136,6 +185,7 @@ mod tests {
             digest: SpecDigest::new(0),
             image: None,
             mounts: Vec::new(),
+            secrets: crate::runtime::Known::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The environment of a runner: nothing of the daemon's but its `PATH`, and what the agent's configuration asks for.
+//! The environment of a runner: only `PATH` from the daemon, plus what the agent's configuration asks for.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,31 +9,44 @@ use crate::model::mount::{APP_SKILLS, EXTRA, GLOBAL, Mount, PROJECT, TRUSTED};
 use crate::runtime::environment::{Environment, configured};
 use crate::runtime::{Error, Spec};
 
-/// `path` and `tmp` are what the agent can reach. Later ones win: an agent may be given another `PATH` or `LANG`, but nothing that the runner relies on.
+/// Parts of an agent's surroundings that its variables name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach<'a> {
+    /// Where it finds programs.
+    pub(super) path: &'a OsStr,
+    /// Its temporary directory, if it is not the system's.
+    pub(super) tmp: Option<&'a Path>,
+    /// Whether it inherits the mark by which the next daemon finds it.
+    pub(super) marked: bool,
+}
+
+/// Later variables win: the configuration may change `PATH` or `LANG`, but nothing that the runner relies on.
 pub(super) fn environment(
     spec: &Spec,
-    (path, tmp): (&OsStr, Option<&Path>),
+    reach: Reach<'_>,
     lookup: &Lookup,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Environment, Error> {
     let mut environment = configured(spec, lookup, stopped)?;
     let mut variables: Vec<(OsString, OsString)> =
-        vec![("PATH".into(), path.to_owned()), ("LANG".into(), "C.UTF-8".into())];
+        vec![("PATH".into(), reach.path.to_owned()), ("LANG".into(), "C.UTF-8".into())];
     variables.append(&mut environment.variables);
     variables.extend([
         ("HOME".into(), spec.home_dir.clone().into_os_string()),
         ("TZ".into(), spec.timezone.clone().into()),
-        ("HEARTH_ROOTS".into(), roots(spec, tmp)?.into()),
+        ("HEARTH_ROOTS".into(), roots(spec, reach.tmp)?.into()),
         ("HEARTH_INCARNATION".into(), spec.incarnation.to_string().into()),
         ("HEARTH_LIFE_FD".into(), LIFE_FD.to_string().into()),
-        ("HEARTH_LOCK_FD".into(), LOCK_FD.to_string().into()),
         ("NANOCLAW_SESSION_NAME".into(), spec.session_name.as_str().into()),
     ]);
+    if reach.marked {
+        variables.push(("HEARTH_LOCK_FD".into(), LOCK_FD.to_string().into()));
+    }
     environment.variables = variables;
     Ok(environment)
 }
 
-/// Where the runner finds what a container has at fixed paths.
+/// Where the runner finds the directories that have fixed paths in a container.
 fn roots(spec: &Spec, tmp: Option<&Path>) -> Result<String, Error> {
     let text = |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| Error::Path { path: path.to_owned() });
     let mut roots = serde_json::json!({
@@ -51,7 +64,7 @@ fn roots(spec: &Spec, tmp: Option<&Path>) -> Result<String, Error> {
             Some(GLOBAL) => drop(all.insert("global".to_owned(), text(source)?.into())),
             Some(TRUSTED) => drop(all.insert("trusted".to_owned(), text(source)?.into())),
             Some(APP_SKILLS) => drop(all.insert("skills".to_owned(), text(source)?.into())),
-            // The CLI is given directories; of this one it may read the one file.
+            // The CLI takes directories, but of this one the agent may read a single file.
             Some(PROJECT) => {
                 drop(all.insert("project".to_owned(), text(source.parent().unwrap_or(source))?.into()));
             }

@@ -1,39 +1,49 @@
-//! The process runtime: agents are children of the daemon, so that Hearth works where nothing else is installed.
+//! The process runtime: agents are children of the daemon. Hearth needs nothing else installed for it.
 //!
-//! What must hold: an incarnation is reported gone when its process group is gone and nobody has the session's lock file
-//! open, and not before. A runner inherits two descriptors, the life pipe (end of file when the daemon dies) and the lock
-//! (by which the next daemon finds what survived), and of the daemon's environment only `PATH`.
+//! Invariant: an incarnation is reported gone when its process namespace (or, without one, its process group) is gone
+//! and no process has the session's lock file open, and not before. A runner inherits the life pipe (a byte asks it to
+//! end, the end of the pipe means that the daemon is gone), a mark of the lock where it has no mount view (by which the
+//! next daemon finds survivors), and of the daemon's environment only `PATH`.
+//!
+//! `sandbox.rs` finds out how agents can be confined here; `confine.rs` and `jail.rs` make the rules for one agent.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(in crate::runtime) use agent_runner::END_MAX;
+
 use super::{Error, Events, Runtime, Spec, directory};
 use crate::model::entity::Hold;
 use crate::model::id::SessionId;
-use table::{Key, Kill, Table};
+use registry::{Incarnations, Key, Kill};
 
 mod child;
 mod confine;
 mod environment;
-mod follow;
-mod holders;
+pub mod isolation_check;
+mod jail;
 mod lock;
+mod lock_owners;
+mod prepare;
 mod programs;
+mod registry;
 mod run;
+mod sandbox;
 mod secret;
 mod spawn;
-mod table;
-mod tail;
+mod stderr;
 #[cfg(test)]
 mod tests;
-pub mod trial;
+mod wait;
 
+pub use jail::Jail;
+pub use sandbox::{Lacking, Sandbox};
 pub(in crate::runtime) use secret::resolve;
 pub use secret::{Lookup, SecretError};
 
-/// The value of a reference that somebody other than an agent needs. Waits for a `cmd:` reference's command.
+/// Resolves a reference for a part of the daemon other than an agent. Blocks while a `cmd:` reference runs.
 ///
 /// # Errors
 /// [`SecretError`], which names the reference and never a value.
@@ -41,39 +51,47 @@ pub fn resolve_reference(reference: &str, lookup: &Lookup) -> Result<OsString, S
     secret::resolve(reference, lookup, &|| false)
 }
 
-/// How long everything may take to end when the daemon stops; a tenth second is for telling the listener.
-const SHUT_DOWN: Duration = Duration::from_secs(9);
+/// Time for everything to end when the daemon stops: some agents may have to be killed.
+const SHUT_DOWN: Duration = END_MAX.saturating_add(Duration::from_secs(2));
 
-/// What the runtime needs to know.
+/// Configuration of the runtime.
 #[derive(Clone)]
 pub struct Setup {
-    /// The program that is the runner: this very one.
+    /// The runner's program: this executable.
     pub program: PathBuf,
-    /// What makes it the runner.
+    /// Arguments that make it act as the runner.
     pub arguments: Vec<OsString>,
     /// `PATH` of the agents.
     pub path: OsString,
     /// Directory of the lock files; made when missing. One daemon at a time may use it.
     pub locks: PathBuf,
-    /// Finds the variables that references name.
+    /// Looks up the variables that references name.
     pub lookup: Lookup,
-    /// Whether agents can be confined here, and why not.
-    pub confinement: Result<(), String>,
-    /// What no rule may let a confined agent see by accident, the data directory first, then homes of users.
+    /// How agents are confined here.
+    pub sandbox: Sandbox,
+    /// Paths that no rule may expose to a confined agent by accident: the data directory first, then the users' homes.
     pub guarded: Vec<PathBuf>,
     /// How long a runner may take to end when asked.
     pub grace: Duration,
-    /// How long remains of an earlier incarnation are fought before a start is given up.
+    /// How long to fight remains of an earlier incarnation before a start fails.
     pub patience: Duration,
 }
 
 impl Setup {
-    /// The runner is `program agent`, confined where that is possible; a runner gets two seconds to end, remains ten.
+    /// The runner is `program agent`. Remains of an earlier incarnation get ten seconds to end.
     pub fn new(program: PathBuf, path: OsString, locks: PathBuf, lookup: Lookup) -> Self {
-        let (grace, patience) = (Duration::from_secs(2), Duration::from_secs(10));
-        let confinement = agent_runner::confine::support().map(drop).map_err(|error| error.to_string());
+        let (grace, patience) = (END_MAX, Duration::from_secs(10));
+        let sandbox = Sandbox::missing_for("nothing was looked for that confines", "");
         let (arguments, guarded) = (vec!["agent".into()], Vec::new());
-        Self { program, arguments, path, locks, lookup, confinement, guarded, grace, patience }
+        Self { program, arguments, path, locks, lookup, sandbox, guarded, grace, patience }
+    }
+
+    /// Probes how agents can be confined on this machine.
+    #[must_use]
+    pub fn guarding(mut self, guarded: Vec<PathBuf>) -> Self {
+        self.sandbox = Sandbox::find(&self.path, &guarded);
+        self.guarded = guarded;
+        self
     }
 }
 
@@ -91,11 +109,11 @@ pub struct ProcessRuntime {
 /// What the runtime's threads share.
 struct Shared {
     setup: Setup,
-    table: Table,
+    table: Incarnations,
 }
 
 impl Shared {
-    /// Asks a running incarnation to end and sees to it that it does. Tells whether the runtime does not know it.
+    /// Asks a running incarnation to end, and makes sure that it does. Returns whether the runtime does not know it.
     fn kill(self: &Arc<Self>, key: Key) -> bool {
         match self.table.kill(key) {
             Kill::Nothing => return false,
@@ -113,10 +131,11 @@ impl Shared {
 }
 
 impl ProcessRuntime {
-    /// Makes the lock directory and ends what an earlier daemon left behind. Only with the daemon's own lock held.
+    /// Creates the lock directory and ends what an earlier daemon left behind. The caller must hold the daemon's own
+    /// lock.
     ///
     /// # Errors
-    /// When the directory cannot be made or read, or there are no threads.
+    /// If the directory cannot be created or read, or there are no threads.
     pub fn start(mut setup: Setup, events: Events) -> Result<Self, Error> {
         directory::make(&setup.locks)?;
         let failed = |path: &PathBuf, source| Error::Lock { path: path.clone(), source };
@@ -125,19 +144,20 @@ impl ProcessRuntime {
         if held > 0 {
             tracing::warn!(held, "processes of an earlier daemon are still there");
         }
-        let (table, mail) = Table::new();
+        let (table, mail) = Incarnations::new();
         let listener = std::thread::Builder::new().name("process events".to_owned());
         listener.spawn(move || mail.deliver(&events)).map_err(|source| Error::Thread { source })?;
         Ok(Self { shared: Arc::new(Shared { setup, table }) })
     }
 
-    /// What nothing confines and acts on its own needs the operator's word.
+    /// A provider that acts on its own may run unconfined only with the operator's permission.
     fn check_confinement(&self, spec: &Spec) -> Result<(), Error> {
-        let confinement = &self.shared.setup.confinement;
-        let (Err(why), Hold::NeedsUnconfined) = (confinement, spec.settings.hold(spec.provider, confinement.is_ok()))
-        else {
+        let sandbox = &self.shared.setup.sandbox;
+        let hold = spec.settings.hold(spec.provider, sandbox.confines());
+        let Sandbox::Missing { why, root, .. } = sandbox else { return Ok(()) };
+        if hold != Hold::NeedsUnconfined && !(*root && hold == Hold::Harmless) {
             return Ok(());
-        };
+        }
         let provider = spec.provider.as_str();
         let folder = spec.group_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Err(Error::Unconfined { folder, provider, why: why.clone() })
@@ -199,7 +219,7 @@ impl Runtime for ProcessRuntime {
     }
 }
 
-/// A runtime that is dropped takes its agents with it, but does not wait for them.
+/// Dropping the runtime ends its agents but does not wait for them.
 impl Drop for ProcessRuntime {
     fn drop(&mut self) {
         for key in self.shared.table.close() {

@@ -1,24 +1,23 @@
-//! Where programs really are, found without following any link that an agent could have made.
+//! Resolves the real paths of programs without following links that an agent could have made.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Links in one path; the system's own limit.
+/// Maximum number of links in one path; the system's own limit.
 const LINKS_MAX: usize = 40;
 
-/// What package and version managers keep beside the directory of the programs and what the programs need.
+/// Directories that package and version managers keep beside a program's directory, with what the program needs.
 const SIBLINGS: [&str; 9] = ["lib", "lib64", "libexec", "shims", "bin", "versions", "version", "installs", "plugins"];
 
-/// What a program needs of its own, looked up from `dir` and along `path`: its file, the directories it lies in and what
-/// was installed with it. Nothing in or by way of the data directory, which is the first of `guarded`; and of a directory
-/// that holds something guarded only the program's file.
-pub(super) fn places(program: &str, dir: &Path, path: &OsStr, guarded: &[PathBuf]) -> Vec<PathBuf> {
-    let Some(found) = find(program, dir, path) else { return Vec::new() };
-    let Some(file) = real(&found, guarded) else { return Vec::new() };
+/// What a program needs: its file, the directories it lies in and what was installed with it. Excludes everything in or
+/// reached through the data directory, which is the first of `guarded`. Of a directory that contains something guarded,
+/// only the program's file is included.
+pub(super) fn places(found: &Path, guarded: &[PathBuf]) -> Vec<PathBuf> {
+    let Some(file) = real(found, guarded) else { return Vec::new() };
     let mut places = vec![file.clone()];
-    for file in [Some(file), real_directory(&found, guarded)].into_iter().flatten() {
+    for file in [Some(file), real_directory(found, guarded)].into_iter().flatten() {
         let Some(directory) = file.parent().filter(|directory| is_narrow(directory, guarded)) else { continue };
         places.push(directory.to_owned());
         let prefix = directory.parent().filter(|_| is_programs(directory));
@@ -30,13 +29,13 @@ pub(super) fn places(program: &str, dir: &Path, path: &OsStr, guarded: &[PathBuf
     places
 }
 
-/// The file an absolute argument of a command names, if it is one.
+/// The file that an absolute argument of a command names, if it is a file.
 pub(super) fn named_file(argument: &str, guarded: &[PathBuf]) -> Option<PathBuf> {
     let path = Path::new(argument);
     real(path, guarded).filter(|real| path.is_absolute() && real.is_file())
 }
 
-/// Directories of a search path that lie in one of `readable`.
+/// The directories of a search path that lie in one of `readable`.
 pub(super) fn reachable(path: &OsStr, readable: &[PathBuf]) -> OsString {
     let inside = |entry: &Path| readable.iter().any(|readable| entry.starts_with(readable));
     let within = |entry: &&OsStr| {
@@ -48,11 +47,23 @@ pub(super) fn reachable(path: &OsStr, readable: &[PathBuf]) -> OsString {
     if entries.is_empty() { "/usr/local/bin:/usr/bin:/bin".into() } else { entries.join(OsStr::new(":")) }
 }
 
-/// Resolves every link on the way; none if it leads through the data directory, in which agents make links.
+/// Resolves every link on the way; `None` if the path leads through the data directory, where agents make links.
 pub(super) fn real(path: &Path, guarded: &[PathBuf]) -> Option<PathBuf> {
+    walk(path, guarded).map(|(real, _)| real)
+}
+
+/// The links on the way to a path: their resolved locations and their targets.
+pub(super) fn links(path: &Path, guarded: &[PathBuf]) -> Vec<Link> {
+    walk(path, guarded).map(|(_, links)| links).unwrap_or_default()
+}
+
+/// Location and target of a link.
+pub(super) type Link = (PathBuf, PathBuf);
+
+fn walk(path: &Path, guarded: &[PathBuf]) -> Option<(PathBuf, Vec<Link>)> {
     let mut done = PathBuf::from("/");
     let mut rest = components(path);
-    let mut links = 0;
+    let mut links = Vec::new();
     while let Some(name) = rest.pop() {
         if name == ".." {
             done.pop();
@@ -63,32 +74,33 @@ pub(super) fn real(path: &Path, guarded: &[PathBuf]) -> Option<PathBuf> {
             return None;
         }
         match std::fs::read_link(&next) {
-            Ok(_) if links == LINKS_MAX => return None,
+            Ok(_) if links.len() == LINKS_MAX => return None,
             Ok(target) => {
-                links += 1;
                 if target.is_absolute() {
                     done = PathBuf::from("/");
                 }
                 rest.extend(components(&target));
+                links.push((next, target));
             }
             Err(_) => done = next,
         }
     }
-    Some(done)
+    Some((done, links))
 }
 
-/// Last one first.
+/// The components in reverse order.
 fn components(path: &Path) -> Vec<OsString> {
     let wanted = |component: &Component<'_>| matches!(component, Component::Normal(_) | Component::ParentDir);
     path.components().rev().filter(wanted).map(|component| component.as_os_str().to_owned()).collect()
 }
 
-/// The place of a link itself: programs look for others beside the name they were called by.
+/// The location of a link itself: programs look for others beside the name they were called by.
 fn real_directory(path: &Path, guarded: &[PathBuf]) -> Option<PathBuf> {
     Some(real(path.parent()?, guarded)?.join(path.file_name()?))
 }
 
-fn find(program: &str, dir: &Path, path: &OsStr) -> Option<PathBuf> {
+/// Where a program is, looked up from `dir` and along `path`.
+pub(super) fn find(program: &str, dir: &Path, path: &OsStr) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(dir.join(program));
     }
@@ -104,7 +116,7 @@ fn is_programs(directory: &Path) -> bool {
     directory.file_name().is_some_and(|name| name == "bin" || name == "shims")
 }
 
-/// Whether a directory can be shown as a whole: it is no collection of everything, like `/tmp`, and holds nothing guarded.
+/// Whether a directory can be shown as a whole: it is no general directory like `/tmp`, and contains nothing guarded.
 fn is_narrow(directory: &Path, guarded: &[PathBuf]) -> bool {
     directory.components().count() > 2 && is_ours(directory, guarded)
 }
@@ -119,7 +131,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A tree in which `data` is the data directory and `home` somebody's home.
+    /// A directory tree in which `data` is the data directory and `home` a user's home.
     struct Tree(tempfile::TempDir);
 
     impl Tree {
@@ -147,7 +159,8 @@ mod tests {
             let path =
                 ["sys/bin", "home/.local/bin", "home/v/bin"].map(|name| self.path(name)).map(PathBuf::into_os_string);
             let guarded = [self.path("data"), self.path("home")];
-            places(program, &self.path("data/groups/main"), &path.join(OsStr::new(":")), &guarded)
+            let found = find(program, &self.path("data/groups/main"), &path.join(OsStr::new(":")));
+            found.map(|found| places(&found, &guarded)).unwrap_or_default()
         }
     }
 

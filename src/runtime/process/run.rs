@@ -1,38 +1,35 @@
-//! The life of one incarnation, each on a thread of its own: prepare, start, wait for the end, make sure of it.
+//! Runs one incarnation on its own thread: prepares and starts it, waits for its end and verifies it.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, PipeReader};
 use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_runner::confine::CONFINE_VARIABLE;
 use rustix::process::{Pid, Signal};
 
-use super::child::{exit, group, wait_unreaped};
-use super::confine::Confined;
-use super::environment::environment;
-use super::holders;
+use super::child::{Tree, exit, force_init, group, namespace_is_dead, open_init, signal, wait_unreaped};
 use super::lock::{Pauses, SessionLock};
-use super::spawn::{Gate, Launch, runner};
-use super::table::{Key, signal};
-use super::tail::Tail;
-use super::{Setup, Shared};
-use crate::model::entity::Hold;
+use super::prepare::prepare;
+use super::registry::Key;
+use super::spawn::{Gate, Held, Launch, runner};
+use super::stderr::Stderr;
+use super::{Shared, lock_owners};
 use crate::model::incarnation::Exit;
 use crate::runtime::redact::Secrets;
-use crate::runtime::{Error, Spec, directory};
+use crate::runtime::{Error, Spec};
 
-/// After this time a lock that does not become free is worth a warning, and then again each time it doubles.
+/// A lock that is still held after this time is worth a warning. The warning repeats each time the wait doubles.
 const WARN_AFTER: Duration = Duration::from_secs(10);
 
-/// Starts an incarnation, stays until nothing of it is left and says so.
+/// Starts an incarnation, waits until nothing of it is left and reports that.
 pub(super) fn run(shared: &Arc<Shared>, spec: Spec) {
     let key = (spec.session, spec.incarnation);
     let (exit, stderr_tail) = match prepare(shared, spec).and_then(|(launch, secrets)| {
-        let child = start(shared, key, &launch)?;
-        Ok((child, secrets))
+        let started = start(shared, key, &launch)?;
+        Ok((started, secrets))
     }) {
-        Ok((child, secrets)) => attend(shared, key, child, secrets),
+        Ok((started, secrets)) => attend(shared, key, started, secrets),
         Err(error) => {
             let reason = error.reason();
             tracing::warn!(session = %key.0, incarnation = key.1, reason, "agent not started");
@@ -42,47 +39,26 @@ pub(super) fn run(shared: &Arc<Shared>, spec: Spec) {
     shared.table.finish(key, exit, stderr_tail);
 }
 
-/// Ends what an earlier daemon left of an incarnation and says that it is gone.
+/// Ends what an earlier daemon left of an incarnation and reports it gone.
 pub(super) fn clear(shared: &Arc<Shared>, key: Key) {
     release(shared, key, &mut |gate, lock| if shared.table.locked(key.0) { Ok(true) } else { lock.clear(gate) });
     shared.table.finish(key, Exit::Unknown, String::new());
 }
 
-/// Directories and environment. The runner's working directory is its group's, so all paths become absolute.
-fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, Secrets), Error> {
-    for path in [&mut spec.session_dir, &mut spec.group_dir, &mut spec.home_dir] {
-        let absolute = std::path::absolute(&*path);
-        *path = absolute.map_err(|source| Error::Directory { path: path.clone(), source })?;
-    }
-    directory::make(&spec.group_dir)?;
-    directory::make(&spec.home_dir)?;
-    let key = (spec.session, spec.incarnation);
-    let stopped = || shared.table.stopped(key);
-    let confined = confined(&shared.setup, &spec);
-    let reach = match &confined {
-        Some(confined) => (confined.path.as_os_str(), Some(confined.tmp.as_path())),
-        None => (shared.setup.path.as_os_str(), None),
-    };
-    let mut environment = environment(&spec, reach, &shared.setup.lookup, &stopped)?;
-    if let Some(confined) = &confined {
-        environment.variables.push((CONFINE_VARIABLE.into(), confined.rules_json()?.into()));
-    }
-    let launch = Launch {
-        program: shared.setup.program.clone(),
-        arguments: shared.setup.arguments.clone(),
-        directory: spec.group_dir,
-        variables: environment.variables,
-    };
-    Ok((launch, environment.secrets))
+/// A runner that was started.
+struct Started {
+    child: Child,
+    tree: Arc<Tree>,
+    /// Held until nothing of the incarnation is left.
+    lock: File,
+    /// Bubblewrap's status pipe. It stays open to the end, because bubblewrap would die of writing to a pipe without a
+    /// reader.
+    told: Option<PipeReader>,
 }
 
-/// The rules for an agent that is to be confined.
-fn confined(setup: &Setup, spec: &Spec) -> Option<Confined> {
-    (spec.settings.hold(spec.provider, setup.confinement.is_ok()) == Hold::Confined).then(|| Confined::of(spec, setup))
-}
-
-/// Takes the lock, ending whoever has it, and starts the runner with it. Nobody else can look for holders in between.
-fn start(shared: &Arc<Shared>, key: Key, launch: &Launch) -> Result<Child, Error> {
+/// Takes the lock, ending its holders, and starts the runner with it. The gate keeps other threads from looking for
+/// holders in between.
+fn start(shared: &Arc<Shared>, key: Key, launch: &Launch) -> Result<Started, Error> {
     let mut lock = SessionLock::new(&shared.setup.locks, key.0);
     let locked = |lock: &SessionLock, source| Error::Lock { path: lock.path().to_owned(), source };
     let mut pauses = Pauses::default();
@@ -102,64 +78,79 @@ fn start(shared: &Arc<Shared>, key: Key, launch: &Launch) -> Result<Child, Error
     }
 }
 
-fn start_locked(
-    shared: &Arc<Shared>,
-    key: Key,
-    launch: &Launch,
-    (lock, gate): (std::fs::File, Gate),
-) -> Result<Child, Error> {
-    let failed = |source| Error::Spawn { program: launch.program.clone(), source };
+fn start_locked(shared: &Arc<Shared>, key: Key, launch: &Launch, (lock, gate): (File, Gate)) -> Result<Started, Error> {
+    let program = launch.jailed.as_ref().map_or(&launch.program, |jailed| &jailed.program);
+    let failed = |source| Error::Spawn { program: program.clone(), source };
     let (life, daemon_end) = io::pipe().map_err(failed)?;
-    let mut child = runner(launch, life.into(), lock, &gate).map_err(failed)?;
+    let mark = SessionLock::new(&shared.setup.locks, key.0).mark().map_err(failed)?;
+    let held = Held { life: life.into(), lock: &lock, mark };
+    let (mut child, told) = runner(launch, held, &gate).map_err(failed)?;
+    drop(gate);
     crate::crash::point("spawned");
     let Some(group) = group(&child) else {
-        // No system has such ids. Without one nothing can be promised, so it does not run.
+        // No real system has such ids. Without one nothing can be guaranteed, so the child is killed.
         drop(child.kill());
         drop(child.wait());
         return Err(failed(io::ErrorKind::InvalidData.into()));
     };
     tracing::info!(session = %key.0, incarnation = key.1, pid = child.id(), "agent started");
-    if shared.table.started(key, group, daemon_end) {
+    let tree = Arc::new(Tree { group, init: told.as_ref().and_then(|told| namespace(key, &child, told)) });
+    if shared.table.started(key, Arc::clone(&tree), daemon_end) {
         shared.kill(key);
     }
-    Ok(child)
+    Ok(Started { child, tree, lock, told })
+}
+
+/// Bubblewrap first reports the first process of the namespace it made. If it reports nothing, it failed before it
+/// started anything, and its exit says why.
+fn namespace(key: Key, child: &Child, told: &PipeReader) -> Option<std::os::fd::OwnedFd> {
+    let mut line = String::new();
+    BufReader::new(told).read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+    let told: serde_json::Value = serde_json::from_str(&line).ok()?;
+    let pid = told.get("child-pid")?.as_i64().and_then(|pid| i32::try_from(pid).ok())?;
+    let opened = open_init(child, pid);
+    opened.inspect_err(|error| tracing::debug!(session = %key.0, %error, "a process namespace is gone already")).ok()
 }
 
 /// Waits for the end of a runner, then ends what is left of it.
-fn attend(shared: &Arc<Shared>, key: Key, mut child: Child, secrets: Secrets) -> (Exit, String) {
+fn attend(shared: &Arc<Shared>, key: Key, started: Started, secrets: Secrets) -> (Exit, String) {
+    let Started { mut child, tree, lock, told } = started;
     let tail = child.stderr.take().and_then(|stderr| {
-        let tail = Tail::start(format!("stderr {}.{}", key.0, key.1), stderr, secrets);
+        let tail = Stderr::start(format!("stderr {}.{}", key.0, key.1), stderr, secrets);
         tail.inspect_err(|error| tracing::warn!(session = %key.0, %error, "an agent's standard error is not read")).ok()
     });
-    let group = group(&child);
-    if let Some(leader) = group {
-        wait_unreaped(leader);
-    }
+    wait_unreaped(tree.group);
     shared.table.leader_ended(key);
-    if let Some(group) = group {
-        end_group(key, group);
+    if let Some(init) = &tree.init {
+        insist(key, "the process namespace of an agent does not end", &mut || {
+            force_init(init);
+            namespace_is_dead(init)
+        });
     }
-    let exit = child.wait().map_or(Exit::Unknown, exit);
+    end_group(key, tree.group);
+    let exit = child.wait().map_or(Exit::Unknown, |status| exit(status, told.is_some()));
+    // From here on another run may take the lock. It would find what is left.
+    drop(lock);
     release(shared, key, &mut |gate, lock| lock.clear(gate));
     tracing::info!(session = %key.0, incarnation = key.1, ?exit, "agent gone");
-    (exit, tail.map(Tail::finish).unwrap_or_default())
+    (exit, tail.map(Stderr::finish).unwrap_or_default())
 }
 
-/// Returns when a group whose leader is not reaped has no living member.
+/// Kills a group until no member is alive. Its leader must not be reaped yet.
 fn end_group(key: Key, group: Pid) {
     insist(key, "processes of an agent do not end", &mut || {
         signal(group, Signal::KILL);
-        holders::group_is_dead(group)
+        lock_owners::group_is_dead(group)
     });
 }
 
-/// Returns when nobody has the session's lock.
+/// Waits until no process has the session's lock.
 fn release(shared: &Shared, key: Key, look: &mut dyn FnMut(&Gate, &mut SessionLock) -> io::Result<bool>) {
     let mut lock = SessionLock::new(&shared.setup.locks, key.0);
     insist(key, "the lock of an agent is still held", &mut || look(&Gate::enter(), &mut lock));
 }
 
-/// Tries until it is done, however long that takes: a wrong "gone" would let two incarnations run.
+/// Retries until it succeeds, however long that takes: a wrong "gone" would let two incarnations run.
 fn insist(key: Key, problem: &str, attempt: &mut dyn FnMut() -> io::Result<bool>) {
     let mut pauses = Pauses::default();
     let mut warn_at = WARN_AFTER;

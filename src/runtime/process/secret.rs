@@ -1,5 +1,5 @@
-//! Finding the value behind a reference at the moment an agent starts. Values go into the child's environment and nowhere
-//! else; errors name the reference, never the value or what a command printed.
+//! Resolves a reference to its value when an agent starts. Values go into the child's environment and nowhere else.
+//! Errors name the reference, never the value or a command's output.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -14,23 +14,23 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process_group};
 
 use super::child::{group, wait_unreaped};
-use super::follow::follow;
 use super::spawn::{Gate, shell};
+use super::wait::follow;
 
-/// Longest value; the system gives one environment variable not much more.
+/// Longest value. The system allows little more for one environment variable.
 const MAX_BYTES: usize = 64 * 1024;
-/// How often a running command is asked whether it may go on.
+/// How often a running command is checked.
 const SLICE: Duration = Duration::from_millis(100);
-/// How many slices a command may take: ten seconds.
+/// Number of slices that a command may take: ten seconds.
 const SLICES: u32 = 100;
 
-/// Looks a variable up in the daemon's environment, which only the configuration reads.
+/// Looks up a variable in the daemon's environment, which only the configuration reads.
 pub type Lookup = std::sync::Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 
 /// Why a reference has no value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// It is of no kind that is known.
+    /// Unknown kind of reference.
     #[error("a reference begins with `env:`, `file:` or `cmd:`")]
     Kind,
     /// The daemon has no such variable.
@@ -50,7 +50,7 @@ pub enum SecretError {
     /// Directories, pipes and devices have no value.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
-    /// It is no secret but a document.
+    /// The value is too long for a secret.
     #[error("the value is longer than {MAX_BYTES} bytes")]
     TooLong,
     /// The environment cannot hold it.
@@ -62,18 +62,18 @@ pub enum SecretError {
     /// The command cannot be run.
     #[error("cannot run the `cmd:` reference")]
     Command(#[source] io::Error),
-    /// The command said that it failed.
+    /// The command failed.
     #[error("the command of the `cmd:` reference failed ({0})")]
     Failed(ExitStatus),
     /// The command hangs, or something it started keeps its output open.
     #[error("the command of the `cmd:` reference did not end within {} s", SLICES / 10)]
     TimedOut,
-    /// The agent's end was asked for meanwhile.
+    /// The agent was asked to stop meanwhile.
     #[error("stopped while the `cmd:` reference was resolved")]
     Stopped,
 }
 
-/// The value of a reference: without the line ends at its end.
+/// Resolves a reference. Trailing line ends are removed.
 pub(in crate::runtime) fn resolve(
     reference: &str,
     lookup: &Lookup,
@@ -123,7 +123,8 @@ fn run(text: &str, slices: u32, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, S
     if status.success() { Ok(value) } else { Err(SecretError::Failed(status)) }
 }
 
-/// What the command prints until it has ended. On return it may still run, but it is not reaped: its group can be killed.
+/// Collects the command's output until it ends. On return it may still run, but it is not reaped, so its group can be
+/// killed.
 fn collect(child: &mut Child, slices: u32, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, SecretError> {
     let (Some(stdout), Some(group)) = (child.stdout.take(), group(child)) else {
         return Err(SecretError::Command(io::ErrorKind::BrokenPipe.into()));
@@ -133,7 +134,7 @@ fn collect(child: &mut Child, slices: u32, stopped: &dyn Fn() -> bool) -> Result
     let reader = move || {
         let value = read_output(stdout, &stop_seen);
         wait_unreaped(group);
-        // Nobody listens any more after the time is up.
+        // After a timeout nothing receives this any more.
         drop(done.send(value));
     };
     std::thread::Builder::new().name("reference".to_owned()).spawn(reader).map_err(SecretError::Command)?;
@@ -223,7 +224,7 @@ mod tests {
         let noted = || std::fs::read_to_string(&file).unwrap_or_default();
         assert!(matches!(run(&text, u32::MAX, &|| noted().ends_with('\n')), Err(SecretError::Stopped)));
         let pid: i32 = noted().trim().parse().unwrap();
-        crate::runtime::heard::wait_until("the child is gone", || !crate::runtime::process::tests::lives(pid));
+        crate::runtime::recorder::wait_until("the child is gone", || !crate::runtime::process::tests::lives(pid));
         assert!(matches!(run("sleep 1000", 3, &|| false), Err(SecretError::TimedOut)));
     }
 

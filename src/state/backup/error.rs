@@ -1,4 +1,4 @@
-//! What can go wrong with copies of the store.
+//! Errors of backup and restore.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,18 @@ use crate::state::error::{self as state, out_of_space};
 /// Result of everything that copies the store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why there is no copy, or why it was not put in place.
+/// Why a copy could not be made or put in place.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store.
     #[error(transparent)]
     State(#[from] state::Error),
+    /// The operator did not accept the files and commands that the store refers to.
+    #[error("{why}")]
+    NotAgreed {
+        /// What was said.
+        why: String,
+    },
     /// The disk is full.
     #[error("the disk has no room for {path}; nothing was changed: make room, or choose another disk")]
     NoRoom {
@@ -33,19 +39,19 @@ pub enum Error {
         /// The backup.
         path: PathBuf,
     },
-    /// The directory that a backup, or a directory of backups, would be made in is missing.
+    /// The parent directory of a backup, or of a directory of backups, is missing.
     #[error("there is no directory {path}: make it, or mount the disk that has it, or choose another place")]
     NoParent {
         /// The directory.
         path: PathBuf,
     },
-    /// Another process makes a backup there.
+    /// Another process is making a backup there.
     #[error("another backup is being made in {path}: wait until it is done")]
     Busy {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory is none of a backup.
+    /// The directory is not a backup.
     #[error("{path} is not a backup of Hearth: {reason}")]
     NotABackup {
         /// Where.
@@ -61,7 +67,7 @@ pub enum Error {
         /// What is not known here.
         what: String,
     },
-    /// The backup is not what it was when it was made.
+    /// The backup was changed since it was made.
     #[error("the backup {path} is damaged: {reason}; nothing was changed, use another backup")]
     Damaged {
         /// The backup.
@@ -69,13 +75,13 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// The place is one where agents could read the backup, or where it would go with what it is a copy of.
+    /// The target is inside a directory that agents can read, or that is replaced together with the store.
     #[error("{path} is a part of the data directory that has a use of its own: choose another place for the backup")]
     Within {
         /// The place.
         path: PathBuf,
     },
-    /// The copy does not agree with itself, nor does what it is a copy of.
+    /// The copy is inconsistent, and so is its source.
     #[error(
         "nothing was done, because {path} is inconsistent: {count} violations, the first: {first}; `hearth check` shows those of a store; `hearth backup` and `hearth restore` take --unsound"
     )]
@@ -87,13 +93,13 @@ pub enum Error {
         /// One of them.
         first: String,
     },
-    /// There is a store, and nobody said that it is to be replaced.
+    /// A store already exists, and replacing it was not requested.
     #[error("{path} has a store already: use --replace to move it aside, or another directory with --into")]
     StoreExists {
         /// The data directory.
         path: PathBuf,
     },
-    /// There must not be a store.
+    /// A store exists where none is allowed.
     #[error(
         "{path} has a store already, or mailboxes of one; an import makes a new one: name another directory with --data"
     )]
@@ -109,7 +115,7 @@ pub enum Error {
         /// The store's directory.
         path: PathBuf,
     },
-    /// The backup was made, but there are more than wanted.
+    /// The backup was made, but removing older ones failed.
     #[error("the backup {path} was made, but older ones could not be removed: {source}")]
     NotThinned {
         /// The new backup.
@@ -117,7 +123,7 @@ pub enum Error {
         /// Why.
         source: Box<Error>,
     },
-    /// A manifest that cannot be written: a defect of its type.
+    /// A manifest that cannot be encoded; a bug in its type.
     #[error("the manifest cannot be written: {0}")]
     Manifest(serde_json::Error),
     /// A file.
@@ -125,19 +131,19 @@ pub enum Error {
     Io {
         /// Which.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// Sorts an error of a file.
+    /// Classifies an error of a file.
     pub(in crate::state) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| if out_of_space(&source) { Self::NoRoom { path } } else { Self::Io { path, source } }
     }
 
-    /// Sorts an error of a copy: what has no room is the copy, not the store.
+    /// Classifies an error of a copy: the copy ran out of space, not the store.
     pub(in crate::state) fn of_store(error: state::Error, path: &Path) -> Self {
         if error.is_full() { Self::NoRoom { path: path.to_owned() } } else { Self::State(error) }
     }

@@ -1,5 +1,5 @@
-//! Files of copies. This is the one place that opens files named like the store's; none of them is one that LMDB has
-//! open in this process: they are copies that are being made or that lie in a backup.
+//! Files of store copies. Only this file opens files named like the store's. LMDB has none of them open in this
+//! process: they are unfinished copies, or are part of a backup.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek, Write as _};
@@ -12,28 +12,18 @@ use sha2::{Digest, Sha256};
 use super::{Error, Progress, Result, Step};
 use crate::crash;
 use crate::state::error as state;
+pub(super) use crate::state::files::store_file;
+use crate::state::files::{EntryKind, look, open};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
 
-/// The file of a store in the directory `dir`.
-pub(super) fn store_file(dir: &Path) -> PathBuf {
-    dir.join("data.mdb")
-}
-
-/// Whether a directory has the file of a store, whatever it is.
-pub(in crate::state) fn is_there(dir: &Path) -> bool {
-    exists(&store_file(dir))
-}
-
-/// Whether a directory has a store to open. What may not be looked at is not missing: nobody should make another one.
-pub(in crate::state) fn is_openable(dir: &Path) -> state::Result<bool> {
-    match std::fs::metadata(store_file(dir)) {
-        Ok(file) => Ok(file.is_file()),
-        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(state::Error::Unopened { path: dir.to_owned(), source })
-        }
-        Err(_) => Ok(false),
+/// Whether a directory contains a store file of any kind. A directory that cannot be read is an error, not a missing
+/// store, so that no second store is created.
+pub(in crate::state) fn is_there(dir: &Path) -> state::Result<bool> {
+    match look(&store_file(dir)) {
+        Ok(found) => Ok(found != EntryKind::Nothing),
+        Err(source) => Err(state::Error::Unopened { path: dir.to_owned(), source }),
     }
 }
 
@@ -43,7 +33,12 @@ pub(in crate::state) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
     crash::point("store-move");
     std::fs::rename(store_file(from), &place).map_err(state::Error::io(&place))?;
     crash::point("store-moved");
-    File::open(to).and_then(|dir| dir.sync_all()).map_err(state::Error::io(to))
+    sync_names(to)
+}
+
+/// Like [`sync_dir`], for directories that are not part of a backup.
+pub(super) fn sync_names(dir: &Path) -> state::Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(state::Error::io(dir))
 }
 
 /// Size of a store's file. Looking at it opens nothing.
@@ -74,7 +69,7 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<()> {
 /// The beginning of a file, up to a limit.
 pub(super) fn read_short(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    File::open(path)?.take(max).read_to_end(&mut content)?;
+    open(path)?.take(max).read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -85,9 +80,14 @@ pub(super) fn digest(file: &mut File, path: &Path, progress: &dyn Progress) -> R
     pass(file, path, progress, |_| Ok(()))
 }
 
-/// Copies the store's file of a backup to a new file and syncs it. Tells size and SHA-256.
-pub(super) fn copy(from: &Path, to: &Path, progress: &dyn Progress) -> Result<(u64, String)> {
-    let mut source = File::open(from).map_err(Error::io(from))?;
+/// Copies the store's file of a backup, which has this many bytes, to a new file and syncs it. Returns size and
+/// SHA-256.
+pub(super) fn copy((from, bytes): (&Path, u64), to: &Path, progress: &dyn Progress) -> Result<(u64, String)> {
+    let mut source = open(from).map_err(Error::io(from))?;
+    let found = source.metadata().map_err(Error::io(from))?.len();
+    if found != bytes {
+        return Ok((found, String::new()));
+    }
     let mut target = create(to)?;
     progress.begin(Step::Reading, source.metadata().ok().map(|file| file.len()));
     let done = pass(&mut source, from, progress, |chunk| target.write_all(chunk).map_err(Error::io(to)))?;
@@ -141,7 +141,7 @@ pub(super) struct DirLock(File);
 impl Drop for DirLock {
     /// Closing it is not enough: a child that another thread is just starting has it too, until it becomes its program.
     fn drop(&mut self) {
-        // Should it not go, it goes with the file.
+        // If unlocking fails, the lock ends with the file.
         flock(&self.0, FlockOperation::Unlock).ok();
     }
 }
@@ -204,7 +204,7 @@ impl Part {
         Ok(())
     }
 
-    /// Leaves whatever has its name now to somebody else.
+    /// Disarms the cleanup: another owner is responsible for the path now.
     pub(super) fn release(mut self) -> PathBuf {
         self.finished = true;
         std::mem::take(&mut self.path)

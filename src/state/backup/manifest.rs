@@ -1,4 +1,4 @@
-//! What a backup says of itself.
+//! The manifest of a backup.
 
 use std::path::Path;
 
@@ -27,11 +27,11 @@ pub struct Manifest {
     pub hearth: String,
     /// Format of the store.
     pub format: u32,
-    /// Name of the installation, 16 hex digits.
+    /// Id of the installation, 16 hex digits.
     pub install: String,
     /// When it was made, ISO 8601 in UTC.
     pub made: String,
-    /// The data directory it was made of.
+    /// The data directory that was backed up.
     pub data: String,
     /// Rows of all tables.
     pub rows: u64,

@@ -1,10 +1,12 @@
-//! Copies of the store: made beside whoever writes it, proved before they count, put in place whole or not at all.
+//! Backups of the store, made while the daemon writes it. A backup is verified before it gets its name, and a restore
+//! is atomic.
 //!
-//! A backup is a directory with a copy of the store's file and a manifest. It is made under a hidden name in the
-//! directory where it will lie, synced, opened and checked, and gets its own name last; so a name that looks like a
-//! backup is one. LMDB's own copy is used, through an environment: no file that LMDB has open is opened a second time.
+//! A backup is a directory with a copy of the store's file and a manifest. It is made under a hidden name in its target
+//! directory, synced, opened and checked, and gets its final name last. So everything with the name of a backup is
+//! complete. LMDB makes the copy through an open environment: no file that LMDB has open is opened a second time.
 //!
-//! A restored or compacted store is made beside the store and changes places with it in one step of the file system.
+//! A restored or compacted store is built beside the current one and swapped with it in one atomic step of the file
+//! system.
 
 use std::path::{Path, PathBuf};
 
@@ -27,34 +29,34 @@ pub use manifest::Manifest;
 pub use place::newest_in;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 
-pub(in crate::state) use files::{Part, hex, is_openable, is_there, move_file};
-pub(in crate::state) use switch::{Target, next, put_in_place, remove_unfinished};
+pub(in crate::state) use files::{Part, hex, is_there, move_file};
+pub(in crate::state) use switch::{LockedStore, move_aside, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
 
 /// A stage of long work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The store is copied; nobody knows how much it will be.
+    /// The store is copied; the total is unknown.
     Copying,
     /// A copy is read for its digest; counted in bytes.
     Reading,
     /// A copy is proved to agree with itself.
     Checking,
-    /// Rows are written out or taken in; counted in rows.
+    /// Rows are exported or imported; counted in rows.
     Rows,
 }
 
-/// Whoever watches long work.
+/// Receives progress reports of long work.
 pub trait Progress {
-    /// A stage begins. `total` is what it will amount to, if that is known.
+    /// A stage begins. `total` is its size, if known.
     fn begin(&self, step: Step, total: Option<u64>);
 
-    /// So much more is done.
+    /// Adds to the work done.
     fn advance(&self, by: u64);
 }
 
-/// Nobody watches.
+/// Ignores progress reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Unwatched;
 
@@ -64,43 +66,43 @@ impl Progress for Unwatched {
     fn advance(&self, _by: u64) {}
 }
 
-/// How much a copy has to prove before it counts.
+/// Checks that a copy must pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
-    /// That it agrees with itself.
+    /// It is consistent.
     Sound,
-    /// That its tables can be walked: for stores of an older format, whose rows the checks of today do not describe, and
-    /// for whoever wants a copy of what is broken.
+    /// Its tables can be walked: for stores of an older format, whose rows today's checks do not describe, and for
+    /// copies of a damaged store.
     Readable,
 }
 
 /// Where a backup goes.
 #[derive(Debug, Clone)]
-pub enum Place {
-    /// Into this directory, under a name made of the time.
+pub enum BackupPath {
+    /// Into this directory, under a name with the time.
     In(PathBuf),
     /// Here.
     At(PathBuf),
 }
 
-/// What is asked of a backup.
+/// Parameters of a backup.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The data directory.
     pub data: PathBuf,
     /// Where it goes.
-    pub place: Place,
-    /// When it is made.
+    pub place: BackupPath,
+    /// Time of the backup.
     pub now: Timestamp,
-    /// How many backups of this installation are left in the directory, this one included.
+    /// Number of backups of this installation to keep in the directory, including this one.
     pub keep: Option<usize>,
-    /// What it has to prove.
+    /// Checks that it must pass.
     pub proof: Proof,
 }
 
-/// A backup that was made.
+/// A finished backup.
 #[derive(Debug)]
-pub struct Made {
+pub struct FinishedBackup {
     /// Where it is.
     pub path: PathBuf,
     /// What it says of itself.
@@ -115,16 +117,16 @@ pub fn default_dir(data: &Path) -> PathBuf {
     data.join("backups")
 }
 
-/// Makes a backup of an open store, beside whoever writes it.
+/// Makes a backup of an open store, which may be written meanwhile.
 ///
 /// # Errors
 /// [`Error`]; nothing is left of the backup then. If only the removal of older ones fails, the backup is there, and the
 /// error says so.
-pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<Made> {
+pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<FinishedBackup> {
     place::refuse_within(&request.place, &request.data)?;
     let (dir, path) = place::decide(&request.place, &request.data, request.now)?;
     let _turn = place::turn(&dir)?;
-    if let Place::In(dir) = &request.place {
+    if let BackupPath::In(dir) = &request.place {
         place::remove_leftovers(dir)?;
     }
     if files::exists(&path) {
@@ -138,7 +140,7 @@ pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Re
             .map_err(|source| Error::NotThinned { path: path.clone(), source: Box::new(source) })?,
         None => Vec::new(),
     };
-    Ok(Made { path, manifest, removed })
+    Ok(FinishedBackup { path, manifest, removed })
 }
 
 fn fill(reader: &Reader, request: &Request, part: &Part, progress: &dyn Progress) -> Result<Manifest> {
@@ -164,13 +166,13 @@ fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, S
     files::digest(&mut file, &path, progress)
 }
 
-/// A copy of the store that nobody else sees and that is gone when it is closed, however this process ends; whoever reads
-/// it slowly is in nobody's way.
+/// A private copy of the store, for slow readers: reading it blocks no writer. It disappears when it is closed, however
+/// this process ends.
 ///
 /// # Errors
 /// [`Error`], when there is no room for it.
 pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progress) -> Result<Reader> {
-    let (dir, path) = place::decide(&Place::In(default_dir(data)), data, now)?;
+    let (dir, path) = place::decide(&BackupPath::In(default_dir(data)), data, now)?;
     let _turn = place::turn(&dir)?;
     place::remove_leftovers(&dir)?;
     let part = Part::create(place::hidden(&path))?;
@@ -178,19 +180,20 @@ pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progr
     Ok(Reader::open_copy(part.path())?) // the map holds the file when its name is gone
 }
 
-/// Makes a backup before the store is migrated; it is kept until somebody removes it.
+/// Makes a backup before the store is migrated. It is kept until a person removes it.
 pub(super) fn before_migration(reader: &Reader, data: &Path, to: u32, now: Option<Timestamp>) -> Result<PathBuf> {
     let stamp = now.map(|now| place::stamp(now) + "-").unwrap_or_default();
     let path = default_dir(data).join(format!("{stamp}before-format-{to}.hearth"));
     let now = now.unwrap_or(Timestamp::from_millis(0));
-    let request = Request { data: data.to_owned(), place: Place::At(path), now, keep: None, proof: Proof::Readable };
+    let request =
+        Request { data: data.to_owned(), place: BackupPath::At(path), now, keep: None, proof: Proof::Readable };
     match backup(reader, &request, &Unwatched) {
         Err(Error::Exists { path }) => Ok(path), // an earlier try to migrate made it
         made => made.map(|made| made.path),
     }
 }
 
-/// Proves a copy; tells who it is and how many rows it has.
+/// Verifies a copy. Returns its identity and its number of rows.
 pub(super) fn prove(reader: &Reader, proof: Proof, path: &Path) -> Result<(Meta, u64)> {
     reader.read(|db, txn| {
         let meta = db.meta.require(txn, &())?;

@@ -1,9 +1,9 @@
-//! Where backups lie, and which of them go.
+//! Chooses where backups are stored, and removes old ones.
 
 use std::path::{Path, PathBuf};
 
 use super::manifest::MANIFEST;
-use super::{Error, Manifest, Place, Result, default_dir, files};
+use super::{BackupPath, Error, Manifest, Result, default_dir, files};
 use crate::crash;
 use crate::model::Timestamp;
 
@@ -15,10 +15,11 @@ pub(super) fn stamp(now: Timestamp) -> String {
     now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect()
 }
 
-/// The directory a backup lies in, made if it is ours to make and alone is missing, and its path.
-pub(super) fn decide(place: &Place, data: &Path, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
+/// The directory of a backup and the backup's path. A missing directory is created if its parent exists; for
+/// `BackupPath::At` only the default directory is.
+pub(super) fn decide(place: &BackupPath, data: &Path, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
     match place {
-        Place::In(dir) => {
+        BackupPath::In(dir) => {
             if !dir.is_dir() {
                 there(files::parent(dir))?;
                 files::make_dir(dir)?;
@@ -28,7 +29,7 @@ pub(super) fn decide(place: &Place, data: &Path, now: Timestamp) -> Result<(Path
             }
             Ok((dir.clone(), dir.join(stamp(now) + ENDING)))
         }
-        Place::At(path) => {
+        BackupPath::At(path) => {
             let dir = files::parent(path);
             if dir == default_dir(data) && !dir.is_dir() {
                 files::make_dir(dir)?;
@@ -39,7 +40,8 @@ pub(super) fn decide(place: &Place, data: &Path, now: Timestamp) -> Result<(Path
     }
 }
 
-/// A name that was mistyped, or a disk that is not mounted, is noticed: directories above the one asked for are not made.
+/// Checks that the parent directory exists. Parents are not created, so that a mistyped name or an unmounted disk is
+/// noticed.
 fn there(dir: &Path) -> Result<()> {
     if dir.is_dir() { Ok(()) } else { Err(Error::NoParent { path: dir.to_owned() }) }
 }
@@ -53,8 +55,8 @@ pub fn newest_in(dir: &Path) -> Option<PathBuf> {
 const PARTS: [&str; 7] = ["store", "sessions", "groups", "homes", "trusted", "skills", "run"];
 
 /// Refuses places where a backup would not be safe.
-pub(super) fn refuse_within(place: &Place, data: &Path) -> Result<()> {
-    let (Place::In(path) | Place::At(path)) = place;
+pub(super) fn refuse_within(place: &BackupPath, data: &Path) -> Result<()> {
+    let (BackupPath::In(path) | BackupPath::At(path)) = place;
     let Ok(data) = data.canonicalize() else { return Ok(()) };
     let absolute = std::path::absolute(path).map_err(Error::io(path))?;
     // What does not exist yet is made below what does.
@@ -72,12 +74,13 @@ pub(super) fn refuse_within(place: &Place, data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Waits for nobody: one process at a time makes backups in a directory, so that leftovers are known as such.
+/// Locks a directory of backups without waiting. Only one process at a time makes backups in it, so leftovers can be
+/// recognized as such.
 pub(super) fn turn(dir: &Path) -> Result<Option<files::DirLock>> {
     files::lock_dir(dir)
 }
 
-/// The name under which a backup is made.
+/// The temporary name of an unfinished backup.
 pub(super) fn hidden(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     files::parent(path).join(format!(".{name}{PART}"))
@@ -117,7 +120,7 @@ pub(super) fn thin_out(dir: &Path, made: &Path, install: &str, keep: usize) -> R
     Ok(old)
 }
 
-/// Whether a name is one that [`decide`] makes of a time.
+/// Whether a name has the form that [`decide`] derives from a time.
 fn is_ours(name: &str) -> bool {
     const PATTERN: &[u8] = b"00000000T000000.000Z";
     let Some(stamp) = name.strip_suffix(ENDING) else { return false };
@@ -149,18 +152,18 @@ mod tests {
         }
         std::os::unix::fs::symlink(data.join("groups"), dir.path().join("link")).unwrap();
         for (place, refused) in [
-            (Place::In(data.join("store")), true),
-            (Place::At(data.join("store/x")), true),
-            (Place::At(data.join("store.old-1/x/y")), true),
-            (Place::At(data.join("groups/a/x")), true),
-            (Place::At(dir.path().join("link/a/x")), true),
-            (Place::At(data.join("backups/../run/x")), true),
-            (Place::At(data.join("trusted/x")), true),
-            (Place::In(data.join("skills")), true),
-            (Place::In(data.join("backups")), false),
-            (Place::In(data.clone()), false),
-            (Place::At(data.join("mine/x")), false),
-            (Place::At(dir.path().join("store")), false),
+            (BackupPath::In(data.join("store")), true),
+            (BackupPath::At(data.join("store/x")), true),
+            (BackupPath::At(data.join("store.old-1/x/y")), true),
+            (BackupPath::At(data.join("groups/a/x")), true),
+            (BackupPath::At(dir.path().join("link/a/x")), true),
+            (BackupPath::At(data.join("backups/../run/x")), true),
+            (BackupPath::At(data.join("trusted/x")), true),
+            (BackupPath::In(data.join("skills")), true),
+            (BackupPath::In(data.join("backups")), false),
+            (BackupPath::In(data.clone()), false),
+            (BackupPath::At(data.join("mine/x")), false),
+            (BackupPath::At(dir.path().join("store")), false),
         ] {
             assert_eq!(refuse_within(&place, &data).is_err(), refused, "{place:?}");
         }

@@ -1,4 +1,4 @@
-//! A store takes the place of another, or of none: in one step, so that a crash leaves the one or the other.
+//! Puts a store in place of another or of none, in one atomic step: a crash leaves either the old one or the new one.
 
 use std::path::{Path, PathBuf};
 
@@ -8,38 +8,43 @@ use super::{Error, Manifest, Part, Progress, Proof, Result, Step, copy, files, p
 use crate::crash;
 use crate::model::Timestamp;
 use crate::state::lock::{self, WriterLock};
+use crate::state::references::{Agree, Incoming, Reference};
 use crate::state::store::{Draft, Reader};
 use crate::state::{error as state, filesystem};
 
-/// What is asked of a restore.
+/// Parameters of a restore.
 #[derive(Debug, Clone)]
 pub struct Restore {
     /// The backup.
     pub backup: PathBuf,
-    /// The data directory it goes to; it is there.
+    /// The target data directory, which must exist.
     pub data: PathBuf,
-    /// Move a store that is there aside.
+    /// Whether to move an existing store aside.
     pub replace: bool,
-    /// The restored store is the same installation, wherever it lies.
+    /// Whether the restored store keeps its installation id, even elsewhere.
     pub keep_id: bool,
-    /// Name of a new installation, if it becomes one.
+    /// Id of the new installation, if it becomes one.
     pub install: u64,
+    /// Entropy for the epoch of outgoing ids that begins.
+    pub epoch: u64,
     /// When this happens.
     pub now: Timestamp,
-    /// What the backup has to prove.
+    /// Checks that the backup must pass.
     pub proof: Proof,
 }
 
 /// A store that was restored.
 #[derive(Debug)]
 pub struct Restored {
-    /// What its backup said.
+    /// The backup's manifest.
     pub manifest: Manifest,
-    /// Name of the installation it is now.
+    /// Id of its installation.
     pub install: u64,
-    /// Where the store is that was there before.
+    /// Files that it reads and commands that it runs.
+    pub references: Vec<Reference>,
+    /// Where the previous store was moved.
     pub aside: Option<PathBuf>,
-    /// Where its mailboxes are.
+    /// Where the mailboxes of the previous store were moved.
     pub mailboxes_aside: Option<PathBuf>,
 }
 
@@ -54,13 +59,13 @@ pub struct Compacted {
     pub rows: u64,
 }
 
-/// The store's directory of a data directory, held for this process.
-pub(in crate::state) struct Target {
+/// The store directory of a data directory, locked by this process.
+pub(in crate::state) struct LockedStore {
     data: PathBuf,
     _lock: WriterLock,
 }
 
-impl Target {
+impl LockedStore {
     /// Takes the daemon's lock.
     pub(in crate::state) fn take(data: &Path) -> Result<Self> {
         filesystem::check(data)?;
@@ -71,7 +76,7 @@ impl Target {
         self.data.join("store")
     }
 
-    /// Whether there is anything where the store lies.
+    /// Whether there is anything at the store's path.
     pub(in crate::state) fn is_taken(&self) -> Result<bool> {
         is_filled(&self.store())
     }
@@ -80,14 +85,14 @@ impl Target {
         self.data.join("sessions")
     }
 
-    /// Whether there are mailboxes, which belong to some store.
+    /// Whether there are mailboxes, which belong to a store.
     pub(in crate::state) fn has_mailboxes(&self) -> Result<bool> {
         is_filled(&self.mailboxes())
     }
 
-    /// What agents and the daemon exchanged belongs to the store that goes: the next one may have other incarnations of the
-    /// same numbers, and would believe their files. So mailboxes go first, and what is due is made again from the tables:
-    /// a crash in between leaves the old store without mailboxes, and never a store with mailboxes of another one.
+    /// The mailboxes belong to the old store: the new one may have other incarnations with the same numbers, and would
+    /// trust their files. So the mailboxes are moved first, and pending work is exported again from the tables. A crash
+    /// in between leaves the old store without mailboxes, never a store with mailboxes of another one.
     fn move_mailboxes(&self, now: Timestamp) -> Result<Option<PathBuf>> {
         if !self.has_mailboxes()? {
             return Ok(None);
@@ -102,7 +107,7 @@ impl Target {
         Ok(Some(aside))
     }
 
-    /// Where the next store is made.
+    /// The directory in which the next store is built.
     pub(in crate::state) fn next(&self) -> Result<Part> {
         Part::create(next(&self.data))
     }
@@ -116,35 +121,51 @@ fn is_filled(dir: &Path) -> Result<bool> {
     }
 }
 
-/// Name of a store that is being made. Nothing under this name is ever the only copy of anything.
+/// Name of a store under construction. Nothing under this name is ever the only copy of anything.
 const NEXT: &str = "store.next";
 
-/// Where the next store of a data directory is made.
+/// The directory in which a data directory's next store is built.
 pub(in crate::state) fn next(data: &Path) -> PathBuf {
     data.join(NEXT)
 }
 
-/// Removes what a restore, an import, compacting or making a store left when it was interrupted. The caller holds the
-/// daemon's lock.
+/// Removes what an interrupted restore, import, compaction or creation of a store left. The caller holds the daemon's
+/// lock.
 pub(in crate::state) fn remove_unfinished(data: &Path) {
-    // What cannot be removed takes up space and does no harm.
+    // Anything that cannot be removed takes up space but does no harm.
     drop(files::leave_room(&next(data)));
 }
 
-/// Restores a backup; no daemon runs.
+/// Moves the mailboxes and files of a missing store aside, under names with the time. The caller holds the daemon's
+/// lock.
+pub(in crate::state) fn move_aside(data: &Path, now: Option<Timestamp>) -> state::Result<()> {
+    let stamp = now.map_or_else(|| "unknown".to_owned(), place::stamp);
+    for name in ["sessions", "files"] {
+        let (from, to) = (data.join(name), data.join(format!("{name}.old-{stamp}")));
+        // Nothing is replaced: renaming to a directory that is not empty fails.
+        if std::fs::read_dir(&from).is_ok_and(|mut entries| entries.next().is_some()) {
+            crash::point("remains-aside");
+            std::fs::rename(&from, &to).map_err(state::Error::io(&to))?;
+        }
+    }
+    files::sync_names(data)
+}
+
+/// Restores a backup while no daemon runs. `agree` is asked after the backup is verified, before anything is changed.
 ///
 /// # Errors
-/// [`Error`]; the data directory has the store then that it had before.
-pub fn restore(request: &Restore, progress: &dyn Progress) -> Result<Restored> {
+/// [`Error`]; the data directory keeps its previous store.
+pub fn restore(request: &Restore, agree: Agree<'_>, progress: &dyn Progress) -> Result<Restored> {
     let manifest = Manifest::read(&request.backup)?;
-    let target = Target::take(&request.data)?;
+    let target = LockedStore::take(&request.data)?;
     let taken = target.is_taken()?;
     if taken && !request.replace {
         return Err(Error::StoreExists { path: request.data.clone() });
     }
     let part = target.next()?;
     let damaged = |reason: String| Error::Damaged { path: request.backup.clone(), reason };
-    let copied = files::copy(&files::store_file(&request.backup), &files::store_file(part.path()), progress)?;
+    let source = files::store_file(&request.backup);
+    let copied = files::copy((&source, manifest.bytes), &files::store_file(part.path()), progress)?;
     if copied != (manifest.bytes, manifest.sha256.clone()) {
         let (bytes, expected) = (copied.0, manifest.bytes);
         return Err(damaged(if bytes == expected {
@@ -153,34 +174,38 @@ pub fn restore(request: &Restore, progress: &dyn Progress) -> Result<Restored> {
             format!("its file has {bytes} bytes instead of {expected}")
         }));
     }
-    progress.begin(Step::Checking, None);
-    let draft = Draft::open(part.path()).map_err(|e| Error::of_store(e, part.path()))?;
-    let (meta, rows) = prove(draft.reader(), request.proof, &request.backup)?;
+    let draft = Draft::open(part.path(), progress).map_err(|error| match error {
+        // The backup is damaged: its copy is removed.
+        state::Error::Broken { reason, .. } => damaged(reason),
+        error => Error::of_store(error, part.path()),
+    })?;
+    let (_, rows) = prove(draft.reader(), request.proof, &request.backup)?;
     if rows != manifest.rows {
         return Err(damaged(format!("it has {rows} rows instead of {}", manifest.rows)));
     }
+    let incoming = Incoming::of(draft.reader())?;
+    agree(&incoming).map_err(|why| Error::NotAgreed { why })?;
     let same = request.keep_id || Path::new(&manifest.data) == request.data;
-    let install = if same { meta.install } else { request.install };
-    if !same {
-        draft.rename_install(install).map_err(|e| Error::of_store(e, part.path()))?;
-    }
+    let install = (!same).then_some(request.install);
+    // Before the store is in place, because it reallocates numbers that its original used after the backup.
+    let meta = draft.begin_epoch(request.epoch, install).map_err(|e| Error::of_store(e, part.path()))?;
     drop(draft); // closed before its directory is moved
     let mailboxes_aside = target.move_mailboxes(request.now)?;
     let placed = put_in_place(&target, part, taken.then_some(request.now));
     if let (Err(_), Some(aside)) = (&placed, &mailboxes_aside) {
-        // They belong to the store that stays. Where that fails they are made again from it.
+        // They belong to the store that stays. If this fails, they are created again from it.
         drop(std::fs::rename(aside, target.mailboxes()));
     }
-    Ok(Restored { manifest, install, aside: placed?, mailboxes_aside })
+    Ok(Restored { manifest, install: meta.install, references: incoming.references, aside: placed?, mailboxes_aside })
 }
 
-/// Compacts the store of a data directory; no daemon runs.
+/// Compacts the store of a data directory while no daemon runs.
 ///
 /// # Errors
-/// [`Error`]; the store is as it was then.
+/// [`Error`]; the store is unchanged.
 pub fn compact(data: &Path, progress: &dyn Progress) -> Result<Compacted> {
-    let target = Target::take(data)?;
-    let reader = Reader::open(data)?;
+    let target = LockedStore::take(data)?;
+    let reader = Reader::open_proved(data, progress)?;
     let before = files::store_bytes(&target.store())?;
     let part = target.next()?;
     let expected = reader.read(super::count)?;
@@ -202,9 +227,9 @@ pub fn compact(data: &Path, progress: &dyn Progress) -> Result<Compacted> {
     Ok(Compacted { before, after, rows })
 }
 
-/// Puts a finished store in place; with a time, the one that is there is moved aside under a name made of it.
+/// Puts a finished store in place. If a time is given, the current store is moved aside under a name with that time.
 pub(in crate::state) fn put_in_place(
-    target: &Target,
+    target: &LockedStore,
     mut part: Part,
     replaced: Option<Timestamp>,
 ) -> Result<Option<PathBuf>> {
@@ -218,7 +243,8 @@ pub(in crate::state) fn put_in_place(
         return Err(Error::Exists { path: aside });
     }
     files::sync_dir(part.path())?;
-    // Under its final name before the exchange: a crash after it must not leave the old store where leftovers are removed.
+    // Under its final name before the exchange: a crash after it must not leave the old store where leftovers are
+    // removed.
     part.rename(aside)?;
     exchange(&store, part.path())?;
     let aside = part.release();
@@ -226,7 +252,7 @@ pub(in crate::state) fn put_in_place(
     Ok(Some(aside))
 }
 
-/// Two directories change places in one step.
+/// Exchanges two directories in one atomic step.
 fn exchange(store: &Path, other: &Path) -> Result<()> {
     crash::point("store-exchange");
     renameat_with(CWD, store, CWD, other, RenameFlags::EXCHANGE).map_err(|errno| match errno {

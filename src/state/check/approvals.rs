@@ -1,87 +1,135 @@
-//! What has to be decided, what waits for it, and the cards by which it is asked.
+//! Checks approvals, held messages and cards.
+
+use std::collections::BTreeMap;
 
 use super::Check;
-use crate::model::approval::{Approval, Matters, QuestionState};
-use crate::model::card::Matter;
-use crate::model::id::OutboundId;
+use crate::model::Turn;
+use crate::model::approval::{Approval, ApprovalSubject, Held, QuestionState};
+use crate::model::card::PromptSubject;
+use crate::model::id::{ApprovalId, BodyId, OutboundId};
 use crate::model::skip::SkipState;
+use crate::state::derived::{file_bytes, holder};
+use crate::state::error::readable;
 use crate::state::{ForeignKey, Result};
 
-/// Open approvals are found by whom and what they are about, and closed ones are not.
-pub(super) fn indexes(check: &mut Check<'_, '_>) -> Result<()> {
+/// Waitlists of approvers count exactly their waiting approvals.
+pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    check.agree(
-        &db.approvals,
-        &db.approvals_by_sender,
-        |id, approval| match &approval.about {
-            Matters::Sender { chat, sender, .. } if approval.state.is_open() => {
-                let (channel, handle) = ForeignKey::user(sender);
-                Some(((*chat, channel, handle), *id))
-            }
-            _ => None,
-        },
-        |_, id| *id,
-    )?;
-    check.agree(
-        &db.approvals,
-        &db.approvals_by_chat,
-        |id, approval| match approval.about {
-            Matters::Channel { chat, .. } if approval.state.is_open() => Some((chat, *id)),
-            _ => None,
-        },
-        |_, id| *id,
-    )
-}
-
-/// Messages wait for open approvals only, and are there.
-pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
-    let db = *check.db;
-    check.each(&db.held, |check, key, _| {
-        check.refers((&db.held, &key), (&db.approvals, &key.0))?;
-        check.refers((&db.held, &key), (&db.bodies, &key.1))?;
-        if check.look_up(&db.approvals, &key.0)?.is_some_and(|approval| !approval.state.is_open()) {
-            check.report(&db.held, &key, "waits for a decision that was made");
+    check.each(&db.waitlists, |check, (channel, handle), list| {
+        let waiting = (channel.clone(), handle.clone(), Turn::Later);
+        let count = db.approvals_by_decider.count_prefix(check.txn, &waiting)?;
+        if count != list.waits {
+            let what = format!("says that {} approvals wait, and {count} do", list.waits);
+            check.report(&db.waitlists, &(channel, handle), what);
         }
         Ok(())
     })?;
+    check.each(&db.approvals_by_decider, |check, (channel, handle, turn, id), ()| {
+        let known = turn == Turn::Now || db.waitlists.contains(check.txn, &(channel.clone(), handle.clone()))?;
+        if !known {
+            check.report(&db.approvals, &id, "waits for its turn, and is in no waitlist");
+        }
+        Ok(())
+    })
+}
+
+/// Held messages wait only for open approvals, and they exist.
+pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.held_messages, |check, key, _| {
+        check.refers(&db.held_messages, &key, &db.approvals, &key.0)?;
+        check.refers(&db.held_messages, &key, &db.bodies, &key.1)?;
+        if check.look_up(&db.approvals, &key.0)?.is_some_and(|approval| !approval.state.is_open()) {
+            check.report(&db.held_messages, &key, "waits for a decision that was made");
+        }
+        Ok(())
+    })?;
+    let txn = check.txn;
+    let derive = |(id, body): &(ApprovalId, BodyId), _: &Held| {
+        let key = (*body, *id);
+        let bytes = match readable(db.bodies.get(txn, body)) {
+            Ok(Some(body)) => file_bytes(&body),
+            // A missing body is reported elsewhere.
+            _ => readable(db.held_messages_by_body.get(txn, &key)).ok()??,
+        };
+        Some((key, bytes))
+    };
+    check.agree(&db.held_messages, &db.held_messages_by_body, derive, |(body, id)| (*id, *body))?;
+    held_bytes(check)?;
     check.each(&db.approvals, |check, id, approval| match &approval.about {
-        Matters::Sender { chat, .. } | Matters::Channel { chat, .. } => {
-            check.refers((&db.approvals, &id), (&db.chats, chat))?;
-            if approval.state.is_open() && db.held.first_in(check.txn, &id)?.is_none() {
+        ApprovalSubject::Sender { chat, .. } | ApprovalSubject::Channel { chat, .. } => {
+            check.refers(&db.approvals, &id, &db.chats, chat)?;
+            if approval.state.is_open() && db.held_messages.first_in(check.txn, &id)?.is_none() {
                 check.report(&db.approvals, &id, "is open, and nothing waits for it");
             }
             Ok(())
         }
-        Matters::Packages { session, .. }
-        | Matters::McpServer { session, .. }
-        | Matters::CreateAgent { session, .. } => check.refers((&db.approvals, &id), (&db.sessions_by_id, session)),
+        ApprovalSubject::Packages { session, .. }
+        | ApprovalSubject::McpServer { session, .. }
+        | ApprovalSubject::CreateAgent { session, .. } => check.refers(&db.approvals, &id, &db.sessions_by_id, session),
     })
 }
 
-/// A card that counts can be answered where it is shown, and no other one can.
+/// Byte counts of held files, by person and in total.
+fn held_bytes(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    let (mut people, mut all, mut is_whole) = (BTreeMap::new(), 0_u64, true);
+    check.each(&db.held_messages_by_body, |check, (body, _), bytes| {
+        let body = check.look_up(&db.bodies, &body)?;
+        is_whole &= body.is_some();
+        let holder = body.as_ref().and_then(holder);
+        if let Some(holder) = holder.filter(|_| bytes > 0) {
+            *people.entry(holder).or_insert(0_u64) += bytes;
+        }
+        all = all.saturating_add(bytes);
+        Ok(())
+    })?;
+    if !is_whole {
+        return Ok(());
+    }
+    check.each(&db.held_bytes_by_person, |check, holder, bytes| {
+        let found = people.remove(&holder).unwrap_or(0);
+        if found != bytes {
+            check.report(&db.held_bytes_by_person, &holder, format!("says {bytes} bytes, and {found} are held"));
+        }
+        Ok(())
+    })?;
+    for (holder, bytes) in people {
+        check.report(&db.held_bytes_by_person, &holder, format!("missing, and {bytes} bytes are held"));
+    }
+    let said = check.look_up(&db.held_bytes, &())?.unwrap_or(0);
+    if said != all {
+        check.report(&db.held_bytes, &(), format!("says {said} bytes, and {all} are held"));
+    }
+    Ok(())
+}
+
+/// The current card of an approval can be answered where it is shown, and no other card can.
 pub(super) fn asked(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    check.each(&db.asked, |check, key, matter| {
+    check.each(&db.open_prompts, |check, key, matter| {
         let (channel, chat, id) = &key;
         let to = check.look_up(&db.outbound, id)?.and_then(|outbound| outbound.to);
         let there =
             to.is_some_and(|to| ForeignKey::chat(&to.channel, &to.platform_id) == (channel.clone(), chat.clone()));
         if !there {
-            check.report(&db.asked, &key, "nothing was sent there to ask");
+            check.report(&db.open_prompts, &key, "nothing was sent there to ask");
         }
         let counts = match matter {
-            Matter::Approval(approval) => check.look_up(&db.approvals, &approval)?.and_then(|row| counting(&row)),
-            Matter::Question(question) => {
+            PromptSubject::Approval(approval) => {
+                check.look_up(&db.approvals, &approval)?.and_then(|row| counting(&row))
+            }
+            PromptSubject::Question(question) => {
                 let row = check.look_up(&db.questions, &question)?;
                 row.filter(|row| row.state == QuestionState::Open).and_then(|row| row.card)
             }
-            Matter::Skip(skip) => match check.look_up(&db.skips, &skip)?.map(|row| row.state) {
+            PromptSubject::Skip(skip) => match check.look_up(&db.skips, &skip)?.map(|row| row.state) {
                 Some(SkipState::Sending(card, _) | SkipState::Surfaced(card, _)) => Some(card),
                 _ => None,
             },
         };
         if counts != Some(*id) {
-            check.report(&db.asked, &key, format!("asks about {matter}, whose card is another one"));
+            check.report(&db.open_prompts, &key, format!("asks about {matter}, whose card is another one"));
         }
         Ok(())
     })?;
@@ -92,7 +140,7 @@ pub(super) fn asked(check: &mut Check<'_, '_>) -> Result<()> {
             return Ok(());
         };
         let (channel, chat) = ForeignKey::chat(&to.channel, &to.platform_id);
-        if check.look_up(&db.asked, &(channel, chat, card))? != Some(Matter::Approval(id)) {
+        if check.look_up(&db.open_prompts, &(channel, chat, card))? != Some(PromptSubject::Approval(id)) {
             check.report(&db.approvals, &id, format!("its card {card} cannot be answered"));
         }
         Ok(())

@@ -1,17 +1,18 @@
-//! References between entities, and sessions with their incarnations.
+//! Checks references between entities, and sessions with their incarnations.
 
-use super::{Check, readable};
+use super::Check;
 use crate::model::entity::{Destination, Role};
 use crate::model::session::Session;
 use crate::model::task::{TaskHome, TaskState};
+use crate::state::error::readable;
 use crate::state::{ForeignKey, Result};
 
-/// What entities refer to is there; keys say who the records say.
+/// References of entities have targets, and keys match their records.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.wirings, |check, key, _| {
-        check.refers((&db.wirings, &key), (&db.chats, &key.0))?;
-        check.refers((&db.wirings, &key), (&db.agents, &key.1))
+        check.refers(&db.wirings, &key, &db.chats, &key.0)?;
+        check.refers(&db.wirings, &key, &db.agents, &key.1)
     })?;
     check.each(&db.users, |check, key, user| {
         if key != ForeignKey::user(&user.id) {
@@ -24,7 +25,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
             check.report(&db.roles, &key, "the key is another person's");
         }
         match key.2 {
-            Role::AdminOf(agent) => check.refers((&db.roles, &key), (&db.agents, &agent)),
+            Role::AdminOf(agent) => check.refers(&db.roles, &key, &db.agents, &agent),
             Role::Owner | Role::GlobalAdmin => Ok(()),
         }
     })?;
@@ -32,13 +33,13 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         if (&key.1, &key.2) != pair(&ForeignKey::user(&member.user)) {
             check.report(&db.members, &key, "the key is another person's");
         }
-        check.refers((&db.members, &key), (&db.agents, &key.0))
+        check.refers(&db.members, &key, &db.agents, &key.0)
     })?;
     check.each(&db.destinations, |check, key, destination| {
-        check.refers((&db.destinations, &key), (&db.agents, &key.0))?;
+        check.refers(&db.destinations, &key, &db.agents, &key.0)?;
         match destination {
-            Destination::Chat(chat) => check.refers((&db.destinations, &key), (&db.chats, &chat)),
-            Destination::Agent(agent) => check.refers((&db.destinations, &key), (&db.agents, &agent)),
+            Destination::Chat(chat) => check.refers(&db.destinations, &key, &db.chats, &chat),
+            Destination::Agent(agent) => check.refers(&db.destinations, &key, &db.agents, &agent),
         }
     })?;
     later_references(check)
@@ -47,36 +48,36 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
 fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.questions, |check, id, question| {
-        check.refers((&db.questions, &id), (&db.sessions_by_id, &question.session))
+        check.refers(&db.questions, &id, &db.sessions_by_id, &question.session)
     })?;
     check.each(&db.tasks, |check, id, task| {
         if let TaskHome::Session(session) = task.home {
-            check.refers((&db.tasks, &id), (&db.sessions_by_id, &session))?;
+            check.refers(&db.tasks, &id, &db.sessions_by_id, &session)?;
         }
         if let Some(message) = task.running {
-            check.refers((&db.tasks, &id), (&db.messages, &message))?;
+            check.refers(&db.tasks, &id, &db.messages, &message)?;
         }
         if (task.state == TaskState::Active) != task.due().is_some() {
             check.report(&db.tasks, &id, "an active task has one future occurrence, and no other has one");
         }
-        check.refers((&db.tasks, &id), (&db.agents, &task.agent))
+        check.refers(&db.tasks, &id, &db.agents, &task.agent)
     })?;
-    check.each(&db.fires, |check, key, _| check.refers((&db.fires, &key), (&db.tasks, &key.0)))?;
-    check.each(&db.skips, |check, id, skip| check.refers((&db.skips, &id), (&db.agents, &skip.agent)))?;
-    check.each(&db.sticky, |check, key, sticky| {
+    check.each(&db.task_runs, |check, key, _| check.refers(&db.task_runs, &key, &db.tasks, &key.0))?;
+    check.each(&db.skips, |check, id, skip| check.refers(&db.skips, &id, &db.agents, &skip.agent))?;
+    check.each(&db.thread_follows, |check, key, sticky| {
         if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&sticky.address)) {
-            check.report(&db.sticky, &key, "the key is another thread's");
+            check.report(&db.thread_follows, &key, "the key is another thread's");
         }
-        check.refers((&db.sticky, &key), (&db.agents, &key.0))
+        check.refers(&db.thread_follows, &key, &db.agents, &key.0)
     })?;
     check.each(&db.mutes, |check, key, mute| {
         if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&mute.address)) {
             check.report(&db.mutes, &key, "the key is another thread's");
         }
-        check.refers((&db.mutes, &key), (&db.agents, &key.0))
+        check.refers(&db.mutes, &key, &db.agents, &key.0)
     })?;
-    check.each(&db.hold_offs, |check, key, _| check.refers((&db.hold_offs, &key), (&db.agents, &key)))?;
-    check.each(&db.state_fields, |check, key, _| check.refers((&db.state_fields, &key), (&db.agents, &key.0)))
+    check.each(&db.rate_limits, |check, key, _| check.refers(&db.rate_limits, &key, &db.agents, &key))?;
+    check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.0))
 }
 
 fn pair<A, B>((a, b): &(A, B)) -> (&A, &B) {
@@ -87,23 +88,23 @@ fn triple<A, B, C>((a, b, c): &(A, B, C)) -> (&A, &B, &C) {
     (a, b, c)
 }
 
-/// Sessions lead somewhere, know their live incarnation and never use a number twice.
+/// References of sessions have targets. Sessions know their live incarnation and never use a number twice.
 pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.workspaces, |check, key, workspace| {
-        workspace.agent.map_or(Ok(()), |agent| check.refers((&db.workspaces, &key), (&db.agents, &agent)))
+        workspace.agent.map_or(Ok(()), |agent| check.refers(&db.workspaces, &key, &db.agents, &agent))
     })?;
     check.each(&db.sessions, |check, key, session| {
         let (fingerprint, discriminator, id) = key;
-        check.refers((&db.sessions, &key), (&db.workspaces, &(fingerprint, discriminator)))?;
+        check.refers(&db.sessions, &key, &db.workspaces, &(fingerprint, discriminator))?;
         let Some(session) = session.chat() else { return Ok(()) };
-        check.refers((&db.sessions, &key), (&db.agents, &session.agent))?;
-        let live = check.look_up(&db.live, &id)?;
+        check.refers(&db.sessions, &key, &db.agents, &session.agent)?;
+        let live = check.look_up(&db.live_incarnations, &id)?;
         if live != session.live {
             check.report(&db.sessions, &key, format!("says live {:?}, the index says {live:?}", session.live));
         }
         if let Some(number) = session.live {
-            check.refers((&db.sessions, &key), (&db.incarnations, &(id, number)))?;
+            check.refers(&db.sessions, &key, &db.incarnations, &(id, number))?;
         }
         let highest_in = readable(db.messages_by_session.last_in(check.txn, &id))?.map_or(0, |((_, seq), _)| seq);
         let highest_out = readable(db.outbound_by_number.last_in(check.txn, &id))?.map_or(0, |((_, number), _)| number);
@@ -121,7 +122,7 @@ pub(super) fn incarnations(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.incarnations, |check, key, _| {
         let (id, number) = key;
-        check.refers((&db.incarnations, &key), (&db.sessions_by_id, &id))?;
+        check.refers(&db.incarnations, &key, &db.sessions_by_id, &id)?;
         let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
         let session = check.look_up(&db.sessions, &(fingerprint, discriminator, id))?;
         if session.and_then(Session::chat).is_some_and(|session| number > session.last_incarnation) {

@@ -1,106 +1,44 @@
-//! Messages on their way to agents: exactly one index row for every state, exact counts.
+//! Checks incoming messages: exactly one index row for every state, exact counts.
 
 use std::collections::BTreeMap;
 
 use super::Check;
-use crate::model::id::{AgentId, BodyId};
-use crate::model::message::{Body, Due, Message, MessageState};
+use crate::model::id::AgentId;
+use crate::model::message::{Due, MessageState};
 use crate::model::session::Session;
-use crate::state::{ForeignKey, Result, Text};
+use crate::state::derived::refused_for_backlog;
+use crate::state::{ForeignKey, Result};
 
-/// Where a message waits, according to its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    Ready,
-    Later,
-    Retries,
-    Context,
-    Claims,
-    Nowhere,
-}
-
-fn waits(message: &Message) -> Waits {
-    match (&message.state, message.trigger) {
-        (MessageState::Pending(_), false) => Waits::Context,
-        (MessageState::Pending(Due::Now), true) => Waits::Ready,
-        (MessageState::Pending(Due::At(_)), true) => Waits::Later,
-        (MessageState::Pending(Due::Retry(_)), true) => Waits::Retries,
-        (MessageState::Claimed { .. }, _) => Waits::Claims,
-        (MessageState::Completed { .. } | MessageState::Failed { .. } | MessageState::Dropped { .. }, _) => {
-            Waits::Nowhere
-        }
-    }
-}
-
-/// Every message is in exactly the indexes of its state.
-pub(super) fn states(check: &mut Check<'_, '_>) -> Result<()> {
+/// Bodies with a pending fetch have remote files, and their messages do not reach an agent before the files are
+/// fetched.
+pub(super) fn fetches(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    check.agree(
-        &db.messages,
-        &db.messages_by_session,
-        |id, message| Some(((message.session, message.seq), *id)),
-        |_, id| *id,
-    )?;
-    for (index, place) in [(&db.ready, Waits::Ready), (&db.context, Waits::Context), (&db.claims, Waits::Claims)] {
-        check.agree(
-            &db.messages,
-            index,
-            |id, message| (waits(message) == place).then_some(((message.session, message.seq), *id)),
-            |_, id| *id,
-        )?;
-    }
-    check.agree(
-        &db.messages,
-        &db.later,
-        |id, message| match message.state {
-            MessageState::Pending(Due::At(at)) if message.trigger => Some(((at, *id), ())),
-            _ => None,
-        },
-        |(_, id), ()| *id,
-    )?;
-    check.agree(
-        &db.messages,
-        &db.retries,
-        |id, message| match message.state {
-            MessageState::Pending(Due::Retry(at)) if message.trigger => Some(((at, *id), ())),
-            _ => None,
-        },
-        |(_, id), ()| *id,
-    )
-}
-
-/// Messages are found by what they say, and files by the bodies that need them.
-pub(super) fn bodies(check: &mut Check<'_, '_>) -> Result<()> {
-    let db = *check.db;
-    check.agree(
-        &db.messages,
-        &db.messages_by_body,
-        |id, message| Some(((message.body, *id), ())),
-        |(_, id), ()| *id,
-    )?;
-    check.each(&db.bodies, |check, id, body| {
-        for key in blobs_of(id, &body) {
-            if check.look_up(&db.blobs, &key)?.is_none() {
-                check.report(&db.blobs, &key, format!("missing for bodies {id}"));
-            }
+    check.each(&db.fetches, |check, id, _| {
+        if !check
+            .look_up(&db.bodies, &id)?
+            .is_some_and(|body| body.attachments.iter().any(|file| file.blob.is_remote()))
+        {
+            check.report(&db.fetches, &id, "nothing of the body has to be fetched");
         }
         Ok(())
     })?;
-    check.each(&db.blobs, |check, key, ()| {
-        let body = check.look_up(&db.bodies, &key.1)?;
-        if !body.is_some_and(|body| blobs_of(key.1, &body).contains(&key)) {
-            check.report(&db.blobs, &key, "left over: no row of bodies has it");
+    check.each(&db.messages, |check, id, message| {
+        let open = matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. });
+        let body = if open { check.look_up(&db.bodies, &message.body)? } else { None };
+        if !body.is_some_and(|body| body.attachments.iter().any(|file| file.blob.is_remote())) {
+            return Ok(());
+        }
+        if check.look_up(&db.fetches, &message.body)?.is_none() {
+            check.report(&db.messages, &id, "waits for files that are not being fetched");
+        }
+        if !matches!(message.state, MessageState::Pending(Due::At(_))) {
+            check.report(&db.messages, &id, "may go to its agent before its files are there");
         }
         Ok(())
     })
 }
 
-fn blobs_of(id: BodyId, body: &Body) -> Vec<(Text, BodyId)> {
-    let blobs = body.attachments.iter().filter_map(|file| file.blob.as_ref().ok());
-    blobs.filter_map(|blob| Some((Text::new(blob.as_str()).ok()?, id))).collect()
-}
-
-/// Counts per agent are exact, and no row is kept for nothing.
+/// Counts per agent are exact, and there are no rows with zero.
 pub(super) fn backlog(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     let mut counts: BTreeMap<AgentId, u64> = BTreeMap::new();
@@ -123,22 +61,42 @@ pub(super) fn backlog(check: &mut Check<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// What messages refer to is there. A body may be gone when its message is over: retention removes bodies first.
+/// The newest backlog drop of each agent and chat is indexed.
+pub(super) fn refusals(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    let mut newest = BTreeMap::new();
+    check.each(&db.dropped_events, |_, id, drop| {
+        newest.extend(refused_for_backlog(&drop).map(|key| (key, id)));
+        Ok(())
+    })?;
+    check.each(&db.dropped_for_backlog, |check, key, id| {
+        if newest.remove(&key) != Some(id) {
+            check.report(&db.dropped_for_backlog, &key, format!("{id} is not the newest refusal"));
+        }
+        Ok(())
+    })?;
+    for (key, id) in newest {
+        check.report(&db.dropped_for_backlog, &key, format!("missing for {id}"));
+    }
+    Ok(())
+}
+
+/// References of messages have targets. The body of a finished message may be missing, because retention removes bodies
+/// first.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.messages, |check, id, message| {
-        let from = (&db.messages, &id);
-        check.refers(from, (&db.sessions_by_id, &message.session))?;
-        check.refers(from, (&db.agents, &message.agent))?;
+        check.refers(&db.messages, &id, &db.sessions_by_id, &message.session)?;
+        check.refers(&db.messages, &id, &db.agents, &message.agent)?;
         let over = matches!(
             message.state,
             MessageState::Completed { .. } | MessageState::Failed { .. } | MessageState::Dropped { .. }
         );
         if !over {
-            check.refers(from, (&db.bodies, &message.body))?;
+            check.refers(&db.messages, &id, &db.bodies, &message.body)?;
         }
         if let MessageState::Claimed { incarnation, .. } = message.state
-            && check.look_up(&db.live, &message.session)? != Some(incarnation)
+            && check.look_up(&db.live_incarnations, &message.session)? != Some(incarnation)
         {
             check.report(&db.messages, &id, format!("claimed by incarnation {incarnation}, which is not live"));
         }
@@ -156,12 +114,12 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
 /// What is remembered of platform messages leads to messages, under the right key.
 pub(super) fn seen(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    check.each(&db.seen, |check, key, seen| {
+    check.each(&db.seen_events, |check, key, seen| {
         if key.2 != ForeignKey::of(&seen.platform_message) {
-            check.report(&db.seen, &key, "the key is another message's");
+            check.report(&db.seen_events, &key, "the key is another message's");
         }
         for message in &seen.messages {
-            check.refers((&db.seen, &key), (&db.messages, message))?;
+            check.refers(&db.seen_events, &key, &db.messages, message)?;
         }
         Ok(())
     })

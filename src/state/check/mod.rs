@@ -1,32 +1,37 @@
-//! Proof that the store agrees with itself: every row can be read, every index says what its records say, every
-//! reference leads somewhere.
+//! Checks the store for consistency: every row can be read, every index matches its records, every reference has a
+//! target.
 //!
-//! Checks only read and never stop at a finding, because what is wrong often comes in groups. Each one streams over its
-//! tables and remembers nothing but its findings and counts.
+//! Checks only read, and they continue after a finding, because errors often come in groups. Each one streams over its
+//! tables and remembers only findings and counts.
+
+use std::collections::{BTreeMap, HashSet};
 
 use super::Read;
-use super::error::{Error, Result};
+use super::bytes::hex;
+use super::envelope::Record;
+use super::error::{Error, Result, readable};
+use super::indexed::{Indexed, Rederive, VisitIndexed};
 use super::key::KeyPart;
 use super::schema::Tables;
 use super::store::Reader;
 use super::table::{Codec, Index, Rows};
+use super::untyped::{RowFormat, Untyped};
 
 mod approvals;
 mod entities;
 mod groups;
-mod indexes;
 mod messages;
 mod outbound;
 mod requests;
 mod rows;
 mod workspaces;
 
-/// Something that must not be.
+/// An inconsistency.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     /// Table.
     pub table: &'static str,
-    /// Key of the row, as people write it.
+    /// Key of the row, in its text form.
     pub key: String,
     /// What is wrong with it.
     pub what: String,
@@ -38,7 +43,7 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// Findings that are kept; a store with more of them is not mended row by row.
+/// Maximum number of findings; a store with more of them cannot be repaired row by row.
 const MAX_FOUND: usize = 1_000;
 
 /// Rows that belong together: a check of one family needs one view of the store.
@@ -47,27 +52,23 @@ type Family = fn(&mut Check<'_, '_>) -> Result<()>;
 const FAMILIES: &[Family] = &[
     rows::every_row_is_readable,
     rows::counters_are_ahead,
-    indexes::of_entities,
-    indexes::of_sessions,
-    indexes::of_dates,
-    indexes::of_journal,
+    rows::epochs_ascend,
+    derived_indexes,
     groups::state_files,
-    groups::skips,
-    workspaces::indexes,
-    workspaces::sessions,
+    workspaces::references,
     workspaces::records,
     entities::references,
     entities::sessions,
     entities::incarnations,
-    approvals::indexes,
+    approvals::waitlists,
     approvals::held,
     approvals::asked,
-    messages::states,
-    messages::bodies,
+    messages::fetches,
     messages::backlog,
+    messages::refusals,
     messages::references,
     messages::seen,
-    outbound::indexes,
+    outbound::references,
     outbound::lane_heads,
     requests::references,
     requests::between_agents,
@@ -76,7 +77,7 @@ const FAMILIES: &[Family] = &[
 /// Checks everything in one transaction.
 ///
 /// # Errors
-/// [`Error::Lmdb`]; what is wrong with rows is the answer.
+/// [`Error::Lmdb`]. Problems of rows are returned as findings.
 pub fn check(db: &Tables, txn: &Read<'_>) -> Result<Vec<Violation>> {
     let mut check = Check { db, txn, found: Vec::new() };
     for family in FAMILIES {
@@ -118,7 +119,7 @@ impl<'a> Check<'a, '_> {
         }
     }
 
-    /// Shows every row that can be read to `look`; the others are the business of one check alone.
+    /// Calls `look` for every readable row. A separate check reports the others.
     fn each<K: KeyPart, V, C: Codec<V>>(
         &mut self,
         table: &Rows<K, V, C>,
@@ -134,80 +135,133 @@ impl<'a> Check<'a, '_> {
         Ok(())
     }
 
-    /// A row, if there is one that can be read.
+    /// A row, if it exists and is readable.
     fn look_up<K: KeyPart, V, C: Codec<V>>(&self, table: &Rows<K, V, C>, key: &K) -> Result<Option<V>> {
         readable(table.get(self.txn, key))
     }
 
-    /// Reports a row of `from` that refers to a row that is not there.
+    /// Reports a row of `from` that refers to a missing row.
     fn refers<K: KeyPart, V, C, RK: KeyPart, RV, RC: Codec<RV>>(
         &mut self,
-        from: (&Rows<K, V, C>, &K),
-        to: (&Rows<RK, RV, RC>, &RK),
+        from: &Rows<K, V, C>,
+        key: &K,
+        to: &Rows<RK, RV, RC>,
+        target: &RK,
     ) -> Result<()> {
-        if !to.0.contains(self.txn, to.1)? {
-            let what = format!("refers to {} {}, which is not there", to.0.name(), to.1.shown());
-            self.report(from.0, from.1, what);
+        if !to.contains(self.txn, target)? {
+            let what = format!("refers to {} {}, which is not there", to.name(), target.shown());
+            self.report(from, key, what);
         }
         Ok(())
     }
 
-    /// Both directions between records and one of their indexes: `derive` says which row of the index a record has,
-    /// `owner` which record a row of the index is of.
+    /// Compares records with an index that is written by hand, in both directions: `derive` says which row of the index
+    /// a record has, `owner` which record a row of the index is of.
     fn agree<K: KeyPart, V, C: Codec<V>, IK: KeyPart, IV: KeyPart>(
         &mut self,
         records: &Rows<K, V, C>,
         index: &Index<IK, IV>,
         derive: impl Fn(&K, &V) -> Option<(IK, IV)>,
-        owner: impl Fn(&IK, &IV) -> K,
+        owner: impl Fn(&IK) -> K,
     ) -> Result<()> {
-        self.agree_through(records, index, derive, |_, key, value| Ok(Some(owner(key, value))))
+        self.each(records, |check, key, row| match derive(&key, &row) {
+            Some((index_key, expected)) if check.look_up(index, &index_key)?.as_ref() != Some(&expected) => {
+                let what = format!("does not say {} for {} {}", expected.shown(), records.name(), key.shown());
+                check.report(index, &index_key, what);
+                Ok(())
+            }
+            _ => Ok(()),
+        })?;
+        self.each(index, |check, index_key, _| {
+            let key = owner(&index_key);
+            let derived = check.look_up(records, &key)?.and_then(|row| derive(&key, &row));
+            if derived.map(|(key, _)| key).as_ref() != Some(&index_key) {
+                check.report(index, &index_key, format!("left over: no row of {} has it", records.name()));
+            }
+            Ok(())
+        })
     }
 
-    /// As [`Self::agree`], where finding the record of a row takes a look at another table.
-    fn agree_through<K: KeyPart, V, C: Codec<V>, IK: KeyPart, IV: KeyPart>(
-        &mut self,
-        records: &Rows<K, V, C>,
-        index: &Index<IK, IV>,
-        derive: impl Fn(&K, &V) -> Option<(IK, IV)>,
-        owner: impl Fn(&Self, &IK, &IV) -> Result<Option<K>>,
-    ) -> Result<()> {
-        self.each(records, |check, key, value| {
-            let Some((index_key, expected)) = derive(&key, &value) else { return Ok(()) };
-            match check.look_up(index, &index_key)? {
-                Some(found) if found == expected => {}
-                Some(found) => {
-                    let what = format!(
-                        "says {} where {} {} says {}",
-                        found.shown(),
-                        records.name(),
-                        key.shown(),
-                        expected.shown()
-                    );
-                    check.report(index, &index_key, what);
-                }
-                None => check.report(index, &index_key, format!("missing for {} {}", records.name(), key.shown())),
+    /// Compares the derived indexes of a table with its records.
+    fn derived<K: KeyPart, V: Record, D: Rederive<K, V>>(&mut self, table: &Indexed<K, V, D>) -> Result<()> {
+        let mut agreeing: BTreeMap<&'static str, u64> = BTreeMap::new();
+        self.each(table, |check, key, row| {
+            table.indexes().rows(&key, &row, &mut |index, index_key, expected| {
+                let name = index.bytes().name();
+                let what = match index.bytes().get(check.txn, index_key)? {
+                    Some(found) if found == expected => {
+                        *agreeing.entry(name).or_default() += 1;
+                        return Ok(());
+                    }
+                    Some(found) => {
+                        let (found, expected) = (shown(index, index_key, found), shown(index, index_key, expected));
+                        format!("says {found} where {} {} says {expected}", table.name(), key.shown())
+                    }
+                    None => format!("missing for {} {}", table.name(), key.shown()),
+                };
+                check.report_text(name, shown_key(index, index_key), what);
+                Ok(())
+            })
+        })?;
+        let mut excess = Vec::new();
+        table.indexes().indexes(&mut |index| {
+            let name = index.bytes().name();
+            if index.bytes().len(self.txn)? != agreeing.get(name).copied().unwrap_or_default() {
+                excess.push(name);
             }
             Ok(())
         })?;
-        self.each(index, |check, index_key, index_value| {
-            let record = match owner(check, &index_key, &index_value)? {
-                Some(key) => check.look_up(records, &key)?.map(|value| (key, value)),
-                None => None,
-            };
-            let derived = record.as_ref().and_then(|(key, value)| derive(key, value));
-            if derived.as_ref() != Some(&(index_key.clone(), index_value)) {
-                check.report(index, &index_key, format!("left over: no row of {} has it", records.name()));
+        excess.into_iter().try_for_each(|name| self.left_over(table, name))
+    }
+
+    /// Reports the rows of an index that no record has.
+    fn left_over<K: KeyPart, V: Record, D: Rederive<K, V>>(
+        &mut self,
+        table: &Indexed<K, V, D>,
+        name: &'static str,
+    ) -> Result<()> {
+        let mut derived = HashSet::new();
+        self.each(table, |_, key, row| {
+            table.indexes().rows(&key, &row, &mut |index, index_key, expected| {
+                if index.bytes().name() == name {
+                    derived.insert((index_key.to_vec(), expected.to_vec()));
+                }
+                Ok(())
+            })
+        })?;
+        table.indexes().indexes(&mut |index| {
+            if index.bytes().name() != name {
+                return Ok(());
+            }
+            for row in index.bytes().all(self.txn)? {
+                let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+                if index.read(key, value).is_ok() && !derived.contains(&(key.to_vec(), value.to_vec())) {
+                    let what = format!("left over: no row of {} has it", table.name());
+                    self.report_text(name, shown_key(index, key), what);
+                }
             }
             Ok(())
         })
     }
 }
 
-/// A row that cannot be read counts as none: it is reported as such elsewhere.
-fn readable<T>(row: Result<Option<T>>) -> Result<Option<T>> {
-    match row {
-        Err(Error::Damaged { .. } | Error::TooNew { .. }) => Ok(None),
-        row => row,
+/// Every derived index has exactly the rows that its records have.
+fn derived_indexes(check: &mut Check<'_, '_>) -> Result<()> {
+    check.db.visit_indexed(check)
+}
+
+impl VisitIndexed for Check<'_, '_> {
+    fn visit<K: KeyPart, V: Record, D: Rederive<K, V>>(&mut self, table: &Indexed<K, V, D>) -> Result<()> {
+        self.derived(table)
     }
+}
+
+/// A key of an index in text form.
+fn shown_key(index: &dyn Untyped, key: &[u8]) -> String {
+    index.key(key).map_or_else(|_| hex(key), |parts| if parts.is_empty() { "()".to_owned() } else { parts.join("/") })
+}
+
+/// A value of an index in text form.
+fn shown(index: &dyn Untyped, key: &[u8], value: &[u8]) -> String {
+    index.show((key, value), RowFormat::Text, true).map_or_else(|_| hex(value), |shown| shown.value)
 }

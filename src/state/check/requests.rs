@@ -1,21 +1,34 @@
-//! What agents ask, what they are answered, and what they say to each other.
+//! Checks agents' questions, replies to their requests, and messages between agents.
 
 use super::Check;
 use crate::model::approval::QuestionState;
 use crate::model::delivery::OutState;
+use crate::model::id::SessionId;
 use crate::state::Result;
 
 /// Open questions lead to cards, answers to incarnations that can read them.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
-    let db = *check.db;
+    let (db, txn) = (*check.db, check.txn);
+    let agent_of = |session: SessionId| {
+        let (fingerprint, discriminator) = db.sessions_by_id.get(txn, &session).ok()??;
+        let session = db.sessions.get(txn, &(fingerprint, discriminator, session)).ok()??;
+        session.as_chat().map(|session| session.agent)
+    };
+    check.agree(
+        &db.questions,
+        &db.questions_by_agent,
+        |id, question| {
+            let open = question.state == QuestionState::Open;
+            Some(((agent_of(question.session).filter(|_| open)?, *id), ()))
+        },
+        |(_, id)| *id,
+    )?;
     check.each(&db.questions, |check, id, question| match question.card {
-        Some(card) if question.state == QuestionState::Open => {
-            check.refers((&db.questions, &id), (&db.outbound, &card))
-        }
+        Some(card) if question.state == QuestionState::Open => check.refers(&db.questions, &id, &db.outbound, &card),
         _ => Ok(()),
     })?;
     check.each(&db.replies, |check, key, reply| {
-        if check.look_up(&db.live, &key.0)? != Some(reply.incarnation) {
+        if check.look_up(&db.live_incarnations, &key.0)? != Some(reply.incarnation) {
             check.report(&db.replies, &key, format!("for incarnation {}, which is not live", reply.incarnation));
         }
         Ok(())
@@ -30,7 +43,7 @@ pub(super) fn between_agents(check: &mut Check<'_, '_>) -> Result<()> {
         if hop.count == 0 {
             check.report(&db.messages, &id, "said by an agent, and counts as no message between agents");
         }
-        check.refers((&db.messages, &id), (&db.sessions_by_id, &hop.session))
+        check.refers(&db.messages, &id, &db.sessions_by_id, &hop.session)
     })?;
     check.each(&db.outbound, |check, id, outbound| {
         let OutState::Carried { message, .. } = outbound.state else { return Ok(()) };
@@ -38,7 +51,7 @@ pub(super) fn between_agents(check: &mut Check<'_, '_>) -> Result<()> {
             check.report(&db.outbound, &id, "carried, and has an address on a channel");
         }
         match message {
-            Some(message) => check.refers((&db.outbound, &id), (&db.messages, &message)),
+            Some(message) => check.refers(&db.outbound, &id, &db.messages, &message),
             None => Ok(()),
         }
     })

@@ -1,4 +1,4 @@
-//! Rows by themselves.
+//! Checks single rows.
 
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
@@ -8,7 +8,8 @@ use crate::state::key::KeyPart;
 use crate::state::table::{Codec, Rows};
 use crate::state::{Error, Result, Text};
 
-use super::{Check, readable};
+use super::Check;
+use crate::state::error::readable;
 
 /// Every row of every table has a key of its kind and a value that decodes.
 pub(super) fn every_row_is_readable(check: &mut Check<'_, '_>) -> Result<()> {
@@ -31,7 +32,7 @@ pub(super) fn every_row_is_readable(check: &mut Check<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// A counter that lags behind its table would give out an id that is taken.
+/// A counter that lags behind its table would allocate an id that is in use.
 pub(super) fn counters_are_ahead(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     ahead(check, &db.agents, AgentId::number)?;
@@ -39,13 +40,23 @@ pub(super) fn counters_are_ahead(check: &mut Check<'_, '_>) -> Result<()> {
     ahead(check, &db.sessions_by_id, SessionId::number)?;
     ahead(check, &db.bodies, BodyId::number)?;
     ahead(check, &db.messages, MessageId::number)?;
-    ahead(check, &db.dropped, DropId::number)?;
+    ahead(check, &db.dropped_events, DropId::number)?;
     ahead(check, &db.outbound, OutboundId::number)?;
     ahead(check, &db.approvals, ApprovalId::number)?;
     ahead(check, &db.questions, QuestionId::number)?;
     ahead(check, &db.tasks, TaskId::number)?;
     ahead(check, &db.skips, SkipId::number)?;
     ahead(check, &db.journal, JournalId::number)
+}
+
+/// Epochs that overlap would give one outgoing id two meanings.
+pub(super) fn epochs_ascend(check: &mut Check<'_, '_>) -> Result<()> {
+    let meta = check.db.meta;
+    let epochs = check.look_up(&meta, &())?.map(|meta| meta.epochs).unwrap_or_default();
+    if !epochs.is_sorted_by(|one, next| one.from < next.from) {
+        check.report(&meta, &(), format!("the epochs of outgoing ids do not follow each other: {epochs:?}"));
+    }
+    Ok(())
 }
 
 fn ahead<K: KeyPart + Counted, V, C: Codec<V>>(

@@ -1,14 +1,14 @@
-//! Rows as they change: what a table held a moment ago against what it holds now.
+//! Follows changes: compares the rows of each table with their state at the last look.
 //!
-//! The number of the last transaction tells whether there is anything to look for. Then all tables are walked in slices,
-//! each in a read transaction of its own; remembered is a digest per row. A row that changes twice between two looks is
-//! shown once, and one that comes and goes between them is not shown.
+//! The number of the last transaction tells whether anything changed. If so, all tables are walked in slices, each in
+//! its own read transaction. A digest per row is remembered. A row that changes twice between two looks is shown once,
+//! and one that is added and removed between them is not shown.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 
-use super::{Line, Options, Row, name, put};
+use super::{DumpLine, Options, Row, name, put};
 use crate::state::bytes::hex;
 use crate::state::error::{Error, Result};
 use crate::state::schema::Tables;
@@ -19,7 +19,7 @@ use crate::state::untyped::{Untyped, each_slice};
 /// Digest of a row's value, by the bytes of its key.
 type Held = BTreeMap<Vec<u8>, u64>;
 
-/// What is remembered between two looks.
+/// State that is kept between two looks.
 pub struct Follow<'a> {
     reader: &'a Reader,
     options: Options,
@@ -27,17 +27,17 @@ pub struct Follow<'a> {
     last: Option<usize>,
 }
 
-/// What a look showed.
+/// Result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Rows that came, changed or went.
+    /// Rows that were added, changed or removed.
     pub rows: u64,
     /// Of these, rows that cannot be read.
     pub unreadable: u64,
 }
 
 impl<'a> Follow<'a> {
-    /// Remembers what there is now.
+    /// Remembers the current rows.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -61,7 +61,7 @@ impl<'a> Follow<'a> {
             return Ok(Changes::default());
         }
         let tables = self.reader.read(|tables, _| Ok::<Tables, Error>(*tables))?;
-        let mut look = Look {
+        let mut look = FollowPass {
             reader: self.reader,
             options: &self.options,
             held: &mut self.held,
@@ -77,7 +77,7 @@ impl<'a> Follow<'a> {
     }
 }
 
-struct Look<'a> {
+struct FollowPass<'a> {
     reader: &'a Reader,
     options: &'a Options,
     held: &'a mut BTreeMap<&'static str, Held>,
@@ -85,14 +85,14 @@ struct Look<'a> {
     changes: Changes,
 }
 
-/// What happened to a row: the word for programs, and the sign for people.
+/// Kind of a change: the word for programs, and the sign for people.
 type What = (&'static str, char);
 
 const ADDED: What = ("added", '+');
 const CHANGED: What = ("changed", '~');
 const REMOVED: What = ("removed", '-');
 
-impl Look<'_> {
+impl FollowPass<'_> {
     fn table(&mut self, about: &'static About, rows: &dyn Untyped) -> Result<()> {
         let mut before = self.held.remove(about.name).unwrap_or_default();
         let mut now = Held::new();
@@ -125,14 +125,17 @@ impl Look<'_> {
         let table = about.name;
         match row {
             Ok(row) => {
-                let json = Line { table, change: Some(word), key: &row.key, value: row.json(), unreadable: None };
+                let json = DumpLine { table, change: Some(word), key: &row.key, value: row.json(), unreadable: None };
                 self.line(&format!("{sign} {table} {}", row.text()), &json)
             }
             Err(error) => {
                 self.changes.unreadable += 1;
                 let (key, reason) = ([hex(key)], error.to_string());
                 let text = format!("{sign} {table} {}: !! {reason}", key.concat());
-                self.line(&text, &Line { table, change: Some(word), key: &key, value: None, unreadable: Some(reason) })
+                self.line(
+                    &text,
+                    &DumpLine { table, change: Some(word), key: &key, value: None, unreadable: Some(reason) },
+                )
             }
         }
     }
@@ -140,11 +143,11 @@ impl Look<'_> {
     fn removed(&mut self, about: &About, key: &[String]) -> Result<()> {
         let ((word, sign), table) = (REMOVED, about.name);
         self.changes.rows += 1;
-        let json = Line { table, change: Some(word), key, value: None, unreadable: None };
+        let json = DumpLine { table, change: Some(word), key, value: None, unreadable: None };
         self.line(&format!("{sign} {table} {}", name(key)), &json)
     }
 
-    fn line(&mut self, text: &str, json: &Line<'_>) -> Result<()> {
+    fn line(&mut self, text: &str, json: &DumpLine<'_>) -> Result<()> {
         let Some(out) = &mut self.out else { return Ok(()) };
         put(*out, self.options.format, text, json)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with stores as JSON lines.
+//! Errors of export and import.
 
 use crate::state::backup;
 use crate::state::error as state;
@@ -6,7 +6,7 @@ use crate::state::error as state;
 /// Result of an export or import.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why there is no export, or why one was not taken in.
+/// Why an export or an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store.
@@ -15,7 +15,7 @@ pub enum Error {
     /// A copy of the store.
     #[error(transparent)]
     Copy(#[from] backup::Error),
-    /// A row that is no JSON: a defect of its type.
+    /// A row that cannot be encoded as JSON; a bug in its type.
     #[error("a row of table {table} cannot be written as JSON: {source}")]
     Json {
         /// Table.
@@ -29,7 +29,7 @@ pub enum Error {
     /// The other side of an import.
     #[error("the lines cannot be read: {0}")]
     Read(std::io::Error),
-    /// A line that cannot be taken in.
+    /// A line that cannot be imported.
     #[error("line {line}: {reason}; nothing was imported")]
     Line {
         /// Which, the first is 1.
@@ -43,7 +43,7 @@ pub enum Error {
         /// Lines there are.
         lines: u64,
     },
-    /// What was taken in does not agree with itself.
+    /// The imported store is inconsistent.
     #[error("what was read is inconsistent, so nothing was imported: {count} violations, the first: {first}")]
     Unsound {
         /// How many.

@@ -1,4 +1,4 @@
-//! From the store to lines.
+//! Exports a store as JSON lines.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,19 +11,20 @@ use crate::state::backup::{self, Progress, Step};
 use crate::state::schema::Tables;
 use crate::state::store::Reader;
 use crate::state::tables::{About, Kind};
-use crate::state::untyped::{Form, Shown, Untyped, each_slice};
+use crate::state::untyped::{RowFormat, RowText, Untyped, each_slice};
 use crate::state::{Error as StateError, migrate};
 
-/// What was written.
+/// Result of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exported {
     /// Rows of all tables.
     pub rows: u64,
-    /// Digest of all lines but the last, which says it too.
+    /// Digest of all lines but the last. The last line contains it.
     pub sha256: String,
 }
 
-/// Writes a store that nobody changes meanwhile, usually a copy: rows of different tables belong together.
+/// Writes a store as lines. The store must not change meanwhile, because rows of different tables belong together;
+/// usually it is a copy.
 ///
 /// # Errors
 /// [`Error`]; what was written lacks its last line then.
@@ -84,7 +85,7 @@ impl Lines<'_> {
 
 fn row_of(about: &About, rows: &dyn Untyped, key: &[u8], value: &[u8]) -> Result<Row> {
     let table = about.name;
-    let Shown { key: parts, value: json } = rows.show((key, value), Form::Json, true)?;
+    let RowText { key: parts, value: json } = rows.show((key, value), RowFormat::Json, true)?;
     Ok(Row {
         table: table.to_owned(),
         key: parts,

@@ -1,4 +1,4 @@
-//! From lines to a new store.
+//! Imports JSON lines into a new store.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
@@ -7,7 +7,8 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{Error, First, Last, Result, Row, VERSION, from_hex, unseal};
-use crate::state::backup::{self, Progress, Step, Target, put_in_place};
+use crate::state::backup::{self, LockedStore, Progress, Step, put_in_place};
+use crate::state::references::{Agree, Incoming, Reference};
 use crate::state::store::Draft;
 use crate::state::untyped::{Foreign, NotTaken, Untyped};
 use crate::state::{Error as StateError, Write, check, migrate};
@@ -16,33 +17,42 @@ use crate::state::{Error as StateError, Write, check, migrate};
 const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// More than any row has: the largest record, if every byte of it became an escape.
+/// Upper bound of a line: the largest record, with every byte escaped.
 const LINE_MAX: u64 = 256 << 20;
 
-/// What is asked of an import.
+/// Parameters of an import.
 #[derive(Debug, Clone, Copy)]
 pub struct Import<'a> {
-    /// The data directory; it is there, and has no store.
+    /// The data directory. It exists and has no store.
     pub data: &'a Path,
-    /// Name of a new installation; none if the imported store is the same one.
+    /// Id of a new installation; none if the imported store keeps its own.
     pub install: Option<u64>,
+    /// Entropy for the epoch of outgoing ids that begins.
+    pub epoch: u64,
 }
 
-/// What was taken in.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     /// Rows of all tables.
     pub rows: u64,
-    /// Name of the installation.
+    /// Id of the installation.
     pub install: u64,
+    /// Files it reads and commands it runs.
+    pub references: Vec<Reference>,
 }
 
-/// Makes a store of an export.
+/// Creates a store from an export. `agree` is asked after verification, before anything is changed.
 ///
 /// # Errors
 /// [`Error`]; there is no store then.
-pub fn import(request: Import<'_>, input: &mut dyn BufRead, progress: &dyn Progress) -> Result<Imported> {
-    let target = Target::take(request.data)?;
+pub fn import(
+    request: Import<'_>,
+    input: &mut dyn BufRead,
+    agree: Agree<'_>,
+    progress: &dyn Progress,
+) -> Result<Imported> {
+    let target = LockedStore::take(request.data)?;
     if target.is_taken()? || target.has_mailboxes()? {
         return Err(backup::Error::NotNew { path: request.data.to_owned() }.into());
     }
@@ -51,7 +61,7 @@ pub fn import(request: Import<'_>, input: &mut dyn BufRead, progress: &dyn Progr
         Error::State(e) => Error::Copy(backup::Error::of_store(e, part.path())),
         error => error,
     };
-    let draft = Draft::open(part.path()).map_err(|e| full(e.into()))?;
+    let draft = Draft::make(part.path(), None).map_err(|e| full(e.into()))?;
     progress.begin(Step::Rows, None);
     let mut lines = Lines { input, line: 0, hasher: Sha256::new() };
     let rows = take_in(&draft, &mut lines, progress).map_err(full)?;
@@ -60,13 +70,12 @@ pub fn import(request: Import<'_>, input: &mut dyn BufRead, progress: &dyn Progr
     if let Some(first) = found.first() {
         return Err(Error::Unsound { count: found.len(), first: first.to_string() });
     }
-    if let Some(install) = request.install {
-        draft.rename_install(install).map_err(|e| full(e.into()))?;
-    }
-    let install = draft.reader().read(|db, txn| db.meta.require(txn, &()))?.install;
+    let incoming = Incoming::of(draft.reader())?;
+    agree(&incoming).map_err(|why| backup::Error::NotAgreed { why })?;
+    let install = draft.begin_epoch(request.epoch, request.install).map_err(|e| full(e.into()))?.install;
     drop(draft); // closed before its directory is moved
     put_in_place(&target, part, None)?;
-    Ok(Imported { rows, install })
+    Ok(Imported { rows, install, references: incoming.references })
 }
 
 struct Lines<'a> {

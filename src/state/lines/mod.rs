@@ -1,8 +1,8 @@
-//! The store as JSON lines: for another machine, because the store's own file is bound to byte order and page size.
+//! The store as JSON lines, to move it to another machine: the store's own file depends on byte order and page size.
 //!
 //! One line says what the file is, then there is one line per row, and the last line has the counts and the digest of
-//! all lines before it. Every line ends with its own checksum, so that damage has a line number. What a row is comes from
-//! the list of tables alone.
+//! all lines before it. Every line ends with its own checksum, so that damage has a line number. What a row is comes
+//! from the list of tables alone.
 //!
 //! | line | fields |
 //! |---|---|

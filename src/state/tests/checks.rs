@@ -1,8 +1,8 @@
-//! The checker finds nothing in a world that agrees with itself, and each thing that does not.
+//! The checker finds nothing in a consistent store, and finds each inconsistency.
 
 use crate::model::approval::ApprovalState;
 use crate::model::delivery::OutState;
-use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId};
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Due, Hop, MessageState};
 use crate::model::session::{ChatSession, Session};
 use crate::model::{Awake, Timestamp};
@@ -40,26 +40,26 @@ fn a_world_that_agrees_with_itself() {
 #[test]
 fn an_index_row_is_missing_left_over_or_wrong() {
     assert_eq!(
-        after(|db, txn| db.ready.delete(txn, &(SESSION, 4)).map(drop)),
+        after(|db, txn| db.ready_messages.remove(txn, &(SESSION, 4)).map(drop)),
         ["ready se1/4: missing for messages ms2"]
     );
     assert_eq!(
-        after(|db, txn| db.ready.put(txn, &(SESSION, 2), &MessageId::new(1))),
+        after(|db, txn| db.ready_messages.set(txn, &(SESSION, 2), &MessageId::new(1))),
         ["ready se1/2: left over: no row of messages has it"]
     );
     assert_eq!(
-        after(|db, txn| db.agents_by_folder.put(txn, &Text::new("main")?, &AgentId::new(2))),
+        after(|db, txn| db.agents_by_folder.set(txn, &Text::new("main")?, &AgentId::new(2))),
         [
             "agents_by_folder main: says ag2 where agents ag1 says ag1",
             "agents_by_folder main: left over: no row of agents has it",
         ]
     );
     assert_eq!(
-        after(|db, txn| db.retries.put(txn, &(Awake::new(9, 9), MessageId::new(77)), &())),
+        after(|db, txn| db.messages_in_backoff.set(txn, &(Awake::new(9, 9), MessageId::new(77)), &())),
         ["retries run9+9ms/ms77: left over: no row of messages has it"]
     );
     assert_eq!(
-        after(|db, txn| db.chats_by_address.delete(txn, &db.chats_by_address.first(txn, ..)?.unwrap().0).map(drop)),
+        after(|db, txn| db.chats_by_address.remove(txn, &db.chats_by_address.first(txn, ..)?.unwrap().0).map(drop)),
         ["chats_by_address telegram/-100: missing for chats mg1"]
     );
 }
@@ -68,26 +68,66 @@ fn an_index_row_is_missing_left_over_or_wrong() {
 fn a_message_moves_without_its_index() {
     let moved = after(|db, txn| {
         let (id, message) = message(2, MessageState::Pending(Due::At(at(5))), true);
-        db.messages.put(txn, &id, &message)
+        db.messages.rows().put(txn, &id, &message)
     });
     assert_eq!(
         moved,
         [
-            "ready se1/4: left over: no row of messages has it",
             "later 2026-01-01T00:00:00.005Z/ms2: missing for messages ms2",
+            "ready se1/4: left over: no row of messages has it",
         ]
     );
 }
 
 #[test]
+fn what_waits_for_files_is_waited_for() {
+    let body = BodyId::new(2);
+    assert_eq!(
+        after(|db, txn| db.fetches.delete(txn, &body).map(drop)),
+        ["messages ms10: waits for files that are not being fetched"]
+    );
+    let early = |db: &Tables, txn: &mut Write<'_>| {
+        db.messages
+            .update(txn, &MessageId::new(10), |message| message.state = MessageState::Pending(Due::Now))
+            .map(drop)
+    };
+    assert_eq!(after(early), ["messages ms10: may go to its agent before its files are there"]);
+    let fetch = |db: &Tables, txn: &mut Write<'_>| {
+        let row = db.fetches.require(txn, &body)?;
+        db.fetches.put(txn, &BodyId::new(1), &row)
+    };
+    assert_eq!(after(fetch), ["fetches mb1: nothing of the body has to be fetched"]);
+}
+
+#[test]
+fn the_newest_refusal_for_a_backlog_is_found() {
+    let key = (AGENT, CHAT);
+    assert_eq!(
+        after(|db, txn| db.dropped_for_backlog.delete(txn, &key).map(drop)),
+        ["dropped_for_backlog ag1/mg1: missing for dr2"]
+    );
+    assert_eq!(
+        after(|db, txn| db.dropped_for_backlog.put(txn, &key, &DropId::new(1))),
+        ["dropped_for_backlog ag1/mg1: dr1 is not the newest refusal"]
+    );
+}
+
+#[test]
 fn counts_and_counters() {
-    assert_eq!(after(|db, txn| db.backlog.put(txn, &AGENT, &3)), ["backlog ag1: says 3, counted 4"]);
-    assert_eq!(after(|db, txn| db.backlog.delete(txn, &AGENT).map(drop)), ["backlog ag1: missing, counted 4"]);
+    assert_eq!(after(|db, txn| db.backlog.put(txn, &AGENT, &3)), ["backlog ag1: says 3, counted 5"]);
+    assert_eq!(after(|db, txn| db.backlog.delete(txn, &AGENT).map(drop)), ["backlog ag1: missing, counted 5"]);
     assert_eq!(after(|db, txn| db.backlog.put(txn, &AgentId::new(2), &0)), ["backlog ag2: says 0, counted 0"]);
     assert_eq!(
         after(|db, txn| db.counters.put(txn, &Text::new("ms")?, &Number(8))),
-        ["counters ms: is 8, but messages has ms9"]
+        ["counters ms: is 8, but messages has ms10"]
     );
+    let twice = |db: &Tables, txn: &mut Write<'_>| {
+        let mut meta = db.meta.require(txn, &())?;
+        meta.epochs.extend(meta.epochs.clone());
+        db.meta.put(txn, &(), &meta)
+    };
+    let [found] = &after(twice)[..] else { panic!("two epochs begin with the same number") };
+    assert!(found.starts_with("meta (): the epochs of outgoing ids do not follow each other"), "{found}");
 }
 
 #[test]
@@ -102,7 +142,7 @@ fn incarnations() {
     );
     let two_live = after(|db, txn| {
         let live = db.incarnations.require(txn, &(SESSION, 2))?;
-        db.incarnations.put(txn, &(SESSION, 1), &live)
+        db.incarnations.rows().put(txn, &(SESSION, 1), &live)
     });
     assert_eq!(two_live, ["live se1: says 2 where incarnations se1/1 says 1"]);
 }
@@ -119,31 +159,29 @@ fn claims_are_of_the_live_incarnation() {
 #[test]
 fn references_that_lead_nowhere() {
     assert_eq!(
-        after(|db, txn| db.wirings.put(txn, &(ChatId::new(5), AGENT), &db.wirings.require(txn, &(CHAT, AGENT))?)),
+        after(|db, txn| db.wirings.rows().put(
+            txn,
+            &(ChatId::new(5), AGENT),
+            &db.wirings.require(txn, &(CHAT, AGENT))?
+        )),
         [
             "wirings_by_agent ag1/mg5: missing for wirings mg5/ag1",
             "wirings mg5/ag1: refers to chats mg5, which is not there",
         ]
     );
-    let bodies = after(|db, txn| {
-        let (file, ()) = db.blobs.first(txn, ..)?.unwrap();
-        db.blobs.delete(txn, &file)?;
-        db.bodies.delete(txn, &BodyId::new(1)).map(drop)
-    });
+    let bodies = after(|db, txn| db.bodies.delete(txn, &BodyId::new(1)).map(drop));
     assert_eq!(bodies.len(), 2 + 5, "only what waits and messages that are not over need their bodies: {bodies:?}");
     assert_eq!(
         after(|db, txn| {
-            let (key, mut seen) = db.seen.first(txn, ..)?.unwrap();
+            let (key, mut seen) = db.seen_events.first(txn, ..)?.unwrap();
             seen.messages.push(MessageId::new(50));
-            db.seen.put(txn, &key, &seen)
+            db.seen_events.put(txn, &key, &seen)
         }),
         ["seen telegram/-100/9001: refers to messages ms50, which is not there"]
     );
     let stranger = after(|db, txn| {
         let (id, mut lost) = message(9, MessageState::Failed { error: String::new(), at: at(1) }, true);
         lost.session = SessionId::new(40);
-        db.messages_by_session.delete(txn, &(SESSION, 18))?;
-        db.messages_by_session.put(txn, &(SessionId::new(40), 18), &id)?;
         db.messages.put(txn, &id, &lost)
     });
     assert_eq!(stranger, ["messages ms9: refers to sessions_by_id se40, which is not there"]);
@@ -152,22 +190,30 @@ fn references_that_lead_nowhere() {
 #[test]
 fn lanes_have_one_head_each() {
     assert_eq!(
-        after(|db, txn| db.lane_heads.delete(txn, &(Awake::new(1, 900), OutboundId::new(4))).map(drop)),
-        ["outbound mo4: first of its lane, and nothing of the lane is in lane_heads"]
-    );
-    assert_eq!(
-        after(|db, txn| {
-            db.lane_heads.put(txn, &(Awake::new(2, 0), OutboundId::new(3)), &())?;
-            db.lane_heads.put(txn, &(Awake::new(2, 0), OutboundId::new(4)), &())
-        }),
+        after(|db, txn| db.queue_heads.remove(txn, &(Awake::new(1, 900), OutboundId::new(4))).map(drop)),
         [
-            "lane_heads run2+0ms/mo4: the message has a second entry",
-            "lanes telegram/-100/-/mo3: the lane has a second head",
+            "lane_heads run1+900ms/mo4: missing for outbound mo4",
+            "outbound mo4: first of its lane, and nothing of the lane is in lane_heads",
         ]
     );
     assert_eq!(
-        after(|db, txn| db.lane_heads.put(txn, &(Awake::new(2, 0), OutboundId::new(5)), &())),
-        ["outbound mo5: in lane_heads, but in no lane"]
+        after(|db, txn| {
+            db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(3)), &())?;
+            db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(4)), &())
+        }),
+        [
+            "lane_heads run2+0ms/mo3: left over: no row of outbound has it",
+            "lane_heads run2+0ms/mo4: left over: no row of outbound has it",
+            "lane_heads run2+0ms/mo4: the message has a second entry",
+            "lanes telegram/-100/-/now/mo3: the lane has a second head",
+        ]
+    );
+    assert_eq!(
+        after(|db, txn| db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(5)), &())),
+        [
+            "lane_heads run2+0ms/mo5: left over: no row of outbound has it",
+            "outbound mo5: in lane_heads, but in no lane",
+        ]
     );
 }
 
@@ -175,16 +221,16 @@ fn lanes_have_one_head_each() {
 fn damage_is_one_finding_and_the_rest_is_still_checked() {
     let found = after(|db, txn| {
         db.bodies.put_bytes(txn, &BodyId::new(1), &[1, 0, 1, 9, 9, 9, 9, 5])?;
-        db.later.delete(txn, &(at(90), MessageId::new(3)))?;
-        db.tasks_due.put(txn, &(Timestamp::from_millis(-5), crate::model::id::TaskId::new(1)), &())
+        db.scheduled_messages.remove(txn, &(at(90), MessageId::new(3)))?;
+        db.tasks_due.set(txn, &(Timestamp::from_millis(-5), crate::model::id::TaskId::new(1)), &())
     });
     assert_eq!(
         found,
         [
             "bodies mb1: unreadable: the checksum is wrong",
-            "tasks_due 1969-12-31T23:59:59.995Z/ta1: left over: no row of tasks has it",
-            "later 2026-01-01T00:00:00.090Z/ms3: missing for messages ms3",
             &format!("blobs {}/mb1: left over: no row of bodies has it", "0f".repeat(32)),
+            "later 2026-01-01T00:00:00.090Z/ms3: missing for messages ms3",
+            "tasks_due 1969-12-31T23:59:59.995Z/ta1: left over: no row of tasks has it",
         ]
     );
 }
@@ -201,29 +247,32 @@ fn approvals_with_what_waits_for_them_and_their_cards() {
     let decide = |db: &Tables, txn: &mut Write<'_>| {
         let mut approval = db.approvals.require(txn, &one)?;
         approval.state = ApprovalState::Expired { at: at(81) };
-        db.approvals.put(txn, &one, &approval)
+        db.approvals.rows().put(txn, &one, &approval)
     };
     assert_eq!(
         after(decide),
         [
             "approvals_due 2026-01-01T00:00:00.080Z/ap1: left over: no row of approvals has it",
+            "approvals_open ap1: left over: no row of approvals has it",
             "approvals_by_sender mg1/telegram/42: left over: no row of approvals has it",
+            "approvals_by_person telegram/42/ap1: left over: no row of approvals has it",
+            "approvals_by_decider telegram/42/now/ap1: left over: no row of approvals has it",
             "held ap1/mb1: waits for a decision that was made",
             "asked telegram/-100/mo1: asks about ap1, whose card is another one",
         ]
     );
     assert_eq!(
-        after(|db, txn| db.held.delete(txn, &(two, BodyId::new(1))).map(drop)),
-        ["approvals ap2: is open, and nothing waits for it"]
+        after(|db, txn| db.held_messages.delete(txn, &(two, BodyId::new(1))).map(drop)),
+        ["held_by_body mb1/ap2: left over: no row of held has it", "approvals ap2: is open, and nothing waits for it",]
     );
     assert_eq!(
-        after(|db, txn| db.approvals_by_chat.delete(txn, &CHAT).map(drop)),
+        after(|db, txn| db.approvals_by_chat.remove(txn, &CHAT).map(drop)),
         ["approvals_by_chat mg1: missing for approvals ap2"]
     );
     let elsewhere = |db: &Tables, txn: &mut Write<'_>| {
-        let ((channel, chat, _), matter) = db.asked.first(txn, ..)?.unwrap();
-        db.asked.delete(txn, &(channel.clone(), chat.clone(), OutboundId::new(1)))?;
-        db.asked.put(txn, &(channel, chat, OutboundId::new(3)), &matter)
+        let ((channel, chat, _), matter) = db.open_prompts.first(txn, ..)?.unwrap();
+        db.open_prompts.delete(txn, &(channel.clone(), chat.clone(), OutboundId::new(1)))?;
+        db.open_prompts.put(txn, &(channel, chat, OutboundId::new(3)), &matter)
     };
     assert_eq!(
         after(elsewhere),
@@ -248,6 +297,7 @@ fn questions_answers_and_messages_between_agents() {
         after(elsewhere),
         [
             "questions qu1: refers to sessions_by_id se9, which is not there",
+            "questions_by_agent ag1/qu1: left over: no row of questions has it",
             "questions qu1: refers to outbound mo99, which is not there",
         ]
     );
@@ -283,15 +333,17 @@ fn questions_answers_and_messages_between_agents() {
 
 #[test]
 fn stickiness_and_its_times_agree() {
-    let missing =
-        after(|db, txn| db.sticky_by_time.delete(txn, &db.sticky_by_time.first(txn, ..)?.unwrap().0).map(drop));
+    let missing = after(|db, txn| {
+        db.thread_follows_by_expiry.remove(txn, &db.thread_follows_by_expiry.first(txn, ..)?.unwrap().0).map(drop)
+    });
     assert!(matches!(&missing[..], [one] if one.contains("missing for sticky ag1/telegram")), "{missing:?}");
-    let left = after(|db, txn| db.sticky.delete(txn, &db.sticky.first(txn, ..)?.unwrap().0).map(drop));
+    let left =
+        after(|db, txn| db.thread_follows.rows().delete(txn, &db.thread_follows.first(txn, ..)?.unwrap().0).map(drop));
     assert!(matches!(&left[..], [one] if one.contains("left over: no row of sticky has it")), "{left:?}");
     let foreign = after(|db, txn| {
-        let (key, mut sticky) = db.sticky.first(txn, ..)?.unwrap();
+        let (key, mut sticky) = db.thread_follows.first(txn, ..)?.unwrap();
         sticky.address.thread = None;
-        db.sticky.put(txn, &key, &sticky)
+        db.thread_follows.put(txn, &key, &sticky)
     });
     assert!(matches!(&foreign[..], [one] if one.contains("the key is another thread's")), "{foreign:?}");
 }

@@ -1,4 +1,4 @@
-//! Dumps: everything is shown, nothing private is, damage is named.
+//! Dumps show everything, redact private data, and name damage.
 
 use crate::model::id::{AgentId, BodyId};
 use crate::state::dump::{Changes, Follow, Format, Options, Summary, dump, to_text};
@@ -125,7 +125,7 @@ fn rows_are_shown_as_they_change() {
     store
         .write(|db, txn| {
             db.counters.put(txn, &key("new"), &Number(1))?;
-            db.ready.delete(txn, &(samples::SESSION, 4))?;
+            db.ready_messages.remove(txn, &(samples::SESSION, 4))?;
             let mut body = db.bodies.require(txn, &BodyId::new(1))?;
             body.content.text = "a secret".to_owned();
             db.bodies.put(txn, &BodyId::new(1), &body)?;

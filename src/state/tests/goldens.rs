@@ -1,5 +1,5 @@
-//! What lies on disk, byte by byte. A red line here is a change of the store's format: it takes a new version of the
-//! record with the old type frozen in `legacy`, or a new format of the store with a step of migration.
+//! Golden tests of the on-disk format, byte by byte. A failure means that the store's format changed: that needs a new
+//! version of the record with the old type frozen in `legacy`, or a new format of the store with a migration step.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Laws of keys: bytes sort like values, values come back, nothing is longer than LMDB takes.
+//! Properties of keys: bytes sort like values, values round-trip, and no key exceeds LMDB's limit.
 
 use proptest::prelude::*;
 

@@ -4,6 +4,7 @@ use super::{Options, Store};
 
 mod backups;
 mod checks;
+mod documented;
 mod dumps;
 mod envelopes;
 mod frozen;
@@ -14,6 +15,7 @@ mod pages;
 mod samples;
 mod stores;
 mod tidy;
+mod upgrades;
 
 /// A store in a directory of its own, with a small map.
 pub(super) fn store() -> (tempfile::TempDir, Store) {

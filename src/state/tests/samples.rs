@@ -1,21 +1,23 @@
-//! One small world that agrees with itself: every record type, most shapes of each.
+//! A small, consistent store: every record type, most shapes of each.
 
 use crate::model::configure::Settings;
-use crate::model::content::{Attachment, BlobId};
+use crate::model::content::{Attachment, BlobId, FileBytes};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::{
-    Access, Agent, AgentSettings, Chat, Destination, DirectMessage, Engage, EnvValue, ExtraMount, Folder, Grant,
-    Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope, SessionMode,
-    Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
+    Access, Agent, AgentSettings, Chat, ContextFrom, Destination, DirectMessage, Engage, EnvValue, ExtraMount, Folder,
+    Grant, Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope,
+    SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
 };
-use crate::model::hold_off::HoldOff;
+use crate::model::hold_off::RateLimit;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChangeId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
     SessionId, SkipId, TaskId,
 };
 use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
-use crate::model::message::{Body, Completion, Drop, Due, Hop, Message, MessageKind, MessageState, Reason, Seen};
+use crate::model::message::{
+    Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen,
+};
 use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::model::task::{
     Fire, FireOutcome, Missed, Overlap, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState,
@@ -23,7 +25,7 @@ use crate::model::task::{
 use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
-use crate::state::{Digest, ForeignKey, Number, Result, RouteKey, Tables, Text, Write};
+use crate::state::{ForeignKey, Number, Result, Tables, Text, Write};
 
 mod asked;
 mod workspaces;
@@ -98,6 +100,8 @@ pub(super) fn agent(folder: &str) -> Agent {
         skills: Skills::Only(vec!["weather".to_owned()]),
         timezone: Some("Europe/Berlin".to_owned()),
         technical_skips: TechnicalSkips::Retry,
+        request_env: vec!["TOKEN".to_owned()],
+        allow_host_loopback: true,
     };
     Agent {
         folder: Folder::new(folder).unwrap(),
@@ -164,7 +168,6 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let settings = Settings { default_agent: Some(Folder::new("main").unwrap()), ..Settings::default() };
     db.settings.put(txn, &(), &settings)?;
     db.agents.put(txn, &AGENT, &agent("main"))?;
-    db.agents_by_folder.put(txn, &Text::from(&agent("main").folder), &AGENT)?;
     db.agents.put(txn, &AgentId::new(2), &Agent { archived: Some(at(9)), ..agent("gone") })?;
     let chat = Chat {
         channel: telegram(),
@@ -178,18 +181,17 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         archived: None,
     };
     db.chats.put(txn, &CHAT, &chat)?;
-    db.chats_by_address.put(txn, &ForeignKey::chat(&telegram(), &foreign("-100")), &CHAT)?;
     let wiring = Wiring {
         engage: Engage::Pattern("^hey".to_owned()),
         senders: SenderScope::Known,
         ignored: Ignored::Accumulate,
         session: SessionMode::PerThread,
         priority: -3,
+        context_from: Some(ContextFrom::Anyone),
         origin: Origin::File,
         created: at(2),
     };
     db.wirings.put(txn, &(CHAT, AGENT), &wiring)?;
-    db.wirings_by_agent.put(txn, &(AGENT, CHAT), &())?;
     db.destinations.put(txn, &(AGENT, Text::new("family")?), &Destination::Chat(CHAT))
 }
 
@@ -200,11 +202,11 @@ fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for role in [Role::Owner, Role::AdminOf(AGENT)] {
         let grant = Grant { user: ada(), at: at(2), by: None, origin: Origin::Runtime };
         db.roles.put(txn, &(channel.clone(), handle.clone(), role), &grant)?;
-        db.roles_by_grant.put(txn, &(role, at(2), channel.clone(), handle.clone()), &())?;
     }
     let membership = Membership { user: ada(), at: at(3), by: Some(ada()), origin: Origin::File };
-    let hold_off = HoldOff { until: Awake::new(1, 9_000), since: at(5), again: at(6), waits: 1, why: "429".to_owned() };
-    db.hold_offs.put(txn, &AGENT, &hold_off)?;
+    let hold_off =
+        RateLimit { until: Awake::new(1, 9_000), since: at(5), again: at(6), waits: 1, why: "429".to_owned() };
+    db.rate_limits.put(txn, &AGENT, &hold_off)?;
     db.members.put(txn, &(AGENT, channel.clone(), handle.clone()), &membership)?;
     db.direct_messages.put(txn, &(channel, handle), &DirectMessage { address: address(None), resolved: at(4) })
 }
@@ -222,10 +224,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         current: None,
         created: at(0),
     };
-    let path = Digest::of(&workspace.path);
-    db.workspaces_by_path.put(txn, &(path, fingerprint, discriminator), &())?;
     db.workspaces.put(txn, &workspace_key(), &workspace)?;
-    db.workspaces_by_agent.put(txn, &AGENT, &workspace_key())?;
     let route = Route::PerThread(CHAT, Some(foreign("7")));
     let session = ChatSession {
         last_number: 21,
@@ -237,12 +236,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let row = Session::Chat(session.clone());
     db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &row)?;
-    db.recency.put(txn, &(fingerprint, discriminator, row.recency(), SESSION), &())?;
-    db.spoken.put(txn, &(fingerprint, discriminator, row.recency(), SESSION), &())?;
     upkeep(db, txn, session.clone())?;
-    db.sessions_by_id.put(txn, &SESSION, &workspace_key())?;
-    db.sessions_by_route.put(txn, &(AGENT, RouteKey::from(&session.route)), &SESSION)?;
-    db.sessions_by_agent.put(txn, &(AGENT, SESSION), &())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,
         beat: Awake::new(1, 900),
@@ -256,7 +250,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
     db.incarnations.put(txn, &(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
     db.incarnations.put(txn, &(SESSION, 2), &incarnation(Phase::Running, None))?;
-    db.live.put(txn, &SESSION, &2)
+    Ok(())
 }
 
 /// The session for work that belongs to no conversation.
@@ -273,9 +267,19 @@ fn upkeep(db: &Tables, txn: &mut Write<'_>, session: ChatSession) -> Result<()> 
         ..session
     });
     db.sessions.put(txn, &(fingerprint, discriminator, number), &row)?;
-    db.recency.put(txn, &(fingerprint, discriminator, row.recency(), number), &())?;
-    db.sessions_by_id.put(txn, &number, &workspace_key())?;
-    db.maintenance_sessions.put(txn, &AGENT, &number)
+    Ok(())
+}
+
+/// A message that waits for files of its network.
+fn fetch(db: &Tables, txn: &mut Write<'_>, mut body: Body) -> Result<()> {
+    body.platform_message = None;
+    body.attachments.iter_mut().for_each(|file| file.blob = FileBytes::Remote("AgACAgIAAxk".to_owned()));
+    db.bodies.put(txn, &BodyId::new(2), &body)?;
+    db.fetches.put(txn, &BodyId::new(2), &Fetch { again: Awake::new(1, 60_000), until: Awake::new(1, 3_600_000) })?;
+    let (id, mut message) = message(10, MessageState::Pending(Due::At(at(95))), true);
+    message.body = BodyId::new(2);
+    db.messages.put(txn, &id, &message)?;
+    Ok(())
 }
 
 fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -296,11 +300,11 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
             name: "menu.pdf".to_owned(),
             size: 3,
             mime: Some("application/pdf".to_owned()),
-            blob: Ok(blob()),
+            blob: FileBytes::Stored(blob()),
         }],
     };
     db.bodies.put(txn, &BodyId::new(1), &body)?;
-    db.blobs.put(txn, &(Text::new(blob().as_str())?, BodyId::new(1)), &())?;
+    fetch(db, txn, body)?;
     let states = [
         (MessageState::Completed { how: Completion::Answered, at: at(6) }, true),
         (MessageState::Pending(Due::Now), true),
@@ -317,16 +321,8 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         // The agent said it to itself.
         message.from = (number == 8).then_some(Hop { session: SESSION, count: 1 });
         db.messages.put(txn, &id, &message)?;
-        db.messages_by_session.put(txn, &(SESSION, message.seq), &id)?;
-        db.messages_by_body.put(txn, &(message.body, id), &())?;
     }
-    let row = |n: u64| ((SESSION, n * 2), MessageId::new(n));
-    db.ready.put(txn, &row(2).0, &row(2).1)?;
-    db.later.put(txn, &(at(90), MessageId::new(3)), &())?;
-    db.retries.put(txn, &(Awake::new(1, 5_000), MessageId::new(4)), &())?;
-    db.context.put(txn, &row(5).0, &row(5).1)?;
-    db.claims.put(txn, &row(6).0, &row(6).1)?;
-    db.backlog.put(txn, &AGENT, &4)?;
+    db.backlog.put(txn, &AGENT, &5)?;
     let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
     let key = ForeignKey::of(&foreign("9001"));
     let seen = Seen {
@@ -336,8 +332,11 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         refused: None,
         held: None,
     };
-    db.seen.put(txn, &(channel.clone(), chat.clone(), key.clone()), &seen)?;
-    db.seen_by_time.put(txn, &(at(4), channel, chat, key), &())?;
+    db.seen_events.put(txn, &(channel.clone(), chat.clone(), key.clone()), &seen)?;
+    refusals(db, txn)
+}
+
+fn refusals(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let dropped = Drop {
         at: at(3),
         channel: telegram(),
@@ -349,7 +348,10 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         sender_name: Some("Ada".to_owned()),
         reason: Reason::UnknownSenderStrict,
     };
-    db.dropped.put(txn, &DropId::new(1), &dropped)
+    db.dropped_events.put(txn, &DropId::new(1), &dropped)?;
+    let full = Drop { chat: Some(CHAT), agent: Some(AGENT), reason: Reason::Backlog, ..dropped };
+    db.dropped_events.put(txn, &DropId::new(2), &full)?;
+    db.dropped_for_backlog.put(txn, &(AGENT, CHAT), &DropId::new(2))
 }
 
 fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -365,31 +367,12 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     ];
     for (number, (state, thread)) in (1..).zip(states) {
         let (id, outbound) = outbound(number, state, thread);
-        db.outbound_by_wire.put(txn, &(SESSION, Text::new(format!("w{number}"))?), &id)?;
-        if !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. }) {
-            db.outbound_by_number.put(txn, &(SESSION, number * 2 + 1), &id)?;
-        }
-        let (channel, chat, thread) = ForeignKey::place(outbound.to.as_ref().unwrap());
-        if matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. }) {
-            db.lanes.put(txn, &(channel, chat, thread, id), &())?;
-        }
-        if let Some(message) = outbound.in_reply_to {
-            db.outbound_by_message.put(txn, &(message, id), &())?;
-        }
         db.outbound.put(txn, &id, &outbound)?;
     }
-    db.lane_heads.put(txn, &(Awake::new(1, 60_800), OutboundId::new(2)), &())?;
-    db.lane_heads.put(txn, &(Awake::new(1, 900), OutboundId::new(4)), &())?;
-    db.outbound_later.put(txn, &(at(70), OutboundId::new(5)), &())?;
     let notice = Outbound { author: Author::Hearth, ..outbound(9, OutState::Abandoned { at: at(9) }, None).1 };
-    if let Some(message) = notice.in_reply_to {
-        db.outbound_by_message.put(txn, &(message, OutboundId::new(9)), &())?;
-    }
     db.outbound.put(txn, &OutboundId::new(9), &notice)?;
     let carried = OutState::Carried { at: at(8), message: Some(MessageId::new(8)) };
     let (id, row) = outbound(10, carried, None);
-    db.outbound_by_wire.put(txn, &(SESSION, Text::new("w10")?), &id)?;
-    db.outbound_by_number.put(txn, &(SESSION, 21), &id)?;
     db.outbound.put(txn, &id, &Outbound { to: None, in_reply_to: None, ..row })
 }
 
@@ -417,13 +400,11 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let paused = Task { recurrence: Recurrence::Every(Millis::minutes(90)), state: TaskState::Paused, ..task.clone() };
     for (number, row) in [(1, &task), (2, &paused)] {
         db.tasks.put(txn, &TaskId::new(number), row)?;
-        db.tasks_by_agent.put(txn, &(AGENT, TaskId::new(number)), &())?;
     }
-    db.tasks_due.put(txn, &(at(82), TaskId::new(1)), &())?;
     let fire = |outcome| Fire { at: at(7), zone: "Europe/Berlin".to_owned(), outcome };
     let skipped = FireOutcome::Skipped { reason: SkipReason::Missed, until: at(4), count: Some(2) };
-    db.fires.put(txn, &(TaskId::new(1), at(3)), &fire(skipped))?;
-    db.fires.put(
+    db.task_runs.put(txn, &(TaskId::new(1), at(3)), &fire(skipped))?;
+    db.task_runs.put(
         txn,
         &(TaskId::new(1), at(6)),
         &fire(FireOutcome::Failed(MessageId::new(1), "no model".to_owned())),
@@ -434,22 +415,23 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let entry =
         JournalEntry { at: at(6), message: Some(MessageId::new(1)), session: Some(SESSION), event: Event::Claimed(1) };
     db.journal.put(txn, &JournalId::new(1), &entry)?;
-    db.journal_by_message.put(txn, &(MessageId::new(1), JournalId::new(1)), &())?;
-    db.journal_by_session.put(txn, &(SESSION, JournalId::new(1)), &())
+    Ok(())
 }
 
 fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    db.swept.put(txn, &Text::new("bodies")?, &Number(0))?;
+    db.retention_cursors.put(txn, &Text::new("bodies")?, &Number(0))?;
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;
-    set(MessageId::COUNTER, 9)?;
+    set(MessageId::COUNTER, 10)?;
     set(OutboundId::COUNTER, 10)?;
-    set(ApprovalId::COUNTER, 2)?;
+    set(ApprovalId::COUNTER, 4)?;
     set(TaskId::COUNTER, 2)?;
     set(SessionId::COUNTER, 5)?;
     set(SkipId::COUNTER, 7)?;
     set(ChangeId::COUNTER, 3)?;
-    for counter in [ChatId::COUNTER, BodyId::COUNTER, DropId::COUNTER, QuestionId::COUNTER, JournalId::COUNTER] {
+    set(BodyId::COUNTER, 2)?;
+    set(DropId::COUNTER, 2)?;
+    for counter in [ChatId::COUNTER, QuestionId::COUNTER, JournalId::COUNTER] {
         set(counter, 1)?;
     }
     Ok(())

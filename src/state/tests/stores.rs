@@ -108,7 +108,10 @@ fn what_fails_leaves_nothing() {
         db.counters.put(txn, &text("a"), &Number(1))?;
         db.agents.require(txn, &AgentId::new(9)).map(|_| ())
     });
-    assert_eq!(failed.unwrap_err().to_string(), "table agents has no row ag9");
+    assert_eq!(
+        failed.unwrap_err().to_string(),
+        "the row ag9 of table agents is missing, and other rows refer to it: the store is damaged"
+    );
     assert_eq!(store.read(|db, txn| db.counters.len(txn)).unwrap(), 0);
 }
 
@@ -119,7 +122,7 @@ fn one_failure_in_a_group_harms_nobody() {
         let (_dir, store) = store();
         let put = |db: &Tables, txn: &mut Write<'_>, n: &u64| {
             db.counters.put(txn, &text("last"), &Number(*n))?;
-            db.counters.insert(txn, &text(&format!("n{n}")), &Number(*n))?;
+            db.counters.add(txn, &text(&format!("n{n}")), &Number(*n))?;
             if *n == 3 { db.agents.require(txn, &AgentId::new(*n)).map(|_| 0) } else { Ok(*n) }
         };
         let answers = store.write_batch(&[1, 2, 3, 4], put, undoable, Error::is_full).unwrap();
@@ -142,20 +145,20 @@ fn rows_are_read_in_every_way() {
         .write(|db, txn| {
             // Wherever a row belongs: the second one is before the first.
             for (key, value) in [row(session, 4), row(session, 2), row(other, 2)] {
-                db.ready.append(txn, &key, &value)?;
+                db.ready_messages.set(txn, &key, &value)?;
             }
-            db.ready.insert(txn, &(session, 6), &MessageId::new(60))?;
-            assert!(matches!(db.ready.insert(txn, &(other, 2), &MessageId::new(1)), Err(Error::Exists { .. })));
+            db.ready_messages.add(txn, &(session, 6), &MessageId::new(60))?;
+            assert!(matches!(db.ready_messages.add(txn, &(other, 2), &MessageId::new(1)), Err(Error::Exists { .. })));
             // What was collected can be changed while it is walked over.
-            for (key, value) in db.ready.collect_prefix(txn, &session, 2)? {
-                db.ready.put(txn, &key, &value)?;
+            for (key, value) in db.ready_messages.collect_prefix(txn, &session, 2)? {
+                db.ready_messages.set(txn, &key, &value)?;
             }
             Ok::<_, Error>(())
         })
         .unwrap();
     store
         .read(|db, txn| {
-            let ready = db.ready;
+            let ready = db.ready_messages;
             assert_eq!(ready.get(txn, &(session, 4))?, Some(MessageId::new(40)));
             assert_eq!(ready.first(txn, ..)?, Some(row(session, 2)));
             assert_eq!(ready.last(txn, ..)?, Some(row(other, 2)));
@@ -171,8 +174,8 @@ fn rows_are_read_in_every_way() {
             Ok::<_, Error>(())
         })
         .unwrap();
-    assert!(store.write(|db, txn| db.ready.delete(txn, &(other, 2))).unwrap());
-    assert!(!store.write(|db, txn| db.ready.delete(txn, &(other, 2))).unwrap());
+    assert!(store.write(|db, txn| db.ready_messages.remove(txn, &(other, 2))).unwrap());
+    assert!(!store.write(|db, txn| db.ready_messages.remove(txn, &(other, 2))).unwrap());
 }
 
 #[test]
@@ -181,16 +184,16 @@ fn keys_of_one_row_and_rows_without_a_value() {
     store
         .write(|db, txn| {
             db.settings.put(txn, &(), &Settings { max_containers: Some(3), ..Settings::default() })?;
-            db.wirings_by_agent.put(txn, &(AgentId::new(1), ChatId::new(2)), &())?;
-            db.retries.put(txn, &(Awake::new(1, 5), MessageId::new(1)), &())?;
-            db.later.put(txn, &(Timestamp::from_millis(-1), MessageId::new(1)), &())
+            db.wirings_by_agent.set(txn, &(AgentId::new(1), ChatId::new(2)), &())?;
+            db.messages_in_backoff.set(txn, &(Awake::new(1, 5), MessageId::new(1)), &())?;
+            db.scheduled_messages.set(txn, &(Timestamp::from_millis(-1), MessageId::new(1)), &())
         })
         .unwrap();
     store
         .read(|db, txn| {
             assert_eq!(db.settings.require(txn, &())?.max_containers, Some(3));
             assert_eq!(db.wirings_by_agent.first_in(txn, &AgentId::new(1))?.unwrap().0.1, ChatId::new(2));
-            assert!(db.later.first(txn, ..(Timestamp::from_millis(0), MessageId::new(0)))?.is_some());
+            assert!(db.scheduled_messages.first(txn, ..(Timestamp::from_millis(0), MessageId::new(0)))?.is_some());
             Ok::<_, Error>(())
         })
         .unwrap();
@@ -210,14 +213,14 @@ fn ids_are_given_out_once() {
 #[test]
 fn a_newer_store_is_refused_and_left_alone() {
     let (dir, store) = store();
-    let newer = Meta { format: migrate::FORMAT + 1, install: 1, runs: 1 };
+    let newer = Meta { format: migrate::FORMAT + 1, install: 1, runs: 1, epochs: Vec::new() };
     store.write(|db, txn| db.meta.put(txn, &(), &newer)).unwrap();
     drop(store);
     let bytes = std::fs::read(dir.path().join("store/data.mdb")).unwrap();
     for message in
         [Store::open(dir.path(), small()).unwrap_err().to_string(), Reader::open(dir.path()).unwrap_err().to_string()]
     {
-        assert!(message.contains("has format 2, this Hearth knows formats up to 1: install the newer"), "{message}");
+        assert!(message.contains("has format 3, this Hearth knows formats up to 2: install the newer"), "{message}");
     }
     assert_eq!(std::fs::read(dir.path().join("store/data.mdb")).unwrap(), bytes);
 }
@@ -241,7 +244,8 @@ fn put_hundred(store: &Store, n: u64) -> Result<()> {
     store.write(|db, txn| hundred(n).try_for_each(|key| db.counters.put(txn, &key, &Number(n))))
 }
 
-/// At the very end of the map LMDB refuses even removals, which need pages before they free any: so new work ends early.
+/// At the very end of the map LMDB refuses even removals, which need pages before they free any: so new work ends
+/// early.
 #[test]
 fn new_work_is_refused_while_removals_find_room() {
     let dir = tempfile::tempdir().unwrap();

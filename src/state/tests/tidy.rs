@@ -1,4 +1,4 @@
-//! Rules that no lint knows.
+//! Source rules that no lint covers.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A process that opens and closes a file of LMDB loses its POSIX locks on it: another process then takes the write lock
-/// at once, and committed writes are lost without an error. Looking at names and sizes is harmless.
+/// A process that opens and closes a file of LMDB loses its POSIX locks on it: another process then takes the write
+/// lock at once, and committed writes are lost without an error. Looking at names and sizes is harmless.
 #[test]
 fn nothing_opens_the_files_of_lmdb() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/state");
@@ -26,20 +26,21 @@ fn nothing_opens_the_files_of_lmdb() {
         for (number, line) in (1..).zip(code.lines()) {
             let place = format!("{}:{number}: {line}", path.display());
             let plain = line.split("//").next().unwrap();
-            assert!(!plain.contains("lock.mdb"), "only LMDB opens its lock file: {place}");
+            let names = path.ends_with("state/files.rs");
+            assert!(!plain.contains("lock.mdb") || names, "only LMDB opens its lock file: {place}");
+            assert!(!plain.contains("lock_file(") || names || plain.contains("for path in"), "{place}");
             // Copies that are being made or lie in a backup; the file says why none of them is open in LMDB.
             let copies = path.ends_with("backup/files.rs");
             // Looks at the data file before this process has it in LMDB, whose locks are on the other file.
             let pages = path.ends_with("state/pages.rs");
-            assert!(
-                !plain.contains("data.mdb") || plain.contains("is_file()") || copies || pages,
-                "only LMDB opens its data file: {place}"
-            );
+            assert!(!plain.contains("data.mdb") || names, "only LMDB opens its data file: {place}");
             for call in ["copy_to_path", "try_clone_inner_file", "real_disk_size", "fs::read(", "fs::copy("] {
                 assert!(!plain.contains(call), "opens or closes a file of LMDB: {place}");
             }
-            let opens = [" OpenOptions::new()", "File::open", "File::create"].iter().any(|call| plain.contains(call));
-            let own_file = path.ends_with("lock.rs") || path.ends_with("room.rs") || copies || pages;
+            let opens = [" OpenOptions::new()", "File::open", "File::create", "fs::open(", "files::open("]
+                .iter()
+                .any(|call| plain.contains(call));
+            let own_file = path.ends_with("lock.rs") || path.ends_with("room.rs") || copies || pages || names;
             assert!(
                 !opens || own_file,
                 "only the daemon's lock, the reserve, copies and doubtful files are opened here: {place}"

@@ -1,5 +1,5 @@
-//! Which times of the wall an expression matches. The crate `cron` goes through the calendar; it is given lists, as many
-//! as it takes to say what it has no words for: the last day of a month, and days of the month or of the week.
+//! Computes the local times that an expression matches. The crate `cron` does the calendar arithmetic. It gets lists,
+//! several where one expression cannot describe the last day of a month, or days of the month or of the week.
 
 use std::str::FromStr as _;
 
@@ -9,10 +9,10 @@ use cron::Schedule;
 use super::error::Problem;
 use super::field::{Fields, Item, Set};
 
-/// Years that the crate knows.
+/// Years that the crate supports.
 const YEARS: std::ops::RangeInclusive<u32> = 1970..=2100;
 
-/// Matches what one of its schedules matches.
+/// Matches a time if one of its schedules does.
 #[derive(Debug, Clone)]
 pub(super) struct Calendar {
     schedules: Vec<Schedule>,
@@ -33,7 +33,7 @@ enum Leap {
     Never,
 }
 
-/// Months by their length: which, in which years, and how long.
+/// Lengths of months: the months, the years for which the entry holds, and the number of days.
 const LENGTHS: [(&[u32], Option<Leap>, u32); 4] = [
     (&[1, 3, 5, 7, 8, 10, 12], None, 31),
     (&[4, 6, 9, 11], None, 30),
@@ -51,7 +51,7 @@ impl Calendar {
         if schedules.is_empty() { Err(Problem::Never) } else { Ok(Self { schedules }) }
     }
 
-    /// The first match after a time, parts of a second left out.
+    /// The first match after a time, ignoring fractions of a second.
     pub(super) fn after(&self, wall: NaiveDateTime) -> Option<NaiveDateTime> {
         let wall = wall.and_utc();
         let next = |schedule: &Schedule| schedule.after::<Utc>(&wall).next();
@@ -119,7 +119,7 @@ impl Days {
         first.is_some() && months.iter().any(long)
     }
 
-    /// In the words of the crate: weekdays count from Sunday = 1, and there are years.
+    /// The expression for the crate: weekdays count from Sunday = 1, and there are years.
     fn expression(&self, fields: &Fields) -> String {
         let years = self.years.map(|leap| YEARS.filter(move |year| is_leap(*year) == (leap == Leap::Only)));
         let mut text = String::new();

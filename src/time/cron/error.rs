@@ -1,4 +1,4 @@
-//! What can be wrong with an expression.
+//! Errors of cron expressions.
 
 use std::fmt;
 
@@ -22,18 +22,18 @@ pub enum Field {
 /// An expression that cannot be used, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct BadCron {
-    /// As much of the expression as a message can bear.
+    /// The expression, shortened for a message.
     pub text: String,
-    /// Where it is wrong; none if it is wrong as a whole.
+    /// The invalid field; none if the whole expression is invalid.
     pub field: Option<Field>,
     /// What is wrong.
     pub problem: Problem,
 }
 
-/// What is wrong with an expression or a field of it.
+/// The problem of an expression or of one of its fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// There is nothing.
+    /// The expression is empty.
     #[error("it is empty; write five fields like `0 9 * * 1-5`")]
     Empty,
     /// More than 1,000 bytes.
@@ -44,7 +44,7 @@ pub enum Problem {
         "it has {}; write five (minute, hour, day of month, month, day of week), or six with seconds first", fields(*.0)
     )]
     Count(usize),
-    /// An `@` that nobody knows.
+    /// An unknown `@` name.
     #[error("there is no such short form; write @yearly, @monthly, @weekly, @daily, @hourly, or five fields")]
     NoSuchName,
     /// Something that is no number, name or range.
@@ -56,7 +56,7 @@ pub enum Problem {
     /// `W`.
     #[error("`W` is not supported; name a day")]
     NearestWeekday,
-    /// A sign in a field that has no use for it.
+    /// A sign that this field does not support.
     #[error("`{0}` has no meaning there")]
     Misplaced(String),
     /// A value outside of the field's range.
@@ -72,7 +72,7 @@ pub enum Problem {
     /// A range that ends before it begins.
     #[error("the range {0} ends before it begins; write two ranges")]
     Backwards(String),
-    /// A step of nothing or of more than the field has.
+    /// A step of zero, or greater than the field's range.
     #[error("the step {step} is out of range; it must be from 1 to {most}")]
     Step {
         /// The step as written.
@@ -83,7 +83,7 @@ pub enum Problem {
     /// No month has such a day.
     #[error("that day never comes in those months")]
     Never,
-    /// The arithmetic of the calendar refuses it.
+    /// The `cron` crate refuses it.
     #[error("it cannot be worked out: {0}")]
     Calendar(String),
 }

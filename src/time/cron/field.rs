@@ -1,4 +1,4 @@
-//! The fields of an expression: text -> sets of values.
+//! Parses the fields of an expression into sets of values.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub(super) enum Item {
     NthWeekday(u32, u32),
 }
 
-/// Everything that an expression says.
+/// A parsed expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) seconds: Entries,
@@ -72,7 +72,7 @@ impl Fields {
         self.hours.set().len() == 24
     }
 
-    /// The expression in its one form.
+    /// The expression in canonical form.
     pub(super) fn written(&self, with_seconds: bool) -> String {
         let all = [&self.seconds, &self.minutes, &self.hours, &self.days, &self.months, &self.weekdays];
         let skipped = usize::from(!with_seconds);
@@ -85,7 +85,7 @@ impl Entries {
         &self.items
     }
 
-    /// Whether it restricts nothing, by saying so: `*` or `?`, alone or in a list.
+    /// Whether it explicitly restricts nothing: `*` or `?`, alone or in a list.
     pub(super) fn is_open(&self) -> bool {
         self.items.iter().any(|item| matches!(item, Item::All(None | Some(1))))
     }

@@ -1,10 +1,10 @@
-//! Cron: expressions of Unix, in the local time of a zone.
+//! Unix cron expressions, in the local time of a time zone.
 //!
-//! The fields are read here (`field.rs`) and turned into lists, because dialects differ in what they mean: Sunday is 0 and
-//! 7, and where both the day of the month and the day of the week are restricted, either is enough. The crate `cron` is
-//! given lists only and does the arithmetic of the calendar (`calendar.rs`).
+//! The fields are parsed here (`field.rs`) and turned into lists, because dialects differ in meaning: Sunday is 0 and
+//! 7, and if both the day of the month and the day of the week are restricted, either is enough. The crate `cron`
+//! receives only lists and does the calendar arithmetic (`calendar.rs`).
 //!
-//! From local times to instants the rules are:
+//! Rules for converting local times to instants:
 //! * a time that the clocks skip is run as much later as they skip (02:30 at 03:30);
 //! * a time that they show twice is run once, the first time; only what runs in every hour of the day runs in the repeated
 //!   hour as well, so that it runs in every real hour;
@@ -89,7 +89,7 @@ impl Cron {
     pub fn next(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
         let after = after.millis().div_euclid(1_000);
         let wall = zone.wall(after)?;
-        let mut found = Found { after, best: None };
+        let mut found = NextMatch { after, best: None };
         self.consider(self.calendar.after(wall), zone, &mut found);
         if let Some(change) = zone.change(after - NEAR, after).filter(|change| change.jump() > 0)
             && let Some(skipped) = self.calendar.after(wall - Duration::seconds(change.jump()))
@@ -116,7 +116,7 @@ impl Cron {
     }
 
     /// Notes the instants that the first matching time of the wall can mean, and the next one where it is moved.
-    fn consider(&self, wall: Option<NaiveDateTime>, zone: &Zone, found: &mut Found) {
+    fn consider(&self, wall: Option<NaiveDateTime>, zone: &Zone, found: &mut NextMatch) {
         let Some(wall) = wall else { return };
         let later = match zone.resolve(wall) {
             Resolved::Unique(at) => return found.note(at),
@@ -140,12 +140,12 @@ impl Cron {
 }
 
 /// The earliest instant after another one, in seconds since 1970 UTC.
-struct Found {
+struct NextMatch {
     after: i64,
     best: Option<i64>,
 }
 
-impl Found {
+impl NextMatch {
     fn note(&mut self, at: i64) {
         if at > self.after && self.best.is_none_or(|best| at < best) {
             self.best = Some(at);
@@ -154,7 +154,7 @@ impl Found {
 }
 
 impl fmt::Display for Cron {
-    /// The expression in one form: five or six fields, numbers for names, one space between them.
+    /// The expression in canonical form: five or six fields, numbers for names, one space between them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

@@ -1,4 +1,4 @@
-//! The tables of the dialect, what is refused, and two oracles: every minute of the wall, and another library.
+//! Tests of the cron dialect and its errors, with two oracles: every local minute, and another library.
 
 use chrono::{DateTime, Datelike as _, NaiveDateTime, Timelike as _, Utc};
 use croner::parser::CronParser;

@@ -1,8 +1,9 @@
 //! The list of attacks: tried by hostile agents in the runtimes that are there, by hostile senders with a real daemon, and
-//! shown in the README.
+//! shown in docs/security.md.
 
 mod agents;
-mod readme;
 mod rootless;
 mod secrets;
+mod self_test;
 mod senders;
+mod tables;

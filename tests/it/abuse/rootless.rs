@@ -8,9 +8,10 @@ use std::process::Command;
 
 use hearth::model::configure::RuntimeKind;
 
-use super::agents::{all_that_is_promised, tested};
+use super::self_test::{all_that_is_promised, tested};
 use crate::host::{Host, wait_for};
 
+const KEY: &str = "marked-key-without-root-8c41";
 const IMAGE: &str = "localhost/hearth-rootless:test";
 
 /// The runner for containers.
@@ -57,10 +58,12 @@ fn house() -> Option<Host> {
     let mut host = Host::new();
     host.runtime = "podman";
     host.env.push(("CONTAINER_HOST".to_owned(), format!("unix://{socket}")));
+    host.env.push(("MARKED".to_owned(), KEY.to_owned()));
     image(&host, &runner);
     let chat = crate::host::CHAT;
     host.apply(&format!(
-        "schema = 1\nimage = \"{IMAGE}\"\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\nnetwork = \"none\"\n{chat}"
+        "schema = 1\nimage = \"{IMAGE}\"\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\nnetwork = \"none\"\n\
+         env = {{ KEY = \"env:MARKED\" }}\n{chat}"
     ));
     Some(host)
 }
@@ -87,6 +90,13 @@ fn a_daemon_without_rights_answers_from_containers() {
     let user =
         podman(&["inspect", "--format", "{{.Config.User}} {{.HostConfig.SecurityOpt}} {{.EffectiveCaps}}", &first]);
     assert!(user.starts_with("1000:1000") && user.contains("no-new-privileges") && user.ends_with("[]"), "{user}");
+    let environments = ["exec", &first, "sh", "-c", "cat /proc/[0-9]*/environ 2>/dev/null; true"];
+    assert!(podman(&environments).contains(KEY), "the agent has its secret");
+    assert!(!podman(&["inspect", &first]).contains(KEY), "and Podman has not");
+    let places = podman(&["info", "--format", "{{.Store.GraphRoot}}\n{{.Store.RunRoot}}"]);
+    let mut grep = Command::new("grep");
+    let stored = grep.args(["-rlaF", "--devices=skip", "-e", KEY]).args(places.lines()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&stored.stdout), "");
     // Whatever the agent writes is the user's own on this side.
     let written = host.data().join("sessions/se1/agent/heartbeat");
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(written).unwrap());

@@ -1,20 +1,27 @@
 //! Marked secrets in a run with everything on: they reach those who are to use them, and nothing that is written or shown.
 
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::channels::{SECRET, free_port, post};
-use crate::confine;
-use crate::fake_telegram::{FakeTelegram, Fault, TOKEN};
+use crate::host::channels::{SECRET, free_port, post};
+use crate::host::confined;
+use crate::host::fake_telegram::{FakeTelegram, Fault, TOKEN};
+use crate::host::telegram::typed;
 use crate::host::{Host, skipped, wait_for};
-use crate::telegram::typed;
 
 const KEY: &str = "marked-key-of-the-agent-5f2c";
 const FILE: &str = "marked-file-of-the-agent-77aa";
 const MADE: &str = "marked-output-of-a-command-90b1";
+/// No secret: Podman may have it.
+const PLAIN: &str = "plain-text-of-the-agent-31d7";
 
-/// Agents that say whether they have what they were given, and all else they have; and that make trouble.
+/// What is left of what the agent says that repeats its key.
+const HIDDEN: &str = r#"[["FILE", "KEY", "MADE"], []] [secret KEY] [secret KEY] [secret KEY]"#;
+
+/// Agents that say whether they have what they were given, and all else they have, and repeat it; and that make trouble.
 const PROGRAM: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -23,7 +30,9 @@ for line in sys.stdin:
         continue
     mine = [name for name in ("KEY", "FILE", "MADE") if "marked" in os.environ.get(name, "")]
     rest = [name for name, value in os.environ.items() if "marked" in value and name not in mine]
-    print(json.dumps({"type": "say", "text": json.dumps([sorted(mine), rest])}))
+    key = os.environ.get("KEY", "")
+    repeated = "".join(" " + form for form in (key, key.encode().hex(), "".join("%%%02X" % b for b in key.encode())) if form)
+    print(json.dumps({"type": "say", "text": json.dumps([sorted(mine), rest]) + repeated}))
     print(json.dumps({"type": "done"}), flush=True)
     print("a complaint that has", os.environ.get("KEY"), "in it", file=sys.stderr, flush=True)
 "#;
@@ -77,7 +86,7 @@ fn configure(host: &Host, telegram: &FakeTelegram, (port, at): (u16, &At)) {
             ("/workspace/group/agent.py".to_owned(), format!("runtime = \"podman\"\nimage = \"{image}\""))
         }
     };
-    let open = if confine::possible() { "" } else { "unconfined = true\n" };
+    let open = if confined::possible() { "" } else { "unconfined = true\n" };
     let agent = |folder: &str, env: &str| {
         format!(
             "[[agents]]\nfolder = \"{folder}\"\nprovider = \"command\"\nnetwork = \"none\"\n\
@@ -85,7 +94,7 @@ fn configure(host: &Host, telegram: &FakeTelegram, (port, at): (u16, &At)) {
         )
     };
     let env = format!(
-        "env = {{ KEY = \"env:MARKED\", FILE = \"file:{}\", MADE = \"cmd:cat {}\" }}",
+        "env = {{ MOOD = \"{PLAIN}\", KEY = \"env:MARKED\", FILE = \"file:{}\", MADE = \"cmd:cat {}\" }}",
         host.path("secret.txt").display(),
         host.path("made.txt").display()
     );
@@ -123,7 +132,7 @@ fn also_when_agents_are_in_containers() {
     run(&At::Podman(image, socket));
 }
 
-/// What Podman shows of a container: the values of its agent's own secrets, which the README says, and of nobody else's.
+/// Nothing that Podman shows or stores has a secret, not even of the agent that was given it.
 fn inspect(host: &Host, socket: &str) {
     let install = host.rows("meta")[0]["value"]["install"].as_u64().unwrap();
     let podman = |arguments: &[&str]| {
@@ -133,13 +142,46 @@ fn inspect(host: &Host, socket: &str) {
     };
     let listed = podman(&["ps", "--quiet", "--filter", &format!("label=hearth.install={install:016x}")]);
     let shown: Vec<String> = listed.lines().map(|id| podman(&["inspect", id])).collect();
-    assert_eq!(shown.iter().filter(|shown| shown.contains(KEY)).count(), 1, "only the agent that was given it");
+    assert!(shown.iter().any(|shown| shown.contains(PLAIN)), "plain values are shown");
     for shown in shown {
-        assert!(!shown.contains(TOKEN) && !shown.contains(SECRET), "{shown}");
-        if !shown.contains(KEY) {
-            clean("a container", shown.as_bytes());
-        }
+        clean("a container", shown.as_bytes());
     }
+    assert_ne!(stored(socket, &[PLAIN]), "", "plain values are stored");
+    search_storage(socket);
+}
+
+/// Names of files of Podman's storage that have one of these texts in them.
+fn stored(socket: &str, texts: &[&str]) -> String {
+    let url = format!("unix://{socket}");
+    let format = "{{.Store.GraphRoot}}\n{{.Store.RunRoot}}";
+    let mut podman = std::process::Command::new("podman");
+    let places = podman.args(["--url", &url, "info", "--format", format]).output().unwrap();
+    let places = String::from_utf8(places.stdout).unwrap();
+    assert_eq!(places.lines().count(), 2, "{places}");
+    // Not as arguments: the other test looks for secrets in the arguments of all processes of this machine.
+    let mut grep = std::process::Command::new("grep");
+    grep.args(["-rlaF", "--devices=skip", "--file=-"]).args(places.lines());
+    let mut grep = grep.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    grep.stdin.take().unwrap().write_all(texts.join("\n").as_bytes()).unwrap();
+    String::from_utf8_lossy(&grep.wait_with_output().unwrap().stdout).into_owned()
+}
+
+fn search_storage(socket: &str) {
+    assert_eq!(stored(socket, &[KEY, FILE, MADE]), "", "Podman stores a secret");
+}
+
+/// The next daemon goes on with the container, and finds out what it must not show.
+fn adopted(host: &mut Host, telegram: &FakeTelegram) {
+    host.kill();
+    host.start();
+    telegram.happens(typed(8, "hello again"));
+    host.wait_said(3);
+    host.done(&["agents", "restart", "has"], b"");
+    wait_for("the end of its second run", || {
+        let rows = host.rows("incarnations");
+        (rows.iter().filter(|row| row["value"]["phase"].get("Closed").is_some()).count() >= 2).then_some(())
+    });
+    clean("sessions show", host.run(&["sessions", "show", "se1"], b"").stdout.as_bytes());
 }
 
 fn run(at: &At) {
@@ -163,13 +205,17 @@ fn run(at: &At) {
     wait_for("the web service", || post(port, SECRET, "/v1/events", &event).filter(|(status, _)| *status == 200));
     post(port, "wrong", "/v1/events", &event).unwrap();
     let said = host.wait_said(2);
-    assert!(said.iter().any(|said| said == r#"[["FILE", "KEY", "MADE"], []]"#), "{said:?}");
+    assert!(said.iter().any(|said| said == HIDDEN), "{said:?}");
     assert!(said.iter().any(|said| said == "[[], []]"), "{said:?}");
     // Not all messages: what an agent is told of a message that could not be sent waits for its next turn.
     wait_for("both to be answered", || {
         let completed = host.states().iter().filter(|state| state.get("Completed").is_some()).count();
         (completed >= 2).then_some(())
     });
+    let told = |session: &str| {
+        host.run(&["sessions", "prompt", session], b"").stdout.contains("You wrote the value of a secret (KEY)")
+    };
+    wait_for("the agent to be told", || (told("se1") || told("se2")).then_some(()));
     clean("a command line", &command_lines());
     if let At::Podman(_, socket) = at {
         inspect(&host, socket);
@@ -199,7 +245,13 @@ fn run(at: &At) {
     for words in [&["--json", "--bodies"][..], &[]] {
         clean("hearth-dump", host.dump(words).stdout.as_bytes());
     }
+    if matches!(at, At::Podman(..)) {
+        adopted(&mut host, &telegram);
+    }
     let log = host.stop().stderr;
+    if let At::Podman(_, socket) = at {
+        search_storage(socket);
+    }
     assert!(log.contains("DEBUG"), "everything is on");
     clean("the log", log.as_bytes());
     // The store, its backup, mailboxes and whatever else was written.

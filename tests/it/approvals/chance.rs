@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use hearth::model::approval::ApprovalState;
-use hearth::model::card::{Card, Matter};
+use hearth::model::card::{Card, PromptSubject};
 use hearth::model::channel::ChannelKind;
 use hearth::model::configure::{Change, Configure};
 use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
@@ -66,7 +66,7 @@ struct Sim {
 
 impl Sim {
     fn new(seed: u64) -> Self {
-        let policy = Policy { held_max: 4, approvals_per_chat: 3, ..Policy::STANDARD };
+        let policy = Policy { held_max: 4, approvals_per_chat: 3, cards_per_decider: 3, ..Policy::STANDARD };
         let mut world = World::with(policy, |_| {});
         let net = |name| channel(name, if name == "net" { ChannelKind::Telegram } else { ChannelKind::Webhook });
         world.configure(vec![net("net"), net("web")]).unwrap();
@@ -196,7 +196,7 @@ impl Sim {
                 let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
                 let Some(((_, id), ())) = open else { return };
                 let value = (*self.chance.pick(&["approve", "reject", "1", "new_agent:Made by command"])).to_owned();
-                Input::Decide(Matter::Approval(id), value)
+                Input::Decide(PromptSubject::Approval(id), value)
             }
         };
         self.world.put_alone(input);
@@ -224,10 +224,10 @@ impl Sim {
 
     /// An event that was taken in became messages, waits, or was dropped: never nothing, and waiting for nobody.
     fn every_event_is_somewhere(&self) {
-        let seen: Vec<_> = self.world.read(|db, txn| db.seen.iter(txn)?.collect());
+        let seen: Vec<_> = self.world.read(|db, txn| db.seen_events.iter(txn)?.collect());
         let held: BTreeSet<(ApprovalId, String)> = self.world.read(|db, txn| {
             let mut all = BTreeSet::new();
-            for row in db.held.iter(txn)? {
+            for row in db.held_messages.iter(txn)? {
                 let ((id, body), _) = row?;
                 let message = db.bodies.require(txn, &body)?.platform_message;
                 all.extend(message.map(|message| (id, message.to_string())));
@@ -260,8 +260,9 @@ fn run(seed: u64) {
         sim.world.perform_alone();
         sim.prove();
     }
-    let (open, held, asked) =
-        sim.world.read(|db, txn| Ok((db.approvals_due.len(txn)?, db.held.len(txn)?, db.asked.len(txn)?)));
+    let (open, held, asked) = sim
+        .world
+        .read(|db, txn| Ok((db.approvals_due.len(txn)?, db.held_messages.len(txn)?, db.open_prompts.len(txn)?)));
     assert_eq!((open, held, asked), (0, 0, 0));
     let ends: BTreeSet<&str> = sim.over.values().map(ApprovalState::as_str).collect();
     println!(

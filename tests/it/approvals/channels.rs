@@ -66,7 +66,7 @@ fn the_wiring_follows_the_kind_of_chat() {
         assert_eq!((ground.states(), ground.held().len()), (vec!["approved"], 0), "{case}");
         let [closed] = ground.edits().try_into().unwrap();
         assert!(
-            closed.starts_with("🔌 New channel — wire it?\n\n“Ann” (telegram:caller) is trying"),
+            closed.starts_with("🔌 New channel — wire it?\n\n\"telegram:caller\", named “Ann”, addressed the bot in"),
             "{case}: {closed}"
         );
         assert!(closed.ends_with("\n\n✅ Connected to Andy"), "{case}: {closed}");
@@ -76,22 +76,19 @@ fn the_wiring_follows_the_kind_of_chat() {
 
 #[test]
 fn the_card_says_who_is_trying_where() {
-    for (more, sender, body) in [
-        (
-            IN_GROUP,
-            "caller",
-            "“Ann” (telegram:caller) is trying to reach you in a group on telegram. Wire to which agent?",
-        ),
-        (
-            MENTION,
-            "caller",
-            "“Ann” (telegram:caller) is trying to reach you in a direct message on telegram. Wire to which agent?",
-        ),
-        (MENTION, "", "Somebody is trying to reach you in a direct message on telegram. Wire to which agent?"),
+    for (more, sender, who, place) in [
+        (IN_GROUP, "caller", "\"telegram:caller\", named “Ann”,", "the group"),
+        (MENTION, "caller", "\"telegram:caller\", named “Ann”,", "the direct message"),
+        (MENTION, "", "A person without an id", "the direct message"),
     ] {
         let mut ground = Ground::of(BARE);
         ground.says_in(NEW, (sender, "x"), more);
-        assert_eq!(ground.last_card().1.body, body);
+        let body = ground.last_card().1.body;
+        let first = format!("{who} addressed the bot in {place} \"telegram/new\", where no agent listens.");
+        assert_eq!(body.lines().next(), Some(first.as_str()));
+        for effect in ["to everything in a direct message", "becomes a member", "The newest message"] {
+            assert!(body.contains(effect), "{body}");
+        }
     }
 }
 
@@ -320,8 +317,8 @@ fn a_name_is_taken_from_whoever_chose_only() {
     assert_eq!((named.outcome, ground.states()[0]), (Outcome::Consumed, "approved"));
 }
 
-/// A change of the configuration looks at so many open questions only: whoever decides one of the others is told that the
-/// chat is gone, and no agent is made for it.
+/// A change of the configuration looks at so many open questions at once: whoever decides one of the others before its turn
+/// is told that the chat is gone, and no agent is made for it.
 #[test]
 fn a_chat_that_is_gone_gets_no_agent() {
     let ahead = "[[chats]]\nchannel = \"telegram\"\nplatform_id = \"many\"\ngroup = true\n\
@@ -339,7 +336,7 @@ fn a_chat_that_is_gone_gets_no_agent() {
         let chat = ForeignId::new("chat", chat).unwrap();
         let remove = Change::RemoveChat(ChannelName::new("telegram").unwrap(), chat);
         ground.world.configure(vec![remove]).unwrap();
-        assert_eq!(ground.states().last(), Some(&"pending"), "{value}: it was not looked at");
+        assert_eq!(ground.states().last(), Some(&"unsent"), "{value}: it was not looked at yet");
         let told = ground.decides(id, value).reply;
         let why = "Not needed any more: the chat was removed.".to_owned();
         assert_eq!(told, Reply::Answered { decided: false, text: why }, "{value}");

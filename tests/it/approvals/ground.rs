@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use hearth::engine::Applied;
 use hearth::model::approval::Approval;
-use hearth::model::card::{Button, Card, Matter};
+use hearth::model::card::{Button, Card, PromptSubject};
 use hearth::model::channel::ChannelKind;
 use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
 use hearth::model::id::{ApprovalId, BodyId};
@@ -48,7 +48,19 @@ roles = ["owner"]
 
 /// The card about a stranger in [`GROUP`] as it is closed.
 pub(super) fn closed(said: &str) -> String {
-    format!("👤 New sender\n\n“Ann” (telegram:stranger) wants to talk to Andy in “Group Chat”. Allow?\n\n{said}")
+    let asked = sender_text(r#""telegram:stranger", named “Ann”,"#, "“Andy” (andy)", GROUP_CHAT);
+    format!("👤 New sender\n\n{asked}\n\n{said}")
+}
+
+/// The chat of [`GROUP`] on a card.
+pub(super) const GROUP_CHAT: &str = r#"the group "telegram/chat-123", named “Group Chat”"#;
+
+/// What a card about a stranger says.
+pub(super) fn sender_text(who: &str, agents: &str, place: &str) -> String {
+    format!(
+        "{who} asks to talk to {agents} in {place}.\nAllowed, they become a member of each of these agents that you may \
+         decide about. What they wrote there and write from now on goes to these agents."
+    )
 }
 
 /// A world and what its channels showed.
@@ -112,7 +124,7 @@ impl Ground {
 
     /// The owner presses an option of the newest card about one approval.
     pub(super) fn presses_on_newest_about(&mut self, id: ApprovalId, option: u32) {
-        let about = |(_, card): &&(Address, Card)| card.matter == Matter::Approval(id);
+        let about = |(_, card): &&(Address, Card)| card.matter == PromptSubject::Approval(id);
         let cards = self.cards();
         let (at, card) = cards.iter().rev().find(about).unwrap();
         assert!(self.presses_on("telegram:owner", (at, card.button(option))).0);
@@ -131,7 +143,7 @@ impl Ground {
 
     /// The operator decides.
     pub(super) fn decides(&mut self, id: ApprovalId, value: &str) -> Applied {
-        let applied = self.world.try_put(Input::Decide(Matter::Approval(id), value.to_owned())).unwrap();
+        let applied = self.world.try_put(Input::Decide(PromptSubject::Approval(id), value.to_owned())).unwrap();
         self.world.settle();
         self.world.assert_sound();
         applied
@@ -180,11 +192,11 @@ impl Ground {
     }
 
     pub(super) fn held(&self) -> Vec<(ApprovalId, BodyId)> {
-        self.world.read(|db, txn| db.held.iter(txn)?.map(|row| row.map(|(key, _)| key)).collect())
+        self.world.read(|db, txn| db.held_messages.iter(txn)?.map(|row| row.map(|(key, _)| key)).collect())
     }
 
     pub(super) fn drops(&self) -> Vec<Drop> {
-        self.world.read(|db, txn| db.dropped.iter(txn)?.map(|row| row.map(|(_, drop)| drop)).collect())
+        self.world.read(|db, txn| db.dropped_events.iter(txn)?.map(|row| row.map(|(_, drop)| drop)).collect())
     }
 
     pub(super) fn reasons(&self) -> Vec<Reason> {

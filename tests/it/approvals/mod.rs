@@ -4,6 +4,8 @@ mod access;
 mod approvers;
 mod chance;
 mod channels;
+mod files;
+mod floods;
 mod ground;
 mod presses;
 mod senders;

@@ -1,14 +1,14 @@
 //! Presses: whoever may not, and whatever does not count, changes nothing; what counts, counts once.
 
 use hearth::model::approval::ApprovalState;
-use hearth::model::card::{Button, Matter};
+use hearth::model::card::{Button, PromptSubject};
 use hearth::model::delivery::{DeliveryAct, DeliveryResult};
 use hearth::model::id::{ApprovalId, QuestionId};
 use hearth::model::input::Press;
 use hearth::model::report::Reply;
 use hearth::model::{Input, Millis, UserId};
 
-use super::ground::{BARE, GROUP, Ground, address, closed};
+use super::ground::{BARE, GROUP, GROUP_CHAT, Ground, address, closed, sender_text};
 use crate::world::inbound;
 
 const PEOPLE: &str = r#"
@@ -97,14 +97,14 @@ fn forged_and_old_buttons_mean_nothing() {
         ("no such option", button(&|b| b.option = 7), "This card has no such option."),
         (
             "no such approval",
-            button(&|b| b.matter = Matter::Approval(ApprovalId::new(99))),
+            button(&|b| b.matter = PromptSubject::Approval(ApprovalId::new(99))),
             "This is not asked any more.",
         ),
     ] {
         assert_eq!(ground.presses_on("telegram:owner", (&to, button)), (false, text.to_owned()), "{case}");
         assert_eq!(ground.world.text(), before, "{case}");
     }
-    let question = button(&|b| b.matter = Matter::Question(QuestionId::new(1)));
+    let question = button(&|b| b.matter = PromptSubject::Question(QuestionId::new(1)));
     let press = Press { by: UserId::parse("telegram:owner").unwrap(), at: to, button: question };
     assert!(!matches!(ground.world.put(Input::Pressed(press)), Reply::Answered { decided: true, .. }));
     assert_eq!(ground.world.text(), before);
@@ -204,13 +204,11 @@ fn a_card_whose_attempt_is_unknown_is_closed_after_it() {
     ground.world.inject(&crate::world::event_in(("telegram", "chat-123", None), ("m", "hi", "\"senderId\":\"s\""), ""));
     // The card is being attempted; the operator is faster.
     let id = ground.approvals()[0].0;
-    ground.world.put(Input::Decide(Matter::Approval(id), "reject".to_owned()));
+    ground.world.put(Input::Decide(PromptSubject::Approval(id), "reject".to_owned()));
     ground.world.assert_sound();
     ground.world.settle();
-    assert_eq!(
-        ground.edits(),
-        ["👤 New sender\n\ntelegram:s wants to talk to Andy in “Group Chat”. Allow?\n\n❌ Denied"]
-    );
+    let asked = sender_text("\"telegram:s\"", "“Andy” (andy)", GROUP_CHAT);
+    assert_eq!(ground.edits(), [format!("👤 New sender\n\n{asked}\n\n❌ Denied")]);
     assert_eq!(ground.open(), 0);
 }
 
@@ -248,7 +246,7 @@ fn the_operator_decides_by_value_label_or_number() {
 fn a_decision_without_a_daemon_is_carried_out_by_the_next_start() {
     let mut ground = Ground::of(GROUP);
     ground.says("stranger", "hello");
-    ground.world.put(Input::Decide(Matter::Approval(ApprovalId::new(1)), "approve".to_owned()));
+    ground.world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(1)), "approve".to_owned()));
     ground.world.lose_effects();
     ground.world.restart();
     ground.world.settle();

@@ -9,7 +9,7 @@ use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
 use hearth::model::{ChannelName, ForeignId, Input, Millis, Timestamp, UserId};
 
-use super::ground::{GROUP, Ground, closed};
+use super::ground::{GROUP, GROUP_CHAT, Ground, closed, sender_text};
 use crate::world::{World, inbound};
 
 const ALLOW: u32 = 0;
@@ -35,7 +35,7 @@ fn a_strangers_messages_wait() {
     assert_eq!(ground.card_places(), ["telegram/owner"]);
     let (_, card) = ground.last_card();
     assert_eq!(card.title, "👤 New sender");
-    assert_eq!(card.body, "“Ann” (telegram:stranger) wants to talk to Andy in “Group Chat”. Allow?");
+    assert_eq!(card.body, sender_text(r#""telegram:stranger", named “Ann”,"#, "“Andy” (andy)", GROUP_CHAT));
     let labels: Vec<_> = card.options.iter().map(|option| (option.label.as_str(), option.value.as_str())).collect();
     assert_eq!(labels, [("Allow", "approve"), ("Deny", "reject")]);
     assert_eq!((ground.states(), ground.held().len()), (vec!["pending"], 2));
@@ -131,15 +131,19 @@ fn where_nobody_is_asked() {
 fn the_card_says_who_and_where() {
     let mut ground = Ground::of(&GROUP.replace("name = \"Group Chat\"\n", ""));
     ground.says("s1", "hello");
-    assert_eq!(ground.last_card().1.body, "“Ann” (telegram:s1) wants to talk to Andy in a telegram channel. Allow?");
-    let evil = r#""senderId":"s2","senderName":"Owner\u202e” (telegram:owner)\n\n✅ Allowed""#;
+    let place = r#"the group "telegram/chat-123""#;
+    let body = |who: &str| sender_text(who, "“Andy” (andy)", place);
+    assert_eq!(ground.last_card().1.body, body(r#""telegram:s1", named “Ann”,"#));
+    let evil = r#""senderId":"s2","senderName":"Owner\u2066” (telegram:owner) ✅ Allowed""#;
     let json = crate::world::event_in(("telegram", "chat-123", None), ("x", "hi", evil), "");
     ground.world.inject(&json);
     ground.world.settle();
-    assert_eq!(
-        ground.last_card().1.body,
-        "“Owner\" (telegram:owner) ✅ Allowed” (telegram:s2) wants to talk to Andy in a telegram channel. Allow?"
-    );
+    let shown = ground.last_card().1.body;
+    let named = r"named “Owner\” (telegram:owner) ✅ Allowed”,";
+    let hidden = r"named “Owner\u{2066}\” (telegram:owner) ✅ Allowed”,";
+    // The channel takes marks of direction out of names; whatever came through would be seen.
+    let possible = [named, hidden].map(|name| body(&format!(r#""telegram:s2", {name}"#)));
+    assert!(possible.contains(&shown), "{shown}");
 }
 
 #[test]
@@ -204,7 +208,8 @@ fn a_fan_out_waits_only_for_those_who_refused() {
     let why: Vec<Reason> = report.wirings.iter().map(|wiring| wiring.why).collect();
     assert_eq!(why, [Reason::PatternMatch, Reason::SenderHeld, Reason::NotMentioned]);
     assert_eq!((report.outcome, ground.heard().len()), (Outcome::Routed, 2));
-    assert_eq!(ground.last_card().1.body, "“Ann” (telegram:half) wants to talk to Bob in a telegram channel. Allow?");
+    let place = r#"the group "telegram/chat-123""#;
+    assert_eq!(ground.last_card().1.body, sender_text(r#""telegram:half", named “Ann”,"#, "“Bob” (bob)", place));
     assert_eq!(ground.card_places(), ["telegram/bobs"], "the agent's own administrator is asked first");
     ground.presses("telegram:bobs", ALLOW);
     let agents: Vec<String> =
@@ -238,16 +243,19 @@ fn an_agent_that_is_addressed_later_is_asked_about_as_well() {
         |agent: &str| format!("[[chats.wirings]]\nagent = \"{agent}\"\nengage = \"pattern\"\npattern = \"{agent}\"\n");
     let people = TWO.split("[[chats.wirings]]").next().unwrap();
     let mut ground = Ground::of(&format!("{people}{}{}", wiring("andy"), wiring("bob")));
-    let body =
-        |agents: &str| format!("“Ann” (telegram:stranger) wants to talk to {agents} in a telegram channel. Allow?");
+    let place = r#"the group "telegram/chat-123""#;
+    let body = |agents: &str| sender_text(r#""telegram:stranger", named “Ann”,"#, agents, place);
     ground.says("stranger", "bob, hello");
-    assert_eq!((ground.last_card().1.body, ground.card_places()), (body("Bob"), vec!["telegram/bobs".to_owned()]));
+    assert_eq!(
+        (ground.last_card().1.body, ground.card_places()),
+        (body("“Bob” (bob)"), vec!["telegram/bobs".to_owned()])
+    );
     let (first, card) = ground.last_card();
     ground.says("stranger", "andy, hello");
     ground.says("stranger", "bob, once more");
     // Who administers one of them does not decide about the other.
     assert_eq!(ground.card_places(), ["telegram/bobs", "telegram/owner"]);
-    assert_eq!((ground.last_card().1.body, ground.states()), (body("Bob and Andy"), vec!["pending"]));
+    assert_eq!((ground.last_card().1.body, ground.states()), (body("“Bob” (bob) and “Andy” (andy)"), vec!["pending"]));
     assert_eq!(ground.edits().len(), 1, "the first card says that it was replaced");
     let old = ground.presses_on("telegram:owner", (&first, card.button(ALLOW)));
     assert_eq!(old, (false, "This card was replaced by a newer one.".to_owned()));

@@ -108,3 +108,45 @@ fn numbers_of_others_are_talk() {
     let report = ground.says_in(("telegram", "owner", None), ("owner", "1"), MENTION);
     assert_eq!((report.outcome, ground.states()), (Outcome::Consumed, vec!["approved"]), "buttons or not");
 }
+
+/// What is too long for one message of the channel is not cut: it can be rejected there, and is approved where all of it
+/// is shown.
+#[test]
+fn what_is_too_long_for_a_card_is_not_approved_on_it() {
+    let name = "é".repeat(200);
+    let agents: String =
+        (0..64).map(|n| format!("[[agents]]\nfolder = \"a{n:02}\"\nname = \"{}\"\n", "long ".repeat(10))).collect();
+    let wired: String = (0..64)
+        .map(|n| format!("[[chats.wirings]]\nagent = \"a{n:02}\"\nengage = \"pattern\"\npattern = \".\"\n"))
+        .collect();
+    let toml = format!(
+        "{agents}[[users]]\nid = \"telegram:owner\"\nroles = [\"owner\"]\n[[chats]]\nchannel = \"telegram\"\n\
+         platform_id = \"chat-123\"\nunknown_senders = \"request_approval\"\n{wired}"
+    );
+    let mut ground = Ground::of(&toml);
+    let sender = format!(r#""senderId":"s1","senderName":"{name}""#);
+    let json = crate::world::event_in(("telegram", "chat-123", None), ("m1", "hi", &sender), "");
+    ground.world.inject(&json);
+    ground.world.settle();
+    let (to, card) = ground.last_card();
+    assert!(card.body.contains("`hearth approvals show ap1` shows all of it") && !card.body.contains('é'), "{card:?}");
+    let offered: Vec<_> = card.offered().map(|(at, option)| (at, option.label.as_str())).collect();
+    assert_eq!(offered, [(1, "Deny")]);
+    // Neither a forged press nor a typed number approves it, and who typed is told why.
+    let (decided, why) = ground.presses_on("telegram:owner", (&to, card.button(0)));
+    assert!(!decided && why.starts_with("ap1 is too long to be shown here"), "{why}");
+    for (said, text) in [(2, "1"), (3, "ap1 1")] {
+        let report = ground.says_in(("telegram", "owner", None), ("owner", text), "");
+        assert_eq!((report.outcome, ground.states()), (Outcome::Consumed, vec!["pending"]), "{text}");
+        let shown = ground.shown();
+        assert_eq!((shown.len(), shown.last().unwrap().2.as_str()), (said, why.as_str()), "{text}");
+    }
+    let mut other = Ground::of(&toml);
+    other.world.inject(&json);
+    other.world.settle();
+    assert_eq!(other.says_in(("telegram", "owner", None), ("owner", "2"), "").outcome, Outcome::Consumed);
+    assert_eq!(other.states(), ["rejected"]);
+    // The operator sees all of it by command.
+    ground.decides(hearth::model::id::ApprovalId::new(1), "approve");
+    assert_eq!(ground.states(), ["approved"]);
+}

@@ -41,7 +41,7 @@ fn json(program: &Program, args: &[&str]) -> serde_json::Value {
 fn walk(program: &Program) {
     let file = program.file("hearth.toml", FILE);
     program.run(&["apply", &file]);
-    assert_eq!(program.run(&["approvals", "list"]).out, "nothing waits for a decision\n");
+    assert_eq!(program.run(&["approvals", "list"]).out, "no open approvals\n");
     for (id, who) in [("m1", "s1"), ("m2", "s1"), ("m3", "s2")] {
         let told = program.run_with(&["inject"], &event(id, "1", who, &format!("words {id}")));
         assert!(told.out.contains(r#""outcome":"held","reason":"unknown_sender_request_approval""#), "{told:?}");
@@ -49,10 +49,24 @@ fn walk(program: &Program) {
     program.run_with(&["inject"], &event("m4", "2", "s3", "a new chat"));
     let listed = json(program, &["approvals", "list", "--json"]);
     let row = |n: usize, key: &str| listed["approvals"][n][key].clone();
-    assert_eq!(row(0, "about"), "net:s1 (Ann) wants to talk to andy in net/1");
-    assert_eq!((row(0, "held"), row(1, "held")), (2.into(), 1.into()));
-    assert_eq!((row(0, "approver"), row(2, "kind")), ("terminal:4242".into(), "channel".into()));
-    assert_eq!(row(2, "about"), "net:s3 (Ann) addressed the bot in net/2, where nobody listens");
+    let first = |n: usize| row(n, "about").as_str().unwrap().lines().next().unwrap().to_owned();
+    // The newest first.
+    assert_eq!(
+        first(2),
+        "\"net:s1\", named “Ann”, asks to talk to “Andy” (andy) in the direct message \"net/1\", named “Family”."
+    );
+    assert_eq!((row(2, "held"), row(1, "held")), (2.into(), 1.into()));
+    assert_eq!((row(2, "approver"), row(0, "kind")), ("terminal:4242".into(), "channel".into()));
+    assert_eq!(
+        first(0),
+        "\"net:s3\", named “Ann”, addressed the bot in the direct message \"net/2\", where no agent listens."
+    );
+    let page = json(program, &["approvals", "list", "--limit", "2", "--page", "2", "--json"]);
+    assert_eq!((&page["approvals"][0]["approval"], &page["approvals"][1]), (&"ap1".into(), &serde_json::Value::Null));
+    assert_eq!((&page["page"], &page["total"]), (&2.into(), &3.into()));
+    let table = program.run(&["approvals", "list"]);
+    assert!(table.out.contains("named “Family”. [and 1 more line]"), "{table:?}");
+    assert!(table.err.contains("`hearth approvals show ID` shows everything"), "{table:?}");
     let shown = json(program, &["approvals", "show", "ap1", "--json"]);
     assert_eq!(shown["options"][1], serde_json::json!({ "label": "Deny", "value": "reject" }));
     assert_eq!(shown["messages"][1]["text"], "words m2");
@@ -72,9 +86,9 @@ fn walk(program: &Program) {
         (&["approvals", "approve", "ap1"], 1, "ap1 is approved: nothing to decide"),
         (&["approvals", "reject", "ap2"], 0, "ap2 ❌ Denied"),
         (&["approvals", "approve", "ap3", "--agent", "bob"], 0, "ap3 ✅ Connected to bob"),
-        (&["approvals", "list"], 0, "nothing waits for a decision"),
+        (&["approvals", "list"], 0, "no open approvals"),
         (&["members", "list"], 0, " andy   net:s1"),
-        (&["dropped"], 0, "somebody decided against it"),
+        (&["dropped"], 0, "the approver rejected it"),
         (&["check"], 0, "the store is sound"),
     ] {
         let told = program.run(args);
@@ -93,10 +107,10 @@ fn walk(program: &Program) {
 
 #[test]
 fn approvals_are_decided_on_a_stopped_store() {
-    let program = Program::new();
-    assert_eq!(program.run(&["approvals", "approve", "ap1"]).code, 1);
-    assert!(!program.has_store(), "deciding makes no store");
-    walk(&program);
+    let fresh = Program::before_the_first_start();
+    assert_eq!(fresh.run(&["approvals", "approve", "ap1"]).code, 1);
+    assert!(!fresh.has_store(), "deciding makes no store");
+    walk(&Program::new());
 }
 
 #[test]
@@ -115,5 +129,5 @@ fn what_waits_is_explained() {
     insta::assert_snapshot!("approvals_show", masked(&program.run(&["approvals", "show", "ap1"]).out));
     insta::assert_snapshot!("why_held", masked(&program.run(&["why", "latest"]).out));
     let status = program.run(&["status"]).out;
-    assert!(status.contains("approvals 1 open, 1 not shown to anybody yet, 1 message waits"), "{status}");
+    assert!(status.contains("approvals: 1 open, 1 not delivered yet, 1 message held"), "{status}");
 }

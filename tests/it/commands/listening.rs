@@ -46,7 +46,7 @@ const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "add", "main", "t/spaces"], 1, "there is no chat t/spaces; see `hearth chats list`"),
     (&["mutes", "add", "main", "mg9"], 1, "there is no chat mg9"),
     (&["mutes", "add", "main", "spaces"], 1, "`spaces` is not a chat"),
-    (&["mutes", "add", "main", "mg1/a", "--thread", "b"], 1, "names the thread a, and --thread b another one"),
+    (&["mutes", "add", "main", "mg1/a", "--thread", "b"], 1, "includes the thread a, but --thread says b"),
     (&["mutes", "add", "../x", "mg1"], 1, "`../x` cannot be an agent's folder"),
     (&["mutes", "add", "main"], 2, "CHAT[/THREAD]"),
     (&["mutes", "add", "main", "--note", "x"], 2, "CHAT[/THREAD]"),
@@ -130,7 +130,7 @@ fn why_says_what_was_muted_filtered_and_denied() {
     }
     let dropped = program.run(&["dropped"]).out;
     assert!(
-        dropped.contains("`hearth mutes list` shows all mutes") && dropped.contains("a command for administrators"),
+        dropped.contains("`hearth mutes list` shows all mutes") && dropped.contains("the command needs a role"),
         "{dropped}"
     );
 }
@@ -146,7 +146,7 @@ fn why_says_what_was_capped() {
         program.run_with(&["inject"], &event(id, "th1", "words", mention));
     }
     for (id, state, words) in
-        [("m1", "completed", "context beyond what the agent gets to see"), ("m2", "pending", ""), ("m3", "pending", "")]
+        [("m1", "completed", "beyond the context limit of the agent"), ("m2", "pending", ""), ("m3", "pending", "")]
     {
         let json: serde_json::Value = serde_json::from_str(&program.run(&["why", id, "--json"]).out).unwrap();
         let message = &json["events"][0]["messages"][0];

@@ -7,9 +7,12 @@ use crate::host::wait_for;
 
 const ECHO: &str = "provider = \"echo\"";
 
+/// The same with a secret.
+const SECRET: &str = "provider = \"echo\"\nenv = { KEY = \"env:BOT_TOKEN\" }";
+
 /// A house whose daemon dies when it comes to a point of its work.
 fn dying(point: &str) -> Option<House> {
-    let mut house = House::new(ECHO)?;
+    let mut house = House::new(if point.starts_with("secrets") { SECRET } else { ECHO })?;
     house.host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), point.to_owned()));
     house.host.start();
     house.host.env.pop();
@@ -31,7 +34,8 @@ fn filters(house: &House) -> bool {
 
 #[test]
 fn before_an_agent_runs() {
-    for point in ["filter-write", "filter-rename", "container-make", "container-start"] {
+    for point in ["filter-write", "filter-rename", "secrets-pipe", "container-make", "container-start", "secrets-write"]
+    {
         let Some(mut house) = dying(point) else { return };
         if point.starts_with("filter") && !filters(&house) {
             eprintln!("SKIPPED: Podman shows no seccomp profile to make stricter");
@@ -47,6 +51,8 @@ fn before_an_agent_runs() {
         house.stop();
         let unfinished = house.host.data().join("run/seccomp.new");
         assert!(!unfinished.exists(), "{point}: half a filter stays");
+        let pipes = std::fs::read_dir(house.host.data().join("run/secrets"));
+        assert_eq!(pipes.map_or(0, Iterator::count), 0, "{point}: a pipe stays");
     }
 }
 

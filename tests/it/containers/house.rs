@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::fake_api::FakeApi;
-use crate::fake_telegram::{FakeTelegram, TOKEN};
+use crate::host::fake_api::FakeApi;
+use crate::host::fake_telegram::{FakeTelegram, TOKEN};
+use crate::host::telegram::typed;
 use crate::host::{CHAT, Host, skipped, wait_for};
-use crate::telegram::typed;
 
 /// For what takes its time by design; also on a busy machine.
 pub(super) const LONG: Duration = Duration::from_secs(180);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::house::House;
-use crate::fake_telegram::TOKEN;
+use crate::host::fake_telegram::TOKEN;
 
 /// The part of the README that shows the way.
 fn way(readme: &str) -> &str {
@@ -46,7 +46,7 @@ fn from_nothing_to_an_agent_on_telegram() {
     house.host.done(&["apply", home.join("agent.toml").to_str().unwrap()], b"");
     house.host.start();
     let status = house.host.done(&["status"], b"");
-    assert!(status.contains("channel   telegram"), "{status}");
+    assert!(status.contains("channel: telegram"), "{status}");
     // Who has several destinations says to whom it speaks.
     house.types(7, r#"hello [[say {{message to="ann"}}hello from afar{{/message}}]]"#);
     let asked = house.wait("somebody to be asked", || {

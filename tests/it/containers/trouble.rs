@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::house::House;
-use crate::fake_api::{FakeApi, Trouble};
+use crate::host::fake_api::{FakeApi, Trouble};
 
 /// When the trouble is over.
 #[derive(Debug, Clone, Copy)]

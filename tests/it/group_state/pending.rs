@@ -3,7 +3,7 @@
 use hearth::model::Millis;
 use hearth::model::group::{PendingResponse, PendingState};
 use hearth::model::id::{MessageId, SessionId};
-use hearth::model::mailbox::Target;
+use hearth::model::mailbox::Recipient;
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ fn a_slot_that_is_emptied_may_be_that_of_the_one_before() {
             shared.look(3);
         }
         if answered {
-            let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])];
+            let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Recipient::Reply)])];
             let turn = shared.world.outside.write(SessionId::new(1), turn);
             shared.world.put(turn);
         }
@@ -252,7 +252,7 @@ fn what_was_answered_is_told_to_nobody() {
         shared.look(3);
         let world = &mut shared.world;
         let turn = match ends {
-            Some(true) => vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])],
+            Some(true) => vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Recipient::Reply)])],
             Some(false) => vec![claim(2, 1), end(2, 1, vec![])],
             None => vec![claim(2, 1), failed(2, 1, "no model")],
         };

@@ -6,6 +6,7 @@ use hearth::model::id::AgentId;
 use hearth::state::{Tables, Write};
 
 use super::*;
+use crate::world::lifecycle::{live, per_thread, running, threads};
 
 /// The newest context goes along, older context is completed in the same transaction, in pieces if there is much of it.
 #[test]
@@ -183,7 +184,7 @@ fn a_damaged_row_stops_nobody_else() {
     world.outside.running.clear();
     world.settle();
     let lost = world.message(MessageId::new(2));
-    world.store().write(|db, txn| db.messages.delete(txn, &MessageId::new(2)).map(drop)).unwrap();
+    world.store().write(|db, txn| db.messages.rows().delete(txn, &MessageId::new(2)).map(drop)).unwrap();
     world.pass(Millis::seconds(5));
     let applied = world.try_put(Input::Sweep(vec![])).unwrap();
     assert!(applied.problems.iter().any(|problem| problem.contains("ms2")), "{:?}", applied.problems);
@@ -194,7 +195,7 @@ fn a_damaged_row_stops_nobody_else() {
     world.restart();
     world.settle();
     assert_eq!(live(&world), [1, 3]);
-    world.store().write(|db, txn| db.messages.put(txn, &MessageId::new(2), &lost)).unwrap();
+    world.store().write(|db, txn| db.messages.rows().put(txn, &MessageId::new(2), &lost)).unwrap();
     world.pass(Millis::seconds(5));
     world.sweep();
     world.settle();

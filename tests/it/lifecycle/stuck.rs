@@ -1,6 +1,18 @@
 //! Who is taken for stuck, silent or idle, and who is not.
 
 use super::*;
+use crate::world::lifecycle::{pass, running};
+
+/// A sweep with the last beat of incarnation 1.
+fn hear(world: &mut World, ago: Millis, rest: Millis) {
+    let beat = Beat::Heard { ago, rest };
+    world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat, state: None }]));
+}
+
+/// A sweep that saw no beat of incarnation 1 in this run of the daemon.
+fn hear_nothing(world: &mut World) {
+    world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::None, state: None }]));
+}
 
 /// A claim may be 60 s old without progress, or as old as the running tool may run; 30 minutes without progress end
 /// anything; a runner that is silent for 30 s is dead.
@@ -25,16 +37,18 @@ fn stuck_incarnations() {
         }
         // From now on nothing counts as progress.
         let state = ObservedState { tool: tool.clone(), progress: !claims, about: None };
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state: Some(state) }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::NOW, state: Some(state) }]));
+        let first = world.now().awake;
+        let listen = |world: &mut World, length| {
+            world.pass(length);
+            let ago = if beats { Millis::ZERO } else { world.now().awake.since(first) };
+            hear(world, ago, Millis::ZERO);
+        };
         for _ in 0..last / 30 {
-            world.pass(Millis::seconds(30));
-            let beat = Observation { session: S, incarnation: 1, beat: Beat::New, state: None };
-            world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
+            listen(&mut world, Millis::seconds(30));
         }
         assert_eq!(phase(&world, 1), Phase::Running, "{last} s are allowed: {why:?}");
-        world.pass(Millis::new(1));
-        let beat = Observation { session: S, incarnation: 1, beat: Beat::New, state: None };
-        world.put(Input::Sweep(if beats { vec![beat] } else { vec![] }));
+        listen(&mut world, Millis::new(1));
         assert!(matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why), "{why:?}");
         assert!(world.effects.contains(&Effect::Stop(S, 1)));
     }
@@ -52,10 +66,10 @@ fn progress_of_the_last_turn_is_none_of_the_next() {
         world.put(claims);
         world.pass(Millis::seconds(1));
         let state = Some(ObservedState { tool: None, progress: true, about });
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::NOW, state }]));
         for _ in 0..3 {
             world.pass(Millis::seconds(25));
-            world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state: None }]));
+            world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::NOW, state: None }]));
         }
         let why = StopReason::ClaimStuck;
         let found = matches!(phase(&world, 1), Phase::Stopping { why: found, .. } if found == why);
@@ -75,7 +89,7 @@ fn progress_of_a_newer_message_is_none_of_one_that_came_back() {
         world.put(found);
         world.pass(Millis::seconds(1));
         let state = Some(ObservedState { tool: None, progress: true, about: Some(about) });
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::NOW, state }]));
         pass(&mut world, 75);
         let found = world.incarnation(S, 1).stopped_for == Some(StopReason::ClaimStuck);
         assert_eq!(found, stuck, "{about}: {:?}", phase(&world, 1));
@@ -99,7 +113,7 @@ fn nobody_is_ended_for_what_was_not_looked_at() {
         (0..400).for_each(|_| unseen(&mut world));
         assert_eq!(phase(&world, 1), Phase::Running);
         // The look is over, and there was neither a beat nor anything else.
-        world.put(Input::Sweep(vec![]));
+        hear_nothing(&mut world);
         assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Silent, .. }));
     }
     let mut world = running();
@@ -121,7 +135,7 @@ fn work_between_turns_is_progress() {
     for _ in 0..200 {
         world.pass(Millis::seconds(20));
         let state = Some(ObservedState { tool: None, progress: true, about: Some(2) });
-        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::New, state }]));
+        world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::NOW, state }]));
     }
     assert_eq!(phase(&world, 1), Phase::Running);
 }
@@ -178,4 +192,92 @@ fn a_message_that_meets_an_idle_end() {
     world.settle();
     let message = world.message(report.wirings[0].message.unwrap());
     assert_eq!((message.tries, world.session(S).live), (0, Some(2)));
+}
+
+/// Every sweep gets the heartbeat. Only the first one is stored.
+#[test]
+fn a_heartbeat_is_no_commit() {
+    let mut world = running();
+    world.pass(Millis::seconds(1));
+    hear(&mut world, Millis::ZERO, Millis::ZERO);
+    let (first, change, text) = (world.incarnation(S, 1).beat, world.store().reader().last_change(), world.text());
+    assert_eq!(first, world.now().awake);
+    for second in 0..1_200 {
+        world.pass(Millis::seconds(1));
+        hear(&mut world, Millis::seconds(second % 5), Millis::ZERO);
+    }
+    assert_eq!((world.store().reader().last_change(), world.text()), (change, text));
+    assert_eq!(phase(&world, 1), Phase::Running);
+    // A dead runner is found without stored beats.
+    hear(&mut world, Millis::seconds(31), Millis::ZERO);
+    assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Silent, .. }));
+}
+
+/// `hearth sweep` has no observations.
+#[test]
+fn a_sweep_without_observations_judges_no_silence() {
+    let mut world = running();
+    world.pass(Millis::seconds(1));
+    hear(&mut world, Millis::ZERO, Millis::ZERO);
+    world.pass(Millis::minutes(20));
+    world.put(Input::Sweep(vec![]));
+    assert_eq!(phase(&world, 1), Phase::Running);
+}
+
+/// 30 s after its rest, or after its newest claim, whichever is earlier.
+#[test]
+fn a_resting_runner_is_silent_after_its_rest() {
+    let rest = Policy::STANDARD.idle_beat;
+    for claims in [false, true] {
+        let mut world = running();
+        world.pass(Millis::seconds(1));
+        hear(&mut world, Millis::ZERO, rest);
+        let first = world.now().awake;
+        world.pass(Millis::minutes(9));
+        if claims {
+            let claims = world.outside.write(S, vec![claim(2, 1)]);
+            world.put(claims);
+        }
+        world.pass(Millis::seconds(30));
+        let listen = |world: &mut World| hear(world, world.now().awake.since(first), rest);
+        listen(&mut world);
+        assert_eq!(phase(&world, 1), Phase::Running, "{claims}");
+        if !claims {
+            world.pass(Millis::minutes(1));
+            listen(&mut world);
+            assert_eq!(phase(&world, 1), Phase::Running);
+        }
+        world.pass(Millis::new(1));
+        listen(&mut world);
+        let silent = matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Silent, .. });
+        assert!(silent, "{claims}: {:?}", phase(&world, 1));
+    }
+}
+
+/// A restarted daemon has no beats in memory.
+#[test]
+fn silence_counts_from_the_adoption() {
+    let mut world = running();
+    world.pass(Millis::seconds(1));
+    hear(&mut world, Millis::ZERO, Policy::STANDARD.idle_beat);
+    world.pass(Millis::minutes(5));
+    world.restart();
+    world.settle();
+    assert_eq!(world.incarnation(S, 1).adopted, Some(world.now().awake));
+    world.pass(Millis::seconds(30));
+    hear_nothing(&mut world);
+    assert_eq!(phase(&world, 1), Phase::Running);
+    hear(&mut world, Millis::ZERO, Policy::STANDARD.idle_beat);
+    world.pass(Millis::minutes(9));
+    hear(&mut world, Millis::minutes(9), Policy::STANDARD.idle_beat);
+    assert_eq!(phase(&world, 1), Phase::Running);
+    // Without a beat in that time the runner is dead.
+    let mut world = running();
+    world.pass(Millis::seconds(1));
+    hear(&mut world, Millis::ZERO, Policy::STANDARD.idle_beat);
+    world.restart();
+    world.settle();
+    world.pass(Millis::new(30_001));
+    hear_nothing(&mut world);
+    assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Silent, .. }));
 }

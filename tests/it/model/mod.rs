@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use hearth::model::approval::{Approval, Matters};
-use hearth::model::card::{Card, Matter};
+use hearth::model::approval::{Approval, ApprovalSubject};
+use hearth::model::card::{Card, PromptSubject};
 use hearth::model::channel::ChannelKind;
 use hearth::model::configure::Change;
 use hearth::model::delivery::{DeliveryAct, DeliveryResult};
@@ -22,7 +22,7 @@ use hearth::model::entity::Folder;
 use hearth::model::id::{AgentId, ApprovalId, MessageId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::Press;
-use hearth::model::mailbox::{Again, Found, Record, Target};
+use hearth::model::mailbox::{CollectedRecord, Recipient, Record, RetryHint};
 use hearth::model::message::{Completion, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Decision, Outcome, RouteReport};
@@ -31,9 +31,9 @@ use proptest::prelude::*;
 
 use self::ground::{CHATS, PEOPLE, Place, Said, TEXTS, THREADS, Talk, agent, configuration, talks};
 use self::reference::{ASKED_MAX, Fate, HELD_MAX, House, Refusal, State, Word};
-use crate::routing_threads::with_threads;
 use crate::world::chance::cases;
 use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
+use crate::world::routing::with_threads;
 use crate::world::{World, channel, event_in};
 
 /// What happens.
@@ -111,7 +111,7 @@ struct Pair {
     world: World,
     sent: Vec<String>,
     /// The newest card of each matter, and where it was shown.
-    cards: Rc<RefCell<BTreeMap<Matter, (Address, Card)>>>,
+    cards: Rc<RefCell<BTreeMap<PromptSubject, (Address, Card)>>>,
 }
 
 impl Pair {
@@ -209,11 +209,11 @@ impl Pair {
         let Some((chat, who)) = self.house.oldest_asked() else { return };
         let open: Vec<(ApprovalId, Approval)> = self.world.read(|db, txn| db.approvals.iter(txn)?.collect());
         let is = |approval: &Approval| {
-            let about = matches!(&approval.about, Matters::Sender { sender, .. } if *sender == person(who));
+            let about = matches!(&approval.about, ApprovalSubject::Sender { sender, .. } if *sender == person(who));
             approval.state.is_open() && about
         };
         let (id, _) = open.into_iter().find(|(_, approval)| is(approval)).expect("somebody is asked");
-        let matter = Matter::Approval(id);
+        let matter = PromptSubject::Approval(id);
         self.world.put(match by {
             None => Input::Decide(matter, if yes { "approve" } else { "reject" }.to_owned()),
             Some(who) => {
@@ -269,7 +269,7 @@ impl Pair {
         self.world.put(input);
     }
 
-    fn go_on(&mut self, at: usize, (session, seq, number): (SessionId, u64, u32), work: Work) -> Found {
+    fn go_on(&mut self, at: usize, (session, seq, number): (SessionId, u64, u32), work: Work) -> CollectedRecord {
         let beside = if matches!(work, Work::EndsAll | Work::LaterAll) { self.house.beside(at) } else { vec![] };
         let also: Vec<u64> = beside.iter().map(|at| self.place(*at).1).collect();
         let those = [vec![at], beside].concat();
@@ -288,12 +288,12 @@ impl Pair {
             }
             Work::Later | Work::LaterAll => {
                 self.house.give_back(&those);
-                try_again(seq, also, number, Again::Later)
+                try_again(seq, also, number, RetryHint::Later)
             }
             Work::Says => {
                 self.house.get_on(at);
                 let words = self.world.session(session).next_agent_number();
-                mid_turn(said(words, number, Some(seq), Target::Reply))
+                mid_turn(said(words, number, Some(seq), Recipient::Reply))
             }
         }
     }
@@ -359,7 +359,7 @@ impl Pair {
         for talk in talks() {
             self.compare_offers(talk)?;
         }
-        let (asked, held) = self.world.read(|db, txn| Ok((db.approvals_due.len(txn)?, db.held.len(txn)?)));
+        let (asked, held) = self.world.read(|db, txn| Ok((db.approvals_due.len(txn)?, db.held_messages.len(txn)?)));
         prop_assert_eq!((asked, held), (self.house.asked() as u64, self.house.held() as u64));
         prop_assert_eq!(self.refusals(), self.house.refusals.clone());
         self.world.assert_sound();
@@ -367,7 +367,7 @@ impl Pair {
     }
 
     fn refusals(&self) -> BTreeMap<Refusal, usize> {
-        let rows: Vec<_> = self.world.read(|db, txn| db.dropped.iter(txn)?.collect());
+        let rows: Vec<_> = self.world.read(|db, txn| db.dropped_events.iter(txn)?.collect());
         let mut found = BTreeMap::new();
         for (_, row) in rows {
             *found.entry((row.agent.map(name), row.reason.as_str())).or_default() += 1;

@@ -1,15 +1,15 @@
 //! Questions in their simplest form: who may answer one, whom the answer reaches, and when it is too late.
 
 use hearth::model::approval::{Decider, Question, QuestionState};
-use hearth::model::card::{Button, CardOption, Matter};
+use hearth::model::card::{Button, CardOption, PromptSubject};
 use hearth::model::configure::Change;
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::entity::Folder;
 use hearth::model::id::{QuestionId, SessionId};
 use hearth::model::input::Press;
-use hearth::model::mailbox::{Said, Target};
+use hearth::model::mailbox::{Recipient, Said};
 use hearth::model::report::Reply;
-use hearth::model::request::{NewQuestion, Request, Wish};
+use hearth::model::request::{NewQuestion, Request, RequestedAction};
 use hearth::model::{Address, ChannelName, ForeignId, Input, Millis, UserId};
 use proptest::prelude::*;
 
@@ -198,8 +198,8 @@ impl Pair {
             options: OPTIONS.iter().map(option).collect(),
             timeout: Millis::seconds(seconds),
         });
-        let words = said(number, self.desk.live, Some(2), Target::Reply);
-        let wish = Wish::Request(Box::new(request));
+        let words = said(number, self.desk.live, Some(2), Recipient::Reply);
+        let wish = RequestedAction::Request(Box::new(request));
         let words = Said { wish, request: Some(number.to_string()), ..words };
         let input = self.world.outside.write(S, vec![mid_turn(words)]);
         self.world.put(input);
@@ -213,8 +213,11 @@ impl Pair {
             platform_id: ForeignId::new("chat", "C").unwrap(),
             thread: None,
         };
-        let button =
-            Button { matter: Matter::Question(id), nonce: question.nonce, option: u32::try_from(option).unwrap() };
+        let button = Button {
+            matter: PromptSubject::Question(id),
+            nonce: question.nonce,
+            option: u32::try_from(option).unwrap(),
+        };
         let press = Press { by: UserId::parse(PEOPLE[who]).unwrap(), at: at_chat, button };
         let Reply::Answered { decided, .. } = self.world.put(Input::Pressed(press)) else { panic!() };
         prop_assert_eq!(decided, self.desk.answer(at, who, option));

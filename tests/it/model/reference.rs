@@ -155,7 +155,8 @@ impl House {
         *self.refusals.entry(refusal).or_default() += 1;
     }
 
-    /// What an agent makes of an event. Whoever is not heard is refused with the reason; what is kept needs no permission.
+    /// What an agent makes of an event. Who is not heard is refused with the reason. What is kept needs no permission, except among
+    /// known people only.
     fn judge(&self, said: Said, wiring: &Wiring) -> Word {
         let (text, named) = (TEXTS[said.text], !PEOPLE[said.who].is_empty());
         let engages = match wiring.engages {
@@ -179,6 +180,9 @@ impl House {
         }
         let why = match engages {
             Err(why) if !wiring.keeps_rest => return (Fate::Ignored, why),
+            Err(_) if !knows && CHATS[said.at.0].lets_in == LetsIn::Known => {
+                return (Fate::Refused, if named { "unknown_sender_strict" } else { "unknown_user" });
+            }
             Ok(why) | Err(why) => why,
         };
         match text.split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
@@ -289,6 +293,11 @@ impl House {
         if yes {
             self.known.extend(go.iter().map(|agent| (*agent, key.1)));
             self.let_go(key, &go, &others);
+            // Whoever is known by now is heard in all chats.
+            let elsewhere: Vec<_> = self.asked.keys().copied().filter(|(_, asked)| *asked == key.1).collect();
+            for other in elsewhere {
+                self.let_go(other, &go, &BTreeSet::new());
+            }
         } else {
             self.drop_all(key, "rejected");
         }

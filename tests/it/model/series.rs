@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hearth::model::id::{AgentId, SessionId, TaskId};
-use hearth::model::mailbox::{Found, Record};
+use hearth::model::mailbox::{CollectedRecord, Record};
 use hearth::model::report::Reply;
 use hearth::model::task::{
     FireOutcome, Gated, Missed, NewTask, Overlap, SkipReason, TaskCommand, TaskHome, TaskOrigin, TaskState,
@@ -198,7 +198,7 @@ fn end_all(world: &mut World, ending: Ending) {
     world.put(input);
 }
 
-fn ended(seq: u64, number: u32, ending: Ending) -> Found {
+fn ended(seq: u64, number: u32, ending: Ending) -> CollectedRecord {
     let mut found = match ending {
         Ending::Failed => failed(seq, number, "no water"),
         Ending::Done | Ending::Gated => end(seq, number, vec![]),
@@ -212,7 +212,7 @@ fn ended(seq: u64, number: u32, ending: Ending) -> Found {
 /// Every time that was looked at, and what became of it.
 fn fates(world: &World, id: TaskId, (start, every): (Timestamp, Option<i64>)) -> BTreeMap<i64, Fate> {
     let minute = |at: Timestamp| (at.millis() - start.millis()) / MINUTE;
-    let rows = world.read(|db, txn| db.fires.collect_prefix(txn, &id, usize::MAX));
+    let rows = world.read(|db, txn| db.task_runs.collect_prefix(txn, &id, usize::MAX));
     let mut fates = BTreeMap::new();
     for ((_, at), fire) in &rows {
         if let FireOutcome::Skipped { until, reason, .. } = fire.outcome {

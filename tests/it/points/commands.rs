@@ -2,10 +2,9 @@
 //! the same command then does what it would have done.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{left_over, passed, pick};
+use crate::host::beside::failing;
 use crate::host::{HOUSE, Host};
 
 /// Commands at once: they work more than they wait.
@@ -127,8 +126,6 @@ fn backed_up(host: &Host) {
 
 #[test]
 fn a_death_at_every_point_of_a_command_is_survived() {
-    let next = AtomicUsize::new(0);
-    let failed: Mutex<Vec<String>> = Mutex::default();
     let work: Vec<(usize, Host, Vec<String>, String)> = CASES.iter().enumerate().map(origin).collect();
     let picked = |(case, host, points, facts): &(usize, Host, Vec<String>, String)| {
         let (case, host, facts) = (*case, host.path(""), facts.clone());
@@ -137,19 +134,9 @@ fn a_death_at_every_point_of_a_command_is_survived() {
         at.into_iter().map(move |k| (case, host.clone(), facts.clone(), k, points.get(k - 1).cloned()))
     };
     let deaths: Vec<_> = work.iter().flat_map(picked).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                while let Some((case, origin, facts, k, point)) = deaths.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let run = std::panic::AssertUnwindSafe(|| die(&CASES[*case], origin, facts, *k));
-                    if std::panic::catch_unwind(run).is_err() {
-                        failed.lock().unwrap().push(format!("{} at {k} {point:?}", CASES[*case].name));
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().unwrap();
+    let failed = failing(THREADS, &deaths, |(case, origin, facts, k, _)| die(&CASES[*case], origin, facts, *k));
+    let failed: Vec<String> =
+        failed.into_iter().map(|(case, _, _, k, point)| format!("{} at {k} {point:?}", CASES[*case].name)).collect();
     assert!(failed.is_empty(), "{} of {} deaths:\n{}", failed.len(), deaths.len(), failed.join("\n"));
 }
 
@@ -160,10 +147,10 @@ pub(super) fn points() -> Vec<String> {
 
 /// What is there before, the points of the command, and what it makes when nothing happens to it.
 fn origin((at, case): (usize, &Case)) -> (usize, Host, Vec<String>, String) {
-    let origin = Host::new();
+    let origin = Host::before_the_first_start();
     private(&origin.data());
     (case.before)(&origin);
-    let (mut host, notes) = (Host::new(), origin.path("points"));
+    let (mut host, notes) = (Host::before_the_first_start(), origin.path("points"));
     copy_tree(&origin.data(), &host.data());
     host.env.push(("HEARTH_TEST_POINTS".to_owned(), notes.display().to_string()));
     let arguments = (case.arguments)(&host);
@@ -179,7 +166,7 @@ fn origin((at, case): (usize, &Case)) -> (usize, Host, Vec<String>, String) {
 
 /// One death of a command at its k-th point, and the same command after it.
 fn die(case: &Case, origin: &Path, facts: &str, k: usize) {
-    let mut host = Host::new();
+    let mut host = Host::before_the_first_start();
     copy_tree(&origin.join("data"), &host.data());
     let arguments = (case.arguments)(&host);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -203,7 +190,7 @@ fn die(case: &Case, origin: &Path, facts: &str, k: usize) {
 
 /// What a command says that finds its work done: it had died after it.
 fn was_done(stderr: &str) -> bool {
-    ["is there already", "has a store already", "there is no agent second"].iter().any(|words| stderr.contains(words))
+    ["already exists", "has a store already", "there is no agent second"].iter().any(|words| stderr.contains(words))
 }
 
 /// What is configured, and how many rows there are of everything.

@@ -4,19 +4,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Conversation, commands, origin, unit_file};
-use crate::crash::HOST;
-use crate::group_files::STEPS;
+use super::{Conversation, origin, passed_by_commands};
+use crate::host::deaths::POINTS;
+use crate::host::deaths::STATE_FILE_POINTS;
 
 /// Points that are not passed here, and where they are.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 12] = [
     ("container-make", "there has to be a Podman: `containers::deaths`"),
     ("container-start", "there has to be a Podman: `containers::deaths`"),
     ("container-stop", "there has to be a Podman: `containers::deaths`"),
     ("container-remove", "there has to be a Podman: `containers::deaths`"),
     ("filter-write", "there has to be a Podman: `containers::deaths`"),
     ("filter-rename", "there has to be a Podman: `containers::deaths`"),
+    ("secrets-pipe", "there has to be a Podman: `containers::deaths`"),
+    ("secrets-write", "there has to be a Podman: `containers::deaths`"),
     ("image-build", "there has to be a Podman: `containers::deaths`"),
+    ("remains-aside", "a store has to be missing: `missing_store`"),
     ("reserve-share", "the disk has to be full: `trouble`"),
     ("reserve-release", "the disk has to be full: `trouble`"),
 ];
@@ -24,11 +27,10 @@ const ELSEWHERE: [(&str, &str); 9] = [
 #[test]
 fn every_point_in_the_sources_is_passed() {
     // A conversation comes to the second ones only if somebody looks at an agent's files while it lasts.
-    let deaths_of_their_own = HOST.iter().map(|(name, _)| *name).chain(STEPS);
+    let deaths_of_their_own = POINTS.iter().map(|(name, _)| *name).chain(STATE_FILE_POINTS);
     let mut passed: BTreeSet<String> = deaths_of_their_own.map(str::to_owned).collect();
     passed.extend(Conversation::new(&origin(), None).run().points);
-    passed.extend(commands::points());
-    passed.extend(unit_file::points());
+    passed.extend(passed_by_commands());
     let written = written();
     let elsewhere: BTreeSet<String> = ELSEWHERE.iter().map(|(name, _)| (*name).to_owned()).collect();
     let missed: Vec<&String> = written.difference(&passed).filter(|name| !elsewhere.contains(*name)).collect();

@@ -4,10 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::passed;
-use crate::installed::{INSTALL, System};
+use crate::host::beside::failing;
+use crate::host::installed::{INSTALL, System};
 
-/// What is done, and how often before it there was an installation.
-const CASES: [(&[&str], bool); 3] = [(INSTALL, false), (INSTALL, true), (&["uninstall"], true)];
+/// What is done, and whether there was an installation before it.
+type Case = (&'static [&'static str], bool);
+
+const CASES: [Case; 3] = [(INSTALL, false), (INSTALL, true), (&["uninstall"], true)];
 
 /// A system on which somebody installed another version of the service, or nobody did; and where its file lies.
 fn system(installed: bool) -> (System, PathBuf) {
@@ -22,8 +25,11 @@ fn system(installed: bool) -> (System, PathBuf) {
     (system, file)
 }
 
+/// Deaths at once: they wait more than they work.
+const THREADS: usize = 3;
+
 /// The points of a case.
-fn of((arguments, installed): (&[&str], bool)) -> Vec<String> {
+fn of((arguments, installed): Case) -> Vec<String> {
     let (mut system, _) = system(installed);
     let notes = system.host.path("points");
     system.host.env.push(("HEARTH_TEST_POINTS".to_owned(), notes.display().to_string()));
@@ -41,21 +47,25 @@ fn a_death_while_the_service_comes_or_goes_is_survived() {
     for case in CASES {
         let points = of(case);
         assert!(points.len() > 3, "{points:?}");
-        for (at, point) in points.iter().enumerate() {
-            let (mut system, file) = system(case.1);
-            let before = std::fs::read(&file).ok();
-            system.host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), format!("any:{}", at + 1)));
-            let ended = system.run(case.0);
-            assert_eq!(ended.signal, Some(9), "{point}: {ended:#?}");
-            system.host.env.pop();
-            let (after, wanted) = (std::fs::read(&file).ok(), wanted(&system, case.0));
-            assert!(after == before || after == wanted, "{point}: half a file");
-            let ended = system.run(case.0);
-            assert_eq!(ended.code, Some(0), "{point}: {ended:#?}");
-            assert!(std::fs::read(&file).ok() == wanted, "{point}");
-            assert_eq!(beside(&file), Vec::<PathBuf>::new(), "{point}");
-        }
+        let at: Vec<usize> = (0..points.len()).collect();
+        let failed = failing(THREADS, &at, |at| dies(case, *at, &points[*at]));
+        assert!(failed.is_empty(), "{:?} at {failed:?} of {points:?}", case.0);
     }
+}
+
+fn dies(case: Case, at: usize, point: &str) {
+    let (mut system, file) = system(case.1);
+    let before = std::fs::read(&file).ok();
+    system.host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), format!("any:{}", at + 1)));
+    let ended = system.run(case.0);
+    assert_eq!(ended.signal, Some(9), "{point}: {ended:#?}");
+    system.host.env.pop();
+    let (after, wanted) = (std::fs::read(&file).ok(), wanted(&system, case.0));
+    assert!(after == before || after == wanted, "{point}: half a file");
+    let ended = system.run(case.0);
+    assert_eq!(ended.code, Some(0), "{point}: {ended:#?}");
+    assert!(std::fs::read(&file).ok() == wanted, "{point}");
+    assert_eq!(beside(&file), Vec::<PathBuf>::new(), "{point}");
 }
 
 /// What the file is to be when the command is done.

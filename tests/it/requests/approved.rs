@@ -1,6 +1,7 @@
 //! What somebody has to approve: servers, packages, new agents.
 
 use super::*;
+use crate::world::requests::{S, ask, decide, main_agent, newest, packages};
 
 /// In the middle of a turn the incarnation is left until its turn ends; the next one has the server.
 #[test]
@@ -37,6 +38,53 @@ fn an_approved_server_is_used_by_the_next_incarnation() {
     );
 }
 
+/// A request names no variable of the daemon that the operator has not listed, and none that others use: neither when it
+/// comes nor when it is approved.
+#[test]
+fn secrets_of_the_daemon_are_not_for_requests() {
+    let naming = |variable: &str| McpServer {
+        env: vec![("TOKEN".into(), EnvValue::Reference(format!("env:{variable}")))],
+        ..server()
+    };
+    let bridge = r#"
+[channels.bridge]
+type = "webhook"
+secret = "env:TOKEN"
+listen = "127.0.0.1:18999"
+"#;
+    let other = "[[agents]]\nfolder = \"other\"\nenv = { A = \"cmd:echo $TOKEN\" }\n";
+    for (more, variable, problem) in [
+        ("", "BRIDGE_SECRET", Some("the operator has not listed")),
+        ("", "KEY", Some("the operator has not listed")),
+        (bridge, "TOKEN", Some("a channel or another agent uses")),
+        (other, "TOKEN", Some("a channel or another agent uses")),
+        ("", "TOKEN", None),
+    ] {
+        let mut world = working();
+        if !more.is_empty() {
+            world.apply(more);
+        }
+        ask(&mut world, "m", Request::AddMcpServer(naming(variable)));
+        match (reply(&world, "m"), problem) {
+            (Some(Err(why)), Some(problem)) => assert!(why.contains(problem), "{variable} {more}: {why}"),
+            (Some(Ok(_)), None) => {}
+            other => panic!("{variable} {more}: {other:?}"),
+        }
+        let asked = world.read(|db, txn| db.approvals.len(txn));
+        assert_eq!(asked, u64::from(problem.is_none()), "{variable} {more}");
+    }
+    // What was right when it was asked is asked again when it is approved.
+    for more in [bridge, other] {
+        let mut world = working();
+        ask(&mut world, "m", Request::AddMcpServer(naming("TOKEN")));
+        world.apply(more);
+        assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: false, .. }), "{more}");
+        assert!(main_agent(&world).settings.mcp_servers.is_empty(), "{more}");
+        let told = newest(&world).1.content.text;
+        assert!(told.contains("a channel or another agent uses"), "{told}");
+    }
+}
+
 #[test]
 fn approved_packages_are_kept_once_each() {
     let mut world = working();
@@ -52,7 +100,7 @@ fn approved_packages_are_kept_once_each() {
     );
     assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed), "an idle one ends at once");
     ask(&mut world, "p2", packages());
-    world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
+    world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(2)), "approve".into()));
     world.settle();
     let Agent { settings, .. } = main_agent(&world);
     assert_eq!(settings.packages, Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] });
@@ -76,7 +124,7 @@ fn an_agent_has_a_bounded_number_of_everything() {
         let text = newest(&world).1.content.text;
         assert_eq!(text.ends_with("an agent has at most 200 packages of a kind"), !fits, "{text}");
         ask(&mut world, "m", Request::AddMcpServer(server()));
-        world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
+        world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(2)), "approve".into()));
         let text = newest(&world).1.content.text;
         assert_eq!(text.ends_with("an agent has at most 32 MCP servers"), !fits, "{text}");
         let Agent { settings, .. } = main_agent(&world);
@@ -171,7 +219,7 @@ fn a_name_that_is_taken_makes_nothing() {
     decide(&mut world, "approve");
     let agents = world.read(|db, txn| db.agents.len(txn));
     let taken = "Cannot create agent \"scout\": you already have a destination named \"scout\".";
-    world.put(Input::Decide(Matter::Approval(ApprovalId::new(2)), "approve".into()));
+    world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(2)), "approve".into()));
     world.settle();
     assert_eq!(newest(&world).1.content.text, taken);
     ask(&mut world, "c3", create("scout"));

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::Exit;
 use hearth::model::input::ClockChange;
-use hearth::model::mailbox::Again;
+use hearth::model::mailbox::RetryHint;
 use hearth::model::report::Reply;
 use hearth::model::task::TaskCommand;
 use hearth::model::{Input, Millis};
@@ -100,7 +100,7 @@ impl Sim {
                 }
                 let found = match self.chance.next(12) {
                     0 => vec![claim(seq, number), failed(seq, number, "no luck")],
-                    1 => vec![claim(seq, number), try_again(seq, vec![], number, Again::Later)],
+                    1 => vec![claim(seq, number), try_again(seq, vec![], number, RetryHint::Later)],
                     2 => {
                         self.hung.insert((session, number, seq));
                         vec![claim(seq, number)]

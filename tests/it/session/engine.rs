@@ -3,62 +3,25 @@
 use std::collections::BTreeMap;
 
 use hearth::engine::workspaces::view::{self, Cut};
-use hearth::model::content::RawJson;
 use hearth::model::id::SessionId;
 use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
-use hearth::model::report::Reply;
 use hearth::model::session::{Session, SessionLabel, SessionSource};
-use hearth::model::session_command::{
-    CompactSession, ForkSession, Guard, Home, NewSession, SessionCommand, SessionDone, SessionRefusal,
-};
+use hearth::model::session_command::{CompactSession, ForkSession, Guard, SessionCommand, SessionDone, SessionRefusal};
 use hearth::model::take_in::{FileState, SessionHead, TakeIn};
-use hearth::model::workspace::{WorkspaceInput, WorkspaceSight};
+use hearth::model::workspace::WorkspaceInput;
 use hearth::model::{Input, Millis, Timestamp};
 use hearth::state::check::check_in_parts;
 use proptest::prelude::*;
 
+use super::input::{home, new, put, record, sight};
 use crate::world::World;
 use crate::world::chance::cases;
-
-pub(super) fn sight(path: &str) -> WorkspaceSight {
-    WorkspaceSight { path: path.as_bytes().to_vec(), witness: None, project: None, also_at: Vec::new() }
-}
-
-pub(super) fn home() -> Home {
-    Home::Seen(Box::new(sight("/p")))
-}
-
-pub(super) fn record(text: &str, role: SpeakerRole) -> SessionRecord {
-    let blocks = RawJson::trusted(format!("[{{\"text\":\"{text}\",\"type\":\"text\"}}]"));
-    let body = RecordBody::Message { role, blocks, usage: None, ends_turn: None };
-    SessionRecord { at: Timestamp::from_millis(5), body, extra: None }
-}
-
-pub(super) fn new(label: &str, times: Option<(i64, i64)>, texts: &[&str]) -> SessionCommand {
-    let at = Timestamp::from_millis;
-    SessionCommand::Create(Box::new(NewSession {
-        home: home(),
-        label: Some(SessionLabel::new(label).unwrap()),
-        title: None,
-        model: None,
-        times: times.map(|(created, updated)| (at(created), at(updated))),
-        source: None,
-        records: texts.iter().map(|text| record(text, SpeakerRole::User)).collect(),
-    }))
-}
-
-pub(super) fn put(world: &mut World, command: SessionCommand) -> Result<SessionDone, SessionRefusal> {
-    match world.put(Input::Workspace(Box::new(WorkspaceInput::Session(command)))) {
-        Reply::Session(answer) => *answer,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// The ids of the workspace, the newest first.
 fn order(world: &World) -> Vec<String> {
     world.read(|db, txn| {
         let mut all = Vec::new();
-        for row in db.recency.iter(txn)? {
+        for row in db.sessions_by_update.iter(txn)? {
             let ((fingerprint, discriminator, _, id), ()) = row?;
             let Session::Workspace(own) = db.sessions.require(txn, &(fingerprint, discriminator, id))? else {
                 continue;
@@ -129,7 +92,7 @@ fn a_file_of_which_only_some_pieces_came_goes_after_a_day_in_slices() {
     world.put(piece(7, 0, 400, false));
     world.pass(Millis::minutes(23 * 60));
     world.sweep();
-    let left = |world: &World| world.read(|db, txn| Ok((db.intakes.len(txn)?, db.records.len(txn)?)));
+    let left = |world: &World| world.read(|db, txn| Ok((db.partial_imports.len(txn)?, db.records.len(txn)?)));
     assert_eq!(left(&world), (1, 400), "its time is not over");
     world.pass(Millis::minutes(2 * 60));
     world.sweep();
@@ -179,7 +142,7 @@ fn the_trash_is_emptied_after_its_time_and_forks_keep_what_they_share() {
         assert_eq!(db.records.len(txn)?, 250);
         let cut = view::revision(db, txn, fork.id, 0)?.unwrap();
         let parts = view::segments(db, txn, cut)?;
-        assert_eq!(view::records(db, txn, &parts, (0, 1_000))?.len(), 250);
+        assert_eq!(view::records(db, txn, &parts, 0, 1_000)?.len(), 250);
         Ok(())
     });
     let refused = put(&mut world, SessionCommand::Restore(parent)).unwrap_err();
@@ -250,7 +213,7 @@ fn a_removal_in_pieces_goes_on_after_every_loss() {
                 world.read(|db, txn| {
                     let cut = view::revision(db, txn, forks[2], 0)?.unwrap();
                     let parts = view::segments(db, txn, cut)?;
-                    let rows = view::records(db, txn, &parts, (0, usize::MAX))?;
+                    let rows = view::records(db, txn, &parts, 0, usize::MAX)?;
                     assert!(rows.iter().map(|(number, _)| *number).eq(1..=expected as u64), "{count} {gone} {round}");
                     Ok(())
                 });
@@ -441,7 +404,7 @@ fn compare(world: &World, model: &Model) {
             for (number, texts) in (0_u32..).zip(revisions) {
                 let cut: Cut = view::revision(db, txn, *id, number)?.unwrap_or_else(|| panic!("{id}/{number}"));
                 let parts = view::segments(db, txn, cut)?;
-                let rows = view::records(db, txn, &parts, (0, usize::MAX))?;
+                let rows = view::records(db, txn, &parts, 0, usize::MAX)?;
                 let found: Vec<String> = rows.iter().map(|(_, row)| said(row)).collect();
                 assert_eq!(&found, texts, "{id}/{number}");
                 assert!(rows.iter().zip(1_u64..).all(|((number, _), expected)| *number == expected));

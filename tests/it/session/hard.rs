@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Desk, tree};
+use super::{Desk, tree, turn};
+use crate::host::disk::{Disk, Filler};
 use crate::host::{Running, event};
-use crate::trouble::{Disk, Filler};
 
 /// Directories right below /tmp whose fingerprints are the same; removed if they were made here.
 struct Twins {
@@ -89,6 +89,7 @@ fn a_store_that_cannot_be_written_can_be_read() {
     assert_eq!(desk.done(dir, &["list"])["sessions"], json!([]));
     assert_eq!(desk.refused(dir, &["new", "--id", "s"])["kind"], "store_failed");
     disk.remount("rw");
+    desk.host.create_store();
     desk.begun(dir, "s");
     disk.remount("ro");
     let before = tree(&desk.host.data());
@@ -117,6 +118,7 @@ fn a_store_that_cannot_be_written_can_be_read() {
 fn a_full_disk_refuses_what_is_new_and_lets_go() {
     let desk = Desk::new();
     let Some(disk) = Disk::mount(desk.host.data()) else { return };
+    desk.host.create_store();
     let dir = &desk.dir("p");
     desk.begun(dir, "s");
     desk.begun(dir, "t");
@@ -166,7 +168,7 @@ fn a_store_that_is_none_is_told_and_left_as_it_is() {
 
 #[test]
 fn programs_hear_of_wrong_usage_where_they_listen() {
-    let desk = Desk::new();
+    let desk = Desk::with(crate::host::Host::before_the_first_start());
     let dir = &desk.dir("p");
     for arguments in [
         &["session", "list", "--nonsense"][..],
@@ -257,7 +259,7 @@ fn a_directory_with_sessions_of_its_own_is_told_how_to_go_on() {
     let refused = adopt(&from);
     assert_eq!(refused["kind"], "has_own_sessions", "{refused}");
     let text = refused["error"].as_str().unwrap();
-    let wanted = text.split("`hearth session ").nth(1).unwrap().split('`').next().unwrap();
+    let wanted = text.split("`hearth workspace sessions ").nth(1).unwrap().split('`').next().unwrap();
     let fork = desk.done(new, &wanted.split_whitespace().collect::<Vec<_>>());
     assert_eq!((&fork["forked_from"], fork["message_count"].as_u64()), (&json!("before"), Some(1)), "{fork}");
     for id in desk.ids(new) {
@@ -317,10 +319,4 @@ fn a_killed_daemon_keeps_a_prefix_of_whole_turns() {
     assert!(!acknowledged.is_empty(), "nobody got through in {round} rounds");
     assert_eq!(desk.ids(&dir), ["s"]);
     desk.host.check();
-}
-
-/// A question and its answer, as lines.
-pub(super) fn turn(number: usize) -> String {
-    let line = |role: &str| json!({"type": "message", "message": {"role": role, "blocks": [{"type": "text", "text": format!("{number} {role}")}]}});
-    format!("{}\n{}\n", line("user"), line("assistant"))
 }

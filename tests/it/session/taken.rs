@@ -2,7 +2,7 @@
 
 use hearth::engine::workspaces::refused_as_given;
 use hearth::model::id::SessionId;
-use hearth::model::mailbox::Target;
+use hearth::model::mailbox::Recipient;
 use hearth::model::policy::Policy;
 use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use hearth::model::report::Reply;
@@ -12,7 +12,7 @@ use hearth::model::take_in::{FileRefused, FileState, SessionHead, TakeIn, TookIn
 use hearth::model::workspace::{WorkspaceFact, WorkspaceInput, WorkspaceReply};
 use hearth::model::{Input, Millis, Timestamp};
 
-use super::engine::{home, new, put, record, sight};
+use super::input::{home, new, put, record, sight};
 use crate::world::World;
 use crate::world::outside::{claim, end, said};
 
@@ -124,7 +124,7 @@ fn what_is_taken_in_is_noted() {
     for (why, many) in [("of /q", 3), ("of /q", 3), ("of another", 4)] {
         assert_eq!(refuse(&mut world, why), many, "{why}");
     }
-    assert_eq!(world.read(|db, txn| db.imported.len(txn)), 4);
+    assert_eq!(world.read(|db, txn| db.imported_files.len(txn)), 4);
 }
 
 /// The session that is resumed is forgotten with it, and with no other.
@@ -143,9 +143,9 @@ fn the_current_session_goes_with_itself() {
 /// A fork of an agent's conversation says who said what.
 #[test]
 fn a_conversation_is_copied_as_it_was_said() {
-    let mut world = crate::lifecycle::running();
+    let mut world = crate::world::lifecycle::running();
     let parent = SessionId::new(1);
-    let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Target::Reply)])];
+    let turn = vec![claim(2, 1), end(2, 1, vec![said(3, 1, Some(2), Recipient::Reply)])];
     let turn = world.outside.write(parent, turn);
     world.put(turn);
     world.settle();

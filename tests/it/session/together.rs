@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::Desk;
-use super::hard::turn;
+use super::{Desk, turn};
 use crate::host::Running;
 
 /// What all records of the store say, of whatever revision.

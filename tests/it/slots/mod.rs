@@ -9,7 +9,7 @@ use chrono_tz::Tz;
 use hearth::model::id::{AgentId, TaskId};
 use hearth::model::report::Reply;
 use hearth::model::task::{
-    Fire, FireOutcome, Missed, NewTask, Overlap, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
+    Fire, FireOutcome, Missed, NewTask, Overlap, Patch, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use hearth::model::{Millis, Timestamp};
 
@@ -35,6 +35,7 @@ pub(crate) trait House {
 }
 
 /// What is known of a series.
+#[derive(Clone)]
 pub(crate) struct Series {
     pub(crate) id: TaskId,
     agent: usize,
@@ -121,7 +122,7 @@ impl Series {
 }
 
 /// All series, and where their agents' people live.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Book {
     /// By the agent's number less one.
     pub(crate) zones: Vec<Tz>,
@@ -228,7 +229,7 @@ impl Book {
         if self.series[at].kind == Kind::Once || self.series[at].kind == kind {
             return;
         }
-        let change = TaskChange { recurrence: Some(Some(text(&kind))), ..TaskChange::default() };
+        let change = TaskChange { recurrence: Patch::Set(text(&kind)), ..TaskChange::default() };
         if self.tell(house, TaskCommand::Set(self.series[at].id, Box::new(change))) {
             self.pass(house.now(), at); // what had come by the old times was skipped
             let (now, series) = (house.now(), &mut self.series[at]);
@@ -356,7 +357,7 @@ impl Book {
 
 fn fires(world: &World, id: TaskId) -> BTreeMap<i64, Fire> {
     world.read(|db, txn| {
-        let rows = db.fires.collect_prefix(txn, &id, usize::MAX)?;
+        let rows = db.task_runs.collect_prefix(txn, &id, usize::MAX)?;
         Ok(rows.into_iter().map(|((_, at), fire)| (at.millis(), fire)).collect())
     })
 }

@@ -59,6 +59,28 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("tools", &["config", "model", "state"]),
 ];
 
+/// The layers of the engine, lowest first: each imports only lower ones, and itself.
+pub(super) const ENGINE: &[&str] = &[
+    "rules",
+    "tx",
+    "rows",
+    "workspaces",
+    "delivery",
+    "lifecycle",
+    "state_file",
+    "schedule",
+    "entities",
+    "approvals",
+    "skips",
+    "requests",
+    "routing",
+    "decisions",
+    "inbound",
+    "turns",
+    "configure",
+    "housekeeping",
+];
+
 /// What a ban forbids.
 pub(super) enum Thing {
     /// A path that begins with this crate.
@@ -101,7 +123,8 @@ pub(super) const BANS: &[Ban] = &[
             ("src/mailbox/", "the wire contract is JSON"),
             ("src/contracts/", "so are the other file contracts"),
             ("src/runtime/", "so is the API of a container engine"),
-            ("src/daemon/desk.rs", "what is typed at a terminal gets its payload"),
+            ("src/daemon/handlers.rs", "what is typed at a terminal gets its payload"),
+            ("src/daemon/proof.rs", "the last check of the store is a file that `status` reads"),
             ("src/socket", "so are requests and answers"),
             ("src/cli/", "and what programs read"),
             ("src/state/dump", "the dump prints JSON lines"),
@@ -120,8 +143,19 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/mailbox/", "the host's side of the contract"),
             ("src/channel/attachments.rs", "names given there are names of files in the mailbox"),
+            ("src/contracts/watch.rs", "the watcher of directories, which is no wire type"),
         ],
         why: "wire types never travel further in than the mailbox",
+    },
+    Ban {
+        thing: Thing::Crate("hearth_json"),
+        within: "",
+        places: &[
+            ("src/contracts/state_file/", "the file that sessions of an agent share"),
+            ("src/contracts/claw/", "session files of claw"),
+            ("container/agent-runner/src/trusted/json.rs", "the same file on the agent's side"),
+        ],
+        why: "only files of other programs have to come back out as they went in",
     },
     Ban {
         thing: Thing::Crate("agent_runner"),
@@ -164,7 +198,7 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("regex"),
         within: "",
-        places: &[("src/engine/pattern/", "patterns are translated and compiled in one place")],
+        places: &[("src/engine/rules/pattern/", "patterns are translated and compiled in one place")],
         why: "strangers' text meets only patterns that were checked",
     },
     Ban {
@@ -172,7 +206,8 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/channel/", "networks are reached over HTTP"),
-            ("src/runtime/podman/api.rs", "what Podman's crate cannot say, or reads far too much of"),
+            ("src/runtime/podman/client.rs", "what Podman's crate cannot say, or reads far too much of"),
+            ("src/runtime/podman/api.rs", "the requests"),
         ],
         why: "only channels talk to the network",
     },
@@ -182,7 +217,7 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/channel/http.rs", "chooses the cryptography of TLS"),
             (
-                "src/runtime/podman/api.rs",
+                "src/runtime/podman/client.rs",
                 "names the same, which a client wants to know also where nothing is encrypted",
             ),
         ],
@@ -197,7 +232,10 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("futures_util"),
         within: "",
-        places: &[("src/runtime/podman/api.rs", "reads the streams of podman-api")],
+        places: &[
+            ("src/runtime/podman/api.rs", "reads the streams of podman-api"),
+            ("src/runtime/podman/client.rs", "streams the contexts of builds"),
+        ],
         why: "tokio is enough everywhere else",
     },
     Ban {
@@ -257,7 +295,10 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Segments("TcpListener"),
         within: "",
-        places: &[("src/channel/webhook/entrance.rs", "the one socket that a network can reach")],
+        places: &[
+            ("src/channel/webhook/entrance.rs", "the one socket that a network can reach"),
+            ("src/daemon/selftest/remains.rs", "a service of this machine that the hostile agent must not reach"),
+        ],
         why: "Hearth listens in one place, to those who sign",
     },
     Ban {
@@ -291,13 +332,23 @@ pub(super) const BANS: &[Ban] = &[
             ("container/agent-runner/src/trusted/", "reads the database of another host"),
             ("src/contracts/", "takes it over"),
             ("tests/it/nanoclaw", "makes what is taken over"),
+            ("tests/fuzz/src/laws/nanoclaw.rs", "so does its law"),
         ],
         why: "Hearth's own state is in its store; other databases are only read",
     },
     Ban {
         thing: Thing::Crate("landlock"),
         within: "",
-        places: &[("container/agent-runner/src/confine.rs", "a process confines itself")],
+        places: &[("container/agent-runner/src/confine/mod.rs", "a process confines itself")],
+        why: "what an agent may touch is enforced in one place",
+    },
+    Ban {
+        thing: Thing::Crate("seccompiler"),
+        within: "",
+        places: &[
+            ("container/agent-runner/src/confine/filter.rs", "a process confines itself"),
+            ("src/crash.rs", "tests let the system refuse what a function asks of it"),
+        ],
         why: "what an agent may touch is enforced in one place",
     },
     Ban {
@@ -322,7 +373,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/contracts/skips.rs", "whether a summary is the one that was read"),
             ("src/runtime/podman/build/recipe.rs", "whether an image is the one that is wanted"),
             ("src/channel/webhook/signature.rs", "signatures"),
-            ("src/engine/entropy.rs", "numbers that nobody can guess"),
+            ("src/engine/tx/entropy.rs", "numbers that nobody can guess"),
         ],
         why: "what a digest stands for is decided in few places",
     },
@@ -347,12 +398,8 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("notify"),
         within: "",
-        places: &[
-            ("src/mailbox/watch.rs", "what agents write"),
-            ("src/contracts/watch.rs", "what programs of agents write into their folder"),
-            ("container/agent-runner/src/watch.rs", "what the host writes"),
-        ],
-        why: "a lost event is made up for where it is awaited",
+        places: &[("container/wire/src/watch.rs", "watches directories for both sides")],
+        why: "a lost event is made up for in one way",
     },
     Ban {
         thing: Thing::Crate("signal_hook"),
@@ -385,7 +432,7 @@ pub(super) const BANS: &[Ban] = &[
         thing: Thing::Text("db.sessions."),
         within: "src/engine/",
         places: &[
-            ("src/engine/sessions.rs", "makes them"),
+            ("src/engine/rows/sessions.rs", "makes them"),
             ("src/engine/workspaces/", "those that no message changes"),
         ],
         why: "rows of agents' sessions may be written late: `Tables::session` has them as they are",
@@ -393,7 +440,15 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Text("#[serde("),
         within: "src/model/",
-        places: &[],
+        places: &[
+            ("src/model/content.rs", "a variant keeps the name that exported stores have; its number decodes"),
+            ("src/model/configure.rs", "changes travel over the socket"),
+            ("src/model/report.rs", "answers travel over the socket"),
+            ("src/model/session_command.rs", "commands travel over the socket"),
+            ("src/model/take_in.rs", "commands travel over the socket"),
+            ("src/model/task_command.rs", "commands travel over the socket"),
+            ("src/model/workspace_command.rs", "commands travel over the socket"),
+        ],
         why: "records are encoded without field names, where these attributes do not decode",
     },
     Ban {
@@ -419,10 +474,12 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/runtime/process", "starts agents"),
+            ("src/daemon/proof.rs", "has the whole store checked, which no process that has it open may do"),
             ("src/cli/service.rs", "talks to what manages services, and hands over to what shows logs"),
             ("src/contracts/git.rs", "asks git, bounded and timed out"),
             ("container/agent-runner/src/child.rs", "starts the provider"),
             ("container/agent-runner/src/script.rs", "runs a task's script"),
+            ("container/agent-runner/src/handed.rs", "becomes the same program once more, with its secrets"),
         ],
         why: "a process is started where somebody waits for its end",
     },
@@ -453,18 +510,4 @@ pub(super) const EMPTY_NAMES: [&str; 6] = ["manager", "helper", "helpers", "util
 pub(super) const NAMES: &[(&str, &str)] = &[
     ("src/cli/service.rs", "it installs Hearth as a service of the system"),
     ("src/cli/mod.rs", "declares that module"),
-];
-
-/// Words about how the code came to be; a reader needs to know how it is. Written in halves, because this file is read too.
-pub(super) const MAKING: [&str; 10] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X:"),
-    concat!("work", "tree"),
-    concat!("/wo", "rk/"),
-    concat!("pull ", "request"),
-    concat!("as reque", "sted"),
-    concat!("design", ".md"),
-    concat!("the br", "ief"),
-    concat!("user de", "cided"),
 ];

@@ -2,8 +2,12 @@
 //! (mailboxes, runtime, channels) that does what effects ask for when a test lets it.
 
 pub(crate) mod chance;
+pub(crate) mod lifecycle;
 pub(crate) mod outside;
 pub(crate) mod power;
+pub(crate) mod requests;
+pub(crate) mod routing;
+pub(crate) mod schedules;
 mod shown;
 
 use std::cell::Cell;
@@ -350,7 +354,7 @@ fn engine(store: Store, policy: &Policy, builds: bool) -> Engine {
 /// The change that configures a channel.
 pub(crate) fn channel(name: &str, kind: ChannelKind) -> Change {
     let name = ChannelName::new(name).unwrap();
-    Change::PutChannel(ChannelSpec { name, kind, token: None, base_url: None, secret: None, listen: None })
+    Change::PutChannel(ChannelSpec::named(name, kind))
 }
 
 /// A `hearth.toml` without its first line.

@@ -3,21 +3,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth::model::content::{BlobId, RawJson};
+use hearth::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
-use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Settled};
+use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Fetch, Settled};
 use hearth::model::group::GroupInput;
 use hearth::model::id::{AgentId, OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{
-    Again, Answer, Beat, Collection, Failure, Found, Observation, ObservedState, Record, Said, Target,
+    Answer, Beat, CollectedRecord, Collection, Failure, Observation, ObservedState, Recipient, Record, RetryHint, Said,
 };
-use hearth::model::request::Wish;
+use hearth::model::request::RequestedAction;
 use hearth::model::skip::{FoundSkip, SkipLook};
 
 /// What a channel says of a delivery.
 pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
+
+/// What a channel says of files.
+pub(crate) type Fetching = Box<dyn FnMut(&Fetch) -> Option<Vec<Attachment>>>;
+
+/// A channel that has every file.
+pub(crate) fn fetched(fetch: &Fetch) -> Option<Vec<Attachment>> {
+    let mut files = fetch.files.clone();
+    for file in files.iter_mut().filter(|file| file.blob.is_remote()) {
+        file.blob = FileBytes::Stored(BlobId::of_digest(&[u8::try_from(fetch.body.number() % 256).unwrap(); 32]));
+    }
+    Some(files)
+}
 
 /// What a channel says of a direct message.
 pub(crate) type Direct = Box<dyn FnMut(&hearth::model::UserId) -> Option<Result<hearth::model::ForeignId, String>>>;
@@ -33,7 +45,7 @@ pub(crate) struct Outside {
     /// The smallest number an agent may use, as its context says.
     pub(crate) numbers: BTreeMap<SessionId, u64>,
     /// What agents wrote and nobody has collected, as it would be collected.
-    pub(crate) written: BTreeMap<SessionId, Vec<Found>>,
+    pub(crate) written: BTreeMap<SessionId, Vec<CollectedRecord>>,
     /// Skip summaries in the folders of agents.
     pub(crate) skips: BTreeMap<AgentId, Vec<FoundSkip>>,
     /// Whether none of them can be removed.
@@ -54,6 +66,8 @@ pub(crate) struct Outside {
     pub(crate) channel: Channel,
     /// What the channels say when a direct message is to be opened; none: nothing is ever heard of it.
     pub(crate) direct: Direct,
+    /// What the channels say when files are to be fetched; none: nothing is ever heard of it.
+    pub(crate) fetch: Fetching,
     /// Everybody with whom one was to be opened, in order.
     pub(crate) opened: Vec<hearth::model::UserId>,
     /// Whether the runtime can start anything.
@@ -84,6 +98,7 @@ impl Default for Outside {
             settled: Vec::new(),
             subscribed: Vec::new(),
             channel: Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None })),
+            fetch: Box::new(fetched),
             direct: Box::new(|user| Some(Ok(user.handle().clone()))),
             opened: Vec::new(),
             startable: true,
@@ -134,6 +149,7 @@ impl Outside {
                 self.settled.push(settled);
                 vec![]
             }
+            Effect::Fetch(fetch) => self.give_files(&fetch),
             Effect::OpenDirect(user) => {
                 self.opened.push(user.clone());
                 (self.direct)(&user).map(|chat| Input::DirectOpened(user, chat)).into_iter().collect()
@@ -142,13 +158,12 @@ impl Outside {
                 self.subscribed.push(address);
                 vec![]
             }
-            Effect::Typing(..) | Effect::Reconnect(_) => vec![],
+            // No test of this world has a file of shared state.
+            Effect::Typing(..) | Effect::Reconnect(_) | Effect::ShareState(_) => vec![],
             Effect::Release(_, files) => {
                 self.released.extend(files);
                 vec![]
             }
-            // No test of this world has a file of this kind.
-            Effect::ShareState(_) => vec![],
             Effect::Unneeded(files) => {
                 self.unneeded.extend(files);
                 vec![]
@@ -170,6 +185,22 @@ impl Outside {
             }
             Effect::Continue(rest) => vec![Input::Continue(rest)],
         }
+    }
+
+    fn give_files(&mut self, fetch: &Fetch) -> Vec<Input> {
+        (self.fetch)(fetch).map(|files| Input::Fetched(fetch.body, files)).into_iter().collect()
+    }
+
+    /// Somebody puts a store of an earlier day in place: what was exchanged with agents is not its own, and none runs.
+    pub(crate) fn leave_mailboxes(&mut self) {
+        self.inbox.clear();
+        self.replies.clear();
+        self.destinations.clear();
+        self.numbers.clear();
+        self.written.clear();
+        self.running.clear();
+        self.launched.clear();
+        self.not_started.clear();
     }
 
     /// As runtimes do it: what runs is not started again, and what is gone never is.
@@ -201,6 +232,8 @@ impl Outside {
             inbox.retain(|seq, _| export.messages.iter().any(|message| message.seq == *seq));
         }
         for message in export.messages {
+            let whole = message.attachments.iter().all(|file| !file.blob.is_remote());
+            assert!(whole, "{} of {} is exported before its files are there", message.seq, export.session);
             inbox.entry(message.seq).or_insert(message);
         }
     }
@@ -225,12 +258,12 @@ impl Outside {
     }
 
     /// What lies in a mailbox; it stays there until it is discarded.
-    pub(crate) fn files_of(&self, session: SessionId) -> Vec<Found> {
+    pub(crate) fn files_of(&self, session: SessionId) -> Vec<CollectedRecord> {
         self.written.get(&session).cloned().unwrap_or_default()
     }
 
     /// An agent writes files; returns what a look into the mailbox would find now.
-    pub(crate) fn write(&mut self, session: SessionId, found: Vec<Found>) -> Input {
+    pub(crate) fn write(&mut self, session: SessionId, found: Vec<CollectedRecord>) -> Input {
         self.written.entry(session).or_default().extend(found);
         Input::Collected(Collection { session, found: self.files_of(session), closes: None })
     }
@@ -240,7 +273,7 @@ impl Outside {
         let beat = |(session, incarnation): (&SessionId, &u32)| Observation {
             session: *session,
             incarnation: *incarnation,
-            beat: Beat::New,
+            beat: Beat::NOW,
             state: None,
         };
         self.running.iter().map(beat).collect()
@@ -252,38 +285,44 @@ pub(crate) fn gone(session: SessionId, incarnation: u32, exit: Exit) -> Input {
 }
 
 /// The file by which an incarnation says that it works on a message.
-pub(crate) fn claim(seq: u64, incarnation: u32) -> Found {
+pub(crate) fn claim(seq: u64, incarnation: u32) -> CollectedRecord {
     let file = format!("ack/{seq}.{incarnation}.processing.json");
-    Found { record: Record::Claim { seq, incarnation }, files: vec![file] }
+    CollectedRecord { record: Record::Claim { seq, incarnation }, files: vec![file] }
 }
 
 /// The files by which an incarnation ends a turn with answers.
-pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> Found {
+pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> CollectedRecord {
     let mut files = vec![format!("ack/{seq}.{incarnation}.completed.json")];
     files.extend(answers.iter().map(|said| format!("out/{}.json", said.wire_id)));
     let answers = answers.into_iter().map(|said| Answer::Read(Box::new(said))).collect();
-    Found { record: Record::End { seq, also: vec![], incarnation, failure: None, gated: None, answers }, files }
+    CollectedRecord {
+        record: Record::End { seq, also: vec![], incarnation, failure: None, gated: None, answers },
+        files,
+    }
 }
 
 /// The file by which an incarnation says that a turn failed.
-pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> Found {
+pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> CollectedRecord {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
-    let failure = Some(Failure { error: error.to_owned(), again: Again::Never });
-    Found {
+    let failure = Some(Failure { error: error.to_owned(), again: RetryHint::Never });
+    CollectedRecord {
         record: Record::End { seq, also: vec![], incarnation, failure, gated: None, answers: vec![] },
         files: vec![file],
     }
 }
 
 /// The file by which an incarnation says that a turn failed which may be tried again, with further messages of the turn.
-pub(crate) fn try_again(seq: u64, also: Vec<u64>, incarnation: u32, again: Again) -> Found {
+pub(crate) fn try_again(seq: u64, also: Vec<u64>, incarnation: u32, again: RetryHint) -> CollectedRecord {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
     let failure = Some(Failure { error: "529 overloaded".to_owned(), again });
-    Found { record: Record::End { seq, also, incarnation, failure, gated: None, answers: vec![] }, files: vec![file] }
+    CollectedRecord {
+        record: Record::End { seq, also, incarnation, failure, gated: None, answers: vec![] },
+        files: vec![file],
+    }
 }
 
 /// Something an incarnation says; `number` names it, too.
-pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: Target) -> Said {
+pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: Recipient) -> Said {
     let text = format!("words {number}");
     Said {
         wire_id: format!("out-{incarnation}-{number}"),
@@ -295,25 +334,31 @@ pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: 
         text,
         files: vec![],
         deliver_after: None,
-        wish: Wish::Say,
+        wish: RequestedAction::Say,
         request: None,
     }
 }
 
 /// The file of something said at once.
-pub(crate) fn mid_turn(said: Said) -> Found {
+pub(crate) fn mid_turn(said: Said) -> CollectedRecord {
     let files = vec![format!("out/{}.json", said.wire_id)];
-    Found { record: Record::Said(said), files }
+    CollectedRecord { record: Record::Said(said), files }
 }
 
 /// The file of a final answer that no ack names.
-pub(crate) fn leftover(said: Said) -> Found {
+pub(crate) fn leftover(said: Said) -> CollectedRecord {
     let files = vec![format!("out/{}.json", said.wire_id)];
-    Found { record: Record::Leftover(said), files }
+    CollectedRecord { record: Record::Leftover(said), files }
 }
 
 /// A look at a state file that shows progress.
 pub(crate) fn progress(session: SessionId, incarnation: u32) -> Observation {
     let state = Some(ObservedState { tool: None, progress: true, about: None });
-    Observation { session, incarnation, beat: Beat::New, state }
+    Observation { session, incarnation, beat: Beat::NOW, state }
+}
+
+/// A file that its network keeps.
+pub(crate) fn remote(name: &str) -> Attachment {
+    let blob = FileBytes::Remote(format!("id of {name}"));
+    Attachment { name: name.to_owned(), size: 3, mime: None, blob }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hearth::engine::commit::Submission;
 use hearth::model::{Awake, Input};
+use hearth::state::backup::{self, BackupPath, Proof, Request, Restore, Unwatched};
 use hearth::state::{Error, Options, Store};
 
 use super::{World, engine};
@@ -49,6 +50,34 @@ impl World {
         drop(self.engine().commit(&group, now, entropy));
         self.close();
         std::fs::write(self.file(), before).unwrap();
+        self.open();
+        self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
+    }
+
+    /// A backup is made beside the daemon.
+    pub(crate) fn back_up(&self, to: &Path) {
+        let data = self.dir.path().to_owned();
+        let (place, now) = (BackupPath::At(to.to_owned()), self.now().wall);
+        let request = Request { data, place, now, keep: None, proof: Proof::Sound };
+        backup::backup(self.store().reader(), &request, &Unwatched).unwrap();
+    }
+
+    /// A backup takes the place of the store, and another daemon opens it. What it has to do first is up to the caller.
+    pub(crate) fn restore(&mut self, from: &Path) {
+        let epoch = self.entropy().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.close();
+        let request = Restore {
+            backup: from.to_owned(),
+            data: self.dir.path().canonicalize().unwrap(),
+            replace: true,
+            keep_id: false,
+            install: 1,
+            epoch,
+            now: self.now().wall,
+            proof: Proof::Sound,
+        };
+        let aside = backup::restore(&request, &|_| Ok(()), &Unwatched).unwrap().aside.unwrap();
+        std::fs::remove_dir_all(aside).unwrap();
         self.open();
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }

@@ -32,6 +32,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Clock(change) => format!("clock: {change:?}"),
         Input::Pressed(press) => format!("{} pressed {}", press.by, press.button.option),
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
+        Input::Fetched(body, files) => format!("fetched {} files of {body}", files.len()),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
         Input::Task(command) => format!("task command {command:?}"),
@@ -59,6 +60,7 @@ fn record(record: &Record) -> String {
         Record::Said(said) => format!("said {}", said.wire_id),
         Record::Leftover(said) => format!("leftover {}", said.wire_id),
         Record::Unreadable { file, .. } => format!("unreadable {file}"),
+        Record::Hidden(hidden) => format!("hidden {:?}", hidden.names),
     }
 }
 
@@ -118,7 +120,11 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
             let to = &delivery.to;
             format!("deliver {} to {}/{}: {:?}", delivery.id, to.channel, to.platform_id, delivery.text)
         }
-        Effect::Settled(settled) => format!("settled {}: {:?} {:?}", settled.message, settled.state, settled.answers),
+        Effect::Settled(settled) => {
+            let answers: Vec<_> = settled.answers.iter().map(|answer| answer.id).collect();
+            format!("settled {}: {:?} {answers:?}", settled.message, settled.state)
+        }
+        Effect::Fetch(fetch) => format!("fetch {} files of {}", fetch.files.len(), fetch.body),
         Effect::OpenDirect(user) => format!("open a direct message with {user}"),
         Effect::Subscribe(at) => format!("subscribe to {}/{} {:?}", at.channel, at.platform_id, at.thread),
         Effect::Typing(session, at) => format!("typing of {session} in {}/{}", at.channel, at.platform_id),

@@ -5,7 +5,7 @@ use hearth::model::delivery::{Author, OutState};
 use hearth::model::mailbox::Collection;
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::task::TaskCommand;
-use hearth::model::{Input, id::OutboundId};
+use hearth::model::{Input, id::OutgoingId};
 
 use super::agents::GHOST;
 use super::platform::Mood;
@@ -71,8 +71,9 @@ impl Sim {
         });
         let mut found: Vec<String> = messages.map(|row| format!("{row:?}")).collect();
         found.extend(said.map(|row| format!("{row:?}")));
-        let (approvals, questions, held) =
-            self.world.read(|db, txn| Ok((db.approvals_due.len(txn)?, db.questions_due.len(txn)?, db.held.len(txn)?)));
+        let (approvals, questions, held) = self
+            .world
+            .read(|db, txn| Ok((db.approvals_due.len(txn)?, db.questions_due.len(txn)?, db.held_messages.len(txn)?)));
         if (approvals, questions, held) != (0, 0, 0) {
             found.push(format!("{approvals} approvals, {questions} questions, {held} held messages"));
         }
@@ -104,16 +105,16 @@ impl Sim {
     fn account_for_events(&self) {
         assert!(self.events.iter().all(|event| event.taken), "a platform still waits");
         let waits = |reason| matches!(reason, Reason::SenderHeld | Reason::ChannelHeld);
-        for (key, seen) in self.world.read(|db, txn| db.seen.iter(txn)?.collect::<Result<Vec<_>, _>>()) {
+        for (key, seen) in self.world.read(|db, txn| db.seen_events.iter(txn)?.collect::<Result<Vec<_>, _>>()) {
             assert!(!seen.refused.is_some_and(waits), "{key:?} was let go and nobody has it: {seen:?}");
         }
     }
 
     /// Nothing goes out once more but after an attempt of which nobody knows what became of it.
     fn account_for_repetitions(&mut self) {
-        let sent: Vec<(OutboundId, u32, bool)> = self.platform.borrow().sent().collect();
+        let sent: Vec<(OutgoingId, u32, bool)> = self.platform.borrow().sent().collect();
         for (id, times, once) in sent.into_iter().filter(|(_, times, _)| *times > 1) {
-            let uncertain = self.memory.sent[&id].uncertain;
+            let uncertain = self.memory.sent[&id.id].uncertain;
             assert!(times <= uncertain + 1, "{id} went out {times} times, {uncertain} of them uncertain");
             self.count(if once { "sent again by the same id" } else { "shown again and marked" });
         }
@@ -128,9 +129,10 @@ impl Sim {
 
     fn account_for_answers(&self) {
         for (id, outbound) in self.world.all_outbound() {
+            let key = self.world.read(|db, txn| db.outgoing(txn, id));
             match outbound.state {
                 OutState::Delivered { .. } => {
-                    assert!(self.platform.borrow().was_shown(id), "{id} was delivered and nobody saw it");
+                    assert!(self.platform.borrow().was_shown(key), "{id} was delivered and nobody saw it");
                 }
                 OutState::Failed { .. }
                 | OutState::Abandoned { .. }
@@ -139,7 +141,7 @@ impl Sim {
                 other => panic!("{id}: {other:?}"),
             }
             let ghost = matches!(&outbound.author, Author::Agent { wire_id, .. } if wire_id.starts_with(GHOST));
-            assert!(!ghost || !self.platform.borrow().was_shown(id), "{id} was said by somebody who was gone");
+            assert!(!ghost || !self.platform.borrow().was_shown(key), "{id} was said by somebody who was gone");
         }
     }
 }

@@ -7,8 +7,8 @@ use hearth::model::card::CardOption;
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::{Exit, Phase};
 use hearth::model::input::RuntimeEvent;
-use hearth::model::mailbox::{Again, Collection, Found, Record, Said, Target};
-use hearth::model::request::{NewQuestion, Request, TaskRequest, Wish};
+use hearth::model::mailbox::{CollectedRecord, Collection, Recipient, Record, RetryHint, Said};
+use hearth::model::request::{NewQuestion, Request, RequestedAction, TaskRequest};
 use hearth::model::task::Gated;
 use hearth::model::{Input, Millis};
 
@@ -48,12 +48,12 @@ impl Sim {
         self.write((session, number), found);
     }
 
-    fn begin(&mut self, session: SessionId, number: u32, seq: u64) -> Found {
+    fn begin(&mut self, session: SessionId, number: u32, seq: u64) -> CollectedRecord {
         self.minds.entry((session, number)).or_default().begun.insert(seq);
         claim(seq, number)
     }
 
-    fn go_on(&mut self, (session, number): (SessionId, u32), seq: u64, open: &[u64]) -> Vec<Found> {
+    fn go_on(&mut self, (session, number): (SessionId, u32), seq: u64, open: &[u64]) -> Vec<CollectedRecord> {
         let words = self.words(session, number, seq);
         let dice = self.chance.next(24);
         let ends = !(4..=9).contains(&dice);
@@ -65,8 +65,8 @@ impl Sim {
         }
         match dice {
             0 => vec![failed(seq, number, "out of tokens")],
-            1 => vec![try_again(seq, also, number, Again::Later)],
-            2 => vec![try_again(seq, also, number, Again::Wait(None))],
+            1 => vec![try_again(seq, also, number, RetryHint::Later)],
+            2 => vec![try_again(seq, also, number, RetryHint::Wait(None))],
             3 => {
                 let why = Gated { why: "nothing to do".into(), failed: self.chance.one_in(2) };
                 vec![with(end(seq, number, vec![]), also, Some(why))]
@@ -90,9 +90,9 @@ impl Sim {
         *own = (*own + 2).max(context);
         let own = *own;
         let to = match self.chance.next(8) {
-            0 => Target::Destination("peer".to_owned()),
-            1 => Target::Destination("nobody".to_owned()),
-            _ => Target::Reply,
+            0 => Recipient::Destination("peer".to_owned()),
+            1 => Recipient::Destination("nobody".to_owned()),
+            _ => Recipient::Reply,
         };
         let mut words = said(own, number, Some(seq), to);
         if self.chance.one_in(10) {
@@ -107,8 +107,8 @@ impl Sim {
         let option = |word: &str| CardOption { label: word.into(), chosen: word.into(), value: word.into() };
         let before = words.number.saturating_sub(2 + 2 * self.chance.next(3));
         let request = match self.chance.next(9) {
-            0 => return Said { wish: Wish::Edit(before), ..words },
-            1 => return Said { wish: Wish::React(before), ..words },
+            0 => return Said { wish: RequestedAction::Edit(before), ..words },
+            1 => return Said { wish: RequestedAction::React(before), ..words },
             2 | 3 => Request::Question(NewQuestion {
                 title: "Deploy?".into(),
                 body: "To production".into(),
@@ -138,11 +138,11 @@ impl Sim {
             }
         };
         let name = format!("r{}", words.number);
-        Said { wish: Wish::Request(Box::new(request)), request: Some(name), ..words }
+        Said { wish: RequestedAction::Request(Box::new(request)), request: Some(name), ..words }
     }
 
     /// Files appear in a mailbox; mostly somebody looks at once.
-    fn write(&mut self, (session, number): (SessionId, u32), found: Vec<Found>) {
+    fn write(&mut self, (session, number): (SessionId, u32), found: Vec<CollectedRecord>) {
         let papers = self.papers.entry((session, number)).or_default();
         found.iter().for_each(|found| papers.add(found));
         let seen = self.world.outside.write(session, found);
@@ -183,7 +183,7 @@ impl Sim {
             return;
         }
         let seq = 2 * (1 + self.chance.next(60));
-        let mut words = said(1_000_001 + 2 * self.chance.next(1_000), number, Some(seq), Target::Reply);
+        let mut words = said(1_000_001 + 2 * self.chance.next(1_000), number, Some(seq), Recipient::Reply);
         words.wire_id = format!("{GHOST}-{}", words.wire_id);
         let found = match self.chance.next(5) {
             0 => vec![claim(seq, number)],
@@ -233,7 +233,7 @@ impl Sim {
 }
 
 /// An end that names further messages and says why the agent was not woken.
-fn with(mut found: Found, more: Vec<u64>, why: Option<Gated>) -> Found {
+fn with(mut found: CollectedRecord, more: Vec<u64>, why: Option<Gated>) -> CollectedRecord {
     if let Record::End { also, gated, .. } = &mut found.record {
         (*also, *gated) = (more, why);
     }

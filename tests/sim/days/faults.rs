@@ -94,7 +94,7 @@ impl Sim {
         let age = |why| matches!(why, StopReason::ClaimStuck | StopReason::Ceiling | StopReason::Silent);
         self.world.read(|db, txn| {
             let mut found = Vec::new();
-            for live in db.live.iter(txn)? {
+            for live in db.live_incarnations.iter(txn)? {
                 let live = live?;
                 if matches!(db.incarnations.require(txn, &live)?.phase, Phase::Stopping { why, .. } if age(why)) {
                     found.push(live);

@@ -1,4 +1,4 @@
-//! What has to hold: the promises of the README, a function each or two. After every step they look at what changed. What
+//! What has to hold: the promises of ARCHITECTURE.md, a function each or two. After every step they look at what changed. What
 //! needs a look at everything is asked from time to time, and sooner after deaths: that indexes agree with their rows, that
 //! a series has one time to come, that what was over is as it was. A plan with `check=every` asks that after every step,
 //! too.
@@ -23,6 +23,7 @@ use crate::world::World;
 const EVERY: u64 = 8;
 
 /// What is remembered of earlier looks.
+#[derive(Clone)]
 pub(super) struct Memory {
     meta: Meta,
     /// Messages that are not over, oldest first, and how many of all were seen.
@@ -73,7 +74,7 @@ impl Memory {
 
     /// Whether the time since the last look at everything pays for another one.
     pub(super) fn is_time_for_all(&self, world: &World) -> bool {
-        let rows = world.read(|db, txn| Ok(db.messages.len(txn)? + db.seen.len(txn)?));
+        let rows = world.read(|db, txn| Ok(db.messages.len(txn)? + db.seen_events.len(txn)?));
         let paid = EVERY + rows / 8;
         self.steps >= if self.restarted { paid / 4 } else { paid }
     }
@@ -115,7 +116,7 @@ impl Sim {
             }
             let key = [event.chat.0, event.chat.1, &event.id].map(|text| ForeignKey::of(&text.to_owned()));
             let [channel, chat, id] = key;
-            let seen = self.world.read(|db, txn| db.seen.get(txn, &(channel, chat, id)));
+            let seen = self.world.read(|db, txn| db.seen_events.get(txn, &(channel, chat, id)));
             let seen = seen.unwrap_or_else(|| panic!("{event:?} was taken and is not there"));
             assert!(!seen.messages.is_empty() || seen.refused.is_some(), "{event:?} became nothing: {seen:?}");
         }
@@ -142,7 +143,7 @@ impl Sim {
             match &message.state {
                 MessageState::Pending(_) => {}
                 MessageState::Claimed { incarnation, .. } => {
-                    let live = self.world.read(|db, txn| db.live.get(txn, &message.session));
+                    let live = self.world.read(|db, txn| db.live_incarnations.get(txn, &message.session));
                     assert_eq!(live, Some(*incarnation), "{id} is claimed by somebody who does not live");
                 }
                 MessageState::Completed { .. } | MessageState::Dropped { .. } => self.is_over(id, message.state),
@@ -164,17 +165,20 @@ impl Sim {
         self.memory.over.insert(id, state);
     }
 
-    /// Somebody is told where the answer would have gone, of several messages of a turn once; or the turn said something
-    /// itself.
+    /// Somebody is told where the answer would have gone, of several messages of a turn in one notice that shows each; or
+    /// the turn said something itself.
     fn somebody_is_told(&self, id: MessageId, message: &Message) {
         let (Some(reply), MessageState::Failed { at, .. }) = (&message.reply, &message.state) else {
             return; // then the owner hears of it, at any time
         };
         let told = self.world.read(|db, txn| {
+            let text = db.bodies.require(txn, &message.body)?.content.text;
+            let words: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
             for row in db.outbound.iter(txn)? {
                 let (_, outbound) = row?;
+                let shown = outbound.text.starts_with("Your ") || outbound.text.contains(&words);
                 let told = match outbound.author {
-                    Author::Hearth => outbound.to.as_ref() == Some(reply),
+                    Author::Hearth => outbound.to.as_ref() == Some(reply) && shown,
                     Author::Agent { session, .. } => session == message.session && outbound.to.is_some(),
                 };
                 if told && outbound.stored == *at {
@@ -188,7 +192,7 @@ impl Sim {
 
     /// What runs is what the store says that lives, and numbers only grow.
     fn one_incarnation_lives(&mut self) {
-        let live: Vec<(SessionId, u32)> = self.world.read(|db, txn| db.live.iter(txn)?.collect());
+        let live: Vec<(SessionId, u32)> = self.world.read(|db, txn| db.live_incarnations.iter(txn)?.collect());
         let live: BTreeMap<SessionId, u32> = live.into_iter().collect();
         for (session, number) in &self.world.outside.running {
             assert_eq!(live.get(session), Some(number), "{session}.{number} runs and was thought to be gone");

@@ -17,6 +17,7 @@ mod papers;
 mod people;
 pub(crate) mod plan;
 mod platform;
+mod restored;
 mod rights;
 mod room;
 
@@ -37,6 +38,7 @@ use self::papers::Papers;
 use self::people::Event;
 use self::plan::{KINDS, Kind, Plan};
 use self::platform::Platform;
+use self::restored::Saved;
 use self::room::Room;
 use crate::slots::{Book, DAY, House, changes};
 use crate::world::chance::Chance;
@@ -135,6 +137,9 @@ engage = "pattern"
 pattern = "[a-z]"
 senders = "known"
 session = "agent-shared"
+[[chats.wirings]]
+agent = "listens"
+ignored = "accumulate"
 "#;
 
 /// An agent that comes and goes.
@@ -202,6 +207,8 @@ pub(crate) struct Sim {
     /// How many files there were at the last look into each mailbox.
     looked: BTreeMap<SessionId, usize>,
     doomed: bool,
+    /// The newest backup.
+    saved: Option<Saved>,
     room: Room,
     /// The step from which on there is room again.
     tight_until: u64,
@@ -227,7 +234,8 @@ impl House for Sim {
 
 impl Sim {
     pub(crate) fn new(plan: Plan) -> Self {
-        let policy = Policy { held_max: 4, approvals_per_chat: 3, ..Policy::STANDARD };
+        let policy =
+            Policy { held_max: 4, approvals_per_chat: 3, cards_per_decider: rights::CARDS, ..Policy::STANDARD };
         let mut world = World::in_memory_with(policy, |options| Room::Enough.set(options));
         for (name, kind) in [("net", ChannelKind::Telegram), ("web", ChannelKind::Webhook)] {
             world.configure(vec![channel(name, kind)]).unwrap();
@@ -254,6 +262,7 @@ impl Sim {
             papers: BTreeMap::new(),
             looked: BTreeMap::new(),
             doomed: false,
+            saved: None,
             room: Room::Enough,
             tight_until: 0,
             memory: Memory::of(&world),
@@ -303,6 +312,9 @@ impl Sim {
         let hands = 1 + self.chance.next(self.faults.hands);
         self.perform(hands);
         self.prove();
+        if !self.plan.without.contains(&Kind::Restore) {
+            self.back_up_or_restore();
+        }
     }
 
     fn happen(&mut self, kind: Kind) {
@@ -331,6 +343,7 @@ impl Sim {
             Kind::Skip => self.skip(),
             Kind::Twice => self.twice(),
             Kind::Channel => self.change_mood(),
+            Kind::Restore => {} // follows a step
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::Phase;
-use hearth::model::mailbox::{Again, Answer, Found, Record};
+use hearth::model::mailbox::{Answer, CollectedRecord, Record, RetryHint};
 use hearth::model::message::MessageState;
 use hearth::state::Text;
 
@@ -20,13 +20,13 @@ pub(super) struct Papers {
 }
 
 impl Papers {
-    pub(super) fn add(&mut self, found: &Found) {
+    pub(super) fn add(&mut self, found: &CollectedRecord) {
         self.said.extend(said(&found.record).into_iter().map(str::to_owned));
         self.ended.extend(ended(&found.record));
     }
 
     /// The disk did not keep it.
-    pub(super) fn lose(&mut self, found: &Found) {
+    pub(super) fn lose(&mut self, found: &CollectedRecord) {
         for name in said(&found.record) {
             self.said.remove(name);
         }
@@ -40,7 +40,7 @@ fn said(record: &Record) -> Vec<&str> {
     match record {
         Record::Said(said) | Record::Leftover(said) => vec![&said.wire_id],
         Record::End { answers, .. } => answers.iter().filter_map(name_of).collect(),
-        Record::Claim { .. } | Record::Unreadable { .. } => vec![],
+        Record::Claim { .. } | Record::Unreadable { .. } | Record::Hidden(_) => vec![],
     }
 }
 
@@ -50,7 +50,7 @@ fn name_of(answer: &Answer) -> Option<&str> {
 
 fn ended(record: &Record) -> Option<u64> {
     let Record::End { seq, failure, .. } = record else { return None };
-    let for_good = failure.as_ref().is_none_or(|failure| failure.again == Again::Never);
+    let for_good = failure.as_ref().is_none_or(|failure| failure.again == RetryHint::Never);
     for_good.then_some(*seq)
 }
 

@@ -1,6 +1,6 @@
 //! People: what they say, press and decide, known ones and strangers; and the operator.
 
-use hearth::model::card::Matter;
+use hearth::model::card::PromptSubject;
 use hearth::model::configure::{Change, Configure, DestinationSpec};
 use hearth::model::content::BlobId;
 use hearth::model::entity::{Folder, Origin};
@@ -180,7 +180,7 @@ impl Sim {
         let press = Press { by: person(who), at, button: card.button(option) };
         for _ in 0..=self.chance.next(2) {
             let Some(Reply::Answered { decided, .. }) = self.put(Input::Pressed(press.clone())) else { continue };
-            let may = WITH_ROLES.contains(&who) || !matches!(card.matter, Matter::Approval(_));
+            let may = WITH_ROLES.contains(&who) || !matches!(card.matter, PromptSubject::Approval(_));
             assert!(!decided || may, "{who:?} decided {}", card.matter);
         }
     }
@@ -250,8 +250,8 @@ impl Sim {
         let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
         let asked = self.world.read(|db, txn| db.questions_due.first(txn, ..));
         let matter = match (open, asked) {
-            (Some(((_, id), ())), _) => Matter::Approval(id),
-            (None, Some(((_, id), ()))) => Matter::Question(id),
+            (Some(((_, id), ())), _) => PromptSubject::Approval(id),
+            (None, Some(((_, id), ()))) => PromptSubject::Question(id),
             (None, None) => return,
         };
         let value = (*self.chance.pick(&["approve", "reject", "1", "yes", "new_agent:Made by command"])).to_owned();

@@ -54,10 +54,12 @@ pub(crate) enum Kind {
     Twice,
     /// Networks, and whatever starts agents, get better or worse.
     Channel,
+    /// A backup is made or restored. It is no step of its own: it follows one.
+    Restore,
 }
 
 /// Every kind, its word, and how often it comes.
-pub(crate) const KINDS: [(Kind, &str, u64); 24] = [
+pub(crate) const KINDS: [(Kind, &str, u64); 25] = [
     (Kind::Say, "say", 24),
     (Kind::Again, "again", 4),
     (Kind::Crowd, "crowd", 2),
@@ -82,6 +84,7 @@ pub(crate) const KINDS: [(Kind, &str, u64); 24] = [
     (Kind::Skip, "skip", 2),
     (Kind::Twice, "twice", 3),
     (Kind::Channel, "channel", 2),
+    (Kind::Restore, "restore", 0),
 ];
 
 /// One run.

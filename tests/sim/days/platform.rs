@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use hearth::model::card::Card;
 use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
-use hearth::model::id::OutboundId;
+use hearth::model::id::OutgoingId;
 use hearth::model::{Address, ForeignId, UserId};
 
 use crate::world::chance::Chance;
@@ -36,8 +36,8 @@ pub(super) struct Platform {
     pub(super) mood: Mood,
     /// Cards that were shown, oldest first.
     pub(super) cards: Vec<(Address, Card)>,
-    /// What went out, by its id.
-    sent: BTreeMap<OutboundId, Sent>,
+    /// What went out, by its id: also what the house has forgotten, because it was restored.
+    sent: BTreeMap<OutgoingId, Sent>,
     /// Promises that were broken.
     pub(super) broken: Vec<String>,
 }
@@ -81,7 +81,7 @@ impl Platform {
             5 => DeliveryResult::Uncertain("the connection broke".into()),
             6 => return None,
             _ => {
-                let id = ForeignId::new("message", format!("p-{}", delivery.id)).unwrap();
+                let id = ForeignId::new("message", format!("p-{}", delivery.key)).unwrap();
                 DeliveryResult::Delivered { platform_message: Some(id) }
             }
         })
@@ -91,15 +91,15 @@ impl Platform {
     /// stands for one thing, or a network that honours them would show the wrong one.
     fn show(&mut self, delivery: &Delivery) {
         let new = || Sent { delivery: delivery.clone(), times: 0 };
-        let sent = self.sent.entry(delivery.id).or_insert_with(new);
+        let sent = self.sent.entry(delivery.key).or_insert_with(new);
         sent.times += 1;
         if sent.times > 1 && !honours(delivery) && !delivery.repeated {
-            self.broken.push(format!("{} was shown twice and nobody was told", delivery.id));
+            self.broken.push(format!("{} was shown twice and nobody was told", delivery.key));
         }
         if (Delivery { attempt: sent.delivery.attempt, repeated: sent.delivery.repeated, ..delivery.clone() })
             != sent.delivery
         {
-            self.broken.push(format!("{} is two things: {:?} and {delivery:?}", delivery.id, sent.delivery));
+            self.broken.push(format!("{} is two things: {:?} and {delivery:?}", delivery.key, sent.delivery));
         }
         if let DeliveryAct::Ask(card) = &delivery.act {
             self.cards.push((delivery.to.clone(), card.clone()));
@@ -117,12 +117,17 @@ impl Platform {
         }
     }
 
-    pub(super) fn was_shown(&self, id: OutboundId) -> bool {
+    pub(super) fn was_shown(&self, id: OutgoingId) -> bool {
         self.sent.contains_key(&id)
     }
 
+    /// The house does not know any more how often it sent something; what its ids stand for, the networks know.
+    pub(super) fn goes_on_with_a_restored_house(&mut self) {
+        self.sent.values_mut().for_each(|sent| sent.times = 0);
+    }
+
     /// How often each thing went out, and whether people saw it once all the same.
-    pub(super) fn sent(&self) -> impl Iterator<Item = (OutboundId, u32, bool)> {
+    pub(super) fn sent(&self) -> impl Iterator<Item = (OutgoingId, u32, bool)> {
         self.sent.iter().map(|(id, sent)| (*id, sent.times, honours(&sent.delivery)))
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use hearth::model::Turn;
 use hearth::model::address::UserId;
-use hearth::model::approval::{Approval, ApprovalState, Decider, Matters};
+use hearth::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use hearth::model::entity::{Agent, Destination, Role};
 use hearth::model::id::{AgentId, ApprovalId, ChatId, MessageId, SessionId};
 use hearth::model::message::Message;
@@ -12,10 +13,27 @@ use hearth::state::{ForeignKey, Text};
 use super::Sim;
 use super::people::WITH_ROLES;
 
+/// Cards that one person is shown at once.
+pub(super) const CARDS: usize = 3;
+
 impl Sim {
+    /// Nobody is asked more than so much at once; what else they could decide waits.
+    fn cards_are_few(&self) {
+        let asked = self.world.read(|db, txn| {
+            let mut asked: BTreeMap<_, usize> = BTreeMap::new();
+            for row in db.approvals_by_decider.iter(txn)? {
+                let ((channel, handle, turn, _), ()) = row?;
+                *asked.entry((channel, handle)).or_default() += usize::from(turn == Turn::Now);
+            }
+            Ok(asked)
+        });
+        assert!(asked.values().all(|cards| *cards <= CARDS), "{asked:?}");
+    }
+
     /// A decision is made once, by somebody who may, and with it everything that follows: nothing waits for it any more,
     /// and what was asked for is there.
     pub(super) fn decisions_are_whole(&mut self, all: bool) {
+        self.cards_are_few();
         let next = self.memory.newest_asked.map_or(ApprovalId::new(0), |id| ApprovalId::new(id.number() + 1));
         let new = self.world.read(|db, txn| db.approvals.range(txn, next..)?.collect::<Result<Vec<_>, _>>());
         self.memory.newest_asked = new.last().map(|(id, _)| *id).or(self.memory.newest_asked);
@@ -25,7 +43,7 @@ impl Sim {
             if approval.state.is_open() {
                 continue;
             }
-            let held = self.world.read(|db, txn| db.held.collect_prefix(txn, &id, 10));
+            let held = self.world.read(|db, txn| db.held_messages.collect_prefix(txn, &id, 10));
             assert!(held.is_empty(), "{id} is decided and {} messages wait for it", held.len());
             self.is_decided_by_somebody_who_may(id, &approval.state);
             if matches!(approval.state, ApprovalState::Approved { .. }) {
@@ -50,31 +68,31 @@ impl Sim {
 
     fn what_was_approved_is_there(&mut self, id: ApprovalId, approval: &Approval) {
         match &approval.about {
-            Matters::Sender { sender, agents, .. } => {
+            ApprovalSubject::Sender { sender, agents, .. } => {
                 let may = agents.iter().any(|agent| self.is_in(*agent, sender));
                 assert!(may, "{id}: {sender} was approved and is no member");
                 self.count("senders approved");
             }
-            Matters::Channel { chat, sender, .. } => {
+            ApprovalSubject::Channel { chat, sender, .. } => {
                 let heard = self.listeners(*chat);
                 assert!(!heard.is_empty(), "{id}: {chat} was approved and nobody listens there");
                 let may = |sender| heard.iter().any(|agent| self.is_in(*agent, sender));
                 assert!(sender.as_ref().is_none_or(may), "{id}: {sender:?} is heard by nobody in {chat}");
                 self.count("chats approved");
             }
-            Matters::Packages { session, apt, npm, .. } => {
+            ApprovalSubject::Packages { session, apt, npm, .. } => {
                 let has = self.agent_of(*session).1.settings.packages;
                 let all =
                     apt.iter().all(|name| has.apt.contains(name)) && npm.iter().all(|name| has.npm.contains(name));
                 assert!(all, "{id}: packages were approved, and the agent has only {has:?}");
                 self.count("packages approved");
             }
-            Matters::McpServer { session, server } => {
+            ApprovalSubject::McpServer { session, server } => {
                 let has = self.agent_of(*session).1.settings.mcp_servers;
                 assert!(has.contains(server), "{id}: {server:?} was approved, and the agent has only {has:?}");
                 self.count("servers approved");
             }
-            Matters::CreateAgent { session, name, .. } => {
+            ApprovalSubject::CreateAgent { session, name, .. } => {
                 self.was_made(id, *session, name);
                 self.count("agents approved");
             }
@@ -135,8 +153,9 @@ impl Sim {
             self.count("messages of borrowed names");
         }
         let known = [("net", "M"), ("web", "K")];
-        // What only goes along with what others say may be of anybody.
-        if message.trigger && known.contains(&(source.channel.as_str(), source.platform_id.as_str())) {
+        let place = (source.channel.as_str(), source.platform_id.as_str());
+        // What only goes along with what others say may be of anyone, but not in the strict chat.
+        if (message.trigger || place == ("web", "K")) && known.contains(&place) {
             assert!(self.is_in(message.agent, sender), "{id} is of {sender}, whom {} does not know", message.agent);
         }
     }

@@ -1,33 +1,34 @@
-//! The element of a chat message.
+//! The prompt element of a chat message.
 
 use serde_json::Value;
 
 use super::escape::escaped;
-use super::{Prompt, Told, attribute, text};
+use super::{Prompt, PromptMessage, attribute, text};
 
-/// Where a payload's files lie that are not the host's.
+/// Base directory of files in payloads that are not the host's.
 const WORKSPACE: &str = "/workspace";
 
 impl Prompt<'_> {
-    pub(super) fn chat(&self, message: &Told<'_>) -> String {
+    pub(super) fn chat(&self, message: &PromptMessage<'_>) -> String {
         let content = message.content;
         let answered = content.get("replyTo");
         let attributes = [
             attribute("id", message.seq.map(|seq| seq.to_string())),
-            // What Hearth itself says came from nowhere.
+            // Hearth's own messages have no origin.
             attribute("from", if message.kind == "system" { None } else { self.from(message) }),
             attribute("sender", Some(sender(content))),
+            attribute("unknown_sender", message.unknown_sender.then_some("true")),
             attribute("time", Some(self.time(message))),
             attribute("reply_to", answered.and_then(answered_id)),
         ]
         .concat();
         let quote = answered.and_then(quote).unwrap_or_default();
-        // A payload that is only a text is that text.
+        // A payload that is a plain string is the text.
         let words = content.as_str().or_else(|| text(content, "text")).map(escaped).unwrap_or_default();
         format!("<message{attributes}>{quote}{words}{}</message>", self.attachments(content))
     }
 
-    /// A line for each file: where it lies, or why it cannot be had, or where it could be.
+    /// One line per file: its path, or why it is missing, or its URL.
     fn attachments(&self, content: &Value) -> String {
         let Some(entries) = content.get("attachments").and_then(Value::as_array) else { return String::new() };
         let line = |entry: &Value| {
@@ -43,14 +44,14 @@ impl Prompt<'_> {
         entries.iter().map(line).collect()
     }
 
-    /// The host's files lie in the session's directory, others in the workspace.
+    /// The host's files are in the session's directory, others in the workspace.
     fn place(&self, path: &str) -> String {
         let is_hosts = path.split('/').next() == Some(hearth_wire::HOST_DIR);
         if is_hosts { self.root.join(path).to_string_lossy().into_owned() } else { format!("{WORKSPACE}/{path}") }
     }
 }
 
-/// The name that people know, else the id.
+/// The sender's display name, else the id.
 fn sender(content: &Value) -> &str {
     let author = |field| content.get("author").and_then(|author| text(author, field));
     let names = [text(content, "sender"), author("fullName"), author("userName")];
@@ -58,7 +59,7 @@ fn sender(content: &Value) -> &str {
     names.flatten().next().unwrap_or("Unknown")
 }
 
-/// The id of the message that is answered: a text or a number.
+/// The id of the message being answered, which is a string or a number.
 fn answered_id(answered: &Value) -> Option<String> {
     match answered.get("id")? {
         Value::String(id) if !id.is_empty() => Some(id.clone()),
@@ -67,7 +68,7 @@ fn answered_id(answered: &Value) -> Option<String> {
     }
 }
 
-/// What is answered: who said it, and what.
+/// The quoted message: sender and text.
 fn quote(answered: &Value) -> Option<String> {
     let (sender, words) = (text(answered, "sender")?, text(answered, "text")?);
     let (sender, words) = (escaped(sender), escaped(words));

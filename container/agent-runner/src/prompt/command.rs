@@ -1,4 +1,5 @@
-//! `hearth-runner prompt`: the prompt of messages on standard input, for people and for tests of other programs.
+//! `hearth-runner prompt`: prints the prompt for messages on standard input, for people and for tests of other
+//! programs.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,43 +10,43 @@ use hearth_zone::{BadZone, Zone};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Prompt, Told};
+use super::{Prompt, PromptMessage};
 use crate::host::{ReadError, read_json};
 use crate::{env, log};
 
 const USAGE: &str = "usage: hearth-runner prompt [--tz ZONE] [--context FILE] <messages.json\n\
     reads a JSON array of messages as they lie in host/in/, and prints the prompt that a provider would be given";
 
-/// Bytes that are read: many messages, each of which may have as much as the contract lets it.
+/// Size limit of the input in bytes: many messages of the maximum size.
 const INPUT_BYTES: u64 = 64 * limits::JSON_BYTES;
 
 /// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// Wrong words on the command line.
+    /// Wrong arguments.
     #[error("{0}\n{USAGE}")]
     Usage(String),
-    /// A zone that is none.
+    /// An invalid time zone.
     #[error("--tz: {0}")]
     Zone(#[from] BadZone),
     /// The context cannot be read.
     #[error("--context: {0}")]
     Context(#[from] ReadError),
-    /// Standard input has more than is read.
+    /// Standard input is too long.
     #[error("standard input has more than {INPUT_BYTES} bytes: give fewer messages at once")]
     TooLarge,
     /// Standard input cannot be read.
     #[error("standard input cannot be read: {0}")]
     Input(#[source] io::Error),
-    /// What stands there is not what the contract says.
+    /// Standard input does not follow the contract.
     #[error(
         "standard input must be a JSON array of messages like [{{\"kind\":\"chat\",\"seq\":2,\"timestamp\":\"2026-01-15T09:00:00Z\",\"content\":{{\"text\":\"hi\"}}}}]: {0}"
     )]
     Messages(#[source] serde_json::Error),
-    /// A message of a newer contract.
+    /// A message of a newer contract version.
     #[error("message {number} is of contract version {found}, this program knows {WIRE_VERSION}: use a newer one")]
     TooNew {
-        /// Its place in the array, from 1.
+        /// Its position in the array, from 1.
         number: usize,
         /// Its version.
         found: u32,
@@ -55,15 +56,15 @@ pub enum PromptError {
     Output(#[source] io::Error),
 }
 
-/// What the command line asks for.
+/// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct PromptArgs {
     zone: Option<String>,
     context: Option<PathBuf>,
     help: bool,
 }
 
-/// A message; fields that a prompt can do without may be missing.
+/// A message; fields that a prompt does not need may be missing.
 #[derive(Debug, Deserialize)]
 struct Entry {
     v: Option<u32>,
@@ -71,11 +72,13 @@ struct Entry {
     kind: String,
     #[serde(default)]
     timestamp: String,
+    #[serde(default)]
+    unknown_sender: bool,
     reply: Option<Address>,
     content: Value,
 }
 
-/// Prints the prompt; 0 done, 1 cannot read or write, 2 what was given is wrong.
+/// Prints the prompt. Exit codes: 0 success, 1 read or write error, 2 invalid input.
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,7 +94,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn run(arguments: &[String]) -> Result<(), PromptError> {
-    let asked = Asked::read(arguments)?;
+    let asked = PromptArgs::read(arguments)?;
     if asked.help {
         return print(&format!("{USAGE}\n"));
     }
@@ -102,18 +105,18 @@ fn run(arguments: &[String]) -> Result<(), PromptError> {
     print(&of(&text, context.unwrap_or_else(nobody), zone, &root)?)
 }
 
-/// All of it as text: what is cut off is no JSON any more, and nobody could tell why.
+/// Reads the whole input. Too long an input is an error: truncated JSON would give a misleading one.
 fn read(input: impl io::Read, most: u64) -> Result<String, PromptError> {
     let mut text = String::new();
     input.take(most + 1).read_to_string(&mut text).map_err(PromptError::Input)?;
     if text.len() as u64 > most { Err(PromptError::TooLarge) } else { Ok(text) }
 }
 
-/// The prompt that an agent would be given: of messages as they lie in `host/in/`, as a JSON array, and of the context
-/// file as JSON. `root` is the session's directory as the agent sees it.
+/// The prompt that an agent would get for messages and a context. The messages are a JSON array of files in `host/in/`,
+/// the context is the context file. `root` is the session's directory as the agent sees it.
 ///
 /// # Errors
-/// [`PromptError`] if one of them is not what the contract says.
+/// [`PromptError`] if one of them does not follow the contract.
 pub fn prompt_of(messages: &str, context: &str, root: &Path) -> Result<String, PromptError> {
     of(messages, serde_json::from_str(context).map_err(PromptError::Messages)?, None, root)
 }
@@ -126,18 +129,18 @@ fn of(messages: &str, context: Context, zone: Option<Zone>, root: &Path) -> Resu
     }
     let known = || Zone::parse(&context.timezone).ok();
     let zone = zone.or_else(known).or_else(env::zone).unwrap_or_else(Zone::utc);
-    let told: Vec<Told<'_>> = entries.iter().map(Entry::told).collect();
+    let told: Vec<PromptMessage<'_>> = entries.iter().map(Entry::told).collect();
     Ok(Prompt { root, context: &context, zone: &zone }.text(&told))
 }
 
 impl Entry {
-    fn told(&self) -> Told<'_> {
-        let Self { seq, kind, timestamp, reply, content, .. } = self;
-        Told { seq: *seq, kind, timestamp, reply: reply.as_ref(), content }
+    fn told(&self) -> PromptMessage<'_> {
+        let Self { seq, kind, timestamp, unknown_sender, reply, content, .. } = self;
+        PromptMessage { seq: *seq, kind, timestamp, unknown_sender: *unknown_sender, reply: reply.as_ref(), content }
     }
 }
 
-impl Asked {
+impl PromptArgs {
     fn read(arguments: &[String]) -> Result<Self, PromptError> {
         let mut asked = Self::default();
         let mut words = arguments.iter();
@@ -158,7 +161,7 @@ impl Asked {
     }
 }
 
-/// The context of an agent that knows no other place.
+/// The context of an agent without destinations.
 fn nobody() -> Context {
     Context {
         v: WIRE_VERSION,
@@ -179,10 +182,11 @@ fn nobody() -> Context {
         blocked_tools: Vec::new(),
         next_number: 1,
         already_sent: Vec::new(),
+        idle_beat_ms: None,
     }
 }
 
-/// Exactly the prompt, without a line end of its own.
+/// Prints exactly the prompt, without an extra line end.
 fn print(text: &str) -> Result<(), PromptError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(PromptError::Output)

@@ -1,24 +1,24 @@
-//! Keeping what others wrote inside of its element.
+//! Keeps foreign text inside of its prompt element.
 //!
-//! Chat and everything in attributes is escaped as in XML. Instructions of tasks and JSON are not, because agents are
-//! used to reading them as they are; in them only a `<` that begins or ends an element of prompts is replaced, by `&lt;`
-//! in text and by its JSON escape in JSON. Whatever else looks like XML stays as it was written.
+//! Chat text and attributes are escaped as in XML. Task instructions and JSON are not, because agents usually read them
+//! unescaped. In them only a `<` that begins or ends a prompt element is replaced, by `&lt;` in text and by its JSON
+//! escape in JSON. Other XML-like text is unchanged.
 
-/// Elements that prompts are made of.
+/// The elements of prompts.
 const ELEMENTS: [&str; 9] =
     ["context", "messages", "message", "quoted_message", "task", "webhook", "system_response", "already_sent", "said"];
 
-/// Text as it stands in an element or in an attribute.
+/// Text, escaped for an element or an attribute.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Text that is not escaped, without elements of prompts.
+/// Unescaped text with the tags of prompt elements defused.
 pub(super) fn tamed(text: &str) -> String {
     without_elements(text, "&lt;")
 }
 
-/// JSON that is not escaped, without elements of prompts. It means the same: `<` stands only in its strings.
+/// Unescaped JSON with the tags of prompt elements defused. Its meaning is unchanged: `<` occurs only in strings.
 pub(super) fn tamed_json(json: &str) -> String {
     without_elements(json, "\\u003c")
 }
@@ -33,7 +33,7 @@ fn without_elements(text: &str, instead: &str) -> String {
     tamed
 }
 
-/// Whether what follows a `<` makes a tag of one of the elements, in any case and with any spaces.
+/// Whether the text after a `<` makes it a tag of a prompt element, in any case and with any spaces.
 fn begins_element(after: &str) -> bool {
     let name = after.trim_start().trim_start_matches('/').trim_start();
     let end =

@@ -1,8 +1,8 @@
-//! What the provider is told. Pure: the same messages in the same zone give the same text.
+//! Builds the provider's prompt. Pure: the same messages in the same time zone give the same text.
 //!
-//! A prompt is a header that names the zone of all its times, then blocks: what was said already in a turn that was
-//! interrupted, one block for all chat, one for each task, webhook and answer of the system. Nothing that people,
-//! networks or agents wrote can end its element or begin another one (`escape.rs`).
+//! A prompt is a header with the time zone of all its times, followed by blocks: messages that were already sent in an
+//! interrupted turn, one block for all chat, and one for each task, webhook and system answer. Text from people,
+//! networks or agents can neither end its element nor begin another one (`escape.rs`).
 
 mod chat;
 pub(crate) mod command;
@@ -19,40 +19,41 @@ use serde_json::Value;
 
 use self::escape::escaped;
 
-/// The text of a turn: messages that only tell and messages that ask, in the order in which they came. Files that came
-/// with messages are shown by their path below `root`, the session's directory.
+/// The prompt of a turn: context and triggering messages, in order of arrival. Attachments are shown with their paths
+/// below `root`, the session's directory.
 pub(crate) fn prompt(root: &Path, context: &Context, background: &[InMessage], asked: &[InMessage]) -> String {
-    let mut messages: Vec<Told<'_>> = background.iter().chain(asked).map(Told::of).collect();
+    let mut messages: Vec<PromptMessage<'_>> = background.iter().chain(asked).map(PromptMessage::of).collect();
     messages.sort_by_key(|message| message.seq);
     let zone = Zone::parse(&context.timezone).unwrap_or_else(|_| Zone::utc());
     Prompt { root, context, zone: &zone }.text(&messages)
 }
 
-/// A message as a prompt needs it.
-struct Told<'a> {
-    /// Its number; none is not shown.
+/// The parts of a message that a prompt shows.
+struct PromptMessage<'a> {
+    /// Its number; `None` is not shown.
     seq: Option<u64>,
     kind: &'a str,
     timestamp: &'a str,
+    unknown_sender: bool,
     reply: Option<&'a Address>,
     content: &'a Value,
 }
 
-impl<'a> Told<'a> {
+impl<'a> PromptMessage<'a> {
     fn of(message: &'a InMessage) -> Self {
-        let InMessage { seq, kind, timestamp, reply, content, .. } = message;
-        Self { seq: Some(*seq), kind, timestamp, reply: reply.as_ref(), content }
+        let InMessage { seq, kind, timestamp, unknown_sender, reply, content, .. } = message;
+        Self { seq: Some(*seq), kind, timestamp, unknown_sender: *unknown_sender, reply: reply.as_ref(), content }
     }
 }
 
-/// What holds for all messages of a prompt.
+/// Common data of all messages of a prompt.
 struct Prompt<'a> {
     root: &'a Path,
     context: &'a Context,
     zone: &'a Zone,
 }
 
-/// What becomes of a message.
+/// The kind of prompt element of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
     Chat,
@@ -62,7 +63,7 @@ enum Element {
 }
 
 impl Prompt<'_> {
-    fn text(&self, messages: &[Told<'_>]) -> String {
+    fn text(&self, messages: &[PromptMessage<'_>]) -> String {
         let mut blocks: Vec<String> = already_sent(&self.context.already_sent).into_iter().collect();
         let of = |element| messages.iter().filter(move |message| Element::of(message) == element);
         let chat: Vec<String> = of(Element::Chat).map(|message| self.chat(message)).collect();
@@ -77,12 +78,12 @@ impl Prompt<'_> {
         format!("<context timezone=\"{}\" />\n{}", escaped(self.zone.name()), blocks.join("\n\n"))
     }
 
-    fn time(&self, message: &Told<'_>) -> String {
+    fn time(&self, message: &PromptMessage<'_>) -> String {
         show_text(message.timestamp, self.zone)
     }
 
-    /// The name that the agent has for where a message came from, else that place itself.
-    fn from(&self, message: &Told<'_>) -> Option<String> {
+    /// The agent's name for the origin of a message, else the origin itself.
+    fn from(&self, message: &PromptMessage<'_>) -> Option<String> {
         let Address { channel, platform_id, .. } = message.reply?;
         let is_there = |target: &DestinationTarget| match target {
             DestinationTarget::Channel { channel: theirs, platform_id: id } => theirs == channel && id == platform_id,
@@ -97,12 +98,12 @@ impl Prompt<'_> {
     }
 }
 
-/// Channel of the addresses of agents.
+/// Channel of agents' addresses.
 const AGENTS: &str = "agent";
 
 impl Element {
-    /// Kinds that nobody knows are shown as chat, and so are notes of Hearth: they have a text and no action.
-    fn of(message: &Told<'_>) -> Self {
+    /// Unknown kinds are shown as chat. So are Hearth's notes, which have a text and no action.
+    fn of(message: &PromptMessage<'_>) -> Self {
         match message.kind {
             "task" => Self::Task,
             "webhook" => Self::Webhook,
@@ -114,7 +115,7 @@ impl Element {
     }
 }
 
-/// What an earlier incarnation delivered in this turn.
+/// Messages that an earlier incarnation delivered in this turn.
 fn already_sent(sent: &[AlreadySent]) -> Option<String> {
     let said = sent.iter().map(|one| format!("<said number=\"{}\">{}</said>", one.number, escaped(&one.text)));
     let note = "You were interrupted in this turn. This was already delivered and must not be sent again:";
@@ -122,18 +123,18 @@ fn already_sent(sent: &[AlreadySent]) -> Option<String> {
     (!sent.is_empty()).then(|| format!("<already_sent>\n{note}\n{said}\n</already_sent>"))
 }
 
-/// The text every channel's messages have, of a task what the agent is told; empty if there is none.
+/// A message's text, or a task's prompt; empty if there is none.
 pub(crate) fn text_of(message: &InMessage) -> &str {
     let field = if message.kind == "task" { "prompt" } else { "text" };
     text(&message.content, field).unwrap_or("")
 }
 
-/// A field that is a text and not empty.
+/// A field that is a non-empty string.
 fn text<'a>(content: &'a Value, field: &str) -> Option<&'a str> {
     content.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// An attribute, if there is something to say.
+/// An attribute, if it has a value.
 fn attribute(name: &str, value: Option<impl AsRef<str>>) -> String {
     value.map(|value| format!(" {name}=\"{}\"", escaped(value.as_ref()))).unwrap_or_default()
 }

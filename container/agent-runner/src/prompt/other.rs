@@ -1,14 +1,14 @@
-//! The elements of tasks, webhooks and answers of the system.
+//! The prompt elements of tasks, webhooks and system answers.
 
 use serde_json::Value;
 
 use super::escape::{tamed, tamed_json};
-use super::{Prompt, Told, attribute, text};
+use super::{Prompt, PromptMessage, attribute, text};
 
 const UNKNOWN: &str = "unknown";
 
 impl Prompt<'_> {
-    pub(super) fn task(&self, message: &Told<'_>) -> String {
+    pub(super) fn task(&self, message: &PromptMessage<'_>) -> String {
         let content = message.content;
         let attributes = [attribute("from", self.from(message)), attribute("time", Some(self.time(message)))].concat();
         let output = content.get("scriptOutput").filter(|output| says_something(output));
@@ -17,7 +17,7 @@ impl Prompt<'_> {
         format!("<task{attributes}>{output}Instructions:\n{words}</task>")
     }
 
-    pub(super) fn webhook(&self, message: &Told<'_>) -> String {
+    pub(super) fn webhook(&self, message: &PromptMessage<'_>) -> String {
         let content = message.content;
         let word = |field| Some(text(content, field).unwrap_or(UNKNOWN));
         let attributes = [
@@ -30,7 +30,7 @@ impl Prompt<'_> {
         format!("<webhook{attributes}>{}</webhook>", pretty(payload))
     }
 
-    pub(super) fn system(&self, message: &Told<'_>) -> String {
+    pub(super) fn system(&self, message: &PromptMessage<'_>) -> String {
         let content = message.content;
         let word = |field| Some(text(content, field).unwrap_or(UNKNOWN));
         let attributes = [
@@ -44,7 +44,7 @@ impl Prompt<'_> {
     }
 }
 
-/// As JavaScript sees it.
+/// Whether a value is truthy in JavaScript.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -54,7 +54,7 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// JSON for reading. What was parsed can be written.
+/// Indented JSON. Values that were parsed can always be written.
 fn pretty(value: &Value) -> String {
     tamed_json(&serde_json::to_string_pretty(value).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! `command`: any program that speaks JSON lines. The protocol is in `COMMAND.md`.
+//! The provider `command`: any program that speaks JSON lines. `COMMAND.md` describes the protocol.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,27 @@ use hearth_wire::{Address, OutId, OutKind, Retry};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Provider, environment};
+use super::{Provider, during, environment};
 use crate::addendum::instructions;
-use crate::child::{Heard, Launch, LineProcess};
+use crate::child::{Launch, LineProcess, ProcessOutput};
 use crate::desk::Failure;
 use crate::log;
-use crate::outgoing::{Attachment, Content, Source, Target, Utterance};
+use crate::outgoing::{Attachment, Content, OutgoingRecipient, Source, Utterance};
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
 use crate::tools::Server;
 
 const SLICE: Duration = Duration::from_millis(200);
-/// The same while an answer of the host is waited for.
+/// The same while an answer of the host is pending.
 const ASKED_SLICE: Duration = Duration::from_millis(20);
 
-/// The program, once it runs.
+/// The provider and its running program.
 #[derive(Debug)]
 pub(crate) struct Program {
     roots: Roots,
     running: Option<Running>,
+    /// A process in the middle of a failed turn. It cannot be used for another turn.
+    given_up: Option<LineProcess>,
 }
 
 #[derive(Debug)]
@@ -34,12 +36,12 @@ struct Running {
     launch: Launch,
     process: LineProcess,
     turns: u64,
-    /// Requests to the host without an answer, and what the program calls them.
+    /// Pending requests to the host, and the program's ids for them.
     asked: BTreeMap<OutId, String>,
     tools: Tools,
 }
 
-/// The server of tools, for a program that speaks MCP, and what it has answered and the program does not know yet.
+/// The MCP server for a program that speaks MCP, and answers that the program has not received yet.
 #[derive(Debug)]
 struct Tools {
     server: Server,
@@ -49,7 +51,7 @@ struct Tools {
 /// A line of the program.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
+enum CommandLine {
     Say(Say),
     Progress,
     Tool {
@@ -92,7 +94,7 @@ struct Say {
     address: Option<Address>,
     #[serde(default)]
     files: Vec<PathBuf>,
-    /// The program wants to hear how it went.
+    /// Id under which the program wants to learn the result.
     #[serde(default)]
     id: Option<String>,
 }
@@ -111,24 +113,25 @@ fn yes() -> bool {
     true
 }
 
-/// Why something that was to be said was not.
+/// Why a message was not sent.
 const SILENT: &str = "there is nothing in it but internal words, which are for nobody";
 
-/// Why something that was asked for was not.
+/// Why a request was not made.
 const NO_OBJECT: &str = "the agent's program asked for something that is not an object";
 
-/// One that is not started yet.
+/// Creates the provider without starting a process.
 pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
-    Box::new(Program { roots: roots.clone(), running: None })
+    Box::new(Program { roots: roots.clone(), running: None, given_up: None })
 }
 
 impl Program {
-    /// The program, started if it does not run or runs as something else.
-    fn running(&mut self, launch: Launch) -> Result<Running, String> {
-        if let Some(mut running) = self.running.take().filter(|running| running.launch == launch)
-            && running.process.is_alive()
-        {
-            return Ok(running);
+    /// The running program. It is started if it does not run or runs with other parameters.
+    fn running(&mut self, launch: Launch) -> Result<Running, Failure> {
+        if let Some(mut running) = self.running.take() {
+            if running.launch == launch && running.process.is_alive() {
+                return Ok(running);
+            }
+            running.process.close();
         }
         let process = LineProcess::start(&launch, &self.roots.group)?;
         let tools = Tools { server: Server::new(), answers: Vec::new() };
@@ -136,11 +139,11 @@ impl Program {
     }
 }
 
-/// How an attempt at a turn ended.
+/// Result of an attempt at a turn.
 enum Attempt {
-    /// As the program says.
+    /// Reported by the program.
     Ended(Result<(), Failure>),
-    /// The process of earlier turns was gone before it said anything in this one.
+    /// The process of earlier turns ended before it wrote anything in this one.
     Stale,
 }
 
@@ -149,38 +152,51 @@ impl Program {
         let provider = &turn.context.provider;
         let env = environment(&turn.context, &self.roots);
         let launch = Launch { argv: provider.command.clone(), env, without: Vec::new() };
-        let mut running = self.running(launch).map_err(TurnError::Failed)?;
-        running.turns += 1;
-        while let Heard::Line(line) = running.process.hear(Duration::ZERO) {
-            between_turns(&line, report, &self.roots.group)?;
+        let mut running = self.running(launch)?;
+        let attempt = running.attempt(turn, report, &self.roots);
+        match &attempt {
+            Ok(Attempt::Ended(_)) => self.running = Some(running),
+            Ok(Attempt::Stale) => {}
+            Err(_) => self.given_up = Some(running.process),
         }
-        // What the host said between turns comes before the next one.
-        running.pass_replies(report)?;
-        running.process.tell(request(running.turns, turn, &self.roots, report.continuation()).to_string());
-        let mut is_heard = running.turns == 1;
+        attempt
+    }
+}
+
+impl Running {
+    fn attempt(&mut self, turn: &Turn, report: &mut Report<'_>, roots: &Roots) -> Result<Attempt, TurnError> {
+        self.turns += 1;
+        while let ProcessOutput::Line(line) = self.process.hear(Duration::ZERO) {
+            between_turns(&line, report, &roots.group)?;
+        }
+        // Answers that came between turns are passed on before the next one.
+        self.pass_replies(report)?;
+        self.process.tell(request(self.turns, turn, roots, report.continuation()).to_string());
+        let mut is_heard = self.turns == 1;
         loop {
             report.check()?;
-            running.pass_replies(report)?;
-            let waits = !running.asked.is_empty() || running.tools.server.is_waiting();
+            self.pass_replies(report)?;
+            let waits = !self.asked.is_empty() || self.tools.server.is_waiting();
             let slice = if waits { ASKED_SLICE } else { SLICE };
-            match running.process.hear(slice) {
-                Heard::Nothing => {}
-                Heard::Gone(how) => {
-                    // Whoever ended both wants no turn to fail.
+            match self.process.hear(slice) {
+                ProcessOutput::Nothing => {}
+                ProcessOutput::Gone(how) => {
+                    // If the whole group was ended, this is no failure of the turn.
                     report.check()?;
                     if !is_heard {
                         log::note(format_args!("between turns the agent's program {how}; it is started again"));
                         report.tools_ended()?;
                         return Ok(Attempt::Stale);
                     }
-                    return Err(TurnError::Failed(format!("the agent's program {how}")));
+                    // It reported no result, so this is a crash, however it ended.
+                    let during = during(report.tool());
+                    return Err(Failure::passing(format!("the agent's program {how}{during}")).into());
                 }
-                Heard::Line(line) => {
+                ProcessOutput::Unreadable(why) => return Err(TurnError::Failed(format!("the agent's program {why}"))),
+                ProcessOutput::Line(line) => {
                     is_heard = true;
-                    if let Some(outcome) =
-                        take(&line, report, &self.roots.group, (&mut running.asked, &mut running.tools))?
-                    {
-                        self.running = Some(running);
+                    let told = (&mut self.asked, &mut self.tools);
+                    if let Some(outcome) = take(&line, report, &roots.group, told)? {
                         return Ok(Attempt::Ended(outcome));
                     }
                 }
@@ -192,16 +208,29 @@ impl Program {
 impl Provider for Program {
     fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
         loop {
-            // Only a process of earlier turns can be stale, and it is kept no longer.
+            // Only a process of earlier turns can be stale, and it is not kept.
             if let Attempt::Ended(outcome) = self.attempt(turn, report)? {
                 return outcome.map_err(TurnError::from);
             }
         }
     }
+
+    fn clean_up(&mut self) {
+        if let Some(process) = self.given_up.take() {
+            process.close();
+        }
+    }
+
+    fn close(mut self: Box<Self>) {
+        self.clean_up();
+        if let Some(running) = self.running.take() {
+            running.process.close();
+        }
+    }
 }
 
 impl Running {
-    /// Tells the program what the host and its tools have answered.
+    /// Sends the program the pending answers of the host and of tools.
     fn pass_replies(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         let settled = self.tools.server.settle(report)?;
         let settled = settled.into_iter().map(|(_, answer)| from_tools(answer));
@@ -248,8 +277,8 @@ fn request(number: u64, turn: &Turn, roots: &Roots, continuation: Option<String>
     request
 }
 
-/// Does what a line says; how the turn ended, if that is what it says. With an error the program is in the middle of a
-/// turn that is given up, and cannot be used for the next one.
+/// Handles a line. Returns the result if the line ends the turn. After an error the program is in the middle of a
+/// failed turn, and cannot be used for the next one.
 fn take(
     line: &str,
     report: &mut Report<'_>,
@@ -259,32 +288,32 @@ fn take(
     report.progress()?;
     let Some(line) = parse(line) else { return Ok(None) };
     match line {
-        Line::Say(say) if !say.is_final && say.id.is_some() => {
+        CommandLine::Say(say) if !say.is_final && say.id.is_some() => {
             let id = say.id.clone().unwrap_or_default();
             let requests = report.say_and_ask(utterance(say, dir).map_err(TurnError::Failed)?)?;
-            // Of a text in several parts the last one tells.
+            // Of a text in several parts the last one counts.
             match requests.into_iter().last() {
                 Some(request) => drop(asked.insert(request, id)),
                 None => tools.answers.push(json!({"type": "reply", "id": id, "ok": false, "error": SILENT})),
             }
         }
-        Line::Say(say) => speak(say, report, dir)?,
-        Line::Request(Ask { id, content, to, address }) if content.is_object() => {
+        CommandLine::Say(say) => speak(say, report, dir)?,
+        CommandLine::Request(Ask { id, content, to, address }) if content.is_object() => {
             drop(asked.insert(report.ask(content, &target(to, address))?, id));
         }
-        Line::Request(_) => {
+        CommandLine::Request(_) => {
             return Ok(Some(Err(Failure::lasting(NO_OBJECT))));
         }
-        Line::Mcp { message } => tools.answers.extend(tools.server.take(message, report)?.map(from_tools)),
-        Line::Progress => {}
-        Line::Tool { name, timeout_ms, id } => {
+        CommandLine::Mcp { message } => tools.answers.extend(tools.server.take(message, report)?.map(from_tools)),
+        CommandLine::Progress => {}
+        CommandLine::Tool { name, timeout_ms, id } => {
             report.tool_started(id.as_deref().unwrap_or(&name), &name, timeout_ms)?
         }
-        Line::ToolDone { id: Some(id) } => report.tool_ended(&id)?,
-        Line::ToolDone { id: None } => report.tools_ended()?,
-        Line::Continuation { value } => report.remember(value.as_deref())?,
-        Line::Done => return Ok(Some(Ok(()))),
-        Line::Error { message, retry } => return Ok(Some(Err(Failure { error: message, retry }))),
+        CommandLine::ToolDone { id: Some(id) } => report.tool_ended(&id)?,
+        CommandLine::ToolDone { id: None } => report.tools_ended()?,
+        CommandLine::Continuation { value } => report.remember(value.as_deref())?,
+        CommandLine::Done => return Ok(Some(Ok(()))),
+        CommandLine::Error { message, retry } => return Ok(Some(Err(Failure { error: message, retry }))),
     }
     Ok(None)
 }
@@ -293,11 +322,11 @@ fn from_tools(message: Value) -> Value {
     json!({"type": "mcp", "message": message})
 }
 
-/// Only what stands by itself counts outside a turn; the rest belonged to a turn that is over.
+/// Handles a line between turns. Only self-contained lines count; the others belong to a turn that is over.
 fn between_turns(line: &str, report: &mut Report<'_>, dir: &Path) -> Result<(), TurnError> {
     match parse(line) {
-        Some(Line::Say(say)) if !say.is_final => speak(say, report, dir),
-        Some(Line::Continuation { value }) => report.remember(value.as_deref()),
+        Some(CommandLine::Say(say)) if !say.is_final => speak(say, report, dir),
+        Some(CommandLine::Continuation { value }) => report.remember(value.as_deref()),
         Some(_) => {
             log::note("the agent's program wrote a line between turns; ignored");
             Ok(())
@@ -306,11 +335,11 @@ fn between_turns(line: &str, report: &mut Report<'_>, dir: &Path) -> Result<(), 
     }
 }
 
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<CommandLine> {
     match read(line)? {
         Ok(line) => Some(line),
         Err(error) => {
-            // The text may be anything, also something private, and the error may repeat it: only sizes are noted.
+            // The line may contain private text, and the error may repeat it, so only sizes are logged.
             let (bytes, column) = (line.len(), error.column());
             let what = if error.is_data() { "it says nothing known" } else { "it is not JSON" };
             log::note(format_args!(
@@ -321,22 +350,21 @@ fn parse(line: &str) -> Option<Line> {
     }
 }
 
-fn read(line: &str) -> Option<serde_json::Result<Line>> {
+fn read(line: &str) -> Option<serde_json::Result<CommandLine>> {
     (!line.trim().is_empty()).then(|| serde_json::from_str(line))
 }
 
-/// What a line is, as far as it alone can tell: nothing if it is passed over, else the names of the files that are to be
-/// said with it.
+/// Parses a line by itself. `None` if the line is ignored, else the names of the files to be sent with it.
 ///
 /// # Errors
-/// Why the turn fails with it, in words for people.
+/// Why the turn fails, worded for people.
 pub fn understood(line: &str) -> Option<Result<Vec<String>, String>> {
     match read(line)?.ok()? {
-        Line::Say(say) => {
+        CommandLine::Say(say) => {
             let said = utterance(say, Path::new("/"));
             Some(said.map(|said| said.files.into_iter().map(|file| file.name).collect()))
         }
-        Line::Request(Ask { content, .. }) if !content.is_object() => Some(Err(NO_OBJECT.to_owned())),
+        CommandLine::Request(Ask { content, .. }) if !content.is_object() => Some(Err(NO_OBJECT.to_owned())),
         _ => Some(Ok(Vec::new())),
     }
 }
@@ -361,10 +389,10 @@ fn utterance(say: Say, dir: &Path) -> Result<Utterance, String> {
     Ok(Utterance { content, target, files: say.files.into_iter().map(attachment).collect() })
 }
 
-fn target(to: Option<String>, address: Option<Address>) -> Target {
+fn target(to: Option<String>, address: Option<Address>) -> OutgoingRecipient {
     match (to, address) {
-        (Some(name), _) => Target::Destination(name),
-        (None, Some(address)) => Target::Address(address),
-        (None, None) => Target::Reply,
+        (Some(name), _) => OutgoingRecipient::Destination(name),
+        (None, Some(address)) => OutgoingRecipient::Address(address),
+        (None, None) => OutgoingRecipient::Reply,
     }
 }

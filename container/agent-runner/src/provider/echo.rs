@@ -1,8 +1,8 @@
-//! `echo`: says what it was told, without any child process. With directives in the messages a test can drive every
-//! path of the runner and of the host.
+//! The provider `echo`: repeats its input, without a child process. Directives in messages let tests drive every path
+//! of the runner and of the host.
 //!
-//! A directive is a line that begins with `!`. All lines of all triggering messages are looked at in order; the lines
-//! that are no directives are the *rest*. Durations are `250ms`, `2s` or `1m`.
+//! A directive is a line that begins with `!`. The lines of all triggering messages are processed in order; lines that
+//! are not directives are the *rest*. Durations are `250ms`, `2s` or `1m`.
 //!
 //! | line | effect |
 //! |---|---|
@@ -28,8 +28,8 @@
 //! | `!abort` | the process dies as if killed |
 //! | `!hang` | never ends, without progress |
 //!
-//! In the end the rest is answered as `echo: <rest>`, followed by ` (context: <text>; <text>)` if there was context.
-//! With an empty rest that answer is left out if a directive was there.
+//! Finally the rest is answered as `echo: <rest>`, followed by ` (context: <text>; <text>)` if there was context. If
+//! the rest is empty and there was a directive, this answer is omitted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,21 +39,21 @@ use serde_json::Value;
 
 use super::Provider;
 use crate::clock::Stopwatch;
-use crate::outgoing::{Attachment, Content, Source, Target, Utterance};
+use crate::outgoing::{Attachment, Content, OutgoingRecipient, Source, Utterance};
 use crate::prompt::text_of;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
 
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The provider; it remembers nothing.
+/// The provider, which is stateless.
 #[derive(Debug)]
 pub(crate) struct Echo {
     /// The agent's directory.
     group: PathBuf,
 }
 
-/// One of them.
+/// Creates the provider.
 pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
     Box::new(Echo { group: roots.group.clone() })
 }
@@ -120,7 +120,7 @@ fn obey(directive: &str, turn: &Turn, report: &mut Report<'_>) -> Result<(), Tur
     }
 }
 
-/// The directives that are an answer.
+/// The directives that produce an answer.
 fn spoken(word: &str, rest: &str, turn: &Turn, report: &Report<'_>) -> Result<Utterance, TurnError> {
     Ok(match word {
         "answer" => Utterance::reply(rest),
@@ -141,7 +141,7 @@ fn spoken(word: &str, rest: &str, turn: &Turn, report: &Report<'_>) -> Result<Ut
             let mut address = json(rest)?;
             let text = address.as_object_mut().and_then(|fields| fields.remove("text")).unwrap_or_default();
             let address: Address = serde_json::from_value(address).map_err(|error| misread(rest, &error))?;
-            Utterance { target: Target::Address(address), ..Utterance::reply(text.as_str().unwrap_or("")) }
+            Utterance { target: OutgoingRecipient::Address(address), ..Utterance::reply(text.as_str().unwrap_or("")) }
         }
         _ => return Err(TurnError::Failed(format!("echo knows no directive !{word}"))),
     })
@@ -157,9 +157,9 @@ fn tool(rest: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
     report.tool_ended(name)
 }
 
-/// Asks the host for something and answers with its answer.
+/// Sends a request to the host and answers with the reply.
 fn ask(rest: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
-    let request = report.ask(json(rest)?, &Target::Reply)?;
+    let request = report.ask(json(rest)?, &OutgoingRecipient::Reply)?;
     loop {
         if let Some(reply) = report.reply(&request)? {
             let text = if reply.ok { reply.result.to_string() } else { reply.error.unwrap_or_default() };
@@ -170,7 +170,7 @@ fn ask(rest: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
     }
 }
 
-/// Waits so long, or for ever, in slices in which the runner can be stopped.
+/// Waits for this time, or forever, in slices in which the runner can be stopped.
 fn pause(report: &mut Report<'_>, long: Option<Duration>) -> Result<(), TurnError> {
     let watch = Stopwatch::start();
     loop {
@@ -183,7 +183,7 @@ fn pause(report: &mut Report<'_>, long: Option<Duration>) -> Result<(), TurnErro
     }
 }
 
-/// Waits until a directory has a file of this name, in slices in which the runner can be stopped.
+/// Waits until a directory contains a file of this name, in slices in which the runner can be stopped.
 fn until(directory: &Path, name: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
     if Path::new(name).file_name() != Some(name.as_ref()) {
         return Err(misread(name, &"a name of a file is needed"));

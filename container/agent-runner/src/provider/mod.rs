@@ -1,4 +1,4 @@
-//! What drives the agent: one trait, one file per provider.
+//! Providers, which drive the agent: one trait, one module per provider.
 
 mod claude;
 mod command;
@@ -12,46 +12,49 @@ use hearth_wire::Context;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
 
-/// Something that answers.
+/// Generates an agent's answers.
 pub(crate) trait Provider {
-    /// Works on one turn and says everything through `report`. While it waits, it calls [`Report::check`].
+    /// Handles one turn and sends everything through `report`. While it waits, it calls [`Report::check`].
     fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError>;
 
-    /// Whether something came from it, or is going on in it, though no turn runs. Does not wait.
+    /// Whether there is output or activity outside of a turn. Does not block.
     fn has_news(&mut self) -> bool {
         false
     }
 
-    /// Hears it between turns, for a moment.
+    /// Handles output between turns, for a moment.
     fn between(&mut self, _report: &mut Report<'_>) -> Result<(), TurnError> {
         Ok(())
     }
 
-    /// Ends it in order.
+    /// Gracefully ends what a failed turn left behind. Called after the host knows that the turn failed.
+    fn clean_up(&mut self) {}
+
+    /// Ends the provider gracefully.
     fn close(self: Box<Self>) {}
 }
 
-/// One kind of provider.
+/// A registered provider.
 struct Entry {
     name: &'static str,
-    /// Whether commands like `/compact` mean something to it.
+    /// Whether it supports commands like `/compact`.
     takes_commands: bool,
     open: fn(&Roots) -> Box<dyn Provider>,
 }
 
-/// All there are: another one is a file and a line here.
+/// All providers. To add one, write a module and add a line here.
 const REGISTRY: [Entry; 3] = [
     Entry { name: "claude", takes_commands: true, open: claude::open },
     Entry { name: "command", takes_commands: false, open: command::open },
     Entry { name: "echo", takes_commands: false, open: echo::open },
 ];
 
-/// Whether commands like `/compact` mean something to this provider.
+/// Whether a provider supports commands like `/compact`.
 pub(crate) fn takes_commands(name: &str) -> bool {
     REGISTRY.iter().any(|entry| entry.name == name && entry.takes_commands)
 }
 
-/// The provider in use. It lives through turns until the context asks for another one.
+/// The current provider. It is kept until the context asks for another one.
 pub(crate) struct Drivers {
     roots: Roots,
     current: Option<(hearth_wire::Provider, Box<dyn Provider>)>,
@@ -62,7 +65,7 @@ impl Drivers {
         Self { roots, current: None }
     }
 
-    /// Lets the provider that the context names work on a turn.
+    /// Runs a turn with the provider that the context names.
     pub(crate) fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
         let wanted = &turn.context.provider;
         if self.current.as_ref().is_some_and(|(known, _)| known != wanted) {
@@ -75,17 +78,24 @@ impl Drivers {
         driver.turn(turn, report)
     }
 
-    /// Whether the provider has something to say between turns.
+    /// Whether the provider has output between turns.
     pub(crate) fn has_news(&mut self) -> bool {
         self.current.as_mut().is_some_and(|(_, driver)| driver.has_news())
     }
 
-    /// Hears it.
+    /// Handles output between turns.
     pub(crate) fn between(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         self.current.as_mut().map_or(Ok(()), |(_, driver)| driver.between(report))
     }
 
-    /// Ends the provider in use; the next turn starts it again.
+    /// Gracefully ends what a failed turn left behind.
+    pub(crate) fn clean_up(&mut self) {
+        if let Some((_, driver)) = &mut self.current {
+            driver.clean_up();
+        }
+    }
+
+    /// Ends the current provider; the next turn starts it again.
     pub(crate) fn close(&mut self) {
         if let Some((_, driver)) = self.current.take() {
             driver.close();
@@ -103,7 +113,12 @@ fn open(name: &str, roots: &Roots) -> Result<Box<dyn Provider>, String> {
     }
 }
 
-/// What every provider's process finds in its environment beside the inherited variables.
+/// The tool that was running when a provider's process ended, as the end of a sentence.
+fn during(tool: Option<&str>) -> String {
+    tool.map(|tool| format!(" while the tool {tool} ran")).unwrap_or_default()
+}
+
+/// Variables of every provider's process, in addition to inherited ones.
 pub(crate) fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> {
     let mut env = vec![
         ("HOME", roots.home.to_string_lossy().into_owned()),

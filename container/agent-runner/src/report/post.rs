@@ -1,46 +1,46 @@
-//! What tools do with a turn: look at what it is about, and write something that stands at once and is answered.
+//! Access of tools to a turn: its context, and messages and requests that take effect at once.
 
 use hearth_wire::{Context, InMessage, OutId, OutKind, limits};
 use serde_json::Value;
 
 use super::{Report, TurnError, request_tool};
-use crate::outgoing::{Attachment, Target};
+use crate::outgoing::{Attachment, OutgoingRecipient};
 use crate::roots::Roots;
 
-/// What tools go by.
+/// The data available to tools.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
-    /// The context as it is now.
+    /// The current context.
     pub(crate) context: Context,
-    /// The messages that are worked on, in order.
+    /// The messages being handled, in order.
     pub(crate) asked: &'a [InMessage],
     /// The agent's directories.
     pub(crate) roots: &'a Roots,
-    /// Tells turns apart.
+    /// Identifies the turn.
     pub(crate) turn: u64,
 }
 
-/// Something to write.
+/// A message or request to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Post {
     pub(crate) kind: OutKind,
     pub(crate) content: Value,
-    pub(crate) target: Target,
+    pub(crate) target: OutgoingRecipient,
     pub(crate) in_reply_to: Option<u64>,
     pub(crate) file: Option<Attachment>,
 }
 
-/// Something that was written.
+/// A message or request that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Posted {
-    /// How the host's answer is asked for.
+    /// The request id, by which the host's answer is found.
     pub(crate) request: OutId,
-    /// The agent's number of it.
+    /// The agent's number for it.
     pub(crate) number: u64,
 }
 
 impl Report<'_> {
-    /// What tools go by, looked at now.
+    /// The current data for tools.
     pub(crate) fn scene(&mut self) -> Result<Scene<'_>, TurnError> {
         let context = self.desk.gate.pass()?;
         self.desk.numbers.at_least(context.next_number);
@@ -48,8 +48,8 @@ impl Report<'_> {
         Ok(Scene { context, asked: &self.asked, roots: &self.desk.roots, turn })
     }
 
-    /// Writes something that stands at once, and asks the host for its answer. A request counts as a tool until it comes.
-    /// Refused, and nothing written, if the host would not take it.
+    /// Writes a message or request that takes effect at once, and asks the host for its answer. It counts as a tool
+    /// until the answer comes. Returns an error, and writes nothing, if the host would reject it.
     pub(crate) fn post(&mut self, post: Post) -> Result<Result<Posted, String>, TurnError> {
         let Post { kind, content, target, in_reply_to, file } = post;
         let mut message = self.blank(&target, false, in_reply_to)?;

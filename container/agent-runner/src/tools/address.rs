@@ -1,37 +1,41 @@
-//! Where something goes that a tool says. Pure.
+//! Resolves the recipient of a tool's message. Pure.
 
 use hearth_wire::{Address, Destination, DestinationTarget};
 use serde_json::Value;
 
 use super::arguments::Arguments;
-use crate::outgoing::{Target, answered};
+use crate::outgoing::{OutgoingRecipient, answered};
 use crate::report::Scene;
 
-/// Where something goes, and what the agent calls that.
+/// A recipient, and the agent's name for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) target: Target,
+pub(super) struct NamedRecipient {
+    pub(super) target: OutgoingRecipient,
     pub(super) in_reply_to: Option<u64>,
     pub(super) name: String,
 }
 
-/// With `to`: the destination of that name. Without: the conversation, else the only destination there is.
-pub(super) fn place(arguments: &Arguments, scene: &Scene<'_>) -> Result<Place, String> {
+/// With `to`: the destination of that name. Otherwise the current conversation, else the only destination.
+pub(super) fn place(arguments: &Arguments, scene: &Scene<'_>) -> Result<NamedRecipient, String> {
     match arguments.given("to") {
         None => conversation(scene),
         Some(Value::String(name)) if name.is_empty() => conversation(scene),
         Some(Value::String(name)) => named(name, scene),
-        // Something else than a name is a mistake, and must not end up in the conversation.
+        // Anything but a name is a mistake, and must not be sent to the conversation.
         Some(other) => Err(unknown(&other.to_string(), scene)),
     }
 }
 
-/// Where the conversation goes on: what the agent was asked tells it, or the session does.
-pub(super) fn conversation(scene: &Scene<'_>) -> Result<Place, String> {
+/// The current conversation: the origin of the messages being handled, else the session's.
+pub(super) fn conversation(scene: &Scene<'_>) -> Result<NamedRecipient, String> {
     let somewhere = scene.asked.iter().any(|message| message.reply.is_some()) || scene.context.reply.is_some();
     if somewhere {
-        let in_reply_to = answered(scene.asked, &Target::Reply, None);
-        return Ok(Place { target: Target::Reply, in_reply_to, name: "(current conversation)".to_owned() });
+        let in_reply_to = answered(scene.asked, &OutgoingRecipient::Reply, None);
+        return Ok(NamedRecipient {
+            target: OutgoingRecipient::Reply,
+            in_reply_to,
+            name: "(current conversation)".to_owned(),
+        });
     }
     match scene.context.destinations.as_slice() {
         [] => Err("No destinations configured.".to_owned()),
@@ -40,25 +44,25 @@ pub(super) fn conversation(scene: &Scene<'_>) -> Result<Place, String> {
     }
 }
 
-fn named(name: &str, scene: &Scene<'_>) -> Result<Place, String> {
+fn named(name: &str, scene: &Scene<'_>) -> Result<NamedRecipient, String> {
     let known = scene.context.destinations.iter().find(|destination| destination.name == name);
     known.map(|destination| at(destination, scene)).ok_or_else(|| unknown(name, scene))
 }
 
-/// In the chat that the conversation is in, a thread goes on; in others nothing is said about threads.
-fn at(destination: &Destination, scene: &Scene<'_>) -> Place {
-    let name = Target::Destination(destination.name.clone());
+/// In the conversation's chat the thread is kept; in other chats none is set.
+fn at(destination: &Destination, scene: &Scene<'_>) -> NamedRecipient {
+    let name = OutgoingRecipient::Destination(destination.name.clone());
     let in_reply_to = answered(scene.asked, &name, Some(destination));
     let target = match &destination.target {
         DestinationTarget::Channel { channel, platform_id } => {
             let here = |address: &&Address| address.channel == *channel && address.platform_id == *platform_id;
             let replies = scene.asked.iter().rev().filter_map(|message| message.reply.as_ref());
             let reply = replies.chain(&scene.context.reply).find(here);
-            reply.map_or(name, |address| Target::Address(address.clone()))
+            reply.map_or(name, |address| OutgoingRecipient::Address(address.clone()))
         }
         DestinationTarget::Agent { .. } => name,
     };
-    Place { target, in_reply_to, name: destination.name.clone() }
+    NamedRecipient { target, in_reply_to, name: destination.name.clone() }
 }
 
 fn unknown(name: &str, scene: &Scene<'_>) -> String {
@@ -93,7 +97,7 @@ mod tests {
         Address { channel, platform_id, thread_id: thread.map(str::to_owned) }
     }
 
-    fn to(stage: &Stage, to: Value) -> Result<Place, String> {
+    fn to(stage: &Stage, to: Value) -> Result<NamedRecipient, String> {
         place(&Arguments::read(json!({ "to": to })).unwrap(), &stage.scene())
     }
 
@@ -101,8 +105,8 @@ mod tests {
     #[test]
     fn names_conversations_and_neither() {
         let home = Some(address("1", Some("t")));
-        let here = |name: &str| Ok((Target::Reply, name.to_owned()));
-        let at = |name: &str| Ok((Target::Destination(name.to_owned()), name.to_owned()));
+        let here = |name: &str| Ok((OutgoingRecipient::Reply, name.to_owned()));
+        let at = |name: &str| Ok((OutgoingRecipient::Destination(name.to_owned()), name.to_owned()));
         let error = |text: &str| Err(text.to_owned());
         let current = "(current conversation)";
         for (row, reply, destinations, name, expected) in [
@@ -134,7 +138,7 @@ mod tests {
                 home.clone(),
                 json!([chat("b", "1")]),
                 json!("b"),
-                Ok((Target::Address(address("1", Some("t"))), "b".to_owned())),
+                Ok((OutgoingRecipient::Address(address("1", Some("t"))), "b".to_owned())),
             ),
         ] {
             let stage = Stage::new(reply, &destinations, vec![message(4, None)]);
@@ -151,10 +155,10 @@ mod tests {
         ];
         let stage = Stage::new(None, &json!([chat("one", "1"), chat("two", "2"), chat("far", "3")]), asked);
         let said = |name: Value| to(&stage, name).map(|place| (place.target, place.in_reply_to)).unwrap();
-        assert_eq!(said(json!("one")), (Target::Address(address("1", Some("new"))), Some(6)));
-        assert_eq!(said(json!("two")), (Target::Address(address("2", None)), Some(8)));
-        assert_eq!(said(json!("far")), (Target::Destination("far".to_owned()), Some(8)));
-        assert_eq!(said(json!(null)), (Target::Reply, Some(8)), "as an answer would");
+        assert_eq!(said(json!("one")), (OutgoingRecipient::Address(address("1", Some("new"))), Some(6)));
+        assert_eq!(said(json!("two")), (OutgoingRecipient::Address(address("2", None)), Some(8)));
+        assert_eq!(said(json!("far")), (OutgoingRecipient::Destination("far".to_owned()), Some(8)));
+        assert_eq!(said(json!(null)), (OutgoingRecipient::Reply, Some(8)), "as an answer would");
         let outside = Stage::new(Some(address("1", None)), &json!([]), Vec::new());
         assert_eq!(to(&outside, json!(null)).unwrap().in_reply_to, None);
     }

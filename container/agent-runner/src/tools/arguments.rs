@@ -1,10 +1,10 @@
-//! The arguments of a call, as their tools want to see them. Pure; a value of the wrong type is one that is not there.
+//! Typed access to the arguments of a call. Pure. A value of the wrong type counts as absent.
 
 use serde_json::{Map, Value};
 
 use crate::strip::strip_payload;
 
-/// Bytes of the arguments of one call. The file that comes of it may have twice as much.
+/// Size limit of one call's arguments in bytes. The resulting file may be twice as large.
 const BYTES: usize = 512 * 1024;
 
 /// The arguments of one call.
@@ -12,7 +12,7 @@ const BYTES: usize = 512 * 1024;
 pub(super) struct Arguments(Map<String, Value>);
 
 impl Arguments {
-    /// Refused if they are too large; anything but an object has nothing in it.
+    /// Fails if they are too large. Anything but an object counts as empty.
     pub(super) fn read(arguments: Value) -> Result<Self, String> {
         let Value::Object(fields) = arguments else { return Ok(Self(Map::new())) };
         let bytes = serde_json::to_vec(&fields).map_or(usize::MAX, |bytes| bytes.len());
@@ -22,14 +22,14 @@ impl Arguments {
         Ok(Self(fields))
     }
 
-    /// Without words that are for nobody, for tools that show something to people.
+    /// Removes internal text, for tools that show something to people.
     pub(super) fn for_people(&self) -> Self {
         let mut fields = self.0.clone();
         fields.values_mut().for_each(strip_payload);
         Self(fields)
     }
 
-    /// A value that was given: `null` was not.
+    /// A value; `null` counts as absent.
     pub(super) fn given(&self, key: &str) -> Option<&Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
@@ -38,19 +38,19 @@ impl Arguments {
         self.given(key).and_then(Value::as_str)
     }
 
-    /// A text with something in it.
+    /// A non-blank text.
     pub(super) fn filled(&self, key: &str) -> Option<&str> {
         self.string(key).filter(|text| !text.trim().is_empty())
     }
 
-    /// The number of a message, also as agents write it: `13`, `"13"`, `"#13"`.
+    /// The number of a message, in any of the agents' notations: `13`, `"13"`, `"#13"`.
     pub(super) fn number(&self, key: &str) -> Option<u64> {
         let value = self.given(key)?;
         let number = value.as_u64().or_else(|| value.as_str()?.trim().trim_start_matches('#').parse().ok());
         number.filter(|number| *number > 0)
     }
 
-    /// The fields among `keys` that were given, to be passed on as they are.
+    /// The present fields among `keys`, unchanged.
     pub(super) fn pick(&self, keys: &[&str]) -> Map<String, Value> {
         let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), self.given(key)?.clone())));
         given.collect()

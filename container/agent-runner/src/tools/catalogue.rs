@@ -1,9 +1,9 @@
-//! What the agent is told about its tools: one entry for each, in the order of [`super::plan::TOOLS`], then of
+//! Descriptions of the tools for the agent: one entry each, in the order of [`super::plan::TOOLS`], then of
 //! [`super::group::TOOLS`].
 
 use serde_json::{Map, Value, json};
 
-/// Name, what it is for, its parameters, and which of them are needed.
+/// Name, description, parameters, and names of the required parameters.
 type Entry = (&'static str, &'static str, Value, &'static [&'static str]);
 
 /// The answer to `tools/list`.

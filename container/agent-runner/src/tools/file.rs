@@ -1,5 +1,5 @@
-//! Which files an agent may send: those in its own directories. A guard against mistakes and against what strangers talk
-//! an agent into; what the agent's process can read at all is not decided here.
+//! Restricts the files that an agent may send to its own directories. This guards against mistakes and against what
+//! strangers talk an agent into; it does not restrict what the agent's process can read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use hearth_wire::is_safe_file_name;
 use crate::outgoing::{Attachment, Source};
 use crate::roots::Roots;
 
-/// Where everything of an agent is mounted in a container, and its working directory there.
+/// Where an agent's directories are mounted in a container, and its working directory there.
 const CONTAINER: &str = "/workspace";
 const CONTAINER_GROUP: &str = "/workspace/group";
-/// Temporary files of an agent that has no directory of its own for them.
+/// Temporary directory of an agent without its own.
 const TMP: &str = "/tmp";
 
-/// The file at a path that an agent named, as something to send under `name`, by default its own.
+/// An attachment of the file at a path that the agent gave, as `name` or else under its own name.
 pub(super) fn attachment(roots: &Roots, path: &str, name: Option<&str>) -> Result<Attachment, String> {
     let named = roots.group.join(path);
     let real = std::fs::canonicalize(&named).map_err(|error| match error.kind() {
@@ -38,7 +38,7 @@ pub(super) fn attachment(roots: &Roots, path: &str, name: Option<&str>) -> Resul
     Ok(Attachment { name, source: Source::Path(real) })
 }
 
-/// The directories, without links; one that is not there has no files.
+/// The allowed directories, with links resolved; missing ones are skipped.
 fn allowed(roots: &Roots) -> Vec<PathBuf> {
     let Roots { session, group, home, tmp, .. } = roots;
     let tmp = tmp.as_deref().unwrap_or(Path::new(TMP));

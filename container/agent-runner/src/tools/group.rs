@@ -1,6 +1,6 @@
-//! Tools for the files that the sessions of an agent group share: threads that must not wake it, skips, what is to be
-//! remembered. They work on these files at once, under the locks that everybody else takes; the host sees what they wrote,
-//! and the agent hears only of what was written.
+//! Tools for the files that an agent group's sessions share: muted threads, skip summaries and notes to remember. They
+//! change these files directly, under the same locks as all other programs. The host notices the changes, and the agent
+//! is told only of what was written.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::clock;
 use crate::report::Scene;
 use crate::trusted::library::{self, Places, Summary, Text};
 
-/// A tool: says what it did, or why nothing was done.
+/// A tool. Returns what it did, or why it did nothing.
 pub(super) type Tool = fn(&Arguments, &Scene<'_>) -> Result<String, String>;
 
-/// All of them, in the order in which the agent sees them, after the others.
+/// All tools of this module, in the agent's order, after the others.
 pub(super) const TOOLS: [(&str, Tool); 4] = [
     ("mute_thread", mute_thread),
     ("unmute_thread", unmute_thread),
@@ -23,7 +23,7 @@ pub(super) const TOOLS: [(&str, Tool); 4] = [
     ("remember", remember),
 ];
 
-/// Time to wait for whoever holds the lock of a file: a turn stands still meanwhile.
+/// Timeout of a file's lock. The turn is blocked meanwhile.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) fn tool(name: &str) -> Option<Tool> {
@@ -98,7 +98,7 @@ fn remember(arguments: &Arguments, scene: &Scene<'_>) -> Result<String, String> 
     library::log(&places, text, chat)
 }
 
-/// The files of the group, which only a trusted agent may write.
+/// The paths of the group's files, which only a trusted agent may write.
 fn places(scene: &Scene<'_>) -> Result<Places, String> {
     if scene.roots.trusted.is_none() {
         return Err(
@@ -110,7 +110,7 @@ fn places(scene: &Scene<'_>) -> Result<Places, String> {
     Ok(Places::of_roots(scene.roots))
 }
 
-/// The thread that was named, else the one that the agent was asked in, by its full name.
+/// The given thread, else the full name of the conversation's thread.
 fn thread(arguments: &Arguments, scene: &Scene<'_>) -> Result<String, String> {
     if let Some(thread) = arguments.filled("thread") {
         return Ok(thread.trim().to_owned());

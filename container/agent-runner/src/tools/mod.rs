@@ -1,14 +1,14 @@
-//! The MCP server `nanoclaw`, from which the agent has its tools. It lives in this process: a provider hands over one
-//! JSON-RPC message after the other and passes the answers on.
+//! The MCP server `nanoclaw`, which provides the agent's tools. It runs in this process: a provider passes on JSON-RPC
+//! messages one by one, and returns the answers.
 //!
 //! ```text
 //!   message ─> rpc ─> Server ── tools/call ─> plan (pure: say, people, own, tasks) ─> Report::post ─> agent/out
 //!                       └─ settle <── host/reply: the agent is told what the host made of it
 //! ```
 //!
-//! What a tool writes stands at once, whatever becomes of the turn. Those of `group` write files that the agent group's
-//! sessions share, and need no answer. The host answers each of these files, so the agent
-//! hears of every refusal; the tool's own answer waits for that, without holding up the turn.
+//! A tool's output takes effect at once, whatever the turn's result. The host answers each file in `agent/out`, so the
+//! agent learns of every rejection. The tool's own answer waits for that without blocking the turn. The tools of
+//! `group` change files that the agent group's sessions share, and need no answer.
 
 mod address;
 mod arguments;
@@ -29,37 +29,37 @@ use hearth_wire::{OutId, Reply};
 use serde_json::Value;
 
 use self::arguments::Arguments;
-use self::plan::Told;
+use self::plan::AcceptedReply;
 use self::rpc::{Incoming, Question};
 use crate::clock::Stopwatch;
 use crate::report::{Report, TurnError};
 
 pub use self::rehearse::rehearse;
 
-/// Calls of one turn that write something. An agent that talks in a circle ends here, not in the chat.
+/// Maximum number of writing calls in one turn. It stops an agent in a loop before it floods the chat.
 const MOST_CALLS: usize = 200;
-/// Calls that wait for the host at the same time.
+/// Maximum number of calls that wait for the host.
 const MOST_WAITING: usize = 32;
 
-/// The server of one provider's process.
+/// The server for one provider process.
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     waiting: Vec<Waiting>,
-    /// Requests whose calls nobody waits for any more.
+    /// Requests whose calls were cancelled.
     forgotten: Vec<OutId>,
-    /// The turn that is counted, and its calls.
+    /// The current turn, and the number of its calls.
     turn: u64,
     calls: usize,
 }
 
-/// A call whose answer depends on the host's.
+/// A call that waits for the host's answer.
 #[derive(Debug)]
 struct Waiting {
     /// JSON-RPC id of the call.
     id: Value,
     request: OutId,
     number: u64,
-    told: Told,
+    told: AcceptedReply,
     patience: Duration,
     since: Stopwatch,
 }
@@ -69,12 +69,12 @@ impl Server {
         Self::default()
     }
 
-    /// Whether calls wait for the host: then [`Self::settle`] is worth calling often.
+    /// Whether calls wait for the host. In that case [`Self::settle`] should be called often.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Does what a JSON-RPC message asks for; its answer, unless it comes later or the message wants none.
+    /// Handles a JSON-RPC message. Returns its answer, unless it comes later or the message needs none.
     pub(crate) fn take(&mut self, message: Value, report: &mut Report<'_>) -> Result<Option<Value>, TurnError> {
         let (id, question) = match rpc::read(message) {
             Incoming::Asked { id, question } => (id, question),
@@ -93,7 +93,7 @@ impl Server {
         Ok(result.map(|result| rpc::success(&id, &result)))
     }
 
-    /// The answers that have come meanwhile, each with the id of what it answers. To be called in every pause.
+    /// Returns the available answers, each with its call's id. To be called in every pause.
     pub(crate) fn settle(&mut self, report: &mut Report<'_>) -> Result<Vec<(Value, Value)>, TurnError> {
         self.end_forgotten(report)?;
         let mut answers = Vec::new();
@@ -114,18 +114,18 @@ impl Server {
         Ok(answers)
     }
 
-    /// Nobody waits for the answer to this call any more.
+    /// Cancels a call: its answer will be dropped.
     pub(crate) fn forget(&mut self, id: &Value) {
         let gone = self.waiting.extract_if(.., |call| call.id == *id);
         self.forgotten.extend(gone.map(|call| call.request));
     }
 
-    /// What was waited for does not run on.
+    /// Ends the tools of cancelled calls in the state file.
     fn end_forgotten(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         self.forgotten.drain(..).try_for_each(|request| report.tool_ended(request.as_str()))
     }
 
-    /// Calls a tool: its result if that is known already.
+    /// Calls a tool. Returns its result if it is already known.
     fn call(
         &mut self,
         id: &Value,
@@ -185,7 +185,7 @@ impl Server {
     }
 }
 
-/// The result of a question that is the same whoever asks, or else the tool that is called and its arguments.
+/// The result of a request that does not depend on the turn, or the called tool and its arguments.
 fn at_once(question: Question) -> Result<Value, (String, Value)> {
     match question {
         Question::Initialize { version } => Ok(rpc::greeting(version.as_deref())),
@@ -195,7 +195,7 @@ fn at_once(question: Question) -> Result<Value, (String, Value)> {
     }
 }
 
-/// What the agent is told: the host's answer, or, when there was none in time, what stands without it.
+/// The text for the agent: the host's answer or, if it did not come in time, what holds without it.
 fn heard(reply: Option<Reply>, call: &Waiting) -> Result<String, String> {
     match reply {
         Some(Reply { ok: true, result, .. }) => Ok(call.told.agreed(call.number, &result)),

@@ -1,25 +1,25 @@
-//! What an agent wants changed about itself, and agents it wants beside it. Pure.
+//! Tools that request changes of the agent's own setup, or new agents. Pure.
 
 use serde_json::Value;
 
 use super::arguments::Arguments;
-use super::plan::{Plan, Told};
+use super::plan::{AcceptedReply, PlannedCall};
 use crate::report::Scene;
 
-/// Packages that one request may name.
+/// Maximum number of packages in one request.
 const PACKAGES: usize = 20;
-/// Bytes of a package's name.
+/// Maximum length of a package's name in bytes.
 const PACKAGE_NAME: usize = 214;
 
-pub(super) fn create_agent(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn create_agent(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let name = arguments.filled("name").ok_or("name is required")?.trim();
     let told = format!("Creating agent \"{name}\". You will be notified when it is ready.");
     let mut fields = arguments.pick(&["instructions"]);
     fields.insert("name".to_owned(), name.into());
-    Ok(Plan::request("create_agent", fields, scene, Told::Text(told)))
+    Ok(PlannedCall::request("create_agent", fields, scene, AcceptedReply::Text(told)))
 }
 
-pub(super) fn install_packages(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn install_packages(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let (apt, npm) = (list(arguments, "apt"), list(arguments, "npm"));
     if apt.is_empty() && npm.is_empty() {
         return Err("At least one apt or npm package is required".to_owned());
@@ -36,29 +36,29 @@ pub(super) fn install_packages(arguments: &Arguments, scene: &Scene<'_>) -> Resu
     }
     let told = "Package install request submitted. You will be notified when admin approves or rejects.";
     let fields = arguments.pick(&["apt", "npm", "reason"]);
-    Ok(Plan::request("install_packages", fields, scene, Told::Text(told.to_owned())))
+    Ok(PlannedCall::request("install_packages", fields, scene, AcceptedReply::Text(told.to_owned())))
 }
 
-pub(super) fn add_mcp_server(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn add_mcp_server(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let (Some(_), Some(_)) = (arguments.filled("name"), arguments.filled("command")) else {
         return Err("name and command are required".to_owned());
     };
     let told = "MCP server request submitted. You will be notified when admin approves or rejects.";
     let fields = arguments.pick(&["name", "command", "args", "env"]);
-    Ok(Plan::request("add_mcp_server", fields, scene, Told::Text(told.to_owned())))
+    Ok(PlannedCall::request("add_mcp_server", fields, scene, AcceptedReply::Text(told.to_owned())))
 }
 
 fn list<'a>(arguments: &'a Arguments, key: &str) -> &'a [Value] {
     arguments.given(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A name that was refused, as far as it can be shown.
+/// A rejected name, as text.
 fn shown(name: &Value) -> String {
     let text = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
     text.chars().take(60).collect()
 }
 
-/// With a `-` behind it, `apt-get install` would remove the package.
+/// A name ending in `-` is not allowed: `apt-get install` would remove that package.
 fn is_apt_package(name: &str) -> bool {
     name.len() <= PACKAGE_NAME && is_plain(name, b"._+-") && !name.ends_with('-')
 }
@@ -74,7 +74,7 @@ fn is_npm_package(name: &str) -> bool {
     name.len() <= PACKAGE_NAME && scope.is_none_or(|scope| is_plain(scope, b"._-")) && is_plain(rest, b"._-")
 }
 
-/// Lower-case letters and digits, and these bytes except at the beginning.
+/// Lower-case letters and digits, and, except at the beginning, these other bytes.
 fn is_plain(text: &str, besides: &[u8]) -> bool {
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().next().is_some_and(letter) && text.bytes().all(|byte| letter(byte) || besides.contains(&byte))

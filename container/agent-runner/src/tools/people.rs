@@ -1,4 +1,4 @@
-//! Questions to people. Pure.
+//! The tool for questions to people. Pure.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::address::conversation;
 use super::arguments::Arguments;
-use super::plan::{Plan, Told};
+use super::plan::{AcceptedReply, PlannedCall};
 use crate::report::Scene;
 
-/// Seconds a question waits that does not say, and the most it can.
+/// Default and maximum timeout of a question in seconds.
 const SECONDS: f64 = 300.0;
 const MOST_SECONDS: f64 = 24.0 * 60.0 * 60.0;
-/// How long after that the host may take to say that nobody answered.
+/// Additional time for the host to report that a question was not answered.
 const GRACE: Duration = Duration::from_secs(60);
 
-pub(super) fn ask_user_question(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn ask_user_question(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let arguments = &arguments.for_people();
     let options = arguments.given("options").and_then(Value::as_array).filter(|options| !options.is_empty());
     let (Some(_), Some(_), Some(options)) = (arguments.filled("title"), arguments.filled("question"), options) else {
@@ -34,13 +34,14 @@ pub(super) fn ask_user_question(arguments: &Arguments, scene: &Scene<'_>) -> Res
     let waits = Duration::from_secs_f64(seconds);
     let mut fields = arguments.pick(&["title", "question", "options"]);
     fields.insert("timeout".to_owned(), seconds.into());
-    let mut plan = Plan::request("ask_user_question", fields, scene, Told::Choice { seconds: waits.as_secs() });
+    let mut plan =
+        PlannedCall::request("ask_user_question", fields, scene, AcceptedReply::Choice { seconds: waits.as_secs() });
     (plan.post.target, plan.post.in_reply_to) = (place.target, place.in_reply_to);
     plan.patience = waits.saturating_add(GRACE);
     Ok(plan)
 }
 
-/// What is on a button.
+/// The label of a button.
 fn label(option: &Value) -> Option<&str> {
     let label = option.as_str().or_else(|| option.get("label")?.as_str());
     label.filter(|label| !label.trim().is_empty())

@@ -1,4 +1,4 @@
-//! From a call to what is written for it and what the agent is told: one function per tool, none of which writes.
+//! Plans of calls: what to write, and what to tell the agent. One function per tool, none of which writes.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
 use super::{own, people, say, tasks};
-use crate::outgoing::Target;
+use crate::outgoing::OutgoingRecipient;
 use crate::report::{Post, Scene};
 
-/// How long the host may take to refuse what an agent does. What it has not refused by then stands.
+/// How long the host may take to reject an action. After that it counts as accepted.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A tool: pure but for looking at a file that shall be sent. Refused with the reason.
-pub(super) type Tool = fn(&Arguments, &Scene<'_>) -> Result<Plan, String>;
+/// A tool, which is pure except for checking a file to send. An error is the reason for a rejection.
+pub(super) type Tool = fn(&Arguments, &Scene<'_>) -> Result<PlannedCall, String>;
 
-/// All of them, in the order in which the agent sees them.
+/// All tools, in the agent's order.
 pub(super) const TOOLS: [(&str, Tool); 15] = [
     ("send_message", say::send_message),
     ("send_file", say::send_file),
@@ -39,30 +39,30 @@ pub(super) fn tool(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(known, _)| *known == name).map(|(_, tool)| *tool)
 }
 
-/// What a call comes to.
+/// The plan of a call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct PlannedCall {
     pub(super) post: Post,
-    pub(super) told: Told,
+    pub(super) told: AcceptedReply,
     pub(super) patience: Duration,
 }
 
-/// What the agent is told when the host agrees.
+/// What the agent is told if the host accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
-    /// The number of what was written, between two texts.
+pub(super) enum AcceptedReply {
+    /// The number of the message, between two texts.
     Number(String, String),
-    /// Always the same.
+    /// A fixed text.
     Text(String),
-    /// What a person chose, after so many seconds at most.
+    /// A person's choice; `seconds` is the timeout.
     Choice { seconds: u64 },
-    /// The host's own words, or these if it has none.
+    /// The host's text, or this default.
     Words(String),
-    /// The host's own words: without them there is nothing to tell.
+    /// The host's text; there is no default.
     OnlyWords,
 }
 
-impl Told {
+impl AcceptedReply {
     pub(super) fn agreed(&self, number: u64, result: &Value) -> String {
         let field = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
         match self {
@@ -74,7 +74,7 @@ impl Told {
         }
     }
 
-    /// What stands when the host said nothing in time.
+    /// What holds if the host did not answer in time.
     pub(super) fn unanswered(&self, number: u64) -> Result<String, String> {
         match self {
             Self::Number(..) | Self::Text(_) | Self::Words(_) => Ok(self.agreed(number, &Value::Null)),
@@ -87,19 +87,24 @@ impl Told {
     }
 }
 
-impl Plan {
-    /// Something for a chat.
-    pub(super) fn chat(post: Post, told: Told) -> Self {
+impl PlannedCall {
+    /// A plan for a message in a chat.
+    pub(super) fn chat(post: Post, told: AcceptedReply) -> Self {
         Self { post, told, patience: PATIENCE }
     }
 
-    /// A request to the host; where it would be shown follows from what the agent was asked.
-    pub(super) fn request(action: &str, mut fields: Map<String, Value>, scene: &Scene<'_>, told: Told) -> Self {
+    /// A plan for a request to the host. If it is shown to people, then in the current conversation.
+    pub(super) fn request(
+        action: &str,
+        mut fields: Map<String, Value>,
+        scene: &Scene<'_>,
+        told: AcceptedReply,
+    ) -> Self {
         fields.insert("action".to_owned(), action.into());
         let post = Post {
             kind: OutKind::System,
             content: fields.into(),
-            target: Target::Reply,
+            target: OutgoingRecipient::Reply,
             in_reply_to: scene.asked.last().map(|message| message.seq),
             file: None,
         };

@@ -1,4 +1,4 @@
-//! One JSON-RPC message by itself: what it would come to, with nothing written and nobody asked.
+//! Handles one JSON-RPC message without writing anything or asking the host, for tests.
 
 use hearth_wire::{Context, InMessage};
 use serde_json::{Value, json};
@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use super::arguments::Arguments;
 use super::rpc::{self, Incoming};
 use super::{at_once, plan};
-use crate::outgoing::Target;
+use crate::outgoing::OutgoingRecipient;
 use crate::report::{Post, Scene};
 use crate::roots::Roots;
 
-/// The answer to a message; of a call that would write something, that as `{"post": message}`, in the words of the files
-/// in `agent/out/`. None if it wants no answer. Tools that write files of the group by themselves are unknown here.
+/// The answer to a message. For a call that would write something, the answer is `{"post": message}`, in the format of
+/// the files in `agent/out/`. `None` if the message needs no answer. Tools that change the group's files are unknown
+/// here.
 #[must_use]
 pub fn rehearse(message: Value, context: &Context, asked: &[InMessage], roots: &Roots) -> Option<Value> {
     let (id, question) = match rpc::read(message) {
@@ -37,9 +38,9 @@ pub fn rehearse(message: Value, context: &Context, asked: &[InMessage], roots: &
 
 fn file_of(post: Post) -> Value {
     let (destination, address) = match post.target {
-        Target::Reply => (None, None),
-        Target::Destination(name) => (Some(name), None),
-        Target::Address(address) => (None, Some(address)),
+        OutgoingRecipient::Reply => (None, None),
+        OutgoingRecipient::Destination(name) => (Some(name), None),
+        OutgoingRecipient::Address(address) => (None, Some(address)),
     };
     json!({
         "kind": post.kind, "content": post.content, "in_reply_to": post.in_reply_to,

@@ -1,30 +1,30 @@
-//! JSON-RPC 2.0 and the part of MCP that a server of tools needs. Pure.
+//! JSON-RPC 2.0 and the part of MCP that a tool server needs. Pure.
 
 use serde_json::{Map, Value, json};
 
-/// Versions of MCP that this server speaks, the newest last: what it uses of them is the same in all.
+/// Supported versions of MCP, newest last. The parts that this server uses are the same in all of them.
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-/// Codes of JSON-RPC.
+/// Error codes of JSON-RPC.
 const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
-/// Characters of a foreign word that are shown in an error.
+/// Characters of the client's text shown in an error.
 const SHOWN_CHARS: usize = 100;
 
-/// What a message is.
+/// A parsed message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Incoming {
-    /// Wants an answer under this id.
+    /// A request with this id.
     Asked { id: Value, question: Question },
-    /// The call with this id need not be answered any more.
+    /// The call with this id is cancelled.
     Cancelled(Value),
-    /// Wants no answer and changes nothing.
+    /// Needs no answer and no action.
     Nothing,
-    /// Cannot be served. The id is null if it has none that could be used.
+    /// An invalid request. Its id is null if it has no usable one.
     Wrong { id: Value, code: i32, message: String },
 }
 
-/// What can be asked.
+/// A request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Question {
     Initialize { version: Option<String> },
@@ -33,7 +33,7 @@ pub(super) enum Question {
     Call { name: String, arguments: Value },
 }
 
-/// Reads one message. What has no `id` gets no answer, even if it makes no sense, as JSON-RPC has it.
+/// Parses one message. As JSON-RPC requires, a message without an `id` gets no answer, even if it is invalid.
 pub(super) fn read(message: Value) -> Incoming {
     let wrong = |id: Value, message: &str| Incoming::Wrong { id, code: INVALID_REQUEST, message: message.to_owned() };
     let Value::Object(mut fields) = message else { return wrong(Value::Null, "a message is one JSON object") };
@@ -48,7 +48,7 @@ pub(super) fn read(message: Value) -> Incoming {
     }
     let method = match fields.remove("method") {
         Some(Value::String(method)) => method,
-        // An answer, though this server asks nothing.
+        // An answer, although this server sends no requests.
         None if fields.contains_key("result") || fields.contains_key("error") => return Incoming::Nothing,
         _ => return wrong(usable.unwrap_or_default(), "a method is a string"),
     };
@@ -91,7 +91,7 @@ fn asked(id: Value, method: &str, params: Value) -> Incoming {
     Incoming::Asked { id, question }
 }
 
-/// Who this server is: in the version that was asked for, if it speaks that, else in the newest it does.
+/// Describes this server, with the requested protocol version if it is supported, else the newest one.
 pub(super) fn greeting(version: Option<&str>) -> Value {
     let [.., newest] = VERSIONS;
     let version = VERSIONS.into_iter().find(|known| Some(*known) == version).unwrap_or(newest);
@@ -110,7 +110,7 @@ pub(super) fn failure(id: &Value, code: i32, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-/// What a tool says: done, or why not.
+/// The result of a tool call, or its error.
 pub(super) fn tool_result(outcome: Result<String, String>) -> Value {
     match outcome {
         Ok(text) => json!({"content": [{"type": "text", "text": text}]}),

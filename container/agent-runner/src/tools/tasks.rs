@@ -1,20 +1,20 @@
-//! Scheduled tasks. The host keeps them, reads times and rhythms in the agent's zone, and has the words for what became of
-//! a request; here is only looked at what was given. Pure.
+//! Tools for scheduled tasks. The host stores tasks, interprets times and recurrences in the agent's time zone, and
+//! words the results. This module only checks the arguments. Pure.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::arguments::Arguments;
-use super::plan::{Plan, Told};
+use super::plan::{AcceptedReply, PlannedCall};
 use crate::report::Scene;
 
-/// How long the host may take when only it can say what became of a request.
+/// How long the host may take if only it can tell the result of a request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What can be changed about a task: an empty text takes away a rhythm or a script.
+/// The fields of a task that can be changed. An empty text removes a recurrence or a script.
 const CHANGES: [&str; 4] = ["prompt", "recurrence", "processAfter", "script"];
 
-pub(super) fn schedule_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn schedule_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let (Some(_), Some(after)) = (arguments.filled("prompt"), arguments.filled("processAfter")) else {
         return Err("prompt and processAfter are required".to_owned());
     };
@@ -25,17 +25,23 @@ pub(super) fn schedule_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<
             fields.insert(key.to_owned(), value.trim().into());
         }
     }
-    Ok(Plan { patience: PATIENCE, ..Plan::request("schedule_task", fields, scene, Told::OnlyWords) })
+    Ok(PlannedCall {
+        patience: PATIENCE,
+        ..PlannedCall::request("schedule_task", fields, scene, AcceptedReply::OnlyWords)
+    })
 }
 
-pub(super) fn list_tasks(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn list_tasks(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let fields = arguments.pick(&["status"]);
-    Ok(Plan { patience: PATIENCE, ..Plan::request("list_tasks", fields, scene, Told::OnlyWords) })
+    Ok(PlannedCall {
+        patience: PATIENCE,
+        ..PlannedCall::request("list_tasks", fields, scene, AcceptedReply::OnlyWords)
+    })
 }
 
-pub(super) fn update_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn update_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let id = arguments.filled("taskId").ok_or("taskId is required")?.trim();
-    // What is no text is no change.
+    // Anything but a text counts as unchanged.
     let texts = CHANGES.iter().filter_map(|key| Some(((*key).to_owned(), arguments.string(key)?.trim())));
     let mut fields: serde_json::Map<String, Value> = texts
         .filter(|(key, text)| !text.is_empty() || ["recurrence", "script"].contains(&key.as_str()))
@@ -45,25 +51,25 @@ pub(super) fn update_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<Pl
         return Err("at least one field to update is required".to_owned());
     }
     fields.insert("taskId".to_owned(), id.into());
-    let told = Told::Words(format!("Task update requested: {id}"));
-    Ok(Plan::request("update_task", fields, scene, told))
+    let told = AcceptedReply::Words(format!("Task update requested: {id}"));
+    Ok(PlannedCall::request("update_task", fields, scene, told))
 }
 
-pub(super) fn cancel_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn cancel_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     about("cancel_task", "Task cancellation requested", arguments, scene)
 }
 
-pub(super) fn pause_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn pause_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     about("pause_task", "Task pause requested", arguments, scene)
 }
 
-pub(super) fn resume_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+pub(super) fn resume_task(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     about("resume_task", "Task resume requested", arguments, scene)
 }
 
-fn about(action: &str, told: &str, arguments: &Arguments, scene: &Scene<'_>) -> Result<Plan, String> {
+fn about(action: &str, told: &str, arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let id = arguments.filled("taskId").ok_or("taskId is required")?.trim();
     let mut fields = serde_json::Map::new();
     fields.insert("taskId".to_owned(), id.into());
-    Ok(Plan::request(action, fields, scene, Told::Words(format!("{told}: {id}"))))
+    Ok(PlannedCall::request(action, fields, scene, AcceptedReply::Words(format!("{told}: {id}"))))
 }

@@ -1,4 +1,4 @@
-//! Memory files grow at their end, by several writers at once, and never twice by the same thing.
+//! Appends to memory files, which have several concurrent writers, without duplicates.
 
 use std::collections::HashSet;
 use std::io;
@@ -7,35 +7,35 @@ use std::path::Path;
 use super::files::{self, Lock, LockError, lock_beside, system};
 use super::{is_space, places};
 
-/// Something to be added.
+/// A text to append.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
-    /// What is written.
+    /// The text.
     pub(crate) text: String,
-    /// What makes it the same as another, see [`normal`].
+    /// The key that identifies duplicates, see [`normal`].
     pub(crate) key: String,
 }
 
-/// What became of it.
+/// Result of appending.
 #[derive(Debug, Default)]
 pub(crate) struct Appended {
-    /// What was written, in order.
+    /// The appended texts, in order.
     pub(crate) kept: Vec<String>,
-    /// How many were there already.
+    /// Number of duplicates.
     pub(crate) dropped: usize,
     /// Whether the file is new.
     pub(crate) created: bool,
-    /// What was in the file before, with its line ends made one.
+    /// The former content of the file, or the header of a new one. Its lines end in `\n`.
     pub(crate) before: String,
-    /// Line ends in the file now.
+    /// Number of line ends in the file now; `\r\n` and `\r` count as one each.
     pub(crate) lines: usize,
 }
 
-/// Why nothing was added.
+/// Why nothing was appended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AppendError {
-    /// The lock cannot be had.
-    #[error(transparent)]
+    /// The lock cannot be taken.
+    #[error("{}", with_class(.0))]
     Lock(#[from] LockError),
     /// The file cannot be read or written.
     #[error("IO failed for {path}: {}: {}", class(.source), system(.source, Path::new(path)))]
@@ -45,21 +45,22 @@ pub(crate) enum AppendError {
         /// Why not.
         source: io::Error,
     },
-    /// It is not text.
+    /// The file is not UTF-8.
     #[error("IO failed for {path}: UnicodeDecodeError: not UTF-8 at byte {at}")]
     NotText {
         /// The file.
         path: String,
-        /// Where.
+        /// Offset of the first invalid byte.
         at: usize,
     },
 }
 
-/// Adds what is not in the file yet, under the lock beside it. A file without content begins with `header`; `known` says
-/// the keys of what is in a text. What is there is not changed, and where nothing is added the file is not touched.
+/// Appends the texts that are not yet in the file, under its lock. A new file begins with `header`, which counts as
+/// existing content. `known` returns the keys of a content. If everything is a duplicate, the file is not touched.
+/// Otherwise every line of the file ends in `\n` afterwards, like in the scripts' output.
 ///
 /// # Errors
-/// That nothing was added.
+/// If nothing was appended.
 pub(crate) fn append(
     path: &Path,
     header: &str,
@@ -81,23 +82,21 @@ pub(crate) fn append(
         path: shown(),
         at: error.utf8_error().valid_up_to(),
     };
-    let mut text = String::from_utf8(bytes.unwrap_or_default()).map_err(not_text)?;
-    let before = one_line_end(&text);
+    let before = match bytes {
+        Some(bytes) => one_line_end(&String::from_utf8(bytes).map_err(not_text)?),
+        None => header.to_owned(),
+    };
     let (kept, dropped) = sift(pieces, known(&before));
-    if !kept.is_empty() {
-        if text.is_empty() {
-            text.push_str(header);
-        }
-        text.push_str(to_blank_line(&one_line_end(&text)));
-        text.push_str(&kept.join("\n"));
-        text.push('\n');
-        files::write(path, text.as_bytes()).map_err(failed)?;
+    if kept.is_empty() {
+        let lines = if absent { 0 } else { before.matches('\n').count() };
+        return Ok(Appended { kept, dropped, created: false, before, lines });
     }
-    let created = absent && !kept.is_empty();
-    Ok(Appended { kept, dropped, created, before, lines: text.matches('\n').count() })
+    let text = [before.as_str(), to_blank_line(&before), &kept.join("\n"), "\n"].concat();
+    files::write(path, text.as_bytes()).map_err(failed)?;
+    Ok(Appended { kept, dropped, created: absent, lines: text.matches('\n').count(), before })
 }
 
-/// What is new, and how many are not. What has no key is neither.
+/// The new texts, and the number of duplicates. A text with an empty key is neither.
 fn sift(pieces: Vec<Piece>, mut known: HashSet<String>) -> (Vec<String>, usize) {
     let mut kept = Vec::new();
     let mut dropped = 0;
@@ -111,7 +110,7 @@ fn sift(pieces: Vec<Piece>, mut known: HashSet<String>) -> (Vec<String>, usize) 
     (kept, dropped)
 }
 
-/// The text with every run of white space as one space and none around it: what two of the same have in common.
+/// The text with runs of white space replaced by a single space, and trimmed. Duplicates have the same normal form.
 pub(crate) fn normal(text: &str) -> String {
     let words: Vec<&str> = text.split(is_space).filter(|word| !word.is_empty()).collect();
     words.join(" ")
@@ -121,17 +120,31 @@ fn one_line_end(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// What is missing until an empty line ends the text.
+/// The line ends to append until the text ends in a blank line.
 fn to_blank_line(text: &str) -> &'static str {
     match (text.ends_with("\n\n"), text.ends_with('\n')) {
+        _ if text.is_empty() => "",
         (true, _) => "",
         (false, true) => "\n",
         (false, false) => "\n\n",
     }
 }
 
-/// What the programs before called such an error.
-fn class(error: &io::Error) -> &'static str {
+/// A lock error, with the scripts' name of the system error.
+fn with_class(error: &LockError) -> String {
+    match error {
+        LockError::Open { path, source } => {
+            format!("cannot open lock file {}: {}: {}", path.display(), class(source), system(source, path))
+        }
+        LockError::Failed { path, source } => {
+            format!("cannot acquire LOCK_EX on {}: {}: {}", path.display(), class(source), system(source, path))
+        }
+        busy @ LockError::Busy { .. } => busy.to_string(),
+    }
+}
+
+/// The scripts' name of a system error.
+pub(crate) fn class(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "FileNotFoundError",
         io::ErrorKind::PermissionDenied => "PermissionError",

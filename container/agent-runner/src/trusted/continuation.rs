@@ -1,4 +1,4 @@
-//! The session id where there is no database: where this session's provider was.
+//! The session id if there is no database: the provider's continuation.
 
 use hearth_wire::{AGENT_DIR, CONTEXT_FILE, Context, HOST_DIR, SESSION_FILE, SessionFile};
 
@@ -6,7 +6,7 @@ use crate::host::read_json;
 use crate::memory::NUMBERS;
 use crate::roots::Roots;
 
-/// The continuation of the provider that works now; without a context, the only one there is.
+/// The current provider's continuation; without a context, the only one that exists.
 pub(crate) fn of_session(roots: &Roots) -> Option<String> {
     let session: SessionFile = read_json(&roots.session.join(AGENT_DIR).join(SESSION_FILE)).ok()?;
     let context: Option<Context> = read_json(&roots.session.join(HOST_DIR).join(CONTEXT_FILE)).ok();

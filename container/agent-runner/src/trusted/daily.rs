@@ -1,11 +1,11 @@
-//! `append-to-daily-log`: lines for the log of a day, of the group's own or of all trusted agents.
+//! `append-to-daily-log`: appends lines to a day's log, of the group or of all trusted agents.
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use super::append::{Piece, append, normal};
 use super::json::{Json, Text};
-use super::options::{Given, Options, Usage};
+use super::options::{Options, ParsedArgs, Usage};
 use super::places::{Places, variable};
 use super::{End, files, is_space, say, time};
 use crate::clock;
@@ -20,19 +20,19 @@ pub(crate) const OPTIONS: Options = Options {
     flags: &[],
 };
 
-/// Whose log it is.
+/// The log to append to.
 #[derive(Debug, Clone, Copy)]
-enum Target {
+enum LogOwner {
     Group,
     Trusted,
 }
 
-/// Adds lines; a line that is there already is not added again.
+/// Appends lines without duplicates.
 pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     let given = OPTIONS.read(words)?;
     let target = match given.required("--target")? {
-        "group" => Target::Group,
-        "trusted" => Target::Trusted,
+        "group" => LogOwner::Group,
+        "trusted" => LogOwner::Trusted,
         other => {
             let message = format!("argument --target: invalid choice: '{other}' (choose from 'group', 'trusted')");
             return Err(Usage::wrong(message).into());
@@ -45,7 +45,7 @@ pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     let header = format!("# Daily Summary \u{2014} {date}\n\n");
     let done = append(&path, &header, pieces, |text| text.split('\n').map(normal).collect())
         .map_err(|why| End::Failed(why.to_string()))?;
-    let last = done.before.lines().rev().find_map(hour_minute);
+    let last = done.before.rsplit(breaks_line).find_map(hour_minute);
     let first = done.kept.iter().find_map(|line| hour_minute(line));
     let out_of_order = matches!((first, last), (Some(first), Some(last)) if first < last);
     if out_of_order {
@@ -67,7 +67,7 @@ pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     ]))
 }
 
-fn date(given: &Given) -> Result<String, Usage> {
+fn date(given: &ParsedArgs) -> Result<String, Usage> {
     let Some(date) = given.value("--date") else {
         return Ok(time::shown(i64::try_from(clock::now_ms() / 1000).unwrap_or_default(), "%Y-%m-%d"));
     };
@@ -75,24 +75,24 @@ fn date(given: &Given) -> Result<String, Usage> {
     if time::is(date, "%Y-%m-%d") { Ok(date.to_owned()) } else { Err(wrong()) }
 }
 
-fn directory(given: &Given, target: Target) -> Result<PathBuf, End> {
+fn directory(given: &ParsedArgs, target: LogOwner) -> Result<PathBuf, End> {
     let (option, name) = match target {
-        Target::Group => ("--group-daily", "NANOCLAW_GROUP_DAILY"),
-        Target::Trusted => ("--trusted-daily", "NANOCLAW_TRUSTED_DAILY"),
+        LogOwner::Group => ("--group-daily", "NANOCLAW_GROUP_DAILY"),
+        LogOwner::Trusted => ("--trusted-daily", "NANOCLAW_TRUSTED_DAILY"),
     };
     if let Some(dir) = given.value(option).map(PathBuf::from).or_else(|| variable(name)) {
         return Ok(dir);
     }
     let places = Places::of_process(OPTIONS.tool);
     let dir = match target {
-        Target::Group => Some(places.group("memory/daily")),
-        Target::Trusted => places.trusted("memory/daily"),
+        LogOwner::Group => Some(places.group("memory/daily")),
+        LogOwner::Trusted => places.trusted("memory/daily"),
     };
     dir.ok_or_else(super::not_trusted)
 }
 
-/// Lines that are not blank, from where they are given.
-fn lines(given: &Given) -> Result<Vec<String>, End> {
+/// The non-blank lines from `--line`, `--lines-file` or standard input.
+fn lines(given: &ParsedArgs) -> Result<Vec<String>, End> {
     let mut spoken = given.all("--line").peekable();
     let file = given.value("--lines-file");
     let text = match (spoken.peek().is_some(), file) {
@@ -135,11 +135,42 @@ fn breaks_line(character: char) -> bool {
     super::breaks_line(character) || ('\u{1c}'..='\u{1e}').contains(&character)
 }
 
-/// `HH:MM` of a line that begins with `- HH:MM UTC`.
-fn hour_minute(line: &str) -> Option<String> {
-    let time = line.strip_prefix("- ")?.split(" UTC").next()?;
-    let shaped = line.strip_prefix("- ")?.get(5..9) == Some(" UTC");
-    let digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
-    let (hour, minute) = time.split_once(':')?;
-    if shaped && digits(hour) && digits(minute) { Some(time.to_owned()) } else { None }
+/// `HH:MM` of a line that begins with `- HH:MM UTC`, with any white space between the parts.
+fn hour_minute(line: &str) -> Option<&str> {
+    let rest = after_space(line.strip_prefix('-')?)?;
+    let (time, rest) = rest.split_at_checked(5)?;
+    let [a, b, b':', c, d] = time.as_bytes() else { return None };
+    let after = after_space(rest)?.strip_prefix("UTC")?;
+    let in_word = after.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+    let digits = [a, b, c, d].into_iter().all(u8::is_ascii_digit);
+    (digits && !in_word).then_some(time)
+}
+
+/// The text after its leading white space, if it has any.
+fn after_space(text: &str) -> Option<&str> {
+    let rest = text.trim_start_matches(is_space);
+    (rest.len() < text.len()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_line_is_read_as_the_script_reads_it() {
+        for (line, time) in [
+            ("- 09:30 UTC \u{2014} x", Some("09:30")),
+            ("-  09:30\tUTC", Some("09:30")),
+            ("- 09:30 UTC[main]", Some("09:30")),
+            ("- 09:30 UTCx", None),
+            ("- 09:30UTC x", None),
+            ("-09:30 UTC x", None),
+            ("- 9:30 UTC x", None),
+            (" - 09:30 UTC x", None),
+            ("- \u{e9}\u{e9}:30 UTC", None),
+            ("-", None),
+        ] {
+            assert_eq!(hour_minute(line), time, "{line}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The session id in the database of the host that these files come from. Read only; nothing is ever made there.
+//! Reads the session id from the database of NanoClaw, whose file formats these commands use. Read-only.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::json::Json;
 
-/// How long a writer is waited for.
+/// Timeout of a concurrent writer.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// Why there is no answer.
+/// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DatabaseError {
-    /// SQLite refused.
+    /// An SQLite error.
     #[error("{}", words(.0))]
     Sqlite(#[from] rusqlite::Error),
-    /// There is a value that is no id.
+    /// The value is not an id.
     #[error("session_id is a BLOB of {0} bytes, which is not an id")]
     Blob(usize),
 }
@@ -26,7 +26,7 @@ pub(crate) enum DatabaseError {
 /// Opens a database that another program writes.
 ///
 /// # Errors
-/// What SQLite says; also that there is none.
+/// SQLite's error, also if there is no database.
 pub(crate) fn open(path: &Path) -> Result<Connection, rusqlite::Error> {
     let database =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
@@ -34,10 +34,10 @@ pub(crate) fn open(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(database)
 }
 
-/// The id of the session that was noted first, as it is; `null` if there is none.
+/// The id of the session that was recorded first, unchanged; `null` if there is none.
 ///
 /// # Errors
-/// That the database cannot be read.
+/// If the database cannot be read.
 pub(crate) fn session_id(path: &Path) -> Result<Json, DatabaseError> {
     let database = open(path)?;
     let mut rows = database.prepare("SELECT session_id FROM sessions LIMIT 1")?;
@@ -47,7 +47,7 @@ pub(crate) fn session_id(path: &Path) -> Result<Json, DatabaseError> {
 /// A value as JSON.
 ///
 /// # Errors
-/// That it is a BLOB, or no text.
+/// If it is a BLOB, or not text.
 pub(crate) fn value(value: ValueRef<'_>) -> Result<Json, DatabaseError> {
     match value {
         ValueRef::Null => Ok(Json::Null),
@@ -61,7 +61,7 @@ pub(crate) fn value(value: ValueRef<'_>) -> Result<Json, DatabaseError> {
     }
 }
 
-/// What SQLite itself says, without what the library adds.
+/// SQLite's own message, without the library's additions.
 pub(crate) fn words(error: &rusqlite::Error) -> String {
     match (error.sqlite_error_code(), error) {
         (Some(ErrorCode::CannotOpen), _) => "unable to open database file".to_owned(),

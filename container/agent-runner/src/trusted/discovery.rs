@@ -1,11 +1,12 @@
-//! `append-daily-discovery`: something that was learned and may be worth keeping.
+//! `append-daily-discovery`: records a finding that may be worth remembering.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::append::{Piece, append, normal};
+use super::append::{AppendError, Piece, append, normal};
+use super::files::LockError;
 use super::json::{Json, Text};
-use super::options::{Given, Options, Usage};
+use super::options::{Options, ParsedArgs, Usage};
 use super::places::{Places, variable};
 use super::{End, breaks_line, is_space, time};
 use crate::clock;
@@ -22,24 +23,23 @@ pub(crate) const OPTIONS: Options = Options {
 const HEADER: &str = "# Daily Discoveries\n\n";
 const TIME: &str = "%Y-%m-%d %H:%M UTC";
 
-/// Adds a discovery; one that was noted at another time is not added again.
+/// Appends a finding, unless it is already recorded with any time.
 pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     let given = OPTIONS.read(words)?;
     let fields = [("--what", "What"), ("--context", "Context"), ("--promote-to", "Promote to")];
+    for (option, _) in fields {
+        given.required(option)?;
+    }
+    let timestamp = timestamp(&given)?;
     let mut body = Vec::new();
     for (option, label) in fields {
         body.push(format!("**{label}:** {}", field(&given, option)?));
     }
-    let timestamp = timestamp(&given)?;
     let body = body.join("\n");
     let piece = Piece { text: format!("## {timestamp}\n{body}"), key: normal(&body) };
     let path = file(&given)?;
-    let done = append(&path, HEADER, vec![piece], known).map_err(|why| {
-        End::Failed(format!(
-            "{why}\n  fix: make {} a file that can be read and written, and run this again",
-            path.display()
-        ))
-    })?;
+    let done = append(&path, HEADER, vec![piece], known)
+        .map_err(|why| End::Failed(format!("{why}\n  fix: {}", remedy(&why, &path))))?;
     let appended = !done.kept.is_empty();
     Ok(Json::object([
         ("path", Json::Text(Text::of_system(path.as_os_str()))),
@@ -50,35 +50,62 @@ pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     ]))
 }
 
-/// One line, without white space around it: this file is read as trusted memory, and nobody may add headings to it.
-fn field<'a>(given: &'a Given, option: &str) -> Result<&'a str, Usage> {
-    let value = given.required(option)?;
-    if value.contains(breaks_line) {
-        return Err(Usage::wrong(format!("{option} must be a single line")));
+/// The script's advice after an error.
+fn remedy(error: &AppendError, path: &Path) -> String {
+    let dir = path.parent().unwrap_or(path).display();
+    let elsewhere =
+        "override with --discoveries-file <path> or set the NANOCLAW_DISCOVERIES_FILE env var to a writable path.";
+    match error {
+        AppendError::Lock(LockError::Open { .. }) => format!(
+            "verify {dir} exists and is writable for this process; if the canonical mount is unavailable, {elsewhere}"
+        ),
+        AppendError::Lock(LockError::Failed { .. } | LockError::Busy { .. }) => {
+            "another writer is likely holding the lock; retry in a few seconds.".to_owned()
+        }
+        AppendError::Io { .. } | AppendError::NotText { .. } => format!(
+            "check disk space and that {dir} is writable for this process. If the canonical mount is unavailable, {elsewhere}"
+        ),
     }
-    let value = value.trim_matches(is_space);
-    if value.is_empty() { Err(Usage::wrong(format!("{option} must not be blank"))) } else { Ok(value) }
 }
 
-fn timestamp(given: &Given) -> Result<String, Usage> {
+/// Checks that a value is a single line, and trims it. The file is read as trusted memory, so a value must not add
+/// headings.
+fn field<'a>(given: &'a ParsedArgs, option: &str) -> Result<&'a str, Usage> {
+    let value = given.required(option)?;
+    let trimmed = value.trim_matches(is_space);
+    if trimmed.is_empty() {
+        return Err(Usage::wrong(format!("{option} must be non-empty")));
+    }
+    if value.contains(breaks_line) {
+        return Err(Usage::wrong(format!("{option} must be a single line (no CR/LF characters)")));
+    }
+    Ok(trimmed)
+}
+
+fn timestamp(given: &ParsedArgs) -> Result<String, Usage> {
     match given.value("--timestamp") {
         None => Ok(time::shown(i64::try_from(clock::now_ms() / 1000).unwrap_or_default(), TIME)),
         Some(text) if time::is(text, TIME) => Ok(text.to_owned()),
-        Some(text) => Err(Usage::wrong(format!("--timestamp '{text}' must be 'YYYY-MM-DD HH:MM UTC'"))),
+        Some(text) => Err(Usage::wrong(format!("--timestamp '{text}' must match `YYYY-MM-DD HH:MM UTC`"))),
     }
 }
 
-fn file(given: &Given) -> Result<PathBuf, End> {
+fn file(given: &ParsedArgs) -> Result<PathBuf, End> {
     let told = given.value("--discoveries-file").map(PathBuf::from).or_else(|| variable("NANOCLAW_DISCOVERIES_FILE"));
     let own = || Places::of_process(OPTIONS.tool).trusted("memory/daily_discoveries.md");
     told.or_else(own).ok_or_else(super::not_trusted)
 }
 
-/// What is in the file, block by block without the lines that say when.
+/// The content of the file by blocks, without their time lines.
 fn known(text: &str) -> HashSet<String> {
     let body = |block: &str| {
-        let lines: Vec<&str> = block.lines().filter(|line| !line.trim_start().starts_with("## ")).collect();
+        let lines: Vec<&str> = block.lines().filter(|line| !is_stamp(line)).collect();
         normal(&lines.join("\n"))
     };
     text.split("\n\n").map(body).collect()
+}
+
+/// Whether a line is the heading of a block, with its time.
+fn is_stamp(line: &str) -> bool {
+    line.strip_prefix("## ").is_some_and(|stamp| time::is(stamp.trim_end_matches(is_space), TIME))
 }

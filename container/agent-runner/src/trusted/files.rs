@@ -1,4 +1,4 @@
-//! Files that several programs change in turn: locks, and writes that nobody sees half of.
+//! Files that several programs change: locks and atomic writes.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -12,17 +12,17 @@ use crate::clock::{self, Stopwatch};
 
 /// Permission bits of new files.
 pub(crate) const DEFAULT_MODE: u32 = 0o644;
-/// Bytes of a file that is read as a whole.
+/// Size limit in bytes of a file that is read as a whole.
 pub(crate) const READ_BYTES: u64 = 64 * 1024 * 1024;
-/// Seconds after which an unfinished file is one that nobody will finish.
+/// Age in seconds at which an unfinished file counts as abandoned.
 const ORPHAN_SECONDS: i64 = 3600;
-/// How often a lock that somebody else has is tried again.
+/// Pause between two tries to take a held lock.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Why a lock was not had.
+/// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LockError {
-    /// Its file cannot be opened.
+    /// The lock file cannot be opened.
     #[error("cannot open lock file {}: {}", path.display(), system(source, path))]
     Open {
         /// The lock's file.
@@ -38,7 +38,7 @@ pub(crate) enum LockError {
         /// Why not.
         source: io::Error,
     },
-    /// Somebody else has it and does not let go.
+    /// Another process holds it.
     #[error(
         "cannot acquire LOCK_EX on {}: another process has held it for {} s; nothing was changed, find it with `fuser {0}` and run this again",
         path.display(), waited.as_secs_f32(),
@@ -46,20 +46,20 @@ pub(crate) enum LockError {
     Busy {
         /// The lock's file.
         path: PathBuf,
-        /// How long it was waited for.
+        /// How long this process has waited.
         waited: Duration,
     },
 }
 
-/// An exclusive lock as `flock(2)` gives it, held until this is dropped. Its file is made and never removed.
+/// An exclusive `flock(2)`, held until this is dropped. The lock file is created and never removed.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "closing it lets go")] File);
 
 impl Lock {
-    /// Waits for the lock, but not longer than `wait`.
+    /// Takes the lock, waiting at most `wait`.
     ///
     /// # Errors
-    /// That there is none; nothing but its file was made.
+    /// If it cannot be taken. In that case at most the lock file was created.
     pub(crate) fn take(path: &Path, wait: Duration) -> Result<Self, LockError> {
         let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o666).open(path);
         let file = opened.map_err(|source| LockError::Open { path: path.to_owned(), source })?;
@@ -79,19 +79,19 @@ impl Lock {
     }
 }
 
-/// The path with `.lock` behind it: where the lock of a file is.
+/// The path of a file's lock: its own path with `.lock` appended.
 pub(crate) fn lock_beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     PathBuf::from(name)
 }
 
-/// All of a file; `None` if there is none.
+/// The content of a file; `None` if it does not exist.
 ///
 /// # Errors
-/// What cannot be read, is no ordinary file or is larger than [`READ_BYTES`].
+/// If it cannot be read, is not a regular file or is larger than [`READ_BYTES`].
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    // A pipe in its place must not let us wait for a writer.
+    // Opening a pipe must not wait for a writer.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -112,11 +112,11 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Replaces a file as a whole, so that a reader sees the old or the new one whenever this process dies. It keeps the
-/// permission bits it has and gets [`DEFAULT_MODE`] if it is new; a symbolic link is replaced, not followed.
+/// Replaces a file atomically: even if this process dies, readers see the old or the new content. The file keeps its
+/// permissions and gets [`DEFAULT_MODE`] if it is new. A symbolic link is replaced, not followed.
 ///
 /// # Errors
-/// What the file system refuses; the file is then as it was, and nothing is left beside it.
+/// The file system's error. The file is unchanged, and nothing is left beside it.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let dir = parent(path);
     fs::create_dir_all(dir)?;
@@ -124,10 +124,10 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let (temporary, file) = create_beside(path)?;
     let written = finish(file, content, mode).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() && fs::remove_file(&temporary).is_err() {
-        // The first failure is the one to tell.
+        // The first error is the one to report.
     }
     written?;
-    // Where a directory cannot be synced, its file system does it in its own time.
+    // If a directory cannot be synced, its file system writes it in its own time.
     File::open(dir).and_then(|dir| dir.sync_all()).or(Ok(()))
 }
 
@@ -137,25 +137,25 @@ fn finish(mut file: File, content: &[u8], mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Makes a file that did not exist: a copy of something, which is never written again.
+/// Creates a new file: a copy that is never changed again.
 ///
 /// # Errors
-/// What the file system refuses, also that there is one.
+/// The file system's error, also if the file exists.
 pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let written = finish(file, content, 0o600);
     if written.is_err() && fs::remove_file(path).is_err() {
-        // The first failure is the one to tell.
+        // The first error is the one to report.
     }
     written
 }
 
-/// `.<name>.<8 characters>.tmp` in the same directory, readable by nobody else.
+/// Creates `.<name>.<8 characters>.tmp` in the same directory, readable only by this user.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut seed = clock::now_ms() ^ (u64::from(std::process::id()) << 32);
     loop {
-        // Not secret, only hard to hit twice: names that are taken are tried again.
+        // The name need not be secret, only unlikely to collide. If it exists, another one is tried.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let temporary = path.with_file_name(format!(".{name}.{:08x}.tmp", seed >> 32));
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary) {
@@ -165,8 +165,8 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Removes unfinished files that killed writers of `path` left behind. To be called with the lock of `path` held;
-/// what is young may belong to a writer who does not know the lock.
+/// Removes unfinished files of killed writers of `path`. The caller must hold the lock of `path`. Recent files are
+/// kept, since they may belong to a writer that does not use the lock.
 pub(crate) fn sweep(path: &Path) {
     let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return };
     let now = i64::try_from(clock::now_ms() / 1000).unwrap_or(i64::MAX);
@@ -176,7 +176,7 @@ pub(crate) fn sweep(path: &Path) {
             && old(&entry)
             && fs::remove_file(entry.path()).is_err()
         {
-            // It costs room and nothing else.
+            // It only takes space.
         }
     }
 }
@@ -193,7 +193,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// An error of the system in the form of the programs that these commands replace.
+/// A system error in the format of the programs that these commands replace.
 pub(crate) fn system(error: &io::Error, path: &Path) -> String {
     let words = error.to_string();
     match error.raw_os_error() {

@@ -1,4 +1,5 @@
-//! The same work for the tools of this process, which know their directories and want words back.
+//! The commands' functions for the tools in this process, which know their directories and need messages instead of
+//! exit codes.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ pub(crate) use super::places::Places;
 pub(crate) use super::skip::Summary;
 pub(crate) use super::state_file::Edit;
 
-/// Reads JSON.
+/// Parses JSON.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -33,26 +34,26 @@ pub(crate) fn change_state<T>(
     file.change(edit).map_err(|why| why.to_string())
 }
 
-/// Mutes a thread; tells whether that is new.
+/// Mutes a thread. Returns whether it was not muted before.
 ///
 /// # Errors
-/// That the threads are in a form which only its writer knows.
+/// If the list of threads has an unknown format.
 pub(crate) fn mute(state: &mut Object, thread: &Text, note: Option<Json>) -> Result<Edit<bool>, String> {
     mute::add(state, thread, note)
 }
 
-/// Ends the muting of a thread; tells whether there was one.
+/// Unmutes a thread. Returns whether it was muted.
 ///
 /// # Errors
-/// That the threads are in a form which only its writer knows.
+/// If the list of threads has an unknown format.
 pub(crate) fn unmute(state: &mut Object, thread: &Text) -> Result<Edit<bool>, String> {
     mute::remove(state, thread)
 }
 
-/// Adds a line to the log of this day: the group's own, or, with the name of the group, that of all trusted agents.
+/// Appends a line to today's log: the group's own or, with the group's name, that of all trusted agents.
 ///
 /// # Errors
-/// Why it was not added.
+/// Why it was not appended.
 pub(crate) fn log(places: &Places, text: &str, group: Option<&str>) -> Result<String, String> {
     let time = time::shown(clock_now(), "%H:%M");
     let (target, option, dir) = match group {
@@ -67,10 +68,10 @@ pub(crate) fn log(places: &Places, text: &str, group: Option<&str>) -> Result<St
     Ok(format!("It is in the log of today in {}.", dir.display()))
 }
 
-/// Notes a discovery: what, where it comes from, where it should be kept.
+/// Records a finding: text, context, and where to keep it.
 ///
 /// # Errors
-/// Why it was not noted.
+/// Why it was not recorded.
 pub(crate) fn discover(places: &Places, [what, context, promote_to]: [&str; 3]) -> Result<String, String> {
     let file = places.trusted("memory/daily_discoveries.md").ok_or_else(|| words(super::not_trusted()))?;
     let options = [

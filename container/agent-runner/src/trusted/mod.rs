@@ -1,6 +1,6 @@
-//! Commands for the files that trusted agents share: session state, memory, skip summaries. They take the place of the
-//! scripts of an earlier system and keep what other programs rely on: paths, formats, locks, exit codes, diagnostics.
-//! `docs/trusted.md` says what they do and where they differ.
+//! Commands for the files that trusted agents share: session state, memory, skip summaries. They replace the scripts of
+//! an earlier system and keep their interface: paths, formats, locks, exit codes, diagnostics. `docs/trusted.md`
+//! describes them and the differences.
 
 mod addresses;
 mod append;
@@ -32,19 +32,45 @@ use options::{Options, Usage};
 
 use crate::log;
 
-/// The commands, for people.
-pub(crate) const NAMES: &str = "`register-session`, `needs-bootstrap`, `skip`, `mute`, `append-to-daily-log`, \
-    `append-daily-discovery`, `migrate-addresses-block`, \
-    `system-status-checks`, `container-uptime`";
+/// All commands, with their descriptions.
+const COMMANDS: [(&str, &str); 10] = [
+    ("prompt", "prints the prompt of messages on standard input"),
+    ("register-session", "registers a session in the state file, and its bootstrap in the sentinel"),
+    ("needs-bootstrap", "exits with 0 if this session still has to read its memory, else with 1"),
+    ("append-to-daily-log", "adds lines to the log of a day"),
+    ("append-daily-discovery", "adds a discovery"),
+    ("migrate-addresses-block", "raises the version of the addresses in the owner's profile"),
+    ("system-status-checks", "looks for trouble in NanoClaw's database"),
+    ("container-uptime", "prints how long the container has been running"),
+    ("skip", "writes a skip summary"),
+    ("mute", "changes and lists the muted threads in the state file"),
+];
 
-/// Why a command gives no answer.
+/// The names of all commands, for messages.
+pub(crate) fn names() -> String {
+    COMMANDS.map(|(name, _)| format!("`{name}`")).join(", ")
+}
+
+/// Prints the program's purpose and its commands.
+pub(crate) fn help() -> ExitCode {
+    let commands = COMMANDS.map(|(name, does)| format!("  {name:<25}{does}\n")).concat();
+    print(&format!(
+        "usage: hearth-runner [COMMAND [OPTION...]]\n\n\
+        The program that runs inside an agent's container. Without a command it serves the agent that HEARTH_ROOTS names;\n\
+        Hearth starts it so. With one it does what a skill asks for:\n\n{commands}\n\
+        `hearth-runner COMMAND --help` prints the options of a command; register-session and needs-bootstrap take none."
+    ));
+    ExitCode::SUCCESS
+}
+
+/// Why a command has no result.
 #[derive(Debug)]
 enum End {
-    /// It was used wrongly, or asked how to use it.
+    /// Wrong usage, or a request for help.
     Usage(Usage),
-    /// It could not do its work.
+    /// It failed.
     Failed(String),
-    /// It could not do its work, and says also in JSON what it found.
+    /// It failed, and reports its findings in JSON.
     Found(Json, String),
 }
 
@@ -54,13 +80,13 @@ impl From<Usage> for End {
     }
 }
 
-/// A command that says in JSON what it did.
+/// A command that reports its result in JSON.
 type Answering = fn(&[String]) -> Result<Json, End>;
 
-/// Runs one of these commands; `None` if it is none of them.
+/// Runs a command; `None` if its name is unknown.
 pub(crate) fn main(command: &str, arguments: &[String]) -> Option<ExitCode> {
     let (options, run): (_, Answering) = match command {
-        // These look at no argument, and say with their exit code what others say in words.
+        // These ignore arguments, and their exit code is their result.
         "register-session" => return Some(register::main()),
         "needs-bootstrap" => return Some(needs::main()),
         "skip" => (skip::OPTIONS, skip::main),
@@ -75,7 +101,7 @@ pub(crate) fn main(command: &str, arguments: &[String]) -> Option<ExitCode> {
     Some(end(&options, run(arguments)))
 }
 
-/// 0 done, 1 failed, 2 used wrongly.
+/// Exit codes: 0 success, 1 failure, 2 wrong usage.
 fn end(options: &Options, result: Result<Json, End>) -> ExitCode {
     match result {
         Ok(done) => {
@@ -107,35 +133,35 @@ fn clock_now() -> i64 {
     i64::try_from(crate::clock::now_ms() / 1_000).unwrap_or(i64::MAX)
 }
 
-/// One line for people, as the program of this name would say it.
+/// Writes one line for people, in the name of this tool.
 fn say(tool: &str, message: impl Display) {
     log::pass_on(format!("{tool}: {message}\n").as_bytes());
 }
 
-/// One line for programs.
+/// Writes one line for programs.
 fn answer(value: &Json) {
     print(&json::line(value));
 }
 
-/// One line on standard output. What was done is done, whoever reads of it.
+/// Writes one line to standard output. A failure is ignored: the work is already done.
 fn print(line: &str) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
-        // The exit code says it too.
+        // The exit code also shows the result.
     }
 }
 
-/// White space in the sense of these files: Unicode's, and the information separators.
+/// White space as defined by these files: Unicode's, and the information separators.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
 
-/// Whether a character ends a line for anybody.
+/// Whether any reader treats a character as a line end.
 fn breaks_line(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Nobody wrote the path down, and there is none to assume.
+/// The error if no path is given and there is no default.
 fn not_trusted() -> End {
     End::Failed("this agent has no directory that trusted agents share; name the file or directory".to_owned())
 }

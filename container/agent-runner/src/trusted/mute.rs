@@ -1,4 +1,4 @@
-//! `mute`: threads of which the owner does not want to hear, in the state file.
+//! `mute`: the threads in the state file that the owner does not want to hear of.
 
 use super::json::{self, Json, Object, Text};
 use super::options::{Options, Usage};
@@ -17,7 +17,7 @@ pub(crate) const OPTIONS: Options = Options {
 
 const FIELD: &str = "muted_threads";
 
-/// Changes or shows the muted threads.
+/// Changes or prints the muted threads.
 pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let file = Places::of_process(OPTIONS.tool).state();
@@ -58,21 +58,21 @@ fn value(words: &[&str]) -> Result<Option<Json>, Usage> {
     let wrong = |why: &dyn std::fmt::Display| {
         Usage::wrong(format!("argument --value: not JSON: {why}; texts need quotation marks"))
     };
-    // What is new is JSON to everybody, also to those who do not know `NaN`.
+    // New values must be standard JSON, for readers that do not accept `NaN`.
     serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|why| wrong(&why))?;
     json::parse(text).map(Some).map_err(|why| wrong(&why))
 }
 
-/// Mutes a thread. An entry that is there is only replaced by a value that is given.
+/// Mutes a thread. An existing entry is only replaced if a value is given.
 ///
 /// # Errors
-/// That the threads are in a form which only its writer knows.
+/// If the list of threads has an unknown format.
 pub(crate) fn add(state: &mut Object, thread: &Text, value: Option<Json>) -> Result<Edit<bool>, String> {
     if !matches!(state.get(FIELD), None | Some(Json::Null | Json::Object(_))) {
         return Err(strange(state));
     }
     let (Some(threads), _) = state.object_mut(FIELD) else { return Err(strange(state)) };
-    let known = threads.find(thread);
+    let known = threads.get(thread);
     if known.is_some() && (value.is_none() || known == value.as_ref()) {
         return Ok(Edit::Keep(false));
     }
@@ -80,10 +80,10 @@ pub(crate) fn add(state: &mut Object, thread: &Text, value: Option<Json>) -> Res
     Ok(Edit::Write(true))
 }
 
-/// Ends the muting of a thread.
+/// Unmutes a thread.
 ///
 /// # Errors
-/// That the threads are in a form which only its writer knows.
+/// If the list of threads has an unknown format.
 pub(crate) fn remove(state: &mut Object, thread: &Text) -> Result<Edit<bool>, String> {
     match state.get(FIELD) {
         None | Some(Json::Null) => Ok(Edit::Keep(false)),
@@ -96,6 +96,6 @@ pub(crate) fn remove(state: &mut Object, thread: &Text) -> Result<Edit<bool>, St
 }
 
 fn strange(state: &Object) -> String {
-    let kind = state.get(FIELD).map_or("nothing", Json::kind);
+    let kind = state.get(FIELD).map_or("nothing", json::kind);
     format!("{FIELD} is not an object (type {kind}); left as it is, whoever wrote it has to change it")
 }

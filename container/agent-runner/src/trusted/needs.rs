@@ -1,5 +1,5 @@
-//! `needs-bootstrap`: whether a session still has to read its memory. Exit code 0 says that it has to, and 1 that it need
-//! not; so 1 is said in exactly one case, and whatever goes wrong ends in 0.
+//! `needs-bootstrap`: whether a session still has to read its memory. Exit code 0 means yes and 1 means no. Exactly one
+//! case returns 1; every error returns 0.
 
 use std::ffi::OsString;
 use std::panic;
@@ -13,7 +13,7 @@ use crate::env;
 
 const TOOL: &str = "needs-bootstrap";
 
-/// What is known about an earlier bootstrap.
+/// Result of checking for an earlier bootstrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     IdMissing,
@@ -37,7 +37,7 @@ impl Reason {
     }
 }
 
-/// 1 if the sentinel holds this session's id, else 0.
+/// Returns 1 if the sentinel contains this session's id, else 0.
 pub(crate) fn main() -> ExitCode {
     match panic::catch_unwind(run) {
         Ok(Reason::Match) => ExitCode::FAILURE,
@@ -93,7 +93,7 @@ fn stored(path: &Path) -> Result<Option<String>, String> {
     text.map(Some).map_err(|error| at(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
 }
 
-/// Without white space around it; information separators count as such, as they do for the writers of these files.
+/// Trims white space, including information separators like the writers of these files.
 pub(crate) fn stripped(text: &str) -> &str {
     text.trim_matches(super::is_space)
 }

@@ -1,15 +1,14 @@
-//! Words on the command line, as the programs that these commands replace read them: options may be shortened as long
-//! as it is clear which is meant, and take their value from the next word or from behind `=`. Unlike there, a value may
-//! begin with a hyphen.
+//! Parses command lines like the programs that these commands replace: options may be abbreviated if they stay unique,
+//! and their value is the next word or follows `=`. Unlike there, a value may begin with a hyphen.
 
-/// What a command can be given.
+/// The command line of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
-    /// Its name.
+    /// The command's name.
     pub(crate) tool: &'static str,
-    /// How it is used.
+    /// Its usage text.
     pub(crate) usage: &'static str,
-    /// Options with a value, with their hyphens.
+    /// Options with a value, including their hyphens.
     pub(crate) values: &'static [&'static str],
     /// Options without one.
     pub(crate) flags: &'static [&'static str],
@@ -18,39 +17,39 @@ pub(crate) struct Options {
 /// Why a command does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// It was asked how it is used.
+    /// Help was requested.
     Help,
-    /// What is wrong with the words.
+    /// The arguments are wrong.
     Wrong(String),
 }
 
-/// The words of a command line, sorted.
+/// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct ParsedArgs {
     values: Vec<(&'static str, String)>,
     flags: Vec<&'static str>,
 }
 
-impl Given {
-    /// The value of an option; the last one, if there are several.
+impl ParsedArgs {
+    /// The last value of an option.
     pub(crate) fn value(&self, option: &str) -> Option<&str> {
         self.all(option).last()
     }
 
-    /// All values of an option in their order.
+    /// All values of an option, in order.
     pub(crate) fn all(&self, option: &str) -> impl Iterator<Item = &str> {
         self.values.iter().filter(move |(name, _)| *name == option).map(|(_, value)| value.as_str())
     }
 
-    /// Whether an option without value was given.
+    /// Whether a flag was given.
     pub(crate) fn has(&self, flag: &str) -> bool {
         self.flags.contains(&flag)
     }
 
-    /// The value of an option that must be there.
+    /// The value of a required option.
     ///
     /// # Errors
-    /// That it is not.
+    /// If it is missing.
     pub(crate) fn required(&self, option: &str) -> Result<&str, Usage> {
         self.value(option).ok_or_else(|| Usage::wrong(format!("the following arguments are required: {option}")))
     }
@@ -58,7 +57,7 @@ impl Given {
     /// The value of an option as a number.
     ///
     /// # Errors
-    /// That it is none.
+    /// If it is not a number.
     pub(crate) fn number<N: std::str::FromStr>(&self, option: &str, default: N) -> Result<N, Usage> {
         let Some(text) = self.value(option) else { return Ok(default) };
         text.trim().parse().map_err(|_| Usage::wrong(format!("argument {option}: invalid int value: '{text}'")))
@@ -66,19 +65,19 @@ impl Given {
 }
 
 impl Usage {
-    /// Words that are wrong.
+    /// An error about the arguments.
     pub(crate) fn wrong(what: impl Into<String>) -> Self {
         Self::Wrong(what.into())
     }
 }
 
 impl Options {
-    /// Sorts the words.
+    /// Parses the arguments.
     ///
     /// # Errors
-    /// What is wrong with them, or that help is wanted.
-    pub(crate) fn read(&self, words: &[String]) -> Result<Given, Usage> {
-        let mut given = Given::default();
+    /// What is wrong with them, or a request for help.
+    pub(crate) fn read(&self, words: &[String]) -> Result<ParsedArgs, Usage> {
+        let mut given = ParsedArgs::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let (name, joined) = match word.split_once('=') {
@@ -133,7 +132,7 @@ mod tests {
     const OPTIONS: Options =
         Options { tool: "t", usage: "usage: t", values: &["--line", "--lines-file", "--date"], flags: &["--fast"] };
 
-    fn read(words: &[&str]) -> Result<Given, Usage> {
+    fn read(words: &[&str]) -> Result<ParsedArgs, Usage> {
         OPTIONS.read(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 

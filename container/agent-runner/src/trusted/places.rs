@@ -1,4 +1,4 @@
-//! Where the files of trusted agents are: as variables say, else below the agent's directories.
+//! Paths of trusted agents' files: from variables, else below the agent's directories.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,26 +13,26 @@ use crate::roots::{ROOTS_VARIABLE, Roots};
 const STATE: &str = "NANOCLAW_STATE_PATH";
 /// Its lock.
 const STATE_LOCK: &str = "NANOCLAW_STATE_LOCK_PATH";
-/// The file that says for which session bootstrap was done.
+/// The file with the session for which the bootstrap was done.
 const SENTINEL: &str = "NANOCLAW_SENTINEL";
-/// The database of the host that these files come from.
+/// NanoClaw's database.
 const MESSAGES_DB: &str = "NANOCLAW_MESSAGES_DB";
-/// Milliseconds to wait for a lock.
+/// Timeout of locks in milliseconds.
 pub(crate) const LOCK_WAIT: &str = "HEARTH_LOCK_WAIT_MS";
-/// Who waits longer than this for a lock waits for a process that hangs: holders write one small file.
+/// Default timeout. Locks are held for writing one small file, so a longer wait means that the holder hangs.
 const LOCK_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// The agent's directories and the variables that replace single files.
+/// The agent's directories, and variables that replace single paths.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     roots: Roots,
-    /// Whether the directories were told, because they are not a container's.
+    /// Whether the directories were given explicitly, because they are not a container's.
     told: bool,
 }
 
 impl Places {
-    /// The places of this process. Directories that cannot be understood are complained about in the name of `tool`, and
-    /// a container's are used.
+    /// The paths of this process. If the configured directories are invalid, an error is logged in the name of `tool`
+    /// and a container's directories are used.
     pub(crate) fn of_process(tool: &str) -> Self {
         match env::roots() {
             Ok(roots) => Self { roots, told: env::is_set(ROOTS_VARIABLE) },
@@ -43,7 +43,7 @@ impl Places {
         }
     }
 
-    /// The places below these directories.
+    /// The paths below these directories.
     pub(crate) fn of_roots(roots: &Roots) -> Self {
         Self { roots: roots.clone(), told: true }
     }
@@ -61,24 +61,24 @@ impl Places {
         StateFile { lock, ..file }
     }
 
-    /// The sentinel of bootstrap. It lives as long as the container, or as the session's temporary files where there is
-    /// none.
+    /// The bootstrap's sentinel. It lives as long as the container, or, without a container, as the session's temporary
+    /// files.
     pub(crate) fn sentinel(&self) -> PathBuf {
         let tmp = || self.roots.tmp.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
         variable(SENTINEL).unwrap_or_else(|| tmp().join("session_bootstrapped"))
     }
 
-    /// The other host's database; it need not exist.
+    /// NanoClaw's database, which need not exist.
     pub(crate) fn messages_db(&self) -> PathBuf {
         variable(MESSAGES_DB).unwrap_or_else(|| PathBuf::from("/workspace/store/messages.db"))
     }
 
-    /// A file or directory of the group's own.
+    /// A path below the group's directory.
     pub(crate) fn group(&self, below: &str) -> PathBuf {
         self.roots.group.join(below)
     }
 
-    /// A file or directory of what trusted agents share; `None` where this agent is not one of them.
+    /// A path below the directory that trusted agents share; `None` if this agent is not trusted.
     pub(crate) fn trusted(&self, below: &str) -> Option<PathBuf> {
         let root = match &self.roots.trusted {
             Some(root) => root.clone(),
@@ -89,13 +89,13 @@ impl Places {
     }
 }
 
-/// How long a lock is waited for.
+/// The timeout of locks.
 pub(crate) fn lock_wait() -> Duration {
     let told = env::raw(LOCK_WAIT).and_then(|text| text.to_str().and_then(|text| text.parse().ok()));
     told.map_or(LOCK_WAIT_DEFAULT, Duration::from_millis)
 }
 
-/// A path from a variable; an empty one is none.
+/// A path from a variable; `None` if it is empty.
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     env::raw(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from)
 }

@@ -1,5 +1,5 @@
-//! `register-session`: notes in the state file that a session began, and in the sentinel that its bootstrap is done.
-//! Both outcomes and all words are those of the program it replaces; `docs/trusted.md` lists where it is better.
+//! `register-session`: records the start of a session in the state file, and the completed bootstrap in the sentinel.
+//! Results and messages are those of the program it replaces; `docs/trusted.md` lists the improvements.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,12 +14,12 @@ use super::{answer, continuation, files, say, time};
 use crate::{clock, env};
 
 const TOOL: &str = "register-session";
-/// The name of the session that registers.
+/// Name of the session.
 const NAME: &str = "NANOCLAW_SESSION_NAME";
-/// The id that the agent's program gave the session, which the sentinel holds.
+/// The agent CLI's session id, which is written to the sentinel.
 pub(crate) const ID: &str = "CLAUDE_SESSION_ID";
 
-/// Registers; 0 done, 1 nothing was registered or the sentinel cannot be written.
+/// Registers the session. Exit codes: 0 success, 1 if nothing was registered or the sentinel cannot be written.
 pub(crate) fn main() -> ExitCode {
     match run() {
         Ok(done) => {
@@ -62,7 +62,7 @@ fn run() -> Result<Json, String> {
     ]))
 }
 
-/// What is known of the session: the database's word, else where the provider was, else nothing.
+/// The session id from the database, else the provider's continuation, else null.
 fn session_id(places: &Places) -> Result<Json, String> {
     let path = places.messages_db();
     let unread = |why: &DatabaseError| format!("cannot read session_id from {}: {why}", path.display());
@@ -71,7 +71,7 @@ fn session_id(places: &Places) -> Result<Json, String> {
         Err(why @ DatabaseError::Blob(_)) => Err(unread(&why)),
         Err(why) => {
             let known = continuation::of_session(places.roots());
-            // Where the database is nowhere, and another source answers, nothing is wrong.
+            // A missing database is fine if there is another source.
             if known.is_none() || path.exists() {
                 say(TOOL, unread(&why));
             }
@@ -80,7 +80,7 @@ fn session_id(places: &Places) -> Result<Json, String> {
     }
 }
 
-/// Whether the sentinel was written: not for an id that the reader of the sentinel would take for none.
+/// Writes the sentinel. Returns false, without writing, for an id that the sentinel's reader would consider missing.
 fn sentinel(path: &Path) -> Result<bool, String> {
     let id = env::raw(ID).unwrap_or_default();
     if id.is_empty() {

@@ -1,10 +1,10 @@
-//! `skip emit`: a skill says that it left something undone. The file's existence is the whole message: whoever called the
-//! skill finds it, tells the owner, and removes it.
+//! `skip emit`: a skill reports that it skipped work. The file itself is the message: the skill's caller finds it,
+//! tells the owner, and removes it.
 
 use std::path::PathBuf;
 
 use super::json::{Json, Text, pretty};
-use super::options::{Given, Options, Usage};
+use super::options::{Options, ParsedArgs, Usage};
 use super::places::Places;
 use super::{End, breaks_line, files, time};
 use crate::clock;
@@ -18,19 +18,19 @@ pub(crate) const OPTIONS: Options = Options {
     flags: &["--technical"],
 };
 
-// What the host reads, and not more: what it would leave alone is refused here, where the skill hears of it.
-/// Bytes of a skill's name.
+// The host's limits. Summaries beyond them are rejected here, so that the skill gets the error.
+/// Maximum length of a skill's name in bytes.
 const SKILL_BYTES: usize = 128;
-/// Characters of a step, and of an item.
+/// Maximum length of a step, and of an item, in characters.
 const NAME_CHARACTERS: usize = 1024;
-/// Characters of a reason, which becomes one message.
+/// Maximum length of a reason in characters; it becomes one message.
 const REASON_CHARACTERS: usize = 4096;
-/// Items of one summary.
+/// Maximum number of items in one summary.
 const ITEMS: usize = 1000;
-/// Bytes of the file.
+/// Maximum size of the file in bytes.
 const FILE_BYTES: usize = 256 << 10;
 
-/// What was skipped, complete and checked.
+/// A complete and valid summary.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Summary {
     skill: String,
@@ -40,7 +40,7 @@ pub(crate) struct Summary {
     technical: bool,
 }
 
-/// Writes a summary; what a strict reader would not read is refused before anything is written.
+/// Writes a summary. Invalid ones are rejected before anything is written.
 pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     match words.split_first() {
         Some((command, rest)) if command == "emit" => emit(&OPTIONS.read(rest)?),
@@ -49,7 +49,7 @@ pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     }
 }
 
-fn emit(given: &Given) -> Result<Json, End> {
+fn emit(given: &ParsedArgs) -> Result<Json, End> {
     let items: Vec<&str> = given.all("--item").collect();
     let summary = Summary::new(
         given.required("--skill")?,
@@ -69,7 +69,7 @@ fn emit(given: &Given) -> Result<Json, End> {
 }
 
 impl Summary {
-    /// Checks everything that a reader checks. A step of digits alone is a number.
+    /// Checks everything that a reader checks. A step of digits only is a number.
     ///
     /// # Errors
     /// What is wrong.
@@ -121,7 +121,7 @@ impl Summary {
         Ok(summary)
     }
 
-    /// Writes the file as of a time; second whether it took the place of one that nobody had reported yet.
+    /// Writes the file with a given time. Returns its path, and whether it replaced an unreported one.
     ///
     /// # Errors
     /// Why it was not written.
@@ -134,7 +134,7 @@ impl Summary {
         }
     }
 
-    /// The file as of a time.
+    /// The content of the file for a given time.
     fn content(&self, now: u64) -> String {
         let occurred_at = time::utc(i64::try_from(now).unwrap_or(i64::MAX));
         pretty(&Json::object([

@@ -1,8 +1,8 @@
-//! `session-state.json`: read, changed and written under its lock.
+//! `session-state.json`: read and changed under its lock.
 //!
-//! The file is shared with programs that know the lock and with agents that do not. What is not understood is kept:
-//! members of other writers stay as they are, a file that cannot be read as JSON is copied before it is replaced, and one
-//! of a later version is left alone.
+//! The file is shared with programs that use the lock and with agents that do not. Unknown content is preserved:
+//! members of other writers stay unchanged, invalid JSON is copied before it is replaced, and a file of a later version
+//! is not touched.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use super::files::{self, Lock, LockError, system};
 use super::json::{self, BadJson, Json, Object, Text};
 use crate::clock;
 
-/// The version that is written.
+/// The version of written files.
 pub(crate) const SCHEMA_VERSION: i64 = 1;
 
-/// Where the file and its lock are.
+/// Path of the file and of its lock.
 #[derive(Debug, Clone)]
 pub(crate) struct StateFile {
     /// The file.
     pub(crate) path: PathBuf,
     /// Its lock, which every writer takes.
     pub(crate) lock: PathBuf,
-    /// How long to wait for the lock.
+    /// Timeout of the lock.
     pub(crate) wait: Duration,
 }
 
 /// Why the file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StateError {
-    /// The lock cannot be had.
+    /// The lock cannot be taken.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// It cannot be read.
@@ -40,13 +40,13 @@ pub(crate) enum StateError {
         /// Why not.
         source: io::Error,
     },
-    /// It may be all right, but nobody can know.
+    /// Nested too deeply to check.
     #[error("state file at {} has more than {} levels of nesting; left as it is", path.display(), json::DEPTH_MAX)]
     TooDeep {
         /// The file.
         path: PathBuf,
     },
-    /// A later program wrote it.
+    /// Written by a later version.
     #[error(
         "state file at {} has schema_version {found}, above this program's {SCHEMA_VERSION}; left as it is, use a newer program",
         path.display()
@@ -57,7 +57,7 @@ pub(crate) enum StateError {
         /// Its version.
         found: String,
     },
-    /// It is not what it should be, and this is not the command that mends it.
+    /// Invalid content, which only registration repairs.
     #[error("state file at {} {why}; left as it is, `hearth-runner register-session` keeps a copy and begins anew", path.display())]
     Broken {
         /// The file.
@@ -65,7 +65,7 @@ pub(crate) enum StateError {
         /// What is wrong.
         why: String,
     },
-    /// What would be replaced cannot be copied.
+    /// The content to be replaced cannot be copied.
     #[error("cannot keep a copy of {}, which would be replaced: {}", path.display(), system(source, copy))]
     Keep {
         /// The file.
@@ -83,37 +83,37 @@ pub(crate) enum StateError {
         /// Why not.
         source: io::Error,
     },
-    /// The change makes no sense with what is there.
+    /// The change does not fit the current content.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Something that registration mended on its way.
+/// A repair made during registration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Mended {
-    /// No JSON.
+    /// The file was not JSON.
     #[error("state file malformed at {}: {detail}; starting fresh", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parser's error.
         detail: String,
     },
-    /// JSON, but no object.
+    /// The file was JSON, but not an object.
     #[error("state file at {} contained non-object JSON (type {kind}); starting fresh", path.display())]
     NotObject {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The type of the value.
         kind: &'static str,
     },
-    /// There is something else where sessions should be.
+    /// The member `sessions` was not an object.
     #[error("state.sessions was not an object (type {kind}); resetting")]
     Sessions {
-        /// What it is.
+        /// The type of the value.
         kind: &'static str,
     },
-    /// What was there before.
+    /// The former content was copied.
     #[error("kept what was there as {}", copy.display())]
     Kept {
         /// The copy.
@@ -121,7 +121,7 @@ pub(crate) enum Mended {
     },
 }
 
-/// What becomes of the file after a change.
+/// Whether a changed state is written.
 #[derive(Debug)]
 pub(crate) enum Edit<T> {
     /// It is written.
@@ -130,8 +130,8 @@ pub(crate) enum Edit<T> {
     Keep(T),
 }
 
-/// What lies at the path.
-enum Found {
+/// What exists at the path.
+enum FileState {
     Absent,
     Object(Object),
     Malformed(String),
@@ -139,18 +139,18 @@ enum Found {
 }
 
 impl StateFile {
-    /// The file with its lock beside it.
+    /// The file at this path, with its lock beside it.
     pub(crate) fn at(path: PathBuf, wait: Duration) -> Self {
         let lock = files::lock_beside(&path);
         Self { path, lock, wait }
     }
 
-    /// Lets `edit` change the state under the lock and writes it. Where there is no file, it begins with nothing; one
-    /// without version gets the current one, as registration would do.
+    /// Changes the state with `edit` under the lock, and writes it. A missing file counts as empty. A state without a
+    /// version gets the current one, as in registration.
     ///
     /// # Errors
-    /// That nothing was changed: a file that is not understood or is of a later version is left as it is, and so is every
-    /// file that `edit` refuses to change.
+    /// If nothing was changed: the file is invalid or of a later version, or `edit` failed. In each case the file is
+    /// left as it is.
     pub(crate) fn change<T>(&self, edit: impl FnOnce(&mut Object) -> Result<Edit<T>, String>) -> Result<T, StateError> {
         let _lock = Lock::take(&self.lock, self.wait)?;
         let mut state = self.known()?.unwrap_or_default();
@@ -164,28 +164,28 @@ impl StateFile {
         }
     }
 
-    /// The state as it is now, without the lock: files are replaced as a whole.
+    /// The current state, read without the lock: the file is only replaced as a whole.
     ///
     /// # Errors
-    /// That there is a file which is not understood.
+    /// If the file is invalid.
     pub(crate) fn known(&self) -> Result<Option<Object>, StateError> {
         let broken = |why: String| StateError::Broken { path: self.path.clone(), why };
         match self.find()?.0 {
-            Found::Absent => Ok(None),
-            Found::Object(state) => {
+            FileState::Absent => Ok(None),
+            FileState::Object(state) => {
                 self.refuse_future(&state)?;
                 Ok(Some(state))
             }
-            Found::Malformed(detail) => Err(broken(format!("is malformed: {detail}"))),
-            Found::NotObject(value) => Err(broken(format!("is not an object (type {})", value.kind()))),
+            FileState::Malformed(detail) => Err(broken(format!("is malformed: {detail}"))),
+            FileState::NotObject(value) => Err(broken(format!("is not an object (type {})", json::kind(&value)))),
         }
     }
 
-    /// Notes a session under its name, as the program that owns the file's shape: whatever is there is mended, after a
-    /// copy of it was kept, unless it is of a later version.
+    /// Records a session under its name. Invalid content is repaired after a copy of it was made, unless the file is of
+    /// a later version.
     ///
     /// # Errors
-    /// That nothing was changed.
+    /// If nothing was changed.
     pub(crate) fn register(&self, name: Text, session: Json, session_id: Json) -> Result<Vec<Mended>, StateError> {
         let _lock = Lock::take(&self.lock, self.wait)?;
         files::sweep(&self.path);
@@ -193,20 +193,20 @@ impl StateFile {
         let path = self.path.clone();
         let (found, bytes) = self.find()?;
         let mut state = match found {
-            Found::Absent => Object::default(),
-            Found::Object(state) => state,
-            Found::Malformed(detail) => {
+            FileState::Absent => Object::default(),
+            FileState::Object(state) => state,
+            FileState::Malformed(detail) => {
                 mended.push(Mended::Malformed { path, detail });
                 Object::default()
             }
-            Found::NotObject(value) => {
-                mended.push(Mended::NotObject { path, kind: value.kind() });
+            FileState::NotObject(value) => {
+                mended.push(Mended::NotObject { path, kind: json::kind(&value) });
                 Object::default()
             }
         };
         self.refuse_future(&state)?;
         let (sessions, was) = state.object_mut("sessions");
-        mended.extend(was.map(|was| Mended::Sessions { kind: was.kind() }));
+        mended.extend(was.map(|was| Mended::Sessions { kind: json::kind(&was) }));
         if let Some(sessions) = sessions {
             sessions.set(name, session);
         }
@@ -219,16 +219,16 @@ impl StateFile {
         Ok(mended)
     }
 
-    fn find(&self) -> Result<(Found, Vec<u8>), StateError> {
+    fn find(&self) -> Result<(FileState, Vec<u8>), StateError> {
         let read = files::read(&self.path).map_err(|source| StateError::Read { path: self.path.clone(), source })?;
-        let Some(bytes) = read else { return Ok((Found::Absent, Vec::new())) };
+        let Some(bytes) = read else { return Ok((FileState::Absent, Vec::new())) };
         let found = match std::str::from_utf8(&bytes) {
-            Err(error) => Found::Malformed(format!("not UTF-8 at byte {}", error.valid_up_to())),
+            Err(error) => FileState::Malformed(format!("not UTF-8 at byte {}", error.valid_up_to())),
             Ok(text) => match json::parse(text) {
-                Ok(Json::Object(state)) => Found::Object(state),
-                Ok(other) => Found::NotObject(other),
+                Ok(Json::Object(state)) => FileState::Object(state),
+                Ok(other) => FileState::NotObject(other),
                 Err(BadJson::TooDeep) => return Err(StateError::TooDeep { path: self.path.clone() }),
-                Err(malformed) => Found::Malformed(malformed.to_string()),
+                Err(malformed) => FileState::Malformed(malformed.to_string()),
             },
         };
         Ok((found, bytes))
@@ -249,7 +249,7 @@ impl StateFile {
         files::write(&self.path, text.as_bytes()).map_err(failed)
     }
 
-    /// Copies what is about to be replaced to `<file>.corrupt-<time>`, with a number behind it if there is one already.
+    /// Copies content that will be replaced to `<file>.corrupt-<time>`, with a number appended if that exists.
     fn keep(&self, bytes: &[u8]) -> Result<PathBuf, StateError> {
         let time = clock::now_iso().split('.').next().unwrap_or_default().replace([':', '-'], "");
         let mut number = 1;

@@ -1,12 +1,12 @@
-//! `system-status-checks`: what is wrong in the database of the host that these files come from. Read only.
+//! `system-status-checks`: reports problems in NanoClaw's database. Read-only.
 
 use std::path::PathBuf;
 
 use rusqlite::{Connection, Row};
 
-use super::database::{self, words};
+use super::database::{self, words as words_of};
 use super::json::{Json, Text};
-use super::options::{Given, Options, Usage};
+use super::options::{Options, ParsedArgs, Usage};
 use super::places::Places;
 use super::{End, time};
 use crate::clock;
@@ -29,25 +29,27 @@ pub(crate) const OPTIONS: Options = Options {
 
 const TIME: &str = "%Y-%m-%dT%H:%M:%SZ";
 const BYTES_PER_MB: f64 = 1024.0 * 1024.0;
-/// Seconds for which a failure is news.
+/// Age in seconds up to which a failure is reported.
 const NEWS: i64 = 24 * 3600;
-// Times are compared as times: some are written with a `T`, some with a space.
+// Times are compared with `julianday`, because some are written with a `T` and some with a space.
 const STUCK: &str = "SELECT id, prompt, next_run FROM scheduled_tasks \
-    WHERE status = 'active' AND julianday(next_run) <= julianday(?1) ORDER BY julianday(next_run), id";
-const FAILURES: &str = "SELECT task_id, run_at, coalesce(nullif(error, ''), result) FROM task_run_logs \
+    WHERE status = 'active' AND julianday(next_run) <= julianday(?1)";
+const FAILURES: &str = "SELECT task_id, run_at, coalesce(error, result, '') FROM task_run_logs \
     WHERE status IN ('error', 'killed') AND julianday(run_at) >= julianday(?1) ORDER BY julianday(run_at) DESC LIMIT 20";
 
-/// What is asked for.
-struct Asked {
+/// The parameters. Times are in seconds since 1970.
+struct StatusArgs {
     db: PathBuf,
     now: i64,
+    /// End of the 24 hours whose failures are counted: `now`, unless `--now-utc` is given.
+    failures_until: i64,
     grace_minutes: i64,
     messages: i64,
     task_logs: i64,
-    megabytes: f64,
+    megabytes: i64,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Default)]
 struct Findings {
     stuck: Vec<Json>,
@@ -59,113 +61,122 @@ struct Findings {
     broken: usize,
 }
 
-/// The checks, each of which may fail without the others.
+/// Runs the checks independently of each other.
 pub(crate) fn main(words: &[String]) -> Result<Json, End> {
-    let asked = Asked::of(&OPTIONS.read(words)?)?;
+    let asked = StatusArgs::of(&OPTIONS.read(words)?)?;
     let mut found = Findings::default();
     let shown = asked.db.display().to_string();
     let Ok(known) = std::fs::metadata(&asked.db) else {
         found.alerts.push(format!("db missing: {shown}"));
-        let why = format!("there is no database at {shown}; name it with --db");
+        let why = format!(
+            "db missing at {shown}; verify the trusted-tier mount points at the orchestrator's messages.db, or pass --db <path> to override."
+        );
         return Err(End::Found(found.json(&asked), why));
     };
-    found.size(known.len(), &asked);
-    let database = database::open(&asked.db);
+    found.megabytes = Some(one_decimal(known.len()));
+    let database = match database::open(&asked.db) {
+        Ok(database) => database,
+        Err(error) => {
+            let error = words_of(&error);
+            found.alerts.push(format!("db connect failed: {error}"));
+            let why = format!(
+                "sqlite3 connect failed against {shown}: {error}. Check that the file is a valid SQLite database and that the trusted container has read access to it (the trusted tier is read-only on this mount; if the file was moved, update the --db flag or the orchestrator mount)."
+            );
+            return Err(End::Found(found.json(&asked), why));
+        }
+    };
     found.look(&asked, &database);
+    found.alert(&asked);
     let answer = found.json(&asked);
     if found.broken == 3 {
-        return Err(End::Found(answer, format!("every check raised; {shown} is not the database that was expected")));
+        let why = format!(
+            "connected to {shown} but every check raised; see `alerts` in stdout for per-query reasons. Likely causes: schema drift, missing tables, or a corrupted DB. Run `sqlite3 {shown} '.schema'` to verify the expected tables (messages, task_run_logs, scheduled_tasks) exist."
+        );
+        return Err(End::Found(answer, why));
     }
     Ok(answer)
 }
 
-impl Asked {
-    fn of(given: &Given) -> Result<Self, Usage> {
-        let now = match given.value("--now-utc") {
-            None => i64::try_from(clock::now_ms() / 1000).unwrap_or_default(),
+impl StatusArgs {
+    fn of(given: &ParsedArgs) -> Result<Self, Usage> {
+        let now = i64::try_from(clock::now_ms() / 1000).unwrap_or_default();
+        let failures_until = match given.value("--now-utc").filter(|text| !text.is_empty()) {
+            None => now,
             Some(text) => time::seconds(text, TIME)
-                .ok_or_else(|| Usage::wrong(format!("--now-utc '{text}' must be YYYY-MM-DDTHH:MM:SSZ")))?,
+                .ok_or_else(|| Usage::wrong(format!("--now-utc '{text}' must match `YYYY-MM-DDTHH:MM:SSZ`")))?,
         };
         let db = given.value("--db").map(PathBuf::from);
         Ok(Self {
             db: db.unwrap_or_else(|| Places::of_process(OPTIONS.tool).messages_db()),
             now,
+            failures_until,
             grace_minutes: given.number("--stuck-grace-minutes", 5)?,
             messages: given.number("--message-row-warn", 100_000)?,
             task_logs: given.number("--task-log-row-warn", 10_000)?,
-            megabytes: given.number("--db-size-mb-warn", 500.0)?,
+            megabytes: given.number("--db-size-mb-warn", 500)?,
         })
     }
 }
 
-impl Findings {
-    #[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
-    fn size(&mut self, bytes: u64, asked: &Asked) {
-        let megabytes = bytes as f64 / BYTES_PER_MB;
-        self.megabytes = Some((megabytes * 100.0).round() / 100.0);
-        if megabytes > asked.megabytes {
-            self.alerts.push(format!("db size {megabytes:.2} MB is above {} MB", asked.megabytes));
-        }
-    }
+/// A file size in MB, rounded to one digit.
+#[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+fn one_decimal(bytes: u64) -> f64 {
+    format!("{:.1}", bytes as f64 / BYTES_PER_MB).parse().unwrap_or_default()
+}
 
-    fn look(&mut self, asked: &Asked, database: &Result<Connection, rusqlite::Error>) {
+impl Findings {
+    fn look(&mut self, asked: &StatusArgs, database: &Connection) {
         let late = asked.now.saturating_sub(asked.grace_minutes.saturating_mul(60));
         let task = |row: &Row<'_>| {
             let preview = start(column(row, 1), 50);
             Json::object([("id", column(row, 0)), ("prompt_preview", preview), ("next_run", column(row, 2))])
         };
-        if let Some(stuck) = self.ask("stuck tasks", database, |db| rows(db, STUCK, late, task)) {
-            if !stuck.is_empty() {
-                self.alerts.push(format!(
-                    "{} stuck tasks: due more than {} minutes ago",
-                    stuck.len(),
-                    asked.grace_minutes
-                ));
-            }
-            self.stuck = stuck;
-        }
-        if let Some((messages, task_logs)) = self.ask("row counts", database, counts) {
-            for (table, count, most) in
-                [("messages", messages, asked.messages), ("task_run_logs", task_logs, asked.task_logs)]
-            {
-                if count > most {
-                    self.alerts.push(format!("{table} has {count} rows, above {most}"));
-                }
-            }
+        self.stuck = self.ask("stuck-tasks", rows(database, STUCK, late, task)).unwrap_or_default();
+        if let Some((messages, task_logs)) = self.ask("row-counts", counts(database)) {
             (self.messages, self.task_logs) = (Some(messages), Some(task_logs));
         }
-        let since = asked.now.saturating_sub(NEWS);
+        let since = asked.failures_until.saturating_sub(NEWS);
         let failure = |row: &Row<'_>| {
             let summary = start(column(row, 2), 200);
             Json::object([("task_id", column(row, 0)), ("run_at", column(row, 1)), ("error_summary", summary)])
         };
-        if let Some(failures) = self.ask("recent failures", database, |db| rows(db, FAILURES, since, failure)) {
-            if !failures.is_empty() {
-                self.alerts.push(format!("{} task runs failed within 24 hours", failures.len()));
+        self.failures = self.ask("recent-failures", rows(database, FAILURES, since, failure)).unwrap_or_default();
+    }
+
+    /// Adds one alert per exceeded limit, after those about failed queries.
+    fn alert(&mut self, asked: &StatusArgs) {
+        if !self.stuck.is_empty() {
+            self.alerts.push(format!("stuck tasks: {}", self.stuck.len()));
+        }
+        for (table, count, most) in
+            [("messages", self.messages, asked.messages), ("task_run_logs", self.task_logs, asked.task_logs)]
+        {
+            if let Some(count) = count.filter(|count| *count > most) {
+                self.alerts.push(format!("{table} rowcount {count} > {most}"));
             }
-            self.failures = failures;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "nobody has that many megabytes")]
+        if let Some(size) = self.megabytes.filter(|size| *size > asked.megabytes as f64) {
+            self.alerts.push(format!("db size {size:?}MB > {}MB", asked.megabytes));
+        }
+        if !self.failures.is_empty() {
+            self.alerts.push(format!("recent task failures: {} in last 24h", self.failures.len()));
         }
     }
 
-    fn ask<T>(
-        &mut self,
-        what: &str,
-        database: &Result<Connection, rusqlite::Error>,
-        question: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
-    ) -> Option<T> {
-        let why = match database {
-            Err(error) => words(error),
-            Ok(database) => match question(database) {
-                Ok(answer) => return Some(answer),
-                Err(error) => words(&error),
-            },
-        };
-        self.broken += 1;
-        self.alerts.push(format!("query failed: {what}: {why}"));
-        None
+    /// The result of a query. A failure becomes an alert.
+    fn ask<T>(&mut self, query: &str, answer: Result<T, rusqlite::Error>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                self.broken += 1;
+                self.alerts.push(format!("{query} query failed: {}", words_of(&error)));
+                None
+            }
+        }
     }
 
-    fn json(&self, asked: &Asked) -> Json {
+    fn json(&self, asked: &StatusArgs) -> Json {
         let number = |count: Option<i64>| count.map_or(Json::Null, Json::integer);
         Json::object([
             ("checked_at", Json::text(&time::utc(asked.now))),
@@ -199,13 +210,13 @@ fn counts(database: &Connection) -> Result<(i64, i64), rusqlite::Error> {
     Ok((count("SELECT count(*) FROM messages")?, count("SELECT count(*) FROM task_run_logs")?))
 }
 
-/// What is in a column; what cannot be shown is null.
+/// The value of a column; null if it cannot be represented.
 fn column(row: &Row<'_>, index: usize) -> Json {
     let value = row.get_ref(index).map(database::value);
     value.ok().and_then(Result::ok).unwrap_or(Json::Null)
 }
 
-/// The first characters of a text.
+/// The beginning of a text.
 fn start(value: Json, characters: usize) -> Json {
     match value {
         Json::Text(text) => Json::text(&text.shown().chars().take(characters).collect::<String>()),

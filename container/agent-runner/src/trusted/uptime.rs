@@ -1,4 +1,4 @@
-//! `container-uptime`: since when the container runs, by the file that its engine makes when it starts.
+//! `container-uptime`: since when the container has been running, from the file that its engine creates at the start.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::clock;
 pub(crate) const OPTIONS: Options =
     Options { tool: "container-uptime", usage: "usage: container-uptime", values: &[], flags: &[] };
 
-/// Docker's file and Podman's.
+/// The files of Docker and Podman.
 const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
-/// How long it has been running.
+/// Reports the uptime.
 pub(crate) fn main(words: &[String]) -> Result<Json, End> {
     OPTIONS.read(words)?;
     let begin = MARKS.iter().find_map(|mark| std::fs::metadata(Path::new(mark)).ok()).map(|known| known.mtime());
     Ok(uptime(begin, i64::try_from(clock::now_ms() / 1000).unwrap_or_default()))
 }
 
-/// Both in seconds since 1970. What begins later than now runs for no time.
+/// Both in seconds since 1970. If the start is in the future, the uptime is zero.
 fn uptime(begin: Option<i64>, now: i64) -> Json {
     let Some(begin) = begin else {
         return Json::object([("uptime_text", Json::text("unknown")), ("started", Json::Null)]);

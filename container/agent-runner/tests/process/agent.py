@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -68,6 +69,12 @@ while True:
     elif word == "die":
         print("something broke", file=sys.stderr, flush=True)
         sys.exit(7)
+    elif word == "kill":
+        if rest == "early":
+            say(type="say", text="never sent")
+        if rest == "tool":
+            say(type="tool", name="build", timeout_ms=60000, id="1")
+        os.kill(os.getpid(), signal.SIGKILL)
     elif word == "hold":
         child = subprocess.Popen(["sleep", "600"])
         say(type="say", text=json.dumps([os.getpid(), child.pid]), final=False)

@@ -1,4 +1,4 @@
-//! A session directory and runners in it: the host's side of the contract, as little of it as the tests need.
+//! Test bench: a session directory and its runners, with the part of the host that the tests need.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the program and wait for it")]
 
@@ -141,6 +141,7 @@ impl Bench {
             kind: "chat".to_owned(),
             trigger,
             timestamp: "2026-01-02T03:04:05.000Z".to_owned(),
+            unknown_sender: false,
             reply: None,
             content: json!({"text": text, "sender": "Ann", "senderId": "terminal:1"}),
         };

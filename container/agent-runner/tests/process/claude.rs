@@ -1,4 +1,4 @@
-//! The claude provider with the real CLI against a stand-in for its API. Skipped, loudly, where the CLI is not installed;
+//! The claude provider with the real CLI against a fake API. Skipped with a message if the CLI is not installed;
 //! `.ci/agent-cli.sh` installs it.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Commands of a chat, and what happens before the real CLI forgets something.
+//! Chat commands with the real CLI, and its compaction.
 
 use crate::bench::names;
 use crate::claude::{bench, conversation, start};

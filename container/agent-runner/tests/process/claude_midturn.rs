@@ -1,4 +1,4 @@
-//! Messages that arrive while the real CLI works, tools that run side by side, and turns nobody asked for.
+//! Messages that arrive while the real CLI works, parallel tools, and turns without a request.
 
 use hearth_wire::AckStatus;
 

@@ -1,5 +1,5 @@
-//! The claude provider when things go wrong: errors of the API, a CLI that is not there or not itself, ends in the middle.
-//! What the real CLI cannot be made to do is done by a script in its place.
+//! Failures of the claude provider: API errors, a missing or fake CLI, and exits during a turn. A script replaces the
+//! CLI for failures that the real one cannot be made to produce.
 
 use std::path::Path;
 
@@ -139,7 +139,7 @@ fn a_cli_that_is_not_installed_or_does_not_start() {
     bench.say(4, "hello");
     let (said, retry) = failed(&bench, 4);
     assert!(said.contains("exit status: 1") && said.contains("Invalid MCP configuration"), "{said}");
-    assert_eq!(retry, None);
+    assert_eq!(retry, Some(Retry { rate_limited: false, after_ms: None }), "it gave no verdict");
 }
 
 /// A script in the place of the CLI.

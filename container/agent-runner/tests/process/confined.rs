@@ -1,5 +1,5 @@
-//! Runners that confine themselves: what still has to work, and what must not start. Where the kernel cannot confine,
-//! the former is skipped, loudly.
+//! Confined runners: what must still work, and what must not start. Where the kernel cannot confine, the former tests
+//! are skipped with a message.
 
 use std::os::unix::process::ExitStatusExt as _;
 

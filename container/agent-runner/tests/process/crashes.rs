@@ -1,4 +1,4 @@
-//! Killed runners, stale runners, damaged files: nothing is lost, nothing is told twice.
+//! Killed runners, superseded runners, damaged files: nothing is lost or sent twice.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -125,7 +125,7 @@ fn messages_that_any_readable_ack_ended_stay_ended() {
     assert!(runner.stderr().contains("ends only the message in its name"), "{}", runner.stderr());
 }
 
-/// Whoever reads a file that is not a temporary one finds all of it.
+/// Checks that all files except temporary ones are complete.
 fn check_files_are_whole(bench: &Bench) {
     bench.acks();
     bench.outs();

@@ -1,4 +1,4 @@
-//! The golden files of the contract: what the host is promised to find, and what it promised to write.
+//! The golden files of the contract, of both sides.
 
 use std::fs;
 use std::path::Path;

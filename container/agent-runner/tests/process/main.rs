@@ -1,4 +1,4 @@
-//! The real `hearth-runner` against session directories on disk, as a host would see it.
+//! Runs the real `hearth-runner` on session directories, as the host does.
 
 #[cfg(test)] // so that the lints know that all of it is a test
 mod bench;
@@ -15,10 +15,12 @@ mod confined;
 #[cfg(test)]
 mod crashes;
 #[cfg(test)]
-#[path = "../../../../tests/it/fake_api.rs"]
+#[path = "../../../../tests/it/host/fake_api.rs"]
 mod fake_api;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod handed;
 #[cfg(test)]
 mod other;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `tests/agent.py`, an agent that shares no code with the runner, in the runner's place.
+//! Runs `tests/agent.py`, an agent that shares no code with the runner, in its place.
 
 #![expect(clippy::disallowed_methods, reason = "tests look for programs")]
 

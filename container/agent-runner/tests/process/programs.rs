@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hearth_wire::{AckStatus, SessionFile};
+use hearth_wire::{AckStatus, Retry, SessionFile};
 use serde_json::json;
 
 use crate::bench::{Bench, wait_for};
@@ -44,8 +44,11 @@ fn a_program_that_ends_between_turns_is_started_again() {
     // One that says nothing from the beginning is not.
     bench.say(6, "quit now");
     let ack = bench.ended(6);
-    assert_eq!(ack.status, AckStatus::Failed);
+    assert_eq!((ack.status, ack.retry), (AckStatus::Failed, CRASHED));
 }
+
+/// What the ack of a turn says whose program gave no verdict.
+const CRASHED: Option<Retry> = Some(Retry { rate_limited: false, after_ms: None });
 
 #[test]
 fn nonsense_is_noted_and_ignored() {
@@ -72,7 +75,7 @@ fn what_a_program_says_at_once_and_its_tools_show_during_the_turn() {
     assert_eq!(bench.state().unwrap().tool, None);
 }
 
-/// What is only for nobody is not said, and a program that asks how that went is not left waiting.
+/// Internal text is not sent, and a program that asks for the result gets an answer.
 #[test]
 fn internal_words_of_a_program_reach_nobody() {
     let bench = bench();
@@ -108,13 +111,30 @@ fn errors_and_deaths_fail_the_turn_and_the_next_one_works() {
     bench.say(2, "error no luck");
     let ack = bench.ended(2);
     assert_eq!((ack.status, ack.error.as_deref(), ack.out.len()), (AckStatus::Failed, Some("no luck"), 0));
+    assert_eq!(ack.retry, None, "that is its verdict");
     bench.say(4, "count");
     assert_eq!(bench.texts(4), ["turn 2, continuation None"], "the program goes on after an error");
     bench.say(6, "die");
-    let error = bench.ended(6).error.unwrap();
+    let ack = bench.ended(6);
+    let error = ack.error.unwrap();
     assert!(error.contains("exit status: 7") && error.contains("something broke"), "{error}");
+    assert_eq!(ack.retry, CRASHED);
     bench.say(8, "count");
     assert_eq!(bench.texts(8), ["turn 1, continuation c2"], "it is started again");
+}
+
+#[test]
+fn a_killed_program_may_be_tried_again_whatever_it_wrote() {
+    let bench = bench();
+    let _runner = bench.start();
+    for (seq, text) in [(2, "kill"), (4, "kill early"), (6, "kill tool")] {
+        bench.say(seq, text);
+        let ack = bench.ended(seq);
+        let error = ack.error.unwrap();
+        let tool = if text.ends_with("tool") { " while the tool build ran" } else { "" };
+        assert_eq!(error, format!("the agent's program ended with signal: 9 (SIGKILL){tool}"));
+        assert_eq!((ack.status, ack.retry), (AckStatus::Failed, CRASHED), "{text}");
+    }
 }
 
 #[test]
@@ -126,8 +146,10 @@ fn a_program_that_cannot_start_is_named() {
         let _runner = bench.start();
         let seq = u64::from(bench.context.incarnation) * 2;
         bench.say(seq, "count");
-        let error = bench.ended(seq).error.unwrap();
+        let ack = bench.ended(seq);
+        let error = ack.error.unwrap();
         assert!(error.contains(word), "{error}");
+        assert_eq!(ack.retry, None, "it is not there the next time, either");
     }
 }
 
@@ -193,7 +215,7 @@ fn a_program_inherits_the_two_descriptors_and_nothing_else() {
     assert_eq!(open, [0, 1, 2, 3, 4]);
 }
 
-/// Descriptors that whoever started the tests left open for everybody.
+/// Descriptors that this test process inherited and passes on to children.
 fn inherited_by_this_test() -> Vec<u32> {
     const CLOSE_ON_EXEC: u32 = 0o2_000_000;
     let flags = |fd: &str| {

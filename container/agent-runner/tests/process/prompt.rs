@@ -1,4 +1,4 @@
-//! `hearth-runner prompt`: messages in, exactly the prompt out.
+//! `hearth-runner prompt`: prints exactly the prompt for given messages.
 #![allow(clippy::disallowed_methods, reason = "a test starts the program")]
 
 use std::io::Write as _;

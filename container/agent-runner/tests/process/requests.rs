@@ -1,4 +1,4 @@
-//! Requests to the host: the same files from every kind of agent, and the host's answers back to whoever asked.
+//! Requests to the host: every kind of agent writes the same files and gets the host's answers.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! The agents' tools from outside: MCP messages of a program in, files of the contract out, the host's answers back.
+//! The agents' tools from outside: a program's MCP messages, the resulting files of the contract, and the host's
+//! answers.
 
 use std::fs;
 
@@ -179,7 +180,7 @@ fn so_many_calls_may_wait_at_once() {
     assert_eq!(written(&bench, 32).len(), 32);
 }
 
-/// A call that nobody waits for any more is not answered, and its tool does not run on.
+/// A cancelled call gets no answer, and its tool no longer counts as running.
 #[test]
 fn a_cancelled_question_is_forgotten() {
     let bench = command_bench();

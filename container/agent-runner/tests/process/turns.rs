@@ -1,4 +1,4 @@
-//! Turns that go well, and what the files of a turn look like.
+//! Successful turns, and the files that they write.
 
 use std::time::Duration;
 
@@ -160,4 +160,47 @@ fn a_provider_nobody_knows_is_a_failed_turn() {
     bench.publish();
     bench.say(4, "hello");
     assert_eq!(bench.texts(4), ["echo: hello"], "the context is read again before each turn");
+}
+
+/// `idle_beat_ms` of the context.
+#[test]
+fn an_idle_runner_rests_until_a_message_comes() {
+    let mut bench = Bench::new("echo");
+    bench.context.idle_beat_ms = Some(600_000);
+    bench.publish();
+    let _runner = bench.start();
+    let beat = || bench.read::<Heartbeat>("agent/heartbeat");
+    let first = wait_for("the first beat", beat);
+    assert_eq!((first.beat, first.rest_ms), (1, None), "it only rests if it stays idle");
+    let resting = || beat().filter(|beat| beat.rest_ms == Some(600_000));
+    let rest = wait_for("a rest", resting);
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!(beat(), Some(rest));
+    bench.say(2, "!until go");
+    let work = wait_for("a beat at once", || beat().filter(|beat| beat.beat > rest.beat));
+    assert_eq!(work.rest_ms, None);
+    let next = wait_for("a beat in the turn", || beat().filter(|beat| beat.beat > work.beat));
+    assert_eq!(next.rest_ms, None);
+    bench.go();
+    bench.ended(2);
+    assert!(wait_for("a rest after the turn", resting).beat > next.beat);
+    // A short turn and an unreadable message also end the rest.
+    for (seq, good) in [(4, true), (6, false)] {
+        let rest = wait_for("a rest", resting);
+        if good {
+            bench.say(seq, "x")
+        } else {
+            bench.place_bytes(&format!("host/in/{seq:016}.json"), b"{")
+        }
+        bench.ended(seq);
+        wait_for("a beat", || beat().filter(|beat| beat.beat > rest.beat));
+    }
+}
+
+#[test]
+fn a_runner_that_is_not_asked_to_rest_beats_on() {
+    let bench = Bench::new("echo");
+    let _runner = bench.start();
+    let third = wait_for("a third beat", || bench.read::<Heartbeat>("agent/heartbeat").filter(|beat| beat.beat >= 3));
+    assert_eq!(third.rest_ms, None);
 }

@@ -1,4 +1,4 @@
-//! Every row of the mapping, with messages in the form in which the Bot API sends them.
+//! Every row of the mapping, with messages in the format of the Bot API.
 
 use super::*;
 
@@ -280,7 +280,7 @@ fn files_are_found_with_safe_names() {
         (
             "a document",
             json!({"document": {"file_id": "d", "file_name": "../a b.pdf", "mime_type": "application/pdf", "file_size": 5}}),
-            json!([{"type": "document", "name": "attachment-1700000000000", "mimeType": "application/pdf", "size": 5}]),
+            json!([{"type": "document", "name": "attachment-1700000000000.pdf", "mimeType": "application/pdf", "size": 5}]),
         ),
         (
             "a voice",

@@ -1,15 +1,16 @@
 use super::*;
 use crate::model::address::ChannelName;
-use crate::model::card::{CardOption, Matter};
+use crate::model::card::{CardOption, PromptSubject};
 use crate::model::content::RawJson;
 use crate::model::delivery::Attempt;
-use crate::model::id::{ApprovalId, OutboundId};
+use crate::model::id::{ApprovalId, OutboundId, OutgoingId};
 use crate::model::time::Awake;
 
 fn delivery(act: DeliveryAct, text: &str) -> Delivery {
     let id = |text: &str| ForeignId::new("id", text).unwrap();
     Delivery {
         id: OutboundId::new(1),
+        key: OutgoingId { id: OutboundId::new(1), epoch: None },
         attempt: Attempt { number: 1, since: Awake::new(1, 0) },
         to: Address { channel: ChannelName::new("telegram").unwrap(), platform_id: id("-5"), thread: Some(id("42")) },
         act,
@@ -80,7 +81,7 @@ fn files_carry_a_short_text_and_follow_a_long_one() {
 fn a_card_has_its_buttons_under_the_last_part_which_stands_for_it() {
     let option = |label: &str| CardOption { label: label.into(), chosen: String::new(), value: String::new() };
     let card = |body: &str, labels: &[&str]| Card {
-        matter: Matter::Approval(ApprovalId::new(12)),
+        matter: PromptSubject::Approval(ApprovalId::new(12)),
         nonce: 0xbeef,
         title: "New sender".into(),
         body: body.into(),

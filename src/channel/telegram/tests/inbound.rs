@@ -1,4 +1,4 @@
-//! What comes in: everything once it is committed, nothing before.
+//! Inbound updates are confirmed once they are committed, and not before.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn the_order_within_a_chat_is_kept_and_a_slow_chat_holds_no_other() {
     assert_eq!(bench.taken(), ["9", "1", "2", "3", "4"]);
 }
 
-/// Whoever may not speak to an agent keeps nobody waiting: not with files either.
+/// A person who may not talk to an agent cannot delay others, not even with files.
 #[test]
 fn files_of_strangers_are_not_fetched() {
     let bench = Bench::up();
@@ -62,7 +62,46 @@ fn files_of_strangers_are_not_fetched() {
     assert_eq!(events.len(), 4, "they are recorded all the same");
     let files: Vec<_> = events.iter().flat_map(|event| &event.attachments).collect();
     assert_eq!(files.len(), 3);
-    assert!(files.iter().all(|file| file.blob.as_ref().is_err_and(|why| why.contains("nobody got its message"))));
+    assert!(files.iter().all(|file| file.blob.get().is_err_and(|why| why.contains("nobody got its message"))));
+}
+
+/// While a message waits for an approval its file stays with Telegram. When Hearth asks for it, it is fetched once, and
+/// trouble that passes is not reported.
+#[test]
+fn a_file_of_a_held_message_is_fetched_when_hearth_asks() {
+    let bench = Bench::up();
+    bench.heard(|heard| heard.holding = Some("-5"));
+    let voice = slow_voice(&bench, -5, 1);
+    bench.server.happens(voice);
+    bench.until("it is taken", || bench.taken() == ["1"]);
+    let files = bench.heard(|heard| heard.events[0].attachments.clone());
+    assert_eq!(files[0].blob, FileBytes::Remote("slow".to_owned()));
+    assert!(bench.calls("getFile").is_empty());
+    let fetch = Fetch { body: BodyId::new(3), channel: at(-5).channel, files };
+    (0..3).for_each(|_| bench.bot().fetch(fetch.clone()));
+    bench.until("it is asked for", || bench.calls("getFile").len() == 1);
+    bench.bot().fetch(fetch.clone());
+    bench.server.release();
+    bench.until("it is fetched", || bench.heard(|heard| heard.fetched.len() == 1));
+    let (body, files) = bench.heard(|heard| heard.fetched[0].clone());
+    assert_eq!((body, files[0].size, files[0].blob.stored().is_some()), (fetch.body, 5, true));
+    assert_eq!(bench.calls("getFile").len(), 1);
+    // No room now: Hearth hears nothing and asks again.
+    bench.heard(|heard| heard.full = Some("the disk is full".to_owned()));
+    bench.until("it is tried", || {
+        bench.bot().fetch(fetch.clone());
+        bench.heard(|heard| heard.kept.len() > 2)
+    });
+    bench.heard(|heard| heard.full = None);
+    assert_eq!(bench.heard(|heard| heard.fetched.len()), 1);
+    // What Telegram does not have any more is final.
+    let gone = Fetch { body: BodyId::new(4), ..fetch };
+    let files = gone.files.iter().map(|file| Attachment { blob: FileBytes::Remote("gone".into()), ..file.clone() });
+    bench.bot().fetch(Fetch { files: files.collect(), ..gone });
+    let of_gone = |heard: &mut Heard| heard.fetched.iter().find(|(body, _)| *body == BodyId::new(4)).cloned();
+    bench.until("it is given up", || bench.heard(of_gone).is_some());
+    let (_, files) = bench.heard(of_gone).unwrap();
+    assert!(files[0].blob.get().is_err_and(|why| why.contains("invalid file_id")));
 }
 
 /// A file that loads for long held back what other chats said later: nothing was asked for until it was there.
@@ -181,7 +220,7 @@ fn files_are_kept_before_their_message_is_taken() {
     let photo = &attachments[0];
     assert_eq!((photo.size, photo.mime.as_deref()), (5_000, Some("image/jpeg")));
     assert!(photo.name.starts_with("attachment") && photo.name.ends_with(".jpg"), "{}", photo.name);
-    assert!(photo.blob.is_ok());
+    assert!(photo.blob.stored().is_some());
     assert_eq!(bench.heard(|heard| heard.kept.clone()), [vec![7; 5_000]]);
 }
 
@@ -208,14 +247,14 @@ fn a_file_that_cannot_be_had_says_why_and_its_message_is_taken() {
         bench.server.happens(document(number, file.clone()));
         bench.until("it is taken", || bench.taken().last() == Some(&number.to_string()));
         let blob = bench.heard(|heard| heard.events.last().unwrap().attachments[0].blob.clone());
-        let said = blob.unwrap_err();
+        let said = blob.get().unwrap_err();
         assert!(said.contains(why) && !said.contains(TOKEN), "{file}: {said}");
     }
     bench.heard(|heard| heard.full = Some("the disk is full".into()));
     bench.server.happens(document(50, json!({"file_id": "kept", "file_name": "a"})));
     bench.until("it is taken", || bench.taken().last().map(String::as_str) == Some("50"));
     let blob = bench.heard(|heard| heard.events.last().unwrap().attachments[0].blob.clone());
-    assert_eq!(blob, Err("not now: the disk is full".to_owned()));
+    assert_eq!(blob, FileBytes::Missing("not now: the disk is full".to_owned()));
 }
 
 /// Ann presses a button.
@@ -236,7 +275,7 @@ fn a_pressed_button_is_taken_in_and_answered() {
     let mut place = at(-5);
     place.thread = Some(id(42));
     let by = UserId::parse("telegram:123").unwrap();
-    let button = Button { matter: Matter::Approval(ApprovalId::new(12)), nonce: 0xbeef, option: 1 };
+    let button = Button { matter: PromptSubject::Approval(ApprovalId::new(12)), nonce: 0xbeef, option: 1 };
     assert_eq!(bench.heard(|heard| heard.presses.clone()), [Press { by: by.clone(), at: place, button }]);
     let answer = bench.calls("answerCallbackQuery").pop().unwrap().parameters;
     assert_eq!(answer, json!({"callback_query_id": "cq1", "text": "Allowed.", "show_alert": false}));

@@ -1,4 +1,4 @@
-//! What goes out: what people see, counted.
+//! What people see of deliveries, counted.
 
 use super::*;
 use crate::channel::telegram::plan::AGAIN;
@@ -10,9 +10,38 @@ fn a_message_goes_to_its_chat_and_topic() {
     hi.to = Address { thread: Some(id(42)), ..at(-5) };
     assert_eq!(bench.deliver(hi), delivered(100));
     let call = bench.calls("sendMessage").pop().unwrap();
-    assert_eq!(call.parameters, json!({"chat_id": -5, "text": "hi", "message_thread_id": 42}));
+    assert_eq!(
+        call.parameters,
+        json!({"chat_id": -5, "text": "hi", "message_thread_id": 42, "link_preview_options": {"is_disabled": true}})
+    );
     assert!(matches!(bench.deliver(Delivery { to: Address { platform_id: id("chat:-5"), ..at(1) }, ..say(2, "hi") }),
         DeliveryResult::Rejected(why) if why == "the chat has no id of Telegram"));
+}
+
+/// Telegram's servers fetch the first link of a text they may show a preview of: nothing an agent writes may make them.
+#[test]
+fn links_have_previews_only_where_the_channel_says_so() {
+    let (off, long) = (json!({"is_disabled": true}), format!("https://evil.example/?secret {}", "x ".repeat(5_000)));
+    for (link_previews, wanted) in [(false, off), (true, Value::Null)] {
+        let mut bench = Bench::up();
+        bench.link_previews = link_previews;
+        bench.start(None, QUICK);
+        assert_eq!(bench.deliver(say(1, &long)), delivered(100));
+        assert_eq!(bench.deliver(say(2, "[look](https://evil.example/?secret)")), delivered(103));
+        assert!(matches!(
+            bench.deliver(delivery(3, DeliveryAct::Edit(id(103)), &long)),
+            DeliveryResult::Delivered { .. }
+        ));
+        assert!(matches!(
+            bench.deliver(delivery(4, DeliveryAct::Edit(id(100)), "https://evil.example/?other")),
+            DeliveryResult::Delivered { .. }
+        ));
+        let calls = [bench.calls("sendMessage"), bench.calls("editMessageText")].concat();
+        assert!(calls.len() >= 8, "{calls:?}");
+        for call in calls {
+            assert_eq!(call.parameters["link_preview_options"], wanted, "{call:?}");
+        }
+    }
 }
 
 #[test]
@@ -21,7 +50,7 @@ fn markdown_of_agents_is_shown_and_never_fails_a_message() {
     assert_eq!(bench.deliver(say(1, "**now** `x`")), delivered(100));
     let marked = bench.calls("sendMessage").pop().unwrap().parameters;
     let entities = json!([{"type": "bold", "offset": 0, "length": 3}, {"type": "code", "offset": 4, "length": 1}]);
-    assert_eq!(marked, json!({"chat_id": 123, "text": "now x", "entities": entities}));
+    assert_eq!(marked["entities"], entities);
     let words = "Bad Request: can't parse entities: unsupported";
     bench.server.fails("sendMessage", [Fault::Error(400, words, json!({}))]);
     assert_eq!(bench.deliver(say(2, "**now**")), delivered(101));
@@ -250,7 +279,7 @@ fn typing_is_shown_once() {
     bench.until("it is shown", || bench.calls("sendChatAction").len() == 1);
     let sign = bench.calls("sendChatAction").pop().unwrap().parameters;
     assert_eq!(sign, json!({"chat_id": -5, "action": "typing", "message_thread_id": 42}));
-    // A sign that is late or refused is nobody's concern.
+    // A late or rejected typing indicator has no effect.
     let refused = Fault::Error(400, "Bad Request: chat not found", json!({}));
     bench.server.fails("sendChatAction", [Fault::Hold, refused]);
     bench.bot().typing(SessionId::new(1), &place);

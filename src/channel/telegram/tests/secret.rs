@@ -1,4 +1,4 @@
-//! The token is part of every address, and must be nowhere else.
+//! The token is part of every URL and must not appear anywhere else.
 
 use std::io::Write;
 
@@ -65,6 +65,7 @@ fn no_error_and_no_log_has_the_token() {
         token: TOKEN.into(),
         base_url: None,
         sessions: "/".into(),
+        link_previews: false,
     };
     said.push(format!("{setup:?}"));
     for text in &said {

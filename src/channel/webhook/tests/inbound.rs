@@ -1,4 +1,4 @@
-//! What a bridge hands over: signed, bounded, answered only once it is stored.
+//! Requests of a bridge: signed, bounded, and answered only once stored.
 
 use super::*;
 
@@ -139,7 +139,7 @@ fn with_file(id: &str, bytes: usize) -> String {
     event.to_string()
 }
 
-/// Somebody who does not know the secret, and sends so many of the bytes that they announce.
+/// A caller that does not know the secret and sends only `length` of the bytes it announces.
 async fn stranger(world: &World, length: usize) -> TcpStream {
     let (time, sum) = Key::new(SECRET).unwrap().sign(noon(), b"something else");
     let mut stranger = TcpStream::connect(world.address).await.unwrap();
@@ -166,7 +166,7 @@ async fn strangers_who_send_much_and_never_end_keep_nobody_out() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(world.post("/v1/events", event("small").to_string().as_bytes()).await.0, 200);
     assert_eq!(world.post("/v1/events", with_file("large", 20 * MIB).as_bytes()).await.0, 200);
-    // As many as may come, each with what nobody has to give way for.
+    // As many callers as possible, each within its own share.
     for _ in 0..120 {
         strangers.push(stranger(&world, 120 * 1_024).await);
     }

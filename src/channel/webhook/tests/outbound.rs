@@ -1,4 +1,4 @@
-//! What a bridge is asked to do, and what becomes of it by what it answers.
+//! Requests to a bridge, and the outcomes that follow from its answers.
 
 use super::*;
 
@@ -30,7 +30,7 @@ async fn every_act_has_its_body() {
     let content = json!({"text": "hi", "n": 1.5});
     let plain = json!({
         "id": "mo1", "act": "say", "platformId": "!room", "threadId": null, "text": "hi", "content": content,
-        "repeated": false, "speaker": "main", "inReplyTo": "ms3", "card": null, "messageId": null, "files": [],
+        "repeated": false, "speaker": "main", "inReplyTo": "ms3", "card": null, "messageId": null, "linkPreviews": false, "files": [],
     });
     let with = |fields: Value| {
         let mut all = plain.clone();
@@ -126,7 +126,7 @@ async fn a_short_pause_is_waited_through_and_a_long_one_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_pause_is_told() {
     let engine = Arc::new(Engine::default());
-    let intake = Arc::clone(&engine) as Arc<dyn Intake>;
+    let intake = Arc::clone(&engine) as Arc<dyn Ingress>;
     let (closed, closing) = watch::channel(false);
     let pause = pause::Pause::new(closing);
     pause.begin(Duration::from_secs(31), &intake);
@@ -142,7 +142,7 @@ async fn the_end_of_a_pause_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_that_is_not_there_is_tried_again_and_its_address_is_not_told() {
     let engine = Arc::new(Engine::default());
-    let intake = || Arc::clone(&engine) as Arc<dyn Intake>;
+    let intake = || Arc::clone(&engine) as Arc<dyn Ingress>;
     let url = Some("http://127.0.0.1:9/hidden-path".to_owned());
     let (webhook, _) = open(setup(url, "127.0.0.1:0"), intake()).await.unwrap();
     webhook.deliver(delivery(1));
@@ -154,7 +154,7 @@ async fn a_receiver_that_is_not_there_is_tried_again_and_its_address_is_not_told
     let (deaf, _) = open(setup(None, "127.0.0.1:0"), intake()).await.unwrap();
     deaf.deliver(delivery(2));
     let (_, result) = wait(|| engine.outcomes.lock().unwrap().pop()).await;
-    assert_eq!(result, DeliveryResult::Rejected(NO_RECEIVER.to_owned()));
+    assert_eq!(result, DeliveryResult::NoAdapter, "it waits until there is a receiver");
     deaf.open_direct(user());
     assert_eq!(engine.direct.lock().unwrap().pop(), Some((user(), Err(NO_RECEIVER.to_owned()))));
     deaf.typing(SessionId::new(1), &at("!room", None));
@@ -226,14 +226,15 @@ async fn deliveries_go_beside_each_other_and_a_closed_channel_ends_its_waits() {
     assert_eq!(world.deliver(delivery(17)).await, DeliveryResult::Retry("the channel is being closed".to_owned()));
 }
 
-/// Nobody knows whether a receiver that says nothing took the message; one that asks to wait for too long did not.
+/// If a receiver does not answer, it is unknown whether it has the message. If it asks for too long a pause, it does
+/// not have it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_uncertain_and_waiting_is_not() {
     let waits = status("503 Busy", "retry-after: 9\r\n", "");
     let endless = Answer::Bytes("HTTP/1.1 200 OK\r\n".to_owned());
     let world = World::start(vec![Answer::Nothing, endless, waits]).await;
     let (_closed, closing) = watch::channel(false);
-    let intake = Arc::clone(&world.engine) as Arc<dyn Intake>;
+    let intake = Arc::clone(&world.engine) as Arc<dyn Ingress>;
     let key = Key::new(SECRET).unwrap();
     let mut receiver = Receiver::new(&world.receiving.url, key, noon, intake, closing).unwrap();
     receiver.patience = Duration::from_secs(2);

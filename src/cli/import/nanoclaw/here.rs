@@ -1,4 +1,4 @@
-//! What is here already.
+//! Entities that already exist in the store before an import.
 
 use super::super::super::configuration;
 use crate::config::Paths;
@@ -10,7 +10,7 @@ use crate::model::input::InboundEvent;
 use crate::model::task::TaskOrigin;
 use crate::state::{self, ForeignKey, Read, Reader, Tables};
 
-/// What is here, and the digest of the configuration; none if there is no store.
+/// Reads the existing entities and the digest of the configuration; no digest if there is no store.
 pub(super) fn read(paths: &Paths) -> Result<(Known, Option<u64>), state::Error> {
     match Reader::open(paths.data()) {
         Ok(reader) => reader.read(collect),
@@ -67,7 +67,7 @@ fn tasks(db: &Tables, txn: &Read<'_>) -> Result<Vec<TaskOrigin>, state::Error> {
     Ok(found)
 }
 
-/// Whether an event arrived before.
+/// Whether an event has already arrived.
 pub(super) fn has_seen(paths: &Paths, event: &InboundEvent) -> Result<bool, state::Error> {
     let Some(id) = &event.platform_message else { return Ok(false) };
     let reader = match Reader::open(paths.data()) {
@@ -77,7 +77,7 @@ pub(super) fn has_seen(paths: &Paths, event: &InboundEvent) -> Result<bool, stat
     };
     reader.read(|db, txn| {
         let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
-        let seen = db.seen.get(txn, &(channel, chat, ForeignKey::of(id)))?;
+        let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(id)))?;
         Ok(seen.is_some_and(|seen| seen.platform_message == *id))
     })
 }

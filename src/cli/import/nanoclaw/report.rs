@@ -1,17 +1,18 @@
-//! What became of everything: counts of each kind, then whatever there is something to say about.
+//! Report of a NanoClaw import: counts of each kind, then the items that need an explanation.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::super::super::{Done, out};
+use super::super::super::{Done, print};
 use super::counts;
-use crate::contracts::nanoclaw::{Item, Kind, Outcome, Version};
+use super::grants::{Grant, grants};
+use crate::contracts::nanoclaw::{Inventory, Item, Kind, Outcome};
 
-/// What was looked at.
+/// The imported installation.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
-    pub(super) version: Version,
+    pub(super) found: &'a Inventory,
     pub(super) rehearsal: bool,
 }
 
@@ -21,6 +22,7 @@ struct ReportJson<'a> {
     version: &'static str,
     dry_run: bool,
     kinds: Vec<KindJson>,
+    grants: Vec<Grant<'a>>,
     items: Vec<ItemJson<'a>>,
 }
 
@@ -56,32 +58,45 @@ impl<'a> From<&'a Item> for ItemJson<'a> {
 /// Prints the report.
 pub(super) fn print(source: &Source<'_>, items: &[Item], (all, json): (bool, bool)) -> Done {
     let kinds = kinds(items);
+    let grants = grants(source.found, items);
+    let version = source.found.version.as_str();
     if json {
-        return out::json(&ReportJson {
+        return print::json(&ReportJson {
             path: source.path.display().to_string(),
-            version: source.version.as_str(),
+            version,
             dry_run: source.rehearsal,
             kinds,
+            grants,
             items: items.iter().map(ItemJson::from).collect(),
         });
     }
-    let would = if source.rehearsal { "would be taken over; nothing was changed" } else { "was taken over" };
-    out::line(&format!("NanoClaw {} in {}: this {would}", source.version.as_str(), source.path.display()))?;
+    let would = if source.rehearsal { "would be imported; nothing was changed" } else { "was imported" };
+    print::line(&format!("NanoClaw {} in {}: this {would}", version, source.path.display()))?;
     let rows = kinds.iter().map(|kind| {
         let number = |count: u64| count.to_string();
         vec![kind.kind.to_owned(), number(kind.taken), number(kind.unchanged), number(kind.left_out)]
     });
-    out::table(&["KIND", "TAKEN", "UNCHANGED", "LEFT OUT"], rows.collect())?;
+    print::table(&["KIND", "IMPORTED", "UNCHANGED", "SKIPPED"], rows.collect())?;
+    if !grants.is_empty() {
+        print::line("imported agents run and reach this:")?;
+        grants.iter().try_for_each(|grant| print::line(&format!("  {}", grant.shown)))?;
+    }
     for item in items.iter().filter(|item| all || item.note.is_some() || item.outcome == Outcome::LeftOut) {
         let times = if item.count == 1 { String::new() } else { format!(" ({})", item.count) };
-        let note = item.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
+        let note = item.note.as_ref().map_or_else(String::new, |note| format!(": {}", visible(note)));
         let outcome = item.outcome.as_str().replace('_', " ");
-        out::line(&format!("{:9} {:12} {}{times}{note}", outcome, item.kind.as_str(), item.name))?;
+        print::line(&format!("{:9} {:12} {}{times}{note}", outcome, item.kind.as_str(), visible(&item.name)))?;
     }
     Ok(())
 }
 
-/// Kinds of which there is anything.
+/// A text from NanoClaw on one line. Invisible characters are escaped, characters of all scripts stay.
+fn visible(text: &str) -> String {
+    let one = |c: char| if matches!(c, '"' | '\'' | '\\') { c.to_string() } else { c.escape_debug().to_string() };
+    text.chars().map(one).collect()
+}
+
+/// Kinds with at least one item.
 fn kinds(items: &[Item]) -> Vec<KindJson> {
     let counts = counts(items);
     let of = |kind: &Kind| {

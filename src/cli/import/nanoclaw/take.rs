@@ -1,9 +1,10 @@
-//! The steps: the configuration, conversations, files, tasks, and what waits last, because it sets agents to work.
+//! Steps of an import: configuration, conversations, files, tasks. Waiting messages come last because they start
+//! agents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::super::local::host;
+use super::super::super::offline::{host, host_by};
 use super::super::super::{Failure, change, inject, tasks};
 use super::{here, stopped};
 use crate::channel::event;
@@ -11,24 +12,26 @@ use crate::config::Paths;
 use crate::config::file::write::{self, role_word};
 use crate::contracts::nanoclaw::plan::{Known, plan, task_name};
 use crate::contracts::nanoclaw::{
-    Found, FoundEvent, FoundSession, FoundTask, Item, Kind, Outcome, Tree, copy, offer, shown, survey,
+    FoundEvent, FoundSession, FoundTask, Inventory, Item, Kind, Outcome, Tree, copy, offer, shown, survey,
 };
+use crate::daemon::opening::Opening;
 use crate::mailbox::Mailboxes;
 use crate::model::address::Address;
-use crate::model::configure::{Change, DestinationSpec};
+use crate::model::configure::Change;
 use crate::model::entity::Folder;
 use crate::model::id::SessionId;
-use crate::socket::change::{ChangeRequest, EditJson, PlaceJson, ThreadJson};
-use crate::socket::task::{ChatJson, NewTaskJson, TaskRequest};
+use crate::model::report::Action;
+use crate::model::task::{Missed, NewTask, Overlap, TaskCommand, TaskHome, TaskOrigin};
+use crate::socket::change::ChangeRequest;
 
-/// Changes that happen together at most: one transaction has its bounds.
+/// Maximum number of changes per transaction.
 const BATCH: usize = 200;
 
-/// What messages call the changes, which no file says.
+/// Name of the changes' source in messages.
 const SOURCE: &str = "NanoClaw";
 
-/// Says what would be taken over.
-pub(super) fn rehearse(paths: &Paths, root: &Path, found: &Found) -> Result<Vec<Item>, Failure> {
+/// Reports what would be imported.
+pub(super) fn rehearse(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<Item>, Failure> {
     let (known, _) = here::read(paths)?;
     let mut items = plan(found, &known).items;
     for session in &found.sessions {
@@ -54,8 +57,10 @@ pub(super) fn rehearse(paths: &Paths, root: &Path, found: &Found) -> Result<Vec<
     Ok(items)
 }
 
-/// Takes everything over.
-pub(super) fn take(paths: &Paths, root: &Path, found: &Found) -> Result<Vec<Item>, Failure> {
+/// Imports everything.
+pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<Item>, Failure> {
+    // An import may fill a new installation, so it may create the store. All later steps need an existing one.
+    drop(host_by(paths, Opening::OrNew)?);
     let (known, _) = here::read(paths)?;
     let mut items = plan(found, &known).items;
     let refused = configure(paths, found).map_err(|failure| stopped("agents and chats", failure))?;
@@ -79,22 +84,22 @@ pub(super) fn take(paths: &Paths, root: &Path, found: &Found) -> Result<Vec<Item
             settle(&mut items, &Gone::One(Kind::Task, task.name.clone()), &why);
         }
     }
-    let mut host = host(paths, false)?;
+    let mut host = host(paths)?;
     for event in &found.events {
         items.push(message(&mut host, event).map_err(|failure| stopped("messages", failure))?);
     }
     Ok(items)
 }
 
-/// What was not to be, after all.
+/// What could not be imported.
 enum Gone {
-    /// One thing.
+    /// One item.
     One(Kind, String),
-    /// Everything whose name begins so.
+    /// All items whose name begins with this prefix.
     All(Kind, String),
 }
 
-/// Corrects what was said of something that could not be taken.
+/// Corrects the outcome of items that could not be imported.
 fn settle(items: &mut [Item], what: &Gone, why: &str) {
     let is_it = |item: &Item| match what {
         Gone::All(kind, beginning) => item.kind == *kind && item.name.starts_with(beginning.as_str()),
@@ -115,9 +120,9 @@ fn is_here(known: &Known, agent: &Folder, place: &Address) -> bool {
     chat.is_some_and(|chat| chat.wirings.iter().any(|wiring| wiring.agent == *agent))
 }
 
-/// Makes the entities be there, some at a time; what is to be done is thought out anew over what is there each time. What
-/// is refused is told with its reason.
-fn configure(paths: &Paths, found: &Found) -> Result<Vec<(Gone, String)>, Failure> {
+/// Creates the entities in batches. Each batch is computed from the current configuration. Returns rejected entities
+/// with their reasons.
+fn configure(paths: &Paths, found: &Inventory) -> Result<Vec<(Gone, String)>, Failure> {
     let mut refused: Vec<(Change, String)> = Vec::new();
     let mut collisions = 0;
     loop {
@@ -132,7 +137,7 @@ fn configure(paths: &Paths, found: &Found) -> Result<Vec<(Gone, String)>, Failur
             Ok(_) => {}
             Err(Failure::Changed(_)) if collisions < change::LOOKS => collisions += 1,
             Err(Failure::Failed(why)) => {
-                // One of them cannot be; it must not keep the others away.
+                // One rejected change must not block the others.
                 if let [one] = batch {
                     refused.push((one.clone(), why));
                     continue;
@@ -149,41 +154,25 @@ fn configure(paths: &Paths, found: &Found) -> Result<Vec<(Gone, String)>, Failur
     }
 }
 
-/// The first changes that can happen together in their order: what a file says comes before what it cannot say.
+/// The first changes that fit into one transaction in their order: those that a file can express come before edits.
 fn batch(changes: &[Change]) -> &[Change] {
-    let is_put = |change: &Change| matches!(change, Change::PutAgent(..) | Change::PutUser(_) | Change::PutChat(_));
     let puts = changes.iter().take_while(|change| is_put(change)).count();
     let edits = changes.iter().skip(puts).take_while(|change| !is_put(change)).count();
     changes.get(..(puts + edits).min(BATCH)).unwrap_or_default()
 }
 
 fn request(changes: &[Change], expected: Option<u64>) -> ChangeRequest {
-    let puts: Vec<Change> = changes.iter().filter(|change| edit(change).is_none()).cloned().collect();
+    let (puts, edits): (Vec<Change>, Vec<Change>) = changes.iter().cloned().partition(is_put);
     let toml = if puts.is_empty() { String::new() } else { write::write(&puts) };
-    ChangeRequest { toml, edits: changes.iter().filter_map(edit).collect(), expected, ..ChangeRequest::default() }
+    ChangeRequest { toml, edits, expected, ..ChangeRequest::default() }
 }
 
-/// A change that no file says.
-fn edit(change: &Change) -> Option<EditJson> {
-    let place = |channel: &dyn ToString, id: &dyn ToString| PlaceJson {
-        channel: channel.to_string(),
-        platform_id: id.to_string(),
-    };
-    Some(match change {
-        Change::DenyChat(channel, id) => EditJson::DenyChat(place(channel, id)),
-        Change::Grant(user, role) => EditJson::Grant { user: user.to_string(), role: role_word(role) },
-        Change::AddMember(agent, user) => EditJson::AddMember { agent: agent.to_string(), user: user.to_string() },
-        Change::AddDestination(agent, name, DestinationSpec::Chat(channel, id)) => {
-            EditJson::AddDestination { agent: agent.to_string(), name: name.clone(), place: place(channel, id) }
-        }
-        Change::AddDestination(agent, name, DestinationSpec::Agent(peer)) => {
-            EditJson::AddPeer { agent: agent.to_string(), name: name.clone(), peer: peer.to_string() }
-        }
-        _ => return None,
-    })
+/// Whether a file can express the change.
+const fn is_put(change: &Change) -> bool {
+    matches!(change, Change::PutAgent(..) | Change::PutUser(_) | Change::PutChat(_))
 }
 
-/// What a refused change was about.
+/// The items that a rejected change concerns.
 fn gone(change: &Change) -> Gone {
     match change {
         Change::PutAgent(folder, _) => Gone::One(Kind::Agent, folder.to_string()),
@@ -199,19 +188,17 @@ fn gone(change: &Change) -> Gone {
     }
 }
 
-/// The session of an agent in a chat, and whether it was made just now, or would be.
+/// The session of an agent in a chat, and whether it was created just now, or would be.
 fn open(paths: &Paths, (agent, place): (&Folder, &Address), dry_run: bool) -> Result<(SessionId, bool), Failure> {
-    let chat = PlaceJson { channel: place.channel.to_string(), platform_id: place.platform_id.to_string() };
-    let thread = place.thread.as_ref().map(ToString::to_string);
-    let edit = EditJson::OpenSession { agent: agent.to_string(), place: ThreadJson { chat, thread } };
+    let edit = Change::OpenSession(agent.clone(), place.clone());
     let request = ChangeRequest { edits: vec![edit], dry_run, ..ChangeRequest::default() };
     let done = change::submit(paths, &request, SOURCE)?;
-    let told = done.changes.first().map(|change| (change.entity.as_str(), change.action == "created"));
+    let told = done.changes.first().map(|change| (change.entity.as_str(), change.action == Action::Created));
     let id = told.and_then(|(entity, made)| Some((entity.split_whitespace().nth(1)?.parse().ok()?, made)));
     id.ok_or_else(|| Failure::Failed("an unexpected answer".to_owned()))
 }
 
-/// Lets a session go on from where its provider was.
+/// Sets up a session to continue its provider's conversation.
 fn seed(paths: &Paths, now: &Known, session: &FoundSession) -> Result<Item, Failure> {
     if !is_here(now, &session.agent, &session.place) {
         let why = format!("{} does not listen in {}", session.agent, shown(&session.place));
@@ -229,7 +216,7 @@ fn conversation(session: &FoundSession, noted: Option<&BTreeMap<String, String>>
         None => Item::new(Kind::Session, &session.name, Outcome::Taken),
         Some(noted) => {
             let other = (*noted != session.continuations)
-                .then(|| "the session here goes on with a conversation of its own, which stays".to_owned());
+                .then(|| "the session already has a conversation, which is kept".to_owned());
             Item::new(Kind::Session, &session.name, Outcome::Unchanged).noting(other)
         }
     }
@@ -241,7 +228,7 @@ fn files(paths: &Paths, root: &Path, tree: &Tree) -> Result<Vec<Item>, Failure> 
 
 fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) -> Result<(), String> {
     let name = task_name(&task.name);
-    if before.tasks.contains(&crate::model::task::TaskOrigin::imported(&name)) {
+    if before.tasks.contains(&TaskOrigin::imported(&name)) {
         return Ok(());
     }
     let told = |failure: Failure| match failure {
@@ -249,29 +236,30 @@ fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) ->
         Failure::Told | Failure::Exit(_) => "it was refused".to_owned(),
     };
     if !has_agent(now, &task.agent) {
-        return Err("its agent is not here".to_owned());
+        return Err("its agent was not imported".to_owned());
     }
     let agent = here::agent_id(paths, &task.agent).map_err(|error| error.to_string())?;
+    let agent = agent.ok_or("its agent was not imported")?;
     let home = task.home.as_ref().filter(|place| is_here(now, &task.agent, place));
     let session = home.map(|place| open(paths, (&task.agent, place), false)).transpose().map_err(told)?;
-    let chat =
-        |place: &Address| ChatJson { channel: place.channel.to_string(), platform_id: place.platform_id.to_string() };
-    let new = NewTaskJson {
-        agent: agent.map(|id| id.to_string()).unwrap_or_default(),
-        session: session.map(|(id, _)| id.to_string()),
+    let chat = |place: &Address| Address { thread: None, ..place.clone() };
+    let new = NewTask {
+        agent,
+        home: session.map_or(TaskHome::Maintenance, |(id, _)| TaskHome::Session(id)),
         prompt: task.prompt.clone(),
         script: task.script.clone(),
         reply: task.reply.as_ref().or(task.home.as_ref().filter(|_| session.is_none())).map(chat),
-        at: task.first.clone(),
+        first: task.first.clone(),
         recurrence: task.recurrence.clone(),
-        imported: Some(name),
-        paused: task.paused,
-        ..NewTaskJson::default()
+        missed: Missed::default(),
+        overlap: Overlap::default(),
+        origin: TaskOrigin::imported(&name),
     };
-    tasks::submit(paths, TaskRequest::Add(new)).map(drop).map_err(told)
+    let command = if task.paused { TaskCommand::AddPaused } else { TaskCommand::Add };
+    tasks::submit(paths, command(Box::new(new))).map(drop).map_err(told)
 }
 
-fn message(host: &mut super::super::super::local::Host, event: &FoundEvent) -> Result<Item, Failure> {
+fn message(host: &mut super::super::super::offline::Host, event: &FoundEvent) -> Result<Item, Failure> {
     let routed = inject::one(host, event.json.as_bytes(), false)?;
     let item = |outcome| Item::new(Kind::Message, &event.name, outcome);
     Ok(match (routed.error, routed.outcome.as_str()) {
@@ -279,10 +267,10 @@ fn message(host: &mut super::super::super::local::Host, event: &FoundEvent) -> R
         (None, "duplicate") => item(Outcome::Unchanged),
         (None, "routed" | "consumed") => item(Outcome::Taken),
         (None, "held") => {
-            item(Outcome::Taken).noting(Some("it waits for a decision; see `hearth approvals`".to_owned()))
+            item(Outcome::Taken).noting(Some("waiting for a decision; see `hearth approvals`".to_owned()))
         }
         (None, _) => {
-            let why = routed.reason.unwrap_or_else(|| "no agent takes it as its own".to_owned());
+            let why = routed.reason.unwrap_or_else(|| "no agent engages with it".to_owned());
             Item::left_out(Kind::Message, &event.name, why)
         }
     })

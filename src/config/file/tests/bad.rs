@@ -1,4 +1,4 @@
-//! Files that are refused: what is said, and at which line.
+//! Refused files: each problem's text and line.
 
 use super::*;
 
@@ -19,6 +19,17 @@ const BAD: &[(&str, usize, &str)] = &[
     ("[channels.webhook]\nsecret = \"env:S\"\nlisten = \"8787\"", 4, "`listen` must be an address and a port"),
     ("[channels.terminal]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "the channel `terminal` is always there"),
     ("[channels.\"a:b\"]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "contains `:` or `/`"),
+    (
+        "[channels.webhook]\nsecret = \"env:S\"\nlink_previews = 1",
+        4,
+        "`link_previews` is an integer; write true or false",
+    ),
+    (
+        "[channels.webhook]\nsecret = \"env:S\"\nunknown_chats = \"deny\"",
+        4,
+        "`unknown_chats` cannot be \"deny\"; write \"ask\" or \"ignore\"",
+    ),
+    ("[channels.webhook]\nsecret = \"env:S\"\ntell_strangers = \"yes\"", 4, "`tell_strangers` is a string; write true"),
     ("channels = 1", 2, "`channels` must have tables with names"),
     ("retention = 5", 2, "`retention` is an integer; write a table; begin it with [retention]"),
     (
@@ -197,6 +208,13 @@ const BAD: &[(&str, usize, &str)] = &[
         4,
         "`max_prompt_messages` cannot be -1; write a number from 0 to 1000",
     ),
+    ("[[agents]]\nfolder = \"a\"\nrequest_env = \"A\"", 4, "`request_env` is a string; write a list of strings"),
+    (
+        "[[agents]]\nfolder = \"a\"\nrequest_env = [\"A\", \"A=b\"]",
+        4,
+        "`request_env`: `A=b` is not the name of a variable",
+    ),
+    ("[[agents]]\nfolder = \"a\"\nallow_host_loopback = 1", 4, "`allow_host_loopback` is an integer; write true"),
     ("[[agents]]\nfolder = \"a\"\nenv = [\"A=b\"]", 4, "`env` is an array; write a table, in braces"),
     ("[[agents]]\nfolder = \"a\"\nenv = { A = 1 }", 4, "`env.A` is an integer; write a string, in quotes"),
     ("[[agents]]\nfolder = \"a\"\nenv = { \"1A\" = \"x\" }", 4, "`1A` is not the name of a variable"),

@@ -1,8 +1,7 @@
-//! Slots that wait: for the occurrence that runs, or for a place.
+use crate::engine::schedule::run::due;
+use crate::engine::schedule::tests::*;
 
-use super::*;
-
-/// A slot that was used by a clock that was ahead comes once more while another one waits: it takes no place.
+/// A slot that was used while the clock was ahead comes again while another one waits. It takes no space.
 #[test]
 fn a_used_slot_does_not_take_the_place_of_one_that_waits() {
     let scene = scene();
@@ -60,12 +59,12 @@ fn a_slot_that_waits_stays_due_while_there_is_no_place_for_it() {
     }
 }
 
-/// A message ends while there is no room for another one.
+/// A message ends while there is no space for another one.
 fn done_without_room(scene: &Scene, message: MessageId) {
-    scene.done(|cx, txn, after| {
-        let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
-        let over = MessageState::Completed { how: Completion::Answered, at: cx.now.wall };
-        messages::end(cx, txn, message, (over, Vec::new()), &mut after.effects).map(|_| Ok(Vec::new()))
+    scene.done(|tx, _| {
+        tx.cx.has_room = false;
+        let over = MessageState::Completed { how: Completion::Answered, at: tx.now.wall };
+        messages::end(tx, message, over, Vec::new()).map(|_| Ok(Vec::new()))
     });
 }
 
@@ -92,7 +91,7 @@ fn a_slot_that_waited_too_long_is_skipped_once_and_so_are_those_after_it() {
     assert_eq!(fires(&scene)[1..], expected);
 }
 
-/// Between a slot of the old times and the change there may be slots of the new ones, which nobody meant.
+/// Between a slot of the old schedule and the change there may be slots of the new schedule, which were never intended.
 #[test]
 fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
     let scene = scene();
@@ -100,7 +99,7 @@ fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
     let running = sweep(&scene, "2026-01-15T13:00:00Z").running.unwrap();
     sweep(&scene, "2026-01-15T14:00:00Z");
     scene.jump(at("2026-01-15T14:55:00Z"));
-    let other = TaskChange { recurrence: Some(Some("*/10 * * * *".to_owned())), ..TaskChange::default() };
+    let other = TaskChange { recurrence: Patch::Set("*/10 * * * *".to_owned()), ..TaskChange::default() };
     tell(&scene, TaskCommand::Set(T, Box::new(other))).unwrap();
     done_without_room(&scene, running);
     assert_eq!(shown(task(&scene).next), "2026-01-15T14:00:00.000Z");
@@ -110,10 +109,10 @@ fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
     assert_eq!(slots, ["2026-01-15T13:00:00.000Z", "2026-01-15T14:00:00.000Z", "2026-01-15T15:00:00.000Z"]);
 }
 
-/// Slots that are due, because there is no place for them, when the series ends or gets other times.
+/// Slots that are due because the backlog is full, when the series ends or gets another schedule.
 #[test]
 fn what_was_due_when_its_series_ended_is_skipped() {
-    let other = TaskChange { recurrence: Some(Some("30 * * * *".to_owned())), ..TaskChange::default() };
+    let other = TaskChange { recurrence: Patch::Set("30 * * * *".to_owned()), ..TaskChange::default() };
     let renamed = TaskChange { prompt: Some("other words".to_owned()), ..TaskChange::default() };
     for (command, skipped) in [
         (Some(TaskCommand::Cancel(T)), true),
@@ -130,7 +129,7 @@ fn what_was_due_when_its_series_ended_is_skipped() {
         sweep(&scene, "2026-01-15T15:10:00Z");
         match command {
             Some(command) => drop(tell(&scene, command).unwrap()),
-            None => drop(scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("a"), &mut after.effects))),
+            None => drop(scene.done(|tx, _| agents::remove(tx, &folder("a")))),
         }
         let records = fires(&scene);
         let outcome = |until| FireOutcome::Skipped { reason: SkipReason::Missed, until: at(until), count: Some(1) };
@@ -150,7 +149,7 @@ fn a_slot_that_waits_goes_with_its_agent() {
     sweep(&scene, "2026-01-15T13:00:00Z");
     let waiting = sweep(&scene, "2026-01-15T14:00:00Z");
     assert!(waiting.queued.is_some());
-    scene.done(|cx, txn, after| agents::remove(cx, txn, &folder("a"), &mut after.effects));
+    scene.done(|tx, _| agents::remove(tx, &folder("a")));
     let gone = task(&scene);
     assert_eq!((gone.state, gone.next, gone.queued), (TaskState::Cancelled, None, None));
     assert!(gone.changed > waiting.changed);
@@ -159,20 +158,20 @@ fn a_slot_that_waits_goes_with_its_agent() {
     assert_eq!(fires(&scene)[1..], [(slot.to_string(), outcome)]);
 }
 
-/// Looks at the clock while there is no room for any message.
+/// Changes the clock while there is no space for any message.
 fn sweep_without_room(scene: &Scene, when: &str) {
     scene.jump(at(when));
-    scene.done(|cx, txn, after| {
-        let cx = &Cx { has_room: false, fires: std::cell::RefCell::default(), careful: None, ..*cx };
-        due(cx, txn, &mut after.effects).map(|()| Ok(Vec::new()))
+    scene.done(|tx, _| {
+        tx.cx.has_room = false;
+        due(tx).map(|()| Ok(Vec::new()))
     });
 }
 
-/// What became of slots, and by which zone they came.
+/// The outcomes of slots, with the time zones they came by.
 fn zones(scene: &Scene) -> Vec<(String, String, &'static str)> {
     let mut found = Vec::new();
-    scene.done(|cx, txn, _| {
-        for ((_, slot), fire) in cx.db.fires.collect_prefix(txn, &T, usize::MAX)? {
+    scene.done(|tx, _| {
+        for ((_, slot), fire) in tx.db.task_runs.collect_prefix(tx, &T, usize::MAX)? {
             found.push((slot.to_string(), fire.zone, fire.outcome.as_str()));
         }
         Ok(Ok(Vec::new()))
@@ -180,8 +179,8 @@ fn zones(scene: &Scene) -> Vec<(String, String, &'static str)> {
     found
 }
 
-/// At eight in New York there was no room. When the people moved to Los Angeles it had been eight there, too, an hour before:
-/// that time was read as one that had come, and took the place of the one that had.
+/// At eight in New York the backlog was full. After the move to Los Angeles, the schedule also had a slot at eight
+/// there, an hour earlier. That time was taken for a slot that had come, and replaced the one that really had.
 #[test]
 fn what_was_due_when_people_moved_stays_what_it_was() {
     for paused in [false, true] {
@@ -193,7 +192,7 @@ fn what_was_due_when_people_moved_stays_what_it_was() {
         sweep_without_room(&scene, "2026-01-15T17:00:00Z");
         zone(&scene, "America/Los_Angeles");
         assert_eq!(shown(task(&scene).next), "2026-01-15T13:00:00.000Z");
-        // Twice the same, and from there to where it is eight at 03:00Z.
+        // Repeating it changes nothing. Then the time zone changes to one where it is eight at 03:00Z.
         zone(&scene, "America/Los_Angeles");
         let waits = |slot: &str| (slot.to_owned(), "America/New_York".to_owned(), "queued");
         assert_eq!(zones(&scene), [waits("2026-01-15T13:00:00.000Z")]);
@@ -206,8 +205,8 @@ fn what_was_due_when_people_moved_stays_what_it_was() {
     }
 }
 
-/// A clock that was ahead used the newest of the times that came while the task rested: those before it are missed, by the
-/// zone of then, and the next one is by the new zone.
+/// While the task was paused, the newest passed slot was used by a clock that was ahead. The slots before it are
+/// missed, by the old time zone, and the next one follows the new time zone.
 #[test]
 fn what_was_due_when_people_moved_is_missed_if_the_newest_was_used() {
     let scene = scene();
@@ -227,7 +226,7 @@ fn what_was_due_when_people_moved_is_missed_if_the_newest_was_used() {
     assert_eq!(fires(&scene)[0].1, until);
 }
 
-/// A slot that a clock that was ahead used is none of those that are skipped around it.
+/// A slot that was used while the clock was ahead is not counted among the skipped ones around it.
 #[test]
 fn what_is_skipped_counts_no_slot_that_was_used() {
     let scene = scene();
@@ -246,7 +245,8 @@ fn what_is_skipped_counts_no_slot_that_was_used() {
     assert!(used(16) && !used(17), "{fires:?}");
 }
 
-/// What is made up for are times that came, each by the zone of then, however often people move while they wait.
+/// Missed runs are made up for the slots that came, each by the time zone of its time, however often the time zone
+/// changes while they wait.
 #[test]
 fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone() {
     let scene = scene();
@@ -269,7 +269,7 @@ fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone(
     assert_eq!(shown(task(&scene).next), "2026-01-15T17:00:00.000Z");
 }
 
-/// What waits is skipped with those behind it when it is too old, and says nothing else any more.
+/// A waiting slot that is too old is skipped together with those behind it, and has no other record.
 #[test]
 fn what_was_kept_and_is_skipped_after_all_waits_no_more() {
     let scene = scene();
@@ -302,7 +302,7 @@ fn a_clock_that_is_set_back_takes_back_what_was_kept_and_has_not_come() {
     assert_eq!(outcomes, running);
 }
 
-/// What was skipped behind a slot that waits still, and is still to come, seen from now, has no record any more.
+/// Future slots that were skipped behind a waiting slot have no record any more.
 #[test]
 fn a_clock_that_is_set_back_cuts_what_was_skipped_behind_a_slot_that_waits() {
     let scene = scene();

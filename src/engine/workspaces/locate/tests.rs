@@ -1,6 +1,4 @@
-//! What directories are to the store.
-
-use super::*;
+use crate::engine::workspaces::locate::*;
 use crate::model::id::AgentId;
 use crate::model::time::Timestamp;
 use crate::model::workspace::Witness;

@@ -1,5 +1,5 @@
-//! What a build is given: a tar archive that is written while it is read, because one of its files may be hundreds of
-//! megabytes. The times in it are always the same: Podman builds again only what differs.
+//! The build context: a tar archive that is generated while it is sent, because one of its files may be hundreds of
+//! megabytes. All timestamps are fixed, so Podman's cache rebuilds only what differs.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use super::Error;
 
-/// Tar counts in blocks of this size.
+/// Block size of tar.
 const BLOCK: u64 = 512;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const PIECE: usize = 64 * 1024;
 
 /// Files and directories, in their order.

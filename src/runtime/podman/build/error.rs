@@ -1,49 +1,29 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why Podman did not do what was asked, or why nothing was asked of it.
+use super::super::Unusable;
+
+/// Why Podman did not carry out a call, or why no call was made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no Podman to ask.
-    #[error(
-        "there is no Podman at {tried}: install it and run `systemctl --user enable --now podman.socket`, start \
-         `podman system service --time=0 unix://PATH` yourself, or name its socket with CONTAINER_HOST=unix://PATH"
-    )]
-    NoPodman {
-        /// Where it was looked for.
-        tried: String,
-    },
-    /// `CONTAINER_HOST` names something else than a socket of this machine.
-    #[error(
-        "CONTAINER_HOST is `{given}`; Hearth shares directories with agents and needs a `unix://` socket of this machine"
-    )]
-    Elsewhere {
-        /// What it names.
-        given: String,
-    },
-    /// The connection broke.
-    #[error("Podman at {} broke off", socket.display())]
-    Broken {
-        /// Its socket.
-        socket: PathBuf,
-        /// How.
-        source: io::Error,
-    },
-    /// It took too long.
+    /// Podman was not found, does not answer, or cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+    /// The call timed out.
     #[error("Podman at {} took too long, and was told to stop", socket.display())]
     TooLong {
         /// Its socket.
         socket: PathBuf,
     },
-    /// It said no.
-    #[error("Podman refuses: {said} (status {status})")]
+    /// Podman rejected the call.
+    #[error("Podman refuses: {message} (status {status})")]
     Refused {
         /// HTTP status.
         status: u16,
-        /// Its words.
-        said: String,
+        /// Podman's message.
+        message: String,
     },
-    /// It said something that is not understood.
+    /// The answer is not understood.
     #[error("Podman at {} answers something other than its API says: {what}", socket.display())]
     Unclear {
         /// Its socket.
@@ -52,16 +32,16 @@ pub enum Error {
         what: &'static str,
     },
     /// A build ended with an error.
-    #[error("the image {image} could not be built: {said}\n{tail}")]
+    #[error("the image {image} could not be built: {message}\n{tail}")]
     Build {
         /// Which.
         image: String,
-        /// What Podman says.
-        said: String,
-        /// The last lines of the build.
+        /// Podman's error message.
+        message: String,
+        /// The last lines of the build log.
         tail: String,
     },
-    /// A file that belongs in the image cannot be read.
+    /// A file for the image cannot be read.
     #[error("cannot read {}", path.display())]
     File {
         /// Which.
@@ -69,19 +49,19 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Something that cannot be the name of an image.
+    /// Invalid image name.
     #[error("`{given}` is not the name of an image: use letters, digits and `._-:/@`")]
     ImageName {
         /// What was given.
         given: String,
     },
-    /// Something that cannot be the address of a registry.
+    /// Invalid registry address.
     #[error("`{given}` is not the address of a registry: use one like `https://registry.npmjs.org`")]
     Registry {
         /// What was given.
         given: String,
     },
-    /// Something that cannot be the name of a package.
+    /// Invalid package name.
     #[error("`{given}` is not the name of a package of {kind}")]
     Package {
         /// `apt` or `npm`.
@@ -89,13 +69,13 @@ pub enum Error {
         /// What was given.
         given: String,
     },
-    /// An image for packages, without packages.
+    /// An image with packages was requested for an agent without packages.
     #[error("agent {folder} has no packages: it needs no image of its own")]
     NoPackages {
         /// Which agent.
         folder: String,
     },
-    /// The given file cannot be the runner of an image.
+    /// The given file cannot be used as the runner of an image.
     #[error("{} cannot be the runner of an image: {problem}", path.display())]
     Runner {
         /// Which.
@@ -103,13 +83,13 @@ pub enum Error {
         /// Why not.
         problem: super::runner::Problem,
     },
-    /// No runner was found that can be the one of an image.
+    /// No runner was found that works in an image.
     #[error(
         "there is no runner that works in an image: make one with `cargo runner` in Hearth's source, or name one with \
          --runner. Looked at: {tried}"
     )]
     NoRunner {
-        /// What was looked at, and why it was not taken.
+        /// The files that were tried, and why each was rejected.
         tried: String,
     },
 }

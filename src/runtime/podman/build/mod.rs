@@ -1,46 +1,50 @@
-//! Images of agents: what they are made of, and how Podman is told to make them.
-//!
-//! A build happens over the REST API. The crate for that API packs and compresses the whole context in memory and has no
-//! end for a build that hangs, so these few calls have a connection of their own.
+//! Builds the images of agents. The calls are synchronous: they take minutes, and [`Watch`] ends them.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 mod context;
 mod error;
-mod http;
 mod images;
 mod options;
 mod recipe;
 pub mod runner;
 mod trial;
 
+use super::Unusable;
+use super::api::Api;
+use super::client::{Lines, Upload};
+use super::error::Fault;
+use super::info::Info;
+use super::socket;
+use super::threads::Threads;
+use crate::config::env::env_lookup;
+use crate::runtime::process::Lookup;
 use context::Context;
 pub use error::Error;
-pub use http::Engine;
-use http::{Body, Call, quoted};
-pub use images::{Image, Info};
+pub use images::Image;
 pub use options::Options;
-pub(super) use recipe::{AGENT, INSTALL};
 pub use recipe::{AgentImage, BaseImage, base_digest};
 pub use trial::{Limited, Trial, Tried};
 
-use crate::crash;
-
-/// Lines of a failed build that are told.
+/// Lines of a failed build that the error contains.
 const TAIL: usize = 15;
 
-/// Who watches a call: sees what is said, and says when it was enough.
+/// Observes a call: receives its output, and decides when it has taken too long.
 pub trait Watch {
-    /// Podman said this. Anything may be in it.
+    /// Podman printed this line. It may contain anything.
     fn said(&self, line: &str);
 
     /// Whether there is no time left. Asked at least twice a second.
     fn expired(&self) -> bool;
 }
 
-/// A build as Podman is told of it.
+/// The parameters of a build.
 struct Order<'a> {
     image: &'a str,
     args: Value,
@@ -48,33 +52,85 @@ struct Order<'a> {
     fresh: bool,
 }
 
-/// Podman's media type of an OCI image. With its own default no step of a build over the API is taken from the cache.
+/// Podman's media type of an OCI image. With Podman's default type, no step of a build over the API comes from the
+/// cache.
 const OCI: &str = "application/vnd.oci.image.manifest.v1+json";
+/// Pieces of a context that are read before Podman takes them.
+const AHEAD: usize = 4;
+
+/// Podman for callers that are synchronous.
+pub struct Engine {
+    api: Arc<Api>,
+    threads: Threads,
+}
 
 impl Engine {
-    /// Builds an image and gives it its name, which is taken from the image that had it. A build that fails changes
-    /// nothing. Answers with the image's id.
-    fn build(&self, order: &Order<'_>, watch: &dyn Watch) -> Result<String, Error> {
-        let path = format!(
-            "/build?dockerfile=Containerfile&layers=true&rm=true&forcerm=true&nocache={}&outputformat={}&t={}&buildargs={}",
-            order.fresh,
-            quoted(OCI),
-            quoted(order.image),
-            quoted(&order.args.to_string())
-        );
-        let call = Call { method: "POST", path, body: Body::Tar(&order.context) };
-        crash::point("image-build");
-        let mut answer = self.stream(&call, watch)?;
+    /// The Podman that agents run in.
+    ///
+    /// # Errors
+    /// [`Unusable`] if it is not found.
+    pub fn find() -> Result<Self, Unusable> {
+        let lookup: Lookup = Arc::new(|name: &str| env_lookup(name).map(OsString::from));
+        Self::at(&socket::find(&lookup)?)
+    }
+
+    /// The Podman behind a given socket.
+    ///
+    /// # Errors
+    /// [`Unusable::Client`] if there are no threads.
+    pub fn at(socket: &Path) -> Result<Self, Unusable> {
+        Ok(Self { api: Arc::new(Api::new(socket)?), threads: Threads::start()? })
+    }
+
+    /// Its socket.
+    #[must_use]
+    pub fn socket(&self) -> &PathBuf {
+        self.api.socket()
+    }
+
+    /// Podman's description of itself.
+    ///
+    /// # Errors
+    /// [`Error`] if it does not answer, or is not a Podman that can be used.
+    pub fn info(&self, watch: &dyn Watch) -> Result<Info, Error> {
+        let info = self.ask(watch, async |api| api.info().await)?;
+        Ok(Info::of(self.socket(), &info)?)
+    }
+
+    /// Carries out calls; they are dropped when the time is over.
+    fn ask<T: Send + 'static, F: Future<Output = Result<T, Fault>> + Send + 'static>(
+        &self,
+        watch: &dyn Watch,
+        calls: impl FnOnce(Arc<Api>) -> F,
+    ) -> Result<T, Error> {
+        self.wait(watch, calls(Arc::clone(&self.api)))?.map_err(|fault| failed(self.socket(), fault))
+    }
+
+    fn wait<T: Send + 'static>(
+        &self,
+        watch: &dyn Watch,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let ended = self.threads.wait_unless(&|| watch.expired(), task);
+        ended.ok_or_else(|| Error::TooLong { socket: self.socket().clone() })
+    }
+
+    /// Builds an image and moves the name to it from the image that had it before. A failed build changes nothing.
+    /// Returns the image's id.
+    fn build(&self, order: Order<'_>, watch: &dyn Watch) -> Result<String, Error> {
+        let image = order.image.to_owned();
+        let mut lines = self.open(order, watch)?;
         let mut tail = VecDeque::new();
         let mut id = None;
-        while let Some(line) = answer.line()? {
-            let Ok(news) = serde_json::from_str::<Value>(&line) else { continue };
-            if let Some(said) = news.get("error").and_then(Value::as_str) {
+        while let Some((line, rest)) = self.next(lines, watch)? {
+            lines = rest;
+            let Ok(news) = serde_json::from_slice::<Value>(&line) else { continue };
+            if let Some(message) = news.get("error").and_then(Value::as_str) {
                 let tail = tail.make_contiguous().join("\n");
-                return Err(Error::Build { image: order.image.to_owned(), said: said.trim().to_owned(), tail });
+                return Err(Error::Build { image, message: message.trim().to_owned(), tail });
             }
-            let said = news.get("stream").and_then(Value::as_str).unwrap_or_default();
-            for line in said.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+            let output = news.get("stream").and_then(Value::as_str).unwrap_or_default();
+            for line in output.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
                 watch.said(line);
                 id = is_id(line).then(|| line.to_owned());
                 if tail.len() == TAIL {
@@ -83,11 +139,59 @@ impl Engine {
                 tail.push_back(line.to_owned());
             }
         }
-        id.ok_or_else(|| self.unclear("a build ended without the id of an image"))
+        let what = "a build ended without the id of an image";
+        id.ok_or_else(|| Error::Unclear { socket: self.socket().clone(), what })
+    }
+
+    /// Sends a build's context while it is read, and returns the answer.
+    fn open(&self, order: Order<'_>, watch: &dyn Watch) -> Result<Lines, Error> {
+        let Order { image, args, context, fresh } = order;
+        let query = [
+            ("dockerfile", "Containerfile".to_owned()),
+            ("layers", "true".to_owned()),
+            ("rm", "true".to_owned()),
+            ("forcerm", "true".to_owned()),
+            ("nocache", fresh.to_string()),
+            ("outputformat", OCI.to_owned()),
+            ("t", image.to_owned()),
+            ("buildargs", args.to_string()),
+        ];
+        let api = Arc::clone(&self.api);
+        self.wait(watch, async move {
+            let query = query.each_ref().map(|(name, value)| (*name, value.as_str()));
+            let (put, pieces) = mpsc::channel(AHEAD);
+            let upload = Upload { pieces, length: context.length() };
+            let socket = api.socket().clone();
+            let reader = tokio::task::spawn_blocking(move || {
+                let stopped = |_| failed(&socket, Fault::Unanswered("it stopped reading".to_owned()));
+                context.write(&mut |piece| put.blocking_send(piece.to_vec()).map_err(stopped))
+            });
+            match api.build(&query, upload).await {
+                Ok(lines) => Ok(lines),
+                // A file that cannot be read ends the connection, too.
+                Err(Fault::Unanswered(reason)) => match reader.await {
+                    Ok(Err(error @ Error::File { .. })) => Err(error),
+                    _ => Err(failed(api.socket(), Fault::Unanswered(reason))),
+                },
+                Err(fault) => Err(failed(api.socket(), fault)),
+            }
+        })?
+    }
+
+    /// The next line of an answer, and the lines after it; `None` at its end.
+    fn next(&self, mut lines: Lines, watch: &dyn Watch) -> Result<Option<(Vec<u8>, Lines)>, Error> {
+        self.ask(watch, async move |_| lines.next().await.map(|line| line.map(|line| (line, lines))))
     }
 }
 
-/// The last line of a build that succeeded.
+fn failed(socket: &Path, fault: Fault) -> Error {
+    match fault {
+        Fault::Refused { status, message } => Error::Refused { status, message },
+        Fault::Unanswered(reason) => Unusable::Silent { socket: socket.to_owned(), reason }.into(),
+    }
+}
+
+/// Whether a line is an image id, the last line of a successful build.
 fn is_id(line: &str) -> bool {
     line.len() == 64 && line.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,5 +1,5 @@
-//! What an operator says of how images are built. It is remembered with the base, so that whoever builds next, the daemon
-//! among them, builds in the same way.
+//! The operator's options for image builds. They are stored as labels of the base image, so that later builds, such as
+//! those of the daemon, use the same options.
 
 use std::path::{Path, PathBuf};
 
@@ -10,29 +10,29 @@ use super::{Context, Error};
 /// Longest file of certificates.
 const TRUST_MAX: u64 = 16 << 20;
 
-/// Labels under which options are remembered.
+/// Labels that store options.
 const BASE: &str = "hearth.image.option.base";
 const CLI: &str = "hearth.image.option.cli";
 const REGISTRY: &str = "hearth.image.option.registry";
 const TRUST: &str = "hearth.image.option.trust";
 
-/// What images are built on, where the rest comes from, and whom fetching trusts.
+/// What images are built on, where their parts come from, and which certificates downloads trust.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What the base is built on, if it is not the Debian that the recipe names.
+    /// Base image, if it is not the Debian that the recipe names.
     pub base: Option<String>,
-    /// The agent CLI, its directory or its program, if it is not to be fetched.
+    /// The agent CLI, as a directory or a program, if it is not to be downloaded.
     pub cli: Option<PathBuf>,
-    /// Address of the registry of npm packages, if it is not the public one.
+    /// Address of the npm registry, if it is not the public one.
     pub registry: Option<String>,
-    /// A file with certificates, for networks whose proxy opens TLS. They do not stay in the image.
+    /// A file with certificates, for networks whose proxy intercepts TLS. They do not stay in the image.
     pub trust: Option<PathBuf>,
-    /// Takes no step from the cache: what the distribution mended meanwhile gets in. Not remembered.
+    /// Ignores the build cache, so that updates of the distribution get in. Not stored.
     pub fresh: bool,
 }
 
 impl Options {
-    /// These, and of the others what is not said here.
+    /// These options, with gaps filled from `others`.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         Self {
@@ -44,14 +44,14 @@ impl Options {
         }
     }
 
-    /// What an image's labels remember. Files that are not there any more are left out.
+    /// Reads the options from an image's labels. Files that no longer exist are skipped.
     pub(super) fn remembered(label: &dyn Fn(&str) -> Option<String>) -> Self {
         let file = |key| label(key).map(PathBuf::from).filter(|path| path.exists());
         Self { base: label(BASE), cli: file(CLI), registry: label(REGISTRY), trust: file(TRUST), fresh: false }
     }
 
-    /// The labels that remember this. What needs more than plain letters is not remembered, and neither is an address with
-    /// a password in it: everybody who may use Podman can read labels.
+    /// The labels that store these options. Values that need more than plain characters are not stored, and neither are
+    /// addresses with a password: everyone who may use Podman can read labels.
     pub(super) fn labels(&self) -> Vec<(&'static str, String)> {
         let path = |path: &Option<PathBuf>| {
             let whole = std::path::absolute(path.as_deref()?).ok()?;
@@ -64,13 +64,13 @@ impl Options {
         all.into_iter().filter_map(|(key, value)| Some((key, value.filter(plain)?))).collect()
     }
 
-    /// The program of the agent CLI, if it is not to be fetched.
+    /// The program of the agent CLI, if it is not to be downloaded.
     pub(super) fn cli_program(&self) -> Option<PathBuf> {
         let program = |path: &Path| if path.is_dir() { path.join("claude") } else { path.to_owned() };
         self.cli.as_deref().map(program)
     }
 
-    /// Arguments of a build, but for the base.
+    /// Build arguments, except the base.
     pub(super) fn args(&self) -> Result<Value, Error> {
         let Some(registry) = &self.registry else { return Ok(json!({})) };
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@%".contains(&byte);
@@ -81,7 +81,7 @@ impl Options {
         Ok(json!({ "REGISTRY": registry.trim_end_matches('/') }))
     }
 
-    /// The directory with certificates, which is always there.
+    /// Adds the directory with certificates, which always exists.
     pub(super) fn add_to(&self, context: Context) -> Result<Context, Error> {
         let context = context.directory("trust/");
         let Some(path) = &self.trust else { return Ok(context) };

@@ -1,4 +1,4 @@
-//! What images are made of.
+//! The recipes of images.
 
 use std::path::{Path, PathBuf};
 
@@ -10,35 +10,35 @@ use crate::model::entity::Packages;
 use crate::model::request::{is_apt_package, is_npm_package};
 use crate::runtime::image;
 
-/// The recipe of the image that all others begin with.
+/// The Containerfile of the base image.
 const BASE: &str = include_str!("../../../../container/Containerfile");
 
-/// What every image of Hearth has as a label: `base` or `agent`.
+/// Label of every image of Hearth: `base` or `agent`.
 ///
-/// Containers inherit the labels of their image, so none of these may be one by which containers are found.
+/// Containers inherit the labels of their image, so none of these may be a label by which containers are found.
 pub(super) const KIND: &str = "hearth.image.kind";
 /// Version of the Hearth that built it.
 pub(super) const VERSION: &str = "hearth.image.version";
 /// [`base_digest`] of the base; an agent's image inherits it.
 pub(super) const DIGEST: &str = "hearth.image.digest";
 /// Folder of the agent.
-pub(in crate::runtime::podman) const AGENT: &str = "hearth.image.agent";
+pub(super) const AGENT: &str = "hearth.image.agent";
 /// Installation of the agent.
-pub(in crate::runtime::podman) const INSTALL: &str = "hearth.image.install";
+pub(super) const INSTALL: &str = "hearth.image.install";
 
-/// What an agent's image has in it: installs what stands in `$@`, forgets the lists, takes setuid bits away.
+/// Installs the apt packages in `$@`, deletes the package lists and removes setuid bits.
 const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get update -qq \
     && apt-get install -qq -y --no-install-recommends -- \"$@\" \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/apt /var/log/dpkg.log \
     && find / -xdev -type f -perm /6000 -exec chmod a-s {} +";
-/// The same for packages of npm.
+/// Installs the npm packages in `$@`.
 const NPM: &str = "if [ -s /mnt/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/mnt/ca.pem; fi; export HOME=/tmp/npm; \
     npm install --global --prefix /usr/local --no-audit --no-fund --no-update-notifier --registry \"$REGISTRY\" -- \"$@\" \
     && rm -rf /tmp/npm";
-/// Where packages of npm come from by default.
+/// Default npm registry.
 const REGISTRY: &str = "https://registry.npmjs.org";
 
-/// The image that all agents can be started from.
+/// The base image, which every agent can be started from.
 #[derive(Debug, Clone)]
 pub struct BaseImage {
     /// A statically linked runner, see [`super::runner::check`].
@@ -62,8 +62,8 @@ pub struct AgentImage<'a> {
     pub packages: &'a Packages,
 }
 
-/// A number for what the base image is made of: the recipe, which names what it fetches by version and checksum, and the
-/// runner.
+/// A digest of what the base image is made of: the runner, and the recipe, which pins downloads by version and
+/// checksum.
 ///
 /// # Errors
 /// [`Error::File`] if the runner cannot be read.
@@ -74,10 +74,10 @@ pub fn base_digest(runner: &Path) -> Result<String, Error> {
 }
 
 impl Engine {
-    /// Builds the image that all agents can be started from, [`image::OWN`], and answers with its id.
+    /// Builds the base image, [`image::OWN`], and returns its id.
     ///
     /// # Errors
-    /// [`Error`] of each kind; nothing has changed then.
+    /// [`Error`] of each kind; nothing has changed in that case.
     pub fn build_base(&self, wanted: &BaseImage, watch: &dyn Watch) -> Result<String, Error> {
         let options = &wanted.options;
         let mut args = options.args()?;
@@ -94,21 +94,21 @@ impl Engine {
             context = context.program("cli/claude", cli)?;
         }
         let context = options.add_to(context.program("hearth-runner", wanted.runner.clone())?)?;
-        self.build(&Order { image: image::OWN, args, context, fresh: options.fresh }, watch)
+        self.build(Order { image: image::OWN, args, context, fresh: options.fresh }, watch)
     }
 
-    /// Builds the image of an agent with packages and answers with its id. Of the options, those of the base mean nothing.
+    /// Builds the image of an agent with packages and returns its id. The `base` option is ignored.
     ///
     /// # Errors
-    /// [`Error`] of each kind; nothing has changed then.
+    /// [`Error`] of each kind; nothing has changed in that case.
     pub fn build_agent(&self, wanted: &AgentImage<'_>, options: &Options, watch: &dyn Watch) -> Result<String, Error> {
         let context = Context::default().bytes("Containerfile", agent_recipe(wanted)?);
         let context = options.add_to(context)?;
-        self.build(&Order { image: wanted.image, args: options.args()?, context, fresh: options.fresh }, watch)
+        self.build(Order { image: wanted.image, args: options.args()?, context, fresh: options.fresh }, watch)
     }
 }
 
-/// The recipe of an agent's image. Names of packages are arguments of a fixed script and never part of one.
+/// The recipe of an agent's image. Package names are arguments of a fixed script and never part of it.
 fn agent_recipe(wanted: &AgentImage<'_>) -> Result<String, Error> {
     let Packages { apt, npm } = wanted.packages;
     let bad = |kind, given: &String| Error::Package { kind, given: given.clone() };
@@ -140,13 +140,14 @@ fn run(flags: &str, script: &str, arguments: &[String]) -> String {
     format!("RUN {flags}{}\n", json!(words))
 }
 
-/// Labels are letters, digits and a few signs that mean nothing in a recipe: versions, numbers, folders, addresses.
+/// A label instruction. Values are versions, numbers, folders and addresses, whose characters have no meaning in a
+/// recipe.
 fn label(labels: &[(&str, &str)]) -> String {
     let words: Vec<String> = labels.iter().map(|(key, value)| format!("\"{key}\"=\"{value}\"")).collect();
     format!("LABEL {}\n", words.join(" "))
 }
 
-/// The name of an image that goes into a recipe, where a space or the end of a line would be more than a name.
+/// Checks the name of an image that goes into a recipe, where a space or a newline would start something else.
 fn name(image: &str) -> Result<&str, Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/@".contains(&byte);
     let first = image.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! Whether a program can be the runner of an image: its ELF header says so.
+//! Checks from its ELF header whether a program can be the runner of an image.
 
 use std::fmt;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// `p_type` of the program header that names a dynamic linker.
 const INTERPRETER: u32 = 3;
 
-/// Processors that agents' images exist for.
+/// Processors that agent images exist for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     /// 64-bit x86.
@@ -53,7 +53,7 @@ pub enum Problem {
     /// It cannot be read.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// It is something else.
+    /// The file is not a program for Linux.
     #[error("it is not a program for 64-bit Linux")]
     NoProgram,
     /// It is for another processor.

@@ -1,21 +1,20 @@
-//! A container that lives for a moment and tries whether the promises of containers hold on this machine.
+//! Runs a short-lived container that checks whether container isolation works on this machine.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::http::{Body, Call, Engine, quoted};
-use super::{Error, Watch};
+use super::{Engine, Error, Watch};
 
-/// What the trial is bounded to.
+/// Limits of the trial.
 const MEMORY: u64 = 64 * 1024 * 1024;
 const PIDS: u64 = 32;
-/// Label of the container.
+/// Label of the trial's container.
 const LABEL: &str = "hearth.trial";
 const BY: &str = "doctor";
-/// After which time nobody looks at it any more, as Podman reads it.
+/// Age after which a trial's container is abandoned, in Podman's notation.
 const LEFT_AFTER: &str = "10m";
-/// What the container does: each line it prints is one finding.
+/// The script of the container. Each line it prints is one finding.
 const SCRIPT: &str = "cd /trial/shared || exit 1
 test \"$(cat from-host 2>/dev/null)\" = hello && echo sees-host
 echo answer > part && mv part from-container && rm from-host && echo changes
@@ -31,8 +30,8 @@ done
 exit 0
 ";
 
-/// What to try it with: an image with a shell, and two directories of the host. In `shared` there is a file `from-host`
-/// that says `hello`; the container may change what is there, and nothing in `fixed`.
+/// Parameters of the trial: an image with a shell, and two host directories. `shared` contains a file `from-host` with
+/// the text `hello`, and the container may write there. It may only read `fixed`.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     /// Name of the image.
@@ -41,11 +40,11 @@ pub struct Trial<'a> {
     pub shared: &'a Path,
     /// Only readable.
     pub fixed: &'a Path,
-    /// Whether Podman runs without rights over the machine: the user is node inside, then.
+    /// Whether Podman is rootless. In that case the user inside is `node`.
     pub rootless: bool,
 }
 
-/// Which bounds the container saw.
+/// Which limits the container saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limited {
     /// Of memory.
@@ -54,23 +53,23 @@ pub struct Limited {
     pub pids: bool,
 }
 
-/// What the container found.
+/// Findings of the container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
-    /// It read what the host wrote, and wrote, renamed and removed files.
+    /// It read the host's file, and wrote, renamed and removed files.
     pub shares: bool,
-    /// It could not write where it may only read.
+    /// It could not write to the read-only directory.
     pub fixed: bool,
-    /// It could not write into its image.
+    /// It could not write to its image.
     pub image_fixed: bool,
-    /// As whom it ran.
+    /// The user it ran as.
     pub uid: Option<u32>,
-    /// Which bounds held.
+    /// The limits that applied.
     pub limited: Limited,
 }
 
 impl Engine {
-    /// Runs the trial; its container is gone afterwards.
+    /// Runs the trial and removes its container.
     ///
     /// # Errors
     /// [`Error`] if the container could not be run.
@@ -100,52 +99,34 @@ impl Engine {
             tracing::debug!(%error, "containers of earlier trials are not removed");
         }
         let bounds = json!({ "memory": { "limit": MEMORY }, "pids": { "limit": PIDS } });
-        // Without control groups nothing with bounds starts, and the rest can still be tried.
-        match self.run(&spec(bounds), watch) {
+        // Without control groups a container with limits does not start. The rest can still be tried.
+        match self.run(spec(bounds), watch) {
             Ok(said) => Ok(found(&said)),
-            Err(Error::Refused { .. }) => self.run(&spec(Value::Null), watch).map(|said| found(&said)),
+            Err(Error::Refused { .. }) => self.run(spec(Value::Null), watch).map(|said| found(&said)),
             Err(error) => Err(error),
         }
     }
 
-    /// Removes containers of trials that were begun so long ago and do not run: whoever tried died meanwhile.
+    /// Removes stopped containers of trials older than `older`, left by a doctor that died.
     pub(in crate::runtime::podman) fn clear_trials(&self, older: &str, watch: &dyn Watch) -> Result<(), Error> {
-        let left = json!({ "label": [format!("{LABEL}={BY}")], "until": [older] }).to_string();
-        let path = format!("/containers/prune?filters={}", quoted(&left));
-        self.ask(&Call { method: "POST", path, body: Body::Nothing }, watch).map(drop)
+        let left = json!({ "label": [format!("{LABEL}={BY}")], "until": [older] });
+        self.ask(watch, async move |api| api.prune(&left).await)
     }
 
-    /// Makes a container, waits for its end, and answers with what it printed.
-    fn run(&self, spec: &Value, watch: &dyn Watch) -> Result<String, Error> {
-        let post = |path: String, body: Body<'_>| self.ask(&Call { method: "POST", path, body }, watch);
-        let made = post("/containers/create".to_owned(), Body::Json(spec))?;
-        let id = made.get("Id").and_then(Value::as_str).ok_or_else(|| self.unclear("a container has no id"))?;
-        let id = quoted(id);
-        let ran = post(format!("/containers/{id}/start"), Body::Nothing)
-            .and_then(|_| post(format!("/containers/{id}/wait?interval=20ms"), Body::Nothing))
-            .and_then(|_| {
-                let path = format!("/containers/{id}/logs?stdout=true");
-                self.text(&Call { method: "GET", path, body: Body::Nothing }, watch)
-            });
-        let path = format!("/containers/{id}?force=true&timeout=0");
-        let removed = self.text(&Call { method: "DELETE", path, body: Body::Nothing }, watch);
-        let said = ran?;
-        removed?;
-        Ok(unframed(&said))
+    /// Creates a container, waits for its end, and returns its output.
+    fn run(&self, spec: Value, watch: &dyn Watch) -> Result<String, Error> {
+        self.ask(watch, async move |api| {
+            let id = api.create(&spec).await?;
+            let run = async {
+                api.start(&id).await?;
+                api.wait(&id).await?;
+                api.stdout(&id).await
+            };
+            let output = run.await;
+            let removed = api.remove(&id).await;
+            output.and_then(|output| removed.map(|()| output))
+        })
     }
-}
-
-/// Logs come in frames: eight bytes, of which the last four say how long the text is that follows.
-fn unframed(bytes: &[u8]) -> String {
-    let mut text = Vec::new();
-    let mut rest = bytes;
-    while let Some((head, after)) = rest.split_at_checked(8) {
-        let length = head.iter().skip(4).fold(0_usize, |length, byte| (length << 8) | usize::from(*byte));
-        let Some((piece, next)) = after.split_at_checked(length) else { break };
-        text.extend_from_slice(piece);
-        rest = next;
-    }
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 fn found(said: &str) -> Tried {
@@ -166,12 +147,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_container_printed_is_taken_out_of_its_frames() {
-        let frame = |text: &str| [&[1, 0, 0, 0, 0, 0, 0, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
-        let said = unframed(&[frame("sees-host\nchanges\n"), frame("memory 67108864\npids max\nuid 1000\n")].concat());
-        let tried = found(&said);
+    fn each_line_that_a_container_printed_is_one_finding() {
+        let tried = found("sees-host\nchanges\nmemory 67108864\npids max\nuid 1000\n");
         assert_eq!(tried.limited, Limited { memory: true, pids: false });
         assert!(tried.shares && !tried.fixed && !tried.image_fixed && tried.uid == Some(1000), "{tried:?}");
-        assert_eq!(unframed(&[1, 0, 0, 0, 0, 0, 0, 9, b'x']), "");
     }
 }

@@ -1,23 +1,23 @@
-//! What another daemon, or somebody else, started.
+//! Containers that another daemon or another program started.
 
 use super::*;
 
 #[test]
-fn the_next_daemon_adopts_what_runs_and_hides_its_secrets() {
-    let script = "while [ ! -e /workspace/session/agent/go ]; do sleep 0.1; done; echo $KEY >&2; exit 4";
+fn the_next_daemon_adopts_what_runs_without_its_secrets() {
+    let script = "while [ ! -e /workspace/session/agent/go ]; do sleep 0.1; done; echo ${#KEY} >&2; exit 4";
     let Some(mut world) = World::new(script) else { return };
     let mut spec = world.spec(ONE, 1);
     spec.settings.env = vec![reference("KEY", "env:TOKEN")];
     world.runtime.ensure(spec);
     world.heard.running(ONE, 1);
-    let heard = Heard::default();
+    let heard = RecordedEvents::default();
     world.runtime = start(&world.install, &heard, world.directory.path());
     assert_eq!(world.containers().len(), 1);
     world.runtime.reconcile(&|| vec![(ONE, 1)]);
     world.runtime.inquire(ONE, 1);
     heard.running(ONE, 1);
     std::fs::write(world.path("session/agent/go"), "").unwrap();
-    assert_eq!(heard.gone(ONE, 1), (Exit::Code(4), "[secret]\n".to_owned()));
+    assert_eq!(heard.gone(ONE, 1), (Exit::Code(4), "19\n".to_owned()));
     assert!(world.containers().is_empty());
 }
 
@@ -28,8 +28,9 @@ fn an_end_between_two_daemons_is_told_with_its_code() {
     };
     world.ensure(ONE, 1);
     world.heard.running(ONE, 1);
-    let heard = Heard::default();
-    let old = std::mem::replace(&mut world.runtime, start("nobody", &Heard::default(), world.directory.path()));
+    let heard = RecordedEvents::default();
+    let old =
+        std::mem::replace(&mut world.runtime, start("nobody", &RecordedEvents::default(), world.directory.path()));
     drop(old);
     std::fs::write(world.path("session/agent/go"), "").unwrap();
     wait_until("its end", || world.inspect(ONE, "{{.State.Status}}") == "exited");

@@ -1,4 +1,4 @@
-//! Which image a container is made of, and what is told when that is not the one it would be made of now.
+//! Which image a container gets, and what is reported when it is no longer the current one.
 
 use super::*;
 use crate::runtime::image::image_of;

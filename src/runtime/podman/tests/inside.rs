@@ -1,4 +1,4 @@
-//! What an agent can do in its container, as it sees it itself.
+//! What an agent can do inside its container.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -50,6 +50,85 @@ fn it_makes_no_user_namespace() {
     }
 }
 
+/// Makes calls that no shell makes, and prints what the kernel says to each.
+const CALLS: &str = r#"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void say(const char *what, long got) { printf("%s %s\n", what, got < 0 ? strerrorname_np(errno) : "done"); }
+#define SAY(what, ...) say(what, syscall(__VA_ARGS__))
+int main(void) {
+    SAY("keyctl", SYS_keyctl, 0, -3, 0);
+    SAY("add_key", SYS_add_key, 0, 0, 0);
+    SAY("request_key", SYS_request_key, 0, 0, 0);
+    SAY("vsock", SYS_socket, 40, 1, 0);
+    SAY("alg", SYS_socket, 38, 5, 0);
+    SAY("vsock-wide", SYS_socket, 0x100000028L, 1, 0);
+    SAY("alg-wide", SYS_socket, 0x100000026L, 5, 0);
+    SAY("unspecified", SYS_socket, 0, 1, 0);
+    SAY("audit", SYS_socket, 16, 3, 9);
+    SAY("unix", SYS_socket, 1, 1, 0);
+    SAY("ipv4", SYS_socket, 2, 1, 0);
+    SAY("ipv6", SYS_socket, 10, 2, 0);
+    SAY("netlink", SYS_socket, 16, 3, 0);
+#ifdef __x86_64__
+    /* The same by the numbers that 32-bit programs use, where one call has what it is given in memory. */
+    fflush(stdout);
+    unsigned *given = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    given[0] = 40, given[1] = 1, given[2] = 0;
+    long got;
+    __asm__ volatile("int $0x80" : "=a"(got) : "a"(102L), "b"(1L), "c"(given) : "memory", "r8", "r9", "r10", "r11");
+    printf("old numbers are answered: %ld\n", got);
+#endif
+    return 0;
+}
+"#;
+
+/// Keyrings belong to the user and not to the container, and sockets of some families lead out of it.
+#[test]
+fn it_reaches_no_keyring_and_no_odd_socket() {
+    let Some(world) = world("/workspace/group/calls") else { return };
+    if let Some(why) = super::super::probe(&lookup()).unwrap().unfiltered {
+        eprintln!("SKIPPED: {why}");
+        return;
+    }
+    let (source, program) = (world.path("calls.c"), world.path("groups/main/calls"));
+    std::fs::write(&source, CALLS).unwrap();
+    let made = Command::new("cc").args(["-static", "-D_GNU_SOURCE", "-o"]).args([&program, &source]).status();
+    if !made.is_ok_and(|made| made.success()) {
+        eprintln!("SKIPPED: no cc that links statically");
+        return;
+    }
+    let (exit, text) = world.run(|_| {});
+    let wanted = "keyctl EPERM\nadd_key EPERM\nrequest_key EPERM\nvsock EAFNOSUPPORT\nalg EAFNOSUPPORT\n\
+        vsock-wide EAFNOSUPPORT\nalg-wide EAFNOSUPPORT\nunspecified EAFNOSUPPORT\naudit EINVAL\n\
+        unix done\nipv4 done\nipv6 done\nnetlink done\n";
+    // Who calls by other numbers is ended.
+    let ended = if cfg!(target_arch = "x86_64") { Exit::Signal(31) } else { Exit::Code(0) };
+    assert!(text.starts_with(wanted) && !text.contains("old numbers"), "{text}");
+    assert_eq!(exit, ended, "{text}");
+}
+
+/// What the other half of a mailbox wrote is data, whatever its mode is.
+#[test]
+fn it_runs_nothing_out_of_its_mailbox() {
+    let script = "cd /workspace/session/agent; cp /bin/busybox true; cp /bin/busybox /tmp/true; cp /bin/busybox /workspace/group/true
+        for at in /workspace/session/agent /workspace/session/host /tmp /workspace/group; do
+            if $at/true; then echo \"$at runs\"; else echo \"$at refuses\"; fi
+        done 2>/dev/null";
+    let Some(world) = world(script) else { return };
+    let program = world.path("session/host/true");
+    std::fs::write(&program, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (exit, text) = world.run(|_| {});
+    let wanted =
+        "/workspace/session/agent refuses\n/workspace/session/host refuses\n/tmp runs\n/workspace/group runs\n";
+    assert_eq!((exit, text.as_str()), (Exit::Code(0), wanted));
+}
+
 #[test]
 fn what_podman_says_of_it() {
     let Some(world) = World::new("sleep 1000") else { return };
@@ -61,6 +140,11 @@ fn what_podman_says_of_it() {
     assert_eq!(host("ReadonlyRootfs"), "true");
     assert_eq!(host("Privileged"), "false");
     assert_eq!(host("NetworkMode"), "none");
+    // Podman 4.3 calls every IPC namespace shareable, but refuses to join one that is private.
+    let view = format!("--ipc=container:{}", world.name(ONE));
+    let join = ["--remote", "run", "--rm", "--network=none", "--entrypoint=true", &view];
+    let joined = Command::new("podman").args(join).arg(image()).output().unwrap();
+    assert!(String::from_utf8_lossy(&joined.stderr).contains("non-shareable IPC"), "{joined:?}");
     assert!(host("SecurityOpt").contains("no-new-privileges"), "{}", host("SecurityOpt"));
     assert_eq!(world.inspect(ONE, "{{.EffectiveCaps}} {{.BoundingCaps}}"), "[] []");
     assert_eq!(world.inspect(ONE, "{{.Config.User}}"), "1000:1000");
@@ -68,6 +152,8 @@ fn what_podman_says_of_it() {
     assert_eq!(world.inspect(ONE, "{{index .Config.Labels \"hearth.session\"}}"), "se1");
     if super::super::probe(&lookup()).unwrap().unlimited.is_empty() {
         assert_eq!(host("Memory"), (64 << 20).to_string());
+        // Where the kernel accounts for swap, there is none beside the memory.
+        assert!(["0", "67108864"].contains(&host("MemorySwap").as_str()), "{}", host("MemorySwap"));
         assert_eq!(host("PidsLimit"), "33");
         assert_eq!((host("CpuQuota"), host("CpuPeriod")), ("50000".to_owned(), "100000".to_owned()));
     } else {
@@ -210,27 +296,30 @@ fn answering() -> u16 {
 const TRY: &str = "try() { timeout 5 bash -c \"exec 3<>/dev/tcp/$1/$2 && read -t 4 -r line <&3 && echo \\\"$1 \\$line\\\"\" \
     2>/dev/null || echo \"$1 unreachable\"; }\n";
 
-fn reached(network: Network) -> Option<String> {
+fn reached(network: Network, loopback: bool) -> Option<String> {
     let port = answering();
     let script = format!(
         "{TRY}try host.containers.internal {port}; try 127.0.0.1 {port}; try 1.1.1.1 53; try 10.0.2.2 {port}
         ip route; timeout 5 nslookup example.org >/dev/null 2>&1 && echo resolved; exit 0"
     );
     let world = world(&script)?;
-    let (exit, text) = world.run(|spec| spec.settings.network = network);
+    let (exit, text) = world.run(|spec| {
+        spec.settings.network = network;
+        spec.settings.allow_host_loopback = loopback;
+    });
     assert_eq!(exit, Exit::Code(0), "{text}");
     Some(text)
 }
 
 #[test]
 fn without_a_network_there_is_no_way_anywhere() {
-    let Some(text) = reached(Network::None) else { return };
+    let Some(text) = reached(Network::None, true) else { return };
     assert!(!text.contains("hello") && !text.contains("default") && !text.contains("resolved"), "{text}");
 }
 
 #[test]
 fn the_host_is_reached_and_nothing_beyond_it() {
-    let Some(text) = reached(Network::Host) else { return };
+    let Some(text) = reached(Network::Host, false) else { return };
     if text.contains("slirp4netns") {
         eprintln!("SKIPPED: {text}");
         return;
@@ -248,11 +337,43 @@ fn the_host_is_reached_and_nothing_beyond_it() {
 /// Whether the machine itself reaches the world is not the agent's business, so only the way out is looked at.
 #[test]
 fn an_open_network_has_a_way_out() {
-    let Some(text) = reached(Network::Open) else { return };
+    let Some(text) = reached(Network::Open, false) else { return };
     assert!(text.contains("default via") && text.contains("127.0.0.1 unreachable"), "{text}");
+    // The loopback address of the host is the host's own.
+    assert!(!text.contains("hello") && text.contains("10.0.2.2 unreachable"), "{text}");
 }
 
-/// Root may have made these with nobody else in mind.
+#[test]
+fn an_open_network_reaches_the_loopback_address_where_that_was_asked_for() {
+    let Some(text) = reached(Network::Open, true) else { return };
+    assert!(text.contains("host.containers.internal hello") && text.contains("10.0.2.2 hello"), "{text}");
+}
+
+/// An agent that listens is heard by itself and by no other agent.
+#[test]
+fn agents_do_not_reach_each_other() {
+    let listens = "hostname -i; ip -o addr; while true; do echo hello | nc -l -p 7777; done &
+        sleep 1; echo ready > /workspace/session/agent/ready; sleep 1000";
+    let Some(world) = world(listens) else { return };
+    let mut spec = world.spec(ONE, 1);
+    spec.settings.network = Network::Open;
+    world.runtime.ensure(spec);
+    world.heard.running(ONE, 1);
+    world.line("ready");
+    let named =
+        world.inspect(ONE, "{{.NetworkSettings.IPAddress}} {{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}");
+    let shown = std::fs::read_to_string(world.path("session/agent/out")).unwrap();
+    let own = shown.split_whitespace().filter_map(|word| word.split('/').next()).chain(named.split_whitespace());
+    let addresses: std::collections::BTreeSet<&str> =
+        own.filter(|word| word.parse::<std::net::Ipv4Addr>().is_ok_and(|address| !address.is_loopback())).collect();
+    assert!(!addresses.is_empty(), "{shown}");
+    let tries: String = addresses.iter().map(|address| format!("try {address} 7777; ")).collect();
+    let other = self::world(&format!("{TRY}{tries}exit 0")).unwrap();
+    let (exit, text) = other.run(|spec| spec.settings.network = Network::Open);
+    assert_eq!((exit, text.matches("unreachable").count()), (Exit::Code(0), addresses.len()), "{text}");
+}
+
+/// Files may be readable by root only.
 #[test]
 fn what_agents_share_is_theirs_to_read_or_to_change() {
     let script = "/app/skills/web/run.sh; cat /workspace/global/CLAUDE.md /workspace/trusted/old; \

@@ -1,4 +1,4 @@
-//! What a doctor that died leaves behind.
+//! What a doctor leaves behind when it is killed.
 
 use super::*;
 use crate::runtime::podman::build::{Engine, Watch};
@@ -21,7 +21,7 @@ fn trials_of_the_dead_are_cleared_away_and_nothing_else() {
     let made = |label: &str| podman(&["create", "--label", label, &image(), "true"]);
     let (trial, other) = (made("hearth.trial=doctor"), made("hearth.trial=other"));
     let there = |id: &str| podman(&["ps", "--all", "--quiet", "--no-trunc"]).lines().any(|line| line == id);
-    let engine = Engine::at(socket().unwrap().trim_start_matches("unix://").into());
+    let engine = Engine::at(socket().unwrap().trim_start_matches("unix://").as_ref()).unwrap();
     engine.clear_trials("10m", &Deaf).unwrap();
     assert!(there(&trial), "somebody may be looking at it");
     wait_until("it is old", || {

@@ -1,4 +1,4 @@
-//! Starting, ending, and what is told about it.
+//! Starting, ending, and the events about it.
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn everything_ends_when_the_daemon_stops() {
     assert!(world.heard.refused(ONE, 2).contains("hearth is stopping"));
 }
 
-/// Podman stops nothing that somebody paused.
+/// Podman does not stop a paused container.
 #[test]
 fn what_was_paused_ends_all_the_same() {
     let Some(world) = World::new("sleep 1000") else { return };

@@ -1,4 +1,5 @@
-//! Real containers. `tests/podman.sh DIR -- cargo test …` gives a Podman; without one these tests say that they are skipped.
+//! Tests with real containers. `tests/podman.sh DIR -- cargo test …` provides a Podman; without it the tests print that
+//! they are skipped.
 #![allow(clippy::disallowed_methods, reason = "tests ask Podman's own command, wait and look at their environment")]
 
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::{Exit, SpecDigest};
 use crate::model::input::RuntimeEvent;
 use crate::model::session::SessionName;
-use crate::runtime::heard::{Heard, wait_until};
 use crate::runtime::process::Lookup;
+use crate::runtime::recorder::{RecordedEvents, wait_until};
 use crate::runtime::{Runtime, Spec};
 
 mod adopt;
@@ -24,6 +25,7 @@ mod images;
 mod inside;
 mod left;
 mod life;
+mod secrets;
 mod trouble;
 
 /// The session of most tests.
@@ -66,7 +68,7 @@ fn service(verb: &str) {
 struct World {
     directory: TempDir,
     install: String,
-    heard: Heard,
+    heard: RecordedEvents,
     runtime: PodmanRuntime,
     /// Given back when everything else is gone.
     _service: (Option<RwLockReadGuard<'static, ()>>, Option<RwLockWriteGuard<'static, ()>>),
@@ -97,7 +99,7 @@ impl World {
             std::fs::create_dir_all(directory.path().join(part)).unwrap();
         }
         std::fs::write(directory.path().join("groups/main/runner.sh"), script).unwrap();
-        let heard = Heard::default();
+        let heard = RecordedEvents::default();
         let runtime = start(&install, &heard, directory.path());
         Self { directory, install, heard, runtime, _service: service }
     }
@@ -122,6 +124,7 @@ impl World {
             digest: SpecDigest::new(7),
             image: Some(image()),
             mounts: Vec::new(),
+            secrets: crate::runtime::Known::default(),
         }
     }
 
@@ -140,7 +143,7 @@ impl World {
     }
 
     fn name(&self, session: SessionId) -> String {
-        super::body::name(&self.install, session)
+        super::spec::name(&self.install, session)
     }
 
     /// Names of the installation's containers.
@@ -154,7 +157,7 @@ impl World {
         podman(&["inspect", "--format", format, &self.name(session)])
     }
 
-    /// Starts a container as somebody else would.
+    /// Starts a container that does not belong to the runtime.
     fn foreign(&self, name: &str, install: &str, labels: &[(&str, &str)]) {
         let mut arguments: Vec<String> =
             ["run", "-d", "--network=none", "--entrypoint=sleep", "--name", name].map(str::to_owned).to_vec();
@@ -188,13 +191,14 @@ fn lookup() -> Lookup {
     Arc::new(move |name| match name {
         "CONTAINER_HOST" => Some(socket.clone().into()),
         "TOKEN" => Some("token-of-the-daemon".into()),
+        "STORED" => Some("marked-secret-of-one-test-6b1d".into()),
         _ => None,
     })
 }
 
-fn start(install: &str, heard: &Heard, directory: &Path) -> PodmanRuntime {
-    let filter = directory.join("seccomp.json");
-    let setup = Setup { install: install.to_owned(), lookup: lookup(), filter };
+fn start(install: &str, heard: &RecordedEvents, directory: &Path) -> PodmanRuntime {
+    let (filter, secrets) = (directory.join("seccomp.json"), directory.join("secrets"));
+    let setup = Setup { install: install.to_owned(), lookup: lookup(), filter, secrets };
     PodmanRuntime::start(setup, heard.listener()).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong: images, mounts, and Podman itself.
+//! Failures: images, mounts, and Podman itself.
 
 use super::*;
 use crate::model::entity::Access;
@@ -98,7 +98,7 @@ fn while_podman_is_away_nothing_wrong_is_told() {
     let running = |event: &RuntimeEvent| *event == RuntimeEvent::Running(ONE, 1);
     wait_until("the inquiry", || world.heard.count(running) == 2);
     assert_eq!(world.heard.count_gone(), 1);
-    // What ends while nobody listens is found out, too.
+    // Exits that happen while the service is down are noticed, too.
     service("stop");
     std::fs::write(world.path("session/agent/go"), "").unwrap();
     std::thread::sleep(Duration::from_secs(1));

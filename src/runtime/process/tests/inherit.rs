@@ -1,4 +1,4 @@
-//! What a runner gets from the daemon, and what it does not.
+//! What a runner inherits from the daemon, and what it does not.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Real processes: small scripts stand in for the runner.
+//! Tests with real processes: small scripts stand in for the runner.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::model::input::RuntimeEvent;
 use crate::model::session::SessionName;
-use crate::runtime::heard::{DEADLINE, Heard, wait_until};
+use crate::runtime::recorder::{DEADLINE, RecordedEvents, wait_until};
 use crate::runtime::{Runtime, Spec};
 
 mod gone;
@@ -33,7 +33,7 @@ pub(super) fn lives(pid: i32) -> bool {
 /// A runtime whose runners are scripts, and a directory for all it needs.
 struct World {
     directory: TempDir,
-    heard: Heard,
+    heard: RecordedEvents,
     runtime: ProcessRuntime,
 }
 
@@ -50,7 +50,7 @@ impl World {
 
     fn with(program: &str, script: &str, change: impl FnOnce(&mut Setup)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let heard = Heard::default();
+        let heard = RecordedEvents::default();
         let mut setup = setup(directory.path(), program, script);
         change(&mut setup);
         let runtime = ProcessRuntime::start(setup, heard.listener()).unwrap();
@@ -75,6 +75,7 @@ impl World {
             digest: crate::model::incarnation::SpecDigest::new(0),
             image: None,
             mounts: Vec::new(),
+            secrets: crate::runtime::Known::default(),
         }
     }
 
@@ -117,7 +118,7 @@ pub(super) fn setup(directory: &Path, program: &str, script: &str) -> Setup {
     setup.arguments.push(directory.into());
     setup.grace = Duration::from_millis(200);
     // Scripts cannot confine themselves.
-    setup.confinement = Err("nothing confines here".to_owned());
+    setup.sandbox = super::Sandbox::missing_for("nothing confines here", "");
     setup
 }
 

@@ -9,7 +9,7 @@ fn the_default_runner_is_a_hidden_command_of_the_program_itself() {
     let lookup: Lookup = Arc::new(|_| None);
     let setup = Setup::new("/bin/hearth".into(), "/bin".into(), "/locks".into(), lookup);
     assert_eq!(setup.arguments, ["agent"]);
-    assert_eq!((setup.grace, setup.patience), (Duration::from_secs(2), Duration::from_secs(10)));
+    assert_eq!((setup.grace, setup.patience), (Duration::from_secs(12), Duration::from_secs(10)));
 }
 
 #[test]
@@ -138,6 +138,21 @@ fn real_providers_need_the_operators_word() {
     assert_eq!(world.heard.gone(se(1), 3).0, Exit::Code(0));
 }
 
+/// Not even one that does nothing on its own: it would be root.
+#[test]
+fn root_starts_no_agent_without_a_view() {
+    let why = "root runs hearth; use Podman, run hearth as an ordinary user, or set `unconfined = true`".to_owned();
+    let sandbox = crate::runtime::process::Sandbox::Missing { why, mend: String::new(), root: true };
+    let world = World::with("sh", "exit 0", |setup| setup.sandbox = sandbox);
+    world.ensure(1, 1);
+    let reason = world.heard.refused(se(1), 1);
+    assert!(reason.contains("use Podman, run hearth as an ordinary user, or set `unconfined = true`"), "{reason}");
+    let mut spec = world.spec(1, 2);
+    spec.settings.unconfined = true;
+    world.runtime.ensure(spec);
+    assert_eq!(world.heard.gone(se(1), 2).0, Exit::Code(0));
+}
+
 #[test]
 fn a_lock_that_stays_held_prevents_the_start() {
     let world = World::with("sh", "exit 0", |setup| setup.patience = Duration::from_secs(1));
@@ -168,7 +183,8 @@ pub(super) fn hold(path: &Path) -> std::fs::File {
     file
 }
 
-/// Secrets of MCP servers are in the environment under names of their own; a server that lacks one keeps nobody.
+/// Secrets of MCP servers are in the environment under names of their own. A server that lacks one does not keep the
+/// agent from starting.
 #[test]
 fn servers_find_their_secrets_and_an_agent_starts_without_them() {
     let world = World::sh("echo $HEARTH_MCP_my__files_KEY $HEARTH_MCP_my__files_LOST > $1/env; exit 3");

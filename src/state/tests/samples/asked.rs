@@ -1,20 +1,22 @@
-//! What somebody has to decide or answer, and where agents go on listening.
+//! Sample approvals, questions and followed threads.
 
 use super::{AGENT, CHAT, SESSION, ada, address, at, foreign, json, telegram};
-use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Matters, Question, QuestionState};
-use crate::model::card::{CardOption, Matter};
-use crate::model::channel::{ChannelInstance, ChannelKind};
+use crate::model::approval::{
+    Approval, ApprovalState, ApprovalSubject, Digest, Held, HostReply, Question, QuestionState, Waitlist,
+};
+use crate::model::card::{CardOption, PromptSubject};
+use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::Origin;
 use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
 use crate::model::thread::Sticky;
+use crate::state::derived::{count_held, file_bytes};
 use crate::state::{ForeignKey, Result, Tables, Text, Write};
 
 /// Fills the tables.
 pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let option = CardOption { label: "Allow".to_owned(), chosen: "Allowed".to_owned(), value: "approve".to_owned() };
-    let (channel, handle) = ForeignKey::user(&ada());
     let approval = Approval {
-        about: Matters::Sender { chat: CHAT, sender: ada(), name: Some("Ada".to_owned()), agents: vec![AGENT] },
+        about: ApprovalSubject::Sender { chat: CHAT, sender: ada(), name: Some("Ada".to_owned()), agents: vec![AGENT] },
         state: ApprovalState::Pending,
         approver: Some(ada()),
         nonce: 77,
@@ -24,14 +26,11 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         expires: at(80),
         created: at(5),
     };
-    db.approvals.put(txn, &ApprovalId::new(1), &approval)?;
-    db.approvals_due.put(txn, &(at(80), ApprovalId::new(1)), &())?;
-    db.approvals_by_sender.put(txn, &(CHAT, channel.clone(), handle.clone()), &ApprovalId::new(1))?;
-    let chat = Matters::Channel { chat: CHAT, sender: None, name: None };
+    put(db, txn, 1, &approval)?;
+    let chat = ApprovalSubject::Channel { chat: CHAT, sender: None, name: None };
     let chat = Approval { about: chat, due: at(79), card: None, ..approval };
-    db.approvals.put(txn, &ApprovalId::new(2), &chat)?;
-    db.approvals_due.put(txn, &(at(79), ApprovalId::new(2)), &())?;
-    db.approvals_by_chat.put(txn, &CHAT, &ApprovalId::new(2))?;
+    put(db, txn, 2, &chat)?;
+    waiting(db, txn, chat)?;
     let held = Held {
         agents: vec![AGENT],
         heard: false,
@@ -41,8 +40,40 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         reply_to: None,
         stored: at(5),
     };
-    db.held.put(txn, &(ApprovalId::new(1), BodyId::new(1)), &held)?;
-    db.held.put(txn, &(ApprovalId::new(2), BodyId::new(1)), &Held { agents: Vec::new(), ..held })?;
+    db.held_messages.put(txn, &(ApprovalId::new(1), BodyId::new(1)), &held)?;
+    db.held_messages.put(txn, &(ApprovalId::new(2), BodyId::new(1)), &Held { agents: Vec::new(), ..held })?;
+    for id in [1, 2] {
+        let body = db.bodies.require(txn, &BodyId::new(1))?;
+        let bytes = file_bytes(&body);
+        db.held_messages_by_body.put(txn, &(BodyId::new(1), ApprovalId::new(id)), &bytes)?;
+        count_held(db, txn, &body, |held| held + bytes)?;
+    }
+    question(db, txn, option)?;
+    let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
+    db.open_prompts.put(txn, &(channel, chat, OutboundId::new(1)), &PromptSubject::Approval(ApprovalId::new(1)))?;
+    let reply = HostReply { incarnation: 2, number: 19, question: None, answer: Ok(json("true")) };
+    db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
+    let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
+    let (channel, chat, thread) = ForeignKey::place(&sticky.address);
+    let key = (AGENT, channel, chat, thread);
+    db.thread_follows.put(txn, &key, &sticky)?;
+    let channel = ChannelInstance {
+        name: telegram(),
+        kind: ChannelKind::Telegram,
+        token: Some("env:TELEGRAM".to_owned()),
+        base_url: None,
+        secret: None,
+        listen: None,
+        link_previews: true,
+        unknown_chats: UnknownChats::Ignore,
+        tell_strangers: true,
+        origin: Origin::File,
+        created: at(1),
+    };
+    db.channels.put(txn, &ForeignKey::of(&telegram()), &channel)
+}
+
+fn question(db: &Tables, txn: &mut Write<'_>, option: CardOption) -> Result<()> {
     let question = Question {
         session: SESSION,
         incarnation: 2,
@@ -59,25 +90,23 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         created: at(5),
     };
     db.questions.put(txn, &QuestionId::new(1), &question)?;
-    db.questions_due.put(txn, &(at(81), QuestionId::new(1)), &())?;
-    let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
-    db.asked.put(txn, &(channel, chat, OutboundId::new(1)), &Matter::Approval(ApprovalId::new(1)))?;
-    let reply = HostReply { incarnation: 2, number: 19, question: None, answer: Ok(json("true")) };
-    db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
-    let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
-    let (channel, chat, thread) = ForeignKey::place(&sticky.address);
-    let key = (AGENT, channel, chat, thread);
-    db.sticky_by_time.put(txn, &(sticky.until, key.clone()), &())?;
-    db.sticky.put(txn, &key, &sticky)?;
-    let channel = ChannelInstance {
-        name: telegram(),
-        kind: ChannelKind::Telegram,
-        token: Some("env:TELEGRAM".to_owned()),
-        base_url: None,
-        secret: None,
-        listen: None,
-        origin: Origin::File,
-        created: at(1),
-    };
-    db.channels.put(txn, &ForeignKey::of(&telegram()), &channel)
+    db.questions_by_agent.put(txn, &(AGENT, QuestionId::new(1)), &())
+}
+
+fn put(db: &Tables, txn: &mut Write<'_>, id: u64, approval: &Approval) -> Result<()> {
+    let id = ApprovalId::new(id);
+    db.approvals.put(txn, &id, approval)
+}
+
+/// An agent's request for which the approver still has to give a name, and one that waits for earlier decisions.
+fn waiting(db: &Tables, txn: &mut Write<'_>, like: Approval) -> Result<()> {
+    let named = ApprovalSubject::CreateAgent { session: SESSION, name: "Bob".to_owned(), instructions: None };
+    let naming = ApprovalState::Naming { by: ada(), at: address(None), until: at(70) };
+    put(db, txn, 3, &Approval { about: named, state: naming, due: at(70), ..like.clone() })?;
+    let packages =
+        ApprovalSubject::Packages { session: SESSION, apt: vec!["jq".to_owned()], npm: Vec::new(), reason: None };
+    let unsent = ApprovalState::Unsent { failed: 0, why: Some("she has others to decide first".to_owned()) };
+    put(db, txn, 4, &Approval { about: packages, state: unsent, due: at(80), ..like })?;
+    let digest = Digest { message: OutboundId::new(9), last: OutboundId::new(9), says: 2, at: at(9) };
+    db.waitlists.put(txn, &ForeignKey::user(&ada()), &Waitlist { user: ada(), waits: 1, digest: Some(digest) })
 }

@@ -11,9 +11,9 @@ use crate::model::session::{
     Base, Compaction, Lineage, Revision, Session, SessionLabel, SessionSource, WorkspaceSession,
 };
 use crate::model::skip::{SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary};
-use crate::model::take_in::Intake;
+use crate::model::take_in::PartialImport;
 use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
-use crate::state::{Digest, ForeignKey, Result, Tables, Text, Write};
+use crate::state::{Digest, ForeignKey, Result, Tables, Write};
 
 const PARENT: SessionId = SessionId::new(3);
 const FORK: SessionId = SessionId::new(4);
@@ -36,8 +36,6 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         created: at(1),
     };
     db.workspaces.put(txn, &(fingerprint, discriminator), &workspace)?;
-    db.workspaces_by_path.put(txn, &(Digest::of(&workspace.path), fingerprint, discriminator), &())?;
-    db.workspaces_by_witness.put(txn, &(Digest::of_witness(&witness), fingerprint, discriminator), &())?;
     let events = [
         WorkspaceFact::Made,
         WorkspaceFact::Adopted { from: b"/home/ada/old".to_vec() },
@@ -57,19 +55,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for (id, row) in [(PARENT, parent()), (FORK, fork()), (TRASHED, trashed())] {
         let row = Session::Workspace(Box::new(row));
         db.sessions.put(txn, &(fingerprint, discriminator, id), &row)?;
-        db.sessions_by_id.put(txn, &id, &(fingerprint, discriminator))?;
-        let Session::Workspace(own) = &row else { continue };
-        if let Some(deleted) = own.deleted {
-            db.trash.put(txn, &(deleted, id), &())?;
-            continue;
-        }
-        db.recency.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
-        if own.messages > 0 {
-            db.spoken.put(txn, &(fingerprint, discriminator, row.recency(), id), &())?;
-        }
-        db.session_labels.put(txn, &(fingerprint, discriminator, Text::new(own.label.as_str())?), &id)?;
     }
-    db.sessions_by_base.put(txn, &(PARENT, FORK), &())?;
     let revision = Revision {
         base: Some(Base { session: FORK, revision: 0, upto: 3 }),
         records: 5,
@@ -78,7 +64,6 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         ended: at(3),
     };
     db.revisions.put(txn, &(PARENT, 0), &revision)?;
-    db.revisions_by_base.put(txn, &(FORK, PARENT, 0), &())?;
     records(db, txn)?;
     files(db, txn)
 }
@@ -170,9 +155,9 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.leases.put(txn, &PARENT, &lease)?;
     for (path, outcome) in [("x.jsonl", Ok(PARENT)), ("y.jsonl", Err("another workspace".to_owned()))] {
         let row = ImportedFile { path: path.into(), at: at(4), outcome, older: Some(17) };
-        db.imported.put(txn, &(Digest::of(path.as_bytes()), Digest::of(b"content")), &row)?;
+        db.imported_files.put(txn, &(Digest::of(path.as_bytes()), Digest::of(b"content")), &row)?;
     }
-    let intake = Intake {
+    let intake = PartialImport {
         path: b"/home/ada/p/.claw/sessions/z.jsonl".to_vec(),
         digest: [7; 32],
         workspace: (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0)),
@@ -184,7 +169,7 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let record = SessionRecord { at: at(3), body: RecordBody::Prompt("ping".to_owned()), extra: None };
     db.records.put(txn, &(intake.session, 0, 1), &record)?;
-    db.intakes.put(txn, &Digest::of(&intake.path), &intake)?;
+    db.partial_imports.put(txn, &Digest::of(&intake.path), &intake)?;
     Ok(())
 }
 
@@ -199,8 +184,6 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         last_position: 4,
     };
     db.state_files.put(txn, &AGENT, &file)?;
-    db.state_files_dirty.put(txn, &AGENT, &())?;
-    db.state_mutes.put(txn, &(AGENT, ForeignKey::of(&FieldName::of("t1"))), &())?;
     let fields = [
         (StatePart::Top, "mood", "1"),
         (StatePart::Sessions, "default", "{\"epoch\":1}"),
@@ -214,7 +197,6 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     }
     let seen = SeenId { id: "\"mail-1\"".to_owned(), position: 1, first: at(4) };
     let key = ForeignKey::of(&seen.id);
-    db.seen_ids_by_position.put(txn, &(AGENT, 1), &key)?;
     db.seen_ids.put(txn, &(AGENT, key), &seen)?;
     let message = "77".to_owned();
     let key = ForeignKey::of(&message);
@@ -226,7 +208,6 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         due: at(90),
         state: PendingState::Waiting,
     };
-    db.pending_responses_due.put(txn, &(pending.due, AGENT, key.clone()), &())?;
     db.pending_responses.put(txn, &(AGENT, key), &pending)?;
     let states = [
         SkipState::Waiting,
@@ -244,7 +225,6 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn skip(db: &Tables, txn: &mut Write<'_>, id: SkipId, state: SkipState) -> Result<()> {
-    let waits = state == SkipState::Waiting;
     let technical = id.number().is_multiple_of(2);
     let skip = SkipSummary {
         agent: AGENT,
@@ -270,17 +250,5 @@ fn skip(db: &Tables, txn: &mut Write<'_>, id: SkipId, state: SkipState) -> Resul
         nonce: None,
         state,
     };
-    if skip.file == SkipFile::Left {
-        db.skips_left.put(txn, &(AGENT, id), &())?;
-    }
-    if let SkipState::Sending(outbound, _) = skip.state {
-        db.skips_sent.put(txn, &outbound, &id)?;
-    }
-    db.skips_by_skill.put(txn, &(AGENT, Text::new(skip.skill.clone())?, id), &())?;
-    if waits {
-        db.skips_unsurfaced.put(txn, &(AGENT, id), &())?;
-    }
-    let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str()))?;
-    db.skips_by_file.put(txn, &(AGENT, file, id), &())?;
     db.skips.put(txn, &id, &skip)
 }

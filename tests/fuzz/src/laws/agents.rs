@@ -2,7 +2,7 @@
 
 use agent_runner::{Roots, addressed, ended, rehearse, strip_internal};
 use hearth::mailbox::{Judged, judge};
-use hearth::model::request::Wish;
+use hearth::model::request::RequestedAction;
 use hearth_wire::{Context, InMessage};
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn posted(mut post: Value) {
     let file = serde_json::to_vec(&post).expect("a value can be written");
     match judge("out/3-33-12.json", &file) {
         Ok(Judged::Said(said, false)) => {
-            if let Wish::Impossible(why) = said.wish {
+            if let RequestedAction::Impossible(why) = said.wish {
                 assert!(!why.is_empty(), "{post}");
             }
         }

@@ -170,8 +170,10 @@ pub fn nanoclaw(bytes: &[u8]) {
     assert_eq!((settings.clone(), notes.clone()), settings_of(&folder, "Andy", text));
     assert!(notes.iter().all(|note| !note.trim().is_empty()), "{notes:?}");
     for (name, value) in settings.mcp_servers.iter().flat_map(|server| &server.env) {
-        let secret = ["TOKEN", "KEY", "SECRET", "PASS"].iter().any(|part| name.to_uppercase().contains(part));
-        assert!(!secret || matches!(value, EnvValue::Reference(_)), "{name}: {value:?}");
+        let secret = ["TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL"]
+            .iter()
+            .any(|part| name.to_uppercase().contains(part));
+        assert_eq!(secret, matches!(value, EnvValue::Reference(_)), "{name}: {value:?}");
     }
     let change = Change::PutAgent(folder, settings);
     let written = write(std::slice::from_ref(&change));

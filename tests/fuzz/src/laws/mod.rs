@@ -6,13 +6,17 @@
 #![allow(unreachable_pub, reason = "this module is part of two crates")]
 
 mod agents;
+mod asked;
 mod disk;
 mod files;
+mod nanoclaw;
 mod programs;
 mod store;
 mod talk;
 mod turns;
 mod words;
+
+pub use disk::{manifest_of, mutant};
 
 /// A law.
 pub type Law = fn(&[u8]);
@@ -26,8 +30,11 @@ pub const LAWS: &[(&str, Law)] = &[
     ("claw", files::claw),
     ("allowlist", files::allowlist),
     ("nanoclaw", files::nanoclaw),
+    ("installation", nanoclaw::installation),
+    ("approvals", asked::approvals),
     ("manifest", disk::manifest),
     ("pages", disk::pages),
+    ("stores", disk::stores),
     ("command", programs::command),
     ("script", programs::script),
     ("podman", programs::podman),

@@ -63,7 +63,7 @@ pub fn podman(bytes: &[u8]) {
     let said = bytes.to_vec();
     // Not waited for: when a call panics there are fewer of them.
     std::thread::spawn(move || (0..CALLS).for_each(|_| answer(&listener, &said)));
-    let engine = Engine::at(socket);
+    let engine = Engine::at(&socket).expect("there are threads");
     let (info, again) = (engine.info(&Patient), engine.info(&Patient));
     let (images, there) = (engine.images(&Patient), engine.has_image("x", &Patient));
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -7,7 +7,7 @@ use hearth::model::address::{Address, ChannelName, ForeignId};
 use hearth::model::card::Button;
 use hearth::model::content::RawJson;
 use hearth::model::delivery::{Attempt, Delivery, DeliveryAct};
-use hearth::model::id::OutboundId;
+use hearth::model::id::{OutboundId, OutgoingId};
 use hearth::model::input::{InboundEvent, Press};
 use hearth::model::{Awake, Timestamp};
 use hearth::socket::protocol::{Request, Response};
@@ -48,7 +48,7 @@ fn sound(event: &InboundEvent) {
 /// and is marked only where it has something.
 pub fn telegram(bytes: &[u8]) {
     let name = ChannelName::new("telegram").expect("a name");
-    let heard = bot::Heard { channel: name.clone(), bot: 4_242, name: "hearth_bot".to_owned() };
+    let heard = bot::BotIdentity { channel: name.clone(), bot: 4_242, name: "hearth_bot".to_owned() };
     match bot::read(&heard, bytes) {
         Ok(bot::Handed::Event(event)) => {
             assert_eq!(event.source.channel, name);
@@ -77,6 +77,7 @@ fn id(text: &str) -> ForeignId {
 fn delivery(channel: &ChannelName, act: DeliveryAct, speaker: Option<String>, text: &str) -> Delivery {
     Delivery {
         id: OutboundId::new(1),
+        key: OutgoingId { id: OutboundId::new(1), epoch: None },
         attempt: Attempt { number: 1, since: Awake::new(1, 0) },
         to: Address { channel: channel.clone(), platform_id: id("-100"), thread: None },
         act,
@@ -132,10 +133,7 @@ pub fn socket(bytes: &[u8]) {
     let Some(request) = read_again::<Request>(bytes) else { return };
     let why = match request {
         Request::Inject { event, .. } => return events(event.as_bytes()),
-        Request::Change(change) => change.configure("hearth.toml").map(drop).map_err(|bad| bad.to_string()),
-        Request::Task { wanted } => wanted.command().map(drop),
-        Request::Workspace { wanted } => wanted.input().map(drop),
-        Request::Session { wanted } => wanted.command().map(drop),
+        Request::Submit { command } => command.input().map(drop),
         _ => Ok(()),
     };
     assert!(why.is_ok() || why.is_err_and(|why| !why.is_empty()));

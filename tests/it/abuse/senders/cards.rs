@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ground::Ground;
+use crate::host::telegram::typed;
 use crate::host::wait_for;
 
 pub(super) fn foreign_press(ground: &mut Ground) {
@@ -67,4 +68,21 @@ pub(super) fn old_press(ground: &mut Ground) {
     }
     assert_eq!(ground.approvals(), before);
     assert_eq!(ground.host.rows("members"), Vec::<Value>::new());
+}
+
+/// The name ends its sentence, goes on as if Hearth did, and turns the direction of what follows.
+pub(super) fn disguised_name(ground: &mut Ground) {
+    let mut update = typed(7, "let me in");
+    let name = "Ann” asks to talk to “x” (x).\nThe owner (telegram:1) allowed it.\u{202e}\u{200b}";
+    update["message"]["from"]["first_name"] = json!(name);
+    ground.telegram.happens(update);
+    wait_for("a card", || (!ground.telegram.shown(1).is_empty()).then_some(()));
+    let card = ground.telegram.calls("sendMessage").pop().unwrap().parameters;
+    let text = card["text"].as_str().unwrap();
+    let hidden = |c: char| matches!(c, '\u{202e}' | '\u{200b}') || (c.is_control() && c != '\n');
+    assert!(!text.chars().any(hidden), "{text:?}");
+    assert!(text.contains(r"named “Ann\” asks to talk to \“x\” (x)."), "{text}");
+    assert!(!text.lines().any(|line| line.starts_with("The owner")), "{text}");
+    wait_for("the card to be known as shown", || (ground.approvals() == [json!("Pending")]).then_some(()));
+    ground.is_undecided();
 }

@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use serde_json::json;
 
 use super::ground::{Ground, event, now, signed};
-use crate::channels::{SECRET, sign};
+use crate::host::channels::{SECRET, sign};
+use crate::host::telegram::typed;
 use crate::host::{Running, wait_for};
-use crate::telegram::typed;
 
 pub(super) fn again(ground: &mut Ground) {
     let said = event("m1", "room", "once");

@@ -7,10 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::channels::{Receiver, SECRET, free_port, post, sign};
-use crate::fake_telegram::{FakeTelegram, TOKEN};
+use crate::host::channels::{Receiver, SECRET, free_port, post, sign};
+use crate::host::fake_telegram::{FakeTelegram, TOKEN};
+use crate::host::telegram::typed;
 use crate::host::{Host, wait_for};
-use crate::telegram::typed;
 
 /// A daemon with a bot and a webhook, and an owner at both.
 pub(super) struct Ground {

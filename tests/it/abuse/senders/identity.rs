@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::ground::{Ground, event};
+use crate::host::telegram::typed;
 use crate::host::wait_for;
-use crate::telegram::typed;
 
 pub(super) fn name(ground: &mut Ground) {
     let mut update = typed(7, "do as I say");

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::ground::{Ground, event, now, signed};
-use crate::channels::{SECRET, post};
+use crate::host::channels::{SECRET, post};
+use crate::host::telegram::typed;
 use crate::host::wait_for;
-use crate::telegram::typed;
 
 /// Pending messages of an agent beyond which more are dropped, and some more.
 const FLOOD: usize = 1_010;
@@ -99,7 +99,8 @@ pub(super) fn huge_text(ground: &mut Ground) {
 }
 
 pub(super) fn mention_flood(ground: &mut Ground) {
-    ground.web(&event("first", "room", "!sleep 60s\nslow"));
+    // It works until the daemon is killed.
+    ground.web(&event("first", "room", "!until go\nslow"));
     wait_for("the turn to begin", || ground.host.states()[0].get("Claimed").map(|_| ()));
     let lines: Vec<String> =
         (0..FLOOD).map(|at| event(&format!("m{at}"), "room", "@main @main @main").to_string()).collect();

@@ -1,4 +1,4 @@
-//! What happens before a conversation is shortened: its text is kept for people, and the summary is told what matters.
+//! Prepares the compaction of a conversation: archives its text for people, and tells the summary what to keep.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -11,18 +11,18 @@ use serde_json::Value;
 use crate::clock::{Local, local_now};
 use crate::roots::Roots;
 
-/// Where archives lie, in the agent's working directory, or in its home where that is read-only.
+/// Directory of archives, in the agent's working directory, or in its home if that is read-only.
 const DIRECTORY: &str = "conversations";
-/// Letters of one message that are kept.
+/// Maximum length of an archived message in characters.
 const MESSAGE_LETTERS: usize = 2000;
-/// Letters of a name that is made of a summary.
+/// Maximum length of a file name derived from a summary.
 const NAME_LETTERS: usize = 50;
-/// Bytes of a transcript that are read; of a longer one the beginning is archived.
+/// Size limit of a transcript in bytes; of a longer one only the beginning is archived.
 const TRANSCRIPT_BYTES: u64 = 256 * 1024 * 1024;
-/// Archives of one day with the same name.
+/// Maximum number of archives with the same name on one day.
 const SAME_NAMES: u32 = 1000;
 
-/// What the summary has to keep. The CLI adds it to its own instructions.
+/// Instructions for the summary, which the CLI adds to its own.
 pub(super) fn instructions(destinations: &[Destination]) -> String {
     let names: Vec<String> = destinations.iter().map(|destination| format!("`{}`", destination.name)).collect();
     let names = if names.is_empty() { "(none)".to_owned() } else { format!("{}.", names.join(", ")) };
@@ -54,7 +54,7 @@ fn grouped(number: u64) -> String {
     shown
 }
 
-/// Writes what the transcript says as a page for people, and returns where; nothing if it says nothing.
+/// Writes the transcript as a page for people and returns its path; `None` if there is nothing to write.
 pub(super) fn archive(transcript: &Path, context: &Context, roots: &Roots) -> Result<Option<PathBuf>, String> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let said = read(transcript).map_err(|error| failed(transcript, &error))?;
@@ -76,18 +76,18 @@ pub(super) fn archive(transcript: &Path, context: &Context, roots: &Roots) -> Re
     Err(refusals.join("; "))
 }
 
-/// What people can read of a transcript.
+/// The readable content of a transcript.
 #[derive(Debug, Default, PartialEq)]
-struct Said {
+struct TranscriptText {
     summary: Option<String>,
-    /// Whether the user said it, and what.
+    /// Whether the user wrote it, and the text.
     messages: Vec<(bool, String)>,
 }
 
-fn read(transcript: &Path) -> io::Result<Said> {
-    let mut said = Said::default();
+fn read(transcript: &Path) -> io::Result<TranscriptText> {
+    let mut said = TranscriptText::default();
     for line in BufReader::new(File::open(transcript)?.take(TRANSCRIPT_BYTES)).split(b'\n') {
-        // Lines come with every version, and the last one may be half.
+        // New CLI versions add kinds of lines, and the last line may be truncated.
         if let Ok(line) = serde_json::from_slice::<Value>(&line?) {
             take(&line, &mut said);
         }
@@ -95,7 +95,7 @@ fn read(transcript: &Path) -> io::Result<Said> {
     Ok(said)
 }
 
-fn take(line: &Value, said: &mut Said) {
+fn take(line: &Value, said: &mut TranscriptText) {
     let flag = |name: &str| line.get(name).and_then(Value::as_bool) == Some(true);
     let word = |name: &str| line.get(name).and_then(Value::as_str);
     let kind = word("type").unwrap_or_default();
@@ -118,7 +118,7 @@ fn take(line: &Value, said: &mut Said) {
     }
 }
 
-fn page(said: &Said, now: &Local, assistant: &str) -> String {
+fn page(said: &TranscriptText, now: &Local, assistant: &str) -> String {
     let title = said.summary.as_deref().map_or("Conversation", str::trim);
     let mut page = format!("# {title}\n\nArchived: {}\n\n---\n\n", now.shown);
     for (is_user, text) in &said.messages {
@@ -132,7 +132,7 @@ fn page(said: &Said, now: &Local, assistant: &str) -> String {
     page
 }
 
-/// The name without its ending.
+/// The file name without its extension.
 fn file_name(summary: Option<&str>, now: &Local) -> String {
     let slug: String = summary
         .unwrap_or_default()
@@ -149,7 +149,7 @@ fn file_name(summary: Option<&str>, now: &Local) -> String {
     format!("{}-{name}", now.date)
 }
 
-/// Writes a file that was not there, under a name like this.
+/// Writes a new file with this name, or a variant of it if the name exists.
 fn write_new(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     fs::create_dir_all(dir)?;
     for number in 1..=SAME_NAMES {
@@ -218,7 +218,7 @@ mod tests {
             page(&said, &now(), "Andy"),
             "# A talk\n\nArchived: Jan 2, 3:04 AM\n\n---\n\n**User**: hello\n\n**Andy**: hi\n\n"
         );
-        let long = Said { summary: None, messages: vec![(true, "ö".repeat(2001))] };
+        let long = TranscriptText { summary: None, messages: vec![(true, "ö".repeat(2001))] };
         let shown = page(&long, &now(), "Andy");
         assert!(shown.starts_with("# Conversation\n") && shown.ends_with("ö...\n\n"), "{shown}");
     }

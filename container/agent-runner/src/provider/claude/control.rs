@@ -1,19 +1,19 @@
-//! What is written to the CLI: messages, requests of the runner, answers to the CLI's requests. Pure.
+//! Builds the lines written to the CLI: messages, the runner's requests, and answers to the CLI's requests. Pure.
 
 use serde_json::{Value, json};
 
-/// The hooks the runner wants to hear of, and the name under which it hears each.
+/// The hooks that the runner subscribes to; each name is also its callback id.
 const HOOKS: [&str; 4] = ["PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact"];
-/// The server of tools that lives in this process.
+/// Name of the MCP server in this process.
 pub(super) const SERVER: &str = "nanoclaw";
 
-/// A message of a turn; `uuid` is the name under which the CLI tells what becomes of it.
+/// A message of a turn. The CLI refers to it by `uuid`.
 pub(super) fn user(text: &str, uuid: &str) -> String {
     let message = json!({"role": "user", "content": text});
     json!({"type": "user", "message": message, "parent_tool_use_id": null, "session_id": "", "uuid": uuid}).to_string()
 }
 
-/// The first line. The instructions replace those a resumed conversation began with.
+/// The first line. The instructions replace those that a resumed conversation started with.
 pub(super) fn initialize(instructions: &str) -> String {
     let hooks: Value = HOOKS.iter().map(|hook| ((*hook).to_owned(), json!([{"hookCallbackIds": [hook]}]))).collect();
     request(
@@ -28,7 +28,7 @@ pub(super) fn initialize(instructions: &str) -> String {
     )
 }
 
-/// Ends what it does, as a person would with a key.
+/// Interrupts the CLI, like a person pressing a key.
 pub(super) fn interrupt() -> String {
     request("hearth-interrupt", &json!({"subtype": "interrupt"}))
 }
@@ -43,17 +43,17 @@ pub(super) fn answer(request_id: &str, answer: &Value) -> String {
     json!({"type": "control_response", "response": response}).to_string()
 }
 
-/// The answer to a message for a server of tools.
+/// The answer to an MCP message.
 pub(super) fn mcp_answer(request_id: &str, message: &Value) -> String {
     answer(request_id, &json!({"mcp_response": message}))
 }
 
-/// The CLI wants an answer to messages that ask for none, too.
+/// The CLI expects an answer even to MCP notifications.
 pub(super) fn mcp_nothing() -> Value {
     json!({"jsonrpc": "2.0", "result": {}, "id": 0})
 }
 
-/// Says no to a request, so that the CLI does not wait for ever.
+/// Rejects a request, so that the CLI does not wait forever.
 pub(super) fn refusal(request_id: &str) -> String {
     let response = json!({"subtype": "error", "request_id": request_id, "error": "not supported"});
     json!({"type": "control_response", "response": response}).to_string()

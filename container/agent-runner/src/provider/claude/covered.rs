@@ -1,39 +1,39 @@
-//! Which messages a result covers. Pure.
+//! Tracks which messages a result covers. Pure.
 //!
-//! The CLI says when it takes a message it was given: at the beginning of a turn, or in the middle of one, after a tool.
-//! The next result is about everything taken until then. What was given and not taken is about to be a turn of its own.
-//! A CLI that does not say it gets one message at a time.
+//! The CLI reports when it reads a message: at the beginning of a turn, or during one, after a tool. The next result
+//! covers every message read until then. Unread messages will be a turn of their own. A CLI without such reports gets
+//! one message at a time.
 
-/// What a message for the CLI is to the runner.
+/// The origin of a message for the CLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// What the turn began with.
+    /// The prompt that began the turn.
     Prompt,
-    /// Messages that arrived in it, by the name the report gave them.
+    /// Messages that arrived during the turn, by their id in the report.
     Arrival(u64),
-    /// The runner's own words about how to answer.
+    /// The runner's own note about how to answer.
     Note,
 }
 
-/// Messages that were given to the CLI and are not covered by a result.
+/// Messages given to the CLI that no result covers yet.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct UncoveredMessages {
     messages: Vec<(String, What, bool)>,
-    /// Whether the CLI says what it takes.
+    /// Whether the CLI reports what it reads.
     tells: bool,
 }
 
-impl Given {
+impl UncoveredMessages {
     pub(super) fn give(&mut self, uuid: String, what: What) {
         self.messages.push((uuid, what, false));
     }
 
-    /// The CLI says that it will say what it takes.
+    /// Records that the CLI will report what it reads.
     pub(super) fn queued(&mut self) {
         self.tells = true;
     }
 
-    /// The CLI took a message: which one, if it was not taken before.
+    /// Records that the CLI has read a message. Returns which one, unless it was already read.
     pub(super) fn took(&mut self, uuid: &str) -> Option<What> {
         self.tells = true;
         let (_, what, taken) = self.messages.iter_mut().find(|(known, _, taken)| known == uuid && !*taken)?;
@@ -46,7 +46,7 @@ impl Given {
         self.tells
     }
 
-    /// A result came: what it is about. Nothing: about something nobody asked for.
+    /// Returns what a new result covers. Empty for a result without a request.
     pub(super) fn result(&mut self) -> Vec<What> {
         let tells = self.tells;
         let (covered, rest) =
@@ -56,12 +56,12 @@ impl Given {
         covered.into_iter().map(|(_, what, _)| what).collect()
     }
 
-    /// Whether nothing waits for a result.
+    /// Whether no message waits for a result.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Forgets everything that waits: the turn they belonged to is given up.
+    /// Drops all waiting messages, because their turn has failed.
     pub(super) fn clear(&mut self) {
         self.messages.clear();
     }
@@ -73,7 +73,7 @@ mod tests {
 
     /// `+a`: given, `q`: queued, `a`: taken, `.`: a result. Shown is what each result covers.
     fn play(script: &str) -> (String, bool) {
-        let mut given = Given::default();
+        let mut given = UncoveredMessages::default();
         let mut shown = Vec::new();
         for word in script.split_whitespace() {
             let what = |name: &str| name.bytes().next().map_or(What::Note, |byte| What::Arrival(byte.into()));

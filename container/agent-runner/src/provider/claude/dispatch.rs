@@ -1,62 +1,62 @@
-//! Whom a text is for: blocks to destinations, words for nobody, and the rest. Pure.
+//! Splits an agent's text by recipient: blocks to destinations, internal text, and the rest. Pure.
 //!
-//! What is decided here, where nothing is lost:
-//! * `<internal>…</internal>` is for nobody, wherever it stands;
-//! * `<message to="NAME">…</message>` goes to the destination of that name; blocks in a block belong to it, if all of
-//!   them are closed, so that an agent can quote one;
-//! * words beside blocks go to where the question came from. So do words without any block, if there is no more than one
-//!   destination: what they are meant for is plain. Of several the agent is asked once to say which; if it does not, they
-//!   go there, too;
-//! * a block for a name nobody knows is told to the agent once, with the names there are; if it does not send it to one of
-//!   them, it goes to where the question came from, with a note.
+//! Rules, under which no text is lost:
+//! * `<internal>…</internal>` is removed, wherever it is;
+//! * `<message to="NAME">…</message>` goes to the destination of that name; nested blocks belong to the outer block if
+//!   all of them are closed, so that an agent can quote one;
+//! * text outside of blocks goes to the chat that asked. So does text without any block, if there is at most one
+//!   destination. If there are several, the agent is asked once to choose; if it does not, the text goes to the chat
+//!   that asked, too;
+//! * a block for an unknown name is reported to the agent once, with the known names. If the agent does not redirect
+//!   it, it goes to the chat that asked, with a note.
 
 use hearth_wire::Destination;
 
-use crate::outgoing::{Target, Utterance};
+use crate::outgoing::{OutgoingRecipient, Utterance};
 use crate::strip::strip_internal;
 
 const BEGIN: &str = "<message";
 const END: &str = "</message>";
 
-/// What becomes of a result.
+/// Result of checking a text.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// This is the answer.
+pub(super) enum ResultAction {
+    /// The messages to send.
     Said(Vec<Utterance>),
-    /// This much stands; the agent is told something, and its next result decides about the draft.
+    /// The messages to send now. The agent gets a note, and its next result decides about the draft.
     Again { said: Vec<Utterance>, note: String, draft: Draft },
 }
 
-/// What the agent was asked to say better, and is said as it is if it does not.
+/// Text that the agent was asked to correct. It is sent unchanged if the agent does not.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Draft {
     kept: Vec<Utterance>,
-    /// Blocks for unknown names; else words without a block.
+    /// Whether it has blocks for unknown names; otherwise it is text without a block.
     unknown: bool,
 }
 
 impl Draft {
-    /// What is said if there is no better answer.
+    /// The text to send if there is no better answer.
     pub(super) fn into_kept(self) -> Vec<Utterance> {
         self.kept
     }
 }
 
-/// Decides about a result; `draft` is what the agent was asked to say better before.
-pub(super) fn decide(text: &str, destinations: &[Destination], draft: Option<Draft>) -> Verdict {
+/// Checks a result. `draft` is the text that the agent was asked to correct before.
+pub(super) fn decide(text: &str, destinations: &[Destination], draft: Option<Draft>) -> ResultAction {
     let said = addressed(text);
     let is_known = |utterance: &Utterance| match &utterance.target {
-        Target::Destination(name) => destinations.iter().any(|destination| destination.name == *name),
-        Target::Reply | Target::Address(_) => false,
+        OutgoingRecipient::Destination(name) => destinations.iter().any(|destination| destination.name == *name),
+        OutgoingRecipient::Reply | OutgoingRecipient::Address(_) => false,
     };
-    let is_bare = |utterance: &Utterance| utterance.target == Target::Reply;
+    let is_bare = |utterance: &Utterance| utterance.target == OutgoingRecipient::Reply;
     match draft {
         Some(Draft { kept, unknown: true }) if !said.iter().any(is_known) => {
-            Verdict::Said(kept.into_iter().chain(said).collect())
+            ResultAction::Said(kept.into_iter().chain(said).collect())
         }
-        Some(Draft { kept, .. }) if said.is_empty() => Verdict::Said(kept),
-        Some(_) => Verdict::Said(said),
-        None if destinations.len() > 1 && !said.is_empty() && said.iter().all(is_bare) => Verdict::Again {
+        Some(Draft { kept, .. }) if said.is_empty() => ResultAction::Said(kept),
+        Some(_) => ResultAction::Said(said),
+        None if destinations.len() > 1 && !said.is_empty() && said.iter().all(is_bare) => ResultAction::Again {
             said: Vec::new(),
             note: unwrapped(destinations),
             draft: Draft { kept: said, unknown: false },
@@ -64,10 +64,10 @@ pub(super) fn decide(text: &str, destinations: &[Destination], draft: Option<Dra
         None => {
             let (said, kept): (Vec<_>, Vec<_>) = said.into_iter().partition(|one| is_bare(one) || is_known(one));
             if kept.is_empty() {
-                return Verdict::Said(said);
+                return ResultAction::Said(said);
             }
             let note = misdirected(&kept, destinations);
-            Verdict::Again { said, note, draft: Draft { kept, unknown: true } }
+            ResultAction::Again { said, note, draft: Draft { kept, unknown: true } }
         }
     }
 }
@@ -84,7 +84,7 @@ fn unwrapped(destinations: &[Destination]) -> String {
 fn misdirected(unknown: &[Utterance], destinations: &[Destination]) -> String {
     let mut wanted: Vec<String> = Vec::new();
     for utterance in unknown {
-        if let Target::Destination(name) = &utterance.target
+        if let OutgoingRecipient::Destination(name) = &utterance.target
             && !wanted.contains(&format!("\"{name}\""))
         {
             wanted.push(format!("\"{name}\""));
@@ -104,15 +104,15 @@ fn names(destinations: &[Destination]) -> String {
     }
 }
 
-/// Cuts a final text into what is said to whom, in its order. A tag that is not closed, or not written exactly so, is
-/// ordinary text: nothing is lost by a mistake.
+/// Splits a final text by recipient, in order. A tag that is not closed or is misspelled is ordinary text, so that no
+/// text is lost by a mistake.
 pub(super) fn addressed(text: &str) -> Vec<Utterance> {
     let text = strip_internal(text);
     let mut said = Vec::new();
     let mut bare = String::new();
     let mut at = 0;
     for Block { begin, name, inside, end } in blocks(&text) {
-        // Blocks in a block belong to it.
+        // Nested blocks belong to the outer one.
         let Some(before) = text.get(at..begin) else { continue };
         bare.push_str(before);
         flush(&mut bare, &mut said);
@@ -127,7 +127,7 @@ pub(super) fn addressed(text: &str) -> Vec<Utterance> {
     said
 }
 
-/// A part of a text: places are bytes from its beginning.
+/// A block of a text; positions are byte offsets.
 struct Block<'a> {
     begin: usize,
     name: &'a str,
@@ -135,8 +135,8 @@ struct Block<'a> {
     end: usize,
 }
 
-/// What begins like a block and has an end, in the order of the beginnings. Its end is the one that closes it, or, where a
-/// block in it is not closed, the first one. Both tags are looked for once: an agent may say very much.
+/// The closed blocks of a text, in order of their beginnings. A block ends at its own closing tag or, if a nested block
+/// is not closed, at the first one. Each kind of tag is searched once, because a text may be very long.
 fn blocks(text: &str) -> Vec<Block<'_>> {
     let opening = |(begin, _)| {
         let (name, inside) = opening(text.get(begin + BEGIN.len()..)?)?;
@@ -166,7 +166,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The name in the rest of an opening tag, and what follows the tag.
+/// The name in the rest of an opening tag, and the text after the tag.
 fn opening(tag: &str) -> Option<(&str, &str)> {
     let quoted = tag.trim_start();
     let (name, after) = quoted.strip_prefix("to=\"").filter(|_| quoted.len() < tag.len())?.split_once('"')?;

@@ -1,8 +1,8 @@
-//! What is decided when the CLI is about to use a tool. Pure.
+//! Decides about the CLI's tool calls. Pure.
 
 use serde_json::{Value, json};
 
-/// Tools that Hearth has its own way for, or that need a person in front of the terminal.
+/// Built-in tools that Hearth replaces, or that need a person at the terminal.
 pub(super) const NEVER: [&str; 9] = [
     "CronCreate",
     "CronDelete",
@@ -15,12 +15,12 @@ pub(super) const NEVER: [&str; 9] = [
     "ExitWorktree",
 ];
 
-/// Tools of this process's own server declare seconds.
+/// Prefix of this process's own tools, which declare timeouts in seconds.
 const OWN: &str = "mcp__nanoclaw__";
-/// What other servers' tools declare below this is taken for seconds, above it for milliseconds.
+/// For other servers' tools, smaller timeouts are taken as seconds, larger ones as milliseconds.
 const LIKELY_SECONDS: f64 = 1000.0;
 
-/// Why a tool may not be used, if it may not; the agent is told this.
+/// Why a tool may not be used, if so, worded for the agent.
 pub(super) fn refusal(tool: &str, blocked: &[String]) -> Option<String> {
     if NEVER.contains(&tool) {
         return Some(format!("Tool '{tool}' is not available in this environment — use the nanoclaw equivalent."));
@@ -37,12 +37,12 @@ pub(super) fn refusal(tool: &str, blocked: &[String]) -> Option<String> {
     })
 }
 
-/// The answer to a hook that lets things go on.
+/// The answer to a hook that allows the CLI to continue.
 pub(super) fn go_on() -> Value {
     json!({"continue": true})
 }
 
-/// The answer to a hook that refuses a tool; the turn goes on.
+/// The answer to a hook that denies a tool; the turn continues.
 pub(super) fn deny(reason: &str) -> Value {
     let output = json!({
         "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason,
@@ -50,7 +50,7 @@ pub(super) fn deny(reason: &str) -> Value {
     json!({ "hookSpecificOutput": output })
 }
 
-/// The time a tool says it may take, in milliseconds, whatever the tool calls it and counts it in.
+/// The timeout that a tool call declares, in milliseconds, whatever its name and unit.
 pub(super) fn declared_timeout(tool: &str, input: &Value) -> Option<u64> {
     let given = |name: &str| input.get(name).and_then(Value::as_f64).filter(|number| *number > 0.0);
     let of_unit = [("timeout_ms", 1.0), ("timeoutMs", 1.0), ("timeout_seconds", 1e3), ("timeout_minutes", 6e4)];

@@ -1,4 +1,4 @@
-//! How the CLI is started, so that it behaves the same every time.
+//! Builds the CLI's command line and environment, for the same behavior at every start.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,37 +14,37 @@ use crate::log;
 use crate::provider::environment;
 use crate::roots::Roots;
 
-/// Variables that make it predictable. One that the agent's configuration sets already stays as it is.
+/// Variables that make the CLI predictable. Variables from the agent's configuration have precedence.
 const QUIET: [(&str, &str); 10] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
     ("DISABLE_ERROR_REPORTING", "1"),
-    // Even a refused login is tried again, by default for minutes.
+    // Even a rejected login is retried, by default for minutes.
     ("CLAUDE_CODE_MAX_RETRIES", "4"),
-    // An API that takes a request and never answers is given up before the host takes the agent for stuck.
+    // A request without an answer times out before the host considers the agent stuck.
     ("API_TIMEOUT_MS", "300000"),
-    // Schemas of MCP tools are sent at once instead of being searched for.
+    // Schemas of MCP tools are sent at once instead of on search.
     ("ENABLE_TOOL_SEARCH", "false"),
-    // One result per message: nothing goes on behind a finished turn.
+    // One result per message: no work continues in the background after a turn.
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
     ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1"),
     ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "165000"),
 ];
 
-/// Which conversation a process is for.
+/// The conversation of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conversation {
-    /// Begun by an earlier process.
+    /// Started by an earlier process.
     Resumed(String),
-    /// Begun by this one.
+    /// Started by this one.
     New(String),
 }
 
 impl Conversation {
-    /// Goes on with `known`, or begins one under an id chosen here: the agent's tools are told the id from the start.
-    /// What is no id was not written by this provider. It is not given to the CLI, which would look for a conversation of
-    /// that title, or could not be started with it at all.
+    /// Resumes `known`, or starts a conversation with an id chosen here, so that the agent's tools know the id from the
+    /// start. A text that is not a valid id was not written by this provider. It is not passed to the CLI, which would
+    /// search for a conversation with that title, or could not start.
     pub(crate) fn choose(known: Option<String>) -> io::Result<Self> {
         match known {
             Some(id) if is_id(&id) => Ok(Self::Resumed(id)),
@@ -64,7 +64,7 @@ impl Conversation {
     }
 }
 
-/// Everything but the conversation. While it stays the same, so does the process.
+/// The parameters without the conversation. The process is kept as long as they stay the same.
 pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) -> bool) -> Launch {
     let provider = &context.provider;
     let mut argv = provider.command.clone();
@@ -86,19 +86,20 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     let quiet = QUIET.into_iter().filter(|(name, _)| !inherited(name));
     env.extend(quiet.map(|(name, value)| (name, value.to_owned())));
     if let Some(tmp) = &roots.tmp {
-        // It does not ask TMPDIR where its own files go.
+        // The CLI does not use TMPDIR for its own files.
         env.push(("CLAUDE_CODE_TMPDIR", tmp.to_string_lossy().into_owned()));
     }
     if rustix::process::geteuid().is_root() {
-        // Without it the CLI refuses to work unattended as root, which an agent without user namespaces may be.
+        // Without this variable the CLI refuses to work unattended as root, which an agent without user namespaces may
+        // be.
         env.push(("IS_SANDBOX", "1".to_owned()));
     }
-    // Set if the daemon itself was started by such a CLI; it would take itself for a part of that one.
+    // Set if such a CLI started the daemon. The agent's CLI would consider itself part of that one.
     Launch { argv, env, without: vec!["CLAUDECODE", "NODE_OPTIONS"] }
 }
 
-/// Servers of tools as the CLI takes them. It puts values of its own environment in the place of `${NAME}`, so that no
-/// secret is among its arguments; what should stay as it is must not look like that.
+/// The MCP servers in the CLI's format. The CLI substitutes `${NAME}` from its own environment, so that no secret is
+/// among its arguments. Other values must not look like that.
 fn servers(servers: &[McpServer]) -> Value {
     let mut all = Map::new();
     for McpServer { name, command, args, env, secret_env } in servers {
@@ -115,7 +116,7 @@ fn servers(servers: &[McpServer]) -> Value {
     json!({ "mcpServers": all })
 }
 
-/// The start of a process for one conversation.
+/// The parameters with the conversation.
 pub(crate) fn with_conversation(base: &Launch, conversation: &Conversation) -> Launch {
     let (flag, id) = conversation.parts();
     let mut launch = base.clone();

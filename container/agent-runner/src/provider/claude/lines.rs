@@ -1,43 +1,43 @@
-//! What the CLI's lines mean. Pure; the order of their keys is not fixed and unknown types come with every version.
+//! Parses the CLI's lines. Pure. The order of keys is not fixed, and new versions add unknown types.
 
 use serde_json::Value;
 
 use super::hooks::declared_timeout;
 
-/// The parts of a line the runner acts upon.
+/// The content of a line, as far as the runner needs it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Line {
-    /// A turn begins; the CLI's version.
+pub(super) enum StreamLine {
+    /// A turn begins; contains the CLI's version.
     Init(String),
-    /// The model said something or calls tools.
+    /// The model wrote text or calls tools.
     Assistant { session: Option<String>, calls: Vec<Call> },
-    /// Tools ended; their calls.
+    /// Tools ended; contains the ids of their calls.
     ToolResults(Vec<String>),
     /// A turn is over.
     Result { session: Option<String>, outcome: Result<String, Complaint> },
-    /// The CLI has a message it was given, and will say when it takes it.
+    /// The CLI queued a message, and will report when it reads it.
     Queued,
-    /// It took it, and works on it from here on.
+    /// The CLI has read a queued message.
     Took(String),
-    /// Whether it works on something at all.
+    /// Whether the CLI is working.
     Busy(bool),
-    /// The conversation was shortened; how many tokens it had.
+    /// The conversation was compacted; contains its former number of tokens.
     Compacted(Option<u64>),
-    /// The API did not answer and is asked again: the status, and what it is called.
+    /// The API did not answer and the request is retried; contains the status and the error's name.
     Retries { status: Option<u64>, error: String },
-    /// There is no more to be had before this time, in seconds since 1970.
+    /// The quota is exhausted until this time, in seconds since 1970.
     Exhausted { until: Option<u64> },
-    /// The CLI wants an answer: the id of its request, and the request.
+    /// A request of the CLI: its id and content.
     Asks(String, Value),
-    /// It does not want it any more.
+    /// The CLI cancels a request.
     Withdraws(String),
-    /// Anything else: a sign of life.
+    /// Anything else; only shows activity.
     Other,
     /// Not JSON.
     Noise,
 }
 
-/// A tool that is called.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) id: String,
@@ -45,54 +45,62 @@ pub(super) struct Call {
     pub(super) timeout_ms: Option<u64>,
 }
 
-/// Why a turn failed, in the words of the CLI, and the status of the API's answer.
+/// Why a turn failed: the CLI's message, and the HTTP status of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Complaint {
     pub(super) text: String,
     pub(super) status: Option<u64>,
 }
 
-pub(super) fn parse(line: &str) -> Line {
-    let Ok(mut line) = serde_json::from_str::<Value>(line) else { return Line::Noise };
+pub(super) fn parse(line: &str) -> StreamLine {
+    let Ok(mut line) = serde_json::from_str::<Value>(line) else { return StreamLine::Noise };
     match text(&line, "type") {
         "assistant" => {
-            Line::Assistant { session: session(&line), calls: blocks(&line, "tool_use").map(call).collect() }
+            StreamLine::Assistant { session: session(&line), calls: blocks(&line, "tool_use").map(call).collect() }
         }
-        "user" => Line::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect()),
-        "result" => Line::Result { session: session(&line), outcome: outcome(&line) },
-        "command_lifecycle" if text(&line, "state") == "started" => Line::Took(text(&line, "command_uuid").to_owned()),
-        "command_lifecycle" if text(&line, "state") == "queued" => Line::Queued,
+        "user" => {
+            StreamLine::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect())
+        }
+        "result" => StreamLine::Result { session: session(&line), outcome: outcome(&line) },
+        "command_lifecycle" if text(&line, "state") == "started" => {
+            StreamLine::Took(text(&line, "command_uuid").to_owned())
+        }
+        "command_lifecycle" if text(&line, "state") == "queued" => StreamLine::Queued,
         "system" => system(&line),
         "rate_limit_event" => rate_limit(&line),
         "control_request" => {
             let id = text(&line, "request_id").to_owned();
-            Line::Asks(id, line.get_mut("request").map(Value::take).unwrap_or_default())
+            StreamLine::Asks(id, line.get_mut("request").map(Value::take).unwrap_or_default())
         }
-        "control_cancel_request" => Line::Withdraws(text(&line, "request_id").to_owned()),
-        _ => Line::Other,
+        "control_cancel_request" => StreamLine::Withdraws(text(&line, "request_id").to_owned()),
+        _ => StreamLine::Other,
     }
 }
 
-fn system(line: &Value) -> Line {
+fn system(line: &Value) -> StreamLine {
     match text(line, "subtype") {
-        "init" => Line::Init(text(line, "claude_code_version").to_owned()),
-        "session_state_changed" => Line::Busy(text(line, "state") == "running"),
-        "compact_boundary" => Line::Compacted(line.pointer("/compact_metadata/pre_tokens").and_then(Value::as_u64)),
-        "api_retry" => Line::Retries { status: number(line, "error_status"), error: text(line, "error").to_owned() },
-        _ => Line::Other,
+        "init" => StreamLine::Init(text(line, "claude_code_version").to_owned()),
+        "session_state_changed" => StreamLine::Busy(text(line, "state") == "running"),
+        "compact_boundary" => {
+            StreamLine::Compacted(line.pointer("/compact_metadata/pre_tokens").and_then(Value::as_u64))
+        }
+        "api_retry" => {
+            StreamLine::Retries { status: number(line, "error_status"), error: text(line, "error").to_owned() }
+        }
+        _ => StreamLine::Other,
     }
 }
 
-fn rate_limit(line: &Value) -> Line {
+fn rate_limit(line: &Value) -> StreamLine {
     let info = line.get("rate_limit_info").unwrap_or(line);
     match text(info, "status") {
-        "rejected" => Line::Exhausted { until: number(info, "resetsAt") },
-        _ => Line::Other,
+        "rejected" => StreamLine::Exhausted { until: number(info, "resetsAt") },
+        _ => StreamLine::Other,
     }
 }
 
-/// Whether an error says that the conversation to resume does not exist, or that the id of a new one is taken. Versions
-/// say it differently; each text was seen with a missing, an empty or a malformed conversation.
+/// Whether an error says that the conversation to resume does not exist, or that the id of a new one is in use. The
+/// texts differ between versions; each was observed with a missing, an empty or a malformed conversation.
 pub(super) fn is_unknown_conversation(error: &str) -> bool {
     let error = error.to_lowercase();
     let follows = |first: &str, second: &str| error.split_once(first).is_some_and(|(_, rest)| rest.contains(second));
@@ -103,11 +111,11 @@ pub(super) fn is_unknown_conversation(error: &str) -> bool {
         || follows("session id", "is already in use")
 }
 
-/// Errors come as a successful result, too: only `is_error` tells.
+/// Errors also arrive as successful results: only `is_error` is reliable.
 fn outcome(line: &Value) -> Result<String, Complaint> {
     let said = text(line, "result").to_owned();
     if line.get("is_error").and_then(Value::as_bool) != Some(true) {
-        // An answer may be empty, but it is a text.
+        // An answer may be empty, but it must be a string.
         return match line.get("result") {
             Some(Value::String(_)) => Ok(said),
             _ => Err(Complaint {
@@ -165,10 +173,10 @@ mod tests {
             name: name.to_owned(),
             timeout_ms,
         });
-        assert_eq!(parse(call), Line::Assistant { session: Some("s".to_owned()), calls: calls.to_vec() });
+        assert_eq!(parse(call), StreamLine::Assistant { session: Some("s".to_owned()), calls: calls.to_vec() });
         let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1"}]}}"#;
-        assert_eq!(parse(result), Line::ToolResults(vec!["t1".to_owned()]));
-        assert_eq!(parse(r#"{"type":"user","message":{"content":"typed"}}"#), Line::ToolResults(vec![]));
+        assert_eq!(parse(result), StreamLine::ToolResults(vec!["t1".to_owned()]));
+        assert_eq!(parse(r#"{"type":"user","message":{"content":"typed"}}"#), StreamLine::ToolResults(vec![]));
     }
 
     #[test]
@@ -196,7 +204,7 @@ mod tests {
             ),
             (r#"{"type":"result"}"#, complaint("the agent CLI ended its turn with a result that is not text", None)),
         ] {
-            assert_eq!(parse(line), Line::Result { session: None, outcome }, "{line}");
+            assert_eq!(parse(line), StreamLine::Result { session: None, outcome }, "{line}");
         }
     }
 
@@ -219,37 +227,40 @@ mod tests {
     #[test]
     fn other_lines_are_signs_of_life() {
         for (line, expected) in [
-            (r#"{"type":"system","subtype":"status"}"#, Line::Other),
-            (r#"{"type":"system","subtype":"init","claude_code_version":"2.1.329"}"#, Line::Init("2.1.329".to_owned())),
+            (r#"{"type":"system","subtype":"status"}"#, StreamLine::Other),
+            (
+                r#"{"type":"system","subtype":"init","claude_code_version":"2.1.329"}"#,
+                StreamLine::Init("2.1.329".to_owned()),
+            ),
             (
                 r#"{"type":"control_request","request_id":"r","request":{"subtype":"x"}}"#,
-                Line::Asks("r".to_owned(), json!({"subtype": "x"})),
+                StreamLine::Asks("r".to_owned(), json!({"subtype": "x"})),
             ),
-            (r#"{"type":"control_request","request_id":"r"}"#, Line::Asks("r".to_owned(), Value::Null)),
-            (r#"{"type":"control_cancel_request","request_id":"r"}"#, Line::Withdraws("r".to_owned())),
-            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"queued"}"#, Line::Queued),
-            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"completed"}"#, Line::Other),
-            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"started"}"#, Line::Took("u".to_owned())),
-            (r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#, Line::Busy(false)),
+            (r#"{"type":"control_request","request_id":"r"}"#, StreamLine::Asks("r".to_owned(), Value::Null)),
+            (r#"{"type":"control_cancel_request","request_id":"r"}"#, StreamLine::Withdraws("r".to_owned())),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"queued"}"#, StreamLine::Queued),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"completed"}"#, StreamLine::Other),
+            (r#"{"type":"command_lifecycle","command_uuid":"u","state":"started"}"#, StreamLine::Took("u".to_owned())),
+            (r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#, StreamLine::Busy(false)),
             (
                 r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":19146}}"#,
-                Line::Compacted(Some(19_146)),
+                StreamLine::Compacted(Some(19_146)),
             ),
             (
                 r#"{"type":"system","subtype":"api_retry","error_status":null,"error":"unknown"}"#,
-                Line::Retries { status: None, error: "unknown".to_owned() },
+                StreamLine::Retries { status: None, error: "unknown".to_owned() },
             ),
             (
                 r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":17}}"#,
-                Line::Exhausted { until: Some(17) },
+                StreamLine::Exhausted { until: Some(17) },
             ),
             (
                 r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":17}}"#,
-                Line::Other,
+                StreamLine::Other,
             ),
-            ("[1]", Line::Other),
-            ("Warning: x", Line::Noise),
-            ("", Line::Noise),
+            ("[1]", StreamLine::Other),
+            ("Warning: x", StreamLine::Noise),
+            ("", StreamLine::Noise),
         ] {
             assert_eq!(parse(line), expected, "{line}");
         }

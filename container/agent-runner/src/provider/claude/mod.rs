@@ -1,4 +1,4 @@
-//! `claude`: the Claude Code CLI, driven over its JSON lines. One process lives through turns.
+//! The provider `claude`: the Claude Code CLI, controlled by JSON lines. One process serves many turns.
 //!
 //! ```text
 //!   launch ─> process ─ lines ─> session ─> report      hooks: which tools, how long     dispatch: whom a text is for
@@ -32,25 +32,28 @@ use self::turns::Attempt;
 use super::Provider;
 use crate::addendum::instructions;
 use crate::child::LineProcess;
+use crate::desk::Failure;
 use crate::report::{Report, Turn, TurnError};
 use crate::roots::Roots;
 use crate::{env, log};
 
-/// The CLI, once it runs.
+/// The provider and its running CLI.
 #[derive(Debug)]
 struct Claude {
     roots: Roots,
     running: Option<Session>,
+    /// A process in the middle of a failed turn. It cannot be used for another turn.
+    given_up: Option<Session>,
 }
 
-/// One that is not started yet.
+/// Creates the provider without starting a process.
 pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
-    Box::new(Claude { roots: roots.clone(), running: None })
+    Box::new(Claude { roots: roots.clone(), running: None, given_up: None })
 }
 
 impl Claude {
-    /// The process for this turn: the one that runs, if it still is what the context asks for.
-    fn session(&mut self, turn: &Turn, known: Option<String>) -> Result<Session, String> {
+    /// The process for this turn: the running one, if it still matches the context.
+    fn session(&mut self, turn: &Turn, known: Option<String>) -> Result<Session, Failure> {
         let base = launch::base(&turn.context, &self.roots, &env::is_set);
         let instructions = instructions(&turn.context);
         if let Some(mut running) = self.running.take() {
@@ -59,7 +62,8 @@ impl Claude {
             }
             running.close();
         }
-        let conversation = Conversation::choose(known).map_err(|error| format!("no id for a conversation: {error}"))?;
+        let conversation = Conversation::choose(known)
+            .map_err(|error| Failure::lasting(format!("no id for a conversation: {error}")))?;
         let launch = launch::with_conversation(&base, &conversation);
         let process = LineProcess::start(&launch, &self.roots.group)?;
         process.tell(control::initialize(&instructions));
@@ -67,18 +71,19 @@ impl Claude {
     }
 
     fn attempt(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
-        let mut running = self.session(turn, report.continuation()).map_err(TurnError::Failed)?;
+        let mut running = self.session(turn, report.continuation())?;
         running.give(What::Prompt, turn.native.as_ref().unwrap_or(&turn.prompt)).map_err(TurnError::Failed)?;
         match running.converse(turn, report) {
             Ok(Attempt::Ended) => self.running = Some(running),
-            Ok(other) => return Ok(other),
-            Err(TurnError::Stopped(stop)) => {
-                running.interrupt();
+            Ok(other) => {
                 running.close();
-                return Err(stop.into());
+                return Ok(other);
             }
-            // In the middle of a turn that is given up, it cannot be used for the next one.
-            Err(error) => return Err(error),
+            Err(error) => {
+                running.interrupt();
+                self.given_up = Some(running);
+                return Err(error);
+            }
         }
         Ok(Attempt::Ended)
     }
@@ -121,8 +126,15 @@ impl Provider for Claude {
         Ok(())
     }
 
-    fn close(self: Box<Self>) {
-        if let Some(running) = self.running {
+    fn clean_up(&mut self) {
+        if let Some(running) = self.given_up.take() {
+            running.close();
+        }
+    }
+
+    fn close(mut self: Box<Self>) {
+        self.clean_up();
+        if let Some(running) = self.running.take() {
             running.close();
         }
     }

@@ -1,18 +1,18 @@
-//! What the CLI writes, by itself: what it would come to, with no process behind it and nobody told.
+//! Interprets the CLI's output without a process and without side effects, for tests.
 
 use super::dispatch;
-use super::lines::{self, Line};
+use super::lines::{self, StreamLine};
 use super::trouble::{Signs, failure};
-use crate::outgoing::{Content, Target};
+use crate::outgoing::{Content, OutgoingRecipient};
 
-/// What a final text says to whom, in its order: the name of a destination, or none where the question came from.
+/// The parts of a final text in order: the destination's name, or `None` for the chat that asked, and the text.
 #[must_use]
 pub fn addressed(text: &str) -> Vec<(Option<String>, String)> {
     let said = dispatch::addressed(text).into_iter();
     said.map(|utterance| {
         let name = match utterance.target {
-            Target::Destination(name) => Some(name),
-            Target::Reply | Target::Address(_) => None,
+            OutgoingRecipient::Destination(name) => Some(name),
+            OutgoingRecipient::Reply | OutgoingRecipient::Address(_) => None,
         };
         let words = match utterance.content {
             Content::Text(text) => text,
@@ -23,9 +23,9 @@ pub fn addressed(text: &str) -> Vec<(Option<String>, String)> {
     .collect()
 }
 
-/// The end of a turn that a line of the CLI tells: its text, or why it failed. None for every other line.
+/// The end of a turn in a line of the CLI: the text, or the error. `None` for every other line.
 #[must_use]
 pub fn ended(line: &str) -> Option<Result<String, String>> {
-    let Line::Result { outcome, .. } = lines::parse(line) else { return None };
+    let StreamLine::Result { outcome, .. } = lines::parse(line) else { return None };
     Some(outcome.map_err(|complaint| failure(&complaint, &Signs::default(), (None, 0)).error))
 }

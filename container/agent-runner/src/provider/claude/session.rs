@@ -1,13 +1,13 @@
-//! One running process of the CLI: what its lines ask for, whatever turn they are part of.
+//! One running process of the CLI: handles its lines during and between turns.
 
 use std::path::Path;
 
 use hearth_wire::Context;
 use serde_json::Value;
 
-use super::covered::{Given, What};
+use super::covered::{UncoveredMessages, What};
 use super::dispatch::Draft;
-use super::lines::{self, Complaint, Line};
+use super::lines::{self, Complaint, StreamLine};
 use super::trouble::Signs;
 use super::{compaction, control, hooks, launch};
 use crate::child::{Launch, LineProcess};
@@ -17,31 +17,31 @@ use crate::report::{Report, TurnError};
 use crate::roots::Roots;
 use crate::tools::Server;
 
-/// The version all of this was tried with; versions differ in ways that matter.
+/// The CLI version that this provider was tested with. Versions differ in relevant ways.
 const PINNED: &str = "2.1.329";
 
 /// A running process.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// What it was started for; a change of the context asks for another process.
+    /// Its parameters; if the context changes them, a new process is needed.
     made_for: (Launch, String),
     pub(super) process: LineProcess,
     roots: Roots,
-    /// It has shown that its conversation exists.
+    /// Whether its conversation is known to exist on disk.
     pub(super) is_proved: bool,
-    /// It has begun to work on something.
+    /// Whether it has started to work on something.
     pub(super) has_worked: bool,
-    pub(super) given: Given,
+    pub(super) given: UncoveredMessages,
     pub(super) draft: Option<Draft>,
     pub(super) signs: Signs,
-    /// It works on something, asked or not.
+    /// Whether it is working, asked or not.
     is_busy: bool,
     tools: Server,
-    /// Messages for the server of tools whose answers will come: their ids, and the CLI's requests.
+    /// MCP messages whose answers are pending: their ids, and the CLI's requests.
     waiting: Vec<(Value, String)>,
 }
 
-/// How a turn of the CLI ended.
+/// Result of a turn of the CLI.
 pub(super) type Outcome = Result<String, Complaint>;
 
 impl Session {
@@ -52,7 +52,7 @@ impl Session {
             roots,
             is_proved: false,
             has_worked: false,
-            given: Given::default(),
+            given: UncoveredMessages::default(),
             draft: None,
             signs: Signs::default(),
             is_busy: false,
@@ -61,7 +61,7 @@ impl Session {
         }
     }
 
-    /// Whether it runs, and as what is asked for.
+    /// Whether it runs with these parameters.
     pub(super) fn serves(&mut self, base: &Launch, instructions: &str) -> bool {
         self.made_for.0 == *base && self.made_for.1 == instructions && self.process.is_alive()
     }
@@ -78,12 +78,12 @@ impl Session {
         self.process.tell(control::interrupt());
     }
 
-    /// Lets it end by itself.
+    /// Lets it end gracefully.
     pub(super) fn close(self) {
         self.process.close();
     }
 
-    /// Whether it has something to say.
+    /// Whether there is anything to handle.
     pub(super) fn has_news(&mut self) -> bool {
         self.is_at_work() || self.process.has_news()
     }
@@ -93,12 +93,12 @@ impl Session {
         !self.waiting.is_empty()
     }
 
-    /// Whether something goes on in it, or waits for an answer.
+    /// Whether it is working or waits for an answer.
     pub(super) fn is_at_work(&self) -> bool {
         self.is_busy || !self.waiting.is_empty()
     }
 
-    /// Hands over answers of the server of tools that have come. To be called in every pause.
+    /// Passes on answers of the MCP server. To be called in every pause.
     pub(super) fn settle(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -112,50 +112,50 @@ impl Session {
         Ok(())
     }
 
-    /// Does what a line asks for; how a turn ended, if that is what it says.
+    /// Handles a line. Returns the result if the line ends a turn.
     pub(super) fn take(&mut self, line: &str, report: &mut Report<'_>) -> Result<Option<Outcome>, TurnError> {
         report.progress()?;
         match lines::parse(line) {
-            Line::Init(version) => self.begin(&version),
-            Line::Assistant { session, calls } => {
+            StreamLine::Init(version) => self.begin(&version),
+            StreamLine::Assistant { session, calls } => {
                 self.is_proved = true;
                 report.remember_some(session)?;
                 for call in calls {
                     report.tool_started(&call.id, &call.name, call.timeout_ms)?;
                 }
             }
-            Line::ToolResults(calls) => calls.iter().try_for_each(|call| report.tool_ended(call))?,
-            Line::Result { session, outcome } => {
+            StreamLine::ToolResults(calls) => calls.iter().try_for_each(|call| report.tool_ended(call))?,
+            StreamLine::Result { session, outcome } => {
                 if outcome.is_ok() {
                     self.is_proved = true;
                     report.remember_some(session)?;
                 }
                 return Ok(Some(outcome));
             }
-            Line::Queued => self.given.queued(),
-            Line::Took(uuid) => {
+            StreamLine::Queued => self.given.queued(),
+            StreamLine::Took(uuid) => {
                 if let Some(What::Arrival(id)) = self.given.took(&uuid) {
                     report.join(id);
                 }
             }
-            Line::Busy(busy) => self.is_busy = busy,
-            Line::Compacted(tokens) => report.say(Utterance::reply(compaction::notice(tokens)))?,
-            Line::Retries { status, error } => {
+            StreamLine::Busy(busy) => self.is_busy = busy,
+            StreamLine::Compacted(tokens) => report.say(Utterance::reply(compaction::notice(tokens)))?,
+            StreamLine::Retries { status, error } => {
                 self.signs.retried = status;
                 let status = status.map_or("no answer".to_owned(), |status| status.to_string());
                 log::note(format_args!("the model's API is asked again ({status}, {error})"));
             }
-            Line::Exhausted { until } => {
+            StreamLine::Exhausted { until } => {
                 self.signs.exhausted_until = until.and_then(|seconds| seconds.checked_mul(1000));
             }
-            Line::Asks(id, request) => self.serve(&id, request, report)?,
-            Line::Withdraws(id) => {
+            StreamLine::Asks(id, request) => self.serve(&id, request, report)?,
+            StreamLine::Withdraws(id) => {
                 for (call, _) in self.waiting.extract_if(.., |(_, request)| *request == id) {
                     self.tools.forget(&call);
                 }
             }
-            Line::Other => {}
-            Line::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are not JSON", line.len())),
+            StreamLine::Other => {}
+            StreamLine::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are not JSON", line.len())),
         }
         Ok(None)
     }
@@ -207,7 +207,7 @@ impl Session {
             "PreCompact" => {
                 self.archive(Path::new(word("transcript_path")), report.context());
                 let wanted = compaction::instructions(&report.context().destinations);
-                // What a hook says to the user is what the CLI adds to the instructions for the summary.
+                // The CLI adds a hook's message for the user to the instructions for the summary.
                 return Ok(serde_json::json!({"continue": true, "systemMessage": wanted}));
             }
             _ => {}
@@ -215,7 +215,7 @@ impl Session {
         Ok(hooks::go_on())
     }
 
-    /// No reason not to go on, if it fails.
+    /// Archives the transcript. A failure does not stop the compaction.
     fn archive(&self, transcript: &Path, context: &Context) {
         match compaction::archive(transcript, context, &self.roots) {
             Ok(Some(path)) => log::note(format_args!("the conversation is archived in {}", path.display())),

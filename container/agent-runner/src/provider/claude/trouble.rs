@@ -1,20 +1,21 @@
-//! What an error of a turn means: whether trying again can help, when, and what its operator should do. Pure.
+//! Classifies errors of a turn: whether and when to retry, and what the operator should do. Pure.
 
 use hearth_wire::Retry;
 
+use super::super::during;
 use super::lines::Complaint;
 use crate::desk::Failure;
 
-/// The kinds of errors that differ in what comes next.
+/// Kinds of errors, by how they are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Less work is wanted.
+    /// Rate limit or overload.
     Limited,
-    /// It may pass.
+    /// Temporary.
     Passing,
-    /// Nobody is logged in.
+    /// Not logged in.
     Login,
-    /// It would fail again.
+    /// Permanent.
     Lasting,
 }
 
@@ -51,16 +52,16 @@ const PASSING: [&str; 16] = [
     "dns",
 ];
 
-/// What became known about the API while a turn ran, beside its end.
+/// What was learned about the API during a turn.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Signs {
-    /// The status of the last answer after which it was asked again.
+    /// The status of the last answer that led to a retry.
     pub(super) retried: Option<u64>,
-    /// There is no more to be had before this time, in milliseconds since 1970.
+    /// The quota is exhausted until this time, in milliseconds since 1970.
     pub(super) exhausted_until: Option<u64>,
 }
 
-/// The failure of a turn that ended with this complaint; `tool` is what ran, `now` in milliseconds since 1970.
+/// The failure of a turn with this error. `tool` is the running tool, `now` is in milliseconds since 1970.
 pub(super) fn failure(complaint: &Complaint, signs: &Signs, (tool, now): (Option<&str>, u64)) -> Failure {
     let Complaint { text, status } = complaint;
     let during = tool.map(|tool| format!(" (while the tool {tool} ran)")).unwrap_or_default();
@@ -82,19 +83,17 @@ pub(super) fn failure(complaint: &Complaint, signs: &Signs, (tool, now): (Option
     Failure { error: format!("{error}{during}"), retry }
 }
 
-/// The failure of a turn whose CLI is gone. What ended by itself at once would do so again.
-pub(super) fn gone(how: &str, (worked, tool): (bool, Option<&str>)) -> Failure {
-    let during = tool.map(|tool| format!(" while the tool {tool} ran")).unwrap_or_default();
+/// The failure of a turn whose CLI has ended: a crash, unless its standard error says that it is not logged in.
+pub(super) fn gone(how: &str, tool: Option<&str>) -> Failure {
     let killed = how.contains("signal");
-    let retry = (worked || killed).then_some(Retry { rate_limited: false, after_ms: None });
-    let login = kind(None, how) == Kind::Login;
-    if login && !killed {
+    if kind(None, how) == Kind::Login && !killed {
         return failure(&Complaint { text: how.to_owned(), status: None }, &Signs::default(), (tool, 0));
     }
-    Failure { error: format!("the agent CLI {how}{during}"), retry }
+    let during = during(tool);
+    Failure::passing(format!("the agent CLI {how}{during}"))
 }
 
-/// The status counts, where there is one; the words are a matter of the version.
+/// Classifies an error by its status, if there is one. The texts depend on the version.
 fn kind(status: Option<u64>, text: &str) -> Kind {
     let text = text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -111,12 +110,12 @@ fn kind(status: Option<u64>, text: &str) -> Kind {
     }
 }
 
-/// Whether a text says nothing by itself.
+/// Whether a text is too vague to classify.
 fn is_vague(text: &str) -> bool {
     kind(None, text) == Kind::Lasting && !LASTING.iter().any(|word| text.to_lowercase().contains(word))
 }
 
-/// The time in `…limit reached|1700000000`, in milliseconds.
+/// The time in `…limit reached|1700000000`, in milliseconds since 1970.
 fn reset_in(text: &str) -> Option<u64> {
     let (_, after) = text.rsplit_once('|')?;
     let digits: String = after.trim_start().chars().take_while(char::is_ascii_digit).collect();
@@ -185,15 +184,18 @@ mod tests {
     #[test]
     fn a_cli_that_is_gone() {
         let passing = Some(Retry { rate_limited: false, after_ms: None });
-        for (how, worked, retry) in [
-            ("ended with exit status: 1; its last words: Invalid MCP configuration", false, None),
-            ("ended with exit status: 1", true, passing),
-            ("ended with signal: 9 (SIGKILL)", false, passing),
+        for how in [
+            "ended with exit status: 1; its last words: Invalid MCP configuration",
+            "ended with exit status: 1",
+            "ended with signal: 9 (SIGKILL)",
+            "ended with signal: 9 (SIGKILL); its last words: Not logged in",
+            "closed its output",
         ] {
-            let failure = gone(how, (worked, Some("Bash")));
-            assert_eq!(failure.retry, retry, "{how}");
+            let failure = gone(how, Some("Bash"));
+            assert_eq!(failure.retry, passing, "{how}");
             assert_eq!(failure.error, format!("the agent CLI {how} while the tool Bash ran"));
         }
-        assert!(gone("ended with exit status: 1; its last words: Not logged in", (false, None)).error.contains("set "));
+        let verdict = gone("ended with exit status: 1; its last words: Not logged in", None);
+        assert!(verdict.error.contains("set ") && verdict.retry.is_none(), "{}", verdict.error);
     }
 }

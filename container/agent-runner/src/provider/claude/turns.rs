@@ -1,37 +1,37 @@
-//! Turns of the CLI: what it is given, what it answers, and what of it is whose.
+//! Runs turns of the CLI: gives it messages, and assigns its results to them.
 
 use std::time::Duration;
 
 use super::covered::What;
-use super::dispatch::{self, Verdict};
+use super::dispatch::{self, ResultAction};
 use super::session::{Outcome, Session};
 use super::{lines, trouble};
-use crate::child::Heard;
+use crate::child::ProcessOutput;
 use crate::clock::{Stopwatch, now_ms};
 use crate::log;
 use crate::outgoing::Utterance;
 use crate::report::{Report, Turn, TurnError};
 
 const SLICE: Duration = Duration::from_millis(100);
-/// The same while a tool of ours waits for the host.
+/// The same while a tool waits for the host.
 const TOOL_SLICE: Duration = Duration::from_millis(20);
-/// The same between turns, where messages of people are waited for at the same time.
+/// The same between turns, when the runner also waits for messages.
 const BETWEEN: Duration = Duration::from_millis(50);
-/// Lines that are heard between two looks for messages.
+/// Lines handled between two checks for messages.
 const LINES_BETWEEN: usize = 32;
 
-/// How an attempt at a turn ended.
+/// Result of an attempt at a turn.
 pub(super) enum Attempt {
-    /// Well or badly: the report knows.
+    /// The turn ended; the report has the result.
     Ended,
-    /// The conversation to go on with does not exist.
+    /// The conversation to resume does not exist.
     Unknown,
-    /// The process of earlier turns was gone before it took anything of this one.
+    /// The process of earlier turns ended before it read anything of this one.
     Stale,
 }
 
 impl Session {
-    /// Works until everything it was given is covered by results.
+    /// Works until results cover every message given to the CLI.
     pub(super) fn converse(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
         self.signs = trouble::Signs::default();
         self.draft = None;
@@ -48,21 +48,22 @@ impl Session {
             }
             let slice = if self.is_waiting() { TOOL_SLICE } else { SLICE };
             let line = match self.process.hear(slice) {
-                Heard::Nothing => continue,
-                Heard::Gone(how) if !self.is_proved && lines::is_unknown_conversation(&how) => {
+                ProcessOutput::Nothing => continue,
+                ProcessOutput::Gone(how) if !self.is_proved && lines::is_unknown_conversation(&how) => {
                     return Ok(Attempt::Unknown);
                 }
-                Heard::Gone(how) => {
-                    // Whoever ended both wants no turn to fail.
+                ProcessOutput::Gone(how) => {
+                    // If the whole group was ended, this is no failure of the turn.
                     report.check()?;
                     if !is_heard {
                         log::note(format_args!("between turns the agent CLI {how}; it is started again"));
                         report.tools_ended()?;
                         return Ok(Attempt::Stale);
                     }
-                    return Err(trouble::gone(&how, (self.has_worked, report.tool())).into());
+                    return Err(trouble::gone(&how, report.tool()).into());
                 }
-                Heard::Line(line) => line,
+                ProcessOutput::Unreadable(why) => return Err(TurnError::Failed(format!("the agent CLI {why}"))),
+                ProcessOutput::Line(line) => line,
             };
             is_heard = true;
             let Some(outcome) = self.take(&line, report)? else { continue };
@@ -78,7 +79,7 @@ impl Session {
         }
     }
 
-    /// What a result means for what it covers.
+    /// Handles a result for the messages it covers.
     fn conclude(&mut self, outcome: Outcome, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
         let covered = self.given.result();
         if covered.is_empty() {
@@ -88,7 +89,7 @@ impl Session {
             Ok(text) => text,
             Err(complaint) => {
                 return match self.draft.take() {
-                    // It was only asked to say something better.
+                    // This result was only to improve the draft.
                     Some(draft) => {
                         log::note(format_args!("the agent was asked for a better answer in vain: {}", complaint.text));
                         answer(draft.into_kept(), report)
@@ -105,8 +106,8 @@ impl Session {
             return answer(bare.into_iter().collect(), report);
         }
         match dispatch::decide(&text, &report.context().destinations, self.draft.take()) {
-            Verdict::Said(said) => answer(said, report),
-            Verdict::Again { said, note, draft } => {
+            ResultAction::Said(said) => answer(said, report),
+            ResultAction::Again { said, note, draft } => {
                 said.into_iter().try_for_each(|utterance| report.answer(utterance))?;
                 self.draft = Some(draft);
                 self.give(What::Note, &note).map_err(TurnError::Failed)
@@ -114,22 +115,22 @@ impl Session {
         }
     }
 
-    /// Hears what comes between turns. Whether it still runs.
+    /// Handles output between turns. Returns whether the process still runs.
     pub(super) fn listen(&mut self, report: &mut Report<'_>) -> Result<bool, TurnError> {
         for _ in 0..LINES_BETWEEN {
             report.check()?;
             self.settle(report)?;
             let patience = if self.is_at_work() { BETWEEN } else { Duration::ZERO };
             match self.process.hear(patience) {
-                Heard::Nothing => break,
-                Heard::Gone(how) => {
+                ProcessOutput::Nothing => break,
+                ProcessOutput::Gone(how) | ProcessOutput::Unreadable(how) => {
                     log::note(format_args!("between turns the agent CLI {how}"));
                     report.tools_ended()?;
                     return Ok(false);
                 }
-                Heard::Line(line) => {
+                ProcessOutput::Line(line) => {
                     if let Some(outcome) = self.take(&line, report)? {
-                        // What a turn that was given up left behind.
+                        // Messages left by a failed turn.
                         self.given.clear();
                         unasked(outcome, report)?;
                         report.tools_ended()?;
@@ -146,7 +147,7 @@ fn answer(said: Vec<Utterance>, report: &mut Report<'_>) -> Result<(), TurnError
     report.end_part(Ok(()))
 }
 
-/// A result of something nobody asked for, such as the end of what ran in the background, is said at once.
+/// Handles a result without a request, such as the end of a background task. Its text is sent at once.
 fn unasked(outcome: Outcome, report: &mut Report<'_>) -> Result<(), TurnError> {
     match outcome {
         Ok(text) => dispatch::addressed(&text).into_iter().try_for_each(|utterance| report.say(utterance)),

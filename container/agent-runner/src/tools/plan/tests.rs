@@ -1,4 +1,4 @@
-//! What every tool writes and says, row by row.
+//! What every tool writes and answers, row by row.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ impl Stage {
         Scene { context: self.context.clone(), asked: &self.asked, roots: &self.roots, turn: 4 }
     }
 
-    fn plan(&self, name: &str, arguments: &Value) -> Result<Plan, String> {
+    fn plan(&self, name: &str, arguments: &Value) -> Result<PlannedCall, String> {
         tool(name).unwrap()(&Arguments::read(arguments.clone()).unwrap(), &self.scene())
     }
 }
@@ -66,7 +66,17 @@ impl Stage {
 pub(in crate::tools) fn message(seq: u64, reply: Option<Address>) -> InMessage {
     let text = |text: &str| text.to_owned();
     let (id, kind, timestamp) = (text("ms1"), text("chat"), text("2026-01-02T03:04:05.000Z"));
-    InMessage { v: 1, seq, id, kind, trigger: true, timestamp, reply, content: json!({"text": "hello"}) }
+    InMessage {
+        v: 1,
+        seq,
+        id,
+        kind,
+        trigger: true,
+        timestamp,
+        unknown_sender: false,
+        reply,
+        content: json!({"text": "hello"}),
+    }
 }
 
 /// Every error of the tables, and what is of the wrong type.
@@ -178,7 +188,7 @@ fn what_is_said_in_chats() {
     );
 }
 
-/// Notes of an agent to itself reach nobody, by whatever tool.
+/// Internal text reaches no person, whatever the tool.
 #[test]
 fn internal_words_are_for_nobody() {
     let note = "<internal>hm</internal>";
@@ -199,7 +209,7 @@ fn internal_words_are_for_nobody() {
     assert_eq!(nothing, "text is required");
 }
 
-/// Fields that nobody knows are left out, those of others passed on as they are.
+/// Unknown fields are dropped, known ones are passed on unchanged.
 #[test]
 fn what_is_asked_of_the_host() {
     let with = |action: &str, fields: &Value| {

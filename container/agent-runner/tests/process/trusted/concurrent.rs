@@ -1,4 +1,4 @@
-//! Several at once, and some that die.
+//! Concurrent commands, and commands that are killed.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

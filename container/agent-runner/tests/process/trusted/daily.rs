@@ -47,8 +47,11 @@ fn lines_are_added_once() {
         (&odd, vec!["- 09:00 UTC \u{2014} one"], odd.clone(), 0, 1),
         ("no end", vec!["x"], "no end\n\nx\n".to_owned(), 1, 0),
         ("empty line\n\n", vec!["x"], "empty line\n\nx\n".to_owned(), 1, 0),
-        // What is there stays byte for byte.
-        ("a\r\nb\r\n", vec!["b", "c"], "a\r\nb\r\n\nc\n".to_owned(), 1, 1),
+        // All lines of a file end in the same way once something is added, and until then it stays byte for byte.
+        ("a\r\nb\r\n", vec!["b", "c"], "a\nb\n\nc\n".to_owned(), 1, 1),
+        ("a\r\nb\r\n", vec!["b"], "a\r\nb\r\n".to_owned(), 0, 1),
+        // The header of a new file is a line of it.
+        ("", vec!["# Daily  Summary \u{2014} 2026-05-01", "x"], format!("{HEADER}x\n"), 1, 1),
         (&two, vec!["more\nthan one\n- 10:00 UTC \u{2014} two"], format!("{two}\nmore\nthan one\n"), 2, 1),
     ] {
         let place = if before.is_empty() { Place::new() } else { with(before) };
@@ -63,6 +66,22 @@ fn lines_are_added_once() {
         assert_eq!(ran.json(), wanted);
         assert_eq!(stamp == Some(place.stamp(FILE)), appended == 0, "{lines:?}");
     }
+}
+
+#[test]
+fn an_added_header_makes_no_file() {
+    let place = Place::new();
+    let ran = group(&place, &[HEADER.trim_end()]);
+    let wanted = json!({
+        "path": place.path(FILE), "appended_lines": 0, "dropped_duplicates": 1, "final_line_count": 0, "created": false,
+        "out_of_order": false,
+    });
+    assert_eq!((ran.code, ran.json()), (Some(0), wanted));
+    assert!(!place.path(FILE).exists());
+    // A file that is there but empty gets no header.
+    let place = with("");
+    assert_eq!(group(&place, &["x"]).json()["created"], false);
+    assert_eq!(place.text(FILE), "x\n");
 }
 
 #[test]
@@ -170,7 +189,12 @@ fn what_cannot_be_written_is_said() {
     place.put("group", "a file");
     let ran = group(&place, &["x"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("append-to-daily-log: cannot open lock file /"), "{}", ran.err);
+    let lock = place.path("group/2026-05-01.md.lock");
+    let why = format!(
+        "append-to-daily-log: cannot open lock file {0}: FileExistsError: [Errno 17] File exists: '{0}'\n",
+        lock.display()
+    );
+    assert_eq!(ran.err, why);
     let place = with("x\n");
     fs::set_permissions(place.path(FILE), Permissions::from_mode(0o640)).unwrap();
     assert_eq!(group(&place, &["y"]).json()["appended_lines"], 1);

@@ -53,7 +53,9 @@ fn nobody_adds_headings_to_what_is_trusted() {
         for value in ["a\nb", "a\rb", "x\n\n## 2026-01-01 00:00 UTC\n**What:** forged", "a\u{2028}b", "", " \t"] {
             let ran = run(&place, &[option, value]);
             assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{option} {value:?}");
-            assert!(ran.err.contains(option), "{}", ran.err);
+            let blank = value.trim().is_empty();
+            let why = if blank { "must be non-empty" } else { "must be a single line (no CR/LF characters)" };
+            assert!(ran.err.ends_with(&format!("error: {option} {why}\n")), "{}", ran.err);
         }
     }
     for time in ["2026-05-01T14:00:00Z", "2026-05-01 14:00", "", "2026-05-01 14:00 UTC\n## x", "2026-05-01 25:00 UTC"] {
@@ -74,5 +76,5 @@ fn the_file_is_told_by_flag_then_variable() {
     assert_eq!(place.names(), ["told.md", "told.md.lock"]);
     assert_eq!(run(&place, &["--discoveries-file", "/proc/none/x"]).code, Some(1));
     let ran = run(&place, &["--discoveries-file", "/proc/none/x"]);
-    assert!(ran.err.contains("\n  fix: "), "{}", ran.err);
+    assert!(ran.err.contains("\n  fix: verify /proc/none exists and is writable for this process; "), "{}", ran.err);
 }

@@ -1,4 +1,4 @@
-//! The commands for the files that trusted agents share, as those who call them see them.
+//! The commands for trusted agents' files, from a caller's view.
 #![allow(clippy::disallowed_methods, reason = "a test starts the programs")]
 
 mod addresses;
@@ -143,6 +143,15 @@ fn the_commands_are_named_and_help_is_given() {
         let ran = place.run(&[command, "--help"], &[], "");
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{command}");
         assert!(ran.out.starts_with("usage: "), "{}", ran.out);
+    }
+    for help in ["--help", "-h"] {
+        let all = place.run(&[help], &[], "");
+        assert_eq!((all.code, all.err.as_str()), (Some(0), ""));
+        assert!(
+            all.out.starts_with("usage: hearth-runner ") && all.out.contains("\n  needs-bootstrap "),
+            "{}",
+            all.out
+        );
     }
     assert!(place.names().is_empty());
 }

@@ -1,4 +1,4 @@
-//! `needs-bootstrap`: only one of its outcomes is exit code 1.
+//! `needs-bootstrap`: exactly one case returns exit code 1.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -97,7 +97,7 @@ fn what_is_wrong_elsewhere_does_not_say_that_it_is_not_needed() {
         let ran = place.run(&["needs-bootstrap"], &[("CLAUDE_SESSION_ID", "s1"), ("HEARTH_ROOTS", roots)], "");
         assert_eq!(ran.code, Some(0), "{}", ran.err);
     }
-    // Nobody listens.
+    // Standard output is not writable.
     let mut command = place.command(&["needs-bootstrap"]);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ran = command.env("CLAUDE_SESSION_ID", "s1").stdout(full).status().unwrap();

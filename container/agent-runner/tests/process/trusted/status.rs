@@ -26,11 +26,13 @@ fn nothing_is_said_of_a_house_in_order() {
     let place = with("");
     let ran = run(&place, &[]);
     let mut json = ran.json();
-    assert!(json["db_size_mb"].as_f64().unwrap() > 0.0);
-    json["db_size_mb"] = Value::Null;
+    // The clock says when the checks ran; `--now-utc` only moves the day of which failures are listed.
+    let checked = json["checked_at"].as_str().unwrap();
+    assert!(checked > "2026-05-02T12:00:00Z" && checked.len() == 20 && checked.ends_with('Z'), "{checked}");
+    json["checked_at"] = Value::Null;
     let wanted = json!({
-        "checked_at": "2026-05-02T12:00:00Z", "db_path": place.path("messages.db"), "stuck_tasks": [], "stuck_count": 0,
-        "row_counts": {"messages": 0, "task_run_logs": 0}, "db_size_mb": null, "recent_failures": [], "alerts": [],
+        "checked_at": null, "db_path": place.path("messages.db"), "stuck_tasks": [], "stuck_count": 0,
+        "row_counts": {"messages": 0, "task_run_logs": 0}, "db_size_mb": 0.0, "recent_failures": [], "alerts": [],
     });
     assert_eq!((ran.code, json, ran.err.as_str()), (Some(0), wanted, ""));
     assert_eq!(place.names(), ["messages.db"]);
@@ -39,19 +41,23 @@ fn nothing_is_said_of_a_house_in_order() {
 /// Times in both of their forms.
 #[test]
 fn tasks_that_are_late_are_stuck() {
-    let place = with(
+    let at =
+        |minutes: i64, form: &str| (chrono::Utc::now() - chrono::TimeDelta::minutes(minutes)).format(form).to_string();
+    let (iso, spaced) = (at(10, "%Y-%m-%dT%H:%M:%S.000Z"), at(6, "%Y-%m-%d %H:%M:%S"));
+    let graced = at(4, "%Y-%m-%dT%H:%M:%SZ");
+    let place = with(&format!(
         "INSERT INTO scheduled_tasks VALUES \
-         ('late', 'a prompt that is longer than the fifty characters which are shown of it', 'active', '2026-05-02T11:50:00.000Z'), \
-         ('spaced', 'p', 'active', '2026-05-02 11:54:00'), ('graced', 'p', 'active', '2026-05-02T11:56:00Z'), \
+         ('late', 'a prompt that is longer than the fifty characters which are shown of it', 'active', '{iso}'), \
+         ('spaced', 'p', 'active', '{spaced}'), ('graced', 'p', 'active', '{graced}'), \
          ('paused', 'p', 'paused', '2026-05-01T00:00:00Z'), ('never', 'p', 'active', NULL)",
-    );
+    ));
     let json = run(&place, &[]).json();
     let wanted = json!([
-        {"id": "late", "prompt_preview": "a prompt that is longer than the fifty characters ", "next_run": "2026-05-02T11:50:00.000Z"},
-        {"id": "spaced", "prompt_preview": "p", "next_run": "2026-05-02 11:54:00"},
+        {"id": "late", "prompt_preview": "a prompt that is longer than the fifty characters ", "next_run": iso},
+        {"id": "spaced", "prompt_preview": "p", "next_run": spaced},
     ]);
     assert_eq!((&json["stuck_tasks"], &json["stuck_count"]), (&wanted, &json!(2)));
-    assert_eq!(json["alerts"].as_array().unwrap().len(), 1);
+    assert_eq!(json["alerts"], json!(["stuck tasks: 2"]));
     assert_eq!(run(&place, &["--stuck-grace-minutes", "8"]).json()["stuck_count"], 1);
 }
 
@@ -61,15 +67,19 @@ fn failures_of_a_day_are_told() {
         "INSERT INTO task_run_logs (task_id, run_at, status, result, error) VALUES \
          ('a', '2026-05-02T01:00:00.000Z', 'error', 'r', 'e'), ('b', '2026-05-02T02:00:00.000Z', 'killed', 'from result', NULL), \
          ('c', '2026-05-02T03:00:00.000Z', 'success', 'an error', NULL), ('d', '2026-05-02T03:00:00.000Z', 'precheck_skipped', 'error', NULL), \
-         ('e', '2026-05-01T11:59:59.000Z', 'error', 'old', 'old')",
+         ('e', '2026-05-01T11:59:59.000Z', 'error', 'old', 'old'), \
+         ('f', '2026-05-02T00:30:00.000Z', 'error', 'not the summary', ''), \
+         ('g', '2026-05-02T00:20:00.000Z', 'killed', NULL, NULL)",
     );
     let json = run(&place, &[]).json();
     let wanted = json!([
         {"task_id": "b", "run_at": "2026-05-02T02:00:00.000Z", "error_summary": "from result"},
         {"task_id": "a", "run_at": "2026-05-02T01:00:00.000Z", "error_summary": "e"},
+        {"task_id": "f", "run_at": "2026-05-02T00:30:00.000Z", "error_summary": ""},
+        {"task_id": "g", "run_at": "2026-05-02T00:20:00.000Z", "error_summary": ""},
     ]);
     assert_eq!(json["recent_failures"], wanted);
-    assert_eq!(json["alerts"].as_array().unwrap().len(), 1);
+    assert_eq!(json["alerts"], json!(["recent task failures: 4 in last 24h"]));
 }
 
 #[test]
@@ -79,16 +89,24 @@ fn what_grows_is_told_beyond_its_bound() {
             "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {n}) INSERT INTO {table} ({columns}) SELECT x FROM c;"
         )
     };
-    let place = with(&format!("{}{}", many("messages", "id", 15), many("task_run_logs", "task_id", 20)));
+    let padding = "UPDATE messages SET id = hex(zeroblob(5000))";
+    let place = with(&format!("{}{}{padding}", many("messages", "id", 15), many("task_run_logs", "task_id", 20)));
     for (words, alerts) in [
-        (&["--message-row-warn", "10"][..], 1),
-        (&["--message-row-warn", "15"], 0),
-        (&["--task-log-row-warn=10"], 1),
-        (&["--db-size-mb-warn", "0"], 1),
+        (&["--message-row-warn", "10"][..], json!(["messages rowcount 15 > 10"])),
+        (&["--message-row-warn", "15"], json!([])),
+        (&["--task-log-row-warn=10"], json!(["task_run_logs rowcount 20 > 10"])),
+        (&["--db-size-mb-warn", "0"], json!(["db size 0.2MB > 0MB"])),
+        (
+            &["--db-size-mb-warn=0", "--task-log-row-warn=1", "--message-row-warn=2"],
+            json!(["messages rowcount 15 > 2", "task_run_logs rowcount 20 > 1", "db size 0.2MB > 0MB"]),
+        ),
     ] {
         let json = run(&place, words).json();
-        assert_eq!(json["row_counts"], json!({"messages": 15, "task_run_logs": 20}));
-        assert_eq!(json["alerts"].as_array().unwrap().len(), alerts, "{words:?}");
+        assert_eq!(
+            (&json["row_counts"], &json["db_size_mb"]),
+            (&json!({"messages": 15, "task_run_logs": 20}), &json!(0.2))
+        );
+        assert_eq!(json["alerts"], alerts, "{words:?}");
     }
 }
 
@@ -100,20 +118,39 @@ fn a_database_that_is_none_is_an_alert_and_a_failure() {
         (ran.code, &ran.json()["alerts"]),
         (Some(1), &json!([format!("db missing: {}", place.path("messages.db").display())]))
     );
-    assert!(ran.err.starts_with("system-status-checks: ") && place.names().is_empty(), "{}", ran.err);
-    for content in [String::new(), "no database at all, but long enough to be looked at".repeat(30)] {
+    let path = place.path("messages.db").display().to_string();
+    let advice =
+        "verify the trusted-tier mount points at the orchestrator's messages.db, or pass --db <path> to override.";
+    assert_eq!(ran.err, format!("system-status-checks: db missing at {path}; {advice}\n"));
+    assert!(place.names().is_empty());
+    for (content, why) in [
+        (String::new(), ["no such table: scheduled_tasks", "no such table: messages", "no such table: task_run_logs"]),
+        ("no database at all, but long enough to be looked at".repeat(30), ["file is not a database"; 3]),
+    ] {
         place.put("messages.db", content);
         let ran = run(&place, &[]);
-        let json = ran.json();
-        let failed = json["alerts"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|alert| alert.as_str().unwrap().starts_with("query failed: "));
-        assert_eq!((ran.code, failed.count()), (Some(1), 3), "{json}");
-        assert!(ran.err.contains("every check raised"), "{}", ran.err);
+        let alerts = ["stuck-tasks", "row-counts", "recent-failures"].iter().zip(why);
+        let alerts: Vec<String> = alerts.map(|(query, why)| format!("{query} query failed: {why}")).collect();
+        assert_eq!((ran.code, &ran.json()["alerts"]), (Some(1), &json!(alerts)));
+        assert!(ran.err.contains("but every check raised; see `alerts`") && ran.err.contains(".schema"), "{}", ran.err);
     }
-    for words in [&["--now-utc", "yesterday"][..], &["--message-row-warn", "x"], &["--now-utc", "2026-05-02"]] {
+    std::fs::remove_file(place.path("messages.db")).unwrap();
+    std::fs::create_dir(place.path("messages.db")).unwrap();
+    let ran = run(&place, &[]);
+    let alerts = ran.json()["alerts"].clone();
+    assert_eq!((ran.code, alerts.as_array().map(Vec::len)), (Some(1), Some(1)));
+    assert!(alerts[0].as_str().unwrap().starts_with("db connect failed: "), "{alerts}");
+    assert!(
+        ran.err.starts_with(&format!("system-status-checks: sqlite3 connect failed against {path}: ")),
+        "{}",
+        ran.err
+    );
+    for words in [
+        &["--now-utc", "yesterday"][..],
+        &["--message-row-warn", "x"],
+        &["--now-utc", "2026-05-02"],
+        &["--db-size-mb-warn", "0.5"],
+    ] {
         assert_eq!(run(&place, words).code, Some(2), "{words:?}");
     }
 }

@@ -67,10 +67,10 @@ fn many_blocks_that_are_not_closed_take_no_longer_than_others() {
 #[test]
 fn words_without_a_block_are_asked_about_only_where_they_could_mean_several_places() {
     for names in [&[][..], &["a"]] {
-        assert_eq!(decide("42", &destinations(names), None), Verdict::Said(vec![reply("42")]));
+        assert_eq!(decide("42", &destinations(names), None), ResultAction::Said(vec![reply("42")]));
     }
     let two = destinations(&["a", "b"]);
-    let Verdict::Again { said, note, draft } = decide("42", &two, None) else { panic!("no nudge") };
+    let ResultAction::Again { said, note, draft } = decide("42", &two, None) else { panic!("no nudge") };
     assert_eq!(said, []);
     assert_eq!(
         note,
@@ -79,29 +79,31 @@ fn words_without_a_block_are_asked_about_only_where_they_could_mean_several_plac
          destinations: a, b. Please re-send your response with the correct wrapping.</system>"
     );
     let second = |text: &str| decide(text, &two, Some(draft.clone()));
-    assert_eq!(second(r#"<message to="b">42</message>"#), Verdict::Said(vec![to("b", "42")]));
-    assert_eq!(second("it is 42"), Verdict::Said(vec![reply("it is 42")]));
-    assert_eq!(second("<internal>sent</internal>"), Verdict::Said(vec![reply("42")]));
-    assert_eq!(second(r#"<message to="c">42</message>"#), Verdict::Said(vec![to("c", "42")]));
+    assert_eq!(second(r#"<message to="b">42</message>"#), ResultAction::Said(vec![to("b", "42")]));
+    assert_eq!(second("it is 42"), ResultAction::Said(vec![reply("it is 42")]));
+    assert_eq!(second("<internal>sent</internal>"), ResultAction::Said(vec![reply("42")]));
+    assert_eq!(second(r#"<message to="c">42</message>"#), ResultAction::Said(vec![to("c", "42")]));
     for silent in ["", "<internal>nothing to say</internal>"] {
-        assert_eq!(decide(silent, &two, None), Verdict::Said(vec![]));
+        assert_eq!(decide(silent, &two, None), ResultAction::Said(vec![]));
     }
     let beside = r#"bare <message to="a">x</message>"#;
-    assert_eq!(decide(beside, &two, None), Verdict::Said(vec![reply("bare"), to("a", "x")]));
+    assert_eq!(decide(beside, &two, None), ResultAction::Said(vec![reply("bare"), to("a", "x")]));
 }
 
 #[test]
 fn unknown_names_are_told_once() {
     let known = destinations(&["a"]);
     let text = r#"<message to="a">x</message><message to="nobody">y</message><message to="nobody">z</message>"#;
-    let Verdict::Again { said, note, draft } = decide(text, &known, None) else { panic!("not told") };
+    let ResultAction::Again { said, note, draft } = decide(text, &known, None) else { panic!("not told") };
     assert_eq!(said, [to("a", "x")]);
     assert!(note.contains(r#"of that name: "nobody". Your destinations: a. "#), "{note}");
     let second = |text: &str| decide(text, &known, Some(draft.clone()));
-    assert_eq!(second(r#"<message to="a">y z</message>"#), Verdict::Said(vec![to("a", "y z")]));
-    assert_eq!(second(""), Verdict::Said(vec![to("nobody", "y"), to("nobody", "z")]));
-    assert_eq!(second("sorry"), Verdict::Said(vec![to("nobody", "y"), to("nobody", "z"), reply("sorry")]));
+    assert_eq!(second(r#"<message to="a">y z</message>"#), ResultAction::Said(vec![to("a", "y z")]));
+    assert_eq!(second(""), ResultAction::Said(vec![to("nobody", "y"), to("nobody", "z")]));
+    assert_eq!(second("sorry"), ResultAction::Said(vec![to("nobody", "y"), to("nobody", "z"), reply("sorry")]));
     assert_eq!(draft.into_kept(), [to("nobody", "y"), to("nobody", "z")]);
-    let Verdict::Again { note, .. } = decide(r#"<message to="x">y</message>"#, &[], None) else { panic!("not told") };
+    let ResultAction::Again { note, .. } = decide(r#"<message to="x">y</message>"#, &[], None) else {
+        panic!("not told")
+    };
     assert!(note.contains("Your destinations: (none)."), "{note}");
 }

@@ -1,0 +1,220 @@
+//! Problems of agents that an operator may want to fix: rate limits, failed starts, state files, builds.
+
+use serde::Serialize;
+
+use super::{human_time, lookup};
+use crate::daemon::unused_image;
+use crate::model::configure::{RuntimeKind, Settings};
+use crate::model::entity::{Hold, Network};
+use crate::model::group::StateTrouble;
+use crate::model::id::SessionId;
+use crate::model::incarnation::Phase;
+use crate::socket::protocol::{BuildJson, FloodJson};
+use crate::state::{self, Read, Tables};
+
+/// An agent that its provider rate-limits.
+#[derive(Debug, Serialize)]
+pub(super) struct HeldOff {
+    pub(super) agent: String,
+    pub(super) since: String,
+    /// Time of the next try if the machine stays awake. A past time means that a try is in progress.
+    pub(super) again: String,
+    pub(super) why: String,
+}
+
+/// A session with waiting messages whose starts fail.
+#[derive(Debug, Serialize)]
+pub(super) struct FailedStarts {
+    pub(super) session: String,
+    pub(super) agent: String,
+    /// Number of consecutive failures.
+    pub(super) failed_starts: u32,
+    /// How the last finished start ended. Another one may be in progress.
+    pub(super) why: Option<String>,
+}
+
+/// Agents that are rate-limited by their provider.
+pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<HeldOff>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.rate_limits.iter(txn)? {
+        let (agent, row) = row?;
+        let agent = lookup::folder(db, txn, agent)?;
+        found.push(HeldOff { agent, since: row.since.to_string(), again: row.again.to_string(), why: row.why });
+    }
+    Ok(found)
+}
+
+/// Sessions with waiting messages. Costs one seek per session.
+fn waiting(db: &Tables, txn: &Read<'_>) -> Result<Vec<SessionId>, state::Error> {
+    let mut found = Vec::new();
+    let mut from = (SessionId::new(0), 0);
+    while let Some(((session, _), _)) = db.ready_messages.first(txn, from..)? {
+        found.push(session);
+        from = (SessionId::new(session.number().saturating_add(1)), 0);
+    }
+    Ok(found)
+}
+
+/// Sessions with waiting messages whose last start failed.
+pub(super) fn failed_starts(db: &Tables, txn: &Read<'_>) -> Result<Vec<FailedStarts>, state::Error> {
+    let mut found = Vec::new();
+    for id in waiting(db, txn)? {
+        let Some(session) = lookup::session(db, txn, id)?.filter(|session| session.failed_starts > 0) else { continue };
+        let why = last_end(db, txn, id)?;
+        let agent = lookup::folder(db, txn, session.agent)?;
+        found.push(FailedStarts { session: id.to_string(), agent, failed_starts: session.failed_starts, why });
+    }
+    Ok(found)
+}
+
+/// Session state files that are left alone, or of which a copy was kept.
+#[derive(Debug)]
+pub(super) struct StateFiles {
+    pub(super) found: String,
+    pub(super) mend: String,
+}
+
+/// Session state files that need the operator's attention. Files that their owner will update itself are excluded.
+pub(super) fn state_files(db: &Tables, txn: &Read<'_>) -> Result<Vec<StateFiles>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.state_files.iter(txn)? {
+        let (id, file) = row?;
+        let Some(agent) = db.agents.get(txn, &id)?.filter(|agent| agent.archived.is_none()) else { continue };
+        let agent = agent.folder.to_string();
+        if let Some(trouble) = file.trouble.as_ref().filter(|trouble| **trouble != StateTrouble::Older) {
+            let words = of_state_file(trouble).1;
+            let what = format!("session-state.json of agent {agent} is ignored: {words}");
+            let mend = format!("`hearth agents state {agent}` shows its state");
+            found.push(StateFiles { found: what, mend });
+        }
+        if let Some(copy) = file.quarantined.last() {
+            let what = format!("session-state.json of agent {agent} could not be read, and was kept as {copy}");
+            let mend = format!(
+                "check groups/{agent}/{copy}, and remove it when you no longer need it; Hearth has written the fields it knew \
+                 to the file again"
+            );
+            found.push(StateFiles { found: what, mend });
+        }
+    }
+    Ok(found)
+}
+
+/// Why a session state file is left alone: a code for programs, and a text for people.
+pub(super) fn of_state_file(trouble: &StateTrouble) -> (&'static str, String) {
+    match trouble {
+        StateTrouble::Newer(version) => {
+            ("newer", format!("its schema_version is {version}, but this version of Hearth supports only 1"))
+        }
+        StateTrouble::Older => (
+            "older",
+            "it has no valid schema_version; the agent updates it when it next registers its session".to_owned(),
+        ),
+        StateTrouble::Unreadable(why) => ("unreadable", format!("it cannot be read: {why}")),
+        StateTrouble::Locked => ("locked", "another process holds its lock; retrying".to_owned()),
+        StateTrouble::Unusable(why) => ("unusable", format!("{why}; retrying")),
+    }
+}
+
+/// How the last ended incarnation ended. It remains the reported problem while the next one is tried.
+fn last_end(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<String>, state::Error> {
+    // There is one live incarnation at most.
+    let newest = db.incarnations.collect_last(txn, &id, 2)?;
+    let end = |phase: &Phase| match phase {
+        Phase::Closed { exit, .. } | Phase::Collecting { exit, .. } => Some(super::labels::exit(exit)),
+        Phase::Starting | Phase::Running | Phase::Stopping { .. } => None,
+    };
+    Ok(newest.iter().find_map(|(_, incarnation)| end(&incarnation.phase)))
+}
+
+/// Agents whose network setting the process runtime cannot enforce. `none` is enforced for confined agents.
+pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let mut found = Vec::new();
+    for agent in super::configuration::collect(db, txn)?.agents {
+        let closed = match agent.settings.network {
+            Network::Open => false,
+            Network::None => agent.settings.unconfined,
+            Network::Host => true,
+        };
+        if closed {
+            found.push(agent.folder.to_string());
+        }
+    }
+    Ok(found)
+}
+
+/// That processes are taken although an image for containers is configured, where agents run as `runtime`; `why` is to
+/// be read after "because".
+pub(super) fn no_containers(settings: &Settings, (runtime, why): (&str, &str)) -> Option<String> {
+    let image = unused_image(settings).filter(|_| runtime == RuntimeKind::Process.as_str())?;
+    Some(format!("agents run as processes although image {image} is configured, because {why}"))
+}
+
+/// An image that could not be built.
+pub(super) fn failed_build(build: &BuildJson) -> Option<String> {
+    let why = build.why.as_ref()?;
+    let BuildJson { agent, failed, .. } = build;
+    Some(format!(
+        "the image of agent {agent} could not be built ({failed} attempts), so it runs without its new packages: {why}"
+    ))
+}
+
+/// Messages about agents that write more than is collected.
+pub(super) fn floods(db: &Tables, txn: &Read<'_>, floods: &[FloodJson]) -> Result<Vec<String>, state::Error> {
+    let mut found = Vec::new();
+    for FloodJson { session, discarded } in floods {
+        let Ok(id) = session.parse::<SessionId>() else { continue };
+        let row = lookup::session(db, txn, id)?;
+        let agent = row.map(|row| lookup::folder(db, txn, row.agent)).transpose()?;
+        let agent = agent.map(|agent| format!("agent {agent}")).unwrap_or_else(|| "an agent".to_owned());
+        found.push(format!(
+            "{agent} writes messages faster than Hearth accepts them in session {session}: {discarded} were discarded; see `hearth \
+             sessions show {session}`"
+        ));
+    }
+    Ok(found)
+}
+
+/// The message about agents found by [`networks`], if agents run as processes.
+pub(super) fn open_network(agents: &[String]) -> String {
+    format!(
+        "agents run as processes, which can reach the whole network: `network` of {} has no effect",
+        agents.join(", ")
+    )
+}
+
+/// Sessions with waiting messages that something drives which nothing confines here, by what was set for them alone.
+pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<Vec<String>, state::Error> {
+    let mut found = Vec::new();
+    for id in waiting(db, txn)? {
+        let Some(session) = lookup::session(db, txn, id)? else { continue };
+        let Some(provider) = session.provider else { continue };
+        let Some(agent) = db.agents.get(txn, &session.agent)? else { continue };
+        if agent.settings.hold(provider, possible) == Hold::NeedsUnconfined {
+            let (folder, provider) = (&agent.folder, provider.as_str());
+            found.push(format!(
+                "session {id} of agent {folder} is not started, because {provider} cannot be confined here; \
+                 `unconfined = true` lets it run, `hearth sessions set {id} provider=-` switches to its agent's \
+                 provider"
+            ));
+        }
+    }
+    Ok(found)
+}
+
+impl HeldOff {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let Self { agent, since, again, why } = self;
+        let (since, again) = (human_time::local(since), human_time::age(again));
+        format!("agent {agent} is rate-limited by its provider since {since}, next try {again}: {why}")
+    }
+}
+
+impl FailedStarts {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let Self { session, agent, failed_starts, why } = self;
+        let why = why.as_deref().unwrap_or("unknown reason");
+        format!("session {session} of agent {agent} failed to start {failed_starts} times in a row: {why}")
+    }
+}

@@ -1,0 +1,66 @@
+//! State of an installation that `hearth status`, its live view and `hearth doctor` share.
+
+use super::channels;
+use super::problems::{self, FailedStarts, HeldOff, StateFiles};
+use crate::model::channel::ChannelInstance;
+use crate::socket::protocol::DaemonStatus;
+use crate::state::{self, Read, Tables};
+
+/// What the three commands report. Costs a few index rows, however large the store is.
+pub(super) struct Report {
+    pub(super) messages: MessageCounts,
+    /// Agents that are rate-limited by their provider.
+    pub(super) held_off: Vec<HeldOff>,
+    /// Sessions with waiting messages whose starts fail.
+    pub(super) failed_starts: Vec<FailedStarts>,
+    /// Session state files that need attention.
+    pub(super) state_files: Vec<StateFiles>,
+    /// Configured channels.
+    pub(super) channels: Vec<ChannelInstance>,
+}
+
+/// Messages by state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct MessageCounts {
+    pub(super) due: u64,
+    pub(super) claimed: u64,
+    pub(super) scheduled: u64,
+    pub(super) backing_off: u64,
+    /// Outgoing messages that were not sent yet.
+    pub(super) unsent: u64,
+}
+
+impl Report {
+    /// Reads the report.
+    pub(super) fn read(db: &Tables, txn: &Read<'_>) -> Result<Self, state::Error> {
+        Ok(Self {
+            messages: MessageCounts {
+                due: db.ready_messages.len(txn)?,
+                claimed: db.claimed_messages.len(txn)?,
+                scheduled: db.scheduled_messages.len(txn)?,
+                backing_off: db.messages_in_backoff.len(txn)?,
+                unsent: db.outgoing_queues.len(txn)?.saturating_add(db.scheduled_outbound.len(txn)?),
+            },
+            held_off: problems::held_off(db, txn)?,
+            failed_starts: problems::failed_starts(db, txn)?,
+            state_files: problems::state_files(db, txn)?,
+            channels: db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Warnings about rate limits and failed starts.
+    pub(super) fn agent_warnings(&self) -> impl Iterator<Item = String> {
+        self.held_off.iter().map(HeldOff::words).chain(self.failed_starts.iter().map(FailedStarts::words))
+    }
+
+    /// Warnings about session state files.
+    pub(super) fn file_warnings(&self) -> impl Iterator<Item = String> {
+        self.state_files.iter().map(|one| one.found.clone())
+    }
+
+    /// Warnings about channels.
+    pub(super) fn channel_warnings(&self, daemon: Option<&DaemonStatus>) -> impl Iterator<Item = String> {
+        let found = self.channels.iter().filter_map(move |channel| channels::trouble(channel, daemon));
+        found.map(|(what, _)| format!("channel {what}"))
+    }
+}

@@ -1,0 +1,303 @@
+//! Serves the socket's clients: events, configuration, status, conversations.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::mpsc::{Sender, channel};
+
+use super::{BuildStatus, Daemon, LineStatus, setup};
+use crate::channel::event;
+use crate::channel::terminal::{self, Attachment, TerminalEvent};
+use crate::model::address::{Address, ForeignId};
+use crate::model::content::{Content, RawJson};
+use crate::model::id::OutgoingId;
+use crate::model::input::{InboundEvent, Input};
+use crate::model::message::{MessageKind, MessageState};
+use crate::model::report::{Outcome, Refusal, Reply};
+use crate::model::time::Timestamp;
+use crate::socket::command::{Answer, ClientCommand};
+use crate::socket::protocol::{BuildJson, ChannelStatus, DaemonStatus, End, Request, Response};
+use crate::socket::server::{Handler, Requests};
+use crate::socket::shape::RoutedJson;
+use crate::time::zone::Chosen;
+
+/// Longest text of one message from a terminal, in bytes.
+const TEXT_MAX: usize = 256 * 1024;
+/// Sent to clients while the daemon is draining.
+const STOPPING: &str = "the daemon is stopping: try again once it runs again";
+
+impl Handler for Daemon {
+    fn token(&self) -> &str {
+        self.token()
+    }
+
+    async fn serve(self: Arc<Self>, mut requests: Requests, responses: Sender<Response>, uid: u32) {
+        let mut talk = None;
+        loop {
+            // The read is not cancel-safe, but the other branches end the connection, so nothing is lost.
+            let request = tokio::select! {
+                request = requests.next() => request,
+                () = over(&mut talk) => break,
+                () = self.stopped() => break,
+            };
+            let Some(request) = request else { break };
+            let response = match request {
+                Ok(request) => self.answer(request, &mut talk, &responses, uid).await,
+                Err(message) => Some(refused("invalid", message)),
+            };
+            // A client that no longer receives responses is disconnected.
+            if let Some(response) = response
+                && responses.send(response).await.is_err()
+            {
+                break;
+            }
+        }
+        if let Some(talk) = talk {
+            self.terminals().detach(talk.attachment);
+            talk.forwarding.abort();
+        }
+    }
+}
+
+/// An attached terminal.
+struct Talk {
+    address: Address,
+    attachment: Attachment,
+    forwarding: tokio::task::JoinHandle<()>,
+}
+
+/// Waits until the terminal is detached.
+async fn over(talk: &mut Option<Talk>) {
+    match talk {
+        Some(talk) => drop((&mut talk.forwarding).await),
+        None => std::future::pending().await,
+    }
+}
+
+impl Daemon {
+    async fn answer(
+        self: &Arc<Self>,
+        request: Request,
+        talk: &mut Option<Talk>,
+        responses: &Sender<Response>,
+        uid: u32,
+    ) -> Option<Response> {
+        match request {
+            Request::Hello { .. } => Some(refused("invalid", "the greeting is over".to_owned())),
+            Request::Inject { event, dry_run } => Some(self.inject(event, dry_run).await),
+            Request::Submit { command } => Some(self.execute(command).await),
+            Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
+            Request::Status => Some(Response::Status(self.status())),
+            Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
+            Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
+            Request::Attach { agent } => match self.attach(agent, responses, uid).await {
+                Ok(attached) => {
+                    *talk = Some(attached);
+                    None
+                }
+                Err(message) => Some(refused("attach", message)),
+            },
+            Request::Say { id, text } => match talk {
+                Some(talk) => Some(self.say(&talk.address, &id, text, uid).await.about(id)),
+                None => Some(refused("invalid", "attach to an agent first".to_owned())),
+            },
+            Request::Shown { id } => match (id.parse::<OutgoingId>(), talk) {
+                (Ok(id), Some(talk)) => {
+                    self.terminals().shown(talk.attachment, id);
+                    None
+                }
+                (Ok(_), None) => Some(refused("invalid", "attach to an agent first".to_owned())),
+                (Err(error), _) => Some(refused("invalid", error.to_string())),
+            },
+        }
+    }
+
+    async fn inject(self: &Arc<Self>, line: String, dry_run: bool) -> Response {
+        // Writing files blocks on the disk, so it must not run on the socket's threads.
+        let daemon = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || daemon.read_event(&line, dry_run));
+        let event = match read.await {
+            Ok(Ok(event)) => event,
+            Ok(Err(refusal)) => {
+                let answer = Answer::Routed(RoutedJson::invalid(refusal.code, refusal.message));
+                return Response::Done { answer };
+            }
+            Err(error) => return refused("failed", error.to_string()),
+        };
+        answered(self.submit(Input::Inbound(Box::new(event)), dry_run).await)
+    }
+
+    /// Reads an event and stores its files. One event at a time, because reading takes several times its size in
+    /// memory.
+    fn read_event(&self, line: &str, dry_run: bool) -> Result<InboundEvent, Refusal> {
+        let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrived = event::read(line.as_bytes());
+        let arrived = arrived.map_err(|error| Refusal { code: "invalid_event", message: error.to_string() })?;
+        if dry_run {
+            return Ok(arrived.without_files());
+        }
+        let event = arrived.keep(|bytes| self.keep(&bytes));
+        crate::crash::point("files-kept");
+        event.map_err(|no_room| Refusal { code: "store_full", message: no_room.to_string() })
+    }
+
+    async fn execute(&self, command: ClientCommand) -> Response {
+        match command.input() {
+            Ok((input, dry_run)) => answered(self.submit(input, dry_run).await),
+            Err(message) => refused("invalid", message),
+        }
+    }
+
+    async fn sweep(&self, at: Option<i64>, dry_run: bool) -> Response {
+        let swept = match (at, dry_run) {
+            (at, true) => self.rehearse_sweep(at.map(Timestamp::from_millis)),
+            (None, false) => self.submit(Input::Sweep(Vec::new()), false).await,
+            (Some(_), false) => {
+                let message = "a daemon is running: add --dry-run, or stop it to sweep at another time";
+                return refused("invalid", message.to_owned());
+            }
+        };
+        answered(swept)
+    }
+
+    fn status(&self) -> DaemonStatus {
+        let (why, setting) = self.runtime_choice();
+        let Chosen { zone, source, .. } = self.workers.machine_zone();
+        DaemonStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime: self.runtime_name().to_owned(),
+            runtime_why: why.clone(),
+            runtime_setting: setting.map(|setting| setting.as_str().to_owned()),
+            draining: self.is_draining(),
+            zone: zone.name().to_owned(),
+            zone_from: source.to_string(),
+            terminals: self.terminals().count(),
+            queued: self.queued(),
+            channels: self.channels().into_iter().map(channel_status).collect(),
+            builds: self.builds().into_iter().map(build_json).collect(),
+            floods: self.workers.floods(),
+        }
+    }
+
+    async fn attach(&self, agent: Option<String>, responses: &Sender<Response>, uid: u32) -> Result<Talk, String> {
+        let plan = self.store().read(|db, txn| setup::plan(db, txn, agent.as_deref(), uid));
+        let plan = plan.map_err(|error| error.to_string())?;
+        if let Some(configure) = plan.configure
+            && let Reply::Refused(refusal) = self.submit(Input::Configure(configure), false).await?
+        {
+            return Err(refusal.message);
+        }
+        let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;
+        let (to, mut told) = channel(terminal::QUEUE);
+        let attached = Response::Attached { agent: plan.agent.to_string(), name: plan.agent.to_string() };
+        responses.send(attached).await.map_err(|_| "the client is gone".to_owned())?;
+        let personal = terminal::personal(&uid.to_string()).map_err(|error| error.to_string())?;
+        let attachment = self.terminals().attach(address.platform_id.clone(), personal.platform_id.clone(), to);
+        let forward = responses.clone();
+        let sessions = self.paths().sessions();
+        let forwarding = tokio::spawn(async move {
+            while let Some(told) = told.recv().await {
+                if forward.send(shown(told, &sessions)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        self.reachable(address.clone());
+        self.reachable(personal);
+        Ok(Talk { address, attachment, forwarding })
+    }
+
+    async fn say(&self, address: &Address, id: &str, text: String, uid: u32) -> Response {
+        let event = match spoken(address, id, text, uid) {
+            Ok(event) => event,
+            Err(message) => return refused("invalid", message),
+        };
+        match self.submit(Input::Inbound(Box::new(event)), false).await {
+            Ok(Reply::Routed(report)) if report.outcome == Outcome::Consumed => {
+                Response::Consumed { id: id.to_owned() }
+            }
+            Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
+                Some(message) => Response::Accepted { id: id.to_owned(), message: message.to_string() },
+                None => {
+                    let reason = report.reason.map_or("nobody listens", |reason| reason.as_str());
+                    refused("dropped", format!("the message was not accepted: {reason}"))
+                }
+            },
+            other => answered(other),
+        }
+    }
+}
+
+fn build_json(status: BuildStatus) -> BuildJson {
+    let BuildStatus { agent, image, failed, why, building } = status;
+    let state = if building { "building" } else { "waiting" };
+    BuildJson { agent, image, state: state.to_owned(), failed, why }
+}
+
+fn channel_status(line: LineStatus) -> ChannelStatus {
+    ChannelStatus {
+        name: line.name.to_string(),
+        kind: line.kind.as_str().to_owned(),
+        state: if line.down.is_some() { "down" } else { "up" }.to_owned(),
+        why: line.down,
+    }
+}
+
+/// A message typed at a terminal.
+fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<InboundEvent, String> {
+    if text.len() > TEXT_MAX {
+        return Err(format!("the message has {} bytes, at most {TEXT_MAX} are accepted", text.len()));
+    }
+    let sender = ForeignId::new("the user's id", uid.to_string()).map_err(|error| error.to_string())?;
+    let id = ForeignId::optional("the message's id", Some(id.to_owned())).map_err(|error| error.to_string())?;
+    let raw = serde_json::json!({ "text": text, "senderId": sender.as_str(), "sender": "you" }).to_string();
+    Ok(InboundEvent {
+        source: address.clone(),
+        platform_message: id,
+        kind: MessageKind::Chat,
+        content: Content { text, sender: Some(sender), sender_name: None, raw: RawJson::trusted(raw) },
+        said: None,
+        mention: true,
+        group: false,
+        reply_to: None,
+        threads: None,
+        chat_name: None,
+        attachments: Vec::new(),
+    })
+}
+
+fn shown(told: TerminalEvent, sessions: &Path) -> Response {
+    match told {
+        TerminalEvent::Message(delivery) => Response::Said {
+            id: delivery.key.to_string(),
+            speaker: delivery.speaker,
+            text: delivery.text,
+            files: delivery.files.iter().map(|name| sessions.join(name).display().to_string()).collect(),
+            in_reply_to: delivery.in_reply_to.map(|message| message.to_string()),
+        },
+        TerminalEvent::Settled(settled) => {
+            let (state, error) = match settled.state {
+                MessageState::Failed { error, .. } => ("failed", Some(error)),
+                MessageState::Dropped { reason, .. } => ("dropped", Some(reason.to_string())),
+                _ => ("completed", None),
+            };
+            let answers = settled.answers.iter().map(ToString::to_string).collect();
+            let end = End { state: state.to_owned(), error, answers };
+            Response::Settled { message: settled.message.to_string(), end }
+        }
+    }
+}
+
+/// The response to a reply of the engine.
+fn answered(reply: Result<Reply, String>) -> Response {
+    match reply.map(Answer::try_from) {
+        Ok(Ok(answer)) => Response::Done { answer },
+        Ok(Err(refusal)) => Response::Refused { refusal, id: None },
+        Err(message) => refused("failed", message),
+    }
+}
+
+fn refused(code: &str, message: String) -> Response {
+    Response::refused(code, message)
+}

@@ -1,0 +1,479 @@
+//! The threads that access mailboxes. Exports, collections and removals of one session run in order, different sessions
+//! in parallel. This keeps file access out of the engine.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::engine_thread::{Inbox, Item};
+use super::files::Files;
+use super::given::Given;
+use super::heartbeats::Heartbeats;
+use super::stop::Stop;
+use super::typing::Typing;
+use super::worker;
+use crate::clock::Clock;
+use crate::config::{Machine, Paths};
+use crate::contracts::home::{self, AgentHome, Wanted};
+use crate::crash;
+use crate::engine::commit::Engine;
+use crate::mailbox::{Budget, Error, Mailboxes, Watcher};
+use crate::model::effect::{Discard, Export, Launch};
+use crate::model::id::SessionId;
+use crate::model::incarnation::Exit;
+use crate::model::input::{Input, RuntimeEvent};
+use crate::model::mailbox::Observation;
+use crate::model::report::Reply;
+use crate::runtime::process::Lookup;
+use crate::runtime::{Runtime, Spec};
+use crate::socket::protocol::FloodJson;
+use crate::time::zone::{Chosen, Zone};
+
+/// Number of threads. A session always uses the same one.
+const THREADS: usize = 3;
+/// Maximum number of messages withdrawn from one session; more than a mailbox can hold.
+const WITHHELD_MAX: usize = 1_000;
+
+/// Time limit at shutdown for mailbox operations in progress.
+const END_MAX: Duration = Duration::from_secs(5);
+
+/// A mailbox operation.
+pub(super) enum Job {
+    /// Write context and messages.
+    Export(Box<Export>),
+    /// Prepare the mailbox, then start the incarnation.
+    Launch(Box<Launch>),
+    /// Remove completed messages.
+    Discard(Discard),
+    /// Remove files that were kept for sending.
+    Release(SessionId, Vec<String>),
+    /// Read what agents wrote.
+    Collect(SessionId),
+    /// Read the rest of an ended incarnation's output.
+    CollectRest(SessionId, u32),
+    /// Withdraw messages that a session's agent has not begun, and signal when done.
+    Withhold(SessionId, oneshot::Sender<()>),
+}
+
+/// State shared by the threads.
+pub(super) struct MailboxWorkers {
+    pub(super) mailboxes: Mailboxes,
+    live: Mutex<HashMap<SessionId, u32>>,
+    /// Sessions with a queued collection. One collection finds everything, so no second one is queued.
+    to_collect: Mutex<HashSet<SessionId>>,
+    /// Observations since the last tick, and the newest heartbeats.
+    heartbeats: Mutex<Heartbeats>,
+    /// Remaining budgets of agents for messages outside of answers.
+    budgets: Mutex<HashMap<SessionId, Budget>>,
+    /// Secrets that were given to agents, for redaction.
+    pub(super) secrets: Mutex<HashMap<SessionId, Given>>,
+    /// What was missing for each agent at its last start.
+    left_out: Mutex<HashMap<String, Vec<String>>>,
+    pub(super) context: WorkerContext,
+    paths: Paths,
+    /// Tells the machine's time zone, the default if none is configured.
+    machine: Mutex<Machine>,
+    watcher: Mutex<Option<Watcher>>,
+    /// Queues of the threads. Empty after shutdown.
+    queues: Mutex<Vec<Sender<Job>>>,
+    /// Disconnected when all threads have ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+/// Dependencies of the mailbox workers.
+pub(super) struct WorkerContext {
+    /// Queue for collected records.
+    pub(super) inbox: Arc<Inbox>,
+    /// The store, for reading.
+    pub(super) engine: Arc<Engine>,
+    /// Where agents run.
+    pub(super) runtime: Arc<dyn Runtime>,
+    /// Whether anything new may be begun.
+    pub(super) stop: Arc<Stop>,
+    /// Typing indicators, which are told about agents' progress.
+    pub(super) typing: Arc<Typing>,
+    /// What time it is.
+    pub(super) clock: Clock,
+    /// Finds the variables that references name.
+    pub(super) lookup: Lookup,
+}
+
+impl MailboxWorkers {
+    /// Starts the threads.
+    pub(super) fn open(
+        paths: &Paths,
+        files: &Files,
+        install: &str,
+        context: WorkerContext,
+    ) -> Result<Arc<Self>, super::Error> {
+        let mailboxes = Mailboxes::open(&paths.sessions(), files.blobs(), install)?;
+        let machine = Machine::look();
+        if let Some(complaint) = machine.complaint() {
+            tracing::warn!("{complaint}");
+        }
+        let (queues, jobs): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
+        let (ending, ended) = channel();
+        let room = Arc::new(Self {
+            mailboxes,
+            live: Mutex::default(),
+            to_collect: Mutex::default(),
+            heartbeats: Mutex::default(),
+            budgets: Mutex::default(),
+            secrets: Mutex::default(),
+            left_out: Mutex::default(),
+            context,
+            paths: paths.clone(),
+            machine: Mutex::new(machine),
+            watcher: Mutex::new(None),
+            queues: Mutex::new(queues),
+            ended: Mutex::new(ended),
+        });
+        let weak = Arc::downgrade(&room);
+        let watcher = Watcher::new(move |session| {
+            if let Some(room) = weak.upgrade() {
+                room.give(session, Job::Collect(session));
+            }
+        });
+        *lock(&room.watcher) = Some(watcher);
+        for (number, jobs) in jobs.into_iter().enumerate() {
+            let (stop, essential) = (Arc::clone(&room.context.stop), Arc::clone(&room.context.stop));
+            let room = Arc::downgrade(&room);
+            let (name, ending) = (format!("mailbox {number}"), ending.clone());
+            let work = move || {
+                work(&jobs, &room, &stop);
+                drop(ending);
+            };
+            worker::start_essential(&name, &essential, work)?;
+        }
+        Ok(room)
+    }
+
+    /// Hands a job to the thread of its session.
+    pub(super) fn give(&self, session: SessionId, job: Job) {
+        if matches!(job, Job::Collect(_)) && !lock(&self.to_collect).insert(session) {
+            return;
+        }
+        if let Job::Launch(launch) = &job {
+            lock(&self.heartbeats).expect(session, launch.incarnation);
+        }
+        let queue = usize::try_from(session.number() % THREADS as u64).unwrap_or(0);
+        if let Some(queue) = lock(&self.queues).get(queue) {
+            // During shutdown the thread is gone. The next start requests the job again.
+            drop(queue.send(job));
+        }
+    }
+
+    /// The mailboxes, for reading what is kept in them.
+    pub(super) const fn mailboxes(&self) -> &Mailboxes {
+        &self.mailboxes
+    }
+
+    /// Watches an incarnation's mailbox from now on.
+    pub(super) fn follow(&self, session: SessionId, incarnation: u32) {
+        lock(&self.live).insert(session, incarnation);
+        let watched = match lock(&self.watcher).as_ref() {
+            Some(watcher) => watcher.watch(&self.mailboxes, session),
+            None => Ok(()),
+        };
+        if let Err(error) = watched {
+            tracing::warn!(%session, %error, "a mailbox cannot be watched; it is looked at every second instead");
+        }
+    }
+
+    /// Observations of live mailboxes since the last tick. Also schedules a new look at every live mailbox, because a
+    /// watcher can miss changes, and heartbeats are not watched.
+    pub(super) fn look(&self) -> Vec<Observation> {
+        let seen = lock(&self.heartbeats).take();
+        let live: Vec<(SessionId, u32)> =
+            lock(&self.live).iter().map(|(session, number)| (*session, *number)).collect();
+        for (session, incarnation) in live {
+            lock(&self.heartbeats).expect(session, incarnation);
+            self.give(session, Job::Collect(session));
+        }
+        seen
+    }
+
+    /// Returns observations of a failed sweep, for the next one.
+    pub(super) fn look_again(&self, told: Vec<Observation>) {
+        lock(&self.heartbeats).give_back(told);
+    }
+
+    /// Takes in what a runner said, of itself and of its work. The former is read first and told last: what it had
+    /// claimed when it got on is known by then. If that could not be taken in, only that it is alive was seen.
+    fn look_through(&self, session: SessionId) -> Result<(), Error> {
+        let live = lock(&self.live).get(&session).copied();
+        let sight = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
+        let collected = self.collect(session, None);
+        let wholly = matches!(collected, Ok(Taken::Wholly));
+        let (sight, failed) = sight.map_or_else(|error| (None, Err(error)), |sight| (sight, Ok(())));
+        let news = sight.and_then(|sight| self.mailboxes.note(sight, wholly));
+        if news.as_ref().and_then(|news| news.state.as_ref()).is_some_and(|state| state.progress) {
+            self.context.typing.progress(session);
+        }
+        lock(&self.heartbeats).looked((session, live), news, self.context.clock.now().awake);
+        collected.and(failed)
+    }
+
+    /// Ends the rest of a runner for which a message was written. Reads its heartbeat first: a resting beat that was
+    /// written before the message and read after it would begin another rest.
+    fn brought(&self, session: SessionId) -> Result<(), Error> {
+        let live = lock(&self.live).get(&session).copied();
+        let sight = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
+        let (sight, failed) = sight.map_or_else(|error| (None, Err(error)), |sight| (sight, Ok(())));
+        let news = sight.and_then(|sight| self.mailboxes.note(sight, false));
+        lock(&self.heartbeats).brought((session, live), news, self.context.clock.now().awake);
+        failed
+    }
+
+    fn forget(&self, session: SessionId, incarnation: u32) {
+        let mut live = lock(&self.live);
+        if live.get(&session) == Some(&incarnation) {
+            live.remove(&session);
+            drop(live);
+            lock(&self.heartbeats).forget(session);
+            if let Some(watcher) = lock(&self.watcher).as_ref() {
+                watcher.unwatch(session);
+            }
+            self.mailboxes.forget(session);
+        }
+    }
+
+    fn carry_out(&self, job: Job) {
+        let (session, done) = match job {
+            Job::Export(mut export) => {
+                if self.context.stop.is_draining() {
+                    // A turn in progress may need the context, but no new turn may begin.
+                    export.messages.clear();
+                }
+                crash::point("export");
+                let done = self.mailboxes.export(&export, self.zone(&export).name());
+                crash::point("exported");
+                let done = done.and_then(|asks| if asks { self.brought(export.session) } else { Ok(()) });
+                (export.session, done)
+            }
+            Job::Discard(discard) => (discard.session, self.discard(discard)),
+            Job::Release(session, names) => (session, self.mailboxes.release(&names)),
+            // Effects are hints: the next start launches it.
+            Job::Launch(_) if self.context.stop.is_draining() => return,
+            Job::Launch(launch) => return self.launch(&launch),
+            Job::Withhold(session, done) => {
+                let withheld = self.withhold(session);
+                if done.send(()).is_err() {
+                    tracing::debug!(%session, "nobody waits any more for the end of what is under way");
+                }
+                (session, withheld)
+            }
+            Job::Collect(session) => {
+                lock(&self.to_collect).remove(&session);
+                if let Some(watcher) = lock(&self.watcher).as_ref() {
+                    watcher.taken(session);
+                }
+                (session, self.look_through(session))
+            }
+            Job::CollectRest(session, number) => {
+                let done = self.collect(session, Some(number));
+                self.forget(session, number);
+                (session, done.map(drop))
+            }
+        };
+        if let Err(error) = done {
+            // The next sweep requests failed jobs again.
+            tracing::warn!(%session, %error, "a mailbox could not be served; it is tried again");
+        }
+    }
+
+    /// Withdraws messages that agents have not begun from the mailboxes of live sessions. Each receiver signals that,
+    /// for one session, everything begun until then is known.
+    pub(super) fn withhold_all(&self) -> Vec<oneshot::Receiver<()>> {
+        let live: Vec<SessionId> = lock(&self.live).keys().copied().collect();
+        let withhold = |session| {
+            let (done, heard) = oneshot::channel();
+            self.give(session, Job::Withhold(session, done));
+            heard
+        };
+        live.into_iter().map(withhold).collect()
+    }
+
+    /// Waits until no mailbox is in use, after the daemon was asked to stop and its engine has ended. The wait is
+    /// limited: operations that a slow disk delays are repeated after the next start.
+    pub(super) fn shut_down(&self) {
+        lock(&self.queues).clear();
+        if lock(&self.ended).recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("files of a mailbox are still being read; the next start begins with them again");
+        }
+    }
+
+    fn withhold(&self, session: SessionId) -> Result<(), Error> {
+        self.collect(session, None)?;
+        let waiting =
+            self.context.engine.store().read(|db, txn| db.ready_messages.collect_prefix(txn, &session, WITHHELD_MAX));
+        let waiting = waiting.unwrap_or_else(|error| {
+            tracing::warn!(%session, %error, "what waits for an agent cannot be read; it may begin with it");
+            Vec::new()
+        });
+        let seqs = waiting.into_iter().map(|((_, seq), _)| seq).collect();
+        self.mailboxes.discard(&Discard { session, seqs, agent_files: Vec::new() })
+    }
+
+    fn discard(&self, discard: Discard) -> Result<(), Error> {
+        crash::point("discard");
+        if crash::is_at("discarded-half") {
+            self.mailboxes.discard(&Discard { agent_files: Vec::new(), ..discard.clone() })?;
+            crash::point("discarded-half");
+        }
+        let done = self.mailboxes.discard(&discard);
+        crash::point("discarded");
+        done
+    }
+
+    /// The machine's time zone, which applies if none is configured.
+    pub(super) fn machine_zone(&self) -> Chosen {
+        lock(&self.machine).zone(None, None)
+    }
+
+    /// Reads the machine's time zone again. Returns it if it has changed.
+    pub(super) fn look_at_zone(&self) -> Option<Zone> {
+        let found = Machine::look();
+        let mut machine = lock(&self.machine);
+        let (before, after) = (machine.zone(None, None).zone, found.zone(None, None).zone);
+        *machine = found;
+        (before != after).then_some(after)
+    }
+
+    /// The time zone of the export's recipient.
+    fn zone(&self, export: &Export) -> Zone {
+        let configured = export.context.as_ref().and_then(|context| context.timezone.as_deref());
+        lock(&self.machine).zone(configured, None).zone
+    }
+
+    fn launch(&self, launch: &Launch) {
+        let (session, incarnation) = (launch.session, launch.incarnation);
+        crash::point("launch");
+        let zone = self.zone(&launch.export);
+        if let Err(error) = self.mailboxes.export(&launch.export, zone.name()) {
+            return self.not_started(launch, format!("its mailbox cannot be made ready: {error}"));
+        }
+        let place = if self.context.runtime.shows_host_paths() { AgentHome::Host } else { AgentHome::Container };
+        let wanted = Wanted { folder: &launch.folder, settings: &launch.settings, place };
+        let prepared = match home::prepare(&self.paths, &wanted) {
+            Ok(prepared) => prepared,
+            Err(error) => return self.not_started(launch, format!("its files cannot be made ready: {error}")),
+        };
+        self.tell_left_out(&launch.folder, prepared.left_out);
+        let secrets = self.given(session, incarnation);
+        self.follow(session, incarnation);
+        crash::point("launch-exported");
+        self.context.runtime.ensure(Spec {
+            session,
+            incarnation,
+            session_dir: self.mailboxes.path(session),
+            group_dir: self.paths.groups().join(&launch.folder),
+            home_dir: self.paths.homes().join(&launch.folder),
+            settings: launch.settings.clone(),
+            provider: launch.export.context.as_ref().map_or(launch.settings.provider, |context| context.provider),
+            session_name: launch.session_name,
+            timezone: zone.variable(),
+            digest: launch.digest,
+            image: launch.image.clone(),
+            mounts: prepared.mounts,
+            secrets,
+        });
+        crash::point("launched");
+    }
+
+    fn not_started(&self, launch: &Launch, reason: String) {
+        let (session, incarnation) = (launch.session, launch.incarnation);
+        lock(&self.heartbeats).forget(session);
+        tracing::warn!(%session, incarnation, reason, "agent not started");
+        let exit = Exit::NotStarted(reason);
+        let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
+        self.context.inbox.push(Item::of(Input::Runtime(gone)));
+    }
+
+    /// Logs once what is missing for an agent. `agents show` and `doctor` report it each time.
+    fn tell_left_out(&self, folder: &str, left_out: Vec<String>) {
+        let mut told = lock(&self.left_out);
+        let before = told.insert(folder.to_owned(), left_out.clone()).unwrap_or_default();
+        for what in left_out.iter().filter(|what| !before.contains(what)) {
+            tracing::warn!(agent = folder, what, "an agent starts without something that was declared");
+        }
+    }
+
+    /// Sessions whose agents write more than is collected, with the number of discarded records.
+    pub(super) fn floods(&self) -> Vec<FloodJson> {
+        let now = self.context.clock.now().awake;
+        let mut budgets = lock(&self.budgets);
+        let all = budgets.iter_mut().map(|(session, budget)| (*session, budget.discarded(now)));
+        let mut floods: Vec<(SessionId, u64)> = all.filter(|(_, discarded)| *discarded > 0).collect();
+        floods.sort();
+        let floods = floods.into_iter();
+        floods.map(|(session, discarded)| FloodJson { session: session.to_string(), discarded }).collect()
+    }
+
+    /// Collects a mailbox and waits until the engine has stored the records, so that the next collection does not find
+    /// them again.
+    fn collect(&self, session: SessionId, closes: Option<u32>) -> Result<Taken, Error> {
+        let now = self.context.clock.now().awake;
+        self.hide_secrets(session);
+        let allowed = lock(&self.budgets).entry(session).or_insert_with(|| Budget::new(now)).left(now);
+        let mut collected = match closes {
+            None => self.mailboxes.collect(session, allowed)?,
+            Some(number) => self.mailboxes.collect_rest(session, number, allowed)?,
+        };
+        let tells = self.put_hidden(session, &mut collected);
+        let spent = (collected.said, collected.left_out);
+        if lock(&self.budgets).get_mut(&session).is_some_and(|budget| budget.spend(spent)) {
+            tracing::warn!(%session, "an agent says more than is taken in; `hearth sessions show` has the reason");
+        }
+        for fault in &collected.faults {
+            tracing::warn!(%session, %fault, "a file of a mailbox could not be read; it is tried again");
+        }
+        let mut taken = if collected.faults.is_empty() { Taken::Wholly } else { Taken::InPart };
+        if !collected.collection.found.is_empty() {
+            self.context.typing.progress(session);
+        } else if collected.collection.closes.is_none() {
+            return Ok(taken);
+        }
+        crash::point(if closes.is_none() { "collected" } else { "collected-rest" });
+        let (answer, heard) = oneshot::channel();
+        let mut item = Item::of(Input::Collected(collected.collection));
+        item.answer = Some(answer);
+        self.context.inbox.push(item);
+        match heard.blocking_recv() {
+            Ok(Ok(Reply::Done)) if tells => self.note_told(session),
+            Ok(Ok(Reply::Done)) | Err(_) => {}
+            Ok(Ok(other)) => tracing::warn!(%session, ?other, "an unexpected answer to a collection"),
+            Ok(Err(error)) => {
+                tracing::warn!(%session, %error, "a collection was not taken in; it is tried again");
+                taken = Taken::InPart;
+            }
+        }
+        if collected.more {
+            self.give(session, closes.map_or(Job::Collect(session), |number| Job::CollectRest(session, number)));
+        }
+        Ok(taken)
+    }
+}
+
+/// Whether a collection was stored completely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// Everything is in the store.
+    Wholly,
+    /// Some records could not be read or stored.
+    InPart,
+}
+
+fn work(jobs: &Receiver<Job>, room: &Weak<MailboxWorkers>, stop: &Stop) {
+    while let Ok(job) = jobs.recv() {
+        let Some(room) = room.upgrade().filter(|_| !stop.is_asked()) else { return };
+        room.carry_out(job);
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

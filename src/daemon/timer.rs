@@ -1,0 +1,86 @@
+//! The clock thread: submits a sweep at every tick and whenever something is due in between, and reports clock changes.
+//!
+//! A sleeping machine runs no threads. After it wakes, the thread waits for the rest of its tick and sweeps. That sweep
+//! handles everything that became due in the meantime.
+
+use std::sync::Arc;
+
+use super::engine_thread::Item;
+use super::worker;
+use super::{Daemon, Error};
+use crate::clock::{self, Between, Step, Watch};
+use crate::model::input::{ClockChange, Input};
+use crate::model::time::Millis;
+
+/// Interval for restoring the store's reserve and checking the machine's time zone.
+const HOUSEKEEPING: Millis = Millis::minutes(1);
+/// Smaller backward steps of the clock are ignored: they delay nothing for long.
+const BACK_MIN: Millis = Millis::minutes(1);
+
+/// Starts the clock thread.
+pub(super) fn start(daemon: &Arc<Daemon>) -> Result<(), Error> {
+    let daemon = Arc::clone(daemon);
+    let run = move || {
+        let mut watch = Watch::start();
+        let mut housekeeping = daemon.clock.now().awake;
+        loop {
+            daemon.alarm.wait(clock::TICK);
+            if daemon.stop.is_asked() {
+                return;
+            }
+            daemon.take_in(watch.look());
+            daemon.inbox.push(Item::of(Input::Sweep(daemon.workers.look())));
+            daemon.tend_store();
+            let now = daemon.clock.now().awake;
+            if now.since(housekeeping) >= HOUSEKEEPING {
+                housekeeping = now;
+                daemon.keep_house();
+            }
+        }
+    };
+    worker::start("ticks", run).map(drop)
+}
+
+impl Daemon {
+    fn take_in(&self, Between { slept, step }: Between) {
+        if slept > Millis::ZERO {
+            tracing::info!("the machine slept for {slept}");
+        }
+        match step {
+            Step::None => {}
+            Step::Forward(by) => tracing::info!("the clock was set ahead by {by}"),
+            Step::Back(by) => {
+                tracing::info!("the clock was set back by {by}");
+                if by > BACK_MIN {
+                    self.inbox.push(Item::of(Input::Clock(ClockChange::SetBack(by))));
+                }
+            }
+        }
+    }
+
+    /// Clears the reader slots of dead processes, and releases half of the reserve when the disk is full.
+    ///
+    /// LMDB does not reuse pages that were freed after the oldest read transaction began. The slot of a dead reader
+    /// never ends, so under load the file grows by megabytes each second. Without the reserve, an agent could not
+    /// report on a full disk that it is done.
+    fn tend_store(&self) {
+        let store = self.engine.store();
+        match store.clear_stale_readers().and_then(|_| store.share_reserve()) {
+            Ok(true) => tracing::warn!("the disk is full: half of the reserve goes to what agents have to write"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "the store could not be tidied"),
+        }
+    }
+
+    fn keep_house(&self) {
+        if let Err(error) = self.engine.store().restore_reserve() {
+            tracing::warn!(%error, "the store's reserve could not be restored");
+        }
+        self.look_at_folders();
+        if let Some(zone) = self.workers.look_at_zone() {
+            tracing::info!("the machine is in the zone {zone} now");
+            let before = self.engine.move_to(zone);
+            self.inbox.push(Item::of(Input::Clock(ClockChange::Zone(before.name().to_owned()))));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The operator's decisions by command.
+
+use crate::engine::approvals::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT};
+use crate::engine::decisions::outcome::Choice;
+use crate::engine::decisions::{outcome, press};
+use crate::engine::requests::questions;
+use crate::engine::skips::answer;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, approvals, rules};
+use crate::model::approval::{Approval, ApprovalSubject, Decider};
+use crate::model::card::{CardOption, PromptSubject};
+use crate::model::id::ApprovalId;
+use crate::model::report::Reply;
+
+/// Applies the operator's choice: the value of an option, its label, or its number.
+pub(crate) fn decide(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str) -> Result<Reply> {
+    match matter {
+        PromptSubject::Approval(id) => on_approval(tx, id, value),
+        PromptSubject::Question(id) => questions::decide(tx, id, value),
+        PromptSubject::Skip(id) => answer::decide(tx, id, value),
+    }
+}
+
+fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str) -> Result<Reply> {
+    let Some(approval) = press::decidable(tx, id)? else {
+        let state = tx.db.approvals.get(tx, &id)?.map(|approval| approval.state);
+        return Ok(match state {
+            Some(state) => Reply::refused("decided", format!("{id} is {}: nothing to decide", state.as_str())),
+            None => Reply::refused("unknown", rules::texts::missing("approval", id)),
+        });
+    };
+    let option = match unlisted_agent(tx, &approval, value)? {
+        Some(option) => option,
+        None => match decide_option(&approval.options, value) {
+            Ok(option) => option,
+            Err(why) => return Ok(Reply::refused("invalid", format!("{id}: {why}"))),
+        },
+    };
+    outcome::answer(tx, Choice { id, approval, option, by: Decider::Operator, at: None })
+}
+
+/// The option of an agent that did not fit on the card.
+fn unlisted_agent(tx: &Tx<'_, '_>, approval: &Approval, value: &str) -> Result<Option<CardOption>> {
+    let chat = matches!(approval.about, ApprovalSubject::Channel { .. });
+    let Some(id) = value.strip_prefix(CONNECT).and_then(|id| id.parse().ok()).filter(|_| chat) else { return Ok(None) };
+    let agent = tx.db.agents.get(tx, &id)?.filter(|agent| agent.archived.is_none());
+    Ok(agent.map(|agent| CardOption {
+        label: approvals::texts::label(&agent),
+        chosen: format!("✅ Connected to {}", approvals::texts::label(&agent)),
+        value: value.to_owned(),
+    }))
+}
+
+/// The option that the operator's input selects. Where agents can be chosen, `approve` means the only agent and
+/// `reject` means none. `new_agent:NAME` creates an agent of that name at once.
+fn decide_option(options: &[CardOption], value: &str) -> std::result::Result<CardOption, String> {
+    let value = value.trim();
+    if let Some(name) = value.strip_prefix(NEW_AGENT).and_then(|rest| rest.strip_prefix(':'))
+        && options.iter().any(|option| option.value == NEW_AGENT)
+    {
+        let chosen = format!("🆕 Connected to a new agent: {name}");
+        return Ok(CardOption { label: String::new(), chosen, value: value.to_owned() });
+    }
+    let number = value.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let exact = options.iter().find(|option| option.value == value);
+    let named = || options.iter().find(|option| option.label.eq_ignore_ascii_case(value));
+    let numbered = || number.and_then(|at| options.get(at));
+    let connecting: Vec<&CardOption> = options.iter().filter(|option| option.value.starts_with(CONNECT)).collect();
+    let meant = || match (value, connecting.as_slice()) {
+        (REJECT, _) => options.iter().find(|option| option.value == IGNORE),
+        (APPROVE, [only]) => Some(*only),
+        _ => None,
+    };
+    exact.or_else(named).or_else(numbered).or_else(meant).cloned().ok_or_else(|| {
+        let known: Vec<String> =
+            options.iter().map(|option| format!("`{}` ({})", option.value, option.label)).collect();
+        format!("`{value}` is not a choice; choose one of {}", known.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::decisions::decide::*;
+
+    fn options(all: &[(&str, &str)]) -> Vec<CardOption> {
+        let option = |(label, value): &(&str, &str)| CardOption {
+            label: (*label).to_owned(),
+            chosen: String::new(),
+            value: (*value).to_owned(),
+        };
+        all.iter().map(option).collect()
+    }
+
+    #[test]
+    fn options_are_meant_by_value_label_number_or_plainly() {
+        let sender = options(&[("Allow", "approve"), ("Deny", "reject")]);
+        let one = options(&[("Andy", "connect:ag1"), ("➕ Create new", "new_agent"), ("Ignore", "ignore")]);
+        let two = options(&[("Andy", "connect:ag1"), ("Bob", "connect:ag2"), ("Ignore", "ignore")]);
+        for (options, value, expected) in [
+            (&sender, "approve", Some("approve")),
+            (&sender, "deny", Some("reject")),
+            (&sender, "2", Some("reject")),
+            (&sender, "0", None),
+            (&sender, "3", None),
+            (&sender, "maybe", None),
+            (&one, "approve", Some("connect:ag1")),
+            (&one, "reject", Some("ignore")),
+            (&one, "new_agent:Research Bot", Some("new_agent:Research Bot")),
+            (&two, "approve", None),
+            (&two, "bob", Some("connect:ag2")),
+            (&two, "new_agent:X", None),
+        ] {
+            let found = decide_option(options, value).ok().map(|option| option.value);
+            assert_eq!(found.as_deref(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Creates, changes and removes configured entities: agents, chats, wirings, people, channels, destinations.
+
+pub(crate) mod agents;
+pub(crate) mod change;
+pub(crate) mod channels;
+pub(crate) mod destinations;
+pub(crate) mod mutes;
+pub(crate) mod people;
+pub(crate) mod restart;
+pub(crate) mod roles;
+pub(crate) mod sessions;
+pub(crate) mod threads;
+pub(crate) mod wirings;

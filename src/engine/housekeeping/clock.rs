@@ -1,0 +1,28 @@
+//! Reacts to changes of the machine's clocks.
+
+use crate::engine::entities::change::ChangedAgents;
+use crate::engine::rows::agents;
+use crate::engine::schedule::recompute;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, entities, schedule};
+use crate::model::input::ClockChange;
+use crate::model::report::Reply;
+use crate::time::zone::Zone;
+
+/// Recomputes the schedules. Agents that use the machine's time zone are told when it changes.
+pub(crate) fn changed(tx: &mut Tx<'_, '_>, change: &ClockChange) -> Result<Reply> {
+    let mut after = ChangedAgents::default();
+    let common = tx.db.settings.get(tx, &())?.and_then(|settings| settings.timezone);
+    if let (ClockChange::Zone(before), None) = (change, common) {
+        let lived = Zone::parse(before).unwrap_or_else(|_| tx.cx.zone.clone());
+        for agent in agents::in_the_common_zone(tx)? {
+            after.changed.insert(agent);
+            schedule::change::keep_due(tx, agent, &lived)?;
+        }
+        entities::change::renew_contexts(tx, &mut after)?;
+    }
+    // All other times are recomputed in as many steps as necessary.
+    recompute::renew_all(tx)?;
+    recompute::renew_some(tx)?;
+    Ok(Reply::Done)
+}

@@ -1,0 +1,26 @@
+//! The time of the next deadline, so that no polling is necessary.
+
+use crate::engine::Result;
+use crate::model::id::{MessageId, OutboundId, TaskId};
+use crate::model::time::{Awake, Millis, Moment};
+use crate::state::{Read, Tables};
+
+/// The time until the next deadline. Deadlines that have passed do not count, because a sweep has already handled them.
+pub(crate) fn ahead(db: &Tables, txn: &Read<'_>, now: Moment) -> Result<Option<Millis>> {
+    let (wall, awake) = (now.wall.plus(Millis::new(1)), now.awake.plus(Millis::new(1)));
+    let at_wall = [
+        db.tasks_due.first(txn, (wall, TaskId::new(0))..)?.map(|((at, _), ())| at),
+        db.scheduled_messages.first(txn, (wall, MessageId::new(0))..)?.map(|((at, _), ())| at),
+        db.scheduled_outbound.first(txn, (wall, OutboundId::new(0))..)?.map(|((at, _), ())| at),
+    ];
+    let last = Awake::new(now.awake.run(), u64::MAX);
+    let at_awake = [
+        db.messages_in_backoff
+            .first(txn, (awake, MessageId::new(0))..(last, MessageId::new(0)))?
+            .map(|((at, _), _)| at),
+        db.queue_heads.first(txn, (awake, OutboundId::new(0))..(last, OutboundId::new(0)))?.map(|((at, _), _)| at),
+    ];
+    let by_wall = at_wall.into_iter().flatten().map(|at| at.since(now.wall));
+    let by_awake = at_awake.into_iter().flatten().map(|at| at.since(now.awake));
+    Ok(by_wall.chain(by_awake).min())
+}

@@ -1,0 +1,104 @@
+//! Removals and other work too large for one transaction. It continues in further inputs, and every start and sweep
+//! resumes it.
+
+use crate::engine::decisions::reconsider;
+use crate::engine::lifecycle::context;
+use crate::engine::rows::{agents, messages, sessions};
+use crate::engine::schedule::change;
+use crate::engine::tx::Tx;
+use crate::engine::workspaces::purge;
+use crate::engine::{Result, skips, state_file};
+use crate::model::effect::{Discard, Effect};
+use crate::model::id::{AgentId, SessionId};
+use crate::model::input::Continuation;
+use crate::model::report::Reply;
+use crate::model::session::SessionStatus;
+
+/// Does the next part of a piece of work.
+pub(crate) fn go_on(tx: &mut Tx<'_, '_>, rest: Continuation) -> Result<Reply> {
+    match rest {
+        Continuation::DropMessagesOf(agent) => drop_messages(tx, agent)?,
+        Continuation::PurgeSession(session) => purge::go_on(tx, session)?,
+        Continuation::Reconsider => reconsider::go_on(tx)?,
+        Continuation::CapContext(session, last) => context::cap(tx, session, last)?,
+    }
+    Ok(Reply::Done)
+}
+
+/// Resumes the removal of agents that have rows left.
+pub(crate) fn resume(tx: &mut Tx<'_, '_>) -> Result<()> {
+    if tx.db.agents.len(tx)? == tx.db.agents_by_folder.len(tx)? {
+        return Ok(()); // none was ever removed
+    }
+    for (id, agent) in agents::all(tx)? {
+        if agent.archived.is_some() && is_left(tx, id)? {
+            tx.effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a removed agent has rows left.
+fn is_left(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
+    Ok(tx.db.sessions_by_route.first_in(tx, &agent)?.is_some()
+        || tx.db.maintenance_sessions.contains(tx, &agent)?
+        || tx.db.tasks_by_agent.first_in(tx, &agent)?.is_some()
+        || skips::forget::is_left(tx, agent)?
+        || state_file::forget::is_left(tx, agent)?)
+}
+
+/// Active sessions of an agent, up to a limit.
+fn sessions_of(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<SessionId>> {
+    let found = tx.db.sessions_by_route.collect_prefix(tx, &agent, tx.policy.rows_per_input)?;
+    let mut sessions: Vec<SessionId> = found.into_iter().map(|(_, session)| session).collect();
+    sessions.extend(tx.db.maintenance_sessions.get(tx, &agent)?);
+    Ok(sessions)
+}
+
+/// Drops the waiting messages of a removed agent's sessions and archives the sessions one by one. An archived session
+/// is not found again. Sessions with a live incarnation are left for later. Messages in a backoff are dropped when it
+/// ends.
+fn drop_messages(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
+    let limit = tx.policy.rows_per_input / 8; // a message is up to five rows
+    let mut left = limit;
+    if !change::forget_agent(tx, agent)?
+        || !skips::forget::forget_agent(tx, agent)?
+        || !state_file::forget::forget_agent(tx, agent)?
+    {
+        tx.effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
+        return Ok(());
+    }
+    let found = sessions_of(tx, agent)?;
+    let all = found.len() < tx.policy.rows_per_input;
+    let mut archived = 0;
+    for session in found {
+        if tx.db.live_incarnations.contains(tx, &session)? {
+            continue;
+        }
+        let mut waiting = tx.db.ready_messages.collect_prefix(tx, &session, left)?;
+        waiting.extend(tx.db.context_messages.collect_prefix(tx, &session, left - waiting.len())?);
+        left -= waiting.len();
+        let mut seqs = Vec::with_capacity(waiting.len());
+        for ((_, seq), id) in waiting {
+            messages::drop_message(tx, id)?;
+            seqs.push(seq);
+        }
+        if !seqs.is_empty() {
+            tx.effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+        }
+        if left == 0 {
+            break;
+        }
+        sessions::update(tx, session, |row| row.status = SessionStatus::Archived)?;
+        left -= 1;
+        archived += 1;
+        if left == 0 {
+            break;
+        }
+    }
+    // Without progress, only live incarnations are left: the sweep continues later.
+    if left == 0 || (!all && archived > 0) {
+        tx.effects.push(Effect::Continue(Continuation::DropMessagesOf(agent)));
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! The start of the daemon: asks for the state of what an earlier run left, then sweeps.
+
+use crate::engine::entities::threads;
+use crate::engine::housekeeping::sweep;
+use crate::engine::lifecycle::rollout;
+use crate::engine::schedule::recompute;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, skips};
+use crate::model::effect::Effect;
+use crate::model::incarnation::Phase;
+use crate::model::report::Reply;
+
+/// Inquires about every incarnation that was not closed, then sweeps.
+pub(crate) fn start(tx: &mut Tx<'_, '_>) -> Result<Reply> {
+    for (session, number) in tx.db.live_incarnations.collect_range(tx, .., tx.policy.rows_per_input)? {
+        tx.isolated(|tx| {
+            // An incarnation with an outdated launch configuration receives nothing more if it still lives.
+            let before = tx.effects.len();
+            rollout::look(tx, session, number)?;
+            if tx.effects.len() > before {
+                return Ok(());
+            }
+            let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+            tx.effects.push(match incarnation.phase {
+                Phase::Collecting { .. } => Effect::CollectRest(session, number),
+                Phase::Stopping { .. } => Effect::Stop(session, number),
+                Phase::Starting | Phase::Running | Phase::Closed { .. } => Effect::Inquire(session, number),
+            });
+            Ok(())
+        })?;
+    }
+    tx.isolated(threads::subscribe_again)?;
+    tx.isolated(skips::look_everywhere)?;
+    // While the daemon was down, the clock may have been set back or the time zone changed.
+    tx.isolated(recompute::renew_all)?;
+    sweep::sweep(tx, &[])?;
+    Ok(Reply::Done)
+}

@@ -1,0 +1,174 @@
+//! The sweep: does all work whose time has come. It uses only indexes, so the cost follows the work, not the size of
+//! the store.
+
+use crate::engine::decisions::due;
+use crate::engine::delivery::{queue, result};
+use crate::engine::entities::threads;
+use crate::engine::housekeeping::{removal, retention};
+use crate::engine::lifecycle::{capacity, dispatch, fetch, replies};
+use crate::engine::requests::questions;
+use crate::engine::rows::{agents, messages};
+use crate::engine::rules::liveness;
+use crate::engine::rules::liveness::{Liveness, Signs};
+use crate::engine::schedule::{recompute, run};
+use crate::engine::state_file::pending;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, lifecycle, skips};
+use crate::model::delivery::OutState;
+use crate::model::effect::Effect;
+use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::incarnation::Phase;
+use crate::model::mailbox::{Beat, Observation};
+use crate::model::message::{Due, MessageState};
+use crate::model::report::{Caused, Reply};
+use std::collections::BTreeMap;
+
+/// Records observations, then does all work whose time has come. Without any, nothing is written.
+pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result<Reply> {
+    for observation in observations {
+        tx.isolated(|tx| observe(tx, observation))?;
+    }
+    let beats = beats_of(observations);
+    tx.isolated(|tx| judge_all(tx, &beats))?;
+    let parts = [
+        due::due,
+        questions::expire,
+        recompute::renew_some,
+        run::due,
+        fetch::due,
+        ripen_messages,
+        capacity::fill,
+        replies::again,
+        ripen_outbound,
+        attempt_again,
+        pending::due,
+        threads::expire,
+        skips::due,
+        removal::resume,
+    ];
+    for part in parts {
+        tx.isolated(part)?;
+    }
+    let mut caused: Vec<Caused> = tx.effects.iter().map(Caused::from).collect();
+    caused.append(&mut retention::sweep(tx)?);
+    Ok(Reply::Swept(caused))
+}
+
+fn observe(tx: &mut Tx<'_, '_>, observation: &Observation) -> Result<()> {
+    let key = (observation.session, observation.incarnation);
+    if tx.db.live_incarnations.get(tx, &observation.session)? != Some(observation.incarnation) {
+        return Ok(());
+    }
+    let mut incarnation = tx.db.incarnations.require(tx, &key)?;
+    let before = incarnation.clone();
+    if matches!(observation.beat, Beat::Heard { .. }) {
+        if !incarnation.has_beaten() {
+            incarnation.beat = tx.now.awake;
+        }
+        // A runner with a heartbeat is running, even if the runtime did not report it.
+        if incarnation.phase == Phase::Starting {
+            incarnation.phase = Phase::Running;
+        }
+    }
+    if let Some(state) = &observation.state {
+        if incarnation.tool != state.tool || state.progress {
+            incarnation.tool_since = state.tool.as_ref().map(|_| tx.now.awake);
+        }
+        incarnation.tool.clone_from(&state.tool);
+        if state.progress && is_of_claims(tx, observation.session, state.about)? {
+            incarnation.get_on(tx.now.awake);
+        }
+    }
+    // A repeated heartbeat changes nothing and must not cost a commit.
+    if incarnation == before { Ok(()) } else { tx.db.incarnations.put(tx, &key, &incarnation) }
+}
+
+/// The newest heartbeat of each incarnation. An unfinished look hides all others.
+fn beats_of(observations: &[Observation]) -> BTreeMap<(SessionId, u32), Beat> {
+    let mut beats = BTreeMap::new();
+    for seen in observations {
+        let known = beats.entry((seen.session, seen.incarnation)).or_insert(seen.beat);
+        if *known != Beat::Unseen {
+            *known = seen.beat;
+        }
+    }
+    beats
+}
+
+/// Whether a sign of progress concerns a claimed message. The last actions of one turn prove nothing about the next
+/// turn, which may hang. That holds even if the next message was already here before and is retried behind newer ones.
+/// `about` is the message that the progress concerns. Without a claim, it is work between turns.
+fn is_of_claims(tx: &Tx<'_, '_>, session: SessionId, about: Option<u64>) -> Result<bool> {
+    let Some(about) = about else { return Ok(true) };
+    Ok(tx.db.claimed_messages.contains(tx, &(session, about))?
+        || tx.db.claimed_messages.first_in(tx, &session)?.is_none())
+}
+
+fn judge_all(tx: &mut Tx<'_, '_>, beats: &BTreeMap<(SessionId, u32), Beat>) -> Result<()> {
+    for (session, number) in tx.db.live_incarnations.collect_range(tx, .., tx.policy.rows_per_input)? {
+        let beat = beats.get(&(session, number)).copied();
+        tx.isolated(|tx| judge(tx, session, number, beat))?;
+    }
+    Ok(())
+}
+
+fn judge(tx: &mut Tx<'_, '_>, session: SessionId, number: u32, beat: Option<Beat>) -> Result<()> {
+    let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+    let signs = Signs { claims: messages::claims_of(tx, session)?, beat };
+    match liveness::decide(&incarnation, &signs, tx.policy, tx.now.awake) {
+        Liveness::Leave => lifecycle::end_outdated(tx, session, number)?,
+        // Its signs of life may still be unread, because of a slow disk or of other sessions' files. That is not its
+        // fault.
+        Liveness::Stop(_) if beat == Some(Beat::Unseen) => {}
+        Liveness::Stop(why) => lifecycle::stop(tx, session, number, why)?,
+        Liveness::LaunchAgain => dispatch::launch_again(tx, session, number)?,
+        Liveness::Inquire => tx.effects.push(Effect::Inquire(session, number)),
+        Liveness::StopAgain => tx.effects.push(Effect::Stop(session, number)),
+        Liveness::CollectAgain => tx.effects.push(Effect::CollectRest(session, number)),
+    }
+    Ok(())
+}
+
+/// Queues messages whose time has come or whose backoff is over.
+fn ripen_messages(tx: &mut Tx<'_, '_>) -> Result<()> {
+    let limit = tx.policy.rows_per_input / 4;
+    let past_all_ids = MessageId::new(u64::MAX);
+    let later = tx.db.scheduled_messages.collect_range(tx, ..=(tx.now.wall, past_all_ids), limit)?;
+    let retries = tx.db.messages_in_backoff.collect_range(tx, ..=(tx.now.awake, past_all_ids), limit)?;
+    let ids = later.into_iter().map(|((_, id), ())| id).chain(retries.into_iter().map(|((_, id), ())| id));
+    for id in ids.collect::<Vec<_>>() {
+        tx.isolated(|tx| ripen(tx, id))?;
+    }
+    Ok(())
+}
+
+fn ripen(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
+    if messages::is_awaited(tx, id)? {
+        return messages::park(tx, id);
+    }
+    let message = messages::update(tx, id, |message| message.state = MessageState::Pending(Due::Now))?;
+    if agents::is_removed(tx, message.agent)? { messages::drop_message(tx, id) } else { Ok(()) }
+}
+
+/// Puts outgoing messages whose time has come into their queues.
+fn ripen_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
+    let due = (tx.now.wall, OutboundId::new(u64::MAX));
+    for ((_, id), ()) in tx.db.scheduled_outbound.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
+        tx.isolated(|tx| {
+            let waiting = OutState::Waiting { until: None, after: None };
+            let outbound = tx.db.outbound.update(tx, &id, |outbound| outbound.state = waiting)?.after;
+            queue::enter_lane(tx, id, &outbound)
+        })?;
+    }
+    Ok(())
+}
+
+/// Handles heads of outgoing queues whose deadline has passed.
+fn attempt_again(tx: &mut Tx<'_, '_>) -> Result<()> {
+    let due = (tx.now.awake, OutboundId::new(u64::MAX));
+    // Awake times of earlier runs sort before those of this run, so they have all passed.
+    for ((_, id), ()) in tx.db.queue_heads.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
+        tx.isolated(|tx| result::overdue(tx, id))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Text answers to cards: the number of an option, or the requested name of a new agent.
+
+use crate::engine::approvals::{approvers, direct};
+use crate::engine::decisions::{naming, press};
+use crate::engine::delivery::notice;
+use crate::engine::routing::seen::{EventKey, SeenOutcome};
+use crate::engine::rows::{chats, people};
+use crate::engine::tx::Tx;
+use crate::engine::{Result, routing};
+use crate::model::address::{Address, UserId};
+use crate::model::card::{Card, PromptSubject};
+use crate::model::delivery::{Act, OutState};
+use crate::model::id::{ApprovalId, OutboundId};
+use crate::model::input::{InboundEvent, Press};
+use crate::model::message::Reason;
+use crate::model::report::{Outcome, Reply, RouteReport};
+use crate::model::skip::SkipState;
+use crate::state::ForeignKey;
+
+/// Number of open cards per address among which a bare number finds the newest one shown. A text that names a card
+/// finds it among all of them.
+const CARDS_MAX: usize = 50;
+
+/// Handles a message that answers an open card at its address: a number, an id and a number, or a requested name. A
+/// message from a sender who may not answer is routed to the agents like any other.
+pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option<Reply>> {
+    // Usually no question is open. The number of rows is known without reading any.
+    if tx.db.open_prompts.is_empty(tx)? {
+        return Ok(None);
+    }
+    let Some(by) = people::sender_of(event) else { return Ok(None) };
+    let text = event.content.text.trim();
+    let wanted = decide_form(text);
+    let mut meant: Vec<PromptSubject> = match wanted {
+        Form::Option(Some(named), _) => vec![named],
+        Form::Option(None, _) | Form::Other => Vec::new(),
+    };
+    meant.extend(tx.db.approvals_naming.get(tx, &ForeignKey::user(&by))?.map(PromptSubject::Approval));
+    let mut asked = asked_at(tx, &event.source, &meant)?;
+    // A person at a terminal is asked at their own address, no matter which agent they talk to.
+    if let Some(own) = direct::on_terminal(&by) {
+        asked.extend(asked_at(tx, &own, &meant)?);
+    }
+    if asked.is_empty() {
+        return Ok(None);
+    }
+    asked.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
+    let Some(_answered) = respond(tx, &asked, &wanted, &by, text)? else { return Ok(None) };
+    if let Some(event) = EventKey::of(event) {
+        event.remember(tx, SeenOutcome::refused(Reason::Answer))?;
+    }
+    let chat = chats::find(tx, &event.source.channel, &event.source.platform_id)?.map(|(id, _)| id);
+    let report =
+        RouteReport { outcome: Outcome::Consumed, reason: Some(Reason::Answer), ..routing::blank(event, chat) };
+    Ok(Some(Reply::Routed(report)))
+}
+
+/// The newest open cards of an address, and also older ones about these matters.
+fn asked_at(tx: &Tx<'_, '_>, place: &Address, meant: &[PromptSubject]) -> Result<Vec<(OutboundId, PromptSubject)>> {
+    let (channel, chat) = ForeignKey::chat(&place.channel, &place.platform_id);
+    let found = tx.db.open_prompts.collect_last(tx, &(channel.clone(), chat.clone()), CARDS_MAX)?;
+    let mut found: Vec<(OutboundId, PromptSubject)> =
+        found.into_iter().map(|((_, _, id), matter)| (id, matter)).collect();
+    for matter in meant {
+        let Some(card) = card_of(tx, *matter)?.filter(|card| found.iter().all(|(known, _)| known != card)) else {
+            continue;
+        };
+        if tx.db.open_prompts.get(tx, &(channel.clone(), chat.clone(), card))? == Some(*matter) {
+            found.push((card, *matter));
+        }
+    }
+    Ok(found)
+}
+
+/// The card's message.
+fn card_of(tx: &Tx<'_, '_>, matter: PromptSubject) -> Result<Option<OutboundId>> {
+    Ok(match matter {
+        PromptSubject::Approval(id) => tx.db.approvals.get(tx, &id)?.and_then(|row| row.card),
+        PromptSubject::Question(id) => tx.db.questions.get(tx, &id)?.and_then(|row| row.card),
+        PromptSubject::Skip(id) => match tx.db.skips.get(tx, &id)?.map(|row| row.state) {
+            Some(SkipState::Sending(card, _) | SkipState::Surfaced(card, _)) => Some(card),
+            _ => None,
+        },
+    })
+}
+
+fn respond(
+    tx: &mut Tx<'_, '_>,
+    asked: &[(OutboundId, PromptSubject)],
+    wanted: &Form,
+    by: &UserId,
+    text: &str,
+) -> Result<Option<Reply>> {
+    for (id, matter) in asked {
+        let outbound = tx.db.outbound.require(tx, id)?;
+        let Some(to) = outbound.to else { continue };
+        // A card that was not shown yet can only be answered by its id.
+        let shown = matches!(outbound.state, OutState::Delivered { .. });
+        match (&outbound.act, wanted) {
+            (Act::Ask(card), Form::Option(named, option)) if named.map_or(shown, |named| named == *matter) => {
+                return choose(tx, card, *option, by, to);
+            }
+            (Act::Ask(_), _) | (_, Form::Option(Some(_), _)) => {}
+            (_, Form::Option(None, _) | Form::Other) => {
+                if let PromptSubject::Approval(approval) = matter
+                    && let Some(answered) = name(tx, *approval, by, text)?
+                {
+                    return Ok(Some(answered));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Presses the button of an option on behalf of a person, if they may.
+fn choose(tx: &mut Tx<'_, '_>, card: &Card, option: usize, by: &UserId, at: Address) -> Result<Option<Reply>> {
+    let position = option.checked_sub(1).filter(|at| *at < card.options.len());
+    let Some(position) = position.and_then(|at| u32::try_from(at).ok()) else { return Ok(None) };
+    if let PromptSubject::Approval(id) = card.matter {
+        let Some(approval) = press::decidable(tx, id)? else { return Ok(None) };
+        let scope = approvers::scope(tx, &approval.about)?;
+        if !approvers::may_decide(tx, by, &scope)? {
+            return Ok(None);
+        }
+    }
+    let press = Press { by: by.clone(), at, button: card.button(position) };
+    let answered = press::pressed(tx, &press)?;
+    if let (PromptSubject::Approval(id), Reply::Answered { decided: false, text }) = (card.matter, &answered)
+        && press::decidable(tx, id)?.is_some()
+    {
+        // A button press shows its sender why nothing was decided; a text answer gets a message.
+        notice::say_to(tx, press.at, None, text.clone())?;
+    }
+    let taken = match (card.matter, &answered) {
+        // An approver's answer is consumed even if there was nothing left to decide.
+        (PromptSubject::Approval(_), _) => true,
+        (PromptSubject::Question(_) | PromptSubject::Skip(_), Reply::Answered { decided, .. }) => *decided,
+        (PromptSubject::Question(_) | PromptSubject::Skip(_), _) => false,
+    };
+    Ok(taken.then_some(answered))
+}
+
+/// Uses a text as the name of a new agent, if this person was asked for it here.
+fn name(tx: &mut Tx<'_, '_>, id: ApprovalId, by: &UserId, text: &str) -> Result<Option<Reply>> {
+    let Some(approval) = press::decidable(tx, id)? else { return Ok(None) };
+    // They may have lost the role since they chose.
+    if !naming::is_owed_by(&approval, by) || !approvers::may_decide(tx, by, &approvers::scope(tx, &approval.about)?)? {
+        return Ok(None);
+    }
+    naming::named(tx, id, &approval, by, text)?;
+    Ok(Some(Reply::Done))
+}
+
+/// The form of an answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Form {
+    /// The number of an option, on a named card or on the newest.
+    Option(Option<PromptSubject>, usize),
+    /// Anything else, possibly a name.
+    Other,
+}
+
+fn decide_form(text: &str) -> Form {
+    let number = |text: &str| text.parse::<usize>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+    let words: Vec<&str> = text.split_whitespace().take(3).collect();
+    match words.as_slice() {
+        [one] => number(one).map_or(Form::Other, |option| Form::Option(None, option)),
+        [id, option] => match (id.parse(), number(option)) {
+            (Ok(matter), Some(option)) => Form::Option(Some(matter), option),
+            _ => Form::Other,
+        },
+        _ => Form::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::inbound::answer::*;
+
+    #[test]
+    fn only_exact_answers_are_answers() {
+        let approval = PromptSubject::Approval(ApprovalId::new(3));
+        for (text, form) in [
+            ("1", Form::Option(None, 1)),
+            (" 2 ", Form::Option(None, 2)),
+            ("ap3 1", Form::Option(Some(approval), 1)),
+            ("ap3", Form::Other),
+            ("ap03 1", Form::Other),
+            ("+1", Form::Other),
+            ("1.", Form::Other),
+            ("1 2", Form::Other),
+            ("I take 1", Form::Other),
+            ("", Form::Other),
+            ("99999999999999999999999", Form::Other),
+        ] {
+            assert_eq!(decide_form(text), form, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Limits the number of running incarnations and assigns free slots.
+
+use crate::engine::lifecycle::mailbox_view::SessionRef;
+use crate::engine::lifecycle::{dispatch, rate_limit};
+use crate::engine::rows::sessions;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, lifecycle, readable};
+use crate::model::id::{AgentId, MessageId, SessionId};
+use crate::model::incarnation::{Phase, StopReason};
+use crate::model::time::Awake;
+use std::collections::BTreeSet;
+
+/// The limit that prevents another incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CapacityLimit {
+    /// The limit of the installation.
+    House,
+    /// The limit of one agent, even if the installation has free slots.
+    Agent(AgentId),
+}
+
+/// The limit that prevents another incarnation of an agent, if any.
+pub(crate) fn full(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Option<CapacityLimit>> {
+    let agent = of.session.agent;
+    // After a rate limit, an agent has one slot until a turn succeeds.
+    let parallel = if rate_limit::is_on_trial(tx, agent)? { 1 } else { of.agent.settings.max_parallel };
+    let all = tx.db.live_incarnations.len(tx)?;
+    // The agent's own limit is checked first: a free slot elsewhere would not help. It cannot be reached while fewer
+    // incarnations run in total.
+    let most = usize::try_from(parallel).unwrap_or(usize::MAX);
+    if all >= u64::from(parallel) && lifecycle::living(tx, |of| of == agent)?.len() >= most {
+        return Ok(Some(CapacityLimit::Agent(agent)));
+    }
+    Ok((all >= u64::from(limit(tx)?)).then_some(CapacityLimit::House))
+}
+
+/// Stops one incarnation to free a slot for a waiting session: the one that has been idle longest, otherwise one
+/// between turns whose messages are all newer than the oldest waiting one.
+pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: MessageId) -> Result<()> {
+    let mut found: Vec<Candidate> = Vec::new();
+    // Under the installation's limit, an incarnation of any agent may be stopped.
+    let living = match full {
+        CapacityLimit::House => tx.db.live_incarnations.collect_range(tx, .., usize::MAX)?,
+        CapacityLimit::Agent(agent) => lifecycle::living(tx, |of| of == agent)?,
+    };
+    for (session, number) in living {
+        let incarnation = readable(tx.db.incarnations.get(tx, &(session, number)))?;
+        let Some(incarnation) = incarnation else { continue };
+        match incarnation.phase {
+            // A slot is about to become free.
+            Phase::Stopping { .. } | Phase::Collecting { .. } => return Ok(()),
+            Phase::Running if tx.db.claimed_messages.first_in(tx, &session)?.is_none() => {
+                let waits = tx.db.ready_messages.first_in(tx, &session)?.map(|(_, message)| message);
+                found.push(Candidate { waits, progress: incarnation.progress, session, number });
+            }
+            Phase::Running | Phase::Starting | Phase::Closed { .. } => {}
+        }
+    }
+    match decide_whose_place(found, oldest) {
+        Some((session, number)) => lifecycle::stop(tx, session, number, StopReason::MadeRoom),
+        None => Ok(()),
+    }
+}
+
+/// An incarnation between turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Candidate {
+    waits: Option<MessageId>,
+    progress: Awake,
+    session: SessionId,
+    number: u32,
+}
+
+fn decide_whose_place(mut found: Vec<Candidate>, oldest: MessageId) -> Option<(SessionId, u32)> {
+    found.retain(|one| one.waits.is_none_or(|waits| waits > oldest));
+    found.sort_by_key(|one| (one.waits.is_some(), one.progress, one.session));
+    found.first().map(|one| (one.session, one.number))
+}
+
+/// Dispatches queued messages to their agents, oldest first, as far as slots are free.
+pub(crate) fn fill(tx: &mut Tx<'_, '_>) -> Result<()> {
+    fill_for(tx, Whose::Everybody)
+}
+
+/// Like [`fill`], after an event that may have freed a slot. Sessions with an incarnation are skipped, because their
+/// messages were exported when they were queued.
+pub(crate) fn hand_on(tx: &mut Tx<'_, '_>) -> Result<()> {
+    fill_for(tx, Whose::WithoutPlace)
+}
+
+/// Which waiting sessions are examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Everybody,
+    WithoutPlace,
+}
+
+fn fill_for(tx: &mut Tx<'_, '_>, whose: Whose) -> Result<()> {
+    let mut waiting = waiting(tx)?;
+    waiting.sort_unstable();
+    let mut full: BTreeSet<CapacityLimit> = BTreeSet::new();
+    for (_, session) in waiting {
+        // Sessions with a slot need none, and no slot is left for the others.
+        if whose == Whose::WithoutPlace && full.contains(&CapacityLimit::House) {
+            break;
+        }
+        let woken = tx.isolated(|tx| {
+            let Some(row) = sessions::load(tx, session)? else { return Ok(None) };
+            let no_place = full.contains(&CapacityLimit::House) || full.contains(&CapacityLimit::Agent(row.agent));
+            let has_place = row.live.is_some();
+            let skip = if has_place { whose == Whose::WithoutPlace } else { no_place };
+            if skip { Ok(None) } else { dispatch::wake(tx, session) }
+        })?;
+        full.extend(woken.flatten());
+    }
+    Ok(())
+}
+
+/// Sessions with queued messages, each with its oldest one. Costs one seek per session, however many messages it has.
+pub(crate) fn waiting(tx: &Tx<'_, '_>) -> Result<Vec<(MessageId, SessionId)>> {
+    let mut found = Vec::new();
+    let mut from = (SessionId::new(0), 0);
+    while let Some(((session, _), oldest)) = tx.db.ready_messages.first(tx, from..)? {
+        found.push((oldest, session));
+        if found.len() >= WAITING_MAX {
+            break;
+        }
+        from = (SessionId::new(session.number().saturating_add(1)), 0);
+    }
+    Ok(found)
+}
+
+/// Maximum number of waiting sessions that are compared, far more than wait in normal operation.
+const WAITING_MAX: usize = 20_000;
+
+fn limit(tx: &Tx<'_, '_>) -> Result<u32> {
+    let settings = tx.db.settings.get(tx, &())?;
+    Ok(settings.and_then(|settings| settings.max_containers).unwrap_or(tx.policy.max_containers))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::lifecycle::capacity::*;
+
+    #[test]
+    fn idle_ones_go_first_and_nobody_older_goes() {
+        let one = |session: u64, progress, waits: Option<u64>| Candidate {
+            waits: waits.map(MessageId::new),
+            progress: Awake::new(1, progress),
+            session: SessionId::new(session),
+            number: 1,
+        };
+        for (found, expected) in [
+            (vec![], None),
+            (vec![one(1, 9, None), one(2, 5, None)], Some(2)),
+            (vec![one(1, 1, Some(50)), one(2, 5, None)], Some(2)),
+            (vec![one(1, 1, Some(9)), one(2, 5, Some(11))], Some(2)),
+            (vec![one(1, 1, Some(9))], None),
+        ] {
+            let gone = decide_whose_place(found.clone(), MessageId::new(10));
+            assert_eq!(gone.map(|(session, _)| session.number()), expected, "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Dispatches queued messages to an agent's live incarnation, or starts a new one.
+
+use crate::engine::Result;
+use crate::engine::lifecycle::capacity::CapacityLimit;
+use crate::engine::lifecycle::mailbox_view::SessionRef;
+use crate::engine::lifecycle::{capacity, mailbox_view, rate_limit, start_backoff};
+use crate::engine::rows::{agents, notes, sessions};
+use crate::engine::tx::Tx;
+use crate::model::effect::{Effect, ExportedMessage, Launch};
+use crate::model::id::{MessageId, SessionId};
+use crate::model::incarnation::{Incarnation, Phase};
+use crate::model::message::MessageKind;
+use crate::model::session::{ChatSession, SessionStatus};
+
+/// Sends a session's agent a text that requests a turn of its own.
+pub(crate) fn wake_agent(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) -> Result<MessageId> {
+    let message = notes::leave(tx, session, text, MessageKind::Chat, true)?;
+    wake_about(tx, session, message)?;
+    Ok(message)
+}
+
+/// Does what a session's queued messages need: an export to its live incarnation, or the start of a new one. Does
+/// nothing while the incarnation is ending. Without a free slot, returns the limit that was reached. Calling it twice
+/// produces the same effects twice, which is harmless.
+pub(crate) fn wake(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Option<CapacityLimit>> {
+    let Some(((_, seq), oldest)) = tx.db.ready_messages.first_in(tx, &id)? else { return Ok(None) };
+    let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
+    let agent = tx.db.agents.require(tx, &session.agent)?;
+    let of = SessionRef { id, session: &session, agent: &agent };
+    bring(tx, of, ((seq, oldest), None))
+}
+
+/// A message that has just been queued in a session.
+pub(crate) struct DueMessage<'a> {
+    /// Its session and agent.
+    pub(crate) of: SessionRef<'a>,
+    /// The message.
+    pub(crate) message: ExportedMessage,
+}
+
+/// Like [`wake_for`], but loads the message first.
+pub(crate) fn wake_about(tx: &mut Tx<'_, '_>, id: SessionId, message: MessageId) -> Result<Option<CapacityLimit>> {
+    let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
+    let agent = tx.db.agents.require(tx, &session.agent)?;
+    let message = mailbox_view::view(tx, message)?;
+    wake_for(tx, DueMessage { of: SessionRef { id, session: &session, agent: &agent }, message })
+}
+
+/// Like [`wake`], for one message that has just been queued. The others were exported when they were queued.
+pub(crate) fn wake_for(
+    tx: &mut Tx<'_, '_>,
+    DueMessage { of, message }: DueMessage<'_>,
+) -> Result<Option<CapacityLimit>> {
+    let Some(((_, seq), oldest)) = tx.db.ready_messages.first_in(tx, &of.id)? else { return Ok(None) };
+    bring(tx, of, ((seq, oldest), Some(message)))
+}
+
+/// Like [`wake_for`], for a person's message. If something was dispatched, shows that the agent is typing, where the
+/// answer will appear.
+pub(crate) fn wake_visibly(tx: &mut Tx<'_, '_>, arrival: DueMessage<'_>) -> Result<Option<CapacityLimit>> {
+    let (id, reply, before) = (arrival.of.id, arrival.message.reply.clone(), tx.effects.len());
+    let full = wake_for(tx, arrival)?;
+    let brought = tx.effects.iter().skip(before).any(|effect| match effect {
+        Effect::Export(export) => export.session == id && !export.messages.is_empty(),
+        Effect::Launch(launch) => launch.session == id,
+        _ => false,
+    });
+    if let (true, Some(reply)) = (brought, reply) {
+        tx.effects.push(Effect::Typing(id, reply));
+    }
+    Ok(full)
+}
+
+fn bring(
+    tx: &mut Tx<'_, '_>,
+    of: SessionRef<'_>,
+    ((oldest_seq, oldest), arrived): ((u64, MessageId), Option<ExportedMessage>),
+) -> Result<Option<CapacityLimit>> {
+    let incarnation = match of.session.live {
+        Some(number) => tx.db.incarnations.get(tx, &(of.id, number))?,
+        None => None,
+    };
+    // A removed agent starts nothing, even before its sessions are archived.
+    let wake = decide(of.session, incarnation.as_ref(), of.agent.archived.is_some());
+    if wake != Wake::Nothing
+        && let Some(hold_off) = rate_limit::held_off(tx, of.session.agent)?
+    {
+        return rate_limit::put_off_all(tx, of.id, &hold_off).map(|()| None);
+    }
+    match wake {
+        Wake::Launch if !start_backoff::may_start(of.session, tx.now.awake) => Ok(None),
+        Wake::Nothing => Ok(None),
+        Wake::Export => {
+            let export = match arrived {
+                Some(message) => mailbox_view::one(tx, of, message, oldest_seq)?,
+                None => Some(mailbox_view::everything(tx, of, false)?),
+            };
+            tx.effects.extend(export.map(|export| Effect::Export(Box::new(export))));
+            Ok(None)
+        }
+        Wake::Launch => match capacity::full(tx, of)? {
+            None => launch(tx, of).map(|()| None),
+            Some(full) => capacity::make_room(tx, full, oldest).map(|()| Some(full)),
+        },
+    }
+}
+
+/// Exports messages that did not fit into a session's mailbox before, if there can be any. `over` are the positions of
+/// the messages that have just ended.
+pub(crate) fn follow_up(tx: &mut Tx<'_, '_>, id: SessionId, over: &[u64]) -> Result<()> {
+    let Some(((_, newest), _)) = tx.db.ready_messages.last_in(tx, &id)? else { return Ok(()) };
+    // The oldest message that was queued at the last export is not older than these.
+    let claimed = tx.db.claimed_messages.first_in(tx, &id)?.map(|((_, seq), _)| seq);
+    let ready = tx.db.ready_messages.first_in(tx, &id)?.map(|((_, seq), _)| seq);
+    let oldest = over.iter().copied().chain(claimed).chain(ready).min().unwrap_or(0);
+    if mailbox_view::in_window(oldest, newest) { Ok(()) } else { wake(tx, id).map(drop) }
+}
+
+/// What a session's queued messages need.
+#[derive(Debug, PartialEq, Eq)]
+enum Wake {
+    Nothing,
+    Export,
+    Launch,
+}
+
+fn decide(session: &ChatSession, incarnation: Option<&Incarnation>, removed: bool) -> Wake {
+    if removed || session.status != SessionStatus::Active {
+        return Wake::Nothing;
+    }
+    // An incarnation that ends with its turn receives nothing more either.
+    let phase = incarnation.filter(|incarnation| incarnation.outdated.is_none()).map(|incarnation| &incarnation.phase);
+    match (session.live, phase) {
+        (None, _) => Wake::Launch,
+        (Some(_), Some(Phase::Starting | Phase::Running)) => Wake::Export,
+        // An ending incarnation receives nothing more. Its close wakes the session again.
+        (Some(_), _) => Wake::Nothing,
+    }
+}
+
+fn launch(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<()> {
+    let id = of.id;
+    let (session, number) = sessions::update(tx, id, |session| {
+        session.last_incarnation = session.last_incarnation.saturating_add(1);
+        session.live = Some(session.last_incarnation);
+        session.context_version = session.context_version.saturating_add(1);
+        session.last_incarnation
+    })?;
+    let (digest, _) = agents::of(tx, &session, of.agent)?;
+    let incarnation = Incarnation::new(tx.now.awake, tx.now.wall, digest);
+    tx.db.incarnations.put(tx, &(id, number), &incarnation)?;
+    launch_effect(tx, SessionRef { session: &session, ..of }, number)
+}
+
+/// Requests the start of an incarnation again. The runtime starts it only if it is not running.
+pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, id: SessionId, number: u32) -> Result<()> {
+    let Some(session) = sessions::load(tx, id)? else { return Ok(()) };
+    let agent = tx.db.agents.require(tx, &session.agent)?;
+    launch_effect(tx, SessionRef { id, session: &session, agent: &agent }, number)
+}
+
+fn launch_effect(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, incarnation: u32) -> Result<()> {
+    let export = mailbox_view::everything(tx, of, true)?;
+    let (digest, image) = agents::of(tx, of.session, of.agent)?;
+    tx.effects.push(Effect::Launch(Box::new(Launch {
+        session: of.id,
+        incarnation,
+        folder: of.agent.folder.to_string(),
+        settings: of.agent.settings.clone(),
+        session_name: of.session.name,
+        digest,
+        image,
+        export,
+    })));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::lifecycle::dispatch::*;
+    use crate::model::id::AgentId;
+    use crate::model::incarnation::{Exit, SpecDigest, StopReason};
+    use crate::model::session::{Route, SessionName};
+    use crate::model::time::{Awake, Timestamp};
+
+    #[test]
+    fn a_session_has_one_incarnation_at_a_time() {
+        let at = Timestamp::from_millis(0);
+        let awake = Awake::new(1, 0);
+        let session = |live, status| {
+            let who = (AgentId::new(1), SessionName::Default);
+            ChatSession { last_incarnation: 1, live, status, ..ChatSession::new(who, Route::AgentShared, None, at) }
+        };
+        let decide_for = |phase: Option<Phase>, status, removed| {
+            let live = phase.is_some().then_some(1);
+            let incarnation =
+                phase.map(|phase| Incarnation { phase, ..Incarnation::new(awake, at, SpecDigest::new(0)) });
+            decide(&session(live, status), incarnation.as_ref(), removed)
+        };
+        let stopping = Phase::Stopping { why: StopReason::Ceiling, since: awake };
+        let collecting = Phase::Collecting { exit: Exit::Code(0), since: awake };
+        for (phase, status, removed, expected) in [
+            (None, SessionStatus::Active, false, Wake::Launch),
+            (None, SessionStatus::Active, true, Wake::Nothing),
+            (None, SessionStatus::Archived, false, Wake::Nothing),
+            (Some(Phase::Starting), SessionStatus::Active, false, Wake::Export),
+            (Some(Phase::Running), SessionStatus::Active, false, Wake::Export),
+            (Some(Phase::Running), SessionStatus::Active, true, Wake::Nothing),
+            (Some(stopping), SessionStatus::Active, false, Wake::Nothing),
+            (Some(collecting), SessionStatus::Active, false, Wake::Nothing),
+        ] {
+            assert_eq!(decide_for(phase.clone(), status, removed), expected, "{phase:?} {status:?} {removed}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Retries of failed turns, and messages of agents whose provider limits requests.
+//!
+//! A provider error costs a try, like a lost turn. A rate limit costs none: the whole agent is paused, because its
+//! sessions share an account, and its messages wait. After the pause, one session at a time is tried until a turn
+//! succeeds.
+
+use crate::engine::delivery::notice;
+use crate::engine::lifecycle::failures::Failures;
+use crate::engine::lifecycle::rate_limit;
+use crate::engine::rows::{agents, journal, messages, sessions};
+use crate::engine::tx::Tx;
+use crate::engine::{Result, lifecycle};
+use crate::model::address::Address;
+use crate::model::effect::{Discard, Effect};
+use crate::model::hold_off::RateLimit;
+use crate::model::id::{AgentId, MessageId, SessionId};
+use crate::model::incarnation::StopReason;
+use crate::model::journal::Event;
+use crate::model::mailbox::{Failure, RetryHint};
+use crate::model::message::{Due, Message, MessageState};
+use crate::model::policy::Policy;
+use crate::model::time::Millis;
+use std::collections::BTreeSet;
+
+/// A turn that failed and may be retried.
+pub(crate) struct FailedTurn<'a> {
+    /// Its session.
+    pub(crate) session: SessionId,
+    /// The incarnation whose turn it was.
+    pub(crate) incarnation: u32,
+    /// The failure.
+    pub(crate) failure: &'a Failure,
+    /// Positions of its messages.
+    pub(crate) seqs: Vec<u64>,
+}
+
+/// Makes the messages of a failed turn wait together for another one, or fails them with a notice. The incarnation
+/// ends. Its later reports about these messages are ignored, so it is safe to collect its files twice.
+pub(crate) fn turn_failed(tx: &mut Tx<'_, '_>, turn: &FailedTurn<'_>) -> Result<()> {
+    let Some(row) = sessions::load(tx, turn.session)? else { return Ok(()) };
+    let mut open = Vec::new();
+    for seq in turn.seqs.iter().copied().collect::<BTreeSet<_>>() {
+        if let Some((id, message)) = messages::at(tx, turn.session, seq)?
+            && messages::is_open(&message)
+            && message.failed_in < turn.incarnation
+        {
+            open.push((id, message));
+        }
+    }
+    let why = turn.failure.error.as_str();
+    let mut work = Work::new(why);
+    let hold_off = match turn.failure.again {
+        RetryHint::Wait(after) => Some(rate_limit::hold_off(tx, row.agent, after, why)?),
+        RetryHint::Later | RetryHint::Never => None,
+    };
+    let wait = decide_wait(tx.policy, open.iter().map(|(_, message)| message));
+    for (id, message) in open {
+        messages::update(tx, id, |message| message.failed_in = turn.incarnation)?;
+        match &hold_off {
+            _ if agents::is_removed(tx, message.agent)? => messages::drop_message(tx, id)?,
+            // Context never fails, and never waits on its own.
+            _ if !message.trigger => {
+                messages::update(tx, id, |message| message.state = MessageState::Pending(Due::Now))?;
+            }
+            Some(hold_off) => work.put_off(tx, id, hold_off)?,
+            None => work.try_again(tx, id, turn.incarnation, wait)?,
+        }
+    }
+    if let Some(hold_off) = hold_off {
+        work.spread(tx, row.agent, &hold_off)?;
+    }
+    work.failures.settle(tx)?;
+    lifecycle::retire(tx, turn.session, turn.incarnation, StopReason::TurnFailed)
+}
+
+/// Records that a turn succeeded: the provider accepts requests again.
+pub(crate) fn turn_succeeded(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
+    if rate_limit::is_on_trial(tx, agent)? { tx.db.rate_limits.delete(tx, &agent).map(drop) } else { Ok(()) }
+}
+
+/// Messages that wait or fail together. Each address is told only once.
+pub(crate) struct Work<'a> {
+    why: &'a str,
+    pub(crate) failures: Failures,
+    /// Addresses that were told to wait.
+    waiting: Vec<Address>,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn new(why: &'a str) -> Self {
+        Self { why, failures: Failures::default(), waiting: Vec::new() }
+    }
+
+    /// Postpones all queued messages of the agent's live sessions too, because an agent would take those in its mailbox
+    /// at once.
+    fn spread(&mut self, tx: &mut Tx<'_, '_>, agent: AgentId, hold_off: &RateLimit) -> Result<()> {
+        for (session, _) in lifecycle::living(tx, |of| of == agent)? {
+            self.put_off_all(tx, session, hold_off)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put_off_all(&mut self, tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &RateLimit) -> Result<()> {
+        let mut seqs = Vec::new();
+        for ((_, seq), id) in tx.db.ready_messages.collect_prefix(tx, &session, tx.policy.rows_per_input / 8)? {
+            self.put_off(tx, id, hold_off)?;
+            seqs.push(seq);
+        }
+        if !seqs.is_empty() {
+            tx.effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+        }
+        Ok(())
+    }
+
+    /// Postpones a message until its agent's pause is over. A message that has waited too long fails.
+    fn put_off(&mut self, tx: &mut Tx<'_, '_>, id: MessageId, hold_off: &RateLimit) -> Result<()> {
+        let message = tx.db.messages.require(tx, &id)?;
+        let age = tx.now.wall.since(message.stored);
+        let left = hold_off.until.since(tx.now.awake);
+        let Some(wait) = rate_limit::decide_put_off(tx.policy, age, left) else {
+            let error = format!("the agent's provider took no work for {}: {}", tx.policy.wait_lifetime, self.why);
+            self.failures.add(id, message, &error);
+            return Ok(());
+        };
+        let tell = !message.told_to_wait && rate_limit::decide_tell(tx.policy, age, wait);
+        let due = tx.now.awake.plus(wait);
+        messages::update(tx, id, |message| {
+            message.state = MessageState::Pending(Due::Retry(due));
+            message.told_to_wait |= tell;
+        })?;
+        journal::of_message(tx, id, Event::PutOff { wait, why: self.why.to_owned() })?;
+        let Some(to) = message.reply.filter(|_| tell) else { return Ok(()) };
+        if self.waiting.contains(&to) {
+            return Ok(());
+        }
+        self.waiting.push(to.clone());
+        let why = notice::shortened(self.why);
+        let text = format!(
+            "Your message waits: {why}. The agent will answer as soon as its provider takes work again, in {wait} at the \
+             earliest."
+        );
+        notice::say_to(tx, to, Some(id), text).map(drop)
+    }
+
+    /// Counts a try and starts its backoff. After the last try, the message fails.
+    fn try_again(&mut self, tx: &mut Tx<'_, '_>, id: MessageId, incarnation: u32, wait: Millis) -> Result<()> {
+        let message = tx.db.messages.require(tx, &id)?;
+        if message.tries >= tx.policy.max_tries {
+            let error = format!("given up after {} tries; the last one ended with: {}", message.tries, self.why);
+            self.failures.add(id, message, &error);
+            return Ok(());
+        }
+        let tries = message.tries + 1;
+        let due = tx.now.awake.plus(wait);
+        messages::update(tx, id, |message| {
+            message.state = MessageState::Pending(Due::Retry(due));
+            message.tries = tries;
+        })?;
+        journal::of_message(tx, id, Event::TurnFailed { incarnation, tries, why: self.why.to_owned() })
+    }
+}
+
+/// The backoff of a turn: that of its most often tried message that can still be retried.
+fn decide_wait<'a>(policy: &Policy, messages: impl Iterator<Item = &'a Message>) -> Millis {
+    let tried = messages.filter(|message| message.trigger && message.tries < policy.max_tries);
+    policy.backoff(tried.map(|message| message.tries).max().unwrap_or(0))
+}

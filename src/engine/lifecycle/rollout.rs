@@ -1,0 +1,37 @@
+//! Applies a changed launch configuration: live agents are replaced when idle, and backoffs are cancelled.
+
+use crate::engine::lifecycle::{capacity, rate_limit, start_backoff};
+use crate::engine::rows::sessions;
+use crate::engine::tx::Tx;
+use crate::engine::{Result, lifecycle, rows};
+use crate::model::id::{AgentId, SessionId};
+use crate::model::incarnation::{Phase, StopReason};
+use std::collections::BTreeSet;
+
+/// Applies a changed launch configuration to these agents.
+pub(crate) fn agents(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<()> {
+    if agents.is_empty() {
+        return Ok(());
+    }
+    for (session, number) in lifecycle::living(tx, |agent| agents.contains(&agent))? {
+        look(tx, session, number)?;
+    }
+    rate_limit::lift(tx, agents)?;
+    start_backoff::forgive(tx, agents)?;
+    capacity::hand_on(tx)
+}
+
+/// Retires a live incarnation if its launch configuration is outdated.
+pub(crate) fn look(tx: &mut Tx<'_, '_>, session: SessionId, number: u32) -> Result<()> {
+    let Some(row) = sessions::load(tx, session)? else { return Ok(()) };
+    let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+    if incarnation.outdated.is_some() || !matches!(incarnation.phase, Phase::Starting | Phase::Running) {
+        return Ok(());
+    }
+    let agent = tx.db.agents.require(tx, &row.agent)?;
+    let (digest, _) = rows::agents::of(tx, &row, &agent)?;
+    match digest == incarnation.digest {
+        true => Ok(()),
+        false => lifecycle::retire(tx, session, number, StopReason::Renewed),
+    }
+}

@@ -1,0 +1,65 @@
+//! Agents: look-ups, time zone and launch configuration.
+
+use crate::engine::rules::{launch_spec, texts};
+use crate::engine::tx::Tx;
+use crate::engine::{Result, readable};
+use crate::model::entity::{Agent, Folder};
+use crate::model::id::AgentId;
+use crate::model::incarnation::SpecDigest;
+use crate::model::session::ChatSession;
+use crate::state::{Read, Tables, Text};
+use crate::time::zone::Zone;
+
+/// Whether an agent was removed.
+pub(crate) fn is_removed(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
+    Ok(tx.db.agents.get(tx, &agent)?.is_none_or(|agent| agent.archived.is_some()))
+}
+
+/// The digest for a session's next incarnation, and its configured image.
+pub(crate) fn of(tx: &Tx<'_, '_>, session: &ChatSession, agent: &Agent) -> Result<(SpecDigest, Option<String>)> {
+    let installation = tx.db.settings.get(tx, &())?.unwrap_or_default();
+    Ok((launch_spec::digest(session.into(), &agent.settings, &installation), installation.image))
+}
+
+/// The time zone configured for an agent, if any.
+pub(crate) fn timezone(db: &Tables, txn: &Read<'_>, agent: &Agent) -> Result<Option<String>> {
+    match &agent.settings.timezone {
+        Some(zone) => Ok(Some(zone.clone())),
+        None => Ok(db.settings.get(txn, &())?.and_then(|settings| settings.timezone)),
+    }
+}
+
+/// The error text for an unknown agent.
+pub(crate) fn missing(folder: &Folder) -> String {
+    texts::missing("agent", folder)
+}
+
+/// An agent that is not archived, by its folder.
+pub(crate) fn find(tx: &Tx<'_, '_>, folder: &Folder) -> Result<Option<(AgentId, Agent)>> {
+    let Some(id) = tx.db.agents_by_folder.get(tx, &Text::from(folder))? else { return Ok(None) };
+    Ok(Some((id, tx.db.agents.require(tx, &id)?)))
+}
+
+/// All agents with readable rows, including removed ones.
+pub(crate) fn all(tx: &Tx<'_, '_>) -> Result<Vec<(AgentId, Agent)>> {
+    tx.db.agents.iter(tx)?.filter_map(|row| readable(row.map(Some)).transpose()).collect()
+}
+
+/// Agents without a time zone of their own.
+pub(crate) fn in_the_common_zone(tx: &Tx<'_, '_>) -> Result<Vec<AgentId>> {
+    let mut all = all(tx)?;
+    all.retain(|(_, agent)| agent.archived.is_none() && agent.settings.timezone.is_none());
+    Ok(all.into_iter().map(|(id, _)| id).collect())
+}
+
+/// The time zone of an agent: its own, the installation's, or the machine's.
+pub(crate) fn zone_of(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Zone> {
+    let Some(agent) = tx.db.agents.get(tx, &agent)? else { return Ok(tx.cx.zone.clone()) };
+    zone_for(tx, &agent)
+}
+
+/// Like [`zone_of`]. The configured value was checked. If it is not a time zone any more, the machine's applies.
+fn zone_for(tx: &Tx<'_, '_>, agent: &Agent) -> Result<Zone> {
+    let configured = timezone(tx.db, tx, agent)?;
+    Ok(configured.and_then(|name| Zone::parse(&name).ok()).unwrap_or_else(|| tx.cx.zone.clone()))
+}

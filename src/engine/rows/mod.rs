@@ -1,0 +1,15 @@
+//! Reads and writes single records, one file per record. No decisions.
+
+pub(crate) mod agents;
+pub(crate) mod approvals;
+pub(crate) mod channels;
+pub(crate) mod chats;
+pub(crate) mod destinations;
+pub(crate) mod journal;
+pub(crate) mod messages;
+pub(crate) mod notes;
+pub(crate) mod people;
+pub(crate) mod questions;
+pub(crate) mod sessions;
+pub(crate) mod settings;
+pub(crate) mod threads;

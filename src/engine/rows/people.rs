@@ -1,0 +1,75 @@
+//! People: their names and their standing with agents.
+
+use crate::engine::Result;
+use crate::engine::rows::destinations;
+use crate::engine::rules::access;
+use crate::engine::rules::access::AccessLevel;
+use crate::engine::tx::Tx;
+use crate::model::address::UserId;
+use crate::model::entity::Role;
+use crate::model::id::AgentId;
+use crate::model::input::InboundEvent;
+use crate::model::message::{Body, Reason};
+use crate::state::{ForeignKey, Read, Tables};
+
+/// Updates the display name of a known person. Unknown senders get no row.
+pub(crate) fn refresh_name(tx: &mut Tx<'_, '_>, user: Option<&UserId>, name: Option<&str>) -> Result<()> {
+    let (Some(user), Some(name)) = (user, name) else { return Ok(()) };
+    let key = ForeignKey::user(user);
+    let Some(mut row) = tx.db.users.get(tx, &key)? else { return Ok(()) };
+    if row.id != *user || row.name.as_deref() == Some(name) {
+        return Ok(());
+    }
+    row.name = Some(name.to_owned());
+    tx.db.users.put(tx, &key, &row)
+}
+
+/// The person who sent an event. Only the adapter's sender id establishes an identity.
+pub(crate) fn sender_of(event: &InboundEvent) -> Option<UserId> {
+    event.content.sender.clone().map(|handle| UserId::new(event.source.channel.clone(), handle))
+}
+
+/// A sender's standing with an agent. The first match counts.
+pub(crate) fn standing(tx: &Tx<'_, '_>, sender: Option<&UserId>, agent: AgentId) -> Result<AccessLevel> {
+    let Some(user) = sender else { return Ok(AccessLevel::Nobody) };
+    let (channel, handle) = ForeignKey::user(user);
+    let key = (agent, channel, handle);
+    let (_, channel, handle) = &key;
+    tx.once(&key, || look_up(tx.db, tx, user, agent, channel, handle)).map(|standing| *standing)
+}
+
+/// Whether the sender of a chat message is unknown to an agent: without a role and without a membership.
+pub(crate) fn is_stranger(db: &Tables, txn: &Read<'_>, body: &Body, agent: AgentId) -> Result<bool> {
+    let Some(source) = body.source.as_ref().filter(|source| source.channel.as_str() != destinations::CHANNEL) else {
+        return Ok(false);
+    };
+    let Some(user) = body.sender.as_ref().filter(|user| *user.channel() == source.channel) else {
+        return Ok(access::decide_unknown(body.kind, AccessLevel::Nobody));
+    };
+    let (channel, handle) = ForeignKey::user(user);
+    Ok(access::decide_unknown(body.kind, look_up(db, txn, user, agent, &channel, &handle)?))
+}
+
+fn look_up(
+    db: &Tables,
+    txn: &Read<'_>,
+    user: &UserId,
+    agent: AgentId,
+    channel: &ForeignKey,
+    handle: &ForeignKey,
+) -> Result<AccessLevel> {
+    for (role, reason) in [
+        (Role::Owner, Reason::Owner),
+        (Role::GlobalAdmin, Reason::GlobalAdmin),
+        (Role::AdminOf(agent), Reason::AdminOfAgent),
+    ] {
+        let grant = db.roles.get(txn, &(channel.clone(), handle.clone(), role))?;
+        // The key may hold a digest of the id, so the full id in the row is compared.
+        if grant.is_some_and(|grant| grant.user == *user) {
+            return Ok(AccessLevel::Known(reason));
+        }
+    }
+    let membership = db.members.get(txn, &(agent, channel.clone(), handle.clone()))?;
+    let member = membership.is_some_and(|membership| membership.user == *user);
+    Ok(if member { AccessLevel::Known(Reason::Member) } else { AccessLevel::Stranger })
+}

@@ -1,0 +1,34 @@
+//! Settings, and the cursors of walks.
+
+use crate::engine::Result;
+use crate::engine::tx::Tx;
+use crate::model::configure::Settings;
+use crate::model::entity::Folder;
+
+/// Clears the default agent if it is the removed one.
+pub(crate) fn forget_default(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<()> {
+    match tx.db.settings.get(tx, &())? {
+        Some(settings) if settings.default_agent.as_ref() == Some(folder) => {
+            tx.db.settings.put(tx, &(), &Settings { default_agent: None, ..settings })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Walks with a cursor in the same table that remove nothing.
+const OTHER_WALKS: [&str; 2] = [RENEWAL, RECONSIDERED];
+
+/// Restarts every retention walk after its settings changed.
+pub(crate) fn begin_again(tx: &mut Tx<'_, '_>) -> Result<()> {
+    let rows = tx.db.retention_cursors.collect_range(tx, .., tx.policy.rows_per_input)?;
+    for (key, _) in rows.into_iter().filter(|(key, _)| !OTHER_WALKS.contains(&key.as_str())) {
+        tx.db.retention_cursors.delete(tx, &key)?;
+    }
+    Ok(())
+}
+
+/// Key of the walk over open approvals in `swept`. Its row exists only while the walk is in progress.
+pub(crate) const RECONSIDERED: &str = "approvals_reconsidered";
+
+/// Key of the walk over tasks in `swept`. Its row exists only while the walk is in progress.
+pub(crate) const RENEWAL: &str = "tasks_renewed";

@@ -1,0 +1,77 @@
+//! The launch configuration of an incarnation as one number. A change requires a new incarnation.
+
+use crate::model::configure::Settings;
+use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::fnv::fnv_1a;
+use crate::model::incarnation::SpecDigest;
+use crate::model::session::ChatSession;
+
+/// Whether a change of settings changes the launch configuration.
+pub(crate) fn differ(
+    before: &AgentSettings,
+    installed_before: &Settings,
+    after: &AgentSettings,
+    installed_after: &Settings,
+) -> bool {
+    let own = Own { provider: None, epoch: 0 };
+    digest(own, before, installed_before) != digest(own, after, installed_after)
+}
+
+/// A session's own part of the launch configuration.
+#[derive(Clone, Copy)]
+pub(crate) struct Own {
+    provider: Option<ProviderKind>,
+    epoch: u32,
+}
+
+impl From<&ChatSession> for Own {
+    fn from(session: &ChatSession) -> Self {
+        Self { provider: session.provider, epoch: session.epoch }
+    }
+}
+
+/// FNV-1a over the `Debug` text of the parts. This text may change with a version of Hearth, which only costs a restart
+/// of idle incarnations. The content of the context file can change under a live incarnation and is not included.
+pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
+    let driver = (own.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
+    let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
+    let network = (settings.network, settings.allow_host_loopback);
+    let place = (settings.trust, settings.unconfined, network, &settings.mounts, settings.limits);
+    // The time zone is in the context file, but also in an environment variable that only a start can set.
+    let zone = settings.timezone.as_ref().or(installation.timezone.as_ref());
+    let text = format!("{driver:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, own.epoch);
+    SpecDigest::new(fnv_1a(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::rules::launch_spec::*;
+    use crate::model::entity::{Network, Trust};
+
+    #[test]
+    fn what_only_a_start_can_change_counts_and_nothing_else() {
+        let plain = AgentSettings::named("A".to_owned());
+        let image = Settings { image: Some("other".to_owned()), ..Settings::default() };
+        let zone = Settings { timezone: Some("Europe/Berlin".to_owned()), ..Settings::default() };
+        let here = AgentSettings { timezone: zone.timezone.clone(), ..plain.clone() };
+        let first = AgentSettings { model: Some("a".to_owned()), ..plain.clone() };
+        let second = AgentSettings { model: Some("b".to_owned()), ..plain.clone() };
+        let none = Settings::default();
+        for (number, before, after, expected) in [
+            (1, (&plain, &none), (&plain, &none), false),
+            (2, (&plain, &none), (&AgentSettings { name: "B".to_owned(), ..plain.clone() }, &none), false),
+            (3, (&plain, &none), (&AgentSettings { max_parallel: 9, ..plain.clone() }, &none), false),
+            (4, (&first, &none), (&second, &none), true),
+            (5, (&plain, &none), (&AgentSettings { trust: Trust::Main, ..plain.clone() }, &none), true),
+            (6, (&plain, &none), (&AgentSettings { network: Network::None, ..plain.clone() }, &none), true),
+            (10, (&plain, &none), (&AgentSettings { allow_host_loopback: true, ..plain.clone() }, &none), true),
+            (11, (&plain, &none), (&AgentSettings { request_env: vec!["A".into()], ..plain.clone() }, &none), false),
+            (7, (&plain, &none), (&plain, &image), true),
+            (8, (&plain, &none), (&plain, &zone), true),
+            // An agent's own value and the installation's value count the same.
+            (9, (&here, &none), (&plain, &zone), false),
+        ] {
+            assert_eq!(differ(before.0, before.1, after.0, after.1), expected, "case {number}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Pure decisions: no transaction, no clock, no randomness.
+
+pub(crate) mod access;
+pub(crate) mod commands;
+pub(crate) mod engage;
+pub(crate) mod json;
+pub(crate) mod launch_spec;
+pub(crate) mod liveness;
+pub(crate) mod occurrences;
+pub mod pattern;
+pub(crate) mod skip_texts;
+pub(crate) mod texts;

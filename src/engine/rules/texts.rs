@@ -1,0 +1,8 @@
+//! Error texts shared by several flows.
+
+use std::fmt::Display;
+
+/// The error text for something that does not exist, with a pointer to its list.
+pub(crate) fn missing(what: &str, name: impl Display) -> String {
+    format!("there is no {what} {name}; see `hearth {what}s list`")
+}

@@ -1,0 +1,104 @@
+//! Slots that are due and wait, for the backlog or until their task is resumed, while their task's schedule changes.
+//! They stay unchanged. Each gets a record with the time zone it came by and the time until which the old schedule
+//! applied.
+
+use crate::engine::rows::agents;
+use crate::engine::rules::occurrences::{Passed, Run, Series};
+use crate::engine::schedule::{FIRES_MAX, recompute, run};
+use crate::engine::tx::Tx;
+use crate::engine::{Result, schedule};
+use crate::model::id::TaskId;
+use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task};
+use crate::model::time::{Millis, Timestamp};
+use crate::time::zone::Zone;
+
+/// The series of a task from its next slot on, in a time zone.
+pub(crate) fn series(tx: &Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zone) -> Result<Series> {
+    let (then, now) = (Series::of(task, zone), tx.now.wall);
+    let Some(next) = task.next.filter(|next| *next <= now) else { return Ok(then) };
+    // The next slot is the first stored one, if any are stored.
+    if !tx.db.task_runs.get(tx, &(id, next))?.is_some_and(|fire| fire.outcome == FireOutcome::Queued) {
+        return Ok(then);
+    }
+    let mut rows = tx.db.task_runs.collect_range(tx, (id, next)..=(id, now), FIRES_MAX)?;
+    rows.retain(|(_, fire)| fire.outcome == FireOutcome::Queued);
+    let until = rows.iter().map(|(_, fire)| fire.at).max().unwrap_or(next);
+    Ok(Series::Kept { slots: rows.into_iter().map(|((_, slot), _)| slot).collect(), until, then: Box::new(then) })
+}
+
+/// Keeps a task's due slots after the time zone changed from `before`. Later slots follow the new time zone.
+pub(crate) fn keep(tx: &mut Tx<'_, '_>, id: TaskId, before: &Zone) -> Result<()> {
+    let task = tx.db.tasks.require(tx, &id)?;
+    // Most tasks have no due slot, and cost only this check.
+    let due = task.next.filter(|next| *next <= tx.now.wall && task.state.is_open());
+    let (Some(due), Recurrence::Cron(_)) = (due, &task.recurrence) else { return Ok(()) };
+    let zone = agents::zone_of(tx, task.agent)?;
+    if zone == *before {
+        return Ok(());
+    }
+    let series = series(tx, id, &task, before)?;
+    let passed = series.passed(due, tx.now.wall, run::newest(&task));
+    let Passed { newest, before: missed } = run::unused(tx, id, &series, passed)?;
+    for run in missed {
+        skip(tx, id, run, SkipReason::Missed, before)?;
+    }
+    let next = match newest.first() {
+        Some(first) => Some(*first),
+        // While the clock was ahead, the newest of them was used. Those before it are missed, and none waits.
+        None => run::next_unused(tx, id, &Series::of(&task, &zone), tx.now.wall)?,
+    };
+    for slot in newest {
+        schedule::record(tx, (id, slot), before, FireOutcome::Queued)?;
+    }
+    schedule::put(tx, id, Some(&task), &run::follow(task.clone(), next, tx.now.wall))
+}
+
+/// Makes a due slot the next one again, followed by the current next slot. Returns false if a different slot would
+/// follow it.
+pub(crate) fn put_before(
+    tx: &mut Tx<'_, '_>,
+    id: TaskId,
+    task: &mut Task,
+    slot: Timestamp,
+    zone: &Zone,
+) -> Result<bool> {
+    let now = tx.now.wall;
+    // Slots until then were used or skipped, or never belonged to the task.
+    let until = task.next.map_or(now, |next| now.min(next.minus(Millis::new(1))));
+    if run::next_unused(tx, id, &series(tx, id, task, zone)?, until)? != task.next {
+        return Ok(false);
+    }
+    if let Some(fire) = tx.db.task_runs.get(tx, &(id, slot))? {
+        tx.db.task_runs.put(tx, &(id, slot), &Fire { at: until, ..fire })?;
+    }
+    task.next = Some(slot);
+    Ok(true)
+}
+
+/// Handles a clock that was set back. Stored slots that have come by the new time stay, and are followed by the slots
+/// after now, including those that were skipped before.
+pub(crate) fn set_back(tx: &mut Tx<'_, '_>, id: TaskId, next: Timestamp) -> Result<()> {
+    let now = tx.now.wall;
+    let most = Timestamp::from_millis(i64::MAX);
+    for (key, fire) in tx.db.task_runs.collect_range(tx, (id, next)..=(id, most), FIRES_MAX)? {
+        match fire.outcome {
+            FireOutcome::Queued | FireOutcome::Skipped { .. } if key.1 > now => drop(tx.db.task_runs.delete(tx, &key)?),
+            FireOutcome::Queued if fire.at > now => tx.db.task_runs.put(tx, &key, &Fire { at: now, ..fire })?,
+            _ => {}
+        }
+    }
+    recompute::cut(tx, id)
+}
+
+/// Records that slots are not used. Stored slots among them lose their own records.
+pub(crate) fn skip(tx: &mut Tx<'_, '_>, id: TaskId, run: Run, reason: SkipReason, zone: &Zone) -> Result<()> {
+    let Run { first, last: until, count } = run;
+    if first < until {
+        for (key, fire) in tx.db.task_runs.collect_range(tx, (id, first)..=(id, until), FIRES_MAX)? {
+            if fire.outcome == FireOutcome::Queued && key.1 != first {
+                tx.db.task_runs.delete(tx, &key)?;
+            }
+        }
+    }
+    schedule::record(tx, (id, first), zone, FireOutcome::Skipped { reason, until, count })
+}

@@ -1,0 +1,192 @@
+//! The incarnations of the process runtime, and the events about them.
+
+use std::io::{PipeWriter, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::child::Tree;
+use crate::model::id::SessionId;
+use crate::model::incarnation::Exit;
+use crate::runtime::registry::{self, Registry};
+
+/// One incarnation of one session.
+pub(super) type Key = (SessionId, u32);
+
+/// State of an incarnation in this runtime.
+pub(super) enum Occupant {
+    /// Not ours: remains of an earlier daemon's incarnation are being ended.
+    Clearing,
+    /// The start is being prepared; `stop` asks to cancel it.
+    Starting { stop: bool },
+    /// The leader runs, or has ended and is not reaped, so the group id is not reused.
+    Running { tree: Arc<Tree>, life: Option<PipeWriter>, stop: bool },
+    /// The leader has ended; the rest is being ended.
+    Ending,
+}
+
+/// What the caller has to do after a kill.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kill {
+    /// Nothing: it is in progress.
+    Nothing,
+    /// Make sure that nothing is left.
+    Clear,
+    /// It was asked to end; kill it if it does not.
+    Hurry,
+}
+
+type Entries = registry::Entries<Key, Occupant>;
+
+/// Written into the life pipe to ask a runner to end. Any byte would do; scripts read lines.
+const ASK: &[u8] = b"\n";
+
+/// All incarnations that this runtime handles.
+pub(super) type Incarnations = Registry<Key, Occupant>;
+
+impl Entries {
+    fn gone(&mut self, (session, incarnation): Key, exit: Exit, stderr_tail: String) {
+        self.told.gone(session, incarnation, exit, stderr_tail);
+    }
+
+    fn running(&self, (session, incarnation): Key) {
+        self.told.running(session, incarnation);
+    }
+
+    fn of_session(&self, session: SessionId) -> impl Iterator<Item = (u32, &Occupant)> {
+        self.here.range((session, 0)..=(session, u32::MAX)).map(|((_, incarnation), occupant)| (*incarnation, occupant))
+    }
+
+    /// Whether a run of the session holds the session's lock, so that no other can have left anything.
+    fn locked(&self, session: SessionId) -> bool {
+        self.of_session(session).any(|(_, occupant)| matches!(occupant, Occupant::Running { .. } | Occupant::Ending))
+    }
+
+    fn refusal(&self, (session, incarnation): Key) -> Option<String> {
+        self.told.refusal(session, incarnation).or_else(|| {
+            self.of_session(session)
+                .find(|(_, occupant)| !matches!(occupant, Occupant::Clearing))
+                .map(|(other, _)| format!("incarnation {other} of {session} is still there"))
+        })
+    }
+}
+
+impl Incarnations {
+    /// Whether the caller has to start the incarnation. If not, its outcome is or will be reported.
+    pub(super) fn begin(&self, key: Key) -> bool {
+        let mut entries = self.lock();
+        if let Some(occupant) = entries.here.get(&key) {
+            if matches!(occupant, Occupant::Running { stop: false, .. }) {
+                entries.running(key);
+            }
+            return false;
+        }
+        if let Some(refusal) = entries.refusal(key) {
+            entries.gone(key, Exit::NotStarted(refusal), String::new());
+            return false;
+        }
+        entries.here.insert(key, Occupant::Starting { stop: false });
+        true
+    }
+
+    /// Reports that an incarnation could not be started.
+    pub(super) fn refuse(&self, key: Key, reason: String) {
+        let mut entries = self.lock();
+        if !entries.here.contains_key(&key) {
+            entries.gone(key, Exit::NotStarted(reason), String::new());
+        }
+    }
+
+    /// Whether the incarnation was asked to stop while it was starting.
+    pub(super) fn stopped(&self, key: Key) -> bool {
+        !matches!(self.lock().here.get(&key), Some(Occupant::Starting { stop: false }))
+    }
+
+    /// Marks an incarnation as running. Returns whether it was asked to stop meanwhile.
+    pub(super) fn started(&self, key: Key, tree: Arc<Tree>, life: PipeWriter) -> bool {
+        let mut entries = self.lock();
+        let running = Occupant::Running { tree, life: Some(life), stop: false };
+        let before = entries.here.insert(key, running);
+        entries.running(key);
+        matches!(before, Some(Occupant::Starting { stop: true }))
+    }
+
+    /// Marks the leader as ended. From now on no other thread signals its group, so the leader can be reaped.
+    pub(super) fn leader_ended(&self, key: Key) {
+        self.lock().here.insert(key, Occupant::Ending);
+        self.changed();
+    }
+
+    /// Reports an incarnation gone: nothing of it is left.
+    pub(super) fn finish(&self, key: Key, exit: Exit, stderr_tail: String) {
+        let mut entries = self.lock();
+        entries.here.remove(&key);
+        entries.gone(key, exit, stderr_tail);
+        self.changed();
+    }
+
+    /// Drops an inquiry without an answer. It may be repeated.
+    pub(super) fn forget(&self, key: Key) {
+        self.lock().here.remove(&key);
+        self.changed();
+    }
+
+    /// Whether the caller has to make sure that nothing of the incarnation is left, and report that.
+    pub(super) fn inquire(&self, key: Key) -> bool {
+        let mut entries = self.lock();
+        match entries.here.get(&key) {
+            Some(Occupant::Running { stop: false, .. }) => entries.running(key),
+            Some(_) => {}
+            None if entries.locked(key.0) => entries.gone(key, Exit::Unknown, String::new()),
+            None => {
+                entries.here.insert(key, Occupant::Clearing);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a run of the session holds its lock.
+    pub(super) fn locked(&self, session: SessionId) -> bool {
+        self.lock().locked(session)
+    }
+
+    /// Asks an incarnation to end: its runner reads a byte from the life pipe and ends the agent's program gracefully.
+    /// A runner that closed the pipe is killed after the grace period.
+    pub(super) fn kill(&self, key: Key) -> Kill {
+        match self.lock().here.get_mut(&key) {
+            Some(Occupant::Starting { stop }) => *stop = true,
+            Some(Occupant::Running { life, stop, .. }) if !*stop => {
+                *stop = true;
+                crate::crash::point("ask-end");
+                if let Some(Err(error)) = life.as_mut().map(|life| life.write_all(ASK)) {
+                    tracing::debug!(session = %key.0, %error, "an agent cannot be asked to end");
+                }
+                return Kill::Hurry;
+            }
+            Some(_) => {}
+            None => return Kill::Clear,
+        }
+        Kill::Nothing
+    }
+
+    /// Kills the process group unless its leader ends within `grace`. Processes that left the group see the end of the
+    /// life pipe.
+    pub(super) fn hurry(&self, key: Key, grace: Duration) {
+        let runs = |entries: &Entries| matches!(entries.here.get(&key), Some(Occupant::Running { .. }));
+        let (mut entries, _) = self.wait_while(grace, runs);
+        if let Some(Occupant::Running { tree, life, .. }) = entries.here.get_mut(&key) {
+            drop(life.take());
+            tree.force();
+        }
+    }
+
+    /// Closes the daemon's ends of the life pipes, as its death would.
+    #[cfg(test)]
+    pub(super) fn close_life_pipes(&self) {
+        for occupant in self.lock().here.values_mut() {
+            if let Occupant::Running { life, .. } = occupant {
+                drop(life.take());
+            }
+        }
+    }
+}

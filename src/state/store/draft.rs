@@ -1,0 +1,79 @@
+//! Stores that are not in place yet: copies, and new ones.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use super::{Missing, Options, Reader, begin_write};
+use crate::crash;
+use crate::state::backup::{self, Progress};
+use crate::state::env::{self, Access, Expected};
+use crate::state::error::{Error, Result};
+use crate::state::meta::Meta;
+use crate::state::pages::{self, Proved};
+use crate::state::schema::Tables;
+use crate::state::{Write, migrate};
+
+/// A new store under construction, in a private directory.
+#[derive(Debug)]
+pub(in crate::state) struct Draft {
+    reader: Reader,
+}
+
+impl Draft {
+    /// Makes a store without any rows in a directory that has none.
+    pub(in crate::state) fn make(dir: &Path, map_bytes: Option<usize>) -> Result<Self> {
+        Self::open_sized(&Proved::vacant(dir)?, map_bytes)
+    }
+
+    /// Opens a copy, after checking all of its pages.
+    pub(in crate::state) fn open(dir: &Path, progress: &dyn Progress) -> Result<Self> {
+        Self::open_sized(&pages::whole(dir, progress)?, None)
+    }
+
+    fn open_sized(place: &Proved<'_>, map_bytes: Option<usize>) -> Result<Self> {
+        let env = env::open(place, Access::Write, map_bytes)?;
+        let tables = env::create_tables(&env, begin_write(&env)?, Expected::Anything)?;
+        Ok(Self { reader: Reader { env, tables } })
+    }
+
+    pub(in crate::state) const fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// As `Store::write`.
+    pub(in crate::state) fn write<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut txn = Write::new(begin_write(&self.reader.env)?);
+        let done = work(&self.reader.tables, &mut txn)?;
+        crash::point("draft-commit");
+        txn.commit(&self.reader.tables)?;
+        Ok(done)
+    }
+
+    /// Begins an epoch of outgoing ids, and gives the store another identity if there is one. Returns its identity row.
+    pub(in crate::state) fn begin_epoch(&self, entropy: u64, install: Option<u64>) -> Result<Meta> {
+        self.write(|db, txn| db.begin_epoch(txn, entropy, install))
+    }
+}
+
+/// Creates the first store: beside its place, so that it is complete or not there however the process ends. The caller
+/// holds the daemon's lock.
+pub(super) fn create(data: &Path, dir: &Path, options: &Options) -> Result<()> {
+    match options.missing {
+        Missing::Create => {}
+        Missing::CreateBeside => backup::move_aside(data, options.now)?,
+        Missing::Refuse => return Err(Error::NoStore { path: data.to_owned() }),
+    }
+    let next = backup::next(data);
+    crash::point("store-make");
+    DirBuilder::new().mode(0o700).create(&next).map_err(Error::io(&next))?;
+    let draft = Draft::make(&next, options.map_bytes)?;
+    draft.write(|db, txn| migrate::migrate(db, txn, options.install, migrate::STEPS, migrate::FORMAT))?;
+    drop(draft); // closed before its file is moved
+    backup::move_file(&next, dir)?;
+    backup::remove_unfinished(data);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! The directory of a store, before it is opened for work.
+
+use std::path::{Path, PathBuf};
+
+use super::begin_read;
+use crate::state::env::{self, Access};
+use crate::state::error::{Error, Result};
+use crate::state::{backup, filesystem, lock, pages};
+
+/// Warnings about the location of a data directory's store.
+///
+/// # Errors
+/// [`Error::FileSystem`] where it cannot live.
+pub fn look_at_place(data: &Path) -> Result<Vec<String>> {
+    filesystem::check(&data.join("store"))
+}
+
+/// Whether a data directory has a store, sound or not.
+///
+/// # Errors
+/// [`Error::Unopened`] if the system does not say.
+pub fn exists(data: &Path) -> Result<bool> {
+    backup::is_there(&data.join("store"))
+}
+
+/// The installation that a store belongs to. A store of an older format has one too.
+///
+/// # Errors
+/// [`Error::NoStore`] if there is none; those of opening it.
+pub fn installation(data: &Path) -> Result<u64> {
+    let dir = place(data)?;
+    let env = env::open(&pages::trust(&dir, lock::last_writer(data))?, Access::ReadOnly, None)?;
+    Ok(env::identity(&env, begin_read(&env)?)?.install)
+}
+
+/// The directory of a store that is there.
+pub(super) fn place(data: &Path) -> Result<PathBuf> {
+    let dir = data.join("store");
+    if backup::is_there(&dir)? { Ok(dir) } else { Err(Error::NoStore { path: data.to_owned() }) }
+}

@@ -1,0 +1,95 @@
+//! Records of older versions, byte by byte, and what they are read as. These bytes never change.
+
+use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
+use crate::model::entity::{Agent, Engage, Ignored, Network, Origin, SenderScope, SessionMode, Wiring};
+use crate::state::Meta;
+use crate::state::envelope::{Record, Unreadable, decode, open, seal_version};
+use crate::state::legacy::agent::{AgentV1, NetworkV1};
+use crate::state::tests::samples::{agent, at, telegram};
+
+const META: &str = "01000136ca2fe901fceeffc00000";
+const CHANNEL: &str = "01000117b9d81a0874656c656772616d01010c656e763a54454c454752414d00000000fd0250b5ed36030000";
+const WIRING: &str = "010001d253077d00045e6865790101010500fd0450b5ed36030000";
+const AGENT: &str = concat!(
+    "0100012cf7f432046d61696e07477573746176610102056167656e74062d2d6a736f6e02044d4f4445000463616c6d05544f4b454e010965",
+    "6e763a544f4b454e01016d0001000104426173680a0401026a7100010566696c6573096d63702d66696c657301052d2d616c6c01034b4559",
+    "0107656e763a4b4559000101077e2f6e6f74657301056e6f7465730001fc000000400001fb000201010777656174686572010d4575726f70",
+    "652f4265726c696e0100fd0050b5ed360300000000",
+);
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+fn read<R: Record>(hex: &str) -> R {
+    open(&bytes(hex)).unwrap()
+}
+
+#[test]
+fn a_store_without_epochs_keeps_its_outgoing_ids() {
+    assert_eq!(read::<Meta>(META), Meta { format: 1, install: 0x00c0_ffee, runs: 0, epochs: Vec::new() });
+}
+
+#[test]
+fn a_channel_asks_about_chats_and_shows_no_previews() {
+    let channel = ChannelInstance {
+        name: telegram(),
+        kind: ChannelKind::Telegram,
+        token: Some("env:TELEGRAM".to_owned()),
+        base_url: None,
+        secret: None,
+        listen: None,
+        link_previews: false,
+        unknown_chats: UnknownChats::Ask,
+        tell_strangers: false,
+        origin: Origin::File,
+        created: at(1),
+    };
+    assert_eq!(read::<ChannelInstance>(CHANNEL), channel);
+}
+
+#[test]
+fn a_wiring_has_context_by_the_rule_of_its_chat() {
+    let wiring = Wiring {
+        engage: Engage::Pattern("^hey".to_owned()),
+        senders: SenderScope::Known,
+        ignored: Ignored::Accumulate,
+        session: SessionMode::PerThread,
+        priority: -3,
+        context_from: None,
+        origin: Origin::File,
+        created: at(2),
+    };
+    assert_eq!(read::<Wiring>(WIRING), wiring);
+}
+
+#[test]
+fn an_agent_is_read_as_it_was() {
+    let mut expected = agent("main");
+    (expected.settings.request_env, expected.settings.allow_host_loopback) = (Vec::new(), false);
+    assert_eq!(read::<Agent>(AGENT), expected);
+}
+
+/// It reached the host's loopback interface, and what it does may depend on that.
+#[test]
+fn only_an_agent_that_reached_everything_keeps_the_hosts_loopback() {
+    for (network, now, loopback) in [
+        (NetworkV1::None, Network::None, false),
+        (NetworkV1::Host, Network::Host, false),
+        (NetworkV1::Open, Network::Open, true),
+    ] {
+        let mut old: AgentV1 = decode(&bytes(AGENT)[7..]).unwrap();
+        old.settings.network = network;
+        let settings = open::<Agent>(&seal_version(1, &old).unwrap()).unwrap().settings;
+        assert_eq!((settings.network, settings.allow_host_loopback), (now, loopback));
+    }
+}
+
+#[test]
+fn damaged_records_of_an_older_version_are_refused() {
+    let short = seal_version(1, &1_u8).unwrap();
+    assert!(matches!(open::<Agent>(&short), Err(Unreadable::Damaged(_))));
+    assert!(matches!(open::<Wiring>(&short), Err(Unreadable::Damaged(_))));
+    assert!(matches!(open::<ChannelInstance>(&short), Err(Unreadable::Damaged(_))));
+    assert!(matches!(open::<Meta>(&seal_version(0, &1_u8).unwrap()), Err(Unreadable::Damaged(_))));
+}

@@ -1,0 +1,197 @@
+//! What people are asked to approve.
+
+use hearth::model::approval::ApprovalSubject;
+use hearth::model::approval_text::{AgentName, Names, Place, destination_name, render};
+use hearth::model::entity::{EnvValue, McpServer};
+use hearth::model::id::{AgentId, ChatId, SessionId};
+use hearth::model::visible::is_unseen;
+use hearth::model::{ChannelName, ForeignId, UserId};
+
+/// What no text has: fields of the input are between two of these.
+const BORDER: u8 = 0xff;
+const SESSION: SessionId = SessionId::new(7);
+
+/// The kind of an approval, then its fields. Its text has nothing that cannot be seen, every line of it is one line, and
+/// everything that takes effect can be read back from it: so no two approvals of which a yes does different things have
+/// the same text.
+pub fn approvals(bytes: &[u8]) {
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    let mut fields = rest.split(|byte| *byte == BORDER).map(|field| String::from_utf8_lossy(field).into_owned());
+    let Some((about, names, expected)) = asked(*kind, &mut fields) else { return };
+    let text = render(&about, &names);
+    assert!(!text.lines.is_empty());
+    for line in &text.lines {
+        assert!(!line.is_empty() && !line.chars().any(is_unseen), "{line:?}");
+    }
+    assert!(!text.summary().chars().any(is_unseen), "{:?}", text.summary());
+    assert_eq!(read(&text.lines), expected, "{:#?}", text.lines);
+}
+
+type Fields<'a> = &'a mut dyn Iterator<Item = String>;
+
+/// What is approved, the names in its text, and what has to be read from it: words before each value, and the value.
+type Shown = (ApprovalSubject, Names, Vec<(String, String)>);
+
+/// An approval and what its text has to show.
+fn asked(kind: u8, fields: Fields<'_>) -> Option<Shown> {
+    let agent = AgentName { id: AgentId::new(1), folder: Some("main".to_owned()), name: fields.next()? };
+    let first = |before: &str| (before.to_owned(), agent.name.clone());
+    let asker = Names { agents: vec![agent.clone()], chat: None };
+    match kind % 5 {
+        0 => person(fields, agent, true),
+        1 => person(fields, agent, false),
+        2 => {
+            let (reason, names) = (fields.next().filter(|text| !text.is_empty()), fields.collect::<Vec<_>>());
+            let (apt, npm) = names.split_at(names.len() / 2);
+            let mut expected = vec![first("")];
+            expected.extend(apt.iter().map(|name| ("apt: ".to_owned(), name.clone())));
+            expected.extend(npm.iter().map(|name| ("npm: ".to_owned(), name.clone())));
+            expected.extend(reason.clone().map(|reason| ("reason: ".to_owned(), reason)));
+            Some((
+                ApprovalSubject::Packages { session: SESSION, apt: apt.to_vec(), npm: npm.to_vec(), reason },
+                asker,
+                expected,
+            ))
+        }
+        3 => server(fields, first(""), asker),
+        _ => {
+            let (name, instructions) = (fields.next()?, fields.next());
+            let local = destination_name(&name);
+            let mut expected = vec![first(""), (" (main) asks for a new agent named ".to_owned(), name.clone())];
+            expected.push(("folder: ".to_owned(), local.clone()));
+            expected.push(first("It has the settings that "));
+            expected.push((
+                " (main) has then, environment and network included. But it is untrusted and confined, and has no mounts, \
+                 packages and MCP servers. The two may write to each other, as "
+                    .to_owned(),
+                local,
+            ));
+            expected.push((" and ".to_owned(), "parent".to_owned()));
+            if let Some(text) = &instructions {
+                expected.push(("instructions:".to_owned(), text.clone()));
+            }
+            Some((ApprovalSubject::CreateAgent { session: SESSION, name, instructions }, asker, expected))
+        }
+    }
+}
+
+fn server(fields: Fields<'_>, first: (String, String), asker: Names) -> Option<Shown> {
+    let (name, command, count) = (fields.next()?, fields.next()?, fields.next()?.len());
+    let args: Vec<String> = (&mut *fields).take(count % 8).collect();
+    let mut env = Vec::new();
+    while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+        let value = if name.len() % 2 == 0 { EnvValue::Plain(value) } else { EnvValue::Reference(value) };
+        env.push((name, value));
+    }
+    let mut expected = vec![first, (" (main) asks for the MCP server ".to_owned(), name.clone())];
+    expected.push(("command: ".to_owned(), command.clone()));
+    expected.extend((1..).zip(&args).map(|(at, word): (usize, _)| (format!("argument {at}: "), word.clone())));
+    for (name, value) in &env {
+        let (kind, text) = match value {
+            EnvValue::Plain(text) => (" is the text ", text),
+            EnvValue::Reference(text) => (" is a secret of Hearth, found at ", text),
+        };
+        expected.extend([("variable ".to_owned(), name.clone()), (kind.to_owned(), text.clone())]);
+    }
+    let server = McpServer { name, command, args, env };
+    Some((ApprovalSubject::McpServer { session: SESSION, server }, asker, expected))
+}
+
+/// A stranger in a chat, or in one in which no agent listens.
+fn person(fields: Fields<'_>, agent: AgentName, listens: bool) -> Option<Shown> {
+    let (channel, handle, chat) = (fields.next()?, fields.next()?, fields.next()?);
+    let (name, called) = (fields.next(), fields.next());
+    let group = chat.len() % 2 == 0;
+    let sender = UserId::new(ChannelName::new(channel.as_str()).ok()?, ForeignId::new("id", handle.as_str()).ok()?);
+    let mut expected = vec![(String::new(), format!("{}:{handle}", marked(&channel, ':')))];
+    expected.extend(name.clone().map(|name| (", named ".to_owned(), name)));
+    let kind = if group { "the group " } else { "the direct message " };
+    let comma = if name.is_some() { "," } else { "" };
+    if listens {
+        expected.push((format!("{comma} asks to talk to "), agent.name.clone()));
+        expected.push((format!(" (main) in {kind}"), format!("{}/{chat}", marked(&channel, '/'))));
+    } else {
+        let before = format!("{comma} addressed the bot in {kind}");
+        expected.push((before, format!("{}/{chat}", marked(&channel, '/'))));
+    }
+    expected.extend(called.clone().map(|called| (", named ".to_owned(), called)));
+    let place = Place { channel, platform_id: chat, name: called, group };
+    let chat = ChatId::new(1);
+    let names = Names { agents: if listens { vec![agent] } else { Vec::new() }, chat: Some(place) };
+    let about = if listens {
+        ApprovalSubject::Sender { chat, sender, name, agents: vec![AgentId::new(1)] }
+    } else {
+        ApprovalSubject::Channel { chat, sender: Some(sender), name }
+    };
+    Some((about, names, expected))
+}
+
+/// The first of two texts as one, with its borders as they are read back: marked, since the real one follows.
+fn marked(text: &str, border: char) -> String {
+    text.replace(border, "\u{0}")
+}
+
+/// Every value of a text in quotation marks or behind `|`, with the words before it.
+fn read(lines: &[String]) -> Vec<(String, String)> {
+    let mut values: Vec<(String, String)> = Vec::new();
+    let mut block: Option<Vec<String>> = None;
+    for line in lines {
+        if let Some(rest) = line.strip_prefix("| ") {
+            block.get_or_insert_default().push(unescaped(rest, None));
+            continue;
+        }
+        let mut rest = line.as_str();
+        while let Some(at) = rest.find(['"', '“']) {
+            let (before, quoted) = rest.split_at(at);
+            let open = quoted.chars().next().expect("a quotation mark");
+            let end = ending(quoted, if open == '"' { '"' } else { '”' });
+            let inner = &quoted[open.len_utf8()..end];
+            let border = if before.contains("the group") || before.contains("the direct") { '/' } else { ':' };
+            let pair = (before.is_empty() && open == '"') || border == '/';
+            values.push((before.to_owned(), unescaped(inner, pair.then_some(border))));
+            rest = &quoted[end + if open == '"' { 1 } else { '”'.len_utf8() }..];
+        }
+    }
+    values.extend(block.map(|lines| ("instructions:".to_owned(), lines.join("\n"))));
+    values
+}
+
+/// Where the quotation mark is that ends a quoted text.
+fn ending(quoted: &str, mark: char) -> usize {
+    let mut chars = quoted.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            _ if c == mark => return at,
+            _ => {}
+        }
+    }
+    panic!("{quoted} does not end")
+}
+
+/// The text that was escaped. An escaped border of a pair is marked.
+fn unescaped(text: &str, border: Option<char>) -> String {
+    let mut plain = String::new();
+    let mut chars = text.chars();
+    let mut first = true;
+    while let Some(c) = chars.next() {
+        first &= Some(c) != border;
+        if c != '\\' {
+            plain.push(c);
+            continue;
+        }
+        let c = match chars.next() {
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('u') => {
+                let code: String = chars.by_ref().take_while(|c| *c != '}').skip(1).collect();
+                u32::from_str_radix(&code, 16).ok().and_then(char::from_u32).expect("a character")
+            }
+            Some(c @ ('\\' | '"' | '“' | '”')) => c,
+            other => panic!("{other:?} is no escape: {text}"),
+        };
+        plain.push(if first && Some(c) == border { '\0' } else { c });
+    }
+    plain
+}

@@ -1,0 +1,360 @@
+//! A stand-in for the Anthropic Messages API on a loopback port, so that the real agent CLI can be tested offline.
+//!
+//! What it answers is written in the newest prompt, in double brackets:
+//!
+//! | directive | effect |
+//! |---|---|
+//! | `[[tool NAME JSON]]` | calls a tool; several are called one after the other, each in a round of its own |
+//! | `[[tools NAME JSON ;; NAME JSON]]` | calls several tools in one round |
+//! | `[[say TEXT]]` | the text of the answer, `{{` and `}}` in it standing for `<` and `>`; |
+//! | | without it the answer is `heard: ` and the prompt without its tags |
+//! | `[[recall]]` | the answer is all earlier prompts of the conversation, without their tags, joined by ` / ` |
+//! | `[[better TEXT]]` | the answer when the agent is told that its answer to this prompt was not delivered |
+//! | `[[error STATUS TYPE]]` | an API error instead of an answer |
+//! | `[[gate N]]` | the answer after N rounds of calls waits until [`FakeApi::open`] |
+//!
+//! As a model would, it does not call `send_message` again when it is told that this was delivered already.
+//!
+//! Used by the tests of the runner and of the daemon, hence in neither of them.
+
+#![allow(dead_code, reason = "each crate that includes this file uses a part of it")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// A running API; it stops when it is dropped.
+pub(crate) struct FakeApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopped: AtomicBool,
+    answered: AtomicU64,
+    requests: Mutex<Vec<Value>>,
+    /// Requests that wait at a gate.
+    waiting: AtomicU64,
+    open: AtomicBool,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// What every request gets instead of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trouble {
+    /// A status with its type, and a header that says after how many seconds to ask again.
+    Status(u16, &'static str, Option<u32>),
+    /// A stream that ends in the middle.
+    Breaks,
+    /// A stream that begins and never goes on.
+    Stalls,
+    /// No answer at all, not even its beginning.
+    Mute,
+}
+
+/// What the newest prompt asks for.
+#[derive(Debug, Default)]
+struct Script {
+    /// Rounds of calls.
+    tools: Vec<Vec<(String, Value)>>,
+    say: String,
+    error: Option<(u16, String)>,
+    /// Tools that were called already.
+    called: usize,
+    gate: Option<usize>,
+}
+
+struct Request {
+    method: String,
+    path: String,
+    body: Value,
+}
+
+impl FakeApi {
+    /// Listens on a free port of the loopback interface.
+    pub(crate) fn start() -> Self {
+        Self::start_at(0)
+    }
+
+    /// Listens on a port of the loopback interface.
+    pub(crate) fn start_at(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        let serving = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if serving.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let serving = Arc::clone(&serving);
+                // A client that hangs up in the middle is an ordinary end.
+                std::thread::spawn(move || serve(stream, &serving).ok());
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// For `ANTHROPIC_BASE_URL`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Lets pass what waits at a gate, and whatever comes to one later.
+    pub(crate) fn open(&self) {
+        self.shared.open.store(true, Ordering::SeqCst);
+    }
+
+    /// How many requests have come to a gate.
+    pub(crate) fn gated(&self) -> u64 {
+        self.shared.waiting.load(Ordering::SeqCst)
+    }
+
+    /// From now on every request gets this, or an answer again.
+    pub(crate) fn trouble(&self, trouble: Option<Trouble>) {
+        *self.shared.trouble.lock().unwrap() = trouble;
+    }
+
+    /// Bodies of the requests for a message, in order.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+}
+
+impl Drop for FakeApi {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        TcpStream::connect(self.address).ok();
+    }
+}
+
+fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let request = read_request(&stream)?;
+    let path = request.path.split('?').next().unwrap_or_default();
+    match (request.method.as_str(), path) {
+        ("POST", "/v1/messages") => answer(&mut stream, shared, &request.body),
+        ("POST", "/v1/messages/count_tokens") => respond(&mut stream, 200, &json!({"input_tokens": 100})),
+        ("HEAD", _) | ("GET", "/") => respond(&mut stream, 200, &Value::Null),
+        _ => respond(&mut stream, 404, &failure("not_found_error", "the stand-in has no such page")),
+    }
+}
+
+fn read_request(stream: &TcpStream) -> std::io::Result<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header)?;
+        match header.trim_end().split_once(':') {
+            None => break,
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().unwrap()
+            }
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Request { method, path, body: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Result<()> {
+    shared.requests.lock().unwrap().push(body.clone());
+    let number = shared.answered.fetch_add(1, Ordering::SeqCst);
+    let script = script(body);
+    let trouble = *shared.trouble.lock().unwrap();
+    if let Some(trouble) = trouble {
+        return be_in_trouble(stream, shared, trouble, body["stream"] == true);
+    }
+    if script.gate == Some(script.called) {
+        shared.waiting.fetch_add(1, Ordering::SeqCst);
+        while !shared.open.load(Ordering::SeqCst) && !shared.stopped.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    if let Some((status, kind)) = &script.error {
+        return respond(stream, *status, &failure(kind, "as the prompt asked"));
+    }
+    // Requests without tools, such as for a summary, cannot call any.
+    let round =
+        script.tools.get(script.called).filter(|_| body["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
+    let (content, reason) = match round {
+        Some(calls) => {
+            let call = |(place, (name, input)): (usize, &(String, Value))| json!({"type": "tool_use", "id": format!("toolu_{number}_{place}"), "name": name, "input": input});
+            (calls.iter().enumerate().map(call).collect::<Vec<_>>(), "tool_use")
+        }
+        None => (vec![json!({"type": "text", "text": script.say})], "end_turn"),
+    };
+    let message = json!({
+        "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": body["model"],
+        "content": content, "stop_reason": reason, "stop_sequence": null,
+        "usage": {"input_tokens": 100, "output_tokens": 10},
+    });
+    if body["stream"] == true { stream_message(stream, message) } else { respond(stream, 200, &message) }
+}
+
+fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble, streamed: bool) -> std::io::Result<()> {
+    if let Trouble::Status(status, kind, after) = trouble {
+        let after = after.map(|after| format!("retry-after: {after}\r\n")).unwrap_or_default();
+        let body = failure(kind, "the API is in trouble").to_string();
+        write!(
+            stream,
+            "HTTP/1.1 {status} .\r\ncontent-type: application/json\r\n{after}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )?;
+        return stream.flush();
+    }
+    let wait = || {
+        while !shared.stopped.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    if matches!(trouble, Trouble::Mute) {
+        wait();
+        return Ok(());
+    }
+    if !streamed {
+        // The same in one piece: less than what was promised.
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{{\"id\": ")?;
+        return stream.flush();
+    }
+    let message = json!({
+        "id": "msg_trouble", "type": "message", "role": "assistant", "model": "claude", "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 100, "output_tokens": 1},
+    });
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+    send(stream, &json!({"type": "message_start", "message": message}))?;
+    send(stream, &json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}))?;
+    send(stream, &json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "half"}}))?;
+    if matches!(trouble, Trouble::Stalls) {
+        wait();
+    }
+    Ok(())
+}
+
+/// The message as a series of server-sent events.
+fn stream_message(stream: &mut TcpStream, mut message: Value) -> std::io::Result<()> {
+    let contents = message["content"].take();
+    let reason = message["stop_reason"].take();
+    message["content"] = json!([]);
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+    send(stream, &json!({"type": "message_start", "message": message}))?;
+    for (index, content) in contents.as_array().into_iter().flatten().enumerate() {
+        let (start, delta) = if content["type"] == "text" {
+            (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": content["text"]}))
+        } else {
+            let delta = json!({"type": "input_json_delta", "partial_json": content["input"].to_string()});
+            let mut start = content.clone();
+            start["input"] = json!({});
+            (start, delta)
+        };
+        send(stream, &json!({"type": "content_block_start", "index": index, "content_block": start}))?;
+        send(stream, &json!({"type": "content_block_delta", "index": index, "delta": delta}))?;
+        send(stream, &json!({"type": "content_block_stop", "index": index}))?;
+    }
+    send(stream, &json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 10}}))?;
+    send(stream, &json!({"type": "message_stop"}))
+}
+
+fn send(stream: &mut TcpStream, event: &Value) -> std::io::Result<()> {
+    write!(stream, "event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())?;
+    stream.flush()
+}
+
+fn respond(stream: &mut TcpStream, status: u16, body: &Value) -> std::io::Result<()> {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status} .\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )?;
+    stream.flush()
+}
+
+fn failure(kind: &str, message: &str) -> Value {
+    json!({"type": "error", "error": {"type": kind, "message": message}})
+}
+
+/// Reads the newest prompt, and what happened since.
+fn script(body: &Value) -> Script {
+    let mut prompts: Vec<String> = Vec::new();
+    let mut script = Script::default();
+    for message in body["messages"].as_array().into_iter().flatten().filter(|message| message["role"] == "user") {
+        match prompt_of(message) {
+            Some(prompt) => {
+                prompts.push(prompt);
+                script.called = 0;
+            }
+            None => script.called += 1,
+        }
+    }
+    let newest = prompts.pop().unwrap_or_default();
+    let was_said = newest.contains(SAID_ALREADY);
+    script.say = format!("heard: {}", newest.trim());
+    if let (true, Some(before)) = (is_told_off(&newest), prompts.iter().rfind(|prompt| !is_told_off(prompt)))
+        && let Some((better, _)) = before.split_once("[[better ").and_then(|(_, rest)| rest.split_once("]]"))
+    {
+        script.say = better.replace("{{", "<").replace("}}", ">");
+    }
+    for directive in newest.split("[[").skip(1).filter_map(|part| part.split_once("]]")).map(|(directive, _)| directive)
+    {
+        let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
+        let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "tool" if was_said && first.ends_with("send_message") => {
+                // The gate is where it would have been.
+                script.gate = script.gate.map(|gate| gate.saturating_sub(1));
+            }
+            "tool" => script.tools.push(vec![(first.to_owned(), serde_json::from_str(second).unwrap())]),
+            "tools" => script.tools.push(rest.split(";;").map(call).collect()),
+            "better" => {}
+            "say" => script.say = rest.replace("{{", "<").replace("}}", ">"),
+            "recall" => script.say = prompts.iter().map(|prompt| prompt.trim()).collect::<Vec<_>>().join(" / "),
+            "gate" => script.gate = Some(rest.parse().unwrap()),
+            "error" => script.error = Some((first.parse().unwrap(), second.to_owned())),
+            _ => script.say = format!("the stand-in knows no directive {word}"),
+        }
+    }
+    script
+}
+
+/// Whether the runner asks for a better answer.
+fn is_told_off(prompt: &str) -> bool {
+    ["Your response was not delivered", "Not delivered"].iter().any(|words| prompt.trim().starts_with(words))
+}
+
+/// What the runner writes above what an interrupted turn has said.
+const SAID_ALREADY: &str = "This was already delivered and must not be sent again:";
+
+/// `NAME JSON`.
+fn call(text: &str) -> (String, Value) {
+    let (name, input) = text.trim().split_once(' ').unwrap();
+    (name.to_owned(), serde_json::from_str(input.trim()).unwrap())
+}
+
+/// What a person wrote in a message, without tags and escapes; `None` for the results of tools.
+fn prompt_of(message: &Value) -> Option<String> {
+    let texts: Vec<&str> = match &message["content"] {
+        Value::String(text) => vec![text],
+        blocks => blocks.as_array()?.iter().filter_map(|block| block["text"].as_str()).collect(),
+    };
+    let text = texts.into_iter().rfind(|text| !text.trim_start().starts_with("<system-reminder>"))?;
+    let without_tags: String =
+        text.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let unescaped = without_tags.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");
+    Some(unescaped.replace("&amp;", "&"))
+}

@@ -1,0 +1,66 @@
+//! Backups, and what happens after one was restored: the house is as it was then, and only the clock and the networks
+//! know of the days in between. What they have seen under an id is what that id stands for, for ever.
+
+use std::path::PathBuf;
+
+use super::Sim;
+use super::invariants::Memory;
+use super::people::Event;
+use crate::slots::Book;
+use crate::world::chance::Chance;
+
+/// Of so many steps, one is followed by a backup or a restore.
+const SELDOM: u64 = 150;
+
+/// What was known when a backup was made.
+pub(super) struct Saved {
+    /// Holds the backup until it is dropped.
+    _place: tempfile::TempDir,
+    backup: PathBuf,
+    memory: Memory,
+    events: Vec<Event>,
+    book: Book,
+    doomed: bool,
+}
+
+impl Sim {
+    /// Seldom, a backup is made, or the newest one is restored, perhaps once more. Chance decides apart from the steps, so
+    /// that what happens in them is the same as without.
+    pub(super) fn back_up_or_restore(&mut self) {
+        let mut chance = Chance::of_step(!self.plan.seed, self.step);
+        if !chance.one_in(SELDOM) || self.is_tight() {
+            return;
+        }
+        match self.saved.take() {
+            Some(saved) if chance.one_in(2) => self.restore(saved),
+            _ => self.back_up(),
+        }
+    }
+
+    fn back_up(&mut self) {
+        let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let backup = place.path().join("it");
+        self.world.back_up(&backup);
+        let (memory, events, book) = (self.memory.clone(), self.events.clone(), self.book.clone());
+        self.saved = Some(Saved { _place: place, backup, memory, events, book, doomed: self.doomed });
+        self.count("backups");
+    }
+
+    /// What agents and the daemon exchanged belongs to the store that goes.
+    fn restore(&mut self, saved: Saved) {
+        self.forget();
+        self.world.restore(&saved.backup);
+        self.world.outside.leave_mailboxes();
+        self.platform.borrow_mut().goes_on_with_a_restored_house();
+        (self.memory, self.events, self.book) = (saved.memory.clone(), saved.events.clone(), saved.book.clone());
+        self.doomed = saved.doomed;
+        self.minds.clear();
+        self.numbers.clear();
+        self.papers.clear();
+        self.looked.clear();
+        self.saved = Some(saved);
+        self.started();
+        self.count("restores");
+        self.prove();
+    }
+}
