@@ -14,6 +14,7 @@
     reason = "benchmarks measure time, start the program, read their own settings, print, and fail loudly"
 )]
 
+mod at_size;
 mod ground;
 mod idle;
 mod routing;
@@ -34,9 +35,10 @@ use criterion::Criterion;
 use ground::asked::Asked;
 
 /// What criterion measures, each beside its floor where it has one.
-const COMPARED: &[fn(&mut Criterion)] = &[routing::all, sweep::all, schedules::all, sessions::all, time::all];
+const COMPARED: &[fn(&mut Criterion)] =
+    &[routing::all, at_size::routing, sweep::all, schedules::all, sessions::all, time::all];
 /// What the real program is measured at.
-const PROGRAM: &[fn(&Asked)] = &[ways::all, wake::all, idle::all, sizes::all];
+const PROGRAM: &[fn(&Asked)] = &[ways::all, wake::all, idle::all, sizes::all, at_size::all];
 
 fn main() -> ExitCode {
     let asked = Asked::now();

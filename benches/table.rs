@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::ground::asked::{Asked, target};
 use crate::ground::part::{self, Part};
 use crate::ground::{compare, place};
-use crate::{idle, sizes, wake, ways};
+use crate::{at_size, idle, sizes, wake, ways};
 
 /// What criterion measured at one thing.
 struct Measured {
@@ -39,7 +39,7 @@ pub(crate) fn write(whole: bool) {
     }
     let mut table = head(whole);
     table += &render(&groups);
-    for name in [sizes::NAME, sizes::ALONE, ways::NAME, wake::NAME, idle::NAME] {
+    for name in [sizes::NAME, sizes::ALONE, at_size::NAME, ways::NAME, wake::NAME, idle::NAME] {
         table.push('\n');
         table += &Part::kept(name).unwrap_or_else(|| format!("Not measured: {name}.\n"));
     }

@@ -3,7 +3,6 @@
 //! A scenario is a list of groups; each group is one commit. The floor comes from the scenario itself: it is run once
 //! while every row that a commit changed is noted, and the notes are replayed on a copy of the same store.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hearth::engine::commit::Submission;
@@ -25,17 +24,17 @@ pub(crate) fn run(ground: &Ground, groups: &[Vec<Submission>]) -> Duration {
 
 /// The writes of every commit of a scenario.
 pub(crate) fn trace(ground: &Ground, groups: &[Vec<Submission>]) -> Vec<Vec<Write>> {
-    let copy = ground.copy();
-    let mut before = rows(&copy);
+    let (before, after) = (ground.copy(), ground.copy());
     let mut trace = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         {
-            let engine = copy.engine();
+            let engine = after.engine();
             engine.commit(group, moment(number as u64), 7).unwrap();
         }
-        let after = rows(&copy);
-        trace.push(changes(&before, &after));
-        before = after;
+        let writes = changes(&before, &after);
+        let env = raw(&before);
+        replay(&env, &raw_tables(&env), &writes);
+        trace.push(writes);
     }
     trace
 }
@@ -48,17 +47,21 @@ pub(crate) fn floor(ground: &Ground, trace: &[Vec<Write>]) -> Duration {
     let tables = raw_tables(&env);
     let begin = now();
     for commit in trace {
-        let mut txn = raw_write(&env);
-        for write in commit {
-            let table = &tables[write.table];
-            match &write.value {
-                Some(value) => table.put(&mut txn, &write.key, value).unwrap(),
-                None => drop(table.delete(&mut txn, &write.key).unwrap()),
-            }
-        }
-        txn.commit().unwrap();
+        replay(&env, &tables, commit);
     }
     now() - begin
+}
+
+fn replay(env: &heed::Env, tables: &[RawTable; TABLES], writes: &[Write]) {
+    let mut txn = raw_write(env);
+    for write in writes {
+        let table = &tables[write.table];
+        match &write.value {
+            Some(value) => table.put(&mut txn, &write.key, value).unwrap(),
+            None => drop(table.delete(&mut txn, &write.key).unwrap()),
+        }
+    }
+    txn.commit().unwrap();
 }
 
 /// What Hearth reaches of its floor: the middle of several pairs that were measured one right after the other, since a
@@ -70,17 +73,13 @@ pub(crate) fn reached(ground: &Ground, groups: &[Vec<Submission>], trace: &[Vec<
     ratios[ratios.len() / 2]
 }
 
-fn rows(ground: &Ground) -> Rows {
+/// Reads every row.
+pub(crate) fn read_all(ground: &Ground) {
     let env = raw(ground);
-    let mut rows = Rows::new();
-    for (number, table) in raw_tables(&env).iter().enumerate() {
-        let txn = raw_read(&env);
-        for row in table.iter(&txn).unwrap() {
-            let (key, value) = row.unwrap();
-            rows.insert((number, key.to_vec()), value.to_vec());
-        }
-    }
-    rows
+    let tables = raw_tables(&env);
+    let txn = raw_read(&env);
+    let rows = |table: &RawTable| table.iter(&txn).unwrap().map(|row| row.unwrap().1.len()).sum::<usize>();
+    assert!(tables.iter().map(rows).sum::<usize>() > 0);
 }
 
 /// Opens the store without Hearth; nobody else has it open.
@@ -101,14 +100,44 @@ pub(crate) struct Write {
 
 const TABLES: usize = hearth::state::Tables::ABOUT.len();
 
-type Rows = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 type RawTable = heed::Database<'static, heed::types::Bytes, heed::types::Bytes>;
 
-fn changes(before: &Rows, after: &Rows) -> Vec<Write> {
-    let write = |(table, key): &(usize, Vec<u8>), value| Write { table: *table, key: key.clone(), value };
-    let put = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
-    let gone = before.keys().filter(|key| !after.contains_key(*key));
-    put.map(|(key, value)| write(key, Some(value.clone()))).chain(gone.map(|key| write(key, None))).collect()
+/// What changed from one store to the other, in the order of tables and keys.
+fn changes(before: &Ground, after: &Ground) -> Vec<Write> {
+    let (before, after) = (raw(before), raw(after));
+    // Tables are opened by a transaction, and a thread has one at a time.
+    let (old_tables, new_tables) = (raw_tables(&before), raw_tables(&after));
+    let (then, now) = (raw_read(&before), raw_read(&after));
+    let mut writes = Vec::new();
+    for (number, (old, new)) in old_tables.iter().zip(&new_tables).enumerate() {
+        let mut write = |key: &[u8], value: Option<&[u8]>| {
+            writes.push(Write { table: number, key: key.to_vec(), value: value.map(<[u8]>::to_vec) });
+        };
+        let (mut old, mut new) =
+            (old.iter(&then).unwrap().map(Result::unwrap), new.iter(&now).unwrap().map(Result::unwrap));
+        let (mut was, mut is) = (old.next(), new.next());
+        loop {
+            match (was, is) {
+                (None, None) => break,
+                (Some((key, _)), other) if other.is_none_or(|(next, _)| key < next) => {
+                    write(key, None);
+                    was = old.next();
+                }
+                (other, Some((key, value))) if other.is_none_or(|(next, _)| key < next) => {
+                    write(key, Some(value));
+                    is = new.next();
+                }
+                (Some((_, old_value)), Some((key, value))) => {
+                    if old_value != value {
+                        write(key, Some(value));
+                    }
+                    (was, is) = (old.next(), new.next());
+                }
+                (Some(_), None) | (None, Some(_)) => unreachable!("one side alone is handled above"),
+            }
+        }
+    }
+    writes
 }
 
 fn raw_write(env: &heed::Env) -> heed::RwTxn<'_> {

@@ -69,12 +69,13 @@ impl Ground {
         Self { dir }
     }
 
-    /// A copy of the store. The store is closed, so its file can be copied.
+    /// A copy of the store, on the disk. The store is closed, so its file can be copied.
     pub(crate) fn copy(&self) -> Self {
         let dir = tempfile::tempdir_in(place()).unwrap();
         std::fs::create_dir(dir.path().join("store")).unwrap();
         let file = |root: &Path| root.join("store/data.mdb");
         std::fs::copy(file(self.dir.path()), file(dir.path())).unwrap();
+        std::fs::File::open(file(dir.path())).unwrap().sync_all().unwrap();
         Self { dir }
     }
 

@@ -14,9 +14,10 @@ use super::{Done, Failure, change, configuration, entity, labels, lookup, print,
 use crate::config::Paths;
 use crate::model::configure::Change;
 use crate::model::entity::ProviderKind;
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::SessionId;
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
+use crate::model::workspace::WorkspaceKey;
 use crate::state::{self, Read, Reader, Tables};
 
 /// Maximum number of incarnations shown per session, newest first.
@@ -154,11 +155,10 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             change::edit(paths, Change::SetSessionProvider(*session, provider), json)
         }
         SessionsCommand::List { agent, limit } => {
-            let mut all = reader.read(|db, txn| list(db, txn, agent.as_deref()))?;
+            let all = reader.read(|db, txn| list(db, txn, agent.as_deref(), *limit))?;
             if let (true, Some(agent)) = (all.is_empty(), agent) {
                 entity::known_agent(&reader.read(configuration::collect)?, agent)?;
             }
-            all.truncate(*limit);
             listed::list(&all, json, "no sessions")
         }
         SessionsCommand::Prompt { session } => prompt::prompt(paths, &reader, *session, json),
@@ -185,31 +185,56 @@ fn reset(reader: &Reader, which: &str) -> Result<Vec<Change>, Failure> {
         return Ok(vec![Change::ResetSession(session)]);
     }
     entity::known_agent(&reader.read(configuration::collect)?, which)?;
-    let all = reader.read(|db, txn| list(db, txn, Some(which)))?;
+    let all = reader.read(|db, txn| list(db, txn, Some(which), usize::MAX))?;
     let active = all.into_iter().filter(|session| session.status == "active");
     active.map(|session| Ok(Change::ResetSession(session.session.parse()?))).collect()
 }
 
-fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJson>, state::Error> {
-    let mut all = Vec::new();
-    let mut meant: BTreeMap<AgentId, bool> = BTreeMap::new();
-    for row in db.sessions.iter(txn)? {
-        let ((_, _, id), Session::Chat(session)) = row? else { continue };
-        let wanted = match (agent, meant.get(&session.agent)) {
-            (None, _) => true,
-            (Some(_), Some(wanted)) => *wanted,
-            (Some(folder), None) => {
-                let wanted = lookup::folder(db, txn, session.agent)? == folder;
-                meant.insert(session.agent, wanted);
-                wanted
+/// At most `limit` sessions of all agents or of one, most recently active first.
+fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>, limit: usize) -> Result<Vec<SessionJson>, state::Error> {
+    // Another agent may have used the folder before: all its sessions are looked at.
+    let candidates = if agent.is_some() { usize::MAX } else { limit };
+    let mut found = Vec::new();
+    for row in db.workspaces_by_agent.iter(txn)? {
+        let (_, workspace) = row?;
+        found.extend(newest(db, txn, workspace, candidates)?);
+    }
+    if let Some(folder) = agent {
+        let mut folders = BTreeMap::new();
+        for (_, session) in &found {
+            if !folders.contains_key(&session.agent) {
+                folders.insert(session.agent, lookup::folder(db, txn, session.agent)?);
             }
-        };
-        if wanted {
-            all.push((session.active, shape(db, txn, (id, &session))?));
+        }
+        found.retain(|(_, session)| folders.get(&session.agent).is_some_and(|found| found == folder));
+    }
+    found.sort_by_key(|(id, session)| (std::cmp::Reverse(session.active), *id));
+    found.truncate(limit);
+    found.into_iter().map(|(id, session)| shape(db, txn, (id, &session))).collect()
+}
+
+/// The `limit` most recently active sessions of a workspace, and all others of the same minute as the last of them:
+/// the index knows minutes.
+fn newest(
+    db: &Tables,
+    txn: &Read<'_>,
+    workspace: WorkspaceKey,
+    limit: usize,
+) -> Result<Vec<(SessionId, ChatSession)>, state::Error> {
+    let last = db.sessions_by_update.collect_last(txn, &workspace, limit)?;
+    let Some(((_, _, since, _), ())) = last.last() else { return Ok(Vec::new()) };
+    let (fingerprint, discriminator) = workspace;
+    let mut found = Vec::new();
+    for row in db.sessions_by_update.range(txn, (fingerprint, discriminator, *since, SessionId::new(0))..)? {
+        let ((of, discriminator, _, id), ()) = row?;
+        if (of, discriminator) != workspace {
+            break;
+        }
+        if let Session::Chat(session) = db.sessions.require(txn, &(of, discriminator, id))? {
+            found.push((id, session));
         }
     }
-    all.sort_by_key(|(active, _)| std::cmp::Reverse(*active));
-    Ok(all.into_iter().map(|(_, shape)| shape).collect())
+    Ok(found)
 }
 
 fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &ChatSession)) -> Result<SessionJson, state::Error> {

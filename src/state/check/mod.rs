@@ -5,6 +5,7 @@
 //! tables and remembers only findings and counts.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Read;
 use super::bytes::hex;
@@ -87,19 +88,37 @@ pub fn check(db: &Tables, txn: &Read<'_>) -> Result<Vec<Violation>> {
 }
 
 /// Checks everything with a transaction per family of tables, so that none is open for long beside a running daemon.
+/// Each processor checks a family.
 ///
 /// # Errors
 /// As for [`check`].
 pub fn check_in_parts(reader: &Reader) -> Result<Vec<Violation>> {
-    let mut found = Vec::new();
-    for family in FAMILIES {
-        found = reader.read(|db, txn| {
-            let mut check = Check { db, txn, found };
-            family(&mut check)?;
-            Ok::<_, Error>(check.found)
-        })?;
-    }
-    Ok(found)
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(family) = FAMILIES.get(number) else { return Ok(found) };
+            let of_family = reader.read(|db, txn| {
+                let mut check = Check { db, txn, found: Vec::new() };
+                family(&mut check)?;
+                Ok::<_, Error>(check.found)
+            })?;
+            found.push((number, of_family));
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(FAMILIES.len());
+    let mut found: Vec<(usize, Vec<Violation>)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        let mut found: Result<Vec<_>> = work();
+        for other in others {
+            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            found = found.and_then(|found| Ok([found, other?].concat()));
+        }
+        found
+    })?;
+    found.sort_by_key(|(number, _)| *number);
+    Ok(found.into_iter().flat_map(|(_, of_family)| of_family).take(MAX_FOUND).collect())
 }
 
 struct Check<'a, 't> {

@@ -12,6 +12,7 @@ mod shown;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::path::Path;
 
 use hearth::channel::event;
 use hearth::config::file;
@@ -57,6 +58,13 @@ pub(crate) struct World {
     log: Vec<String>,
 }
 
+/// A place for a store: in memory if it has room for many, because syncing a disk would be most of a test's time.
+fn store_dir() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let has_room = rustix::fs::statvfs(memory).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= 1 << 30);
+    if has_room { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         Self::with(Policy::STANDARD, |_| {})
@@ -67,9 +75,8 @@ impl World {
         Self::with_builds(false, policy, change)
     }
 
-    /// The store is in memory where the system has such a place: syncing a disk would be most of a test's time.
     fn with_builds(builds: bool, policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
-        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let dir = store_dir();
         let mut options = state::Options { reserve_bytes: 0, ..state::Options::new(0xabcd) };
         options.map_bytes = Some(256 << 20);
         options.margin_bytes = 0;
