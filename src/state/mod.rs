@@ -21,6 +21,7 @@ mod files;
 mod filesystem;
 pub mod indexed;
 pub mod key;
+pub mod keys;
 mod late;
 mod legacy;
 pub mod lines;
@@ -45,6 +46,10 @@ pub use check::Violation;
 pub use error::{Error, Result};
 pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
+pub use keys::{
+    AgentThreadKey, ApproverKey, ChatKey, GrantKey, HolderKey, MemberKey, PersonApprovalKey, PersonKey, PromptKey,
+    QueueKey, RoleHolderKey, SeenKey, SenderKey, ThreadKey, Timed,
+};
 pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};
 pub use room::{Admission, NoRoom, Usage};

@@ -10,6 +10,10 @@ use super::derived;
 use super::error::Error;
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
+use super::keys::{
+    AgentThreadKey, ApproverKey, ChatKey, GrantKey, HolderKey, MemberKey, PersonApprovalKey, PersonKey, PromptKey,
+    QueueKey, RoleHolderKey, SeenKey, SenderKey, Timed,
+};
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
 use super::tables::{About, Kind, rewritten};
@@ -21,7 +25,7 @@ use crate::model::card::PromptSubject;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::{Author, OutState, Outbound};
-use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
+use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{
@@ -38,7 +42,7 @@ use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
-use crate::model::{Awake, Timestamp, Turn};
+use crate::model::{Awake, Timestamp};
 
 tables! {
     /// Identity of the store: format, install id, run counter. One row.
@@ -63,8 +67,8 @@ tables! {
     /// Chats.
     table chats: ChatId => Chat {
         /// Chats that are not archived, by channel and platform id.
-        index chats_by_address: (ForeignKey, ForeignKey) => ChatId
-            = |id, chat| chat.archived.is_none().then(|| (ForeignKey::chat(&chat.channel, &chat.platform_id), *id));
+        index chats_by_address: ChatKey => ChatId
+            = |id, chat| chat.archived.is_none().then(|| (ChatKey::of(&chat.channel, &chat.platform_id), *id));
     }
     /// Agents wired to a chat.
     table wirings: (ChatId, AgentId) => Wiring {
@@ -73,17 +77,19 @@ tables! {
             = |(chat, agent), _| Some(((*agent, *chat), ()));
     }
     /// People, by channel and the adapter's id.
-    table users: (ForeignKey, ForeignKey) => User;
+    table users: PersonKey => User;
     /// Roles, by person.
-    table roles: (ForeignKey, ForeignKey, Role) => Grant {
+    table roles: GrantKey => Grant {
         /// Holders of a role in the order in which it was granted.
-        index roles_by_grant: (Role, Timestamp, ForeignKey, ForeignKey) => ()
-            = |(channel, handle, role), grant| Some(((*role, grant.at, channel.clone(), handle.clone()), ()));
+        index roles_by_grant: RoleHolderKey => ()
+            = |GrantKey { person, role }, grant| {
+ Some((RoleHolderKey { role: *role, at: grant.at, person: person.clone() }, ()))
+ };
     }
     /// People who may talk to an agent.
-    table members: (AgentId, ForeignKey, ForeignKey) => Membership;
+    table members: MemberKey => Membership;
     /// Direct message chats, by person.
-    table direct_messages: (ForeignKey, ForeignKey) => DirectMessage;
+    table direct_messages: PersonKey => DirectMessage;
     /// Destinations of agents, by the agent's name for them.
     table destinations: (AgentId, Text) => Destination;
 
@@ -203,10 +209,10 @@ tables! {
     // It counts rows.
     manual backlog: AgentId => u64;
     /// Platform messages seen so far, by channel, chat and platform id. Used to drop duplicates.
-    table seen_events as "seen": (ForeignKey, ForeignKey, ForeignKey) => Seen {
+    table seen_events as "seen": SeenKey => Seen {
         /// The same by time, for retention.
-        index seen_events_by_time as "seen_by_time": (Timestamp, ForeignKey, ForeignKey, ForeignKey) => ()
-            = |(channel, chat, message), seen| Some(((seen.at, channel.clone(), chat.clone(), message.clone()), ()));
+        index seen_events_by_time as "seen_by_time": Timed<SeenKey> => ()
+            = |key, seen| Some((Timed { at: seen.at, id: key.clone() }, ()));
     }
     /// Dropped inbound events.
     table dropped_events as "dropped": DropId => Drop;
@@ -244,7 +250,7 @@ tables! {
             = |id, outbound| outbound.in_reply_to.map(|message| ((message, *id), ()));
         /// Outgoing queues: undelivered messages in order, by channel, chat and thread. Approval cards that were not shown
         /// come last.
-        index outgoing_queues as "lanes": (ForeignKey, ForeignKey, Option<ForeignKey>, (Turn, OutboundId)) => ()
+        index outgoing_queues as "lanes": QueueKey => ()
             = |id, outbound| derived::lane(*id, outbound).map(|key| (key, ()));
         /// First messages of outgoing queues, by the time of their next action.
         index queue_heads as "lane_heads": (Awake, OutboundId) => ()
@@ -266,8 +272,8 @@ tables! {
         index approvals_open: ApprovalId => ()
             = |id, row| row.state.is_open().then_some((*id, ()));
         /// The open one about a person in a chat.
-        index approvals_by_sender: (ChatId, ForeignKey, ForeignKey) => ApprovalId
-            = |id, row| derived::sender_asked_about(row).map(|(chat, (channel, handle))| ((chat, channel, handle), *id));
+        index approvals_by_sender: SenderKey => ApprovalId
+            = |id, row| derived::sender_asked_about(row).map(|key| (key, *id));
         /// The open one about a chat without a wired agent.
         index approvals_by_chat: ChatId => ApprovalId
             = |id, row| Some((derived::unwired_chat(row)?, *id)).filter(|_| row.state.is_open());
@@ -275,26 +281,29 @@ tables! {
         index approvals_of_chat: (ChatId, ApprovalId) => ()
             = |id, row| Some(((derived::unwired_chat(row)?, *id), ()));
         /// Open ones about a person, in all chats.
-        index approvals_by_person: (ForeignKey, ForeignKey, ApprovalId) => ()
-            = |id, row| derived::sender_asked_about(row).map(|(_, (channel, handle))| ((channel, handle, *id), ()));
+        index approvals_by_person: PersonApprovalKey => ()
+            = |id, row| {
+ let person = derived::sender_asked_about(row)?.sender;
+ Some((PersonApprovalKey { person, approval: *id }, ()))
+ };
         /// Open ones that a session asked for.
         index approvals_by_session: (SessionId, ApprovalId) => ()
             = |id, row| Some(((derived::asking_session(row)?, *id), ()));
         /// Open ones by approver: those being asked now first, then the waiting ones.
-        index approvals_by_decider: (ForeignKey, ForeignKey, Turn, ApprovalId) => ()
+        index approvals_by_decider: ApproverKey => ()
             = |id, row| {
-                let (channel, handle) = ForeignKey::user(row.approver.as_ref().filter(|_| row.state.is_open())?);
-                Some(((channel, handle, row.turn(), *id), ()))
+                let approver = PersonKey::of(row.approver.as_ref().filter(|_| row.state.is_open())?);
+                Some((ApproverKey { approver, turn: row.turn(), approval: *id }, ()))
             };
         /// The one for which an approver still has to name the new agent.
-        index approvals_naming: (ForeignKey, ForeignKey) => ApprovalId
+        index approvals_naming: PersonKey => ApprovalId
             = |id, row| match &row.state {
-                ApprovalState::Naming { by, .. } => Some((ForeignKey::user(by), *id)),
+                ApprovalState::Naming { by, .. } => Some((PersonKey::of(by), *id)),
                 _ => None,
             };
     }
     /// Numbers of waiting approvals and the digests about them, by approver.
-    table waitlists: (ForeignKey, ForeignKey) => Waitlist;
+    table waitlists: PersonKey => Waitlist;
     /// Messages held for a decision, in order.
     table held_messages as "held": (ApprovalId, BodyId) => Held;
     /// The same by message, with the bytes of its files.
@@ -302,7 +311,7 @@ tables! {
     manual held_messages_by_body as "held_by_body": (BodyId, ApprovalId) => u64;
     /// Bytes of files with held messages, by sender. No row means zero.
     // It is a sum over rows.
-    manual held_bytes_by_person: (ForeignKey, ForeignKey) => u64;
+    manual held_bytes_by_person: HolderKey => u64;
     /// The same of all people together. One row, or none.
     // It is a sum over rows.
     manual held_bytes: () => u64;
@@ -317,7 +326,7 @@ tables! {
     manual questions_by_agent: (AgentId, QuestionId) => ();
     /// Open approvals and questions that can be answered at an address by a number or a name, by channel and chat.
     // It depends on the message and on what the message asks about.
-    manual open_prompts as "asked": (ForeignKey, ForeignKey, OutboundId) => PromptSubject;
+    manual open_prompts as "asked": PromptKey => PromptSubject;
     /// Replies to requests of live incarnations.
     table replies: (SessionId, Text) => HostReply;
     /// Scheduled tasks.
@@ -357,13 +366,13 @@ tables! {
             };
     }
     /// Threads that an agent follows, by agent, channel, chat and thread.
-    table thread_follows as "sticky": (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky {
+    table thread_follows as "sticky": AgentThreadKey => Sticky {
         /// The same by the time at which following ends.
-        index thread_follows_by_expiry as "sticky_by_time": (Timestamp, (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>)) => ()
-            = |key, sticky| Some(((sticky.until, key.clone()), ()));
+        index thread_follows_by_expiry as "sticky_by_time": Timed<AgentThreadKey> => ()
+            = |key, sticky| Some((Timed { at: sticky.until, id: key.clone() }, ()));
     }
     /// Muted threads, by agent, channel, chat and thread.
-    table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
+    table mutes: AgentThreadKey => Mute;
     /// Agent groups' session-state files.
     table state_files: AgentId => StateFile {
         /// Those that have to be written.

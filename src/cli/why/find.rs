@@ -6,7 +6,7 @@ use crate::model::Timestamp;
 use crate::model::address::ForeignId;
 use crate::model::id::{ApprovalId, BodyId, DropId, MessageId, OutgoingId};
 use crate::model::message::{Body, Drop};
-use crate::state::{self, ForeignKey, Read, Tables};
+use crate::state::{self, Read, SeenKey, Tables};
 
 /// Maximum number of messages and refusals that a search reads.
 const LOOKED_AT_MAX: u64 = 20_000;
@@ -235,8 +235,7 @@ fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Hit, state::Erro
 
 fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>, state::Error> {
     let (Some(source), Some(platform)) = (&body.source, &body.platform_message) else { return Ok(Vec::new()) };
-    let (channel, chat) = ForeignKey::chat(&source.channel, &source.platform_id);
-    let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(platform)))?;
+    let seen = db.seen_events.get(txn, &SeenKey::of(source, platform))?;
     Ok(seen.filter(|seen| seen.platform_message == *platform).map(|seen| seen.messages).unwrap_or_default())
 }
 

@@ -15,7 +15,7 @@ use crate::model::id::{JournalId, MessageId, OutboundId};
 use crate::model::journal::Event;
 use crate::model::message::{Body, Due, Message, MessageState, Reason, Seen};
 use crate::state::envelope::Record;
-use crate::state::{self, ForeignKey, KeyPart, Read, Table, Tables};
+use crate::state::{self, ChatKey, ForeignKey, KeyPart, Read, SeenKey, Table, Tables};
 
 /// Maximum number of answers and journal entries shown per message.
 const ROWS_MAX: usize = 1_000;
@@ -476,8 +476,8 @@ fn seen(
     txn: &Read<'_>,
     (channel, chat, message): (&ChannelName, &ForeignId, &ForeignId),
 ) -> Result<Option<Seen>, state::Error> {
-    let (channel, chat) = ForeignKey::chat(channel, chat);
-    let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(message)))?;
+    let key = SeenKey { chat: ChatKey::of(channel, chat), message: ForeignKey::of(message) };
+    let seen = db.seen_events.get(txn, &key)?;
     Ok(seen.filter(|seen| seen.platform_message == *message))
 }
 

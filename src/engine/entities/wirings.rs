@@ -88,7 +88,7 @@ pub(crate) fn remove_chat(
     }
     chat.archived = Some(tx.now.wall);
     tx.db.chats.put(tx, &id, &chat)?;
-    threads::forget_chat(tx, (channel, platform_id))?;
+    threads::forget_chat(tx, channel, platform_id)?;
     reports.push(change::report(format!("chat {place}"), Action::Removed));
     Ok(Ok(reports))
 }

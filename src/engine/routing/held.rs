@@ -14,7 +14,7 @@ use crate::model::content::FileBytes;
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId};
 use crate::model::message::{Body, Reason};
-use crate::state::{ForeignKey, derived};
+use crate::state::{PersonKey, SenderKey, derived};
 
 /// Shown to agents and people for a file that was not kept.
 const LEFT_OUT: &str = "it was not kept, because too many bytes of files waited for approval; ask for it again";
@@ -149,8 +149,8 @@ pub(crate) struct Stranger<'a> {
 /// The open approval of an unknown sender, if it can hold one more message. Created if there is none.
 pub(crate) fn admit(tx: &mut Tx<'_, '_>, stranger: Stranger<'_>) -> Result<std::result::Result<Waits, Reason>> {
     let Stranger { chat, sender, name, agents } = stranger;
-    let (channel, handle) = ForeignKey::user(sender);
-    let Some(id) = tx.db.approvals_by_sender.get(tx, &(chat, channel, handle))? else {
+    let key = SenderKey { chat, sender: PersonKey::of(sender) };
+    let Some(id) = tx.db.approvals_by_sender.get(tx, &key)? else {
         let open = tx.db.approvals_by_sender.collect_prefix(tx, &chat, tx.policy.approvals_per_chat)?.len();
         if open >= tx.policy.approvals_per_chat {
             return Ok(Err(Reason::ApprovalsFull));

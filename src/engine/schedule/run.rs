@@ -16,7 +16,7 @@ use crate::model::message::{Body, MessageKind};
 use crate::model::session::SessionStatus;
 use crate::model::task::{Fire, FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
-use crate::state::ForeignKey;
+use crate::state::ChatKey;
 
 /// Maximum number of tasks per sweep; the next one continues.
 const FIRED_MAX: usize = 100;
@@ -171,7 +171,7 @@ fn home(tx: &Tx<'_, '_>, task: &Task) -> Result<TaskHome> {
 /// The reply address of a task, as long as its chat exists.
 fn reply(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<Address>> {
     let Some(to) = &task.reply else { return Ok(None) };
-    let Some(chat) = tx.db.chats_by_address.get(tx, &ForeignKey::chat(&to.channel, &to.platform_id))? else {
+    let Some(chat) = tx.db.chats_by_address.get(tx, &ChatKey::of(&to.channel, &to.platform_id))? else {
         return Ok(None);
     };
     let there = tx.db.chats.get(tx, &chat)?.is_some_and(|chat| chat.archived.is_none());

@@ -5,7 +5,7 @@ use crate::model::entity::{Destination, Role};
 use crate::model::session::Session;
 use crate::model::task::{TaskHome, TaskState};
 use crate::state::error::readable;
-use crate::state::{ForeignKey, Result};
+use crate::state::{PersonKey, Result, ThreadKey};
 
 /// References of entities have targets, and keys match their records.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
@@ -15,25 +15,25 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         check.refers(&db.wirings, &key, &db.agents, &key.1)
     })?;
     check.each(&db.users, |check, key, user| {
-        if key != ForeignKey::user(&user.id) {
+        if key != PersonKey::of(&user.id) {
             check.report(&db.users, &key, "the key is another person's");
         }
         Ok(())
     })?;
     check.each(&db.roles, |check, key, grant| {
-        if (&key.0, &key.1) != pair(&ForeignKey::user(&grant.user)) {
+        if key.person != PersonKey::of(&grant.user) {
             check.report(&db.roles, &key, "the key is another person's");
         }
-        match key.2 {
+        match key.role {
             Role::AdminOf(agent) => check.refers(&db.roles, &key, &db.agents, &agent),
             Role::Owner | Role::GlobalAdmin => Ok(()),
         }
     })?;
     check.each(&db.members, |check, key, member| {
-        if (&key.1, &key.2) != pair(&ForeignKey::user(&member.user)) {
+        if key.person != PersonKey::of(&member.user) {
             check.report(&db.members, &key, "the key is another person's");
         }
-        check.refers(&db.members, &key, &db.agents, &key.0)
+        check.refers(&db.members, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.destinations, |check, key, destination| {
         check.refers(&db.destinations, &key, &db.agents, &key.0)?;
@@ -65,27 +65,19 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
     check.each(&db.task_runs, |check, key, _| check.refers(&db.task_runs, &key, &db.tasks, &key.0))?;
     check.each(&db.skips, |check, id, skip| check.refers(&db.skips, &id, &db.agents, &skip.agent))?;
     check.each(&db.thread_follows, |check, key, sticky| {
-        if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&sticky.address)) {
+        if key.thread != ThreadKey::of(&sticky.address) {
             check.report(&db.thread_follows, &key, "the key is another thread's");
         }
-        check.refers(&db.thread_follows, &key, &db.agents, &key.0)
+        check.refers(&db.thread_follows, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.mutes, |check, key, mute| {
-        if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&mute.address)) {
+        if key.thread != ThreadKey::of(&mute.address) {
             check.report(&db.mutes, &key, "the key is another thread's");
         }
-        check.refers(&db.mutes, &key, &db.agents, &key.0)
+        check.refers(&db.mutes, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.rate_limits, |check, key, _| check.refers(&db.rate_limits, &key, &db.agents, &key))?;
     check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.0))
-}
-
-fn pair<A, B>((a, b): &(A, B)) -> (&A, &B) {
-    (a, b)
-}
-
-fn triple<A, B, C>((a, b, c): &(A, B, C)) -> (&A, &B, &C) {
-    (a, b, c)
 }
 
 /// References of sessions have targets. Sessions know their live incarnation and never use a number twice.

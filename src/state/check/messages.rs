@@ -115,7 +115,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
 pub(super) fn seen(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.seen_events, |check, key, seen| {
-        if key.2 != ForeignKey::of(&seen.platform_message) {
+        if key.message != ForeignKey::of(&seen.platform_message) {
             check.report(&db.seen_events, &key, "the key is another message's");
         }
         for message in &seen.messages {

@@ -9,7 +9,7 @@ use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
 use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
 use crate::state::tests::store;
-use crate::state::{Number, Result, Tables, Text, Write};
+use crate::state::{Number, PromptKey, Result, Tables, Text, Write};
 
 /// What the checker says after a change to the small world.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
@@ -270,9 +270,9 @@ fn approvals_with_what_waits_for_them_and_their_cards() {
         ["approvals_by_chat mg1: missing for approvals ap2"]
     );
     let elsewhere = |db: &Tables, txn: &mut Write<'_>| {
-        let ((channel, chat, _), matter) = db.open_prompts.first(txn, ..)?.unwrap();
-        db.open_prompts.delete(txn, &(channel.clone(), chat.clone(), OutboundId::new(1)))?;
-        db.open_prompts.put(txn, &(channel, chat, OutboundId::new(3)), &matter)
+        let (PromptKey { chat, .. }, matter) = db.open_prompts.first(txn, ..)?.unwrap();
+        db.open_prompts.delete(txn, &PromptKey { chat: chat.clone(), outbound: OutboundId::new(1) })?;
+        db.open_prompts.put(txn, &PromptKey { chat, outbound: OutboundId::new(3) }, &matter)
     };
     assert_eq!(
         after(elsewhere),

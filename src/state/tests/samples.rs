@@ -25,7 +25,9 @@ use crate::model::task::{
 use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
-use crate::state::{ForeignKey, Number, Result, Tables, Text, Write};
+use crate::state::{
+    AgentThreadKey, GrantKey, MemberKey, Number, PersonKey, Result, SeenKey, Tables, Text, ThreadKey, Write,
+};
 
 mod asked;
 mod workspaces;
@@ -196,19 +198,19 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let (channel, handle) = ForeignKey::user(&ada());
+    let person = PersonKey::of(&ada());
     let user = User { id: ada(), name: Some("Ada".to_owned()), origin: Origin::Runtime, created: at(1) };
-    db.users.put(txn, &(channel.clone(), handle.clone()), &user)?;
+    db.users.put(txn, &person, &user)?;
     for role in [Role::Owner, Role::AdminOf(AGENT)] {
         let grant = Grant { user: ada(), at: at(2), by: None, origin: Origin::Runtime };
-        db.roles.put(txn, &(channel.clone(), handle.clone(), role), &grant)?;
+        db.roles.put(txn, &GrantKey { person: person.clone(), role }, &grant)?;
     }
     let membership = Membership { user: ada(), at: at(3), by: Some(ada()), origin: Origin::File };
     let hold_off =
         RateLimit { until: Awake::new(1, 9_000), since: at(5), again: at(6), waits: 1, why: "429".to_owned() };
     db.rate_limits.put(txn, &AGENT, &hold_off)?;
-    db.members.put(txn, &(AGENT, channel.clone(), handle.clone()), &membership)?;
-    db.direct_messages.put(txn, &(channel, handle), &DirectMessage { address: address(None), resolved: at(4) })
+    db.members.put(txn, &MemberKey { agent: AGENT, person: person.clone() }, &membership)?;
+    db.direct_messages.put(txn, &person, &DirectMessage { address: address(None), resolved: at(4) })
 }
 
 fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -323,8 +325,7 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.messages.put(txn, &id, &message)?;
     }
     db.backlog.put(txn, &AGENT, &5)?;
-    let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
-    let key = ForeignKey::of(&foreign("9001"));
+    let key = SeenKey::of(&address(None), &foreign("9001"));
     let seen = Seen {
         platform_message: foreign("9001"),
         at: at(4),
@@ -332,7 +333,7 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         refused: None,
         held: None,
     };
-    db.seen_events.put(txn, &(channel.clone(), chat.clone(), key.clone()), &seen)?;
+    db.seen_events.put(txn, &key, &seen)?;
     refusals(db, txn)
 }
 
@@ -409,9 +410,9 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         &(TaskId::new(1), at(6)),
         &fire(FireOutcome::Failed(MessageId::new(1), "no model".to_owned())),
     )?;
-    let (channel, chat, thread) = ForeignKey::place(&address(Some("8")));
+    let thread = ThreadKey::of(&address(Some("8")));
     let mute = Mute { address: address(Some("8")), note: json("null"), since: at(6) };
-    db.mutes.put(txn, &(AGENT, channel, chat, thread), &mute)?;
+    db.mutes.put(txn, &AgentThreadKey { agent: AGENT, thread }, &mute)?;
     let entry =
         JournalEntry { at: at(6), message: Some(MessageId::new(1)), session: Some(SESSION), event: Event::Claimed(1) };
     db.journal.put(txn, &JournalId::new(1), &entry)?;

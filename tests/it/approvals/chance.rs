@@ -4,6 +4,7 @@
 //! somebody who may, and every event is somewhere: with an agent, waiting, or among what was dropped. The seed is
 //! printed; `HEARTH_SEED` repeats it.
 
+use hearth::state::MemberKey;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -213,7 +214,7 @@ impl Sim {
             }
         }
         let members: Vec<_> = self.world.read(|db, txn| db.members.iter(txn)?.collect());
-        for ((agent, ..), row) in members {
+        for (MemberKey { agent, .. }, row) in members {
             let by = row.by.map(|by| by.to_string());
             let may = by.as_deref().is_none_or(|by| ["net:boss", "web:chief", "net:others"].contains(&by));
             assert!(may, "{} was let in by {by:?}", row.user);

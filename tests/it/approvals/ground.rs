@@ -1,5 +1,6 @@
 //! A world with channels that remember what they showed, and people who press buttons.
 
+use hearth::state::MemberKey;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -205,9 +206,8 @@ impl Ground {
 
     /// Members, as `<agent> <user> by <user>`.
     pub(super) fn members(&self) -> Vec<String> {
-        let line = |((agent, ..), row): ((_, _, _), hearth::model::entity::Membership)| {
+        let line = |(MemberKey { agent, .. }, row): (MemberKey, hearth::model::entity::Membership)| {
             let by = row.by.map_or_else(|| "nobody".to_owned(), |by| by.to_string());
-            let _: hearth::model::id::AgentId = agent;
             format!("{agent} {} by {by}", row.user)
         };
         self.world.read(|db, txn| db.members.iter(txn)?.map(|row| row.map(line)).collect())
