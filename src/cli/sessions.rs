@@ -17,7 +17,7 @@ use crate::model::entity::ProviderKind;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, Read, Reader, SessionKey, Tables};
 
 /// Maximum number of incarnations shown per session, newest first.
 const INCARNATIONS_MAX: usize = 20;
@@ -194,7 +194,7 @@ fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJ
     let mut all = Vec::new();
     let mut meant: BTreeMap<AgentId, bool> = BTreeMap::new();
     for row in db.sessions.iter(txn)? {
-        let ((_, _, id), Session::Chat(session)) = row? else { continue };
+        let (SessionKey { session: id, .. }, Session::Chat(session)) = row? else { continue };
         let wanted = match (agent, meant.get(&session.agent)) {
             (None, _) => true,
             (Some(_), Some(wanted)) => *wanted,

@@ -18,8 +18,27 @@ pub struct Fingerprint(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Discriminator(pub u16);
 
-/// Key of a workspace.
-pub type WorkspaceKey = (Fingerprint, Discriminator);
+/// Key of a workspace. In records it is stored like a tuple.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "(Fingerprint, Discriminator)", into = "(Fingerprint, Discriminator)")]
+pub struct WorkspaceKey {
+    /// Hash of the path.
+    pub fingerprint: Fingerprint,
+    /// Number among the workspaces with this fingerprint.
+    pub discriminator: Discriminator,
+}
+
+impl From<(Fingerprint, Discriminator)> for WorkspaceKey {
+    fn from((fingerprint, discriminator): (Fingerprint, Discriminator)) -> Self {
+        Self { fingerprint, discriminator }
+    }
+}
+
+impl From<WorkspaceKey> for (Fingerprint, Discriminator) {
+    fn from(key: WorkspaceKey) -> Self {
+        (key.fingerprint, key.discriminator)
+    }
+}
 
 impl Fingerprint {
     /// Hashes a path as text. Bytes that are not UTF-8 count as U+FFFD, so the workspace also keeps the raw path.
@@ -44,7 +63,7 @@ impl Fingerprint {
 /// Text form of a key: the fingerprint, followed by `~` and the discriminator for all but the first workspace of that
 /// fingerprint.
 #[must_use]
-pub fn key_text((fingerprint, Discriminator(number)): WorkspaceKey) -> String {
+pub fn key_text(WorkspaceKey { fingerprint, discriminator: Discriminator(number) }: WorkspaceKey) -> String {
     if number == 0 { fingerprint.to_string() } else { format!("{fingerprint}~{number}") }
 }
 
@@ -54,7 +73,8 @@ pub fn parse_key(text: &str) -> Option<WorkspaceKey> {
     let (digits, number) = text.split_once('~').map_or((text, None), |(digits, number)| (digits, Some(number)));
     let plain = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let number = number.map_or(Some(0), |number| number.parse().ok())?;
-    let key = (Fingerprint(u64::from_str_radix(digits, 16).ok()?), Discriminator(number));
+    let fingerprint = Fingerprint(u64::from_str_radix(digits, 16).ok()?);
+    let key = WorkspaceKey { fingerprint, discriminator: Discriminator(number) };
     (plain && key_text(key) == text).then_some(key)
 }
 
@@ -197,6 +217,7 @@ mod tests {
             ("", None),
         ] {
             let key = key.map(|(number, disc)| (Fingerprint::from_number(number), Discriminator(disc)));
+            let key = key.map(WorkspaceKey::from);
             assert_eq!(parse_key(text), key, "{text}");
             if let Some(key) = key {
                 assert_eq!(key_text(key), text);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::error::readable;
 use super::indexed;
-use super::keys::{HolderKey, PersonKey, QueueKey, SenderKey, ThreadKey};
+use super::keys::{HolderKey, PersonKey, QueueKey, SenderKey, SessionKey, ThreadKey};
 use super::text_key::Text;
 use super::{Result, Tables, Write};
 use crate::model::approval::{Approval, ApprovalSubject, QuestionState, Waitlist};
@@ -161,10 +161,10 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let questions = readable_rows(db.questions.iter(txn)?)?;
     for (id, question) in questions {
         let session = db.sessions_by_id.get(txn, &question.session)?;
-        let Some((fingerprint, discriminator)) = session.filter(|_| question.state == QuestionState::Open) else {
+        let Some(workspace) = session.filter(|_| question.state == QuestionState::Open) else {
             continue;
         };
-        let session = readable(db.sessions.get(txn, &(fingerprint, discriminator, question.session)))?;
+        let session = readable(db.sessions.get(txn, &SessionKey { workspace, session: question.session }))?;
         if let Some(agent) = session.as_ref().and_then(Session::as_chat).map(|session| session.agent) {
             db.questions_by_agent.put(txn, &(agent, id), &())?;
         }

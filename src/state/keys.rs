@@ -4,10 +4,12 @@
 //! parts, and a field that is a struct changes nothing.
 
 use super::key::{BadKey, KeyPart, Prefix};
-use super::text_key::ForeignKey;
+use super::text_key::{Digest, ForeignKey, Text};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::entity::Role;
-use crate::model::id::{AgentId, ApprovalId, ChatId, OutboundId};
+use crate::model::id::{AgentId, ApprovalId, ChatId, OutboundId, SessionId};
+use crate::model::session::{Recency, Session};
+use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
 use crate::model::{Timestamp, Turn};
 
 /// Implements [`KeyPart`] for a struct: its fields in order. The types after `in` are its prefixes.
@@ -156,6 +158,93 @@ keys! {
     };
 }
 
+keys! {
+    /// A workspace, found by a digest of its path or of its directory's identity.
+    #[derive(Copy)]
+    WorkspaceDigestKey {
+        /// The digest.
+        digest: Digest,
+        /// The workspace.
+        workspace: WorkspaceKey,
+    } in Digest;
+    /// An event of a workspace.
+    #[derive(Copy)]
+    WorkspaceEventKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The event's number.
+        number: u64,
+    } in WorkspaceKey;
+    /// A session in its workspace.
+    #[derive(Copy)]
+    SessionKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The session.
+        session: SessionId,
+    } in WorkspaceKey;
+    /// A session in its workspace, ordered by its last change.
+    #[derive(Copy)]
+    RecencyKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The session's last change.
+        recency: Recency,
+        /// The session.
+        session: SessionId,
+    } in WorkspaceKey;
+    /// The label of a session in its workspace.
+    LabelKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The label.
+        label: Text,
+    };
+    /// A session that begins with the records of another one.
+    #[derive(Copy)]
+    BaseKey {
+        /// The session that has the records.
+        parent: SessionId,
+        /// The session that begins with them.
+        child: SessionId,
+    } in SessionId;
+    /// A revision of a session.
+    #[derive(Copy)]
+    RevisionKey {
+        /// The session.
+        session: SessionId,
+        /// The revision's number.
+        revision: u32,
+    } in SessionId;
+    /// An earlier revision that begins with the records of another session.
+    #[derive(Copy)]
+    RevisionBaseKey {
+        /// The session that has the records.
+        parent: SessionId,
+        /// The revision that begins with them.
+        child: RevisionKey,
+    } in SessionId;
+    /// A record of a session.
+    #[derive(Copy)]
+    RecordKey {
+        /// The revision.
+        of: RevisionKey,
+        /// The record's number.
+        number: u64,
+    } in RevisionKey, SessionId;
+    /// A file that sessions were imported from.
+    #[derive(Copy)]
+    ImportKey {
+        /// Digest of the path of the session's own file.
+        path: Digest,
+        /// Digest of the file's content.
+        content: Digest,
+    } in Digest;
+}
+
+key_parts!(WorkspaceKey { fingerprint: Fingerprint, discriminator: Discriminator } in Fingerprint);
+key_parts!(Recency { at: Timestamp, order: u64 });
+
 impl PersonKey {
     /// Key of a person.
     #[must_use]
@@ -209,6 +298,14 @@ impl PromptKey {
     #[must_use]
     pub fn of(to: &Address, outbound: OutboundId) -> Self {
         Self { chat: ChatKey::of(&to.channel, &to.platform_id), outbound }
+    }
+}
+
+impl RecencyKey {
+    /// Key of a session.
+    #[must_use]
+    pub fn of(key: &SessionKey, session: &Session) -> Self {
+        Self { workspace: key.workspace, recency: session.recency(), session: key.session }
     }
 }
 

@@ -47,8 +47,9 @@ pub use error::{Error, Result};
 pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
 pub use keys::{
-    AgentThreadKey, ApproverKey, ChatKey, GrantKey, HolderKey, MemberKey, PersonApprovalKey, PersonKey, PromptKey,
-    QueueKey, RoleHolderKey, SeenKey, SenderKey, ThreadKey, Timed,
+    AgentThreadKey, ApproverKey, BaseKey, ChatKey, GrantKey, HolderKey, ImportKey, LabelKey, MemberKey,
+    PersonApprovalKey, PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, RevisionBaseKey, RevisionKey,
+    RoleHolderKey, SeenKey, SenderKey, SessionKey, ThreadKey, Timed, WorkspaceDigestKey, WorkspaceEventKey,
 };
 pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};

@@ -11,8 +11,9 @@ use super::error::Error;
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
 use super::keys::{
-    AgentThreadKey, ApproverKey, ChatKey, GrantKey, HolderKey, MemberKey, PersonApprovalKey, PersonKey, PromptKey,
-    QueueKey, RoleHolderKey, SeenKey, SenderKey, Timed,
+    AgentThreadKey, ApproverKey, BaseKey, ChatKey, GrantKey, HolderKey, ImportKey, LabelKey, MemberKey,
+    PersonApprovalKey, PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, RevisionBaseKey, RevisionKey,
+    RoleHolderKey, SeenKey, SenderKey, SessionKey, Timed, WorkspaceDigestKey, WorkspaceEventKey,
 };
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
@@ -41,7 +42,7 @@ use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
-use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
+use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
 use crate::model::{Awake, Timestamp};
 
 tables! {
@@ -94,76 +95,78 @@ tables! {
     table destinations: (AgentId, Text) => Destination;
 
     /// Workspaces.
-    table workspaces: (Fingerprint, Discriminator) => Workspace {
+    table workspaces: WorkspaceKey => Workspace {
         /// The workspace that is an agent group's folder.
-        index workspaces_by_agent: AgentId => (Fingerprint, Discriminator)
+        index workspaces_by_agent: AgentId => WorkspaceKey
             = |key, workspace| workspace.agent.map(|agent| (agent, *key));
         /// Workspaces at a path, by the path's digest, the newest one last.
-        index workspaces_by_path: (Digest, Fingerprint, Discriminator) => ()
-            = |(fingerprint, discriminator), row| Some(((Digest::of(&row.path), *fingerprint, *discriminator), ()));
+        index workspaces_by_path: WorkspaceDigestKey => ()
+            = |key, row| Some((WorkspaceDigestKey { digest: Digest::of(&row.path), workspace: *key }, ()));
         /// Workspaces by the digest of their directory's identity.
-        index workspaces_by_witness: (Digest, Fingerprint, Discriminator) => ()
-            = |(fingerprint, discriminator), row| {
-                let witness = row.witness.as_ref()?;
-                Some(((Digest::of_witness(witness), *fingerprint, *discriminator), ()))
+        index workspaces_by_witness: WorkspaceDigestKey => ()
+            = |key, row| {
+                let digest = Digest::of_witness(row.witness.as_ref()?);
+                Some((WorkspaceDigestKey { digest, workspace: *key }, ()))
             };
     }
     /// What happened to a workspace, in order.
-    table workspace_events: (Fingerprint, Discriminator, u64) => WorkspaceEvent;
+    table workspace_events: WorkspaceEventKey => WorkspaceEvent;
     /// Sessions, by the workspace they live in.
-    table sessions: (Fingerprint, Discriminator, SessionId) => Session {
+    table sessions: SessionKey => Session {
         /// The workspace a session lives in.
-        index sessions_by_id: SessionId => (Fingerprint, Discriminator)
-            = |(fingerprint, discriminator, id), _| Some((*id, (*fingerprint, *discriminator)));
+        index sessions_by_id: SessionId => WorkspaceKey
+            = |key, _| Some((key.session, key.workspace));
         /// Sessions of a workspace that are not in the trash, the most recently changed last.
-        index sessions_by_update as "recency": (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ()
-            = |(fingerprint, discriminator, id), session| {
-                (!session.is_trashed()).then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
-            };
+        index sessions_by_update as "recency": RecencyKey => ()
+            = |key, session| (!session.is_trashed()).then(|| (RecencyKey::of(key, session), ()));
         /// Those of them that have messages, in the same order.
-        index sessions_by_last_message as "spoken": (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ()
-            = |(fingerprint, discriminator, id), session| {
+        index sessions_by_last_message as "spoken": RecencyKey => ()
+            = |key, session| {
                 let spoken = session.messages() > 0 && !session.is_trashed();
-                spoken.then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
+                spoken.then(|| (RecencyKey::of(key, session), ()))
             };
         /// Workspace sessions that are not in the trash, by workspace and the id that people use.
-        index session_labels: (Fingerprint, Discriminator, Text) => SessionId
-            = |(fingerprint, discriminator, id), session| {
+        index session_labels: LabelKey => SessionId
+            = |key, session| {
                 let session = session.as_workspace().filter(|session| session.deleted.is_none())?;
                 // A label is never longer than a key's text.
-                Some(((*fingerprint, *discriminator, Text::new(session.label.as_str()).ok()?), *id))
+                let label = Text::new(session.label.as_str()).ok()?;
+                Some((LabelKey { workspace: key.workspace, label }, key.session))
             };
         /// Workspace sessions in the trash, by the time of deletion.
-        index sessions_by_deletion as "trash": (Timestamp, SessionId) => ()
-            = |(_, _, id), session| Some(((session.as_workspace()?.deleted?, *id), ()));
+        index sessions_by_deletion as "trash": Timed<SessionId> => ()
+            = |key, session| Some((Timed { at: session.as_workspace()?.deleted?, id: key.session }, ()));
         /// Sessions that begin with the records of another one: parent, child.
-        index sessions_by_base: (SessionId, SessionId) => ()
-            = |(_, _, id), session| Some(((session.as_workspace()?.base?.session, *id), ()));
+        index sessions_by_base: BaseKey => ()
+            = |key, session| {
+                let parent = session.as_workspace()?.base?.session;
+                Some((BaseKey { parent, child: key.session }, ()))
+            };
         /// The active session for a route of an agent.
         index sessions_by_route: (AgentId, RouteKey) => SessionId
-            = |(_, _, id), session| {
+            = |key, session| {
                 let session = session.as_active(SessionName::Default)?;
-                Some(((session.agent, RouteKey::from(&session.route)), *id))
+                Some(((session.agent, RouteKey::from(&session.route)), key.session))
             };
         /// The same by agent, the newest one last.
         index sessions_by_agent: (AgentId, SessionId) => ()
-            = |(_, _, id), session| Some(((session.as_active(SessionName::Default)?.agent, *id), ()));
+            = |key, session| Some(((session.as_active(SessionName::Default)?.agent, key.session), ()));
         /// The active session of an agent for work that belongs to no conversation.
         index maintenance_sessions: AgentId => SessionId
-            = |(_, _, id), session| Some((session.as_active(SessionName::Maintenance)?.agent, *id));
+            = |key, session| Some((session.as_active(SessionName::Maintenance)?.agent, key.session));
     }
     /// Records of workspace sessions, by session, revision and number.
-    table records: (SessionId, u32, u64) => SessionRecord;
+    table records: RecordKey => SessionRecord;
     /// Earlier revisions of workspace sessions.
-    table revisions: (SessionId, u32) => Revision {
+    table revisions: RevisionKey => Revision {
         /// Those that begin with the records of another session: parent, child, revision.
-        index revisions_by_base: (SessionId, SessionId, u32) => ()
-            = |(id, number), row| Some(((row.base?.session, *id, *number), ()));
+        index revisions_by_base: RevisionBaseKey => ()
+            = |key, row| Some((RevisionBaseKey { parent: row.base?.session, child: *key }, ()));
     }
     /// Leases of workspace sessions.
     table leases: SessionId => Lease;
     /// Files that sessions were imported from, by digests of the path of the session's own file and of the content.
-    table imported_files as "imported": (Digest, Digest) => ImportedFile;
+    table imported_files as "imported": ImportKey => ImportedFile;
     /// Partly imported sessions, by the digest of the path of the session's own file.
     table partial_imports as "intakes": Digest => PartialImport;
 

@@ -5,7 +5,7 @@ use crate::model::entity::{Destination, Role};
 use crate::model::session::Session;
 use crate::model::task::{TaskHome, TaskState};
 use crate::state::error::readable;
-use crate::state::{PersonKey, Result, ThreadKey};
+use crate::state::{PersonKey, Result, SessionKey, ThreadKey};
 
 /// References of entities have targets, and keys match their records.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
@@ -87,8 +87,8 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         workspace.agent.map_or(Ok(()), |agent| check.refers(&db.workspaces, &key, &db.agents, &agent))
     })?;
     check.each(&db.sessions, |check, key, session| {
-        let (fingerprint, discriminator, id) = key;
-        check.refers(&db.sessions, &key, &db.workspaces, &(fingerprint, discriminator))?;
+        check.refers(&db.sessions, &key, &db.workspaces, &key.workspace)?;
+        let id = key.session;
         let Some(session) = session.chat() else { return Ok(()) };
         check.refers(&db.sessions, &key, &db.agents, &session.agent)?;
         let live = check.look_up(&db.live_incarnations, &id)?;
@@ -115,8 +115,8 @@ pub(super) fn incarnations(check: &mut Check<'_, '_>) -> Result<()> {
     check.each(&db.incarnations, |check, key, _| {
         let (id, number) = key;
         check.refers(&db.incarnations, &key, &db.sessions_by_id, &id)?;
-        let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
-        let session = check.look_up(&db.sessions, &(fingerprint, discriminator, id))?;
+        let Some(workspace) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
+        let session = check.look_up(&db.sessions, &SessionKey { workspace, session: id })?;
         if session.and_then(Session::chat).is_some_and(|session| number > session.last_incarnation) {
             check.report(&db.incarnations, &key, "the session has not allocated it");
         }

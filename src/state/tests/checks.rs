@@ -9,7 +9,7 @@ use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
 use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
 use crate::state::tests::store;
-use crate::state::{Number, PromptKey, Result, Tables, Text, Write};
+use crate::state::{Number, PromptKey, Result, SessionKey, Tables, Text, Write};
 
 /// What the checker says after a change to the small world.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
@@ -26,7 +26,7 @@ fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<Stri
 }
 
 fn change_session(db: &Tables, txn: &mut Write<'_>, change: impl FnOnce(&mut ChatSession)) -> Result<()> {
-    let key = (workspace_key().0, workspace_key().1, SESSION);
+    let key = SessionKey { workspace: workspace_key(), session: SESSION };
     let Session::Chat(mut session) = db.sessions.require(txn, &key)? else { panic!("a session of an agent") };
     change(&mut session);
     db.sessions.put(txn, &key, &Session::Chat(session))
@@ -134,7 +134,7 @@ fn counts_and_counters() {
 fn incarnations() {
     assert_eq!(
         after(|db, txn| change_session(db, txn, |session| session.live = Some(1))),
-        [format!("sessions {}/0/se1: says live Some(1), the index says Some(2)", workspace_key().0)]
+        [format!("sessions {}/0/se1: says live Some(1), the index says Some(2)", workspace_key().fingerprint)]
     );
     assert_eq!(
         after(|db, txn| change_session(db, txn, |session| session.last_incarnation = 1)),

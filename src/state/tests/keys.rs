@@ -7,7 +7,7 @@ use crate::model::entity::Role;
 use crate::model::group::StatePart;
 use crate::model::id::{AgentId, ApprovalId, ChatId, OutboundId, SessionId};
 use crate::model::session::Route;
-use crate::model::workspace::{Discriminator, Fingerprint};
+use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
 use crate::model::{Awake, ChannelName, ForeignId, Timestamp, Turn, UserId};
 use crate::state::tests::store;
 use crate::state::{
@@ -79,8 +79,9 @@ fn route() -> impl Strategy<Value = RouteKey> {
     .prop_map(|route| RouteKey::from(&route))
 }
 
-fn workspace() -> impl Strategy<Value = (Fingerprint, Discriminator)> {
-    (number(), any::<u16>()).prop_map(|(f, d)| (Fingerprint::from_number(f), Discriminator(d)))
+fn workspace() -> impl Strategy<Value = WorkspaceKey> {
+    (number(), any::<u16>())
+        .prop_map(|(f, d)| WorkspaceKey { fingerprint: Fingerprint::from_number(f), discriminator: Discriminator(d) })
 }
 
 proptest! {

@@ -26,7 +26,7 @@ use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
 use crate::state::{
-    AgentThreadKey, GrantKey, MemberKey, Number, PersonKey, Result, SeenKey, Tables, Text, ThreadKey, Write,
+    AgentThreadKey, GrantKey, MemberKey, Number, PersonKey, Result, SeenKey, SessionKey, Tables, Text, ThreadKey, Write,
 };
 
 mod asked;
@@ -37,7 +37,7 @@ pub(super) const CHAT: ChatId = ChatId::new(1);
 pub(super) const SESSION: SessionId = SessionId::new(1);
 
 pub(super) fn workspace_key() -> WorkspaceKey {
-    (Fingerprint::of_path(b"groups/main"), Discriminator(0))
+    WorkspaceKey { fingerprint: Fingerprint::of_path(b"groups/main"), discriminator: Discriminator(0) }
 }
 
 pub(super) fn at(ms: i64) -> Timestamp {
@@ -214,7 +214,6 @@ fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let (fingerprint, discriminator) = workspace_key();
     let workspace = Workspace {
         path: b"groups/main".to_vec(),
         former_paths: Vec::new(),
@@ -237,7 +236,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         ..ChatSession::new((AGENT, SessionName::Default), route, Some(address(Some("7"))), at(4))
     };
     let row = Session::Chat(session.clone());
-    db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &row)?;
+    db.sessions.put(txn, &SessionKey { workspace: workspace_key(), session: SESSION }, &row)?;
     upkeep(db, txn, session.clone())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,
@@ -257,7 +256,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 
 /// The session for work that belongs to no conversation.
 fn upkeep(db: &Tables, txn: &mut Write<'_>, session: ChatSession) -> Result<()> {
-    let (fingerprint, discriminator) = workspace_key();
+    let workspace = workspace_key();
     let number = SessionId::new(2);
     let row = Session::Chat(ChatSession {
         route: Route::AgentShared,
@@ -268,7 +267,7 @@ fn upkeep(db: &Tables, txn: &mut Write<'_>, session: ChatSession) -> Result<()> 
         live: None,
         ..session
     });
-    db.sessions.put(txn, &(fingerprint, discriminator, number), &row)?;
+    db.sessions.put(txn, &SessionKey { workspace, session: number }, &row)?;
     Ok(())
 }
 

@@ -28,7 +28,7 @@ use hearth::model::policy::Policy;
 use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
 use hearth::model::session::ChatSession;
 use hearth::model::{Awake, ChannelName, Effect, Input, Millis, Moment, Timestamp};
-use hearth::state::{self, Error, Read, Store, Tables};
+use hearth::state::{self, Error, Read, SessionKey, Store, Tables};
 
 pub(crate) use outside::Outside;
 use shown::{effect_line, reply_line};
@@ -294,8 +294,8 @@ impl World {
 
     pub(crate) fn session(&self, id: SessionId) -> ChatSession {
         self.read(|db, txn| {
-            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &id)?;
-            let row = db.sessions.require(txn, &(fingerprint, discriminator, id))?;
+            let workspace = db.sessions_by_id.require(txn, &id)?;
+            let row = db.sessions.require(txn, &SessionKey { workspace, session: id })?;
             Ok(row.chat().expect("a session of an agent"))
         })
     }
