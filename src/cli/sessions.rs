@@ -261,7 +261,7 @@ fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>,
         due: db.ready_messages.prefix(txn, &id)?.count(),
         claimed: db.claimed_messages.prefix(txn, &id)?.count(),
         context: db.context_messages.prefix(txn, &id)?.count(),
-        incarnations: rows.into_iter().map(|((_, number), row)| incarnation(number, row)).collect(),
+        incarnations: rows.into_iter().map(|(id, row)| incarnation(id.number, row)).collect(),
     }))
 }
 

@@ -8,6 +8,7 @@ use super::text_key::{Digest, ForeignKey, Text};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::entity::Role;
 use crate::model::id::{AgentId, ApprovalId, ChatId, OutboundId, SessionId};
+use crate::model::incarnation::IncarnationId;
 use crate::model::session::{Recency, Session};
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
 use crate::model::{Timestamp, Turn};
@@ -243,6 +244,7 @@ keys! {
 }
 
 key_parts!(WorkspaceKey { fingerprint: Fingerprint, discriminator: Discriminator } in Fingerprint);
+key_parts!(IncarnationId { session: SessionId, number: u32 } in SessionId);
 key_parts!(Recency { at: Timestamp, order: u64 });
 
 impl PersonKey {

@@ -33,7 +33,7 @@ use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
     TaskId,
 };
-use crate::model::incarnation::{Incarnation, Phase};
+use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, Waits};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
@@ -224,12 +224,12 @@ tables! {
     manual dropped_for_backlog: (AgentId, ChatId) => DropId;
 
     /// Incarnations: runs of agents' processes.
-    table incarnations: (SessionId, u32) => Incarnation {
+    table incarnations: IncarnationId => Incarnation {
         /// Incarnations that are not closed; at most one per session.
         index live_incarnations as "live": SessionId => u32
-            = |(session, number), incarnation| {
+            = |id, incarnation| {
                 let live = !matches!(incarnation.phase, Phase::Closed { .. });
-                live.then_some((*session, *number))
+                live.then_some((id.session, id.number))
             };
     }
 

@@ -7,7 +7,7 @@ use hearth::model::delivery::{Attempt, DeliveryResult};
 use hearth::model::effect::Effect;
 use hearth::model::entity::{Folder, Origin};
 use hearth::model::id::{AgentId, ChatId, OutboundId, SessionId, TaskId};
-use hearth::model::incarnation::Exit;
+use hearth::model::incarnation::{Exit, IncarnationId};
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{CollectedRecord, Collection, Recipient, Record, RetryHint};
 use hearth::model::message::MessageState;
@@ -303,7 +303,7 @@ proptest! {
 fn one_failure_harms_no_neighbour() {
     let mut world = World::of(ONE);
     world.inject(&event("0", "x", ""));
-    world.store().write(|db, txn| db.incarnations.delete(txn, &(S, 1)).map(drop)).unwrap();
+    world.store().write(|db, txn| db.incarnations.delete(txn, &IncarnationId::new(S, 1)).map(drop)).unwrap();
     let ghost = "[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n[[chats.wirings]]\nagent = \"ghost\"";
     let answers = world.group(vec![
         inbound(&event_in(("net", "D", None), ("1", "x", ""), "\"isMention\":true")),

@@ -9,6 +9,7 @@ use crate::cli::{Failure, approvals, labels, lookup, questions, status};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, Read, Reader, Tables};
 
@@ -197,7 +198,7 @@ fn sessions(
         let Some(session) = lookup::session(db, txn, id)? else { continue };
         let agent = lookup::folder(db, txn, session.agent)?;
         let incarnation = match session.live {
-            Some(number) => db.incarnations.get(txn, &(id, number))?,
+            Some(number) => db.incarnations.get(txn, &IncarnationId { session: id, number })?,
             None => None,
         };
         found.push(SessionView {

@@ -12,6 +12,7 @@ use crate::model::approval::{ApprovalState, ApprovalSubject};
 use crate::model::content::Attachment;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{JournalId, MessageId, OutboundId};
+use crate::model::incarnation::IncarnationId;
 use crate::model::journal::Event;
 use crate::model::message::{Body, Due, Message, MessageState, Reason, Seen};
 use crate::state::envelope::Record;
@@ -371,7 +372,10 @@ impl Trace<'_, '_> {
                 .filter(|_| message.trigger && ended(&message.state).is_none()),
         );
         for number in claimed {
-            let Some(incarnation) = db.incarnations.get(txn, &(message.session, number))? else { continue };
+            let Some(incarnation) = db.incarnations.get(txn, &IncarnationId { session: message.session, number })?
+            else {
+                continue;
+            };
             if incarnation.started >= message.stored {
                 let what = format!("run {number} of {} was started for it", message.session);
                 self.step(incarnation.started, Some(id), what);

@@ -17,7 +17,7 @@ use crate::engine::{Result, lifecycle, skips};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
-use crate::model::incarnation::Phase;
+use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::mailbox::{Beat, Observation};
 use crate::model::message::{Due, MessageState};
 use crate::model::report::{Caused, Reply};
@@ -55,7 +55,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
 }
 
 fn observe(tx: &mut Tx<'_, '_>, observation: &Observation) -> Result<()> {
-    let key = (observation.session, observation.incarnation);
+    let key = IncarnationId { session: observation.session, number: observation.incarnation };
     if tx.db.live_incarnations.get(tx, &observation.session)? != Some(observation.incarnation) {
         return Ok(());
     }
@@ -84,10 +84,10 @@ fn observe(tx: &mut Tx<'_, '_>, observation: &Observation) -> Result<()> {
 }
 
 /// The newest heartbeat of each incarnation. An unfinished look hides all others.
-fn beats_of(observations: &[Observation]) -> BTreeMap<(SessionId, u32), Beat> {
+fn beats_of(observations: &[Observation]) -> BTreeMap<IncarnationId, Beat> {
     let mut beats = BTreeMap::new();
     for seen in observations {
-        let known = beats.entry((seen.session, seen.incarnation)).or_insert(seen.beat);
+        let known = beats.entry(IncarnationId { session: seen.session, number: seen.incarnation }).or_insert(seen.beat);
         if *known != Beat::Unseen {
             *known = seen.beat;
         }
@@ -104,24 +104,25 @@ fn is_of_claims(tx: &Tx<'_, '_>, session: SessionId, about: Option<u64>) -> Resu
         || tx.db.claimed_messages.first_in(tx, &session)?.is_none())
 }
 
-fn judge_all(tx: &mut Tx<'_, '_>, beats: &BTreeMap<(SessionId, u32), Beat>) -> Result<()> {
+fn judge_all(tx: &mut Tx<'_, '_>, beats: &BTreeMap<IncarnationId, Beat>) -> Result<()> {
     for (session, number) in tx.db.live_incarnations.collect_range(tx, .., tx.policy.rows_per_input)? {
-        let beat = beats.get(&(session, number)).copied();
-        tx.isolated(|tx| judge(tx, session, number, beat))?;
+        let id = IncarnationId { session, number };
+        tx.isolated(|tx| judge(tx, id, beats.get(&id).copied()))?;
     }
     Ok(())
 }
 
-fn judge(tx: &mut Tx<'_, '_>, session: SessionId, number: u32, beat: Option<Beat>) -> Result<()> {
-    let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+fn judge(tx: &mut Tx<'_, '_>, id: IncarnationId, beat: Option<Beat>) -> Result<()> {
+    let IncarnationId { session, number } = id;
+    let incarnation = tx.db.incarnations.require(tx, &id)?;
     let signs = Signs { claims: messages::claims_of(tx, session)?, beat };
     match liveness::decide(&incarnation, &signs, tx.policy, tx.now.awake) {
-        Liveness::Leave => lifecycle::end_outdated(tx, session, number)?,
+        Liveness::Leave => lifecycle::end_outdated(tx, id)?,
         // Its signs of life may still be unread, because of a slow disk or of other sessions' files. That is not its
         // fault.
         Liveness::Stop(_) if beat == Some(Beat::Unseen) => {}
-        Liveness::Stop(why) => lifecycle::stop(tx, session, number, why)?,
-        Liveness::LaunchAgain => dispatch::launch_again(tx, session, number)?,
+        Liveness::Stop(why) => lifecycle::stop(tx, id, why)?,
+        Liveness::LaunchAgain => dispatch::launch_again(tx, id)?,
         Liveness::Inquire => tx.effects.push(Effect::Inquire(session, number)),
         Liveness::StopAgain => tx.effects.push(Effect::Stop(session, number)),
         Liveness::CollectAgain => tx.effects.push(Effect::CollectRest(session, number)),

@@ -8,7 +8,7 @@ use crate::engine::rows::{agents, notes, sessions};
 use crate::engine::tx::Tx;
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
-use crate::model::incarnation::{Incarnation, Phase};
+use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::message::MessageKind;
 use crate::model::session::{ChatSession, SessionStatus};
 
@@ -77,7 +77,7 @@ fn bring(
     ((oldest_seq, oldest), arrived): ((u64, MessageId), Option<ExportedMessage>),
 ) -> Result<Option<CapacityLimit>> {
     let incarnation = match of.session.live {
-        Some(number) => tx.db.incarnations.get(tx, &(of.id, number))?,
+        Some(number) => tx.db.incarnations.get(tx, &IncarnationId { session: of.id, number })?,
         None => None,
     };
     // A removed agent starts nothing, even before its sessions are archived.
@@ -148,12 +148,13 @@ fn launch(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<()> {
     })?;
     let (digest, _) = agents::of(tx, &session, of.agent)?;
     let incarnation = Incarnation::new(tx.now.awake, tx.now.wall, digest);
-    tx.db.incarnations.put(tx, &(id, number), &incarnation)?;
+    tx.db.incarnations.put(tx, &IncarnationId { session: id, number }, &incarnation)?;
     launch_effect(tx, SessionRef { session: &session, ..of }, number)
 }
 
 /// Requests the start of an incarnation again. The runtime starts it only if it is not running.
-pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, id: SessionId, number: u32) -> Result<()> {
+pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, incarnation: IncarnationId) -> Result<()> {
+    let IncarnationId { session: id, number } = incarnation;
     let Some(session) = sessions::load(tx, id)? else { return Ok(()) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     launch_effect(tx, SessionRef { id, session: &session, agent: &agent }, number)

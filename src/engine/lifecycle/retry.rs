@@ -14,7 +14,7 @@ use crate::model::address::Address;
 use crate::model::effect::{Discard, Effect};
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{AgentId, MessageId, SessionId};
-use crate::model::incarnation::StopReason;
+use crate::model::incarnation::{IncarnationId, StopReason};
 use crate::model::journal::Event;
 use crate::model::mailbox::{Failure, RetryHint};
 use crate::model::message::{Due, Message, MessageState};
@@ -70,7 +70,7 @@ pub(crate) fn turn_failed(tx: &mut Tx<'_, '_>, turn: &FailedTurn<'_>) -> Result<
         work.spread(tx, row.agent, &hold_off)?;
     }
     work.failures.settle(tx)?;
-    lifecycle::retire(tx, turn.session, turn.incarnation, StopReason::TurnFailed)
+    lifecycle::retire(tx, IncarnationId::new(turn.session, turn.incarnation), StopReason::TurnFailed)
 }
 
 /// Records that a turn succeeded: the provider accepts requests again.
@@ -94,7 +94,7 @@ impl<'a> Work<'a> {
     /// Postpones all queued messages of the agent's live sessions too, because an agent would take those in its mailbox
     /// at once.
     fn spread(&mut self, tx: &mut Tx<'_, '_>, agent: AgentId, hold_off: &RateLimit) -> Result<()> {
-        for (session, _) in lifecycle::living(tx, |of| of == agent)? {
+        for IncarnationId { session, .. } in lifecycle::living(tx, |of| of == agent)? {
             self.put_off_all(tx, session, hold_off)?;
         }
         Ok(())

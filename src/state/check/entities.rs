@@ -2,6 +2,7 @@
 
 use super::Check;
 use crate::model::entity::{Destination, Role};
+use crate::model::incarnation::IncarnationId;
 use crate::model::session::Session;
 use crate::model::task::{TaskHome, TaskState};
 use crate::state::error::readable;
@@ -96,7 +97,7 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
             check.report(&db.sessions, &key, format!("says live {:?}, the index says {live:?}", session.live));
         }
         if let Some(number) = session.live {
-            check.refers(&db.sessions, &key, &db.incarnations, &(id, number))?;
+            check.refers(&db.sessions, &key, &db.incarnations, &IncarnationId { session: id, number })?;
         }
         let highest_in = readable(db.messages_by_session.last_in(check.txn, &id))?.map_or(0, |((_, seq), _)| seq);
         let highest_out = readable(db.outbound_by_number.last_in(check.txn, &id))?.map_or(0, |((_, number), _)| number);
@@ -113,7 +114,7 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
 pub(super) fn incarnations(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.incarnations, |check, key, _| {
-        let (id, number) = key;
+        let IncarnationId { session: id, number } = key;
         check.refers(&db.incarnations, &key, &db.sessions_by_id, &id)?;
         let Some(workspace) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
         let session = check.look_up(&db.sessions, &SessionKey { workspace, session: id })?;

@@ -3,6 +3,7 @@
 use crate::model::approval::ApprovalState;
 use crate::model::delivery::OutState;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, OutboundId, SessionId};
+use crate::model::incarnation::IncarnationId;
 use crate::model::message::{Due, Hop, MessageState};
 use crate::model::session::{ChatSession, Session};
 use crate::model::{Awake, Timestamp};
@@ -141,8 +142,8 @@ fn incarnations() {
         ["incarnations se1/2: the session has not allocated it"]
     );
     let two_live = after(|db, txn| {
-        let live = db.incarnations.require(txn, &(SESSION, 2))?;
-        db.incarnations.rows().put(txn, &(SESSION, 1), &live)
+        let live = db.incarnations.require(txn, &IncarnationId::new(SESSION, 2))?;
+        db.incarnations.rows().put(txn, &IncarnationId::new(SESSION, 1), &live)
     });
     assert_eq!(two_live, ["live se1: says 2 where incarnations se1/1 says 1"]);
 }

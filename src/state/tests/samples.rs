@@ -13,7 +13,7 @@ use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChangeId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
     SessionId, SkipId, TaskId,
 };
-use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
+use crate::model::incarnation::{Exit, Incarnation, IncarnationId, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::{
     Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen,
@@ -249,8 +249,8 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         ..Incarnation::new(Awake::new(1, 100), at(5), SpecDigest::new(0))
     };
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
-    db.incarnations.put(txn, &(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
-    db.incarnations.put(txn, &(SESSION, 2), &incarnation(Phase::Running, None))?;
+    db.incarnations.put(txn, &IncarnationId::new(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
+    db.incarnations.put(txn, &IncarnationId::new(SESSION, 2), &incarnation(Phase::Running, None))?;
     Ok(())
 }
 

@@ -22,7 +22,7 @@ use hearth::model::configure::{Change, ChannelSpec, Configure};
 use hearth::model::delivery::{Attempt, DeliveryResult, Outbound};
 use hearth::model::entity::Origin;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
-use hearth::model::incarnation::Incarnation;
+use hearth::model::incarnation::{Incarnation, IncarnationId};
 use hearth::model::message::{Message, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
@@ -301,7 +301,7 @@ impl World {
     }
 
     pub(crate) fn incarnation(&self, session: SessionId, number: u32) -> Incarnation {
-        self.read(|db, txn| db.incarnations.require(txn, &(session, number)))
+        self.read(|db, txn| db.incarnations.require(txn, &IncarnationId { session, number }))
     }
 
     /// What is remembered of a session and of a message, as text.

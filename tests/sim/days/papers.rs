@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hearth::model::id::SessionId;
-use hearth::model::incarnation::Phase;
+use hearth::model::incarnation::{IncarnationId, Phase};
 use hearth::model::mailbox::{Answer, CollectedRecord, Record, RetryHint};
 use hearth::model::message::MessageState;
 use hearth::state::Text;
@@ -59,7 +59,9 @@ impl Sim {
     pub(super) fn what_was_written_is_taken_in(&mut self) {
         let keys: Vec<(SessionId, u32)> = self.papers.keys().copied().collect();
         for key in keys {
-            let phase = self.world.read(|db, txn| Ok(db.incarnations.get(txn, &key)?.map(|row| row.phase)));
+            let phase = self
+                .world
+                .read(|db, txn| Ok(db.incarnations.get(txn, &IncarnationId::new(key.0, key.1))?.map(|row| row.phase)));
             if !matches!(phase, Some(Phase::Closed { .. })) {
                 continue;
             }
