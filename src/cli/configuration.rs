@@ -10,7 +10,7 @@ use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings,
 use crate::model::entity::{AgentSettings, Chat, EnvValue, Folder, Origin, Role, User};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::report::FieldChange;
-use crate::state::{self, GrantKey, MemberKey, PersonKey, Read, Reader, Tables};
+use crate::state::{self, GrantKey, MemberKey, PersonKey, Read, Reader, Tables, WiringKey};
 
 /// Everything that hearth.toml can describe, with its origin.
 #[derive(Debug, Default)]
@@ -121,7 +121,7 @@ fn chat_entry(
 ) -> Result<ChatEntry, state::Error> {
     let mut wirings = Vec::new();
     let mut wired_by = Vec::new();
-    for ((_, agent), wiring) in db.wirings.collect_prefix(txn, &id, usize::MAX)? {
+    for (WiringKey { agent, .. }, wiring) in db.wirings.collect_prefix(txn, &id, usize::MAX)? {
         let Some(agent) = folders.get(&agent).cloned() else { continue };
         wired_by.push(wiring.origin);
         wirings.push(WiringSpec {

@@ -14,7 +14,7 @@ use crate::model::entity::Folder;
 use crate::model::group::{FieldName, StatePart};
 use crate::model::id::AgentId;
 use crate::model::time::Timestamp;
-use crate::state::{self, AgentThreadKey, Read, Reader, Tables};
+use crate::state::{self, AgentThreadKey, Read, Reader, StateFieldKey, Tables};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MutesCommand {
@@ -188,7 +188,7 @@ fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>,
     }
     for row in db.state_mutes.iter(txn)? {
         let ((agent, key), ()) = row?;
-        let field = db.state_fields.get(txn, &(agent, StatePart::Muted, key))?;
+        let field = db.state_fields.get(txn, &StateFieldKey { agent, part: StatePart::Muted, name: key })?;
         let agent = lookup::folder(db, txn, agent)?;
         let (Some(field), true) = (field, wanted.is_none_or(|wanted| wanted == agent)) else { continue };
         let mut json = serde_json::json!({ "agent": agent, "chat": null, "thread": null });

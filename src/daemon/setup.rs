@@ -7,7 +7,7 @@ use crate::model::entity::{
     AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, Trust, UnknownSenders,
 };
 use crate::model::id::AgentId;
-use crate::state::{self, ChatKey, PersonKey, Read, Tables, Text};
+use crate::state::{self, ChatKey, PersonKey, Read, Tables, Text, WiringKey};
 
 /// Folder of the agent that is created if none exists.
 const FIRST_AGENT: &str = "main";
@@ -127,7 +127,7 @@ fn chat(db: &Tables, txn: &Read<'_>, agent: &Folder, id: Option<AgentId>) -> Res
     let address = terminal::address(agent)?;
     let known = db.chats_by_address.get(txn, &ChatKey::of(&address.channel, &address.platform_id))?;
     if let (Some(chat), Some(agent)) = (known, id)
-        && db.wirings.contains(txn, &(chat, agent))?
+        && db.wirings.contains(txn, &WiringKey { chat, agent })?
     {
         return Ok(None);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::error::readable;
 use super::indexed;
-use super::keys::{HolderKey, PersonKey, QueueKey, SenderKey, SessionKey, ThreadKey};
+use super::keys::{HeldKey, HolderKey, PersonKey, QueueKey, SenderKey, SessionKey, ThreadKey};
 use super::text_key::Text;
 use super::{Result, Tables, Write};
 use crate::model::approval::{Approval, ApprovalSubject, QuestionState, Waitlist};
@@ -144,7 +144,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         }
     }
     let held = readable_rows(db.held_messages.iter(txn)?)?;
-    for ((id, body), _) in held {
+    for (HeldKey { approval: id, body }, _) in held {
         let row = readable(db.bodies.get(txn, &body))?;
         let bytes = row.as_ref().map_or(0, file_bytes);
         db.held_messages_by_body.put(txn, &(body, id), &bytes)?;

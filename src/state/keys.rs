@@ -7,7 +7,8 @@ use super::key::{BadKey, KeyPart, Prefix};
 use super::text_key::{Digest, ForeignKey, Text};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::entity::Role;
-use crate::model::id::{AgentId, ApprovalId, ChatId, OutboundId, SessionId};
+use crate::model::group::StatePart;
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, OutboundId, SessionId, SkipId, TaskId};
 use crate::model::incarnation::IncarnationId;
 use crate::model::session::{Recency, Session};
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
@@ -120,6 +121,62 @@ keys! {
         /// The message.
         outbound: OutboundId,
     } in ThreadKey;
+    /// An agent that is wired to a chat.
+    #[derive(Copy)]
+    WiringKey {
+        /// The chat.
+        chat: ChatId,
+        /// The agent.
+        agent: AgentId,
+    } in ChatId;
+    /// A destination of an agent.
+    DestinationKey {
+        /// The agent.
+        agent: AgentId,
+        /// The agent's name for it.
+        name: Text,
+    } in AgentId;
+    /// A message held for an approval.
+    #[derive(Copy)]
+    HeldKey {
+        /// The approval.
+        approval: ApprovalId,
+        /// The message's body.
+        body: BodyId,
+    } in ApprovalId;
+    /// An occurrence of a task.
+    #[derive(Copy)]
+    OccurrenceId {
+        /// The task.
+        task: TaskId,
+        /// Its time.
+        at: Timestamp,
+    } in TaskId;
+    /// A skip of a skill, or of a file of a skill.
+    SkillKey {
+        /// The agent.
+        agent: AgentId,
+        /// The skill, or the skill and the digest of the file.
+        skill: Text,
+        /// The skip.
+        skip: SkipId,
+    } in AgentId, (AgentId, Text);
+    /// A field of an agent group's state file.
+    StateFieldKey {
+        /// The agent.
+        agent: AgentId,
+        /// The part of the file.
+        part: StatePart,
+        /// The field's name.
+        name: ForeignKey,
+    } in AgentId;
+    /// A message that an agent group has begun to answer.
+    PendingResponseKey {
+        /// The agent.
+        agent: AgentId,
+        /// The id of the message.
+        message: ForeignKey,
+    } in AgentId;
     /// The subject of an approval about a sender.
     SenderKey {
         /// The chat.

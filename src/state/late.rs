@@ -46,14 +46,8 @@ impl Tables {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn put_session(
-        &self,
-        txn: &mut Write<'_>,
-        (id, workspace): (SessionId, WorkspaceKey),
-        before: &Session,
-        session: Session,
-    ) -> Result<()> {
-        let key = SessionKey { workspace, session: id };
+    pub fn put_session(&self, txn: &mut Write<'_>, key: SessionKey, before: &Session, session: Session) -> Result<()> {
+        let SessionKey { workspace, session: id } = key;
         if !txn.late().allowed {
             return self.sessions.replace(txn, &key, before, &session);
         }
@@ -103,7 +97,7 @@ mod tests {
 
     fn one_more(db: &Tables, txn: &mut Write<'_>, id: SessionId) -> Result<()> {
         let (workspace, before) = db.session(txn, id)?.unwrap();
-        db.put_session(txn, (id, workspace), &before, session(before.messages() + 1))
+        db.put_session(txn, SessionKey { workspace, session: id }, &before, session(before.messages() + 1))
     }
 
     /// How many messages each session has in its table.

@@ -11,9 +11,10 @@ use super::error::Error;
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
 use super::keys::{
-    AgentThreadKey, ApproverKey, BaseKey, ChatKey, GrantKey, HolderKey, ImportKey, LabelKey, MemberKey,
-    PersonApprovalKey, PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, RevisionBaseKey, RevisionKey,
-    RoleHolderKey, SeenKey, SenderKey, SessionKey, Timed, WorkspaceDigestKey, WorkspaceEventKey,
+    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, LabelKey,
+    MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey, RecencyKey,
+    RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SessionKey, SkillKey, StateFieldKey,
+    Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
@@ -21,6 +22,7 @@ use super::tables::{About, Kind, rewritten};
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use super::untyped::Untyped;
 use super::write::Write;
+use crate::model::Awake;
 use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Question, QuestionState, Waitlist};
 use crate::model::card::PromptSubject;
 use crate::model::channel::ChannelInstance;
@@ -43,7 +45,6 @@ use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
-use crate::model::{Awake, Timestamp};
 
 tables! {
     /// Identity of the store: format, install id, run counter. One row.
@@ -72,10 +73,10 @@ tables! {
             = |id, chat| chat.archived.is_none().then(|| (ChatKey::of(&chat.channel, &chat.platform_id), *id));
     }
     /// Agents wired to a chat.
-    table wirings: (ChatId, AgentId) => Wiring {
+    table wirings: WiringKey => Wiring {
         /// Chats an agent is wired to.
         index wirings_by_agent: (AgentId, ChatId) => ()
-            = |(chat, agent), _| Some(((*agent, *chat), ()));
+            = |key, _| Some(((key.agent, key.chat), ()));
     }
     /// People, by channel and the adapter's id.
     table users: PersonKey => User;
@@ -92,7 +93,7 @@ tables! {
     /// Direct message chats, by person.
     table direct_messages: PersonKey => DirectMessage;
     /// Destinations of agents, by the agent's name for them.
-    table destinations: (AgentId, Text) => Destination;
+    table destinations: DestinationKey => Destination;
 
     /// Workspaces.
     table workspaces: WorkspaceKey => Workspace {
@@ -190,15 +191,15 @@ tables! {
         index ready_messages as "ready": (SessionId, u64) => MessageId
             = |id, message| (message.waits() == Some(Waits::Agent)).then_some(((message.session, message.seq), *id));
         /// Pending triggering messages that wait for a wall-clock time.
-        index scheduled_messages as "later": (Timestamp, MessageId) => ()
+        index scheduled_messages as "later": Timed<MessageId> => ()
             = |id, message| match message.waits() {
-                Some(Waits::Time(at)) => Some(((at, *id), ())),
+                Some(Waits::Time(at)) => Some((Timed { at, id: *id }, ())),
                 _ => None,
             };
         /// Pending triggering messages that wait out a backoff.
-        index messages_in_backoff as "retries": (Awake, MessageId) => ()
+        index messages_in_backoff as "retries": Timed<MessageId, Awake> => ()
             = |id, message| match message.waits() {
-                Some(Waits::Backoff(until)) => Some(((until, *id), ())),
+                Some(Waits::Backoff(until)) => Some((Timed { at: until, id: *id }, ())),
                 _ => None,
             };
         /// Pending messages that do not trigger.
@@ -256,12 +257,12 @@ tables! {
         index outgoing_queues as "lanes": QueueKey => ()
             = |id, outbound| derived::lane(*id, outbound).map(|key| (key, ()));
         /// First messages of outgoing queues, by the time of their next action.
-        index queue_heads as "lane_heads": (Awake, OutboundId) => ()
-            = |id, outbound| derived::head_due(outbound).map(|due| ((due, *id), ()));
+        index queue_heads as "lane_heads": Timed<OutboundId, Awake> => ()
+            = |id, outbound| derived::head_due(outbound).map(|due| (Timed { at: due, id: *id }, ()));
         /// Scheduled messages that have not entered an outgoing queue yet.
-        index scheduled_outbound as "outbound_later": (Timestamp, OutboundId) => ()
+        index scheduled_outbound as "outbound_later": Timed<OutboundId> => ()
             = |id, outbound| match outbound.state {
-                OutState::Later(time) => Some(((time, *id), ())),
+                OutState::Later(time) => Some((Timed { at: time, id: *id }, ())),
                 _ => None,
             };
     }
@@ -269,8 +270,8 @@ tables! {
     /// Approvals, open and closed.
     table approvals: ApprovalId => Approval {
         /// Open ones by the time of their next action.
-        index approvals_due: (Timestamp, ApprovalId) => ()
-            = |id, row| Some(((row.due, *id), ())).filter(|_| row.state.is_open());
+        index approvals_due: Timed<ApprovalId> => ()
+            = |id, row| Some((Timed { at: row.due, id: *id }, ())).filter(|_| row.state.is_open());
         /// Open ones in the order in which they were asked.
         index approvals_open: ApprovalId => ()
             = |id, row| row.state.is_open().then_some((*id, ()));
@@ -308,7 +309,7 @@ tables! {
     /// Numbers of waiting approvals and the digests about them, by approver.
     table waitlists: PersonKey => Waitlist;
     /// Messages held for a decision, in order.
-    table held_messages as "held": (ApprovalId, BodyId) => Held;
+    table held_messages as "held": HeldKey => Held;
     /// The same by message, with the bytes of its files.
     // It has the bytes of another table's row.
     manual held_messages_by_body as "held_by_body": (BodyId, ApprovalId) => u64;
@@ -321,8 +322,8 @@ tables! {
     /// Questions of agents to people.
     table questions: QuestionId => Question {
         /// Open ones by the time at which they expire.
-        index questions_due: (Timestamp, QuestionId) => ()
-            = |id, question| (question.state == QuestionState::Open).then_some(((question.expires, *id), ()));
+        index questions_due: Timed<QuestionId> => ()
+            = |id, question| (question.state == QuestionState::Open).then_some((Timed { at: question.expires, id: *id }, ()));
     }
     /// Open ones by agent.
     // The agent is in the row of the session.
@@ -335,29 +336,32 @@ tables! {
     /// Scheduled tasks.
     table tasks: TaskId => Task {
         /// Future occurrences; one per active series.
-        index tasks_due: (Timestamp, TaskId) => ()
-            = |id, task| task.due().map(|due| ((due, *id), ()));
+        index tasks_due: Timed<TaskId> => ()
+            = |id, task| task.due().map(|due| (Timed { at: due, id: *id }, ()));
         /// Tasks that are active or paused, by agent.
         index tasks_by_agent: (AgentId, TaskId) => ()
             = |id, task| task.state.is_open().then_some(((task.agent, *id), ()));
     }
     /// Outcomes of slots, by series and slot.
-    table task_runs as "fires": (TaskId, Timestamp) => Fire;
+    table task_runs as "fires": OccurrenceId => Fire;
     /// Skips that agents' skills reported.
     table skips: SkipId => SkipSummary {
         /// Those that people have not been told of yet, by agent.
         index skips_unsurfaced: (AgentId, SkipId) => ()
             = |id, skip| (skip.state == SkipState::Waiting).then_some(((skip.agent, *id), ()));
         /// Used to ignore repeats of a skip: by agent, then skill and digest of the file.
-        index skips_by_file: (AgentId, Text, SkipId) => ()
+        index skips_by_file: SkillKey => ()
             = |id, skip| {
                 // The name of a skill is checked when its file is read. It fits.
-                let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str())).ok()?;
-                Some(((skip.agent, file, *id), ()))
+                let skill = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str())).ok()?;
+                Some((SkillKey { agent: skip.agent, skill, skip: *id }, ()))
             };
         /// Skips of a skill in the order of import.
-        index skips_by_skill: (AgentId, Text, SkipId) => ()
-            = |id, skip| Some(((skip.agent, Text::new(skip.skill.clone()).ok()?, *id), ()));
+        index skips_by_skill: SkillKey => ()
+            = |id, skip| {
+                let skill = Text::new(skip.skill.clone()).ok()?;
+                Some((SkillKey { agent: skip.agent, skill, skip: *id }, ()))
+            };
         /// Skips whose files have to be removed, by agent.
         index skips_left: (AgentId, SkipId) => ()
             = |id, skip| (skip.file == SkipFile::Left).then_some(((skip.agent, *id), ()));
@@ -383,11 +387,11 @@ tables! {
             = |agent, file| file.dirty.then_some((*agent, ()));
     }
     /// Their fields.
-    table state_fields: (AgentId, StatePart, ForeignKey) => StateField {
+    table state_fields: StateFieldKey => StateField {
         /// Threads that their session states mute, by the name that they have there.
         index state_mutes: (AgentId, ForeignKey) => ()
-            = |(agent, part, name), field| {
-                (*part == StatePart::Muted && field.mutes()).then(|| ((*agent, name.clone()), ()))
+            = |key, field| {
+                (key.part == StatePart::Muted && field.mutes()).then(|| ((key.agent, key.name.clone()), ()))
             };
     }
     /// Ids that skills of an agent have seen.
@@ -397,10 +401,10 @@ tables! {
             = |(agent, id), seen| Some(((*agent, seen.position), id.clone()));
     }
     /// Messages that an agent group has begun to answer.
-    table pending_responses: (AgentId, ForeignKey) => PendingResponse {
+    table pending_responses: PendingResponseKey => PendingResponse {
         /// The same by the time at which they count as stale.
-        index pending_responses_due: (Timestamp, AgentId, ForeignKey) => ()
-            = |(agent, id), row| Some(((row.due, *agent, id.clone()), ()));
+        index pending_responses_due: Timed<PendingResponseKey> => ()
+            = |key, row| Some((Timed { at: row.due, id: key.clone() }, ()));
     }
 
     /// Journal entries, for `why`.

@@ -182,7 +182,7 @@ fn is_at_rest(
         None => None,
     };
     let noticed: Option<Awake> = match known {
-        Some(((_, _, id), ())) => db.skips.get(txn, &id)?.map(|skip| skip.noticed),
+        Some((key, ())) => db.skips.get(txn, &key.skip)?.map(|skip| skip.noticed),
         None => None,
     };
     for row in db.claimed_messages.iter(txn)? {

@@ -11,7 +11,7 @@ use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
 use crate::model::incarnation::IncarnationId;
 use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, Read, Reader, Tables};
+use crate::state::{self, Admission, Read, Reader, Tables, Timed};
 
 /// Maximum number of rows per list.
 const ROWS_MAX: usize = 200;
@@ -219,7 +219,7 @@ fn sessions(
 
 fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<LaneView>, state::Error> {
     let mut found: BTreeMap<String, LaneView> = BTreeMap::new();
-    for ((_, id), ()) in db.queue_heads.collect_range(txn, .., LANES_MAX)? {
+    for (Timed { id, .. }, ()) in db.queue_heads.collect_range(txn, .., LANES_MAX)? {
         let row = db.outbound.require(txn, &id)?;
         let channel = row.to.map_or_else(String::new, |to| to.channel.to_string());
         let lane =
@@ -258,7 +258,7 @@ fn asked(db: &Tables, txn: &Read<'_>) -> Result<Vec<AskedView>, state::Error> {
 
 fn tasks(db: &Tables, txn: &Read<'_>) -> Result<Vec<TaskView>, state::Error> {
     let mut ids = Vec::new();
-    for ((_, id), ()) in db.tasks_due.collect_range(txn, .., ROWS_MAX)? {
+    for (Timed { id, .. }, ()) in db.tasks_due.collect_range(txn, .., ROWS_MAX)? {
         ids.push(id);
     }
     let open = db.tasks_by_agent.collect_range(txn, .., ROWS_MAX)?;

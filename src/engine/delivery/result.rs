@@ -10,7 +10,8 @@ use crate::model::id::OutboundId;
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
-use crate::model::time::{Awake, Millis, Moment};
+use crate::model::time::{Millis, Moment};
+use crate::state::Timed;
 
 /// Records a delivery outcome. Outcomes of superseded attempts are ignored, except success.
 pub(crate) fn delivered(
@@ -53,9 +54,8 @@ fn counts(outbound: &Outbound, attempt: Attempt, result: &DeliveryResult) -> boo
 
 /// Attempts the first messages of the queues of an address, or of a whole channel, that is reachable now.
 pub(crate) fn reachable(tx: &mut Tx<'_, '_>, channel: &ChannelName, address: Option<&Address>) -> Result<Reply> {
-    let everywhere = ..=(Awake::new(u64::MAX, u64::MAX), OutboundId::new(u64::MAX));
     // Only the heads of queues wait for a time; all other messages wait for their head.
-    for ((_, id), ()) in tx.db.queue_heads.collect_range(tx, everywhere, HEADS_MAX)? {
+    for (Timed { id, .. }, ()) in tx.db.queue_heads.collect_range(tx, .., HEADS_MAX)? {
         let outbound = tx.db.outbound.require(tx, &id)?;
         let waits = matches!(outbound.state, OutState::Waiting { until: Some(_), .. });
         let Some(to) = outbound.to.as_ref().filter(|_| waits) else { continue };
@@ -172,7 +172,7 @@ pub(super) mod tests {
     use crate::engine::scene::{Scene, place};
     use crate::model::content::RawJson;
     use crate::model::delivery::Author;
-    use crate::model::time::Timestamp;
+    use crate::model::time::{Awake, Timestamp};
 
     fn outbound(attempts: u32, first: Awake) -> Outbound {
         Outbound {

@@ -21,6 +21,7 @@ use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::mailbox::{Beat, Observation};
 use crate::model::message::{Due, MessageState};
 use crate::model::report::{Caused, Reply};
+use crate::state::Timed;
 use std::collections::BTreeMap;
 
 /// Records observations, then does all work whose time has come. Without any, nothing is written.
@@ -134,9 +135,10 @@ fn judge(tx: &mut Tx<'_, '_>, id: IncarnationId, beat: Option<Beat>) -> Result<(
 fn ripen_messages(tx: &mut Tx<'_, '_>) -> Result<()> {
     let limit = tx.policy.rows_per_input / 4;
     let past_all_ids = MessageId::new(u64::MAX);
-    let later = tx.db.scheduled_messages.collect_range(tx, ..=(tx.now.wall, past_all_ids), limit)?;
-    let retries = tx.db.messages_in_backoff.collect_range(tx, ..=(tx.now.awake, past_all_ids), limit)?;
-    let ids = later.into_iter().map(|((_, id), ())| id).chain(retries.into_iter().map(|((_, id), ())| id));
+    let later = tx.db.scheduled_messages.collect_range(tx, ..=Timed { at: tx.now.wall, id: past_all_ids }, limit)?;
+    let retries =
+        tx.db.messages_in_backoff.collect_range(tx, ..=Timed { at: tx.now.awake, id: past_all_ids }, limit)?;
+    let ids = later.into_iter().map(|(key, ())| key.id).chain(retries.into_iter().map(|(key, ())| key.id));
     for id in ids.collect::<Vec<_>>() {
         tx.isolated(|tx| ripen(tx, id))?;
     }
@@ -153,8 +155,8 @@ fn ripen(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
 
 /// Puts outgoing messages whose time has come into their queues.
 fn ripen_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
-    let due = (tx.now.wall, OutboundId::new(u64::MAX));
-    for ((_, id), ()) in tx.db.scheduled_outbound.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
+    let due = Timed { at: tx.now.wall, id: OutboundId::new(u64::MAX) };
+    for (Timed { id, .. }, ()) in tx.db.scheduled_outbound.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
         tx.isolated(|tx| {
             let waiting = OutState::Waiting { until: None, after: None };
             let outbound = tx.db.outbound.update(tx, &id, |outbound| outbound.state = waiting)?.after;
@@ -166,9 +168,9 @@ fn ripen_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
 
 /// Handles heads of outgoing queues whose deadline has passed.
 fn attempt_again(tx: &mut Tx<'_, '_>) -> Result<()> {
-    let due = (tx.now.awake, OutboundId::new(u64::MAX));
+    let due = Timed { at: tx.now.awake, id: OutboundId::new(u64::MAX) };
     // Awake times of earlier runs sort before those of this run, so they have all passed.
-    for ((_, id), ()) in tx.db.queue_heads.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
+    for (Timed { id, .. }, ()) in tx.db.queue_heads.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
         tx.isolated(|tx| result::overdue(tx, id))?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::ChatSession;
-use crate::state::{Read, Tables};
+use crate::state::{DestinationKey, Read, Tables};
 
 /// Maximum number of messages in one mailbox at a time. More follow when these are done.
 const EXPORTED_MAX: usize = 200;
@@ -159,7 +159,7 @@ fn context_of(db: &Tables, txn: &Read<'_>, of: SessionRef<'_>) -> Result<Context
 
 fn destinations(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Vec<DestinationView>> {
     let mut views = Vec::new();
-    for ((_, name), destination) in db.destinations.collect_prefix(txn, &agent, DESTINATIONS_MAX)? {
+    for (DestinationKey { name, .. }, destination) in db.destinations.collect_prefix(txn, &agent, DESTINATIONS_MAX)? {
         let (display, target) = match destination {
             Destination::Chat(chat) => match db.chats.get(txn, &chat)? {
                 Some(chat) if chat.archived.is_none() => {

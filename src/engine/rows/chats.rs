@@ -5,7 +5,7 @@ use crate::engine::tx::Tx;
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
-use crate::state::ChatKey;
+use crate::state::{ChatKey, WiringKey};
 use std::sync::Arc;
 
 /// Maximum number of wirings of one chat, more than any installation has.
@@ -58,7 +58,7 @@ pub(crate) fn insert(tx: &mut Tx<'_, '_>, chat: &Chat) -> Result<ChatId> {
 /// The agents that listen in a chat, in the order in which they decide: higher priority first, then older agents.
 pub(crate) fn listeners(tx: &Tx<'_, '_>, chat: ChatId) -> Result<Vec<(AgentId, Agent, Wiring)>> {
     let mut found = Vec::new();
-    for ((_, agent_id), wiring) in tx.db.wirings.collect_prefix(tx, &chat, WIRINGS_MAX)? {
+    for (WiringKey { agent: agent_id, .. }, wiring) in tx.db.wirings.collect_prefix(tx, &chat, WIRINGS_MAX)? {
         match tx.db.agents.get(tx, &agent_id)? {
             Some(agent) if agent.archived.is_none() => found.push((agent_id, agent, wiring)),
             _ => {}

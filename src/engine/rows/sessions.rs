@@ -108,6 +108,6 @@ pub(crate) fn update<T>(
         return Err(state::Error::Missing { table: tx.db.sessions.name(), key: format!("{id} as an agent's session") });
     };
     let (said, chat) = (change(chat), chat.clone());
-    tx.db.put_session(tx, (id, workspace), &before, row)?;
+    tx.db.put_session(tx, SessionKey { workspace, session: id }, &before, row)?;
     Ok((chat, said))
 }

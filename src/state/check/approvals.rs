@@ -6,11 +6,11 @@ use super::Check;
 use crate::model::Turn;
 use crate::model::approval::{Approval, ApprovalSubject, Held, QuestionState};
 use crate::model::card::PromptSubject;
-use crate::model::id::{ApprovalId, BodyId, OutboundId};
+use crate::model::id::OutboundId;
 use crate::model::skip::SkipState;
 use crate::state::derived::{file_bytes, holder};
 use crate::state::error::readable;
-use crate::state::{ApproverKey, PromptKey, Result};
+use crate::state::{ApproverKey, HeldKey, PromptKey, Result};
 
 /// Waitlists of approvers count exactly their waiting approvals.
 pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {
@@ -37,15 +37,15 @@ pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {
 pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.held_messages, |check, key, _| {
-        check.refers(&db.held_messages, &key, &db.approvals, &key.0)?;
-        check.refers(&db.held_messages, &key, &db.bodies, &key.1)?;
-        if check.look_up(&db.approvals, &key.0)?.is_some_and(|approval| !approval.state.is_open()) {
+        check.refers(&db.held_messages, &key, &db.approvals, &key.approval)?;
+        check.refers(&db.held_messages, &key, &db.bodies, &key.body)?;
+        if check.look_up(&db.approvals, &key.approval)?.is_some_and(|approval| !approval.state.is_open()) {
             check.report(&db.held_messages, &key, "waits for a decision that was made");
         }
         Ok(())
     })?;
     let txn = check.txn;
-    let derive = |(id, body): &(ApprovalId, BodyId), _: &Held| {
+    let derive = |HeldKey { approval: id, body }: &HeldKey, _: &Held| {
         let key = (*body, *id);
         let bytes = match readable(db.bodies.get(txn, body)) {
             Ok(Some(body)) => file_bytes(&body),
@@ -54,7 +54,10 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
         };
         Some((key, bytes))
     };
-    check.agree(&db.held_messages, &db.held_messages_by_body, derive, |(body, id)| (*id, *body))?;
+    check.agree(&db.held_messages, &db.held_messages_by_body, derive, |(body, id)| HeldKey {
+        approval: *id,
+        body: *body,
+    })?;
     held_bytes(check)?;
     check.each(&db.approvals, |check, id, approval| match &approval.about {
         ApprovalSubject::Sender { chat, .. } | ApprovalSubject::Channel { chat, .. } => {

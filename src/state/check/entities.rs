@@ -12,8 +12,8 @@ use crate::state::{PersonKey, Result, SessionKey, ThreadKey};
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.wirings, |check, key, _| {
-        check.refers(&db.wirings, &key, &db.chats, &key.0)?;
-        check.refers(&db.wirings, &key, &db.agents, &key.1)
+        check.refers(&db.wirings, &key, &db.chats, &key.chat)?;
+        check.refers(&db.wirings, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.users, |check, key, user| {
         if key != PersonKey::of(&user.id) {
@@ -37,7 +37,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         check.refers(&db.members, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.destinations, |check, key, destination| {
-        check.refers(&db.destinations, &key, &db.agents, &key.0)?;
+        check.refers(&db.destinations, &key, &db.agents, &key.agent)?;
         match destination {
             Destination::Chat(chat) => check.refers(&db.destinations, &key, &db.chats, &chat),
             Destination::Agent(agent) => check.refers(&db.destinations, &key, &db.agents, &agent),
@@ -63,7 +63,7 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
         }
         check.refers(&db.tasks, &id, &db.agents, &task.agent)
     })?;
-    check.each(&db.task_runs, |check, key, _| check.refers(&db.task_runs, &key, &db.tasks, &key.0))?;
+    check.each(&db.task_runs, |check, key, _| check.refers(&db.task_runs, &key, &db.tasks, &key.task))?;
     check.each(&db.skips, |check, id, skip| check.refers(&db.skips, &id, &db.agents, &skip.agent))?;
     check.each(&db.thread_follows, |check, key, sticky| {
         if key.thread != ThreadKey::of(&sticky.address) {
@@ -78,7 +78,7 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
         check.refers(&db.mutes, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.rate_limits, |check, key, _| check.refers(&db.rate_limits, &key, &db.agents, &key))?;
-    check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.0))
+    check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.agent))
 }
 
 /// References of sessions have targets. Sessions know their live incarnation and never use a number twice.

@@ -29,7 +29,7 @@ pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     let mut heads: BTreeSet<OutboundId> = BTreeSet::new(); // as many as there are chats with something undelivered
     check.each(&db.queue_heads, |check, key, ()| {
-        if !heads.insert(key.1) {
+        if !heads.insert(key.id) {
             check.report(&db.queue_heads, &key, "the message has a second entry");
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
 use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
 use crate::state::tests::store;
-use crate::state::{Number, PromptKey, Result, SessionKey, Tables, Text, Write};
+use crate::state::{HeldKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
 
 /// What the checker says after a change to the small world.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
@@ -56,7 +56,7 @@ fn an_index_row_is_missing_left_over_or_wrong() {
         ]
     );
     assert_eq!(
-        after(|db, txn| db.messages_in_backoff.set(txn, &(Awake::new(9, 9), MessageId::new(77)), &())),
+        after(|db, txn| db.messages_in_backoff.set(txn, &Timed { at: Awake::new(9, 9), id: MessageId::new(77) }, &())),
         ["retries run9+9ms/ms77: left over: no row of messages has it"]
     );
     assert_eq!(
@@ -162,8 +162,8 @@ fn references_that_lead_nowhere() {
     assert_eq!(
         after(|db, txn| db.wirings.rows().put(
             txn,
-            &(ChatId::new(5), AGENT),
-            &db.wirings.require(txn, &(CHAT, AGENT))?
+            &WiringKey { chat: ChatId::new(5), agent: AGENT },
+            &db.wirings.require(txn, &WiringKey { chat: CHAT, agent: AGENT })?
         )),
         [
             "wirings_by_agent ag1/mg5: missing for wirings mg5/ag1",
@@ -191,7 +191,10 @@ fn references_that_lead_nowhere() {
 #[test]
 fn lanes_have_one_head_each() {
     assert_eq!(
-        after(|db, txn| db.queue_heads.remove(txn, &(Awake::new(1, 900), OutboundId::new(4))).map(drop)),
+        after(|db, txn| db
+            .queue_heads
+            .remove(txn, &Timed { at: Awake::new(1, 900), id: OutboundId::new(4) })
+            .map(drop)),
         [
             "lane_heads run1+900ms/mo4: missing for outbound mo4",
             "outbound mo4: first of its lane, and nothing of the lane is in lane_heads",
@@ -199,8 +202,8 @@ fn lanes_have_one_head_each() {
     );
     assert_eq!(
         after(|db, txn| {
-            db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(3)), &())?;
-            db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(4)), &())
+            db.queue_heads.set(txn, &Timed { at: Awake::new(2, 0), id: OutboundId::new(3) }, &())?;
+            db.queue_heads.set(txn, &Timed { at: Awake::new(2, 0), id: OutboundId::new(4) }, &())
         }),
         [
             "lane_heads run2+0ms/mo3: left over: no row of outbound has it",
@@ -210,7 +213,7 @@ fn lanes_have_one_head_each() {
         ]
     );
     assert_eq!(
-        after(|db, txn| db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(5)), &())),
+        after(|db, txn| db.queue_heads.set(txn, &Timed { at: Awake::new(2, 0), id: OutboundId::new(5) }, &())),
         [
             "lane_heads run2+0ms/mo5: left over: no row of outbound has it",
             "outbound mo5: in lane_heads, but in no lane",
@@ -222,8 +225,8 @@ fn lanes_have_one_head_each() {
 fn damage_is_one_finding_and_the_rest_is_still_checked() {
     let found = after(|db, txn| {
         db.bodies.put_bytes(txn, &BodyId::new(1), &[1, 0, 1, 9, 9, 9, 9, 5])?;
-        db.scheduled_messages.remove(txn, &(at(90), MessageId::new(3)))?;
-        db.tasks_due.set(txn, &(Timestamp::from_millis(-5), crate::model::id::TaskId::new(1)), &())
+        db.scheduled_messages.remove(txn, &Timed { at: at(90), id: MessageId::new(3) })?;
+        db.tasks_due.set(txn, &Timed { at: Timestamp::from_millis(-5), id: crate::model::id::TaskId::new(1) }, &())
     });
     assert_eq!(
         found,
@@ -263,7 +266,7 @@ fn approvals_with_what_waits_for_them_and_their_cards() {
         ]
     );
     assert_eq!(
-        after(|db, txn| db.held_messages.delete(txn, &(two, BodyId::new(1))).map(drop)),
+        after(|db, txn| db.held_messages.delete(txn, &HeldKey { approval: two, body: BodyId::new(1) }).map(drop)),
         ["held_by_body mb1/ap2: left over: no row of held has it", "approvals ap2: is open, and nothing waits for it",]
     );
     assert_eq!(

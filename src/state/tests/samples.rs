@@ -26,7 +26,8 @@ use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
 use crate::state::{
-    AgentThreadKey, GrantKey, MemberKey, Number, PersonKey, Result, SeenKey, SessionKey, Tables, Text, ThreadKey, Write,
+    AgentThreadKey, DestinationKey, GrantKey, MemberKey, Number, OccurrenceId, PersonKey, Result, SeenKey, SessionKey,
+    Tables, Text, ThreadKey, WiringKey, Write,
 };
 
 mod asked;
@@ -193,8 +194,8 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         origin: Origin::File,
         created: at(2),
     };
-    db.wirings.put(txn, &(CHAT, AGENT), &wiring)?;
-    db.destinations.put(txn, &(AGENT, Text::new("family")?), &Destination::Chat(CHAT))
+    db.wirings.put(txn, &WiringKey { chat: CHAT, agent: AGENT }, &wiring)?;
+    db.destinations.put(txn, &DestinationKey { agent: AGENT, name: Text::new("family")? }, &Destination::Chat(CHAT))
 }
 
 fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -403,10 +404,10 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     }
     let fire = |outcome| Fire { at: at(7), zone: "Europe/Berlin".to_owned(), outcome };
     let skipped = FireOutcome::Skipped { reason: SkipReason::Missed, until: at(4), count: Some(2) };
-    db.task_runs.put(txn, &(TaskId::new(1), at(3)), &fire(skipped))?;
+    db.task_runs.put(txn, &OccurrenceId { task: TaskId::new(1), at: at(3) }, &fire(skipped))?;
     db.task_runs.put(
         txn,
-        &(TaskId::new(1), at(6)),
+        &OccurrenceId { task: TaskId::new(1), at: at(6) },
         &fire(FireOutcome::Failed(MessageId::new(1), "no model".to_owned())),
     )?;
     let thread = ThreadKey::of(&address(Some("8")));

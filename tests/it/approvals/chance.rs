@@ -4,7 +4,7 @@
 //! somebody who may, and every event is somewhere: with an agent, waiting, or among what was dropped. The seed is
 //! printed; `HEARTH_SEED` repeats it.
 
-use hearth::state::MemberKey;
+use hearth::state::{HeldKey, MemberKey, Timed};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -195,7 +195,7 @@ impl Sim {
             9 => configure(vec![Change::RemoveAgent(Folder::new("other").unwrap())]),
             _ => {
                 let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
-                let Some(((_, id), ())) = open else { return };
+                let Some((Timed { id, .. }, ())) = open else { return };
                 let value = (*self.chance.pick(&["approve", "reject", "1", "new_agent:Made by command"])).to_owned();
                 Input::Decide(PromptSubject::Approval(id), value)
             }
@@ -229,7 +229,7 @@ impl Sim {
         let held: BTreeSet<(ApprovalId, String)> = self.world.read(|db, txn| {
             let mut all = BTreeSet::new();
             for row in db.held_messages.iter(txn)? {
-                let ((id, body), _) = row?;
+                let (HeldKey { approval: id, body }, _) = row?;
                 let message = db.bodies.require(txn, &body)?.platform_message;
                 all.extend(message.map(|message| (id, message.to_string())));
             }

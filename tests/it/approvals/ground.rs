@@ -1,6 +1,6 @@
 //! A world with channels that remember what they showed, and people who press buttons.
 
-use hearth::state::MemberKey;
+use hearth::state::{HeldKey, MemberKey};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use hearth::model::approval::Approval;
 use hearth::model::card::{Button, Card, PromptSubject};
 use hearth::model::channel::ChannelKind;
 use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
-use hearth::model::id::{ApprovalId, BodyId};
+use hearth::model::id::ApprovalId;
 use hearth::model::input::Press;
 use hearth::model::message::{Drop, Reason};
 use hearth::model::report::{Reply, RouteReport};
@@ -192,7 +192,7 @@ impl Ground {
         self.approvals().iter().filter(|(_, approval)| approval.state.is_open()).count()
     }
 
-    pub(super) fn held(&self) -> Vec<(ApprovalId, BodyId)> {
+    pub(super) fn held(&self) -> Vec<HeldKey> {
         self.world.read(|db, txn| db.held_messages.iter(txn)?.map(|row| row.map(|(key, _)| key)).collect())
     }
 

@@ -200,7 +200,7 @@ fn new_agents_are_approved_and_made_in_one_step() {
         let named: Vec<String> = world.read(|db, txn| {
             db.destinations
                 .iter(txn)?
-                .map(|row| row.map(|((agent, name), _)| format!("{agent} {}", name.as_str())))
+                .map(|row| row.map(|(key, _)| format!("{} {}", key.agent, key.name.as_str())))
                 .collect()
         });
         assert!(

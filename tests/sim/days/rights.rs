@@ -8,7 +8,7 @@ use hearth::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider}
 use hearth::model::entity::{Agent, Destination, Role};
 use hearth::model::id::{AgentId, ApprovalId, ChatId, MessageId, SessionId};
 use hearth::model::message::Message;
-use hearth::state::{ApproverKey, GrantKey, MemberKey, PersonKey, Text};
+use hearth::state::{ApproverKey, DestinationKey, GrantKey, MemberKey, PersonKey, Text};
 
 use super::Sim;
 use super::people::WITH_ROLES;
@@ -105,9 +105,9 @@ impl Sim {
         let made = self.world.read(|db, txn| {
             let mut made = Vec::new();
             for row in db.destinations.prefix(txn, &parent)? {
-                let ((_, local), destination) = row?;
+                let (DestinationKey { name: local, .. }, destination) = row?;
                 let Destination::Agent(child) = destination else { continue };
-                let up = db.destinations.get(txn, &(child, Text::new("parent")?))?;
+                let up = db.destinations.get(txn, &DestinationKey { agent: child, name: Text::new("parent")? })?;
                 if up == Some(Destination::Agent(parent)) && db.agents.require(txn, &child)?.settings.name == name {
                     made.push(local);
                 }
@@ -119,7 +119,7 @@ impl Sim {
 
     fn listeners(&self, chat: ChatId) -> Vec<AgentId> {
         let wirings = self.world.read(|db, txn| db.wirings.collect_prefix(txn, &chat, 100));
-        wirings.into_iter().map(|((_, agent), _)| agent).collect()
+        wirings.into_iter().map(|(wiring, _)| wiring.agent).collect()
     }
 
     fn agent_of(&self, session: SessionId) -> (AgentId, Agent) {

@@ -10,7 +10,7 @@ use crate::model::entity::Origin;
 use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
 use crate::model::thread::Sticky;
 use crate::state::derived::{count_held, file_bytes};
-use crate::state::{AgentThreadKey, ForeignKey, PersonKey, PromptKey, Result, Tables, Text, ThreadKey, Write};
+use crate::state::{AgentThreadKey, ForeignKey, HeldKey, PersonKey, PromptKey, Result, Tables, Text, ThreadKey, Write};
 
 /// Fills the tables.
 pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -40,8 +40,12 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         reply_to: None,
         stored: at(5),
     };
-    db.held_messages.put(txn, &(ApprovalId::new(1), BodyId::new(1)), &held)?;
-    db.held_messages.put(txn, &(ApprovalId::new(2), BodyId::new(1)), &Held { agents: Vec::new(), ..held })?;
+    db.held_messages.put(txn, &HeldKey { approval: ApprovalId::new(1), body: BodyId::new(1) }, &held)?;
+    db.held_messages.put(
+        txn,
+        &HeldKey { approval: ApprovalId::new(2), body: BodyId::new(1) },
+        &Held { agents: Vec::new(), ..held },
+    )?;
     for id in [1, 2] {
         let body = db.bodies.require(txn, &BodyId::new(1))?;
         let bytes = file_bytes(&body);

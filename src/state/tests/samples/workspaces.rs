@@ -16,7 +16,8 @@ use crate::model::workspace::{
     Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey,
 };
 use crate::state::{
-    Digest, ForeignKey, ImportKey, RecordKey, Result, RevisionKey, SessionKey, Tables, WorkspaceEventKey, Write,
+    Digest, ForeignKey, ImportKey, PendingResponseKey, RecordKey, Result, RevisionKey, SessionKey, StateFieldKey,
+    Tables, WorkspaceEventKey, Write,
 };
 
 const PARENT: SessionId = SessionId::new(3);
@@ -205,7 +206,7 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     ];
     for (position, (part, name, value)) in (1_u64..).zip(fields) {
         let name = FieldName::of(name);
-        let key = (AGENT, part, ForeignKey::of(&name));
+        let key = StateFieldKey { agent: AGENT, part, name: ForeignKey::of(&name) };
         let (value, known) = (Some(json(value)), vec![None, Some(json("2"))]);
         db.state_fields.put(txn, &key, &StateField { name, value, known, position, changed: at(5) })?;
     }
@@ -222,7 +223,7 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         due: at(90),
         state: PendingState::Waiting,
     };
-    db.pending_responses.put(txn, &(AGENT, key), &pending)?;
+    db.pending_responses.put(txn, &PendingResponseKey { agent: AGENT, message: key }, &pending)?;
     let states = [
         SkipState::Waiting,
         SkipState::Surfaced(OutboundId::new(1), at(8)),
