@@ -18,14 +18,20 @@ pub struct Fingerprint(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Discriminator(pub u16);
 
-/// Key of a workspace. In records it is stored like a tuple.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Key of a workspace. In records it is stored and shown like a tuple.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "(Fingerprint, Discriminator)", into = "(Fingerprint, Discriminator)")]
 pub struct WorkspaceKey {
     /// Hash of the path.
     pub fingerprint: Fingerprint,
     /// Number among the workspaces with this fingerprint.
     pub discriminator: Discriminator,
+}
+
+impl std::fmt::Debug for WorkspaceKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (self.fingerprint, self.discriminator).fmt(f)
+    }
 }
 
 impl From<(Fingerprint, Discriminator)> for WorkspaceKey {
