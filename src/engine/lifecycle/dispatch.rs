@@ -23,11 +23,11 @@ pub(crate) fn wake_agent(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) ->
 /// nothing while the incarnation is ending. Without a free slot, returns the limit that was reached. Calling it twice
 /// produces the same effects twice, which is harmless.
 pub(crate) fn wake(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Option<CapacityLimit>> {
-    let Some(((_, seq), oldest)) = tx.db.ready_messages.first_in(tx, &id)? else { return Ok(None) };
+    let Some(oldest) = oldest(tx, id)? else { return Ok(None) };
     let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     let of = SessionRef { id, session: &session, agent: &agent };
-    bring(tx, of, ((seq, oldest), None))
+    bring(tx, of, oldest, None)
 }
 
 /// A message that has just been queued in a session.
@@ -51,8 +51,8 @@ pub(crate) fn wake_for(
     tx: &mut Tx<'_, '_>,
     DueMessage { of, message }: DueMessage<'_>,
 ) -> Result<Option<CapacityLimit>> {
-    let Some(((_, seq), oldest)) = tx.db.ready_messages.first_in(tx, &of.id)? else { return Ok(None) };
-    bring(tx, of, ((seq, oldest), Some(message)))
+    let Some(oldest) = oldest(tx, of.id)? else { return Ok(None) };
+    bring(tx, of, oldest, Some(message))
 }
 
 /// Like [`wake_for`], for a person's message. If something was dispatched, shows that the agent is typing, where the
@@ -71,10 +71,22 @@ pub(crate) fn wake_visibly(tx: &mut Tx<'_, '_>, arrival: DueMessage<'_>) -> Resu
     Ok(full)
 }
 
+/// The oldest queued message of a session.
+struct OldestMessage {
+    seq: u64,
+    id: MessageId,
+}
+
+fn oldest(tx: &Tx<'_, '_>, session: SessionId) -> Result<Option<OldestMessage>> {
+    let row = tx.db.ready_messages.first_in(tx, &session)?;
+    Ok(row.map(|((_, seq), id)| OldestMessage { seq, id }))
+}
+
 fn bring(
     tx: &mut Tx<'_, '_>,
     of: SessionRef<'_>,
-    ((oldest_seq, oldest), arrived): ((u64, MessageId), Option<ExportedMessage>),
+    oldest: OldestMessage,
+    arrived: Option<ExportedMessage>,
 ) -> Result<Option<CapacityLimit>> {
     let incarnation = match of.session.live {
         Some(number) => tx.db.incarnations.get(tx, &IncarnationId { session: of.id, number })?,
@@ -92,7 +104,7 @@ fn bring(
         Wake::Nothing => Ok(None),
         Wake::Export => {
             let export = match arrived {
-                Some(message) => mailbox_view::one(tx, of, message, oldest_seq)?,
+                Some(message) => mailbox_view::one(tx, of, message, oldest.seq)?,
                 None => Some(mailbox_view::everything(tx, of, false)?),
             };
             tx.effects.extend(export.map(|export| Effect::Export(Box::new(export))));
@@ -100,7 +112,7 @@ fn bring(
         }
         Wake::Launch => match capacity::full(tx, of)? {
             None => launch(tx, of).map(|()| None),
-            Some(full) => capacity::make_room(tx, full, oldest).map(|()| Some(full)),
+            Some(full) => capacity::make_room(tx, full, oldest.id).map(|()| Some(full)),
         },
     }
 }

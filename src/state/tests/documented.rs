@@ -136,7 +136,7 @@ fn the_worked_example_has_the_bytes_of_the_store() {
         let found = store
             .read(|db, txn| {
                 let (_, rows) = db.all().find(|(about, _)| about.name == table).unwrap();
-                rows.bytes().slice(txn, None, (usize::MAX, usize::MAX))
+                rows.bytes().slice(txn, None, usize::MAX, usize::MAX)
             })
             .unwrap();
         let found: Vec<_> = found.iter().map(|(key, value)| (hex(key), hex(value))).collect();
