@@ -89,7 +89,7 @@ impl Daemon {
     fn turns(&self) -> Result<usize, state::Error> {
         self.store().read(|db, txn| {
             let sessions: Result<BTreeSet<_>, _> =
-                db.claimed_messages.iter(txn)?.map(|row| row.map(|((session, _), _)| session)).collect();
+                db.claimed_messages.iter(txn)?.map(|row| row.map(|(key, _)| key.session)).collect();
             Ok(sessions?.len())
         })
     }

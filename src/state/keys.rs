@@ -10,6 +10,7 @@ use crate::model::entity::Role;
 use crate::model::group::StatePart;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, OutboundId, SessionId, SkipId, TaskId};
 use crate::model::incarnation::IncarnationId;
+use crate::model::message::Message;
 use crate::model::session::{Recency, Session};
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
 use crate::model::{Timestamp, Turn};
@@ -290,6 +291,22 @@ keys! {
         /// The record's number.
         number: u64,
     } in RevisionKey, SessionId;
+    /// A message at its position in a session.
+    #[derive(Copy)]
+    InboxKey {
+        /// The session.
+        session: SessionId,
+        /// The position.
+        seq: u64,
+    } in SessionId;
+    /// An outgoing message of an agent by its number.
+    #[derive(Copy)]
+    SentKey {
+        /// The session.
+        session: SessionId,
+        /// The agent's number.
+        number: u64,
+    } in SessionId;
     /// A file that sessions were imported from.
     #[derive(Copy)]
     ImportKey {
@@ -357,6 +374,14 @@ impl PromptKey {
     #[must_use]
     pub fn of(to: &Address, outbound: OutboundId) -> Self {
         Self { chat: ChatKey::of(&to.channel, &to.platform_id), outbound }
+    }
+}
+
+impl InboxKey {
+    /// Key of a message.
+    #[must_use]
+    pub const fn of(message: &Message) -> Self {
+        Self { session: message.session, seq: message.seq }
     }
 }
 

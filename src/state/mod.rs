@@ -47,10 +47,10 @@ pub use error::{Error, Result};
 pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
 pub use keys::{
-    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, LabelKey,
-    MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey, RecencyKey,
-    RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SessionKey, SkillKey, StateFieldKey,
-    ThreadKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, InboxKey,
+    LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey,
+    RecencyKey, RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SentKey, SessionKey,
+    SkillKey, StateFieldKey, ThreadKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};

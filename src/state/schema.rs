@@ -11,10 +11,10 @@ use super::error::Error;
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
 use super::keys::{
-    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, LabelKey,
-    MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey, RecencyKey,
-    RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SessionKey, SkillKey, StateFieldKey,
-    Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, InboxKey,
+    LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey,
+    RecencyKey, RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SentKey, SessionKey,
+    SkillKey, StateFieldKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
@@ -185,11 +185,11 @@ tables! {
         index messages_by_body: (BodyId, MessageId) => ()
             = |id, message| Some(((message.body, *id), ()));
         /// Messages of a session in order.
-        index messages_by_session: (SessionId, u64) => MessageId
-            = |id, message| Some(((message.session, message.seq), *id));
+        index messages_by_session: InboxKey => MessageId
+            = |id, message| Some((InboxKey::of(message), *id));
         /// Pending triggering messages that are ready for their agent.
-        index ready_messages as "ready": (SessionId, u64) => MessageId
-            = |id, message| (message.waits() == Some(Waits::Agent)).then_some(((message.session, message.seq), *id));
+        index ready_messages as "ready": InboxKey => MessageId
+            = |id, message| (message.waits() == Some(Waits::Agent)).then_some((InboxKey::of(message), *id));
         /// Pending triggering messages that wait for a wall-clock time.
         index scheduled_messages as "later": Timed<MessageId> => ()
             = |id, message| match message.waits() {
@@ -203,11 +203,11 @@ tables! {
                 _ => None,
             };
         /// Pending messages that do not trigger.
-        index context_messages as "context": (SessionId, u64) => MessageId
-            = |id, message| (message.waits() == Some(Waits::Trigger)).then_some(((message.session, message.seq), *id));
+        index context_messages as "context": InboxKey => MessageId
+            = |id, message| (message.waits() == Some(Waits::Trigger)).then_some((InboxKey::of(message), *id));
         /// Processing acks: messages an incarnation works on.
-        index claimed_messages as "claims": (SessionId, u64) => MessageId
-            = |id, message| (message.waits() == Some(Waits::Turn)).then_some(((message.session, message.seq), *id));
+        index claimed_messages as "claims": InboxKey => MessageId
+            = |id, message| (message.waits() == Some(Waits::Turn)).then_some((InboxKey::of(message), *id));
     }
     /// Number of pending or claimed triggering messages, by agent. No row means zero.
     // It counts rows.
@@ -243,11 +243,13 @@ tables! {
                 Author::Hearth => None,
             };
         /// The same by session and the agent's number.
-        index outbound_by_number: (SessionId, u64) => OutboundId
+        index outbound_by_number: SentKey => OutboundId
             = |id, outbound| match (&outbound.author, &outbound.state) {
                 // Messages that are never sent have no number to refer to.
                 (_, OutState::Refused { .. } | OutState::Abandoned { .. }) | (Author::Hearth, _) => None,
-                (Author::Agent { session, number, .. }, _) => Some(((*session, *number), *id)),
+                (Author::Agent { session, number, .. }, _) => {
+                    Some((SentKey { session: *session, number: *number }, *id))
+                }
             };
         /// The same by the message that it is about.
         index outbound_by_message: (MessageId, OutboundId) => ()

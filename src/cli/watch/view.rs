@@ -11,7 +11,7 @@ use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
 use crate::model::incarnation::IncarnationId;
 use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, Read, Reader, Tables, Timed};
+use crate::state::{self, Admission, InboxKey, Read, Reader, Tables, Timed};
 
 /// Maximum number of rows per list.
 const ROWS_MAX: usize = 200;
@@ -184,12 +184,12 @@ fn sessions(
         ids.push(session);
     }
     // One seek per session, however many messages it has.
-    let mut from = (SessionId::new(0), 0);
-    while let Some(((id, _), _)) = db.ready_messages.first(txn, from..)?
+    let mut from = InboxKey { session: SessionId::new(0), seq: 0 };
+    while let Some((InboxKey { session: id, .. }, _)) = db.ready_messages.first(txn, from..)?
         && ids.len() < ROWS_MAX
     {
         ids.push(id);
-        from = (SessionId::new(id.number().saturating_add(1)), 0);
+        from = InboxKey { session: SessionId::new(id.number().saturating_add(1)), seq: 0 };
     }
     ids.sort_unstable();
     ids.dedup();

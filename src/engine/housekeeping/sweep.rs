@@ -21,7 +21,7 @@ use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::mailbox::{Beat, Observation};
 use crate::model::message::{Due, MessageState};
 use crate::model::report::{Caused, Reply};
-use crate::state::Timed;
+use crate::state::{InboxKey, Timed};
 use std::collections::BTreeMap;
 
 /// Records observations, then does all work whose time has come. Without any, nothing is written.
@@ -101,7 +101,7 @@ fn beats_of(observations: &[Observation]) -> BTreeMap<IncarnationId, Beat> {
 /// `about` is the message that the progress concerns. Without a claim, it is work between turns.
 fn is_of_claims(tx: &Tx<'_, '_>, session: SessionId, about: Option<u64>) -> Result<bool> {
     let Some(about) = about else { return Ok(true) };
-    Ok(tx.db.claimed_messages.contains(tx, &(session, about))?
+    Ok(tx.db.claimed_messages.contains(tx, &InboxKey { session, seq: about })?
         || tx.db.claimed_messages.first_in(tx, &session)?.is_none())
 }
 

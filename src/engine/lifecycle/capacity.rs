@@ -8,6 +8,7 @@ use crate::engine::{Result, lifecycle, readable};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::time::Awake;
+use crate::state::InboxKey;
 use std::collections::BTreeSet;
 
 /// The limit that prevents another incarnation.
@@ -121,13 +122,13 @@ fn fill_for(tx: &mut Tx<'_, '_>, whose: Whose) -> Result<()> {
 /// Sessions with queued messages, each with its oldest one. Costs one seek per session, however many messages it has.
 pub(crate) fn waiting(tx: &Tx<'_, '_>) -> Result<Vec<(MessageId, SessionId)>> {
     let mut found = Vec::new();
-    let mut from = (SessionId::new(0), 0);
-    while let Some(((session, _), oldest)) = tx.db.ready_messages.first(tx, from..)? {
+    let mut from = InboxKey { session: SessionId::new(0), seq: 0 };
+    while let Some((InboxKey { session, .. }, oldest)) = tx.db.ready_messages.first(tx, from..)? {
         found.push((oldest, session));
         if found.len() >= WAITING_MAX {
             break;
         }
-        from = (SessionId::new(session.number().saturating_add(1)), 0);
+        from = InboxKey { session: SessionId::new(session.number().saturating_add(1)), seq: 0 };
     }
     Ok(found)
 }

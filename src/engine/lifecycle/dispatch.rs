@@ -79,7 +79,7 @@ struct OldestMessage {
 
 fn oldest(tx: &Tx<'_, '_>, session: SessionId) -> Result<Option<OldestMessage>> {
     let row = tx.db.ready_messages.first_in(tx, &session)?;
-    Ok(row.map(|((_, seq), id)| OldestMessage { seq, id }))
+    Ok(row.map(|(key, id)| OldestMessage { seq: key.seq, id }))
 }
 
 fn bring(
@@ -120,12 +120,12 @@ fn bring(
 /// Exports messages that did not fit into a session's mailbox before, if there can be any. `over` are the positions of
 /// the messages that have just ended.
 pub(crate) fn follow_up(tx: &mut Tx<'_, '_>, id: SessionId, over: &[u64]) -> Result<()> {
-    let Some(((_, newest), _)) = tx.db.ready_messages.last_in(tx, &id)? else { return Ok(()) };
+    let Some((newest, _)) = tx.db.ready_messages.last_in(tx, &id)? else { return Ok(()) };
     // The oldest message that was queued at the last export is not older than these.
-    let claimed = tx.db.claimed_messages.first_in(tx, &id)?.map(|((_, seq), _)| seq);
-    let ready = tx.db.ready_messages.first_in(tx, &id)?.map(|((_, seq), _)| seq);
+    let claimed = tx.db.claimed_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
+    let ready = tx.db.ready_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
     let oldest = over.iter().copied().chain(claimed).chain(ready).min().unwrap_or(0);
-    if mailbox_view::in_window(oldest, newest) { Ok(()) } else { wake(tx, id).map(drop) }
+    if mailbox_view::in_window(oldest, newest.seq) { Ok(()) } else { wake(tx, id).map(drop) }
 }
 
 /// What a session's queued messages need.

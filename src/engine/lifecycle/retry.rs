@@ -20,6 +20,7 @@ use crate::model::mailbox::{Failure, RetryHint};
 use crate::model::message::{Due, Message, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
+use crate::state::InboxKey;
 use std::collections::BTreeSet;
 
 /// A turn that failed and may be retried.
@@ -102,7 +103,9 @@ impl<'a> Work<'a> {
 
     pub(crate) fn put_off_all(&mut self, tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &RateLimit) -> Result<()> {
         let mut seqs = Vec::new();
-        for ((_, seq), id) in tx.db.ready_messages.collect_prefix(tx, &session, tx.policy.rows_per_input / 8)? {
+        for (InboxKey { seq, .. }, id) in
+            tx.db.ready_messages.collect_prefix(tx, &session, tx.policy.rows_per_input / 8)?
+        {
             self.put_off(tx, id, hold_off)?;
             seqs.push(seq);
         }

@@ -19,7 +19,7 @@ use crate::model::group::{
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::{Message, MessageState};
 use crate::model::session::SessionStatus;
-use crate::state::{ForeignKey, PendingResponseKey, StateFieldKey, Timed};
+use crate::state::{ForeignKey, InboxKey, PendingResponseKey, StateFieldKey, Timed};
 
 /// The value of an empty slot.
 pub(crate) const NOTHING: &str = "null";
@@ -231,7 +231,7 @@ fn find(tx: &Tx<'_, '_>, agent: AgentId, row: &PendingResponse) -> Result<Option
     let Ok(seq) = row.message.parse::<u64>() else { return Ok(None) };
     let mut found: Option<(MessageId, Message)> = None;
     for ((_, session), ()) in tx.db.sessions_by_agent.collect_last(tx, &agent, SESSIONS_MAX)? {
-        let Some(id) = tx.db.messages_by_session.get(tx, &(session, seq))? else { continue };
+        let Some(id) = tx.db.messages_by_session.get(tx, &InboxKey { session, seq })? else { continue };
         let Some(message) = readable(tx.db.messages.get(tx, &id))? else { continue };
         let newer = found.as_ref().is_none_or(|(_, other)| other.stored < message.stored);
         if newer && message.stored <= row.since.plus(tx.policy.claim_tolerance) {

@@ -17,7 +17,7 @@ use crate::model::mailbox::{Recipient, Said};
 use crate::model::message::Message;
 use crate::model::request::RequestedAction;
 use crate::model::session::ChatSession;
-use crate::state::{DestinationKey, Text};
+use crate::state::{DestinationKey, SentKey, Text};
 
 /// What to do with an agent's output that is allowed.
 enum Acceptance {
@@ -198,7 +198,7 @@ fn number_problem(tx: &Tx<'_, '_>, session: SessionId, number: u64) -> Result<Op
     if number > last.saturating_add(NUMBER_JUMP_MAX) {
         return Ok(Some(format!("the number {number} is too far above the session's last one, {last}")));
     }
-    let used = tx.db.outbound_by_number.get(tx, &(session, number))?.is_some();
+    let used = tx.db.outbound_by_number.get(tx, &SentKey { session, number })?.is_some();
     Ok(used.then(|| format!("the number {number} was used before")))
 }
 

@@ -219,8 +219,8 @@ pub enum Direction {
 pub fn conversation(db: &Tables, txn: &Read<'_>, id: SessionId, limit: usize) -> Result<Vec<ChatRecord>> {
     let messages = db.messages_by_session.collect_last(txn, &id, limit)?;
     let answers = db.outbound_by_number.collect_last(txn, &id, limit)?;
-    let inwards = messages.into_iter().map(|((_, number), id)| (number, Link::In(id)));
-    let outwards = answers.into_iter().map(|((_, number), id)| (number, Link::Out(id)));
+    let inwards = messages.into_iter().map(|(key, id)| (key.seq, Link::In(id)));
+    let outwards = answers.into_iter().map(|(key, id)| (key.number, Link::Out(id)));
     let mut all: Vec<(u64, Link)> = inwards.chain(outwards).collect();
     all.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
     all.truncate(limit);

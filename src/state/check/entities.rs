@@ -99,8 +99,8 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         if let Some(number) = session.live {
             check.refers(&db.sessions, &key, &db.incarnations, &IncarnationId { session: id, number })?;
         }
-        let highest_in = readable(db.messages_by_session.last_in(check.txn, &id))?.map_or(0, |((_, seq), _)| seq);
-        let highest_out = readable(db.outbound_by_number.last_in(check.txn, &id))?.map_or(0, |((_, number), _)| number);
+        let highest_in = readable(db.messages_by_session.last_in(check.txn, &id))?.map_or(0, |(key, _)| key.seq);
+        let highest_out = readable(db.outbound_by_number.last_in(check.txn, &id))?.map_or(0, |(key, _)| key.number);
         let highest = highest_in.max(highest_out);
         if highest > session.last_number {
             let what = format!("says last number {}, but {highest} is used", session.last_number);

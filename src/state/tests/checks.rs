@@ -10,7 +10,7 @@ use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
 use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
 use crate::state::tests::store;
-use crate::state::{HeldKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
+use crate::state::{HeldKey, InboxKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
 
 /// What the checker says after a change to the small world.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
@@ -41,11 +41,11 @@ fn a_world_that_agrees_with_itself() {
 #[test]
 fn an_index_row_is_missing_left_over_or_wrong() {
     assert_eq!(
-        after(|db, txn| db.ready_messages.remove(txn, &(SESSION, 4)).map(drop)),
+        after(|db, txn| db.ready_messages.remove(txn, &InboxKey { session: SESSION, seq: 4 }).map(drop)),
         ["ready se1/4: missing for messages ms2"]
     );
     assert_eq!(
-        after(|db, txn| db.ready_messages.set(txn, &(SESSION, 2), &MessageId::new(1))),
+        after(|db, txn| db.ready_messages.set(txn, &InboxKey { session: SESSION, seq: 2 }, &MessageId::new(1))),
         ["ready se1/2: left over: no row of messages has it"]
     );
     assert_eq!(

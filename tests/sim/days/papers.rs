@@ -6,7 +6,7 @@ use hearth::model::id::SessionId;
 use hearth::model::incarnation::{IncarnationId, Phase};
 use hearth::model::mailbox::{Answer, CollectedRecord, Record, RetryHint};
 use hearth::model::message::MessageState;
-use hearth::state::Text;
+use hearth::state::{InboxKey, Text};
 
 use super::Sim;
 
@@ -81,6 +81,6 @@ impl Sim {
     }
 
     fn state_at(&self, session: SessionId, seq: u64) -> MessageState {
-        self.world.state_of(self.world.read(|db, txn| db.messages_by_session.require(txn, &(session, seq))))
+        self.world.state_of(self.world.read(|db, txn| db.messages_by_session.require(txn, &InboxKey { session, seq })))
     }
 }
