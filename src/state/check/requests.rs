@@ -28,7 +28,8 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         _ => Ok(()),
     })?;
     check.each(&db.replies, |check, key, reply| {
-        if check.look_up(&db.live_incarnations, &key.0)? != Some(reply.incarnation) {
+        let (session, _) = &key;
+        if check.look_up(&db.live_incarnations, session)? != Some(reply.incarnation) {
             check.report(&db.replies, &key, format!("for incarnation {}, which is not live", reply.incarnation));
         }
         Ok(())
