@@ -1,6 +1,6 @@
 //! Workspaces: directories that have sessions.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::fnv::fnv_1a;
 use super::id::{AgentId, SessionId};
@@ -19,8 +19,7 @@ pub struct Fingerprint(u64);
 pub struct Discriminator(pub u16);
 
 /// Key of a workspace. In records it is stored and shown like a tuple.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "(Fingerprint, Discriminator)", into = "(Fingerprint, Discriminator)")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspaceKey {
     /// Hash of the path.
     pub fingerprint: Fingerprint,
@@ -40,9 +39,15 @@ impl From<(Fingerprint, Discriminator)> for WorkspaceKey {
     }
 }
 
-impl From<WorkspaceKey> for (Fingerprint, Discriminator) {
-    fn from(key: WorkspaceKey) -> Self {
-        (key.fingerprint, key.discriminator)
+impl Serialize for WorkspaceKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.fingerprint, self.discriminator).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkspaceKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <(Fingerprint, Discriminator)>::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -372,10 +372,8 @@ impl Trace<'_, '_> {
                 .filter(|_| message.trigger && ended(&message.state).is_none()),
         );
         for number in claimed {
-            let Some(incarnation) = db.incarnations.get(txn, &IncarnationId { session: message.session, number })?
-            else {
-                continue;
-            };
+            let run = IncarnationId::new(message.session, number);
+            let Some(incarnation) = db.incarnations.get(txn, &run)? else { continue };
             if incarnation.started >= message.stored {
                 let what = format!("run {number} of {} was started for it", message.session);
                 self.step(incarnation.started, Some(id), what);
