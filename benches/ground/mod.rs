@@ -19,7 +19,7 @@ use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::session::{ChatSession, Route, Session, SessionName};
 use hearth::model::time::{Awake, Moment, Timestamp};
-use hearth::state::{self, Options, Store};
+use hearth::state::{self, Options, SessionKey, Store};
 
 /// Where stores are made: `HEARTH_BENCH_DIR`, by default under `target/`, so that they lie on a real disk.
 pub(crate) fn place() -> PathBuf {
@@ -96,7 +96,7 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
     store
         .write(|db, txn| {
             let agent = AgentId::new(1);
-            let (fingerprint, discriminator) = db.workspaces_by_agent.require(txn, &agent)?;
+            let workspace = db.workspaces_by_agent.require(txn, &agent)?;
             for number in 0..count {
                 let id: SessionId = db.allocate(txn)?;
                 let thread = ForeignId::new("thread", format!("t{number}")).unwrap();
@@ -105,7 +105,7 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                 let session = ChatSession::new((agent, SessionName::Default), route, None, at);
                 let session = ChatSession { last_number: 2, last_incarnation: 1, context_version: 1, ..session };
                 let session = Session::Chat(session);
-                db.sessions.put(txn, &(fingerprint, discriminator, id), &session)?;
+                db.sessions.put(txn, &SessionKey { workspace, session: id }, &session)?;
             }
             Ok::<_, state::Error>(())
         })

@@ -79,8 +79,8 @@ fn collect(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<StateView, sta
     let file = db.state_files.get(txn, &agent)?;
     let mut fields = Vec::new();
     for row in db.state_fields.prefix(txn, &agent)? {
-        let ((_, part, _), field) = row?;
-        fields.push((part, field));
+        let (key, field) = row?;
+        fields.push((key.part, field));
     }
     fields.sort_by_key(|(part, field)| (*part, field.position));
     let field = |(part, field): (StatePart, StateField)| FieldJson {

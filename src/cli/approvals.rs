@@ -15,7 +15,7 @@ use crate::model::entity::EnvValue;
 use crate::model::id::{AgentId, ApprovalId, ChatId, SessionId};
 use crate::model::time::Timestamp;
 use crate::model::visible::{block, exact, free};
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, HeldKey, Read, Reader, Tables};
 
 mod many;
 
@@ -201,7 +201,7 @@ fn list(db: &Tables, txn: &Read<'_>, (all, page): (bool, Page)) -> Result<(Vec<A
 fn show(db: &Tables, txn: &Read<'_>, id: ApprovalId) -> Result<Option<ShownJson>, state::Error> {
     let Some(approval) = db.approvals.get(txn, &id)? else { return Ok(None) };
     let mut messages = Vec::new();
-    for ((_, body), held) in db.held_messages.collect_prefix(txn, &id, HELD_MAX)? {
+    for (HeldKey { body, .. }, held) in db.held_messages.collect_prefix(txn, &id, HELD_MAX)? {
         let Some(body) = db.bodies.get(txn, &body)? else { continue };
         messages.push(HeldJson {
             platform_message: body.platform_message.as_ref().map(ToString::to_string),

@@ -10,7 +10,7 @@ use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings,
 use crate::model::entity::{AgentSettings, Chat, EnvValue, Folder, Origin, Role, User};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::report::FieldChange;
-use crate::state::{self, ForeignKey, Read, Reader, Tables};
+use crate::state::{self, GrantKey, MemberKey, PersonKey, Read, Reader, Tables, WiringKey};
 
 /// Everything that hearth.toml can describe, with its origin.
 #[derive(Debug, Default)]
@@ -89,18 +89,18 @@ pub(super) fn collect(db: &Tables, txn: &Read<'_>) -> Result<Configuration, stat
 }
 
 fn users(db: &Tables, txn: &Read<'_>, folders: &HashMap<AgentId, Folder>) -> Result<Vec<UserEntry>, state::Error> {
-    let mut member_of: HashMap<(ForeignKey, ForeignKey), Vec<Folder>> = HashMap::new();
+    let mut member_of: HashMap<PersonKey, Vec<Folder>> = HashMap::new();
     for row in db.members.iter(txn)? {
-        let ((agent, channel, handle), _) = row?;
+        let (MemberKey { agent, person }, _) = row?;
         if let Some(folder) = folders.get(&agent) {
-            member_of.entry((channel, handle)).or_default().push(folder.clone());
+            member_of.entry(person).or_default().push(folder.clone());
         }
     }
     let mut users = Vec::new();
     for row in db.users.iter(txn)? {
         let (key, User { id, name, origin, created }) = row?;
         let mut roles = Vec::new();
-        for ((_, _, role), _) in db.roles.collect_prefix(txn, &key, usize::MAX)? {
+        for (GrantKey { role, .. }, _) in db.roles.collect_prefix(txn, &key, usize::MAX)? {
             roles.extend(match role {
                 Role::Owner => Some(RoleSpec::Owner),
                 Role::GlobalAdmin => Some(RoleSpec::Admin),
@@ -121,7 +121,7 @@ fn chat_entry(
 ) -> Result<ChatEntry, state::Error> {
     let mut wirings = Vec::new();
     let mut wired_by = Vec::new();
-    for ((_, agent), wiring) in db.wirings.collect_prefix(txn, &id, usize::MAX)? {
+    for (WiringKey { agent, .. }, wiring) in db.wirings.collect_prefix(txn, &id, usize::MAX)? {
         let Some(agent) = folders.get(&agent).cloned() else { continue };
         wired_by.push(wiring.origin);
         wirings.push(WiringSpec {

@@ -9,7 +9,7 @@ use crate::config::Paths;
 use crate::model::configure::{Change, DestinationSpec};
 use crate::model::entity::Destination;
 use crate::model::entity::Folder;
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, DestinationKey, Read, Reader, Tables};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum DestinationsCommand {
@@ -78,7 +78,7 @@ pub(super) fn destinations(paths: &Paths, command: &DestinationsCommand, json: b
 fn collect(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {
     let mut all = Vec::new();
     for row in db.destinations.iter(txn)? {
-        let ((agent, name), destination) = row?;
+        let (DestinationKey { agent, name }, destination) = row?;
         let agent = lookup::folder(db, txn, agent)?;
         if wanted.is_some_and(|wanted| wanted != agent) {
             continue;

@@ -425,8 +425,8 @@ fn unconfigured(reader: &Reader, known: &Configuration) -> Result<Vec<Check>, st
     };
     reader.read(|db, txn| {
         for row in db.outgoing_queues.iter(txn)? {
-            let ((.., (_, id)), ()) = row?;
-            let to = db.outbound.require(txn, &id)?.to;
+            let (key, ()) = row?;
+            let to = db.outbound.require(txn, &key.outbound)?.to;
             if let Some(to) = to.filter(|to| !there(&to.channel)) {
                 *waiting.entry(to.channel).or_insert(0) += 1;
             }

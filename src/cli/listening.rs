@@ -14,7 +14,7 @@ use crate::model::entity::Folder;
 use crate::model::group::{FieldName, StatePart};
 use crate::model::id::AgentId;
 use crate::model::time::Timestamp;
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, AgentThreadKey, Read, Reader, StateFieldKey, Tables};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MutesCommand {
@@ -180,15 +180,15 @@ fn place(known: &Configuration, (at, wanted): (&str, Option<&str>)) -> Result<Ad
 fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {
     let mut all = Vec::new();
     for row in db.mutes.iter(txn)? {
-        let ((agent, ..), mute) = row?;
-        if let Some(mut json) = line(db, txn, (agent, wanted), &mute.address, &[("since", mute.since)])? {
+        let (key, mute) = row?;
+        if let Some(mut json) = line(db, txn, (key.agent, wanted), &mute.address, &[("since", mute.since)])? {
             put(&mut json, &[("name", Json::Null), ("origin", "operator".into()), ("note", note(&mute.note))]);
             all.push(json);
         }
     }
     for row in db.state_mutes.iter(txn)? {
         let ((agent, key), ()) = row?;
-        let field = db.state_fields.get(txn, &(agent, StatePart::Muted, key))?;
+        let field = db.state_fields.get(txn, &StateFieldKey { agent, part: StatePart::Muted, name: key })?;
         let agent = lookup::folder(db, txn, agent)?;
         let (Some(field), true) = (field, wanted.is_none_or(|wanted| wanted == agent)) else { continue };
         let mut json = serde_json::json!({ "agent": agent, "chat": null, "thread": null });
@@ -219,7 +219,7 @@ fn put(json: &mut Json, fields: &[(&str, Json)]) {
 fn sticking(db: &Tables, txn: &Read<'_>, (wanted, now): (Option<&str>, Timestamp)) -> Result<Vec<Json>, state::Error> {
     let mut all = Vec::new();
     for row in db.thread_follows.iter(txn)? {
-        let ((agent, ..), sticky) = row?;
+        let (AgentThreadKey { agent, .. }, sticky) = row?;
         // An expired entry counts as removed, even before a sweep removes it.
         if now < sticky.until {
             let times = [("since", sticky.since), ("until", sticky.until)];

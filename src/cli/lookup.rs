@@ -4,7 +4,7 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::Chat;
 use crate::model::id::{AgentId, ChatId, SessionId};
 use crate::model::session::{ChatSession, Session};
-use crate::state::{self, ForeignKey, Read, Tables};
+use crate::state::{self, ChatKey, Read, SessionKey, Tables};
 
 /// An agent's folder, or its id if the row is gone.
 pub(super) fn folder(db: &Tables, txn: &Read<'_>, id: AgentId) -> Result<String, state::Error> {
@@ -21,8 +21,8 @@ pub(super) fn folder_of_session(db: &Tables, txn: &Read<'_>, id: SessionId) -> R
 
 /// A session of an agent.
 pub(super) fn session(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ChatSession>, state::Error> {
-    let Some((fingerprint, discriminator)) = db.sessions_by_id.get(txn, &id)? else { return Ok(None) };
-    Ok(db.sessions.get(txn, &(fingerprint, discriminator, id))?.and_then(Session::chat))
+    let Some(workspace) = db.sessions_by_id.get(txn, &id)? else { return Ok(None) };
+    Ok(db.sessions.get(txn, &SessionKey { workspace, session: id })?.and_then(Session::chat))
 }
 
 /// A reference to a chat.
@@ -67,7 +67,7 @@ pub(super) fn chat(db: &Tables, txn: &Read<'_>, which: &ChatRef) -> Result<Optio
     let (id, place) = match which {
         ChatRef::Id(id) => (Some(*id), None),
         ChatRef::Place(channel, platform_id) => {
-            let key = ForeignKey::chat(channel, platform_id);
+            let key = ChatKey::of(channel, platform_id);
             (db.chats_by_address.get(txn, &key)?, Some((channel, platform_id)))
         }
     };

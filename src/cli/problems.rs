@@ -10,7 +10,7 @@ use crate::model::group::StateTrouble;
 use crate::model::id::SessionId;
 use crate::model::incarnation::Phase;
 use crate::socket::protocol::{BuildJson, FloodJson};
-use crate::state::{self, Read, Tables};
+use crate::state::{self, InboxKey, Read, Tables};
 
 /// An agent that its provider rate-limits.
 #[derive(Debug, Serialize)]
@@ -47,10 +47,10 @@ pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<HeldOff>, stat
 /// Sessions with waiting messages. Costs one seek per session.
 fn waiting(db: &Tables, txn: &Read<'_>) -> Result<Vec<SessionId>, state::Error> {
     let mut found = Vec::new();
-    let mut from = (SessionId::new(0), 0);
-    while let Some(((session, _), _)) = db.ready_messages.first(txn, from..)? {
+    let mut from = InboxKey { session: SessionId::new(0), seq: 0 };
+    while let Some((InboxKey { session, .. }, _)) = db.ready_messages.first(txn, from..)? {
         found.push(session);
-        from = (SessionId::new(session.number().saturating_add(1)), 0);
+        from = InboxKey { session: SessionId::new(session.number().saturating_add(1)), seq: 0 };
     }
     Ok(found)
 }

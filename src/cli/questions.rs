@@ -92,7 +92,7 @@ pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -
 pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<(QuestionId, Question)>, state::Error> {
     let mut ids = Vec::new();
     for row in db.questions_due.iter(txn)? {
-        ids.push(row?.0.1);
+        ids.push(row?.0.id);
     }
     ids.sort_unstable();
     ids.truncate(limit);

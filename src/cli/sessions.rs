@@ -18,7 +18,7 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
 use crate::model::workspace::WorkspaceKey;
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, Read, Reader, RecencyKey, SessionKey, Tables};
 
 /// Maximum number of incarnations shown per session, newest first.
 const INCARNATIONS_MAX: usize = 20;
@@ -222,16 +222,16 @@ fn newest(
     limit: usize,
 ) -> Result<Vec<(SessionId, ChatSession)>, state::Error> {
     let last = db.sessions_by_update.collect_last(txn, &workspace, limit)?;
-    let Some(((_, _, since, _), ())) = last.last() else { return Ok(Vec::new()) };
-    let (fingerprint, discriminator) = workspace;
+    let Some((RecencyKey { recency, .. }, ())) = last.last() else { return Ok(Vec::new()) };
+    let first = RecencyKey { workspace, recency: *recency, session: SessionId::new(0) };
     let mut found = Vec::new();
-    for row in db.sessions_by_update.range(txn, (fingerprint, discriminator, *since, SessionId::new(0))..)? {
-        let ((of, discriminator, _, id), ()) = row?;
-        if (of, discriminator) != workspace {
+    for row in db.sessions_by_update.range(txn, first..)? {
+        let (key, ()) = row?;
+        if key.workspace != workspace {
             break;
         }
-        if let Session::Chat(session) = db.sessions.require(txn, &(of, discriminator, id))? {
-            found.push((id, session));
+        if let Session::Chat(session) = db.sessions.require(txn, &SessionKey { workspace, session: key.session })? {
+            found.push((key.session, session));
         }
     }
     Ok(found)
@@ -286,7 +286,7 @@ fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>,
         due: db.ready_messages.prefix(txn, &id)?.count(),
         claimed: db.claimed_messages.prefix(txn, &id)?.count(),
         context: db.context_messages.prefix(txn, &id)?.count(),
-        incarnations: rows.into_iter().map(|((_, number), row)| incarnation(number, row)).collect(),
+        incarnations: rows.into_iter().map(|(id, row)| incarnation(id.number, row)).collect(),
     }))
 }
 

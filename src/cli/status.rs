@@ -18,7 +18,7 @@ use crate::model::delivery::OutState;
 use crate::model::entity::Hold;
 use crate::model::id::MessageId;
 use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, Read, Reader, Tables};
+use crate::state::{self, Admission, Read, Reader, Tables, Timed};
 
 mod checked;
 mod incarnations;
@@ -229,7 +229,7 @@ fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, 
         oldest = Some(oldest.map_or(id, |oldest| oldest.min(id)));
     }
     for row in db.messages_in_backoff.iter(txn)? {
-        let ((_, id), ()) = row?;
+        let (Timed { id, .. }, ()) = row?;
         oldest = Some(oldest.map_or(id, |oldest| oldest.min(id)));
     }
     let Some(id) = oldest else { return Ok(None) };
@@ -343,7 +343,7 @@ const NEXT: &str = "its turn";
 fn outbound(db: &Tables, txn: &Read<'_>, undelivered: u64) -> Result<OutboundCounts, state::Error> {
     let mut waiting_for = BTreeMap::new();
     for row in db.queue_heads.iter(txn)? {
-        let ((_, id), ()) = row?;
+        let (Timed { id, .. }, ()) = row?;
         let outbound = db.outbound.require(txn, &id)?;
         let why = match (outbound.state, outbound.to) {
             (OutState::Attempting { .. }, _) => ATTEMPTING.to_owned(),
@@ -361,7 +361,7 @@ fn outbound(db: &Tables, txn: &Read<'_>, undelivered: u64) -> Result<OutboundCou
 fn approvals(db: &Tables, txn: &Read<'_>) -> Result<ApprovalCounts, state::Error> {
     let mut counts = ApprovalCounts { held: db.held_messages.len(txn)?, ..ApprovalCounts::default() };
     for row in db.approvals_due.iter(txn)? {
-        let ((_, id), ()) = row?;
+        let (Timed { id, .. }, ()) = row?;
         counts.open += 1;
         counts.unsent += u64::from(matches!(db.approvals.require(txn, &id)?.state, ApprovalState::Unsent { .. }));
     }

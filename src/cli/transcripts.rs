@@ -13,7 +13,7 @@ use crate::contracts::{Error, memory};
 use crate::model::entity::Folder;
 use crate::model::id::SessionId;
 use crate::model::session::{ChatSession, Session, SessionStatus};
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, Read, Reader, SessionKey, Tables};
 
 /// Longest line of a transcript that is shown, in bytes.
 const LINE_MAX: u64 = 32 << 20;
@@ -247,7 +247,7 @@ struct Length {
 fn perhaps_long(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, Length)>, state::Error> {
     let mut active = Vec::new();
     for row in db.sessions.iter(txn)? {
-        if let ((_, _, id), Session::Chat(session)) = row?
+        if let (SessionKey { session: id, .. }, Session::Chat(session)) = row?
             && session.status == SessionStatus::Active
         {
             active.push((session.active, id, session.agent, session.messages));
@@ -276,7 +276,7 @@ fn bytes(paths: &Paths, session: SessionId, folder: &Folder) -> Result<u64, Erro
 pub(super) fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, ChatSession)>, state::Error> {
     let mut all = Vec::new();
     for row in db.sessions.iter(txn)? {
-        let ((_, _, id), Session::Chat(session)) = row? else { continue };
+        let (SessionKey { session: id, .. }, Session::Chat(session)) = row? else { continue };
         if let Some(agent) = db.agents.get(txn, &session.agent)? {
             all.push((id, agent.folder, session));
         }

@@ -17,7 +17,7 @@ use crate::cli::offline::SubmitError;
 use crate::config::{Paths, env};
 use crate::contracts::workspace::{self as directory, Broad};
 use crate::model::workspace::{Fingerprint, WorkspaceSight};
-use crate::state::{self, Digest, Reader};
+use crate::state::{self, Digest, Reader, WorkspaceDigestKey};
 
 mod adopt;
 mod shown;
@@ -264,10 +264,10 @@ pub(super) fn sight(paths: &Paths, dir: &Path) -> Result<WorkspaceSight, state::
     let Some(reader) = store(paths)? else { return Ok(sight) };
     let known = reader.read(|db, txn| {
         let mut known = Vec::new();
-        for ((_, fingerprint, discriminator), ()) in
+        for (WorkspaceDigestKey { workspace, .. }, ()) in
             db.workspaces_by_witness.collect_prefix(txn, &Digest::of_witness(witness), usize::MAX)?
         {
-            known.push(db.workspaces.require(txn, &(fingerprint, discriminator))?.path);
+            known.push(db.workspaces.require(txn, &workspace)?.path);
         }
         Ok::<_, state::Error>(known)
     })?;

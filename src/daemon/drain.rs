@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Daemon;
 use crate::model::delivery::OutState;
-use crate::state;
+use crate::state::{self, Timed};
 
 /// Time limit for turns in progress.
 const TURNS_MAX: Duration = Duration::from_secs(20);
@@ -89,7 +89,7 @@ impl Daemon {
     fn turns(&self) -> Result<usize, state::Error> {
         self.store().read(|db, txn| {
             let sessions: Result<BTreeSet<_>, _> =
-                db.claimed_messages.iter(txn)?.map(|row| row.map(|((session, _), _)| session)).collect();
+                db.claimed_messages.iter(txn)?.map(|row| row.map(|(key, _)| key.session)).collect();
             Ok(sessions?.len())
         })
     }
@@ -99,7 +99,7 @@ impl Daemon {
         self.store().read(|db, txn| {
             let mut under_way = 0;
             for row in db.queue_heads.iter(txn)? {
-                let ((_, id), ()) = row?;
+                let (Timed { id, .. }, ()) = row?;
                 under_way += usize::from(matches!(db.outbound.require(txn, &id)?.state, OutState::Attempting { .. }));
             }
             Ok(under_way)

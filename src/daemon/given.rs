@@ -1,5 +1,6 @@
 //! Secrets that were given to agents, for redaction from what they write.
 
+use crate::state::SessionKey;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -58,8 +59,8 @@ impl MailboxWorkers {
 
     fn find_secrets(&self, session: SessionId) -> Secrets {
         let settings: Result<_, crate::state::Error> = self.context.engine.store().read(|db, txn| {
-            let Some((fingerprint, discriminator)) = db.sessions_by_id.get(txn, &session)? else { return Ok(None) };
-            let row = db.sessions.get(txn, &(fingerprint, discriminator, session))?;
+            let Some(workspace) = db.sessions_by_id.get(txn, &session)? else { return Ok(None) };
+            let row = db.sessions.get(txn, &SessionKey { workspace, session })?;
             let agent = row.and_then(|row| row.chat().map(|chat| chat.agent));
             agent.map(|agent| db.agents.get(txn, &agent)).transpose().map(Option::flatten)
         });

@@ -314,7 +314,7 @@ impl MailboxWorkers {
             tracing::warn!(%session, %error, "what waits for an agent cannot be read; it may begin with it");
             Vec::new()
         });
-        let seqs = waiting.into_iter().map(|((_, seq), _)| seq).collect();
+        let seqs = waiting.into_iter().map(|(key, _)| key.seq).collect();
         self.mailboxes.discard(&Discard { session, seqs, agent_files: Vec::new() })
     }
 

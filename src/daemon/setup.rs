@@ -7,7 +7,7 @@ use crate::model::entity::{
     AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, Trust, UnknownSenders,
 };
 use crate::model::id::AgentId;
-use crate::state::{self, ForeignKey, Read, Tables, Text};
+use crate::state::{self, ChatKey, PersonKey, Read, Tables, Text, WiringKey};
 
 /// Folder of the agent that is created if none exists.
 const FIRST_AGENT: &str = "main";
@@ -117,7 +117,7 @@ pub(super) fn first_agent() -> AgentSettings {
 /// The user who owns the data directory becomes the owner of the installation. An existing row is kept.
 fn owner(db: &Tables, txn: &Read<'_>, uid: u32) -> Result<Option<Change>, Error> {
     let id = user(uid)?;
-    if db.users.contains(txn, &ForeignKey::user(&id))? {
+    if db.users.contains(txn, &PersonKey::of(&id))? {
         return Ok(None);
     }
     Ok(Some(Change::PutUser(UserSpec { id, name: None, roles: vec![RoleSpec::Owner], member_of: Vec::new() })))
@@ -125,9 +125,9 @@ fn owner(db: &Tables, txn: &Read<'_>, uid: u32) -> Result<Option<Change>, Error>
 
 fn chat(db: &Tables, txn: &Read<'_>, agent: &Folder, id: Option<AgentId>) -> Result<Option<Change>, Error> {
     let address = terminal::address(agent)?;
-    let known = db.chats_by_address.get(txn, &ForeignKey::chat(&address.channel, &address.platform_id))?;
+    let known = db.chats_by_address.get(txn, &ChatKey::of(&address.channel, &address.platform_id))?;
     if let (Some(chat), Some(agent)) = (known, id)
-        && db.wirings.contains(txn, &(chat, agent))?
+        && db.wirings.contains(txn, &WiringKey { chat, agent })?
     {
         return Ok(None);
     }

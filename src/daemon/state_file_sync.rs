@@ -30,7 +30,7 @@ use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::model::session::Session;
 use crate::model::time::{Awake, Millis};
-use crate::state::{self, Digest, ForeignKey};
+use crate::state::{self, Digest, ForeignKey, SessionKey};
 
 /// Interval for checking every folder.
 const WALK: Millis = Millis::minutes(1);
@@ -206,12 +206,12 @@ impl SyncState {
             let mut live = BTreeMap::new();
             for row in db.live_incarnations.iter(txn)? {
                 let (session, _) = row?;
-                let Some((fingerprint, discriminator)) = db.sessions_by_id.get(txn, &session)? else { continue };
+                let Some(workspace) = db.sessions_by_id.get(txn, &session)? else { continue };
                 let of = |session| match session {
                     Session::Chat(chat) => Some(chat.agent),
                     Session::Workspace(_) => None,
                 };
-                let session = db.sessions.get(txn, &(fingerprint, discriminator, session))?;
+                let session = db.sessions.get(txn, &SessionKey { workspace, session })?;
                 if let Some(agent) = session.and_then(of)
                     && let Some(row) = db.agents.get(txn, &agent)?
                 {

@@ -2,7 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::id::SessionId;
 use super::time::{Awake, Millis, Timestamp};
+
+/// Names an incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IncarnationId {
+    /// Its session.
+    pub session: SessionId,
+    /// Its number within the session.
+    pub number: u32,
+}
+
+impl IncarnationId {
+    /// The incarnation with this number.
+    #[must_use]
+    pub const fn new(session: SessionId, number: u32) -> Self {
+        Self { session, number }
+    }
+}
+
+impl std::fmt::Display for IncarnationId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.session, self.number)
+    }
+}
 
 /// A tool that is running, as the agent reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -201,12 +201,24 @@ impl Session {
     /// Sort key among the sessions of its workspace: the time of the last change, and a tiebreaker. Agents' sessions
     /// are rounded to the minute, so that a message seldom moves them.
     #[must_use]
-    pub fn recency(&self) -> (Timestamp, u64) {
+    pub fn recency(&self) -> Recency {
         match self {
-            Self::Chat(chat) => (Timestamp::from_millis(chat.active.millis().div_euclid(60_000) * 60_000), 0),
-            Self::Workspace(session) => (session.updated.min(session.committed), session.order),
+            Self::Chat(chat) => {
+                let at = Timestamp::from_millis(chat.active.millis().div_euclid(60_000) * 60_000);
+                Recency { at, order: 0 }
+            }
+            Self::Workspace(session) => Recency { at: session.updated.min(session.committed), order: session.order },
         }
     }
+}
+
+/// The order of sessions by their last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Recency {
+    /// When the session changed.
+    pub at: Timestamp,
+    /// Orders changes of the same time.
+    pub order: u64,
 }
 
 /// Id of a workspace session as people type it: letters, digits, `.`, `_` and `-`, at most 128 of them.

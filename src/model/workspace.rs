@@ -1,6 +1,6 @@
 //! Workspaces: directories that have sessions.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::fnv::fnv_1a;
 use super::id::{AgentId, SessionId};
@@ -18,8 +18,38 @@ pub struct Fingerprint(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Discriminator(pub u16);
 
-/// Key of a workspace.
-pub type WorkspaceKey = (Fingerprint, Discriminator);
+/// Key of a workspace. In records it is stored and shown like a tuple.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkspaceKey {
+    /// Hash of the path.
+    pub fingerprint: Fingerprint,
+    /// Number among the workspaces with this fingerprint.
+    pub discriminator: Discriminator,
+}
+
+impl std::fmt::Debug for WorkspaceKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (self.fingerprint, self.discriminator).fmt(f)
+    }
+}
+
+impl From<(Fingerprint, Discriminator)> for WorkspaceKey {
+    fn from((fingerprint, discriminator): (Fingerprint, Discriminator)) -> Self {
+        Self { fingerprint, discriminator }
+    }
+}
+
+impl Serialize for WorkspaceKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.fingerprint, self.discriminator).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkspaceKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <(Fingerprint, Discriminator)>::deserialize(deserializer).map(Self::from)
+    }
+}
 
 impl Fingerprint {
     /// Hashes a path as text. Bytes that are not UTF-8 count as U+FFFD, so the workspace also keeps the raw path.
@@ -44,7 +74,7 @@ impl Fingerprint {
 /// Text form of a key: the fingerprint, followed by `~` and the discriminator for all but the first workspace of that
 /// fingerprint.
 #[must_use]
-pub fn key_text((fingerprint, Discriminator(number)): WorkspaceKey) -> String {
+pub fn key_text(WorkspaceKey { fingerprint, discriminator: Discriminator(number) }: WorkspaceKey) -> String {
     if number == 0 { fingerprint.to_string() } else { format!("{fingerprint}~{number}") }
 }
 
@@ -54,7 +84,8 @@ pub fn parse_key(text: &str) -> Option<WorkspaceKey> {
     let (digits, number) = text.split_once('~').map_or((text, None), |(digits, number)| (digits, Some(number)));
     let plain = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let number = number.map_or(Some(0), |number| number.parse().ok())?;
-    let key = (Fingerprint(u64::from_str_radix(digits, 16).ok()?), Discriminator(number));
+    let fingerprint = Fingerprint(u64::from_str_radix(digits, 16).ok()?);
+    let key = WorkspaceKey { fingerprint, discriminator: Discriminator(number) };
     (plain && key_text(key) == text).then_some(key)
 }
 
@@ -197,6 +228,7 @@ mod tests {
             ("", None),
         ] {
             let key = key.map(|(number, disc)| (Fingerprint::from_number(number), Discriminator(disc)));
+            let key = key.map(WorkspaceKey::from);
             assert_eq!(parse_key(text), key, "{text}");
             if let Some(key) = key {
                 assert_eq!(key_text(key), text);

@@ -109,7 +109,8 @@ impl ByteRows {
     pub(super) fn put_versioned(
         &self,
         txn: &mut Write<'_>,
-        (key, value): (&[u8], &[u8]),
+        key: &[u8],
+        value: &[u8],
         known: u16,
     ) -> Result<Option<Unreadable>> {
         self.changes(txn);
@@ -154,7 +155,8 @@ impl ByteRows {
         &self,
         txn: &Read<'_>,
         after: Option<&[u8]>,
-        (max_rows, max_bytes): (usize, usize),
+        max_rows: usize,
+        max_bytes: usize,
     ) -> Result<Vec<ByteRow>> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let range: (Bound<&[u8]>, Bound<&[u8]>) = (start, Bound::Unbounded);

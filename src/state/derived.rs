@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::error::readable;
 use super::indexed;
-use super::text_key::{ForeignKey, Text};
+use super::keys::{HeldKey, HolderKey, PersonKey, QueueKey, SenderKey, SessionKey, ThreadKey};
+use super::text_key::Text;
 use super::{Result, Tables, Write};
 use crate::model::approval::{Approval, ApprovalSubject, QuestionState, Waitlist};
 use crate::model::content::BlobId;
@@ -15,15 +16,12 @@ use crate::model::policy::Policy;
 use crate::model::session::Session;
 use crate::model::{Awake, Turn};
 
-/// Key of a message in its outgoing queue.
-pub type LaneKey = (ForeignKey, ForeignKey, Option<ForeignKey>, (Turn, OutboundId));
-
 /// Key of an undelivered message in its outgoing queue.
 #[must_use]
-pub fn lane(id: OutboundId, outbound: &Outbound) -> Option<LaneKey> {
+pub fn lane(id: OutboundId, outbound: &Outbound) -> Option<QueueKey> {
     let undelivered = matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. });
-    let (channel, chat, thread) = ForeignKey::place(outbound.to.as_ref().filter(|_| undelivered)?);
-    Some((channel, chat, thread, (outbound.turn(), id)))
+    let to = ThreadKey::of(outbound.to.as_ref().filter(|_| undelivered)?);
+    Some(QueueKey { to, turn: outbound.turn(), outbound: id })
 }
 
 /// The time of the next action for a message, if it is the head of its queue. The limit of an attempt is a constant: if
@@ -43,11 +41,11 @@ pub(super) fn blobs(id: BodyId, body: &Body) -> Vec<((Text, BodyId), ())> {
     blobs.into_iter().filter_map(|blob| Some(((Text::new(blob.as_str()).ok()?, id), ()))).collect()
 }
 
-/// The chat, channel and id of the sender that an open approval is about.
-pub(super) fn sender_asked_about(approval: &Approval) -> Option<(ChatId, (ForeignKey, ForeignKey))> {
+/// The chat and the sender that an open approval is about.
+pub(super) fn sender_asked_about(approval: &Approval) -> Option<SenderKey> {
     match &approval.about {
         ApprovalSubject::Sender { chat, sender, .. } if approval.state.is_open() => {
-            Some((*chat, ForeignKey::user(sender)))
+            Some(SenderKey { chat: *chat, sender: PersonKey::of(sender) })
         }
         _ => None,
     }
@@ -86,9 +84,9 @@ pub fn file_bytes(body: &Body) -> u64 {
 
 /// The owner of a held message's file quota: its sender, or its chat if the sender is not known.
 #[must_use]
-pub fn holder(body: &Body) -> Option<(ForeignKey, ForeignKey)> {
-    let chat = || body.source.as_ref().map(|source| ForeignKey::chat(&source.channel, &source.platform_id));
-    body.sender.as_ref().map(ForeignKey::user).or_else(chat)
+pub fn holder(body: &Body) -> Option<HolderKey> {
+    let chat = || body.source.as_ref().map(|source| HolderKey::chat(&source.channel, &source.platform_id));
+    body.sender.as_ref().map(HolderKey::person).or_else(chat)
 }
 
 /// Updates the byte counts when a message becomes held or stops being held.
@@ -140,13 +138,13 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for (_, approval) in approvals {
         let waits = approval.state.is_open() && approval.turn() == Turn::Later;
         if let Some(user) = approval.approver.as_ref().filter(|_| waits) {
-            let key = ForeignKey::user(user);
+            let key = PersonKey::of(user);
             let waits = db.waitlists.get(txn, &key)?.map_or(0, |list| list.waits).saturating_add(1);
             db.waitlists.put(txn, &key, &Waitlist { user: user.clone(), waits, digest: None })?;
         }
     }
     let held = readable_rows(db.held_messages.iter(txn)?)?;
-    for ((id, body), _) in held {
+    for (HeldKey { approval: id, body }, _) in held {
         let row = readable(db.bodies.get(txn, &body))?;
         let bytes = row.as_ref().map_or(0, file_bytes);
         db.held_messages_by_body.put(txn, &(body, id), &bytes)?;
@@ -163,10 +161,10 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let questions = readable_rows(db.questions.iter(txn)?)?;
     for (id, question) in questions {
         let session = db.sessions_by_id.get(txn, &question.session)?;
-        let Some((fingerprint, discriminator)) = session.filter(|_| question.state == QuestionState::Open) else {
+        let Some(workspace) = session.filter(|_| question.state == QuestionState::Open) else {
             continue;
         };
-        let session = readable(db.sessions.get(txn, &(fingerprint, discriminator, question.session)))?;
+        let session = readable(db.sessions.get(txn, &SessionKey { workspace, session: question.session }))?;
         if let Some(agent) = session.as_ref().and_then(Session::as_chat).map(|session| session.agent) {
             db.questions_by_agent.put(txn, &(agent, id), &())?;
         }

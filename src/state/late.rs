@@ -3,6 +3,7 @@
 use super::Write;
 use super::error::Result;
 use super::indexed::Derive as _;
+use super::keys::SessionKey;
 use super::schema::Tables;
 use crate::model::id::SessionId;
 use crate::model::session::Session;
@@ -38,21 +39,15 @@ impl Tables {
             return Ok(Some((*workspace, session.clone())));
         }
         let Some(workspace) = self.sessions_by_id.get(txn, &id)? else { return Ok(None) };
-        self.sessions.require(txn, &(workspace.0, workspace.1, id)).map(|session| Some((workspace, session)))
+        self.sessions.require(txn, &SessionKey { workspace, session: id }).map(|session| Some((workspace, session)))
     }
 
     /// Updates the row of a session that was just read. Its index rows are written at once.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn put_session(
-        &self,
-        txn: &mut Write<'_>,
-        (id, workspace): (SessionId, WorkspaceKey),
-        before: &Session,
-        session: Session,
-    ) -> Result<()> {
-        let key = (workspace.0, workspace.1, id);
+    pub fn put_session(&self, txn: &mut Write<'_>, key: SessionKey, before: &Session, session: Session) -> Result<()> {
+        let SessionKey { workspace, session: id } = key;
         if !txn.late().allowed {
             return self.sessions.replace(txn, &key, before, &session);
         }
@@ -71,7 +66,7 @@ impl Tables {
     /// Writes all cached sessions.
     pub(super) fn write_held(&self, txn: &mut Write<'_>) -> Result<()> {
         for (id, workspace, session) in std::mem::take(&mut txn.late_mut().rows) {
-            self.sessions.rows().replace(txn, &(workspace.0, workspace.1, id), &session)?;
+            self.sessions.rows().replace(txn, &SessionKey { workspace, session: id }, &session)?;
         }
         Ok(())
     }
@@ -87,7 +82,8 @@ mod tests {
     use crate::state::tests::store;
     use crate::state::{Error, Store, Write};
 
-    const WORKSPACE: WorkspaceKey = (Fingerprint::from_number(7), Discriminator(0));
+    const WORKSPACE: WorkspaceKey =
+        WorkspaceKey { fingerprint: Fingerprint::from_number(7), discriminator: Discriminator(0) };
 
     fn session(messages: u64) -> Session {
         let who = (AgentId::new(1), SessionName::Default);
@@ -101,12 +97,12 @@ mod tests {
 
     fn one_more(db: &Tables, txn: &mut Write<'_>, id: SessionId) -> Result<()> {
         let (workspace, before) = db.session(txn, id)?.unwrap();
-        db.put_session(txn, (id, workspace), &before, session(before.messages() + 1))
+        db.put_session(txn, SessionKey { workspace, session: id }, &before, session(before.messages() + 1))
     }
 
     /// How many messages each session has in its table.
     fn written(db: &Tables, txn: &Write<'_>) -> Result<Vec<u64>> {
-        let row = |id| db.sessions.require(txn, &(WORKSPACE.0, WORKSPACE.1, id));
+        let row = |id| db.sessions.require(txn, &SessionKey { workspace: WORKSPACE, session: id });
         ids().map(|id| row(id).map(|session| session.messages())).collect()
     }
 
@@ -122,8 +118,9 @@ mod tests {
     /// A store with these sessions and no messages.
     fn silent() -> (tempfile::TempDir, Store) {
         let (dir, store) = store();
-        let put =
-            |db: &Tables, txn: &mut Write<'_>, id| db.sessions.put(txn, &(WORKSPACE.0, WORKSPACE.1, id), &session(0));
+        let put = |db: &Tables, txn: &mut Write<'_>, id| {
+            db.sessions.put(txn, &SessionKey { workspace: WORKSPACE, session: id }, &session(0))
+        };
         store.write(|db, txn| ids().try_for_each(|id| put(db, txn, id))).unwrap();
         (dir, store)
     }

@@ -21,6 +21,7 @@ mod files;
 mod filesystem;
 pub mod indexed;
 pub mod key;
+pub mod keys;
 mod late;
 mod legacy;
 pub mod lines;
@@ -45,6 +46,12 @@ pub use check::Violation;
 pub use error::{Error, Result};
 pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
+pub use keys::{
+    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, InboxKey,
+    LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey,
+    RecencyKey, RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SentKey, SessionKey,
+    SkillKey, StateFieldKey, ThreadKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+};
 pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};
 pub use room::{Admission, NoRoom, Usage};

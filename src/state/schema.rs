@@ -10,25 +10,32 @@ use super::derived;
 use super::error::Error;
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
+use super::keys::{
+    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, InboxKey,
+    LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey,
+    RecencyKey, RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SentKey, SessionKey,
+    SkillKey, StateFieldKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+};
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
 use super::tables::{About, Kind, rewritten};
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use super::untyped::Untyped;
 use super::write::Write;
+use crate::model::Awake;
 use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Question, QuestionState, Waitlist};
 use crate::model::card::PromptSubject;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::delivery::{Author, OutState, Outbound};
-use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, Role, User, Wiring};
+use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
     TaskId,
 };
-use crate::model::incarnation::{Incarnation, Phase};
+use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, Waits};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
@@ -37,8 +44,7 @@ use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
-use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceEvent};
-use crate::model::{Awake, Timestamp, Turn};
+use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
 
 tables! {
     /// Identity of the store: format, install id, run counter. One row.
@@ -63,101 +69,105 @@ tables! {
     /// Chats.
     table chats: ChatId => Chat {
         /// Chats that are not archived, by channel and platform id.
-        index chats_by_address: (ForeignKey, ForeignKey) => ChatId
-            = |id, chat| chat.archived.is_none().then(|| (ForeignKey::chat(&chat.channel, &chat.platform_id), *id));
+        index chats_by_address: ChatKey => ChatId
+            = |id, chat| chat.archived.is_none().then(|| (ChatKey::of(&chat.channel, &chat.platform_id), *id));
     }
     /// Agents wired to a chat.
-    table wirings: (ChatId, AgentId) => Wiring {
+    table wirings: WiringKey => Wiring {
         /// Chats an agent is wired to.
         index wirings_by_agent: (AgentId, ChatId) => ()
-            = |(chat, agent), _| Some(((*agent, *chat), ()));
+            = |key, _| Some(((key.agent, key.chat), ()));
     }
     /// People, by channel and the adapter's id.
-    table users: (ForeignKey, ForeignKey) => User;
+    table users: PersonKey => User;
     /// Roles, by person.
-    table roles: (ForeignKey, ForeignKey, Role) => Grant {
+    table roles: GrantKey => Grant {
         /// Holders of a role in the order in which it was granted.
-        index roles_by_grant: (Role, Timestamp, ForeignKey, ForeignKey) => ()
-            = |(channel, handle, role), grant| Some(((*role, grant.at, channel.clone(), handle.clone()), ()));
+        index roles_by_grant: RoleHolderKey => ()
+            = |GrantKey { person, role }, grant| {
+ Some((RoleHolderKey { role: *role, at: grant.at, person: person.clone() }, ()))
+ };
     }
     /// People who may talk to an agent.
-    table members: (AgentId, ForeignKey, ForeignKey) => Membership;
+    table members: MemberKey => Membership;
     /// Direct message chats, by person.
-    table direct_messages: (ForeignKey, ForeignKey) => DirectMessage;
+    table direct_messages: PersonKey => DirectMessage;
     /// Destinations of agents, by the agent's name for them.
-    table destinations: (AgentId, Text) => Destination;
+    table destinations: DestinationKey => Destination;
 
     /// Workspaces.
-    table workspaces: (Fingerprint, Discriminator) => Workspace {
+    table workspaces: WorkspaceKey => Workspace {
         /// The workspace that is an agent group's folder.
-        index workspaces_by_agent: AgentId => (Fingerprint, Discriminator)
+        index workspaces_by_agent: AgentId => WorkspaceKey
             = |key, workspace| workspace.agent.map(|agent| (agent, *key));
         /// Workspaces at a path, by the path's digest, the newest one last.
-        index workspaces_by_path: (Digest, Fingerprint, Discriminator) => ()
-            = |(fingerprint, discriminator), row| Some(((Digest::of(&row.path), *fingerprint, *discriminator), ()));
+        index workspaces_by_path: WorkspaceDigestKey => ()
+            = |key, row| Some((WorkspaceDigestKey { digest: Digest::of(&row.path), workspace: *key }, ()));
         /// Workspaces by the digest of their directory's identity.
-        index workspaces_by_witness: (Digest, Fingerprint, Discriminator) => ()
-            = |(fingerprint, discriminator), row| {
-                let witness = row.witness.as_ref()?;
-                Some(((Digest::of_witness(witness), *fingerprint, *discriminator), ()))
+        index workspaces_by_witness: WorkspaceDigestKey => ()
+            = |key, row| {
+                let digest = Digest::of_witness(row.witness.as_ref()?);
+                Some((WorkspaceDigestKey { digest, workspace: *key }, ()))
             };
     }
     /// What happened to a workspace, in order.
-    table workspace_events: (Fingerprint, Discriminator, u64) => WorkspaceEvent;
+    table workspace_events: WorkspaceEventKey => WorkspaceEvent;
     /// Sessions, by the workspace they live in.
-    table sessions: (Fingerprint, Discriminator, SessionId) => Session {
+    table sessions: SessionKey => Session {
         /// The workspace a session lives in.
-        index sessions_by_id: SessionId => (Fingerprint, Discriminator)
-            = |(fingerprint, discriminator, id), _| Some((*id, (*fingerprint, *discriminator)));
+        index sessions_by_id: SessionId => WorkspaceKey
+            = |key, _| Some((key.session, key.workspace));
         /// Sessions of a workspace that are not in the trash, the most recently changed last.
-        index sessions_by_update as "recency": (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ()
-            = |(fingerprint, discriminator, id), session| {
-                (!session.is_trashed()).then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
-            };
+        index sessions_by_update as "recency": RecencyKey => ()
+            = |key, session| (!session.is_trashed()).then(|| (RecencyKey::of(key, session), ()));
         /// Those of them that have messages, in the same order.
-        index sessions_by_last_message as "spoken": (Fingerprint, Discriminator, (Timestamp, u64), SessionId) => ()
-            = |(fingerprint, discriminator, id), session| {
+        index sessions_by_last_message as "spoken": RecencyKey => ()
+            = |key, session| {
                 let spoken = session.messages() > 0 && !session.is_trashed();
-                spoken.then(|| ((*fingerprint, *discriminator, session.recency(), *id), ()))
+                spoken.then(|| (RecencyKey::of(key, session), ()))
             };
         /// Workspace sessions that are not in the trash, by workspace and the id that people use.
-        index session_labels: (Fingerprint, Discriminator, Text) => SessionId
-            = |(fingerprint, discriminator, id), session| {
+        index session_labels: LabelKey => SessionId
+            = |key, session| {
                 let session = session.as_workspace().filter(|session| session.deleted.is_none())?;
                 // A label is never longer than a key's text.
-                Some(((*fingerprint, *discriminator, Text::new(session.label.as_str()).ok()?), *id))
+                let label = Text::new(session.label.as_str()).ok()?;
+                Some((LabelKey { workspace: key.workspace, label }, key.session))
             };
         /// Workspace sessions in the trash, by the time of deletion.
-        index sessions_by_deletion as "trash": (Timestamp, SessionId) => ()
-            = |(_, _, id), session| Some(((session.as_workspace()?.deleted?, *id), ()));
+        index sessions_by_deletion as "trash": Timed<SessionId> => ()
+            = |key, session| Some((Timed { at: session.as_workspace()?.deleted?, id: key.session }, ()));
         /// Sessions that begin with the records of another one: parent, child.
-        index sessions_by_base: (SessionId, SessionId) => ()
-            = |(_, _, id), session| Some(((session.as_workspace()?.base?.session, *id), ()));
+        index sessions_by_base: BaseKey => ()
+            = |key, session| {
+                let parent = session.as_workspace()?.base?.session;
+                Some((BaseKey { parent, child: key.session }, ()))
+            };
         /// The active session for a route of an agent.
         index sessions_by_route: (AgentId, RouteKey) => SessionId
-            = |(_, _, id), session| {
+            = |key, session| {
                 let session = session.as_active(SessionName::Default)?;
-                Some(((session.agent, RouteKey::from(&session.route)), *id))
+                Some(((session.agent, RouteKey::from(&session.route)), key.session))
             };
         /// The same by agent, the newest one last.
         index sessions_by_agent: (AgentId, SessionId) => ()
-            = |(_, _, id), session| Some(((session.as_active(SessionName::Default)?.agent, *id), ()));
+            = |key, session| Some(((session.as_active(SessionName::Default)?.agent, key.session), ()));
         /// The active session of an agent for work that belongs to no conversation.
         index maintenance_sessions: AgentId => SessionId
-            = |(_, _, id), session| Some((session.as_active(SessionName::Maintenance)?.agent, *id));
+            = |key, session| Some((session.as_active(SessionName::Maintenance)?.agent, key.session));
     }
     /// Records of workspace sessions, by session, revision and number.
-    table records: (SessionId, u32, u64) => SessionRecord;
+    table records: RecordKey => SessionRecord;
     /// Earlier revisions of workspace sessions.
-    table revisions: (SessionId, u32) => Revision {
+    table revisions: RevisionKey => Revision {
         /// Those that begin with the records of another session: parent, child, revision.
-        index revisions_by_base: (SessionId, SessionId, u32) => ()
-            = |(id, number), row| Some(((row.base?.session, *id, *number), ()));
+        index revisions_by_base: RevisionBaseKey => ()
+            = |key, row| Some((RevisionBaseKey { parent: row.base?.session, child: *key }, ()));
     }
     /// Leases of workspace sessions.
     table leases: SessionId => Lease;
     /// Files that sessions were imported from, by digests of the path of the session's own file and of the content.
-    table imported_files as "imported": (Digest, Digest) => ImportedFile;
+    table imported_files as "imported": ImportKey => ImportedFile;
     /// Partly imported sessions, by the digest of the path of the session's own file.
     table partial_imports as "intakes": Digest => PartialImport;
 
@@ -175,38 +185,38 @@ tables! {
         index messages_by_body: (BodyId, MessageId) => ()
             = |id, message| Some(((message.body, *id), ()));
         /// Messages of a session in order.
-        index messages_by_session: (SessionId, u64) => MessageId
-            = |id, message| Some(((message.session, message.seq), *id));
+        index messages_by_session: InboxKey => MessageId
+            = |id, message| Some((InboxKey::of(message), *id));
         /// Pending triggering messages that are ready for their agent.
-        index ready_messages as "ready": (SessionId, u64) => MessageId
-            = |id, message| (message.waits() == Some(Waits::Agent)).then_some(((message.session, message.seq), *id));
+        index ready_messages as "ready": InboxKey => MessageId
+            = |id, message| (message.waits() == Some(Waits::Agent)).then_some((InboxKey::of(message), *id));
         /// Pending triggering messages that wait for a wall-clock time.
-        index scheduled_messages as "later": (Timestamp, MessageId) => ()
+        index scheduled_messages as "later": Timed<MessageId> => ()
             = |id, message| match message.waits() {
-                Some(Waits::Time(at)) => Some(((at, *id), ())),
+                Some(Waits::Time(at)) => Some((Timed { at, id: *id }, ())),
                 _ => None,
             };
         /// Pending triggering messages that wait out a backoff.
-        index messages_in_backoff as "retries": (Awake, MessageId) => ()
+        index messages_in_backoff as "retries": Timed<MessageId, Awake> => ()
             = |id, message| match message.waits() {
-                Some(Waits::Backoff(until)) => Some(((until, *id), ())),
+                Some(Waits::Backoff(until)) => Some((Timed { at: until, id: *id }, ())),
                 _ => None,
             };
         /// Pending messages that do not trigger.
-        index context_messages as "context": (SessionId, u64) => MessageId
-            = |id, message| (message.waits() == Some(Waits::Trigger)).then_some(((message.session, message.seq), *id));
+        index context_messages as "context": InboxKey => MessageId
+            = |id, message| (message.waits() == Some(Waits::Trigger)).then_some((InboxKey::of(message), *id));
         /// Processing acks: messages an incarnation works on.
-        index claimed_messages as "claims": (SessionId, u64) => MessageId
-            = |id, message| (message.waits() == Some(Waits::Turn)).then_some(((message.session, message.seq), *id));
+        index claimed_messages as "claims": InboxKey => MessageId
+            = |id, message| (message.waits() == Some(Waits::Turn)).then_some((InboxKey::of(message), *id));
     }
     /// Number of pending or claimed triggering messages, by agent. No row means zero.
     // It counts rows.
     manual backlog: AgentId => u64;
     /// Platform messages seen so far, by channel, chat and platform id. Used to drop duplicates.
-    table seen_events as "seen": (ForeignKey, ForeignKey, ForeignKey) => Seen {
+    table seen_events as "seen": SeenKey => Seen {
         /// The same by time, for retention.
-        index seen_events_by_time as "seen_by_time": (Timestamp, ForeignKey, ForeignKey, ForeignKey) => ()
-            = |(channel, chat, message), seen| Some(((seen.at, channel.clone(), chat.clone(), message.clone()), ()));
+        index seen_events_by_time as "seen_by_time": Timed<SeenKey> => ()
+            = |key, seen| Some((Timed { at: seen.at, id: key.clone() }, ()));
     }
     /// Dropped inbound events.
     table dropped_events as "dropped": DropId => Drop;
@@ -215,12 +225,12 @@ tables! {
     manual dropped_for_backlog: (AgentId, ChatId) => DropId;
 
     /// Incarnations: runs of agents' processes.
-    table incarnations: (SessionId, u32) => Incarnation {
+    table incarnations: IncarnationId => Incarnation {
         /// Incarnations that are not closed; at most one per session.
         index live_incarnations as "live": SessionId => u32
-            = |(session, number), incarnation| {
+            = |id, incarnation| {
                 let live = !matches!(incarnation.phase, Phase::Closed { .. });
-                live.then_some((*session, *number))
+                live.then_some((id.session, id.number))
             };
     }
 
@@ -233,26 +243,28 @@ tables! {
                 Author::Hearth => None,
             };
         /// The same by session and the agent's number.
-        index outbound_by_number: (SessionId, u64) => OutboundId
+        index outbound_by_number: SentKey => OutboundId
             = |id, outbound| match (&outbound.author, &outbound.state) {
                 // Messages that are never sent have no number to refer to.
                 (_, OutState::Refused { .. } | OutState::Abandoned { .. }) | (Author::Hearth, _) => None,
-                (Author::Agent { session, number, .. }, _) => Some(((*session, *number), *id)),
+                (Author::Agent { session, number, .. }, _) => {
+                    Some((SentKey { session: *session, number: *number }, *id))
+                }
             };
         /// The same by the message that it is about.
         index outbound_by_message: (MessageId, OutboundId) => ()
             = |id, outbound| outbound.in_reply_to.map(|message| ((message, *id), ()));
         /// Outgoing queues: undelivered messages in order, by channel, chat and thread. Approval cards that were not shown
         /// come last.
-        index outgoing_queues as "lanes": (ForeignKey, ForeignKey, Option<ForeignKey>, (Turn, OutboundId)) => ()
+        index outgoing_queues as "lanes": QueueKey => ()
             = |id, outbound| derived::lane(*id, outbound).map(|key| (key, ()));
         /// First messages of outgoing queues, by the time of their next action.
-        index queue_heads as "lane_heads": (Awake, OutboundId) => ()
-            = |id, outbound| derived::head_due(outbound).map(|due| ((due, *id), ()));
+        index queue_heads as "lane_heads": Timed<OutboundId, Awake> => ()
+            = |id, outbound| derived::head_due(outbound).map(|due| (Timed { at: due, id: *id }, ()));
         /// Scheduled messages that have not entered an outgoing queue yet.
-        index scheduled_outbound as "outbound_later": (Timestamp, OutboundId) => ()
+        index scheduled_outbound as "outbound_later": Timed<OutboundId> => ()
             = |id, outbound| match outbound.state {
-                OutState::Later(time) => Some(((time, *id), ())),
+                OutState::Later(time) => Some((Timed { at: time, id: *id }, ())),
                 _ => None,
             };
     }
@@ -260,14 +272,14 @@ tables! {
     /// Approvals, open and closed.
     table approvals: ApprovalId => Approval {
         /// Open ones by the time of their next action.
-        index approvals_due: (Timestamp, ApprovalId) => ()
-            = |id, row| Some(((row.due, *id), ())).filter(|_| row.state.is_open());
+        index approvals_due: Timed<ApprovalId> => ()
+            = |id, row| Some((Timed { at: row.due, id: *id }, ())).filter(|_| row.state.is_open());
         /// Open ones in the order in which they were asked.
         index approvals_open: ApprovalId => ()
             = |id, row| row.state.is_open().then_some((*id, ()));
         /// The open one about a person in a chat.
-        index approvals_by_sender: (ChatId, ForeignKey, ForeignKey) => ApprovalId
-            = |id, row| derived::sender_asked_about(row).map(|(chat, (channel, handle))| ((chat, channel, handle), *id));
+        index approvals_by_sender: SenderKey => ApprovalId
+            = |id, row| derived::sender_asked_about(row).map(|key| (key, *id));
         /// The open one about a chat without a wired agent.
         index approvals_by_chat: ChatId => ApprovalId
             = |id, row| Some((derived::unwired_chat(row)?, *id)).filter(|_| row.state.is_open());
@@ -275,77 +287,83 @@ tables! {
         index approvals_of_chat: (ChatId, ApprovalId) => ()
             = |id, row| Some(((derived::unwired_chat(row)?, *id), ()));
         /// Open ones about a person, in all chats.
-        index approvals_by_person: (ForeignKey, ForeignKey, ApprovalId) => ()
-            = |id, row| derived::sender_asked_about(row).map(|(_, (channel, handle))| ((channel, handle, *id), ()));
+        index approvals_by_person: PersonApprovalKey => ()
+            = |id, row| {
+ let person = derived::sender_asked_about(row)?.sender;
+ Some((PersonApprovalKey { person, approval: *id }, ()))
+ };
         /// Open ones that a session asked for.
         index approvals_by_session: (SessionId, ApprovalId) => ()
             = |id, row| Some(((derived::asking_session(row)?, *id), ()));
         /// Open ones by approver: those being asked now first, then the waiting ones.
-        index approvals_by_decider: (ForeignKey, ForeignKey, Turn, ApprovalId) => ()
+        index approvals_by_decider: ApproverKey => ()
             = |id, row| {
-                let (channel, handle) = ForeignKey::user(row.approver.as_ref().filter(|_| row.state.is_open())?);
-                Some(((channel, handle, row.turn(), *id), ()))
+                let approver = PersonKey::of(row.approver.as_ref().filter(|_| row.state.is_open())?);
+                Some((ApproverKey { approver, turn: row.turn(), approval: *id }, ()))
             };
         /// The one for which an approver still has to name the new agent.
-        index approvals_naming: (ForeignKey, ForeignKey) => ApprovalId
+        index approvals_naming: PersonKey => ApprovalId
             = |id, row| match &row.state {
-                ApprovalState::Naming { by, .. } => Some((ForeignKey::user(by), *id)),
+                ApprovalState::Naming { by, .. } => Some((PersonKey::of(by), *id)),
                 _ => None,
             };
     }
     /// Numbers of waiting approvals and the digests about them, by approver.
-    table waitlists: (ForeignKey, ForeignKey) => Waitlist;
+    table waitlists: PersonKey => Waitlist;
     /// Messages held for a decision, in order.
-    table held_messages as "held": (ApprovalId, BodyId) => Held;
+    table held_messages as "held": HeldKey => Held;
     /// The same by message, with the bytes of its files.
     // It has the bytes of another table's row.
     manual held_messages_by_body as "held_by_body": (BodyId, ApprovalId) => u64;
     /// Bytes of files with held messages, by sender. No row means zero.
     // It is a sum over rows.
-    manual held_bytes_by_person: (ForeignKey, ForeignKey) => u64;
+    manual held_bytes_by_person: HolderKey => u64;
     /// The same of all people together. One row, or none.
     // It is a sum over rows.
     manual held_bytes: () => u64;
     /// Questions of agents to people.
     table questions: QuestionId => Question {
         /// Open ones by the time at which they expire.
-        index questions_due: (Timestamp, QuestionId) => ()
-            = |id, question| (question.state == QuestionState::Open).then_some(((question.expires, *id), ()));
+        index questions_due: Timed<QuestionId> => ()
+            = |id, question| (question.state == QuestionState::Open).then_some((Timed { at: question.expires, id: *id }, ()));
     }
     /// Open ones by agent.
     // The agent is in the row of the session.
     manual questions_by_agent: (AgentId, QuestionId) => ();
     /// Open approvals and questions that can be answered at an address by a number or a name, by channel and chat.
     // It depends on the message and on what the message asks about.
-    manual open_prompts as "asked": (ForeignKey, ForeignKey, OutboundId) => PromptSubject;
+    manual open_prompts as "asked": PromptKey => PromptSubject;
     /// Replies to requests of live incarnations.
     table replies: (SessionId, Text) => HostReply;
     /// Scheduled tasks.
     table tasks: TaskId => Task {
         /// Future occurrences; one per active series.
-        index tasks_due: (Timestamp, TaskId) => ()
-            = |id, task| task.due().map(|due| ((due, *id), ()));
+        index tasks_due: Timed<TaskId> => ()
+            = |id, task| task.due().map(|due| (Timed { at: due, id: *id }, ()));
         /// Tasks that are active or paused, by agent.
         index tasks_by_agent: (AgentId, TaskId) => ()
             = |id, task| task.state.is_open().then_some(((task.agent, *id), ()));
     }
     /// Outcomes of slots, by series and slot.
-    table task_runs as "fires": (TaskId, Timestamp) => Fire;
+    table task_runs as "fires": OccurrenceId => Fire;
     /// Skips that agents' skills reported.
     table skips: SkipId => SkipSummary {
         /// Those that people have not been told of yet, by agent.
         index skips_unsurfaced: (AgentId, SkipId) => ()
             = |id, skip| (skip.state == SkipState::Waiting).then_some(((skip.agent, *id), ()));
         /// Used to ignore repeats of a skip: by agent, then skill and digest of the file.
-        index skips_by_file: (AgentId, Text, SkipId) => ()
+        index skips_by_file: SkillKey => ()
             = |id, skip| {
                 // The name of a skill is checked when its file is read. It fits.
-                let file = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str())).ok()?;
-                Some(((skip.agent, file, *id), ()))
+                let skill = Text::new(format!("{}/{}", skip.skill, skip.report.digest.as_str())).ok()?;
+                Some((SkillKey { agent: skip.agent, skill, skip: *id }, ()))
             };
         /// Skips of a skill in the order of import.
-        index skips_by_skill: (AgentId, Text, SkipId) => ()
-            = |id, skip| Some(((skip.agent, Text::new(skip.skill.clone()).ok()?, *id), ()));
+        index skips_by_skill: SkillKey => ()
+            = |id, skip| {
+                let skill = Text::new(skip.skill.clone()).ok()?;
+                Some((SkillKey { agent: skip.agent, skill, skip: *id }, ()))
+            };
         /// Skips whose files have to be removed, by agent.
         index skips_left: (AgentId, SkipId) => ()
             = |id, skip| (skip.file == SkipFile::Left).then_some(((skip.agent, *id), ()));
@@ -357,13 +375,13 @@ tables! {
             };
     }
     /// Threads that an agent follows, by agent, channel, chat and thread.
-    table thread_follows as "sticky": (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Sticky {
+    table thread_follows as "sticky": AgentThreadKey => Sticky {
         /// The same by the time at which following ends.
-        index thread_follows_by_expiry as "sticky_by_time": (Timestamp, (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>)) => ()
-            = |key, sticky| Some(((sticky.until, key.clone()), ()));
+        index thread_follows_by_expiry as "sticky_by_time": Timed<AgentThreadKey> => ()
+            = |key, sticky| Some((Timed { at: sticky.until, id: key.clone() }, ()));
     }
     /// Muted threads, by agent, channel, chat and thread.
-    table mutes: (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>) => Mute;
+    table mutes: AgentThreadKey => Mute;
     /// Agent groups' session-state files.
     table state_files: AgentId => StateFile {
         /// Those that have to be written.
@@ -371,11 +389,11 @@ tables! {
             = |agent, file| file.dirty.then_some((*agent, ()));
     }
     /// Their fields.
-    table state_fields: (AgentId, StatePart, ForeignKey) => StateField {
+    table state_fields: StateFieldKey => StateField {
         /// Threads that their session states mute, by the name that they have there.
         index state_mutes: (AgentId, ForeignKey) => ()
-            = |(agent, part, name), field| {
-                (*part == StatePart::Muted && field.mutes()).then(|| ((*agent, name.clone()), ()))
+            = |key, field| {
+                (key.part == StatePart::Muted && field.mutes()).then(|| ((key.agent, key.name.clone()), ()))
             };
     }
     /// Ids that skills of an agent have seen.
@@ -385,10 +403,10 @@ tables! {
             = |(agent, id), seen| Some(((*agent, seen.position), id.clone()));
     }
     /// Messages that an agent group has begun to answer.
-    table pending_responses: (AgentId, ForeignKey) => PendingResponse {
+    table pending_responses: PendingResponseKey => PendingResponse {
         /// The same by the time at which they count as stale.
-        index pending_responses_due: (Timestamp, AgentId, ForeignKey) => ()
-            = |(agent, id), row| Some(((row.due, *agent, id.clone()), ()));
+        index pending_responses_due: Timed<PendingResponseKey> => ()
+            = |key, row| Some((Timed { at: row.due, id: key.clone() }, ()));
     }
 
     /// Journal entries, for `why`.

@@ -162,7 +162,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     pub(super) fn set(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         let (key_bytes, value) = (encoded(key), self.encoded(key, value)?);
         let refused = match C::version() {
-            Some(known) => self.bytes.put_versioned(txn, (&key_bytes, &value), known)?,
+            Some(known) => self.bytes.put_versioned(txn, &key_bytes, &value, known)?,
             None => self.bytes.put(txn, &key_bytes, &value).map(|()| None)?,
         };
         refused.map_or(Ok(()), |why| Err(self.unreadable(why, key)))

@@ -10,7 +10,7 @@ use crate::model::id::{ChatId, Counter};
 use crate::model::session::Route;
 use crate::model::short::Short;
 use crate::model::workspace::Witness;
-use crate::model::{Address, ChannelName, ForeignId, UserId};
+use crate::model::{ChannelName, ForeignId};
 
 /// A short text in a key: a folder, a counter's name, an agent's id of a message, the name of a field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,24 +201,6 @@ impl ForeignKey {
             return Self(Form::Plain(text.into()));
         }
         Self(Form::Digest(Sha256::digest(text.as_bytes()).into()))
-    }
-
-    /// Key of a person: channel and handle.
-    #[must_use]
-    pub fn user(user: &UserId) -> (Self, Self) {
-        (Self::of(user.channel()), Self::of(user.handle()))
-    }
-
-    /// Key of a chat: channel and platform id.
-    #[must_use]
-    pub fn chat(channel: &ChannelName, platform_id: &ForeignId) -> (Self, Self) {
-        (Self::of(channel), Self::of(platform_id))
-    }
-
-    /// Key of an address: channel, platform id, thread.
-    #[must_use]
-    pub fn place(address: &Address) -> (Self, Self, Option<Self>) {
-        (Self::of(&address.channel), Self::of(&address.platform_id), address.thread.as_ref().map(Self::of))
     }
 }
 

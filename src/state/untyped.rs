@@ -159,7 +159,8 @@ fn parts(key: &impl KeyPart) -> Vec<String> {
 }
 
 /// Rows and bytes that one read transaction copies: far less than a second's work.
-const SLICE: (usize, usize) = (500, 4 << 20);
+const SLICE_ROWS: usize = 500;
+const SLICE_BYTES: usize = 4 << 20;
 
 /// Visits all rows of a table, slice by slice. No transaction is open during the visits.
 pub(super) fn each_slice<E: From<Error>>(
@@ -169,7 +170,7 @@ pub(super) fn each_slice<E: From<Error>>(
 ) -> Result<(), E> {
     let mut last: Option<Vec<u8>> = None;
     loop {
-        let slice = reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE))?;
+        let slice = reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
         let Some((key, _)) = slice.last() else { return Ok(()) };
         last = Some(key.clone());
         work(slice)?;

@@ -48,7 +48,7 @@ fn fires(world: &World, id: TaskId) -> Vec<String> {
         FireOutcome::Done(_) => "done".to_owned(),
         other => format!("{other:?}"),
     };
-    rows.into_iter().map(|((_, at), fire)| format!("{at} {}", word(&fire.outcome))).collect()
+    rows.into_iter().map(|(slot, fire)| format!("{} {}", slot.at, word(&fire.outcome))).collect()
 }
 
 /// A sweep; the agent does at once what it is told.
@@ -323,7 +323,7 @@ fn due_work_begins_within_a_second_of_its_time() {
     let Reply::Task(id, _) = submit(Input::Task(TaskCommand::Add(Box::new(new)))) else { panic!() };
     let late = crate::host::wait_for("three slots", || {
         let fires = daemon.store().read(|db, txn| db.task_runs.collect_prefix(txn, &id, 9)).unwrap();
-        let late: Vec<u64> = fires.iter().map(|((_, slot), fire)| fire.at.since(*slot).get()).collect();
+        let late: Vec<u64> = fires.iter().map(|(slot, fire)| fire.at.since(slot.at).get()).collect();
         (late.len() >= 3).then_some(late)
     });
     daemon.shut_down().unwrap();

@@ -29,7 +29,7 @@ fn place(platform_id: &str) -> (ChannelName, ForeignId) {
 
 fn destinations(world: &World, agent: u64) -> Vec<String> {
     let rows = world.read(|db, txn| db.destinations.collect_prefix(txn, &AgentId::new(agent), 100));
-    rows.into_iter().map(|((_, name), _)| name.as_str().to_owned()).collect()
+    rows.into_iter().map(|(key, _)| key.name.as_str().to_owned()).collect()
 }
 
 const PEOPLE: &str = r#"

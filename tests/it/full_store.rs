@@ -4,6 +4,7 @@ use hearth::model::configure::Change;
 use hearth::model::effect::Effect;
 use hearth::model::entity::Folder;
 use hearth::model::id::{ChatId, SessionId};
+use hearth::model::incarnation::IncarnationId;
 use hearth::model::mailbox::{Collection, Recipient};
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
@@ -21,7 +22,7 @@ const S: SessionId = SessionId::new(1);
 fn one_failure_harms_no_neighbour() {
     let mut world = World::of(ONE);
     world.inject(&event("0", "x", ""));
-    world.store().write(|db, txn| db.incarnations.delete(txn, &(S, 1)).map(drop)).unwrap();
+    world.store().write(|db, txn| db.incarnations.delete(txn, &IncarnationId::new(S, 1)).map(drop)).unwrap();
     let ghost = "[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n[[chats.wirings]]\nagent = \"ghost\"";
     let answers = world.group(vec![
         inbound(&event_in(("net", "D", None), ("1", "x", ""), "\"isMention\":true")),

@@ -11,6 +11,7 @@ use hearth::model::message::{Drop, Hop, Message, MessageState, Reason};
 use hearth::model::policy::Policy;
 use hearth::model::session::{Session, SessionStatus};
 use hearth::model::{Millis, RawJson};
+use hearth::state::SessionKey;
 
 use crate::world::outside::{claim, end, failed, mid_turn, said};
 use crate::world::{World, event_in};
@@ -98,10 +99,10 @@ fn archive(world: &World, session: SessionId) {
     world
         .store()
         .write(|db, txn| {
-            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &session)?;
-            let mut row = db.sessions.require(txn, &(fingerprint, discriminator, session))?.chat().unwrap();
+            let workspace = db.sessions_by_id.require(txn, &session)?;
+            let mut row = db.sessions.require(txn, &SessionKey { workspace, session })?.chat().unwrap();
             row.status = SessionStatus::Archived;
-            db.sessions.put(txn, &(fingerprint, discriminator, session), &Session::Chat(row))
+            db.sessions.put(txn, &SessionKey { workspace, session }, &Session::Chat(row))
         })
         .unwrap();
 }

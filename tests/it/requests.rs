@@ -14,6 +14,7 @@ use hearth::model::report::Reply;
 use hearth::model::request::{NewQuestion, Request, RequestedAction, TaskRequest};
 use hearth::model::task::{TaskChange, TaskHome};
 use hearth::model::{Effect, Millis};
+use hearth::state::DestinationKey;
 use serde_json::{Value, json};
 
 use crate::world::outside::{claim, end, gone, mid_turn, said, try_again};
@@ -469,7 +470,7 @@ fn edits_go_only_where_the_agent_may_write() {
     // In the chat that its session is about it may, whatever it is called.
     write(&mut world, said(101, 1, Some(2), Recipient::Reply));
     let names = world.read(|db, txn| db.destinations.iter(txn)?.collect::<Result<Vec<_>, _>>());
-    for ((_, name), _) in names {
+    for (DestinationKey { name, .. }, _) in names {
         let folder = main_agent(&world).folder;
         let name = name.as_str().into();
         world.configure(vec![hearth::model::configure::Change::RemoveDestination(folder, name)]).unwrap();

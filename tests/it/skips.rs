@@ -12,6 +12,7 @@ use hearth::model::skip::{
     FoundSkip, SkipAnswer, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipStep, SkipSummary, SkipTrouble,
 };
 use hearth::model::{Effect, Millis, Timestamp};
+use hearth::state::SessionKey;
 use serde_json::{Value, json};
 
 use crate::host::{Host, TERMINAL, event, wait_for};
@@ -157,8 +158,8 @@ fn a_damaged_row_keeps_no_other_agents_skips_waiting() {
     world
         .store()
         .write(|db, txn| {
-            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &lost)?;
-            db.sessions.rows().delete(txn, &(fingerprint, discriminator, lost))?;
+            let workspace = db.sessions_by_id.require(txn, &lost)?;
+            db.sessions.rows().delete(txn, &SessionKey { workspace, session: lost })?;
             db.messages.rows().delete(txn, &message)
         })
         .unwrap();

@@ -3,7 +3,7 @@
 use hearth::model::configure::Change;
 use hearth::model::entity::Folder;
 use hearth::model::id::{MessageId, SessionId};
-use hearth::model::incarnation::{Exit, Phase, StopReason, ToolUse};
+use hearth::model::incarnation::{Exit, IncarnationId, Phase, StopReason, ToolUse};
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{Beat, Observation, ObservedState};
 use hearth::model::message::{Due, MessageState};
@@ -255,7 +255,7 @@ fn what_was_started_otherwise_is_replaced() {
         world.settle();
         let older = |db: &hearth::state::Tables, txn: &mut hearth::state::Write<'_>| {
             let digest = hearth::model::incarnation::SpecDigest::new(7);
-            db.incarnations.update(txn, &(S, 1), |row| row.digest = digest).map(drop)
+            db.incarnations.update(txn, &IncarnationId::new(S, 1), |row| row.digest = digest).map(drop)
         };
         world.store().write::<_, hearth::state::Error>(older).unwrap();
         world.restart();

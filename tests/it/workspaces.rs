@@ -18,7 +18,7 @@ use hearth::model::policy::Policy;
 use hearth::model::session::{Session, SessionLabel, WorkspaceSession};
 use hearth::model::time::{Awake, Moment, Timestamp};
 use hearth::model::workspace::{Fingerprint, key_text};
-use hearth::state::{Options, Store};
+use hearth::state::{Options, SessionKey, Store};
 use hearth::time::zone::Zone;
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ fn begin(host: &Host, dir: &Path, also_at: Option<&Path>, label: &str) -> String
         let id: SessionId = db.allocate(txn)?;
         let row = WorkspaceSession { order: 1, ..WorkspaceSession::new(SessionLabel::new(label).unwrap(), wall) };
         let row = Session::Workspace(Box::new(row));
-        db.sessions.put(txn, &(key.0, key.1, id), &row)?;
+        db.sessions.put(txn, &SessionKey { workspace: key, session: id }, &row)?;
         Ok::<_, hearth::state::Error>(key_text(key))
     });
     done.unwrap()

@@ -16,7 +16,7 @@ use crate::model::session::SessionLabel;
 use crate::model::session_ref::Reference;
 use crate::model::take_in::FileSession;
 use crate::model::workspace::Fingerprint;
-use crate::state::{Digest, Text};
+use crate::state::{Digest, LabelKey, Text};
 
 /// Maximum number of files read by one command.
 const FILES_MAX: usize = 1_000;
@@ -160,9 +160,9 @@ fn has(place: &CommandDir, label: &SessionLabel) -> Result<bool, Trouble> {
     let Some(reader) = place.reader()? else { return Ok(false) };
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
-        let Some((fingerprint, discriminator)) = look.workspace() else { return Ok(false) };
+        let Some(workspace) = look.workspace() else { return Ok(false) };
         let Ok(text) = Text::new(label.as_str()) else { return Ok(false) };
-        Ok(db.session_labels.contains(txn, &(fingerprint, discriminator, text))?)
+        Ok(db.session_labels.contains(txn, &LabelKey { workspace, label: text })?)
     })
 }
 

@@ -6,13 +6,13 @@ use super::error::Trouble;
 use super::place::CommandDir;
 use crate::engine::workspaces::{Located, view};
 use crate::model::id::SessionId;
-use crate::model::session::{Session, SessionLabel};
+use crate::model::session::{Recency, Session, SessionLabel};
 use crate::model::session_command::SessionRefusal;
 use crate::model::session_ref::Reference;
 use crate::model::time::Timestamp;
 use crate::model::workspace::{Workspace, WorkspaceKey, key_text};
 use crate::socket::command::RequestRefused;
-use crate::state::{Read, Tables, Text};
+use crate::state::{LabelKey, Read, SessionKey, Tables, Text, Timed};
 
 type Result<T> = std::result::Result<T, Trouble>;
 
@@ -111,7 +111,7 @@ impl<'a> SessionLookup<'a> {
     }
 
     pub(super) fn load(&self, workspace: WorkspaceKey, id: SessionId) -> Result<Option<ResolvedSession>> {
-        let session = self.db.sessions.get(self.txn, &(workspace.0, workspace.1, id))?;
+        let session = self.db.sessions.get(self.txn, &SessionKey { workspace, session: id })?;
         Ok(session.map(|session| ResolvedSession { workspace, id, session }))
     }
 
@@ -122,7 +122,7 @@ impl<'a> SessionLookup<'a> {
 
     fn label_in(&self, workspace: WorkspaceKey, label: &SessionLabel) -> Result<Option<ResolvedSession>> {
         let Ok(text) = Text::new(label.as_str()) else { return Ok(None) };
-        match self.db.session_labels.get(self.txn, &(workspace.0, workspace.1, text))? {
+        match self.db.session_labels.get(self.txn, &LabelKey { workspace, label: text })? {
             Some(id) => self.load(workspace, id),
             None => Ok(None),
         }
@@ -210,7 +210,7 @@ impl<'a> SessionLookup<'a> {
     }
 
     fn newest_anywhere(&self) -> Result<Option<ResolvedSession>> {
-        let mut best: Option<((Timestamp, u64), ResolvedSession)> = None;
+        let mut best: Option<(Recency, ResolvedSession)> = None;
         for row in self.db.workspaces.iter(self.txn)? {
             let (key, _) = row?;
             let Some(found) = self.newest(key, None)? else { continue };
@@ -330,7 +330,7 @@ impl<'a> SessionLookup<'a> {
         let Some(workspace) = self.workspace() else { return Err(self.missing(text)) };
         let mut best = None;
         for row in self.db.sessions_by_deletion.iter(self.txn)? {
-            let ((since, id), ()) = row?;
+            let (Timed { at: since, id }, ()) = row?;
             if since == Timestamp::from_millis(0) || self.db.sessions_by_id.get(self.txn, &id)? != Some(workspace) {
                 continue;
             }

@@ -17,7 +17,7 @@ use crate::engine::workspaces::view::{self, Cut};
 use crate::model::session::Session;
 use crate::model::session_ref::Reference;
 use crate::model::time::Timestamp;
-use crate::state::Reader;
+use crate::state::{Reader, Timed};
 
 type SessionResult = Result<(), Trouble>;
 
@@ -100,7 +100,7 @@ fn trashed(look: &SessionLookup<'_>, limit: usize) -> Result<Vec<ResolvedSession
     let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for row in look.db.sessions_by_deletion.iter(look.txn)? {
-        let ((since, id), ()) = row?;
+        let (Timed { at: since, id }, ()) = row?;
         if since != Timestamp::from_millis(0) && look.db.sessions_by_id.get(look.txn, &id)? == Some(workspace) {
             all.extend(look.load(workspace, id)?);
         }

@@ -18,7 +18,7 @@ use crate::model::session::SessionLabel;
 use crate::model::take_in::{FileRefused, FileSession, FileState, TakeIn, TookIn};
 use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
 use crate::socket::command::{Answer, ClientCommand};
-use crate::state::Digest;
+use crate::state::{Digest, ImportKey, SessionKey};
 
 /// Maximum number of records in a piece.
 const PIECE_RECORDS: usize = 500;
@@ -209,10 +209,12 @@ impl<'a> Importer<'a> {
         reader.read(|db, txn| {
             let owner = Digest::of(&session.head.source.path);
             let mut fate = new;
-            for ((_, digest), state) in db.imported_files.collect_prefix(txn, &owner, usize::MAX)? {
+            for (ImportKey { content: digest, .. }, state) in
+                db.imported_files.collect_prefix(txn, &owner, usize::MAX)?
+            {
                 let Ok(id) = state.outcome else { continue };
-                let Some((fingerprint, discriminator)) = db.sessions_by_id.get(txn, &id)? else { continue };
-                let row = db.sessions.get(txn, &(fingerprint, discriminator, id))?.and_then(|row| row.workspace());
+                let Some(workspace) = db.sessions_by_id.get(txn, &id)? else { continue };
+                let row = db.sessions.get(txn, &SessionKey { workspace, session: id })?.and_then(|row| row.workspace());
                 let Some(row) = row else { continue };
                 let (session, label) = (id.to_string(), row.label.to_string());
                 if digest == Digest::known(file.digest) {

@@ -14,7 +14,7 @@ use crate::model::id::AgentId;
 use crate::model::message::MessageState;
 use crate::model::skip::{FoundSkip, SkipReport, SkipTrouble};
 use crate::model::time::{Awake, Millis, Timestamp};
-use crate::state::{self, Read, Reader, Tables, Text};
+use crate::state::{self, InboxKey, Read, Reader, Tables, Text};
 
 /// Age at which a summary should have been read: the interval of the skill that looks after agents.
 const STALE: Millis = Millis::minutes(15);
@@ -182,11 +182,11 @@ fn is_at_rest(
         None => None,
     };
     let noticed: Option<Awake> = match known {
-        Some(((_, _, id), ())) => db.skips.get(txn, &id)?.map(|skip| skip.noticed),
+        Some((key, ())) => db.skips.get(txn, &key.skip)?.map(|skip| skip.noticed),
         None => None,
     };
     for row in db.claimed_messages.iter(txn)? {
-        let ((session, _), message) = row?;
+        let (InboxKey { session, .. }, message) = row?;
         let own = lookup::session(db, txn, session)?.is_some_and(|row| row.agent == agent);
         if let (true, MessageState::Claimed { since, .. }) = (own, db.messages.require(txn, &message)?.state)
             && noticed.is_none_or(|noticed| since <= noticed)

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cli::listed::or_empty;
 use crate::cli::{human_time, labels, lookup, print};
+use crate::model::incarnation::IncarnationId;
 use crate::state::{self, Read, Tables, Writer};
 
 /// An open incarnation.
@@ -22,7 +23,7 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>
     let mut found = Vec::new();
     for row in db.live_incarnations.iter(txn)? {
         let (session, number) = row?;
-        let incarnation = db.incarnations.require(txn, &(session, number))?;
+        let incarnation = db.incarnations.require(txn, &IncarnationId { session, number })?;
         let Some(agent) = lookup::session(db, txn, session)?.map(|row| row.agent) else { continue };
         found.push(IncarnationStatus {
             session: session.to_string(),

@@ -10,7 +10,7 @@ use crate::config::seams;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::session::SessionStatus;
 use crate::model::time::Millis;
-use crate::state::{self, Read, Tables};
+use crate::state::{self, InboxKey, Read, Tables};
 
 /// Slots for running agents.
 #[derive(Debug, Default, Serialize)]
@@ -55,10 +55,10 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Places, state::Error> 
     }
     let running = db.live_incarnations.len(txn)?;
     let full = running >= u64::from(max);
-    let (mut waiting, mut from) = (Vec::new(), (SessionId::new(0), 0));
+    let (mut waiting, mut from) = (Vec::new(), InboxKey { session: SessionId::new(0), seq: 0 });
     // One seek per session, however many messages it has.
-    while let Some(((id, _), oldest)) = db.ready_messages.first(txn, from..)? {
-        from = (SessionId::new(id.number().saturating_add(1)), 0);
+    while let Some((InboxKey { session: id, .. }, oldest)) = db.ready_messages.first(txn, from..)? {
+        from = InboxKey { session: SessionId::new(id.number().saturating_add(1)), seq: 0 };
         let Some(session) = lookup::session(db, txn, id)? else { continue };
         let Some(agent) = db.agents.get(txn, &session.agent)? else { continue };
         let own = running_of.get(&session.agent).copied().unwrap_or_default();

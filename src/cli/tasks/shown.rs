@@ -262,8 +262,8 @@ pub(super) fn history(paths: &Paths, (id, limit): (TaskId, usize), json: bool) -
         Ok::<_, state::Error>(known.then_some(fires))
     })?;
     let mut fires = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
-    fires.sort_by_key(|((_, slot), _)| std::cmp::Reverse(*slot));
-    let slots: Vec<SlotJson> = fires.into_iter().map(|((_, slot), fire)| slot_json(slot, &fire)).collect();
+    fires.sort_by_key(|(slot, _)| std::cmp::Reverse(slot.at));
+    let slots: Vec<SlotJson> = fires.into_iter().map(|(slot, fire)| slot_json(slot.at, &fire)).collect();
     if json {
         return print::json(&serde_json::json!({ "task": id.to_string(), "slots": slots }));
     }
@@ -336,7 +336,7 @@ pub(in crate::cli) fn counts(
 ) -> Result<TaskCounts, state::Error> {
     let mut counts = TaskCounts::default();
     let next = db.tasks_due.first(txn, ..)?;
-    counts.next = next.map(|((at, _), ())| at.to_string());
+    counts.next = next.map(|(key, ())| key.at.to_string());
     for row in db.tasks_by_agent.iter(txn)? {
         let ((_, id), ()) = row?;
         let task = db.tasks.require(txn, &id)?;

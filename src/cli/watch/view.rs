@@ -9,8 +9,9 @@ use crate::cli::{Failure, approvals, labels, lookup, questions, status};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, Read, Reader, Tables};
+use crate::state::{self, Admission, InboxKey, Read, Reader, Tables, Timed};
 
 /// Maximum number of rows per list.
 const ROWS_MAX: usize = 200;
@@ -183,12 +184,12 @@ fn sessions(
         ids.push(session);
     }
     // One seek per session, however many messages it has.
-    let mut from = (SessionId::new(0), 0);
-    while let Some(((id, _), _)) = db.ready_messages.first(txn, from..)?
+    let mut from = InboxKey { session: SessionId::new(0), seq: 0 };
+    while let Some((InboxKey { session: id, .. }, _)) = db.ready_messages.first(txn, from..)?
         && ids.len() < ROWS_MAX
     {
         ids.push(id);
-        from = (SessionId::new(id.number().saturating_add(1)), 0);
+        from = InboxKey { session: SessionId::new(id.number().saturating_add(1)), seq: 0 };
     }
     ids.sort_unstable();
     ids.dedup();
@@ -197,7 +198,7 @@ fn sessions(
         let Some(session) = lookup::session(db, txn, id)? else { continue };
         let agent = lookup::folder(db, txn, session.agent)?;
         let incarnation = match session.live {
-            Some(number) => db.incarnations.get(txn, &(id, number))?,
+            Some(number) => db.incarnations.get(txn, &IncarnationId { session: id, number })?,
             None => None,
         };
         found.push(SessionView {
@@ -218,7 +219,7 @@ fn sessions(
 
 fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<LaneView>, state::Error> {
     let mut found: BTreeMap<String, LaneView> = BTreeMap::new();
-    for ((_, id), ()) in db.queue_heads.collect_range(txn, .., LANES_MAX)? {
+    for (Timed { id, .. }, ()) in db.queue_heads.collect_range(txn, .., LANES_MAX)? {
         let row = db.outbound.require(txn, &id)?;
         let channel = row.to.map_or_else(String::new, |to| to.channel.to_string());
         let lane =
@@ -257,7 +258,7 @@ fn asked(db: &Tables, txn: &Read<'_>) -> Result<Vec<AskedView>, state::Error> {
 
 fn tasks(db: &Tables, txn: &Read<'_>) -> Result<Vec<TaskView>, state::Error> {
     let mut ids = Vec::new();
-    for ((_, id), ()) in db.tasks_due.collect_range(txn, .., ROWS_MAX)? {
+    for (Timed { id, .. }, ()) in db.tasks_due.collect_range(txn, .., ROWS_MAX)? {
         ids.push(id);
     }
     let open = db.tasks_by_agent.collect_range(txn, .., ROWS_MAX)?;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::model::Timestamp;
 use crate::model::address::ForeignId;
-use crate::model::id::{ApprovalId, BodyId, DropId, MessageId, OutgoingId};
+use crate::model::id::{BodyId, DropId, MessageId, OutgoingId};
 use crate::model::message::{Body, Drop};
-use crate::state::{self, ForeignKey, Read, Tables};
+use crate::state::{self, HeldKey, Read, SeenKey, Tables};
 
 /// Maximum number of messages and refusals that a search reads.
 const LOOKED_AT_MAX: u64 = 20_000;
@@ -33,9 +33,6 @@ pub(super) enum Query {
     /// The last event.
     Latest,
 }
-
-/// A message that waits for a decision.
-pub(super) type HeldKey = (ApprovalId, BodyId);
 
 /// One event: the messages it became, the refusals of it, and the decision it waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -152,13 +149,13 @@ fn drops(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Drop
 
 /// Adds events that wait for a decision and are nowhere else yet, the newest first.
 fn held(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Body) -> bool) -> Result<(), state::Error> {
-    let known: BTreeSet<BodyId> = search.hits.iter().filter_map(|hit| hit.held).map(|(_, body)| body).collect();
+    let known: BTreeSet<BodyId> = search.hits.iter().filter_map(|hit| hit.held).map(|key| key.body).collect();
     let mut found = Vec::new();
     search.cut |= db.held_messages.len(txn)? > HELD_MAX as u64;
     for row in db.held_messages.iter(txn)?.take(HELD_MAX) {
         let (key, _) = row?;
-        if !known.contains(&key.1) && db.bodies.get(txn, &key.1)?.is_some_and(|body| wanted(&body)) {
-            found.push((key.1, key));
+        if !known.contains(&key.body) && db.bodies.get(txn, &key.body)?.is_some_and(|body| wanted(&body)) {
+            found.push((key.body, key));
         }
     }
     found.sort_unstable_by(|a, b| b.cmp(a));
@@ -169,13 +166,13 @@ fn held(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Body)
 
 /// The decision that a body waits for.
 fn waiting(db: &Tables, txn: &Read<'_>, body: BodyId) -> Result<Option<HeldKey>, state::Error> {
-    Ok(db.held_messages_by_body.first_in(txn, &body)?.map(|((body, approval), _)| (approval, body)))
+    Ok(db.held_messages_by_body.first_in(txn, &body)?.map(|((body, approval), _)| HeldKey { approval, body }))
 }
 
 /// The newest message that waits for a decision.
 fn newest_held(db: &Tables, txn: &Read<'_>) -> Result<Option<(Timestamp, HeldKey)>, state::Error> {
     let Some(((body, approval), _)) = db.held_messages_by_body.last(txn, ..)? else { return Ok(None) };
-    let key = (approval, body);
+    let key = HeldKey { approval, body };
     Ok(db.held_messages.get(txn, &key)?.map(|held| (held.stored, key)))
 }
 
@@ -235,8 +232,7 @@ fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Hit, state::Erro
 
 fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>, state::Error> {
     let (Some(source), Some(platform)) = (&body.source, &body.platform_message) else { return Ok(Vec::new()) };
-    let (channel, chat) = ForeignKey::chat(&source.channel, &source.platform_id);
-    let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(platform)))?;
+    let seen = db.seen_events.get(txn, &SeenKey::of(source, platform))?;
     Ok(seen.filter(|seen| seen.platform_message == *platform).map(|seen| seen.messages).unwrap_or_default())
 }
 

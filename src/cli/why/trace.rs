@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::find::{HeldKey, Hit};
+use super::find::Hit;
 use crate::cli::{approvals, labels, lookup};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
@@ -12,10 +12,11 @@ use crate::model::approval::{ApprovalState, ApprovalSubject};
 use crate::model::content::Attachment;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{JournalId, MessageId, OutboundId};
+use crate::model::incarnation::IncarnationId;
 use crate::model::journal::Event;
 use crate::model::message::{Body, Due, Message, MessageState, Reason, Seen};
 use crate::state::envelope::Record;
-use crate::state::{self, ForeignKey, KeyPart, Read, Table, Tables};
+use crate::state::{self, ChatKey, ForeignKey, HeldKey, KeyPart, Read, SeenKey, Table, Tables, WiringKey};
 
 /// Maximum number of answers and journal entries shown per message.
 const ROWS_MAX: usize = 1_000;
@@ -208,11 +209,11 @@ impl Trace<'_, '_> {
     /// The event, or a part of it, waits for a decision.
     fn held(&mut self, key: HeldKey) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
-        let (Some(held), Some(body)) = (db.held_messages.get(txn, &key)?, db.bodies.get(txn, &key.1)?) else {
+        let (Some(held), Some(body)) = (db.held_messages.get(txn, &key)?, db.bodies.get(txn, &key.body)?) else {
             return Ok(());
         };
         self.head(&body, held.stored);
-        let id = key.0;
+        let id = key.approval;
         let reason = match db.approvals.get(txn, &id)?.map(|approval| approval.about) {
             Some(ApprovalSubject::Channel { .. }) => Reason::ChannelHeld,
             _ => Reason::SenderHeld,
@@ -330,7 +331,7 @@ impl Trace<'_, '_> {
         let Some((chat, _)) = source.map(|at| lookup::chat_at(db, txn, &at)).transpose()?.flatten() else {
             return Ok(());
         };
-        for ((_, agent), wiring) in db.wirings.collect_prefix(txn, &chat, ROWS_MAX)? {
+        for (WiringKey { agent, .. }, wiring) in db.wirings.collect_prefix(txn, &chat, ROWS_MAX)? {
             let folder = lookup::folder(db, txn, agent)?;
             if self.event.wirings.iter().any(|known| known.agent.as_ref() == Some(&folder)) {
                 continue;
@@ -371,7 +372,8 @@ impl Trace<'_, '_> {
                 .filter(|_| message.trigger && ended(&message.state).is_none()),
         );
         for number in claimed {
-            let Some(incarnation) = db.incarnations.get(txn, &(message.session, number))? else { continue };
+            let run = IncarnationId::new(message.session, number);
+            let Some(incarnation) = db.incarnations.get(txn, &run)? else { continue };
             if incarnation.started >= message.stored {
                 let what = format!("run {number} of {} was started for it", message.session);
                 self.step(incarnation.started, Some(id), what);
@@ -476,8 +478,8 @@ fn seen(
     txn: &Read<'_>,
     (channel, chat, message): (&ChannelName, &ForeignId, &ForeignId),
 ) -> Result<Option<Seen>, state::Error> {
-    let (channel, chat) = ForeignKey::chat(channel, chat);
-    let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(message)))?;
+    let key = SeenKey { chat: ChatKey::of(channel, chat), message: ForeignKey::of(message) };
+    let seen = db.seen_events.get(txn, &key)?;
     Ok(seen.filter(|seen| seen.platform_message == *message))
 }
 

@@ -79,7 +79,7 @@ fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Res
             AdoptFrom::Key(key) => Some(*key),
             AdoptFrom::Path(path) => {
                 let last = db.workspaces_by_path.collect_last(txn, &Digest::of(path), 1)?;
-                last.first().map(|((_, fingerprint, discriminator), ())| (*fingerprint, *discriminator))
+                last.first().map(|(key, ())| key.workspace)
             }
         };
         key.map_or(Ok(None), |key| db.workspaces.get(txn, &key).map(|row| row.map(|row| (key, row))))

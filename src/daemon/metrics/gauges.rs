@@ -10,7 +10,7 @@ use super::Words;
 use crate::daemon::Daemon;
 use crate::model::id::SessionId;
 use crate::model::message::Reason;
-use crate::state::{self, Read, Tables};
+use crate::state::{self, InboxKey, Read, Tables};
 
 /// Maximum number of sessions that are checked for waiting messages.
 const WAITING_MAX: u64 = 10_000;
@@ -98,12 +98,12 @@ impl Gauges {
 
 /// Counts sessions with queued messages and without an incarnation. Costs one seek per session.
 fn waiting(db: &Tables, txn: &Read<'_>) -> Result<u64, state::Error> {
-    let (mut count, mut from) = (0_u64, (SessionId::new(0), 0));
+    let (mut count, mut from) = (0_u64, InboxKey { session: SessionId::new(0), seq: 0 });
     while count < WAITING_MAX
-        && let Some(((session, _), _)) = db.ready_messages.first(txn, from..)?
+        && let Some((InboxKey { session, .. }, _)) = db.ready_messages.first(txn, from..)?
     {
         count = count.saturating_add(u64::from(!db.live_incarnations.contains(txn, &session)?));
-        from = (SessionId::new(session.number().saturating_add(1)), 0);
+        from = InboxKey { session: SessionId::new(session.number().saturating_add(1)), seq: 0 };
     }
     Ok(count)
 }

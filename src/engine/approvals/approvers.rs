@@ -12,6 +12,7 @@ use crate::model::approval::ApprovalSubject;
 use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::message::Reason;
+use crate::state::{GrantKey, RoleHolderKey};
 
 /// Maximum number of holders of one role that are considered, far above any real number.
 const HOLDERS_MAX: usize = 100;
@@ -110,8 +111,8 @@ pub(crate) fn reach(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<Address>> 
 /// The holders of a role, in the order in which it was granted.
 fn holders(tx: &Tx<'_, '_>, role: Role) -> Result<Vec<UserId>> {
     let mut users = Vec::new();
-    for ((_, _, channel, handle), ()) in tx.db.roles_by_grant.collect_prefix(tx, &role, HOLDERS_MAX)? {
-        users.extend(tx.db.roles.get(tx, &(channel, handle, role))?.map(|grant| grant.user));
+    for (RoleHolderKey { person, .. }, ()) in tx.db.roles_by_grant.collect_prefix(tx, &role, HOLDERS_MAX)? {
+        users.extend(tx.db.roles.get(tx, &GrantKey { person, role })?.map(|grant| grant.user));
     }
     Ok(users)
 }

@@ -10,7 +10,7 @@ use crate::model::approval::ApprovalState;
 use crate::model::entity::{Chat, DirectMessage, Origin, UnknownSenders};
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
-use crate::state::ForeignKey;
+use crate::state::{ApproverKey, PersonKey};
 
 /// The channel of the users of this machine's terminal.
 const TERMINAL: &str = "terminal";
@@ -35,7 +35,7 @@ pub(crate) fn find(tx: &Tx<'_, '_>, user: &UserId) -> Result<Direct> {
     if !can.opens_direct {
         return Ok(own_address(user).map_or(Direct::Nowhere, Direct::At));
     }
-    let known = tx.db.direct_messages.get(tx, &ForeignKey::user(user))?;
+    let known = tx.db.direct_messages.get(tx, &PersonKey::of(user))?;
     let Some(known) = known.filter(|known| known.address.channel == *user.channel()) else {
         return Ok(Direct::ToOpen);
     };
@@ -49,7 +49,7 @@ pub(crate) fn make_chat(tx: &mut Tx<'_, '_>, user: &UserId, at: &Address) -> Res
     if chats::find(tx, &at.channel, &at.platform_id)?.is_some() {
         return Ok(());
     }
-    let row = tx.db.users.get(tx, &ForeignKey::user(user))?.filter(|row| row.id == *user);
+    let row = tx.db.users.get(tx, &PersonKey::of(user))?.filter(|row| row.id == *user);
     let chat = Chat {
         channel: at.channel.clone(),
         platform_id: at.platform_id.clone(),
@@ -76,7 +76,7 @@ pub(crate) fn opened(
             let address = Address { channel: user.channel().clone(), platform_id, thread: None };
             make_chat(tx, user, &address)?;
             let row = DirectMessage { address: address.clone(), resolved: tx.now.wall };
-            tx.db.direct_messages.put(tx, &ForeignKey::user(user), &row)?;
+            tx.db.direct_messages.put(tx, &PersonKey::of(user), &row)?;
             Ok(address)
         }
         Err(why) => Err(why),
@@ -93,8 +93,8 @@ pub(crate) fn opened(
 /// Approvals whose card waits for a direct message with this person.
 fn waiting(tx: &Tx<'_, '_>, user: &UserId) -> Result<Vec<ApprovalId>> {
     let mut found = Vec::new();
-    let (channel, handle) = ForeignKey::user(user);
-    for ((.., id), ()) in tx.db.approvals_by_decider.collect_prefix(tx, &(channel, handle, Turn::Now), usize::MAX)? {
+    let asked = (PersonKey::of(user), Turn::Now);
+    for (ApproverKey { approval: id, .. }, ()) in tx.db.approvals_by_decider.collect_prefix(tx, &asked, usize::MAX)? {
         let approval = approvals::open(tx, id)?;
         let waits = approval.is_some_and(|approval| {
             let unsent = matches!(approval.state, ApprovalState::Unsent { .. });

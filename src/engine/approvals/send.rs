@@ -40,14 +40,14 @@ pub(crate) fn show_next(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
     let Some(approval) = approvals::open(tx, id)? else { return Ok(()) };
     let reachable = reachable(tx, &approval.about)?;
     match decide_next(&reachable, approval.approver.as_ref()) {
-        Some(next) => offer(tx, id, &approval, next),
+        Some((user, direct)) => offer(tx, id, &approval, user, direct),
         None => failed(tx, id, "nobody who may decide can be reached").map(drop),
     }
 }
 
 /// Shows the card to an approver. It waits if a direct message has to be opened first, or if the approver has too many
 /// open cards.
-fn offer(tx: &mut Tx<'_, '_>, id: ApprovalId, approval: &Approval, (user, direct): &(UserId, Direct)) -> Result<()> {
+fn offer(tx: &mut Tx<'_, '_>, id: ApprovalId, approval: &Approval, user: &UserId, direct: &Direct) -> Result<()> {
     if waitlist::is_full(tx, user, id)? {
         return waitlist::wait(tx, id, user);
     }
@@ -71,7 +71,7 @@ pub(crate) fn take_turn(tx: &mut Tx<'_, '_>, id: ApprovalId, user: &UserId) -> R
     let Some(approval) = approvals::open(tx, id)? else { return Ok(()) };
     let reachable = reachable(tx, &approval.about)?;
     match reachable.iter().find(|(candidate, _)| candidate == user) {
-        Some(same) => offer(tx, id, &approval, same),
+        Some((_, direct)) => offer(tx, id, &approval, user, direct),
         None => show_next(tx, id),
     }
 }
@@ -173,7 +173,7 @@ pub(crate) fn show_again(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
     let reachable = reachable(tx, &before.about)?;
     let same = reachable.iter().find(|(user, _)| Some(user) == before.approver.as_ref());
     match same {
-        Some(same @ (_, Direct::At(_))) => offer(tx, id, &before, same),
+        Some((user, direct @ Direct::At(_))) => offer(tx, id, &before, user, direct),
         _ => show_next(tx, id),
     }
 }

@@ -12,7 +12,7 @@ use crate::model::address::UserId;
 use crate::model::approval::{ApprovalState, Digest, Waitlist};
 use crate::model::delivery::{Act, MessageRef, OutState, Outbound};
 use crate::model::id::{ApprovalId, OutboundId};
-use crate::state::ForeignKey;
+use crate::state::{ApproverKey, PersonKey};
 
 /// Number of waiting approvals that are examined to find the next cards to show. The rest are examined later.
 const LOOKED_AT: usize = 50;
@@ -24,10 +24,10 @@ pub(crate) fn is_full(tx: &Tx<'_, '_>, user: &UserId, but: ApprovalId) -> Result
 
 /// How many more cards a person can be shown.
 fn room(tx: &Tx<'_, '_>, user: &UserId, but: Option<ApprovalId>) -> Result<usize> {
-    let (channel, handle) = ForeignKey::user(user);
     let max = tx.policy.cards_per_decider;
-    let asked = tx.db.approvals_by_decider.collect_prefix(tx, &(channel, handle, Turn::Now), max.saturating_add(1))?;
-    let others = asked.iter().filter(|((.., id), ())| Some(*id) != but).count();
+    let asked = (PersonKey::of(user), Turn::Now);
+    let asked = tx.db.approvals_by_decider.collect_prefix(tx, &asked, max.saturating_add(1))?;
+    let others = asked.iter().filter(|(key, ())| Some(key.approval) != but).count();
     Ok(max.saturating_sub(others))
 }
 
@@ -46,11 +46,10 @@ pub(crate) fn wait(tx: &mut Tx<'_, '_>, id: ApprovalId, user: &UserId) -> Result
 /// Shows a person the cards of waiting approvals, oldest first, up to the limit. Approvals that expire soon are not
 /// shown any more.
 pub(crate) fn fill(tx: &mut Tx<'_, '_>, user: &UserId) -> Result<()> {
-    let (channel, handle) = ForeignKey::user(user);
     let mut room = room(tx, user, None)?;
     let looked_at = if room == 0 { 0 } else { LOOKED_AT };
-    let waiting = (channel, handle, Turn::Later);
-    for ((.., id), ()) in tx.db.approvals_by_decider.collect_prefix(tx, &waiting, looked_at)? {
+    let waiting = (PersonKey::of(user), Turn::Later);
+    for (ApproverKey { approval: id, .. }, ()) in tx.db.approvals_by_decider.collect_prefix(tx, &waiting, looked_at)? {
         if room == 0 {
             break;
         }
@@ -72,7 +71,7 @@ pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
 
 /// Sends or edits the digest, if its number changed and its last change is long enough ago.
 fn tell(tx: &mut Tx<'_, '_>, user: &UserId) -> Result<()> {
-    let key = ForeignKey::user(user);
+    let key = PersonKey::of(user);
     let Some(list) = tx.db.waitlists.get(tx, &key)? else { return Ok(()) };
     if !may_change(tx, &list)? {
         return Ok(());

@@ -7,6 +7,7 @@ use crate::engine::tx::Tx;
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::Change;
 use crate::model::entity::{Folder, Origin};
+use crate::state::WiringKey;
 use std::collections::BTreeSet;
 
 /// The entities that a list of changes names.
@@ -59,7 +60,7 @@ pub(crate) fn prune(tx: &mut Tx<'_, '_>, named: &Named, after: &mut ChangedAgent
 
 fn absent_wirings(tx: &Tx<'_, '_>, named: &Named) -> Result<Vec<(ChannelName, ForeignId, Folder)>> {
     let mut absent = Vec::new();
-    for ((chat, agent), wiring) in tx.db.wirings.collect_range(tx, .., usize::MAX)? {
+    for (WiringKey { chat, agent }, wiring) in tx.db.wirings.collect_range(tx, .., usize::MAX)? {
         if wiring.origin != Origin::File {
             continue;
         }

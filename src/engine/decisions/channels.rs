@@ -65,7 +65,7 @@ pub(crate) fn connect(
         return superseded(tx, id, why);
     };
     let threaded = match tx.db.held_messages.first_in(tx, &id)? {
-        Some(((_, body), held)) => threaded(tx, &chat, &held, tx.db.bodies.require(tx, &body)?.source)?,
+        Some((key, held)) => threaded(tx, &chat, &held, tx.db.bodies.require(tx, &key.body)?.source)?,
         None => false,
     };
     wire(tx, *chat_id, agent, decide_engage(chat.group, threaded))?;

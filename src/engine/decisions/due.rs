@@ -7,14 +7,15 @@ use crate::engine::rows::approvals;
 use crate::engine::tx::Tx;
 use crate::model::approval::ApprovalState;
 use crate::model::id::ApprovalId;
+use crate::state::Timed;
 
 /// Approvals examined per sweep. Each may also move the messages that wait for it.
 const PER_SWEEP: usize = 16;
 
 /// Handles all deadlines that have passed. The cost depends on how many those are, not on how many approvals are open.
 pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
-    let until = (tx.now.wall, ApprovalId::new(u64::MAX));
-    for ((_, id), ()) in tx.db.approvals_due.collect_range(tx, ..=until, PER_SWEEP)? {
+    let until = Timed { at: tx.now.wall, id: ApprovalId::new(u64::MAX) };
+    for (Timed { id, .. }, ()) in tx.db.approvals_due.collect_range(tx, ..=until, PER_SWEEP)? {
         tx.isolated(|tx| one(tx, id))?;
     }
     tx.isolated(reconsider::go_on)?;

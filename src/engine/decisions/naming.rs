@@ -13,7 +13,7 @@ use crate::model::approval::{Approval, ApprovalState, Decider};
 use crate::model::card::PromptSubject;
 use crate::model::entity::{AgentSettings, Folder, Origin, normalize_name};
 use crate::model::id::{AgentId, ApprovalId};
-use crate::state::ForeignKey;
+use crate::state::PersonKey;
 
 /// Maximum length of an agent's name in characters.
 const NAME_MAX: usize = 64;
@@ -83,7 +83,7 @@ pub(crate) fn create(
 
 /// Whether a person was already asked for a name.
 fn owes(tx: &Tx<'_, '_>, user: &UserId) -> Result<bool> {
-    tx.db.approvals_naming.contains(tx, &ForeignKey::user(user))
+    tx.db.approvals_naming.contains(tx, &PersonKey::of(user))
 }
 
 /// Whether this approval waits for a name from this person.

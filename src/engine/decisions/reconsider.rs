@@ -15,7 +15,7 @@ use crate::model::approval::ApprovalSubject;
 use crate::model::effect::Effect;
 use crate::model::id::ApprovalId;
 use crate::model::input::Continuation;
-use crate::state::{ForeignKey, Number, Text};
+use crate::state::{Number, PersonKey, Text};
 use std::collections::BTreeSet;
 
 /// Approvals examined per transaction. Each may also move the messages that wait for it.
@@ -39,9 +39,9 @@ pub(crate) fn about(tx: &mut Tx<'_, '_>, user: &UserId) -> Result<()> {
 
 /// Examines up to [`SLICE`] open approvals about a person and returns their number.
 fn about_some(tx: &mut Tx<'_, '_>, user: &UserId) -> Result<usize> {
-    let found = tx.db.approvals_by_person.collect_prefix(tx, &ForeignKey::user(user), SLICE)?;
-    for ((.., id), ()) in &found {
-        one(tx, *id)?;
+    let found = tx.db.approvals_by_person.collect_prefix(tx, &PersonKey::of(user), SLICE)?;
+    for (key, ()) in &found {
+        one(tx, key.approval)?;
     }
     Ok(found.len())
 }

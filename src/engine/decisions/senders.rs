@@ -14,6 +14,7 @@ use crate::engine::{Result, decisions};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::id::{AgentId, ApprovalId, ChatId};
 use crate::model::message::Reason;
+use crate::state::WiringKey;
 
 /// Carries out a decision about an unknown sender.
 pub(crate) fn decided(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
@@ -73,7 +74,7 @@ fn has_authority(tx: &Tx<'_, '_>, by: &Decider, agent: AgentId) -> Result<bool> 
 fn listens(tx: &Tx<'_, '_>, chat: ChatId, agent: AgentId) -> Result<bool> {
     let alive = tx.db.agents.get(tx, &agent)?.is_some_and(|agent| agent.archived.is_none());
     let there = tx.db.chats.get(tx, &chat)?.is_some_and(|chat| chat.archived.is_none());
-    Ok(alive && there && tx.db.wirings.contains(tx, &(chat, agent))?)
+    Ok(alive && there && tx.db.wirings.contains(tx, &WiringKey { chat, agent })?)
 }
 
 /// Re-examines an open approval after a configuration change. Agents that are gone are taken off it. Agents to which

@@ -1,7 +1,7 @@
 //! Delivery attempts. The start of an attempt is committed before the channel is called.
 
 use crate::engine::Result;
-use crate::engine::delivery::{prompts, queue, result};
+use crate::engine::delivery::{prompts, result};
 use crate::engine::rows::{channels, sessions};
 use crate::engine::tx::{Hook, Tx};
 use crate::model::Turn;
@@ -10,6 +10,7 @@ use crate::model::delivery::{Act, Author, Delivery, DeliveryAct, MessageRef, Out
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::time::Awake;
+use crate::state::ThreadKey;
 use crate::state::derived;
 
 /// Messages of one queue that may fail in a row before the rest is left to the sweep.
@@ -72,11 +73,11 @@ pub(crate) fn take_back(tx: &mut Tx<'_, '_>, id: OutboundId, until: Awake, after
 /// head.
 fn head_waits(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound) -> Result<()> {
     let first = match &outbound.to {
-        Some(to) => tx.db.outgoing_queues.first_in(tx, &queue::lane(to))?.map(|((.., place), ())| place),
+        Some(to) => tx.db.outgoing_queues.first_in(tx, &ThreadKey::of(to))?.map(|(key, ())| key),
         None => None,
     };
     match first {
-        Some((Turn::Now, first)) if outbound.turn() == Turn::Later => overtake(tx, first, id),
+        Some(first) if first.turn == Turn::Now && outbound.turn() == Turn::Later => overtake(tx, first.outbound, id),
         _ => Ok(()),
     }
 }
@@ -126,7 +127,7 @@ fn end(tx: &mut Tx<'_, '_>, id: OutboundId, state: OutState) -> Result<Outbound>
 
 fn first_of_lane(tx: &Tx<'_, '_>, outbound: &Outbound) -> Result<Option<OutboundId>> {
     let Some(to) = &outbound.to else { return Ok(None) };
-    Ok(tx.db.outgoing_queues.first_in(tx, &queue::lane(to))?.map(|((.., (_, first)), ())| first))
+    Ok(tx.db.outgoing_queues.first_in(tx, &ThreadKey::of(to))?.map(|(key, ())| key.outbound))
 }
 
 /// Changes a message and its position in its queue.

@@ -10,7 +10,7 @@ use crate::model::address::Address;
 use crate::model::card::{Card, CardOption, PromptSubject};
 use crate::model::delivery::{Act, Author, MessageRef, OutState, Outbound};
 use crate::model::id::{ApprovalId, OutboundId};
-use crate::state::ForeignKey;
+use crate::state::PromptKey;
 
 /// Characters of the question that a closed card still shows.
 const CLOSED_BODY_MAX: usize = 500;
@@ -125,10 +125,8 @@ fn forget(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound) -> Result<()
 }
 
 /// The key of a message in `asked`.
-fn key(id: OutboundId, outbound: &Outbound) -> Option<(ForeignKey, ForeignKey, OutboundId)> {
-    let to = outbound.to.as_ref()?;
-    let (channel, chat) = ForeignKey::chat(&to.channel, &to.platform_id);
-    Some((channel, chat, id))
+fn key(id: OutboundId, outbound: &Outbound) -> Option<PromptKey> {
+    outbound.to.as_ref().map(|to| PromptKey::of(to, id))
 }
 
 /// The card as text, for channels without buttons. People answer with the number of an option.

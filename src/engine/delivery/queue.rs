@@ -4,10 +4,9 @@ use crate::engine::Result;
 use crate::engine::delivery::attempt;
 use crate::engine::tx::Tx;
 use crate::model::Turn;
-use crate::model::address::Address;
 use crate::model::delivery::Outbound;
 use crate::model::id::OutboundId;
-use crate::state::{ForeignKey, derived};
+use crate::state::{ThreadKey, derived};
 
 /// Stores a message from Hearth and puts it into its outgoing queue.
 pub(crate) fn say(tx: &mut Tx<'_, '_>, notice: Outbound) -> Result<OutboundId> {
@@ -21,15 +20,12 @@ pub(crate) fn say(tx: &mut Tx<'_, '_>, notice: Outbound) -> Result<OutboundId> {
 /// lets others pass is not the head any more.
 pub(crate) fn enter_lane(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound) -> Result<()> {
     let Some(to) = outbound.to.as_ref().filter(|_| derived::lane(id, outbound).is_some()) else { return Ok(()) };
-    let others = tx.db.outgoing_queues.collect_prefix(tx, &lane(to), 2)?.into_iter().map(|((.., place), ())| place);
-    match others.into_iter().find(|(_, other)| *other != id) {
+    let first = tx.db.outgoing_queues.collect_prefix(tx, &ThreadKey::of(to), 2)?;
+    match first.into_iter().map(|(key, ())| key).find(|other| other.outbound != id) {
         None => attempt::begin(tx, id),
-        Some((Turn::Later, head)) if outbound.turn() == Turn::Now => attempt::overtake(tx, id, head),
+        Some(head) if head.turn == Turn::Later && outbound.turn() == Turn::Now => {
+            attempt::overtake(tx, id, head.outbound)
+        }
         Some(_) => Ok(()),
     }
-}
-
-/// The queue of an address. Messages of one queue are sent in order.
-pub(crate) fn lane(to: &Address) -> (ForeignKey, ForeignKey, Option<ForeignKey>) {
-    ForeignKey::place(to)
 }

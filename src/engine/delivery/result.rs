@@ -10,8 +10,8 @@ use crate::model::id::OutboundId;
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
-use crate::model::time::{Awake, Millis, Moment};
-use crate::state::ForeignKey;
+use crate::model::time::{Millis, Moment};
+use crate::state::Timed;
 
 /// Records a delivery outcome. Outcomes of superseded attempts are ignored, except success.
 pub(crate) fn delivered(
@@ -54,16 +54,12 @@ fn counts(outbound: &Outbound, attempt: Attempt, result: &DeliveryResult) -> boo
 
 /// Attempts the first messages of the queues of an address, or of a whole channel, that is reachable now.
 pub(crate) fn reachable(tx: &mut Tx<'_, '_>, channel: &ChannelName, address: Option<&Address>) -> Result<Reply> {
-    let chat = address.map(|address| ForeignKey::of(&address.platform_id));
-    let channel = ForeignKey::of(channel);
-    let everywhere = ..=(Awake::new(u64::MAX, u64::MAX), OutboundId::new(u64::MAX));
     // Only the heads of queues wait for a time; all other messages wait for their head.
-    for ((_, id), ()) in tx.db.queue_heads.collect_range(tx, everywhere, HEADS_MAX)? {
+    for (Timed { id, .. }, ()) in tx.db.queue_heads.collect_range(tx, .., HEADS_MAX)? {
         let outbound = tx.db.outbound.require(tx, &id)?;
         let waits = matches!(outbound.state, OutState::Waiting { until: Some(_), .. });
         let Some(to) = outbound.to.as_ref().filter(|_| waits) else { continue };
-        let (there, place, _) = ForeignKey::place(to);
-        if there == channel && chat.as_ref().is_none_or(|chat| *chat == place) {
+        if to.channel == *channel && address.is_none_or(|address| address.platform_id == to.platform_id) {
             attempt::begin(tx, id)?;
         }
     }
@@ -176,7 +172,7 @@ pub(super) mod tests {
     use crate::engine::scene::{Scene, place};
     use crate::model::content::RawJson;
     use crate::model::delivery::Author;
-    use crate::model::time::Timestamp;
+    use crate::model::time::{Awake, Timestamp};
 
     fn outbound(attempts: u32, first: Awake) -> Outbound {
         Outbound {

@@ -63,8 +63,8 @@ pub(crate) fn remove(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<ChangeResul
     wirings::remove_all_of(tx, id)?;
     threads::forget_agent(tx, id)?;
     schedule::change::forget_agent(tx, id)?;
-    for (session, number) in lifecycle::living(tx, |agent| agent == id)? {
-        lifecycle::stop(tx, session, number, StopReason::AgentRemoved)?;
+    for live in lifecycle::living(tx, |agent| agent == id)? {
+        lifecycle::stop(tx, live, StopReason::AgentRemoved)?;
     }
     tx.effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
     Ok(Ok(vec![entities::change::report(format!("agent {folder}"), Action::Removed)]))

@@ -7,6 +7,7 @@ use crate::engine::tx::Tx;
 use crate::engine::{Result, lifecycle};
 use crate::model::effect::{Effect, Export};
 use crate::model::id::AgentId;
+use crate::model::incarnation::IncarnationId;
 use crate::model::report::{Action, ChangeReport};
 use std::collections::BTreeSet;
 
@@ -32,7 +33,7 @@ pub(crate) fn renew_contexts(tx: &mut Tx<'_, '_>, after: &mut ChangedAgents) -> 
     if after.changed.is_empty() {
         return Ok(());
     }
-    for (session, _) in lifecycle::living(tx, |agent| after.changed.contains(&agent))? {
+    for IncarnationId { session, .. } in lifecycle::living(tx, |agent| after.changed.contains(&agent))? {
         let (row, ()) = sessions::update(tx, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;

@@ -9,7 +9,7 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::configure::DestinationSpec;
 use crate::model::entity::{Destination, Folder, normalize_name};
 use crate::model::report::Action;
-use crate::state::Text;
+use crate::state::{DestinationKey, Text};
 
 /// Adds a destination: a chat or agent that an agent may write to, under a local name.
 pub(crate) fn add(
@@ -33,7 +33,7 @@ pub(crate) fn add(
             None => return Ok(Err(agents::missing(other))),
         },
     };
-    let key = (agent, Text::new(name)?);
+    let key = DestinationKey { agent, name: Text::new(name)? };
     let action = match tx.db.destinations.get(tx, &key)? {
         Some(before) if before == destination => Action::Unchanged,
         Some(_) => Action::Updated,
@@ -54,7 +54,9 @@ pub(crate) fn remove(
     after: &mut ChangedAgents,
 ) -> Result<ChangeResult> {
     let Some((agent, _)) = agents::find(tx, folder)? else { return Ok(Err(agents::missing(folder))) };
-    if decide_name(name).is_some() || !tx.db.destinations.delete(tx, &(agent, Text::new(name)?))? {
+    if decide_name(name).is_some()
+        || !tx.db.destinations.delete(tx, &DestinationKey { agent, name: Text::new(name)? })?
+    {
         return Ok(Err(format!("{folder} has no destination {name}; see `hearth destinations list`")));
     }
     after.changed.insert(agent);

@@ -11,7 +11,7 @@ use crate::model::configure::{RoleSpec, UserSpec};
 use crate::model::entity::{Grant, Membership, Origin, Role, User};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
-use crate::state::ForeignKey;
+use crate::state::{GrantKey, MemberKey, PersonKey};
 use std::collections::BTreeSet;
 
 /// Gives a person exactly these roles and memberships.
@@ -20,7 +20,7 @@ pub(crate) fn put(tx: &mut Tx<'_, '_>, spec: &UserSpec, origin: Origin) -> Resul
         Ok(wanted) => wanted,
         Err(reason) => return Ok(Err(reason)),
     };
-    let key = ForeignKey::user(&spec.id);
+    let key = PersonKey::of(&spec.id);
     let before = tx.db.users.get(tx, &key)?;
     let name = spec.name.clone().or_else(|| before.as_ref().and_then(|user| user.name.clone()));
     let row_changed = match &before {
@@ -42,7 +42,7 @@ pub(crate) fn put(tx: &mut Tx<'_, '_>, spec: &UserSpec, origin: Origin) -> Resul
 
 /// Removes a person's row, roles and memberships.
 pub(crate) fn remove(tx: &mut Tx<'_, '_>, id: &UserId) -> Result<ChangeResult> {
-    if !tx.db.users.delete(tx, &ForeignKey::user(id))? {
+    if !tx.db.users.delete(tx, &PersonKey::of(id))? {
         return Ok(Err(texts::missing("user", id)));
     }
     grant(tx, id, &Rights::default(), Origin::Runtime)?;
@@ -79,34 +79,33 @@ fn resolve(tx: &Tx<'_, '_>, spec: &UserSpec) -> Result<std::result::Result<Right
 
 /// Adds missing roles and memberships and removes unwanted ones. Returns whether anything changed.
 fn grant(tx: &mut Tx<'_, '_>, user: &UserId, wanted: &Rights, origin: Origin) -> Result<bool> {
-    let (channel, handle) = ForeignKey::user(user);
-    let person = (channel.clone(), handle.clone());
+    let person = PersonKey::of(user);
     let held = tx.db.roles.collect_prefix(tx, &person, tx.policy.rows_per_input)?;
     let mut changed = false;
-    for ((_, _, role), _) in &held {
-        if !wanted.roles.contains(role) {
-            tx.db.roles.delete(tx, &(channel.clone(), handle.clone(), *role))?;
+    for (key, _) in &held {
+        if !wanted.roles.contains(&key.role) {
+            tx.db.roles.delete(tx, key)?;
             changed = true;
         }
     }
     for role in &wanted.roles {
-        if held.iter().any(|((_, _, held), _)| held == role) {
+        if held.iter().any(|(key, _)| key.role == *role) {
             continue;
         }
         let at = tx.now.wall;
         let grant = Grant { user: user.clone(), at, by: None, origin };
-        tx.db.roles.put(tx, &(channel.clone(), handle.clone(), *role), &grant)?;
+        tx.db.roles.put(tx, &GrantKey { person: person.clone(), role: *role }, &grant)?;
         changed = true;
     }
     Ok(membership(tx, user, wanted, origin)? || changed)
 }
 
 fn membership(tx: &mut Tx<'_, '_>, user: &UserId, wanted: &Rights, origin: Origin) -> Result<bool> {
-    let (channel, handle) = ForeignKey::user(user);
+    let person = PersonKey::of(user);
     let mut changed = false;
     // One look-up per agent: agents are few, and an index by person would serve only this.
     for (agent, _) in tx.db.agents.collect_range(tx, .., usize::MAX)? {
-        let key = (agent, channel.clone(), handle.clone());
+        let key = MemberKey { agent, person: person.clone() };
         match (tx.db.members.contains(tx, &key)?, wanted.member_of.contains(&agent)) {
             (true, false) => changed |= tx.db.members.delete(tx, &key)?,
             (false, true) => {

@@ -9,7 +9,7 @@ use crate::engine::tx::Tx;
 use crate::engine::{Result, lifecycle};
 use crate::model::entity::{Folder, ProviderKind};
 use crate::model::id::SessionId;
-use crate::model::incarnation::{Phase, StopReason};
+use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::journal::Event;
 use crate::model::report::Action;
 use crate::model::session::{ChatSession, SessionStatus};
@@ -28,17 +28,17 @@ pub(crate) fn agent(
         return Ok(Err("the message is empty: say something, or leave it out".to_owned()));
     }
     let mut reports = Vec::new();
-    for (session, number) in lifecycle::living(tx, |of| of == agent)? {
-        let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+    for id in lifecycle::living(tx, |of| of == agent)? {
+        let incarnation = tx.db.incarnations.require(tx, &id)?;
         if !matches!(incarnation.phase, Phase::Starting | Phase::Running) {
             continue;
         }
         // A stopping incarnation receives nothing more, so the message goes to the next one.
-        lifecycle::stop(tx, session, number, StopReason::Restarted)?;
+        lifecycle::stop(tx, id, StopReason::Restarted)?;
         if let Some(message) = message {
-            notes::leave_request(tx, session, message)?;
+            notes::leave_request(tx, id.session, message)?;
         }
-        reports.push(change::report(format!("session {session} of agent {folder}"), Action::Restarted));
+        reports.push(change::report(format!("session {} of agent {folder}", id.session), Action::Restarted));
     }
     rollout::agents(tx, &BTreeSet::from([agent]))?;
     Ok(Ok(reports))
@@ -53,10 +53,11 @@ pub(crate) fn one(tx: &mut Tx<'_, '_>, id: SessionId, after: &mut ChangedAgents)
     };
     let name = format!("session {id}");
     if let Some(number) = row.live {
-        let incarnation = tx.db.incarnations.require(tx, &(id, number))?;
+        let live = IncarnationId { session: id, number };
+        let incarnation = tx.db.incarnations.require(tx, &live)?;
         let ends = matches!(incarnation.phase, Phase::Starting | Phase::Running);
         if ends {
-            lifecycle::stop(tx, id, number, StopReason::Restarted)?;
+            lifecycle::stop(tx, live, StopReason::Restarted)?;
         }
         return Ok(Ok(vec![change::report(name, if ends { Action::Restarted } else { Action::Unchanged })]));
     }
@@ -106,7 +107,7 @@ pub(crate) fn provider(
 fn changed(tx: &mut Tx<'_, '_>, id: SessionId, row: &ChatSession, after: &mut ChangedAgents) -> Result<ChangeResult> {
     try_start(tx, id, row, after)?;
     if let Some(number) = row.live {
-        rollout::look(tx, id, number)?;
+        rollout::look(tx, IncarnationId { session: id, number })?;
     }
     Ok(Ok(vec![change::report(format!("session {id}"), Action::Updated)]))
 }

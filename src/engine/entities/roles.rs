@@ -10,7 +10,7 @@ use crate::model::configure::RoleSpec;
 use crate::model::entity::{Folder, Grant, Membership, Origin, Role, User};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
-use crate::state::ForeignKey;
+use crate::state::{GrantKey, MemberKey, PersonKey, RoleHolderKey};
 
 /// Gives a person a role. Creates the person's row if there is none.
 pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec, origin: Origin) -> Result<ChangeResult> {
@@ -20,8 +20,7 @@ pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec, origin:
     };
     know(tx, user, origin)?;
     let entity = role_entity(user, spec);
-    let (channel, handle) = ForeignKey::user(user);
-    let key = (channel, handle, role);
+    let key = GrantKey { person: PersonKey::of(user), role };
     if tx.db.roles.contains(tx, &key)? {
         return Ok(Ok(vec![change::report(entity, Action::Unchanged)]));
     }
@@ -36,8 +35,7 @@ pub(crate) fn revoke(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec) -> Res
         Ok(role) => role,
         Err(reason) => return Ok(Err(reason)),
     };
-    let (channel, handle) = ForeignKey::user(user);
-    if !take(tx, channel, handle, role)? {
+    if !tx.db.roles.delete(tx, &GrantKey { person: PersonKey::of(user), role })? {
         return Ok(Err(format!(
             "{user} does not have the role {}; `hearth roles list` shows who has which",
             words(spec)
@@ -50,8 +48,7 @@ pub(crate) fn revoke(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec) -> Res
 pub(crate) fn add_member(tx: &mut Tx<'_, '_>, folder: &Folder, user: &UserId, origin: Origin) -> Result<ChangeResult> {
     let Some((agent, _)) = agents::find(tx, folder)? else { return Ok(Err(agents::missing(folder))) };
     know(tx, user, origin)?;
-    let (channel, handle) = ForeignKey::user(user);
-    let key = (agent, channel, handle);
+    let key = MemberKey { agent, person: PersonKey::of(user) };
     let entity = member_entity(folder, user);
     if tx.db.members.contains(tx, &key)? {
         return Ok(Ok(vec![change::report(entity, Action::Unchanged)]));
@@ -71,8 +68,7 @@ pub(crate) fn let_in(
 ) -> Result<()> {
     know(tx, user, Origin::Runtime)?;
     people::refresh_name(tx, Some(user), name)?;
-    let (channel, handle) = ForeignKey::user(user);
-    let key = (agent, channel, handle);
+    let key = MemberKey { agent, person: PersonKey::of(user) };
     if tx.db.members.contains(tx, &key)? {
         return Ok(());
     }
@@ -83,8 +79,7 @@ pub(crate) fn let_in(
 /// Removes a membership.
 pub(crate) fn remove_member(tx: &mut Tx<'_, '_>, folder: &Folder, user: &UserId) -> Result<ChangeResult> {
     let Some((agent, _)) = agents::find(tx, folder)? else { return Ok(Err(agents::missing(folder))) };
-    let (channel, handle) = ForeignKey::user(user);
-    if !tx.db.members.delete(tx, &(agent, channel, handle))? {
+    if !tx.db.members.delete(tx, &MemberKey { agent, person: PersonKey::of(user) })? {
         return Ok(Err(format!("{user} is not a member of {folder}; `hearth members list {folder}` shows who is")));
     }
     Ok(Ok(vec![change::report(member_entity(folder, user), Action::Removed)]))
@@ -93,17 +88,13 @@ pub(crate) fn remove_member(tx: &mut Tx<'_, '_>, folder: &Folder, user: &UserId)
 /// Removes all roles and memberships that concern a removed agent.
 pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
     let role = Role::AdminOf(agent);
-    for ((_, _, channel, handle), ()) in tx.db.roles_by_grant.collect_prefix(tx, &role, usize::MAX)? {
-        take(tx, channel, handle, role)?;
+    for (RoleHolderKey { person, .. }, ()) in tx.db.roles_by_grant.collect_prefix(tx, &role, usize::MAX)? {
+        tx.db.roles.delete(tx, &GrantKey { person, role })?;
     }
-    for ((_, channel, handle), _) in tx.db.members.collect_prefix(tx, &agent, usize::MAX)? {
-        tx.db.members.delete(tx, &(agent, channel, handle))?;
+    for (key, _) in tx.db.members.collect_prefix(tx, &agent, usize::MAX)? {
+        tx.db.members.delete(tx, &key)?;
     }
     Ok(())
-}
-
-fn take(tx: &mut Tx<'_, '_>, channel: ForeignKey, handle: ForeignKey, role: Role) -> Result<bool> {
-    tx.db.roles.delete(tx, &(channel, handle, role))
 }
 
 fn role(tx: &Tx<'_, '_>, spec: &RoleSpec) -> Result<std::result::Result<Role, String>> {
@@ -119,7 +110,7 @@ fn role(tx: &Tx<'_, '_>, spec: &RoleSpec) -> Result<std::result::Result<Role, St
 
 /// Creates the row of a person who has none.
 fn know(tx: &mut Tx<'_, '_>, id: &UserId, origin: Origin) -> Result<()> {
-    let key = ForeignKey::user(id);
+    let key = PersonKey::of(id);
     if tx.db.users.contains(tx, &key)? {
         return Ok(());
     }

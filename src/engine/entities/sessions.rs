@@ -12,6 +12,7 @@ use crate::model::entity::Folder;
 use crate::model::id::AgentId;
 use crate::model::report::Action;
 use crate::model::workspace::{Fingerprint, Workspace};
+use crate::state::WiringKey;
 
 /// Creates the session that messages of this chat or thread are routed to, unless it exists.
 pub(crate) fn session(tx: &mut Tx<'_, '_>, folder: &Folder, address: &Address) -> Result<ChangeResult> {
@@ -21,7 +22,7 @@ pub(crate) fn session(tx: &mut Tx<'_, '_>, folder: &Folder, address: &Address) -
     let Some((id, chat)) = chats::find(tx, channel, platform_id)? else {
         return Ok(Err(texts::missing("chat", place)));
     };
-    let Some(wiring) = tx.db.wirings.get(tx, &(id, agent))? else {
+    let Some(wiring) = tx.db.wirings.get(tx, &WiringKey { chat: id, agent })? else {
         return Ok(Err(format!("{folder} does not listen in {place}; `hearth wirings add` lets it")));
     };
     let threads = readable(channels::capabilities(tx, channel))?.map(|can| can.threads);

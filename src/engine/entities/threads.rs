@@ -18,7 +18,7 @@ use crate::model::group::FieldName;
 use crate::model::id::AgentId;
 use crate::model::report::Action;
 use crate::model::thread::Mute;
-use crate::state::ForeignKey;
+use crate::state::{ChatKey, Timed};
 
 /// Mutes a thread or a whole chat for an agent, and stops following it. Messages that already wait are not affected.
 pub(crate) fn mute(tx: &mut Tx<'_, '_>, folder: &Folder, address: &Address) -> Result<ChangeResult> {
@@ -84,15 +84,15 @@ pub(crate) fn end_in_chat(
 }
 
 /// Removes the mutes of a removed chat. One look-up per agent: agents are few.
-pub(crate) fn forget_chat(tx: &mut Tx<'_, '_>, chat: (&ChannelName, &ForeignId)) -> Result<()> {
+pub(crate) fn forget_chat(tx: &mut Tx<'_, '_>, channel: &ChannelName, platform_id: &ForeignId) -> Result<()> {
     if tx.db.mutes.is_empty(tx)? {
         return Ok(());
     }
-    let (channel, platform_id) = ForeignKey::chat(chat.0, chat.1);
+    let chat = ChatKey::of(channel, platform_id);
     for (agent, _) in tx.db.agents.collect_range(tx, .., usize::MAX)? {
-        let prefix = (agent, channel.clone(), platform_id.clone());
+        let prefix = (agent, chat.clone());
         for (key, mute) in tx.db.mutes.collect_prefix(tx, &prefix, usize::MAX)? {
-            if (&mute.address.channel, &mute.address.platform_id) == chat {
+            if mute.address.channel == *channel && mute.address.platform_id == *platform_id {
                 tx.db.mutes.delete(tx, &key)?;
             }
         }
@@ -113,18 +113,18 @@ pub(crate) fn expire(tx: &mut Tx<'_, '_>) -> Result<()> {
     let limit = tx.policy.rows_per_input / 4;
     let mut lapsed = Vec::new();
     for row in tx.db.thread_follows_by_expiry.iter(tx)?.take(limit) {
-        let ((until, key), ()) = row?;
-        if tx.now.wall < until {
+        let (entry, ()) = row?;
+        if tx.now.wall < entry.at {
             break;
         }
-        lapsed.push((until, key));
+        lapsed.push(entry);
     }
-    for (until, key) in lapsed {
-        let row = readable(tx.db.thread_follows.get(tx, &key))?;
-        if row.is_none_or(|sticky| sticky.until == until) {
-            tx.db.thread_follows.delete(tx, &key)?;
+    for entry in lapsed {
+        let row = readable(tx.db.thread_follows.get(tx, &entry.id))?;
+        if row.is_none_or(|sticky| sticky.until == entry.at) {
+            tx.db.thread_follows.delete(tx, &entry.id)?;
         }
-        tx.db.thread_follows_by_expiry.discard_leftover(tx, &(until, key))?;
+        tx.db.thread_follows_by_expiry.discard_leftover(tx, &entry)?;
     }
     Ok(())
 }
@@ -133,9 +133,9 @@ pub(crate) fn expire(tx: &mut Tx<'_, '_>) -> Result<()> {
 pub(crate) fn subscribe_again(tx: &mut Tx<'_, '_>) -> Result<()> {
     let mut wanted: Vec<Address> = Vec::new();
     for row in tx.db.thread_follows_by_expiry.iter(tx)?.take(tx.policy.rows_per_input) {
-        let ((until, key), ()) = row?;
-        let Some(sticky) = readable(tx.db.thread_follows.get(tx, &key))? else { continue };
-        if tx.now.wall < until && sticky.address.thread.is_some() && !wanted.contains(&sticky.address) {
+        let (Timed { at, id }, ()) = row?;
+        let Some(sticky) = readable(tx.db.thread_follows.get(tx, &id))? else { continue };
+        if tx.now.wall < at && sticky.address.thread.is_some() && !wanted.contains(&sticky.address) {
             wanted.push(sticky.address);
         }
     }

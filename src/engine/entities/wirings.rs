@@ -13,7 +13,7 @@ use crate::model::entity::{Chat, Destination, Engage, Folder, Origin, Wiring, no
 use crate::model::id::{AgentId, ChatId};
 use crate::model::input::InboundEvent;
 use crate::model::report::{Action, ChangeReport};
-use crate::state::Text;
+use crate::state::{DestinationKey, Text, WiringKey};
 use std::borrow::Cow;
 
 /// Creates or changes a chat and adds or changes these wirings.
@@ -88,7 +88,7 @@ pub(crate) fn remove_chat(
     }
     chat.archived = Some(tx.now.wall);
     tx.db.chats.put(tx, &id, &chat)?;
-    threads::forget_chat(tx, (channel, platform_id))?;
+    threads::forget_chat(tx, channel, platform_id)?;
     reports.push(change::report(format!("chat {place}"), Action::Removed));
     Ok(Ok(reports))
 }
@@ -152,7 +152,7 @@ pub(crate) fn put(
     spec: &WiringSpec,
     origin: Origin,
 ) -> Result<Action> {
-    let before = tx.db.wirings.get(tx, &(chat, agent))?;
+    let before = tx.db.wirings.get(tx, &WiringKey { chat, agent })?;
     let wiring = Wiring {
         engage: spec.engage.clone(),
         senders: spec.senders,
@@ -163,7 +163,7 @@ pub(crate) fn put(
         origin: before.as_ref().map_or(origin, |wiring| wiring.origin),
         created: before.as_ref().map_or(tx.now.wall, |wiring| wiring.created),
     };
-    tx.db.wirings.put(tx, &(chat, agent), &wiring)?;
+    tx.db.wirings.put(tx, &WiringKey { chat, agent }, &wiring)?;
     let Some(before) = before else {
         add_destination(tx, chat, agent)?;
         return Ok(Action::Created);
@@ -178,12 +178,12 @@ pub(crate) fn put(
 fn unwire(tx: &mut Tx<'_, '_>, chat: ChatId, agent: AgentId) -> Result<bool> {
     let row = tx.db.chats.require(tx, &chat)?;
     threads::end_in_chat(tx, agent, &row.channel, &row.platform_id)?;
-    for ((_, name), destination) in tx.db.destinations.collect_prefix(tx, &agent, usize::MAX)? {
+    for (key, destination) in tx.db.destinations.collect_prefix(tx, &agent, usize::MAX)? {
         if destination == Destination::Chat(chat) {
-            tx.db.destinations.delete(tx, &(agent, name))?;
+            tx.db.destinations.delete(tx, &key)?;
         }
     }
-    tx.db.wirings.delete(tx, &(chat, agent))
+    tx.db.wirings.delete(tx, &WiringKey { chat, agent })
 }
 
 /// Adds the chat to the agent's destinations, named after the chat or else the channel. `-2`, `-3` … are tried until
@@ -196,10 +196,10 @@ fn add_destination(tx: &mut Tx<'_, '_>, chat: ChatId, agent: AgentId) -> Result<
     }
     let base = normalize_name(&row.name.unwrap_or_else(|| format!("{}-{chat}", row.channel)));
     let base: String = base.chars().take(NAME_MAX).collect();
-    let taken = |name: &str| known.iter().any(|((_, known), _)| known.as_str() == name);
+    let taken = |name: &str| known.iter().any(|(known, _)| known.name.as_str() == name);
     let free = (1_u32..).map(|n| if n == 1 { base.clone() } else { format!("{base}-{n}") }).find(|name| !taken(name));
     let Some(name) = free else { return Ok(()) };
-    tx.db.destinations.put(tx, &(agent, Text::new(name)?), &Destination::Chat(chat))
+    tx.db.destinations.put(tx, &DestinationKey { agent, name: Text::new(name)? }, &Destination::Chat(chat))
 }
 
 /// Maximum length of a destination's name in characters, without its number.

@@ -13,6 +13,7 @@ use crate::model::id::{AgentId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::report::Reply;
 use crate::model::session::SessionStatus;
+use crate::state::InboxKey;
 
 /// Does the next part of a piece of work.
 pub(crate) fn go_on(tx: &mut Tx<'_, '_>, rest: Continuation) -> Result<Reply> {
@@ -79,7 +80,7 @@ fn drop_messages(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
         waiting.extend(tx.db.context_messages.collect_prefix(tx, &session, left - waiting.len())?);
         left -= waiting.len();
         let mut seqs = Vec::with_capacity(waiting.len());
-        for ((_, seq), id) in waiting {
+        for (InboxKey { seq, .. }, id) in waiting {
             messages::drop_message(tx, id)?;
             seqs.push(seq);
         }

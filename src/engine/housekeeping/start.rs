@@ -7,7 +7,7 @@ use crate::engine::schedule::recompute;
 use crate::engine::tx::Tx;
 use crate::engine::{Result, skips};
 use crate::model::effect::Effect;
-use crate::model::incarnation::Phase;
+use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::report::Reply;
 
 /// Inquires about every incarnation that was not closed, then sweeps.
@@ -16,11 +16,12 @@ pub(crate) fn start(tx: &mut Tx<'_, '_>) -> Result<Reply> {
         tx.isolated(|tx| {
             // An incarnation with an outdated launch configuration receives nothing more if it still lives.
             let before = tx.effects.len();
-            rollout::look(tx, session, number)?;
+            let id = IncarnationId { session, number };
+            rollout::look(tx, id)?;
             if tx.effects.len() > before {
                 return Ok(());
             }
-            let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+            let incarnation = tx.db.incarnations.require(tx, &id)?;
             tx.effects.push(match incarnation.phase {
                 Phase::Collecting { .. } => Effect::CollectRest(session, number),
                 Phase::Stopping { .. } => Effect::Stop(session, number),

@@ -17,10 +17,11 @@ use crate::engine::{Result, lifecycle, skips};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
-use crate::model::incarnation::Phase;
+use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::mailbox::{Beat, Observation};
 use crate::model::message::{Due, MessageState};
 use crate::model::report::{Caused, Reply};
+use crate::state::{InboxKey, Timed};
 use std::collections::BTreeMap;
 
 /// Records observations, then does all work whose time has come. Without any, nothing is written.
@@ -55,7 +56,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
 }
 
 fn observe(tx: &mut Tx<'_, '_>, observation: &Observation) -> Result<()> {
-    let key = (observation.session, observation.incarnation);
+    let key = IncarnationId { session: observation.session, number: observation.incarnation };
     if tx.db.live_incarnations.get(tx, &observation.session)? != Some(observation.incarnation) {
         return Ok(());
     }
@@ -84,10 +85,10 @@ fn observe(tx: &mut Tx<'_, '_>, observation: &Observation) -> Result<()> {
 }
 
 /// The newest heartbeat of each incarnation. An unfinished look hides all others.
-fn beats_of(observations: &[Observation]) -> BTreeMap<(SessionId, u32), Beat> {
+fn beats_of(observations: &[Observation]) -> BTreeMap<IncarnationId, Beat> {
     let mut beats = BTreeMap::new();
     for seen in observations {
-        let known = beats.entry((seen.session, seen.incarnation)).or_insert(seen.beat);
+        let known = beats.entry(IncarnationId { session: seen.session, number: seen.incarnation }).or_insert(seen.beat);
         if *known != Beat::Unseen {
             *known = seen.beat;
         }
@@ -100,28 +101,29 @@ fn beats_of(observations: &[Observation]) -> BTreeMap<(SessionId, u32), Beat> {
 /// `about` is the message that the progress concerns. Without a claim, it is work between turns.
 fn is_of_claims(tx: &Tx<'_, '_>, session: SessionId, about: Option<u64>) -> Result<bool> {
     let Some(about) = about else { return Ok(true) };
-    Ok(tx.db.claimed_messages.contains(tx, &(session, about))?
+    Ok(tx.db.claimed_messages.contains(tx, &InboxKey { session, seq: about })?
         || tx.db.claimed_messages.first_in(tx, &session)?.is_none())
 }
 
-fn judge_all(tx: &mut Tx<'_, '_>, beats: &BTreeMap<(SessionId, u32), Beat>) -> Result<()> {
+fn judge_all(tx: &mut Tx<'_, '_>, beats: &BTreeMap<IncarnationId, Beat>) -> Result<()> {
     for (session, number) in tx.db.live_incarnations.collect_range(tx, .., tx.policy.rows_per_input)? {
-        let beat = beats.get(&(session, number)).copied();
-        tx.isolated(|tx| judge(tx, session, number, beat))?;
+        let id = IncarnationId { session, number };
+        tx.isolated(|tx| judge(tx, id, beats.get(&id).copied()))?;
     }
     Ok(())
 }
 
-fn judge(tx: &mut Tx<'_, '_>, session: SessionId, number: u32, beat: Option<Beat>) -> Result<()> {
-    let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+fn judge(tx: &mut Tx<'_, '_>, id: IncarnationId, beat: Option<Beat>) -> Result<()> {
+    let IncarnationId { session, number } = id;
+    let incarnation = tx.db.incarnations.require(tx, &id)?;
     let signs = Signs { claims: messages::claims_of(tx, session)?, beat };
     match liveness::decide(&incarnation, &signs, tx.policy, tx.now.awake) {
-        Liveness::Leave => lifecycle::end_outdated(tx, session, number)?,
+        Liveness::Leave => lifecycle::end_outdated(tx, id)?,
         // Its signs of life may still be unread, because of a slow disk or of other sessions' files. That is not its
         // fault.
         Liveness::Stop(_) if beat == Some(Beat::Unseen) => {}
-        Liveness::Stop(why) => lifecycle::stop(tx, session, number, why)?,
-        Liveness::LaunchAgain => dispatch::launch_again(tx, session, number)?,
+        Liveness::Stop(why) => lifecycle::stop(tx, id, why)?,
+        Liveness::LaunchAgain => dispatch::launch_again(tx, id)?,
         Liveness::Inquire => tx.effects.push(Effect::Inquire(session, number)),
         Liveness::StopAgain => tx.effects.push(Effect::Stop(session, number)),
         Liveness::CollectAgain => tx.effects.push(Effect::CollectRest(session, number)),
@@ -133,9 +135,10 @@ fn judge(tx: &mut Tx<'_, '_>, session: SessionId, number: u32, beat: Option<Beat
 fn ripen_messages(tx: &mut Tx<'_, '_>) -> Result<()> {
     let limit = tx.policy.rows_per_input / 4;
     let past_all_ids = MessageId::new(u64::MAX);
-    let later = tx.db.scheduled_messages.collect_range(tx, ..=(tx.now.wall, past_all_ids), limit)?;
-    let retries = tx.db.messages_in_backoff.collect_range(tx, ..=(tx.now.awake, past_all_ids), limit)?;
-    let ids = later.into_iter().map(|((_, id), ())| id).chain(retries.into_iter().map(|((_, id), ())| id));
+    let later = tx.db.scheduled_messages.collect_range(tx, ..=Timed { at: tx.now.wall, id: past_all_ids }, limit)?;
+    let retries =
+        tx.db.messages_in_backoff.collect_range(tx, ..=Timed { at: tx.now.awake, id: past_all_ids }, limit)?;
+    let ids = later.into_iter().map(|(key, ())| key.id).chain(retries.into_iter().map(|(key, ())| key.id));
     for id in ids.collect::<Vec<_>>() {
         tx.isolated(|tx| ripen(tx, id))?;
     }
@@ -152,8 +155,8 @@ fn ripen(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
 
 /// Puts outgoing messages whose time has come into their queues.
 fn ripen_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
-    let due = (tx.now.wall, OutboundId::new(u64::MAX));
-    for ((_, id), ()) in tx.db.scheduled_outbound.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
+    let due = Timed { at: tx.now.wall, id: OutboundId::new(u64::MAX) };
+    for (Timed { id, .. }, ()) in tx.db.scheduled_outbound.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
         tx.isolated(|tx| {
             let waiting = OutState::Waiting { until: None, after: None };
             let outbound = tx.db.outbound.update(tx, &id, |outbound| outbound.state = waiting)?.after;
@@ -165,9 +168,9 @@ fn ripen_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
 
 /// Handles heads of outgoing queues whose deadline has passed.
 fn attempt_again(tx: &mut Tx<'_, '_>) -> Result<()> {
-    let due = (tx.now.awake, OutboundId::new(u64::MAX));
+    let due = Timed { at: tx.now.awake, id: OutboundId::new(u64::MAX) };
     // Awake times of earlier runs sort before those of this run, so they have all passed.
-    for ((_, id), ()) in tx.db.queue_heads.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
+    for (Timed { id, .. }, ()) in tx.db.queue_heads.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
         tx.isolated(|tx| result::overdue(tx, id))?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::model::input::{InboundEvent, Press};
 use crate::model::message::Reason;
 use crate::model::report::{Outcome, Reply, RouteReport};
 use crate::model::skip::SkipState;
-use crate::state::ForeignKey;
+use crate::state::{ChatKey, PersonKey, PromptKey};
 
 /// Number of open cards per address among which a bare number finds the newest one shown. A text that names a card
 /// finds it among all of them.
@@ -35,7 +35,7 @@ pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option
         Form::Option(Some(named), _) => vec![named],
         Form::Option(None, _) | Form::Other => Vec::new(),
     };
-    meant.extend(tx.db.approvals_naming.get(tx, &ForeignKey::user(&by))?.map(PromptSubject::Approval));
+    meant.extend(tx.db.approvals_naming.get(tx, &PersonKey::of(&by))?.map(PromptSubject::Approval));
     let mut asked = asked_at(tx, &event.source, &meant)?;
     // A person at a terminal is asked at their own address, no matter which agent they talk to.
     if let Some(own) = direct::on_terminal(&by) {
@@ -57,15 +57,15 @@ pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option
 
 /// The newest open cards of an address, and also older ones about these matters.
 fn asked_at(tx: &Tx<'_, '_>, place: &Address, meant: &[PromptSubject]) -> Result<Vec<(OutboundId, PromptSubject)>> {
-    let (channel, chat) = ForeignKey::chat(&place.channel, &place.platform_id);
-    let found = tx.db.open_prompts.collect_last(tx, &(channel.clone(), chat.clone()), CARDS_MAX)?;
+    let chat = ChatKey::of(&place.channel, &place.platform_id);
+    let found = tx.db.open_prompts.collect_last(tx, &chat, CARDS_MAX)?;
     let mut found: Vec<(OutboundId, PromptSubject)> =
-        found.into_iter().map(|((_, _, id), matter)| (id, matter)).collect();
+        found.into_iter().map(|(key, matter)| (key.outbound, matter)).collect();
     for matter in meant {
         let Some(card) = card_of(tx, *matter)?.filter(|card| found.iter().all(|(known, _)| known != card)) else {
             continue;
         };
-        if tx.db.open_prompts.get(tx, &(channel.clone(), chat.clone(), card))? == Some(*matter) {
+        if tx.db.open_prompts.get(tx, &PromptKey { chat: chat.clone(), outbound: card })? == Some(*matter) {
             found.push((card, *matter));
         }
     }

@@ -14,6 +14,7 @@ use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
 use crate::model::message::{MessageState, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
+use crate::state::WiringKey;
 
 /// Handles a repeated event. Nothing changes, except that a context message that engages now is raised to a trigger.
 pub(crate) fn repeat(tx: &mut Tx<'_, '_>, event: &InboundEvent, threads: Option<bool>, seen: &Seen) -> Result<Reply> {
@@ -48,7 +49,7 @@ fn look_again(
         message: Some(id),
     };
     let waits = !message.trigger && matches!(message.state, MessageState::Pending(_));
-    let wiring = tx.db.wirings.get(tx, &(chat_id, message.agent))?;
+    let wiring = tx.db.wirings.get(tx, &WiringKey { chat: chat_id, agent: message.agent })?;
     let (Some(wiring), true) = (wiring, waits) else { return Ok(Some(report)) };
     if weigh::weigh(tx, heard, message.agent, &wiring)?.decision == Decision::Engaged {
         messages::update(tx, id, |message| message.trigger = true)?;

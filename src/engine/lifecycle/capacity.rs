@@ -6,8 +6,9 @@ use crate::engine::rows::sessions;
 use crate::engine::tx::Tx;
 use crate::engine::{Result, lifecycle, readable};
 use crate::model::id::{AgentId, MessageId, SessionId};
-use crate::model::incarnation::{Phase, StopReason};
+use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::time::Awake;
+use crate::state::InboxKey;
 use std::collections::BTreeSet;
 
 /// The limit that prevents another incarnation.
@@ -40,24 +41,27 @@ pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: Messag
     let mut found: Vec<Candidate> = Vec::new();
     // Under the installation's limit, an incarnation of any agent may be stopped.
     let living = match full {
-        CapacityLimit::House => tx.db.live_incarnations.collect_range(tx, .., usize::MAX)?,
+        CapacityLimit::House => {
+            let live = tx.db.live_incarnations.collect_range(tx, .., usize::MAX)?;
+            live.into_iter().map(|(session, number)| IncarnationId { session, number }).collect()
+        }
         CapacityLimit::Agent(agent) => lifecycle::living(tx, |of| of == agent)?,
     };
-    for (session, number) in living {
-        let incarnation = readable(tx.db.incarnations.get(tx, &(session, number)))?;
+    for id in living {
+        let incarnation = readable(tx.db.incarnations.get(tx, &id))?;
         let Some(incarnation) = incarnation else { continue };
         match incarnation.phase {
             // A slot is about to become free.
             Phase::Stopping { .. } | Phase::Collecting { .. } => return Ok(()),
-            Phase::Running if tx.db.claimed_messages.first_in(tx, &session)?.is_none() => {
-                let waits = tx.db.ready_messages.first_in(tx, &session)?.map(|(_, message)| message);
-                found.push(Candidate { waits, progress: incarnation.progress, session, number });
+            Phase::Running if tx.db.claimed_messages.first_in(tx, &id.session)?.is_none() => {
+                let waits = tx.db.ready_messages.first_in(tx, &id.session)?.map(|(_, message)| message);
+                found.push(Candidate { waits, progress: incarnation.progress, id });
             }
             Phase::Running | Phase::Starting | Phase::Closed { .. } => {}
         }
     }
     match decide_whose_place(found, oldest) {
-        Some((session, number)) => lifecycle::stop(tx, session, number, StopReason::MadeRoom),
+        Some(id) => lifecycle::stop(tx, id, StopReason::MadeRoom),
         None => Ok(()),
     }
 }
@@ -67,14 +71,13 @@ pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: Messag
 struct Candidate {
     waits: Option<MessageId>,
     progress: Awake,
-    session: SessionId,
-    number: u32,
+    id: IncarnationId,
 }
 
-fn decide_whose_place(mut found: Vec<Candidate>, oldest: MessageId) -> Option<(SessionId, u32)> {
+fn decide_whose_place(mut found: Vec<Candidate>, oldest: MessageId) -> Option<IncarnationId> {
     found.retain(|one| one.waits.is_none_or(|waits| waits > oldest));
-    found.sort_by_key(|one| (one.waits.is_some(), one.progress, one.session));
-    found.first().map(|one| (one.session, one.number))
+    found.sort_by_key(|one| (one.waits.is_some(), one.progress, one.id.session));
+    found.first().map(|one| one.id)
 }
 
 /// Dispatches queued messages to their agents, oldest first, as far as slots are free.
@@ -119,13 +122,13 @@ fn fill_for(tx: &mut Tx<'_, '_>, whose: Whose) -> Result<()> {
 /// Sessions with queued messages, each with its oldest one. Costs one seek per session, however many messages it has.
 pub(crate) fn waiting(tx: &Tx<'_, '_>) -> Result<Vec<(MessageId, SessionId)>> {
     let mut found = Vec::new();
-    let mut from = (SessionId::new(0), 0);
-    while let Some(((session, _), oldest)) = tx.db.ready_messages.first(tx, from..)? {
+    let mut from = InboxKey { session: SessionId::new(0), seq: 0 };
+    while let Some((InboxKey { session, .. }, oldest)) = tx.db.ready_messages.first(tx, from..)? {
         found.push((oldest, session));
         if found.len() >= WAITING_MAX {
             break;
         }
-        from = (SessionId::new(session.number().saturating_add(1)), 0);
+        from = InboxKey { session: SessionId::new(session.number().saturating_add(1)), seq: 0 };
     }
     Ok(found)
 }
@@ -147,8 +150,7 @@ mod tests {
         let one = |session: u64, progress, waits: Option<u64>| Candidate {
             waits: waits.map(MessageId::new),
             progress: Awake::new(1, progress),
-            session: SessionId::new(session),
-            number: 1,
+            id: IncarnationId::new(SessionId::new(session), 1),
         };
         for (found, expected) in [
             (vec![], None),
@@ -158,7 +160,7 @@ mod tests {
             (vec![one(1, 1, Some(9))], None),
         ] {
             let gone = decide_whose_place(found.clone(), MessageId::new(10));
-            assert_eq!(gone.map(|(session, _)| session.number()), expected, "{found:?}");
+            assert_eq!(gone.map(|id| id.session.number()), expected, "{found:?}");
         }
     }
 }

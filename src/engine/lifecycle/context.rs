@@ -7,6 +7,7 @@ use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::message::{Completion, MessageState};
+use crate::state::InboxKey;
 
 /// The newest context messages of a session, ascending. Older ones are completed as capped in the same transaction.
 /// What is too much for one transaction follows in a continuation.
@@ -17,7 +18,7 @@ pub(crate) fn newest(tx: &mut Tx<'_, '_>, session: SessionId, max: u32) -> Resul
     }
     let max = usize::try_from(max).unwrap_or(usize::MAX);
     let found = tx.db.context_messages.collect_last(tx, &session, max.saturating_add(1))?;
-    let mut newest: Vec<(u64, MessageId)> = found.into_iter().map(|((_, seq), id)| (seq, id)).collect();
+    let mut newest: Vec<(u64, MessageId)> = found.into_iter().map(|(key, id)| (key.seq, id)).collect();
     if newest.len() > max
         && let Some((newest_capped, _)) = newest.pop()
     {
@@ -37,7 +38,7 @@ pub(crate) fn newest(tx: &mut Tx<'_, '_>, session: SessionId, max: u32) -> Resul
 pub(crate) fn cap(tx: &mut Tx<'_, '_>, session: SessionId, last: u64) -> Result<()> {
     let limit = tx.policy.rows_per_input / 2;
     let mut seqs = Vec::new();
-    for ((_, seq), id) in tx.db.context_messages.collect_prefix(tx, &session, limit)? {
+    for (InboxKey { seq, .. }, id) in tx.db.context_messages.collect_prefix(tx, &session, limit)? {
         if seq > last {
             break;
         }

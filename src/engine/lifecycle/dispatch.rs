@@ -8,7 +8,7 @@ use crate::engine::rows::{agents, notes, sessions};
 use crate::engine::tx::Tx;
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
-use crate::model::incarnation::{Incarnation, Phase};
+use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::message::MessageKind;
 use crate::model::session::{ChatSession, SessionStatus};
 
@@ -23,11 +23,11 @@ pub(crate) fn wake_agent(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) ->
 /// nothing while the incarnation is ending. Without a free slot, returns the limit that was reached. Calling it twice
 /// produces the same effects twice, which is harmless.
 pub(crate) fn wake(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Option<CapacityLimit>> {
-    let Some(((_, seq), oldest)) = tx.db.ready_messages.first_in(tx, &id)? else { return Ok(None) };
+    let Some(oldest) = oldest(tx, id)? else { return Ok(None) };
     let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     let of = SessionRef { id, session: &session, agent: &agent };
-    bring(tx, of, ((seq, oldest), None))
+    bring(tx, of, oldest, None)
 }
 
 /// A message that has just been queued in a session.
@@ -51,8 +51,8 @@ pub(crate) fn wake_for(
     tx: &mut Tx<'_, '_>,
     DueMessage { of, message }: DueMessage<'_>,
 ) -> Result<Option<CapacityLimit>> {
-    let Some(((_, seq), oldest)) = tx.db.ready_messages.first_in(tx, &of.id)? else { return Ok(None) };
-    bring(tx, of, ((seq, oldest), Some(message)))
+    let Some(oldest) = oldest(tx, of.id)? else { return Ok(None) };
+    bring(tx, of, oldest, Some(message))
 }
 
 /// Like [`wake_for`], for a person's message. If something was dispatched, shows that the agent is typing, where the
@@ -71,13 +71,25 @@ pub(crate) fn wake_visibly(tx: &mut Tx<'_, '_>, arrival: DueMessage<'_>) -> Resu
     Ok(full)
 }
 
+/// The oldest queued message of a session.
+struct OldestMessage {
+    seq: u64,
+    id: MessageId,
+}
+
+fn oldest(tx: &Tx<'_, '_>, session: SessionId) -> Result<Option<OldestMessage>> {
+    let row = tx.db.ready_messages.first_in(tx, &session)?;
+    Ok(row.map(|(key, id)| OldestMessage { seq: key.seq, id }))
+}
+
 fn bring(
     tx: &mut Tx<'_, '_>,
     of: SessionRef<'_>,
-    ((oldest_seq, oldest), arrived): ((u64, MessageId), Option<ExportedMessage>),
+    oldest: OldestMessage,
+    arrived: Option<ExportedMessage>,
 ) -> Result<Option<CapacityLimit>> {
     let incarnation = match of.session.live {
-        Some(number) => tx.db.incarnations.get(tx, &(of.id, number))?,
+        Some(number) => tx.db.incarnations.get(tx, &IncarnationId { session: of.id, number })?,
         None => None,
     };
     // A removed agent starts nothing, even before its sessions are archived.
@@ -92,7 +104,7 @@ fn bring(
         Wake::Nothing => Ok(None),
         Wake::Export => {
             let export = match arrived {
-                Some(message) => mailbox_view::one(tx, of, message, oldest_seq)?,
+                Some(message) => mailbox_view::one(tx, of, message, oldest.seq)?,
                 None => Some(mailbox_view::everything(tx, of, false)?),
             };
             tx.effects.extend(export.map(|export| Effect::Export(Box::new(export))));
@@ -100,7 +112,7 @@ fn bring(
         }
         Wake::Launch => match capacity::full(tx, of)? {
             None => launch(tx, of).map(|()| None),
-            Some(full) => capacity::make_room(tx, full, oldest).map(|()| Some(full)),
+            Some(full) => capacity::make_room(tx, full, oldest.id).map(|()| Some(full)),
         },
     }
 }
@@ -108,12 +120,12 @@ fn bring(
 /// Exports messages that did not fit into a session's mailbox before, if there can be any. `over` are the positions of
 /// the messages that have just ended.
 pub(crate) fn follow_up(tx: &mut Tx<'_, '_>, id: SessionId, over: &[u64]) -> Result<()> {
-    let Some(((_, newest), _)) = tx.db.ready_messages.last_in(tx, &id)? else { return Ok(()) };
+    let Some((newest, _)) = tx.db.ready_messages.last_in(tx, &id)? else { return Ok(()) };
     // The oldest message that was queued at the last export is not older than these.
-    let claimed = tx.db.claimed_messages.first_in(tx, &id)?.map(|((_, seq), _)| seq);
-    let ready = tx.db.ready_messages.first_in(tx, &id)?.map(|((_, seq), _)| seq);
+    let claimed = tx.db.claimed_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
+    let ready = tx.db.ready_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
     let oldest = over.iter().copied().chain(claimed).chain(ready).min().unwrap_or(0);
-    if mailbox_view::in_window(oldest, newest) { Ok(()) } else { wake(tx, id).map(drop) }
+    if mailbox_view::in_window(oldest, newest.seq) { Ok(()) } else { wake(tx, id).map(drop) }
 }
 
 /// What a session's queued messages need.
@@ -148,12 +160,13 @@ fn launch(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<()> {
     })?;
     let (digest, _) = agents::of(tx, &session, of.agent)?;
     let incarnation = Incarnation::new(tx.now.awake, tx.now.wall, digest);
-    tx.db.incarnations.put(tx, &(id, number), &incarnation)?;
+    tx.db.incarnations.put(tx, &IncarnationId { session: id, number }, &incarnation)?;
     launch_effect(tx, SessionRef { session: &session, ..of }, number)
 }
 
 /// Requests the start of an incarnation again. The runtime starts it only if it is not running.
-pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, id: SessionId, number: u32) -> Result<()> {
+pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, incarnation: IncarnationId) -> Result<()> {
+    let IncarnationId { session: id, number } = incarnation;
     let Some(session) = sessions::load(tx, id)? else { return Ok(()) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     launch_effect(tx, SessionRef { id, session: &session, agent: &agent }, number)

@@ -11,7 +11,7 @@ use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::ChatSession;
-use crate::state::{Read, Tables};
+use crate::state::{DestinationKey, Read, SentKey, Tables};
 
 /// Maximum number of messages in one mailbox at a time. More follow when these are done.
 const EXPORTED_MAX: usize = 200;
@@ -63,7 +63,7 @@ pub(crate) fn in_window(oldest: u64, seq: u64) -> bool {
 /// file. `exact` removes everything else from the mailbox, for an incarnation that is about to start.
 pub(crate) fn everything(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, exact: bool) -> Result<Export> {
     let due = tx.db.ready_messages.collect_prefix(tx, &of.id, EXPORTED_MAX)?;
-    let mut ids: Vec<(u64, MessageId)> = due.into_iter().map(|((_, seq), message)| (seq, message)).collect();
+    let mut ids: Vec<(u64, MessageId)> = due.into_iter().map(|(key, message)| (key.seq, message)).collect();
     if !ids.is_empty() {
         ids.extend(context::newest(tx, of.id, of.agent.settings.max_prompt_messages)?);
     }
@@ -159,7 +159,7 @@ fn context_of(db: &Tables, txn: &Read<'_>, of: SessionRef<'_>) -> Result<Context
 
 fn destinations(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Vec<DestinationView>> {
     let mut views = Vec::new();
-    for ((_, name), destination) in db.destinations.collect_prefix(txn, &agent, DESTINATIONS_MAX)? {
+    for (DestinationKey { name, .. }, destination) in db.destinations.collect_prefix(txn, &agent, DESTINATIONS_MAX)? {
         let (display, target) = match destination {
             Destination::Chat(chat) => match db.chats.get(txn, &chat)? {
                 Some(chat) if chat.archived.is_none() => {
@@ -183,7 +183,7 @@ fn destinations(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Vec<Desti
 /// Messages that agents sent during turns that have not ended. The next incarnation should not repeat them.
 fn already_sent(db: &Tables, txn: &Read<'_>, session: SessionId) -> Result<Vec<AlreadySent>> {
     let mut said = Vec::new();
-    for ((_, number), id) in db.outbound_by_number.collect_last(txn, &session, SAID_BACK_MAX)? {
+    for (SentKey { number, .. }, id) in db.outbound_by_number.collect_last(txn, &session, SAID_BACK_MAX)? {
         let outbound = db.outbound.require(txn, &id)?;
         let Author::Agent { .. } = outbound.author else { continue };
         let Some(question) = outbound.in_reply_to else { continue };

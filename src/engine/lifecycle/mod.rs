@@ -7,8 +7,8 @@ use crate::engine::tx::Tx;
 use crate::engine::{Result, readable};
 use crate::model::configure::Settings;
 use crate::model::effect::Effect;
-use crate::model::id::{AgentId, SessionId};
-use crate::model::incarnation::{Exit, Incarnation, Phase, StopReason};
+use crate::model::id::AgentId;
+use crate::model::incarnation::{Exit, Incarnation, IncarnationId, Phase, StopReason};
 use crate::model::input::RuntimeEvent;
 use crate::model::journal::Event;
 use crate::model::policy::Policy;
@@ -33,12 +33,12 @@ pub(crate) mod start_backoff;
 const _: () = assert!(Settings::MAX_CONTAINERS as usize <= Policy::STANDARD.rows_per_input);
 
 /// The live incarnations of the selected agents. Sessions that cannot be read are skipped.
-pub(crate) fn living(tx: &Tx<'_, '_>, of: impl Fn(AgentId) -> bool) -> Result<Vec<(SessionId, u32)>> {
+pub(crate) fn living(tx: &Tx<'_, '_>, of: impl Fn(AgentId) -> bool) -> Result<Vec<IncarnationId>> {
     let mut living = Vec::new();
     for live in tx.db.live_incarnations.iter(tx)? {
         let (session, number) = live?;
         if readable(sessions::load(tx, session))?.is_some_and(|row| of(row.agent)) {
-            living.push((session, number));
+            living.push(IncarnationId { session, number });
         }
     }
     Ok(living)
@@ -48,30 +48,33 @@ pub(crate) fn living(tx: &Tx<'_, '_>, of: impl Fn(AgentId) -> bool) -> Result<Ve
 pub(crate) fn runtime_event(tx: &mut Tx<'_, '_>, event: RuntimeEvent) -> Result<Reply> {
     match event {
         RuntimeEvent::Running(session, number) => {
-            let Some(mut incarnation) = tx.db.incarnations.get(tx, &(session, number))? else {
+            let id = IncarnationId { session, number };
+            let Some(mut incarnation) = tx.db.incarnations.get(tx, &id)? else {
                 return Ok(Reply::Done);
             };
             if adopt(&mut incarnation, tx.now.awake) {
-                tx.db.incarnations.put(tx, &(session, number), &incarnation)?;
-                end_outdated(tx, session, number)?;
+                tx.db.incarnations.put(tx, &id, &incarnation)?;
+                end_outdated(tx, id)?;
             }
         }
         RuntimeEvent::Outdated(session, number) => {
+            let id = IncarnationId { session, number };
             if tx.db.live_incarnations.get(tx, &session)? == Some(number)
-                && tx.db.incarnations.require(tx, &(session, number))?.outdated.is_none()
+                && tx.db.incarnations.require(tx, &id)?.outdated.is_none()
             {
-                retire(tx, session, number, StopReason::Renewed)?;
+                retire(tx, id, StopReason::Renewed)?;
             }
         }
         RuntimeEvent::Gone { session, incarnation: number, exit, stderr_tail } => {
             if tx.db.live_incarnations.get(tx, &session)? != Some(number) {
                 return Ok(Reply::Done);
             }
-            let mut incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+            let id = IncarnationId { session, number };
+            let mut incarnation = tx.db.incarnations.require(tx, &id)?;
             if !matches!(incarnation.phase, Phase::Collecting { .. }) {
                 incarnation.phase = Phase::Collecting { exit, since: tx.now.awake };
                 incarnation.stderr_tail = stderr_tail;
-                tx.db.incarnations.put(tx, &(session, number), &incarnation)?;
+                tx.db.incarnations.put(tx, &id, &incarnation)?;
             }
             tx.effects.push(Effect::CollectRest(session, number));
         }
@@ -94,42 +97,41 @@ fn adopt(incarnation: &mut Incarnation, now: Awake) -> bool {
 }
 
 /// Stops an incarnation.
-pub(crate) fn stop(tx: &mut Tx<'_, '_>, session: SessionId, number: u32, why: StopReason) -> Result<()> {
-    let mut incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+pub(crate) fn stop(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> Result<()> {
+    let mut incarnation = tx.db.incarnations.require(tx, &id)?;
     if matches!(incarnation.phase, Phase::Starting | Phase::Running) {
         incarnation.phase = Phase::Stopping { why, since: tx.now.awake };
         incarnation.stopped_for = Some(why);
-        tx.db.incarnations.put(tx, &(session, number), &incarnation)?;
-        journal::of_session(tx, session, Event::Stopped(number, why))?;
+        tx.db.incarnations.put(tx, &id, &incarnation)?;
+        journal::of_session(tx, id.session, Event::Stopped(id.number, why))?;
     }
-    tx.effects.push(Effect::Stop(session, number));
+    tx.effects.push(Effect::Stop(id.session, id.number));
     Ok(())
 }
 
 /// Marks an incarnation as outdated. It receives nothing more and ends at once if idle, otherwise with its turn.
-pub(crate) fn retire(tx: &mut Tx<'_, '_>, session: SessionId, number: u32, why: StopReason) -> Result<()> {
-    tx.db.incarnations.update(tx, &(session, number), |incarnation| incarnation.outdated = Some(why))?;
-    end_outdated(tx, session, number)
+pub(crate) fn retire(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> Result<()> {
+    tx.db.incarnations.update(tx, &id, |incarnation| incarnation.outdated = Some(why))?;
+    end_outdated(tx, id)
 }
 
 /// Stops an outdated incarnation if it is idle.
-pub(crate) fn end_outdated(tx: &mut Tx<'_, '_>, session: SessionId, number: u32) -> Result<()> {
-    let Some(incarnation) = tx.db.incarnations.get(tx, &(session, number))? else { return Ok(()) };
+pub(crate) fn end_outdated(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
+    let Some(incarnation) = tx.db.incarnations.get(tx, &id)? else { return Ok(()) };
     let lives = matches!(incarnation.phase, Phase::Starting | Phase::Running);
     match incarnation.outdated {
-        Some(why) if lives && tx.db.claimed_messages.first_in(tx, &session)?.is_none() => {
-            stop(tx, session, number, why)
-        }
+        Some(why) if lives && tx.db.claimed_messages.first_in(tx, &id.session)?.is_none() => stop(tx, id, why),
         _ => Ok(()),
     }
 }
 
 /// Closes an incarnation whose mailbox was collected completely. Its unfinished messages are queued again.
-pub(crate) fn close(tx: &mut Tx<'_, '_>, session: SessionId, number: u32) -> Result<()> {
+pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
+    let IncarnationId { session, number } = id;
     if tx.db.live_incarnations.get(tx, &session)? != Some(number) {
         return Ok(());
     }
-    let mut incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+    let mut incarnation = tx.db.incarnations.require(tx, &id)?;
     let Phase::Collecting { exit, .. } = incarnation.phase.clone() else { return Ok(()) };
     let lost = decide_loss(&incarnation, &exit, tx.now.awake);
     let end = describe_end(&incarnation, &exit, tx.now.awake);
@@ -159,7 +161,7 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, session: SessionId, number: u32) -> Res
     journal::of_session(tx, session, Event::Ended(number, exit.clone()))?;
     incarnation.phase = Phase::Closed { exit, at: tx.now.wall };
     (incarnation.tool, incarnation.tool_since) = (None, None);
-    tx.db.incarnations.put(tx, &(session, number), &incarnation)?;
+    tx.db.incarnations.put(tx, &id, &incarnation)?;
     sessions::update(tx, session, |row| row.live = None)?;
     replies::forget(tx, session)?;
     capacity::hand_on(tx)

@@ -11,6 +11,7 @@ use crate::model::id::{AgentId, SessionId};
 use crate::model::message::{Due, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
+use crate::state::Timed;
 use std::collections::BTreeSet;
 
 /// Minimum pause, no matter what the provider says.
@@ -39,7 +40,7 @@ pub(crate) fn lift(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<()
     for agent in agents {
         tx.db.rate_limits.delete(tx, agent)?;
     }
-    for ((_, id), ()) in tx.db.messages_in_backoff.collect_range(tx, .., tx.policy.rows_per_input / 2)? {
+    for (Timed { id, .. }, ()) in tx.db.messages_in_backoff.collect_range(tx, .., tx.policy.rows_per_input / 2)? {
         let message = readable(tx.db.messages.get(tx, &id))?;
         if message.is_some_and(|message| agents.contains(&message.agent)) {
             messages::update(tx, id, |message| message.state = MessageState::Pending(Due::Now))?;

@@ -7,7 +7,7 @@ use crate::model::approval::HostReply;
 use crate::model::content::RawJson;
 use crate::model::effect::{Effect, Export, ExportedReply};
 use crate::model::id::{QuestionId, SessionId};
-use crate::model::incarnation::Phase;
+use crate::model::incarnation::{IncarnationId, Phase};
 use crate::state::Text;
 
 /// Maximum number of answers kept per incarnation. Beyond it, the answer to the oldest request is removed; it was read
@@ -52,7 +52,7 @@ fn put(
     question: Option<QuestionId>,
 ) -> Result<bool> {
     let Asker { session, incarnation, number, .. } = *asker;
-    if !reads(tx, session, incarnation)? {
+    if !reads(tx, IncarnationId { session, number: incarnation })? {
         return Ok(false);
     }
     let Ok(name) = Text::new(asker.request.as_str()) else { return Ok(false) };
@@ -109,24 +109,24 @@ pub(crate) fn again(tx: &mut Tx<'_, '_>) -> Result<()> {
     let mut found = Vec::new();
     let mut from = (SessionId::new(0), Text::new("")?);
     while let Some(((session, _), reply)) = tx.db.replies.first(tx, from..)? {
-        found.push((session, reply.incarnation));
+        found.push(IncarnationId { session, number: reply.incarnation });
         if found.len() >= tx.policy.rows_per_input {
             break;
         }
         from = (SessionId::new(session.number().saturating_add(1)), Text::new("")?);
     }
-    for (session, incarnation) in found {
-        tx.isolated(|tx| if reads(tx, session, incarnation)? { export(tx, session) } else { Ok(()) })?;
+    for id in found {
+        tx.isolated(|tx| if reads(tx, id)? { export(tx, id.session) } else { Ok(()) })?;
     }
     Ok(())
 }
 
 /// Whether an incarnation can still read an answer.
-fn reads(tx: &Tx<'_, '_>, session: SessionId, incarnation: u32) -> Result<bool> {
-    if tx.db.live_incarnations.get(tx, &session)? != Some(incarnation) {
+fn reads(tx: &Tx<'_, '_>, id: IncarnationId) -> Result<bool> {
+    if tx.db.live_incarnations.get(tx, &id.session)? != Some(id.number) {
         return Ok(false);
     }
-    let row = readable(tx.db.incarnations.get(tx, &(session, incarnation)))?;
+    let row = readable(tx.db.incarnations.get(tx, &id))?;
     Ok(row.is_some_and(|row| matches!(row.phase, Phase::Starting | Phase::Running)))
 }
 

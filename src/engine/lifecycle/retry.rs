@@ -14,12 +14,13 @@ use crate::model::address::Address;
 use crate::model::effect::{Discard, Effect};
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{AgentId, MessageId, SessionId};
-use crate::model::incarnation::StopReason;
+use crate::model::incarnation::{IncarnationId, StopReason};
 use crate::model::journal::Event;
 use crate::model::mailbox::{Failure, RetryHint};
 use crate::model::message::{Due, Message, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
+use crate::state::InboxKey;
 use std::collections::BTreeSet;
 
 /// A turn that failed and may be retried.
@@ -70,7 +71,7 @@ pub(crate) fn turn_failed(tx: &mut Tx<'_, '_>, turn: &FailedTurn<'_>) -> Result<
         work.spread(tx, row.agent, &hold_off)?;
     }
     work.failures.settle(tx)?;
-    lifecycle::retire(tx, turn.session, turn.incarnation, StopReason::TurnFailed)
+    lifecycle::retire(tx, IncarnationId::new(turn.session, turn.incarnation), StopReason::TurnFailed)
 }
 
 /// Records that a turn succeeded: the provider accepts requests again.
@@ -94,7 +95,7 @@ impl<'a> Work<'a> {
     /// Postpones all queued messages of the agent's live sessions too, because an agent would take those in its mailbox
     /// at once.
     fn spread(&mut self, tx: &mut Tx<'_, '_>, agent: AgentId, hold_off: &RateLimit) -> Result<()> {
-        for (session, _) in lifecycle::living(tx, |of| of == agent)? {
+        for IncarnationId { session, .. } in lifecycle::living(tx, |of| of == agent)? {
             self.put_off_all(tx, session, hold_off)?;
         }
         Ok(())
@@ -102,7 +103,9 @@ impl<'a> Work<'a> {
 
     pub(crate) fn put_off_all(&mut self, tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &RateLimit) -> Result<()> {
         let mut seqs = Vec::new();
-        for ((_, seq), id) in tx.db.ready_messages.collect_prefix(tx, &session, tx.policy.rows_per_input / 8)? {
+        for (InboxKey { seq, .. }, id) in
+            tx.db.ready_messages.collect_prefix(tx, &session, tx.policy.rows_per_input / 8)?
+        {
             self.put_off(tx, id, hold_off)?;
             seqs.push(seq);
         }

@@ -4,8 +4,8 @@ use crate::engine::lifecycle::{capacity, rate_limit, start_backoff};
 use crate::engine::rows::sessions;
 use crate::engine::tx::Tx;
 use crate::engine::{Result, lifecycle, rows};
-use crate::model::id::{AgentId, SessionId};
-use crate::model::incarnation::{Phase, StopReason};
+use crate::model::id::AgentId;
+use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use std::collections::BTreeSet;
 
 /// Applies a changed launch configuration to these agents.
@@ -13,8 +13,8 @@ pub(crate) fn agents(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<
     if agents.is_empty() {
         return Ok(());
     }
-    for (session, number) in lifecycle::living(tx, |agent| agents.contains(&agent))? {
-        look(tx, session, number)?;
+    for id in lifecycle::living(tx, |agent| agents.contains(&agent))? {
+        look(tx, id)?;
     }
     rate_limit::lift(tx, agents)?;
     start_backoff::forgive(tx, agents)?;
@@ -22,9 +22,9 @@ pub(crate) fn agents(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<
 }
 
 /// Retires a live incarnation if its launch configuration is outdated.
-pub(crate) fn look(tx: &mut Tx<'_, '_>, session: SessionId, number: u32) -> Result<()> {
-    let Some(row) = sessions::load(tx, session)? else { return Ok(()) };
-    let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+pub(crate) fn look(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
+    let Some(row) = sessions::load(tx, id.session)? else { return Ok(()) };
+    let incarnation = tx.db.incarnations.require(tx, &id)?;
     if incarnation.outdated.is_some() || !matches!(incarnation.phase, Phase::Starting | Phase::Running) {
         return Ok(());
     }
@@ -32,6 +32,6 @@ pub(crate) fn look(tx: &mut Tx<'_, '_>, session: SessionId, number: u32) -> Resu
     let (digest, _) = rows::agents::of(tx, &row, &agent)?;
     match digest == incarnation.digest {
         true => Ok(()),
-        false => lifecycle::retire(tx, session, number, StopReason::Renewed),
+        false => lifecycle::retire(tx, id, StopReason::Renewed),
     }
 }

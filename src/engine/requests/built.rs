@@ -60,10 +60,10 @@ pub(crate) fn built(
 }
 
 fn retire_all(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
-    for (session, number) in lifecycle::living(tx, |of| of == agent)? {
-        let incarnation = tx.db.incarnations.require(tx, &(session, number))?;
+    for id in lifecycle::living(tx, |of| of == agent)? {
+        let incarnation = tx.db.incarnations.require(tx, &id)?;
         if incarnation.outdated.is_none() && matches!(incarnation.phase, Phase::Starting | Phase::Running) {
-            lifecycle::retire(tx, session, number, StopReason::Renewed)?;
+            lifecycle::retire(tx, id, StopReason::Renewed)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::engine::tx::Tx;
 use crate::model::approval_text::destination_name;
 use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Origin, Packages, Trust};
 use crate::model::id::{AgentId, SessionId};
-use crate::state::Text;
+use crate::state::{DestinationKey, Text};
 
 /// How error texts begin.
 pub(crate) const CANNOT: &str = "Cannot create agent";
@@ -36,7 +36,7 @@ pub(crate) fn plan(
         return Ok(Err("create_agent failed: source agent group not found.".to_owned()));
     };
     let local = destination_name(name);
-    if tx.db.destinations.get(tx, &(parent, Text::new(local.as_str())?))?.is_some() {
+    if tx.db.destinations.get(tx, &DestinationKey { agent: parent, name: Text::new(local.as_str())? })?.is_some() {
         let why = format!("{CANNOT} \"{name}\": you already have a destination named \"{local}\".");
         return Ok(Err(why));
     }
@@ -59,8 +59,16 @@ pub(crate) fn create(
     };
     let settings = decide_settings(plan.settings, name, instructions);
     let child = agents::insert(tx, &plan.folder, settings, Origin::Runtime)?;
-    tx.db.destinations.put(tx, &(plan.parent, Text::new(plan.local.as_str())?), &Destination::Agent(child))?;
-    tx.db.destinations.put(tx, &(child, Text::new("parent")?), &Destination::Agent(plan.parent))?;
+    tx.db.destinations.put(
+        tx,
+        &DestinationKey { agent: plan.parent, name: Text::new(plan.local.as_str())? },
+        &Destination::Agent(child),
+    )?;
+    tx.db.destinations.put(
+        tx,
+        &DestinationKey { agent: child, name: Text::new("parent")? },
+        &Destination::Agent(plan.parent),
+    )?;
     let mut after = ChangedAgents::default();
     after.changed.extend([plan.parent, child]);
     change::renew_contexts(tx, &mut after)?;

@@ -7,6 +7,7 @@ use crate::model::address::{Address, ForeignId};
 use crate::model::delivery::{Act, Author, MessageRef, OutState, Outbound};
 use crate::model::id::{OutboundId, SessionId};
 use crate::model::session::ChatSession;
+use crate::state::SentKey;
 
 /// The action on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub(crate) fn resolve(
     to: To,
     number: u64,
 ) -> Result<std::result::Result<(Address, Act), String>> {
-    let found = match tx.db.outbound_by_number.get(tx, &(id, number))? {
+    let found = match tx.db.outbound_by_number.get(tx, &SentKey { session: id, number })? {
         Some(outbound) => ours(outbound, &tx.db.outbound.require(tx, &outbound)?, to, number),
         None => match messages::at(tx, id, number)? {
             Some((_, message)) => {

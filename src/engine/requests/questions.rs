@@ -19,6 +19,7 @@ use crate::model::id::{OutboundId, QuestionId};
 use crate::model::input::Press;
 use crate::model::report::Reply;
 use crate::model::request::NewQuestion;
+use crate::state::{Timed, WiringKey};
 
 /// Maximum number of open questions of all agents together.
 const OPEN_MAX: u64 = 1_000;
@@ -149,8 +150,8 @@ pub(crate) fn card_settled(
 
 /// Expires questions whose time is over. Their agents are told and their cards closed.
 pub(crate) fn expire(tx: &mut Tx<'_, '_>) -> Result<()> {
-    let due = (tx.now.wall, QuestionId::new(u64::MAX));
-    for ((_, id), ()) in tx.db.questions_due.collect_range(tx, ..=due, tx.policy.rows_per_input / 8)? {
+    let due = Timed { at: tx.now.wall, id: QuestionId::new(u64::MAX) };
+    for (Timed { id, .. }, ()) in tx.db.questions_due.collect_range(tx, ..=due, tx.policy.rows_per_input / 8)? {
         tx.isolated(|tx| {
             let question = tx.db.questions.require(tx, &id)?;
             let seconds = question.expires.millis().saturating_sub(question.created.millis()) / 1_000;
@@ -170,7 +171,7 @@ fn may_answer(tx: &Tx<'_, '_>, question: &Question, by: &UserId) -> Result<bool>
     let Some((id, chat)) = chats::find(tx, &question.to.channel, &question.to.platform_id)? else {
         return Ok(matches!(standing, AccessLevel::Known(_)));
     };
-    let wiring = tx.db.wirings.get(tx, &(id, session.agent))?;
+    let wiring = tx.db.wirings.get(tx, &WiringKey { chat: id, agent: session.agent })?;
     let known_only = wiring.is_none_or(|wiring| wiring.senders == SenderScope::Known);
     let known = matches!(standing, AccessLevel::Known(_));
     Ok((known || !known_only) && access::decide_access(chat.unknown_senders, standing).is_ok())

@@ -14,7 +14,7 @@ use crate::model::content::FileBytes;
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId};
 use crate::model::message::{Body, Reason};
-use crate::state::{ForeignKey, derived};
+use crate::state::{HeldKey, PersonKey, SenderKey, derived};
 
 /// Shown to agents and people for a file that was not kept.
 const LEFT_OUT: &str = "it was not kept, because too many bytes of files waited for approval; ask for it again";
@@ -27,7 +27,7 @@ pub(crate) fn hold(tx: &mut Tx<'_, '_>, id: ApprovalId, body: BodyId, held: &Hel
         derived::count_held(tx.db, tx, &row, |held| held.saturating_add(bytes))?;
     }
     tx.db.held_messages_by_body.put(tx, &(body, id), &bytes)?;
-    tx.db.held_messages.put(tx, &(id, body), held)
+    tx.db.held_messages.put(tx, &HeldKey { approval: id, body }, held)
 }
 
 /// Removes the files of a message that would exceed the limits for held files. Their bytes are not needed any more and
@@ -70,7 +70,7 @@ pub(crate) struct Settlement {
 
 /// Applies a verdict to all messages held for an approval, in order of arrival.
 pub(crate) fn settle(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId, verdict: &Settlement) -> Result<()> {
-    for ((_, body_id), mut held) in tx.db.held_messages.collect_prefix(tx, &id, usize::MAX)? {
+    for (HeldKey { body: body_id, .. }, mut held) in tx.db.held_messages.collect_prefix(tx, &id, usize::MAX)? {
         let body = tx.db.bodies.require(tx, &body_id)?;
         let agents = held.agents.clone();
         let waiting = Waiting { chat, body: (body_id, &body), held: &held };
@@ -85,7 +85,7 @@ pub(crate) fn settle(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId, verdict:
         let stay: Vec<AgentId> = agents.into_iter().filter(|agent| verdict.stay.contains(agent)).collect();
         if !stay.is_empty() {
             (held.agents, held.heard) = (stay, kept);
-            tx.db.held_messages.put(tx, &(id, body_id), &held)?;
+            tx.db.held_messages.put(tx, &HeldKey { approval: id, body: body_id }, &held)?;
             continue;
         }
         let_go(tx, id, body_id, body, kept)?;
@@ -95,7 +95,7 @@ pub(crate) fn settle(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId, verdict:
 
 /// Routes all messages held for an approval to the agents that listen in the chat now.
 pub(crate) fn route_all(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId) -> Result<()> {
-    for ((_, body_id), held) in tx.db.held_messages.collect_prefix(tx, &id, usize::MAX)? {
+    for (HeldKey { body: body_id, .. }, held) in tx.db.held_messages.collect_prefix(tx, &id, usize::MAX)? {
         let body = tx.db.bodies.require(tx, &body_id)?;
         let waiting = Waiting { chat, body: (body_id, &body), held: &held };
         let kept = replay::replay(tx, &waiting, None)?;
@@ -106,7 +106,7 @@ pub(crate) fn route_all(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId) -> Re
 
 /// Drops all messages held for an approval, with a reason.
 pub(crate) fn drop_all(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId, reason: Reason) -> Result<()> {
-    for ((_, body_id), held) in tx.db.held_messages.collect_prefix(tx, &id, usize::MAX)? {
+    for (HeldKey { body: body_id, .. }, held) in tx.db.held_messages.collect_prefix(tx, &id, usize::MAX)? {
         let body = tx.db.bodies.require(tx, &body_id)?;
         let only = if let [only] = held.agents.as_slice() { Some(*only) } else { None };
         let waiting = Waiting { chat, body: (body_id, &body), held: &held };
@@ -118,7 +118,7 @@ pub(crate) fn drop_all(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId, reason
 
 /// Ends the hold of a message. Its body is removed unless an agent has it or another approval waits for it.
 fn let_go(tx: &mut Tx<'_, '_>, id: ApprovalId, body_id: BodyId, body: Body, kept: bool) -> Result<()> {
-    tx.db.held_messages.delete(tx, &(id, body_id))?;
+    tx.db.held_messages.delete(tx, &HeldKey { approval: id, body: body_id })?;
     let bytes = tx.db.held_messages_by_body.get(tx, &(body_id, id))?.unwrap_or(0);
     tx.db.held_messages_by_body.delete(tx, &(body_id, id))?;
     if bytes > 0 {
@@ -149,8 +149,8 @@ pub(crate) struct Stranger<'a> {
 /// The open approval of an unknown sender, if it can hold one more message. Created if there is none.
 pub(crate) fn admit(tx: &mut Tx<'_, '_>, stranger: Stranger<'_>) -> Result<std::result::Result<Waits, Reason>> {
     let Stranger { chat, sender, name, agents } = stranger;
-    let (channel, handle) = ForeignKey::user(sender);
-    let Some(id) = tx.db.approvals_by_sender.get(tx, &(chat, channel, handle))? else {
+    let key = SenderKey { chat, sender: PersonKey::of(sender) };
+    let Some(id) = tx.db.approvals_by_sender.get(tx, &key)? else {
         let open = tx.db.approvals_by_sender.collect_prefix(tx, &chat, tx.policy.approvals_per_chat)?.len();
         if open >= tx.policy.approvals_per_chat {
             return Ok(Err(Reason::ApprovalsFull));

@@ -6,20 +6,19 @@ use crate::model::address::ForeignId;
 use crate::model::id::{ApprovalId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Reason, Seen};
-use crate::state::ForeignKey;
+use crate::state::SeenKey;
 
 /// An event that can be remembered, with its key. Events without an id are never duplicates.
 pub(crate) struct EventKey<'a> {
     id: &'a ForeignId,
-    key: (ForeignKey, ForeignKey, ForeignKey),
+    key: SeenKey,
 }
 
 impl<'a> EventKey<'a> {
     /// The event's key; none without an id.
     pub(crate) fn of(event: &'a InboundEvent) -> Option<Self> {
         let id = event.platform_message.as_ref()?;
-        let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
-        Some(Self { id, key: (channel, chat, ForeignKey::of(id)) })
+        Some(Self { id, key: SeenKey::of(&event.source, id) })
     }
 
     /// The remembered result of the event.

@@ -6,7 +6,7 @@ use crate::model::Turn;
 use crate::model::address::UserId;
 use crate::model::approval::{Approval, Waitlist};
 use crate::model::id::ApprovalId;
-use crate::state::ForeignKey;
+use crate::state::PersonKey;
 
 /// Stores a new approval.
 pub(crate) fn insert(tx: &mut Tx<'_, '_>, approval: &Approval) -> Result<ApprovalId> {
@@ -52,7 +52,7 @@ fn waits_for(approval: &Approval) -> Option<&UserId> {
 }
 
 fn count(tx: &mut Tx<'_, '_>, user: &UserId, change: impl FnOnce(u64) -> u64) -> Result<()> {
-    let key = ForeignKey::user(user);
+    let key = PersonKey::of(user);
     let mut list =
         tx.db.waitlists.get(tx, &key)?.unwrap_or_else(|| Waitlist { user: user.clone(), waits: 0, digest: None });
     list.waits = change(list.waits);

@@ -5,7 +5,7 @@ use crate::engine::tx::Tx;
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
-use crate::state::ForeignKey;
+use crate::state::{ChatKey, WiringKey};
 use std::sync::Arc;
 
 /// Maximum number of wirings of one chat, more than any installation has.
@@ -13,7 +13,7 @@ const WIRINGS_MAX: usize = 1_000;
 
 /// A chat that is not archived, by its address. The full id in the row is compared, since a key may hold a digest.
 pub(crate) fn find(tx: &Tx<'_, '_>, channel: &ChannelName, platform_id: &ForeignId) -> Result<Option<(ChatId, Chat)>> {
-    let key = ForeignKey::chat(channel, platform_id);
+    let key = ChatKey::of(channel, platform_id);
     let Some(id) = tx.db.chats_by_address.get(tx, &key)? else { return Ok(None) };
     let chat = tx.db.chats.require(tx, &id)?;
     let same = chat.channel == *channel && chat.platform_id == *platform_id;
@@ -22,7 +22,7 @@ pub(crate) fn find(tx: &Tx<'_, '_>, channel: &ChannelName, platform_id: &Foreign
 
 /// Like [`find`], computed once for inputs that are committed together.
 pub(crate) fn known(tx: &Tx<'_, '_>, source: &Address) -> Result<Arc<Option<(ChatId, Chat)>>> {
-    let key = ForeignKey::chat(&source.channel, &source.platform_id);
+    let key = ChatKey::of(&source.channel, &source.platform_id);
     tx.once(&key, || find(tx, &source.channel, &source.platform_id))
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn insert(tx: &mut Tx<'_, '_>, chat: &Chat) -> Result<ChatId> {
 /// The agents that listen in a chat, in the order in which they decide: higher priority first, then older agents.
 pub(crate) fn listeners(tx: &Tx<'_, '_>, chat: ChatId) -> Result<Vec<(AgentId, Agent, Wiring)>> {
     let mut found = Vec::new();
-    for ((_, agent_id), wiring) in tx.db.wirings.collect_prefix(tx, &chat, WIRINGS_MAX)? {
+    for (WiringKey { agent: agent_id, .. }, wiring) in tx.db.wirings.collect_prefix(tx, &chat, WIRINGS_MAX)? {
         match tx.db.agents.get(tx, &agent_id)? {
             Some(agent) if agent.archived.is_none() => found.push((agent_id, agent, wiring)),
             _ => {}

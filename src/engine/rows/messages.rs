@@ -9,8 +9,8 @@ use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState, Reason};
 use crate::model::task::Slot;
 use crate::model::time::Awake;
-use crate::state::Text;
 use crate::state::indexed::Updated;
+use crate::state::{InboxKey, Text};
 use std::collections::BTreeSet;
 
 /// When each of the session's claimed messages was claimed.
@@ -156,7 +156,7 @@ pub(crate) fn end(
 
 /// The message at a position of a session.
 pub(crate) fn at(tx: &Tx<'_, '_>, session: SessionId, seq: u64) -> Result<Option<(MessageId, Message)>> {
-    let Some(id) = tx.db.messages_by_session.get(tx, &(session, seq))? else { return Ok(None) };
+    let Some(id) = tx.db.messages_by_session.get(tx, &InboxKey { session, seq })? else { return Ok(None) };
     Ok(Some((id, tx.db.messages.require(tx, &id)?)))
 }
 

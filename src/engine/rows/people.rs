@@ -10,12 +10,12 @@ use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Reason};
-use crate::state::{ForeignKey, Read, Tables};
+use crate::state::{GrantKey, MemberKey, PersonKey, Read, Tables};
 
 /// Updates the display name of a known person. Unknown senders get no row.
 pub(crate) fn refresh_name(tx: &mut Tx<'_, '_>, user: Option<&UserId>, name: Option<&str>) -> Result<()> {
     let (Some(user), Some(name)) = (user, name) else { return Ok(()) };
-    let key = ForeignKey::user(user);
+    let key = PersonKey::of(user);
     let Some(mut row) = tx.db.users.get(tx, &key)? else { return Ok(()) };
     if row.id != *user || row.name.as_deref() == Some(name) {
         return Ok(());
@@ -32,10 +32,8 @@ pub(crate) fn sender_of(event: &InboundEvent) -> Option<UserId> {
 /// A sender's standing with an agent. The first match counts.
 pub(crate) fn standing(tx: &Tx<'_, '_>, sender: Option<&UserId>, agent: AgentId) -> Result<AccessLevel> {
     let Some(user) = sender else { return Ok(AccessLevel::Nobody) };
-    let (channel, handle) = ForeignKey::user(user);
-    let key = (agent, channel, handle);
-    let (_, channel, handle) = &key;
-    tx.once(&key, || look_up(tx.db, tx, user, agent, channel, handle)).map(|standing| *standing)
+    let key = MemberKey { agent, person: PersonKey::of(user) };
+    tx.once(&key, || look_up(tx.db, tx, user, &key)).map(|standing| *standing)
 }
 
 /// Whether the sender of a chat message is unknown to an agent: without a role and without a membership.
@@ -46,30 +44,23 @@ pub(crate) fn is_stranger(db: &Tables, txn: &Read<'_>, body: &Body, agent: Agent
     let Some(user) = body.sender.as_ref().filter(|user| *user.channel() == source.channel) else {
         return Ok(access::decide_unknown(body.kind, AccessLevel::Nobody));
     };
-    let (channel, handle) = ForeignKey::user(user);
-    Ok(access::decide_unknown(body.kind, look_up(db, txn, user, agent, &channel, &handle)?))
+    let key = MemberKey { agent, person: PersonKey::of(user) };
+    Ok(access::decide_unknown(body.kind, look_up(db, txn, user, &key)?))
 }
 
-fn look_up(
-    db: &Tables,
-    txn: &Read<'_>,
-    user: &UserId,
-    agent: AgentId,
-    channel: &ForeignKey,
-    handle: &ForeignKey,
-) -> Result<AccessLevel> {
+fn look_up(db: &Tables, txn: &Read<'_>, user: &UserId, key: &MemberKey) -> Result<AccessLevel> {
     for (role, reason) in [
         (Role::Owner, Reason::Owner),
         (Role::GlobalAdmin, Reason::GlobalAdmin),
-        (Role::AdminOf(agent), Reason::AdminOfAgent),
+        (Role::AdminOf(key.agent), Reason::AdminOfAgent),
     ] {
-        let grant = db.roles.get(txn, &(channel.clone(), handle.clone(), role))?;
+        let grant = db.roles.get(txn, &GrantKey { person: key.person.clone(), role })?;
         // The key may hold a digest of the id, so the full id in the row is compared.
         if grant.is_some_and(|grant| grant.user == *user) {
             return Ok(AccessLevel::Known(reason));
         }
     }
-    let membership = db.members.get(txn, &(agent, channel.clone(), handle.clone()))?;
+    let membership = db.members.get(txn, key)?;
     let member = membership.is_some_and(|membership| membership.user == *user);
     Ok(if member { AccessLevel::Known(Reason::Member) } else { AccessLevel::Stranger })
 }

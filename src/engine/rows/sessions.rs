@@ -6,7 +6,7 @@ use crate::model::address::Address;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::state;
-use crate::state::RouteKey;
+use crate::state::{RouteKey, SessionKey};
 
 /// The session of an agent for a route when a message arrives. Its last number becomes the message's position. If there
 /// is none, it is created. Its replies go to the chat it begins in, and to the thread only if the session is for that
@@ -81,11 +81,11 @@ fn store(
     route: Route,
     reply: Option<Address>,
 ) -> Result<(SessionId, ChatSession)> {
-    let (fingerprint, discriminator) = tx.db.workspaces_by_agent.require(tx, &agent)?;
+    let workspace = tx.db.workspaces_by_agent.require(tx, &agent)?;
     let id: SessionId = tx.db.allocate(tx)?;
     let mut session = ChatSession::new((agent, name), route, reply, tx.now.wall);
     session.take_seq();
-    tx.db.sessions.append(tx, &(fingerprint, discriminator, id), &Session::Chat(session.clone()))?;
+    tx.db.sessions.append(tx, &SessionKey { workspace, session: id }, &Session::Chat(session.clone()))?;
     Ok((id, session))
 }
 
@@ -108,6 +108,6 @@ pub(crate) fn update<T>(
         return Err(state::Error::Missing { table: tx.db.sessions.name(), key: format!("{id} as an agent's session") });
     };
     let (said, chat) = (change(chat), chat.clone());
-    tx.db.put_session(tx, (id, workspace), &before, row)?;
+    tx.db.put_session(tx, SessionKey { workspace, session: id }, &before, row)?;
     Ok((chat, said))
 }

@@ -4,10 +4,7 @@ use crate::engine::Result;
 use crate::engine::tx::Tx;
 use crate::model::address::{Address, ForeignId};
 use crate::model::id::AgentId;
-use crate::state::ForeignKey;
-
-/// Table key of an agent and a thread.
-type Key = (AgentId, ForeignKey, ForeignKey, Option<ForeignKey>);
+use crate::state::{AgentThreadKey, ThreadKey};
 
 /// The names that programs within agent groups may use for a thread, or for a chat with all its threads: its id alone,
 /// or prefixed with the chat, or with channel and chat. Both `:` and `/` separate the parts.
@@ -23,12 +20,12 @@ pub(crate) fn spellings(address: &Address) -> Vec<String> {
 
 /// Stops following the thread of an address, or without a thread all threads of the chat. Returns how many there were.
 pub(crate) fn end_all(tx: &mut Tx<'_, '_>, agent: AgentId, address: &Address) -> Result<usize> {
-    let (channel, chat, thread) = ForeignKey::place(address);
-    let keys: Vec<Key> = match thread {
-        Some(_) => vec![(agent, channel, chat, thread)],
+    let thread = ThreadKey::of(address);
+    let keys = match thread.thread {
+        Some(_) => vec![AgentThreadKey { agent, thread }],
         None => {
-            let rows = tx.db.thread_follows.prefix(tx, &(agent, channel, chat))?;
-            rows.map(|row| row.map(|(key, _)| key)).collect::<Result<_>>()?
+            let rows = tx.db.thread_follows.prefix(tx, &(agent, thread.chat))?;
+            rows.map(|row| row.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?
         }
     };
     let mut ended = 0;
@@ -39,13 +36,12 @@ pub(crate) fn end_all(tx: &mut Tx<'_, '_>, agent: AgentId, address: &Address) ->
 }
 
 /// Stops following one thread. Returns whether it was followed.
-pub(crate) fn end(tx: &mut Tx<'_, '_>, key: &Key) -> Result<bool> {
+pub(crate) fn end(tx: &mut Tx<'_, '_>, key: &AgentThreadKey) -> Result<bool> {
     tx.db.thread_follows.delete(tx, key)
 }
 
-pub(crate) fn key(agent: AgentId, address: &Address) -> Key {
-    let (channel, chat, thread) = ForeignKey::place(address);
-    (agent, channel, chat, thread)
+pub(crate) fn key(agent: AgentId, address: &Address) -> AgentThreadKey {
+    AgentThreadKey { agent, thread: ThreadKey::of(address) }
 }
 
 pub(crate) fn place(Address { channel, platform_id, thread }: &Address) -> String {

@@ -10,6 +10,7 @@ use crate::model::task::{
     FireOutcome, NewTask, Patch, Recurrence, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::time::{Millis, Timestamp};
+use crate::state::OccurrenceId;
 use crate::time::cron::Cron;
 use crate::time::every::Every;
 use crate::time::local;
@@ -214,12 +215,12 @@ fn run_now(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Res
         return Ok(Err(format!("an occurrence of {id} runs already ({message})")));
     }
     let at = tx.now.wall;
-    if tx.db.task_runs.contains(tx, &(id, at))? {
+    if tx.db.task_runs.contains(tx, &OccurrenceId { task: id, at })? {
         return Ok(Err(format!("{id} has just been run")));
     }
     let message = run::start(tx, id, task, at)?;
     task.running = Some(message);
-    schedule::record(tx, (id, at), zone, FireOutcome::Running(message))?;
+    schedule::record(tx, OccurrenceId { task: id, at }, zone, FireOutcome::Running(message))?;
     Ok(Ok(()))
 }
 

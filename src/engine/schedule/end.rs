@@ -6,6 +6,7 @@ use crate::engine::tx::Tx;
 use crate::engine::{Result, schedule};
 use crate::model::id::TaskId;
 use crate::model::task::{FireOutcome, SkipReason, Task, TaskState};
+use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
 
 /// Cancels a task and all its remaining slots.
@@ -32,5 +33,5 @@ pub(crate) fn pass_over(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zon
 pub(crate) fn skip_waiting(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<()> {
     let Some(at) = task.queued.take() else { return Ok(()) };
     let outcome = FireOutcome::Skipped { reason: SkipReason::StillRunning, until: at, count: Some(1) };
-    schedule::record(tx, (id, at), zone, outcome)
+    schedule::record(tx, OccurrenceId { task: id, at }, zone, outcome)
 }

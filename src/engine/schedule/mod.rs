@@ -6,7 +6,7 @@ use crate::engine::Result;
 use crate::engine::tx::Tx;
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Task};
-use crate::model::time::Timestamp;
+use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
 
 pub(crate) mod change;
@@ -31,7 +31,7 @@ pub(crate) fn put(tx: &mut Tx<'_, '_>, id: TaskId, before: Option<&Task>, after:
 }
 
 /// Records the outcome of a slot. A slot that already has a record keeps the time zone of that record.
-pub(crate) fn record(tx: &mut Tx<'_, '_>, slot: (TaskId, Timestamp), zone: &Zone, outcome: FireOutcome) -> Result<()> {
+pub(crate) fn record(tx: &mut Tx<'_, '_>, slot: OccurrenceId, zone: &Zone, outcome: FireOutcome) -> Result<()> {
     tx.fires.push(outcome.as_str());
     let known = tx.db.task_runs.get(tx, &slot)?.filter(|fire| !matches!(fire.outcome, FireOutcome::Skipped { .. }));
     let zone = known.map_or_else(|| zone.name().to_owned(), |fire| fire.zone);

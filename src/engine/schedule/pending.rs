@@ -10,6 +10,7 @@ use crate::engine::{Result, schedule};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task};
 use crate::model::time::{Millis, Timestamp};
+use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
 
 /// The series of a task from its next slot on, in a time zone.
@@ -17,13 +18,22 @@ pub(crate) fn series(tx: &Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zone) -> R
     let (then, now) = (Series::of(task, zone), tx.now.wall);
     let Some(next) = task.next.filter(|next| *next <= now) else { return Ok(then) };
     // The next slot is the first stored one, if any are stored.
-    if !tx.db.task_runs.get(tx, &(id, next))?.is_some_and(|fire| fire.outcome == FireOutcome::Queued) {
+    if !tx
+        .db
+        .task_runs
+        .get(tx, &OccurrenceId { task: id, at: next })?
+        .is_some_and(|fire| fire.outcome == FireOutcome::Queued)
+    {
         return Ok(then);
     }
-    let mut rows = tx.db.task_runs.collect_range(tx, (id, next)..=(id, now), FIRES_MAX)?;
+    let mut rows = tx.db.task_runs.collect_range(
+        tx,
+        OccurrenceId { task: id, at: next }..=OccurrenceId { task: id, at: now },
+        FIRES_MAX,
+    )?;
     rows.retain(|(_, fire)| fire.outcome == FireOutcome::Queued);
     let until = rows.iter().map(|(_, fire)| fire.at).max().unwrap_or(next);
-    Ok(Series::Kept { slots: rows.into_iter().map(|((_, slot), _)| slot).collect(), until, then: Box::new(then) })
+    Ok(Series::Kept { slots: rows.into_iter().map(|(key, _)| key.at).collect(), until, then: Box::new(then) })
 }
 
 /// Keeps a task's due slots after the time zone changed from `before`. Later slots follow the new time zone.
@@ -48,7 +58,7 @@ pub(crate) fn keep(tx: &mut Tx<'_, '_>, id: TaskId, before: &Zone) -> Result<()>
         None => run::next_unused(tx, id, &Series::of(&task, &zone), tx.now.wall)?,
     };
     for slot in newest {
-        schedule::record(tx, (id, slot), before, FireOutcome::Queued)?;
+        schedule::record(tx, OccurrenceId { task: id, at: slot }, before, FireOutcome::Queued)?;
     }
     schedule::put(tx, id, Some(&task), &run::follow(task.clone(), next, tx.now.wall))
 }
@@ -68,8 +78,8 @@ pub(crate) fn put_before(
     if run::next_unused(tx, id, &series(tx, id, task, zone)?, until)? != task.next {
         return Ok(false);
     }
-    if let Some(fire) = tx.db.task_runs.get(tx, &(id, slot))? {
-        tx.db.task_runs.put(tx, &(id, slot), &Fire { at: until, ..fire })?;
+    if let Some(fire) = tx.db.task_runs.get(tx, &OccurrenceId { task: id, at: slot })? {
+        tx.db.task_runs.put(tx, &OccurrenceId { task: id, at: slot }, &Fire { at: until, ..fire })?;
     }
     task.next = Some(slot);
     Ok(true)
@@ -80,9 +90,12 @@ pub(crate) fn put_before(
 pub(crate) fn set_back(tx: &mut Tx<'_, '_>, id: TaskId, next: Timestamp) -> Result<()> {
     let now = tx.now.wall;
     let most = Timestamp::from_millis(i64::MAX);
-    for (key, fire) in tx.db.task_runs.collect_range(tx, (id, next)..=(id, most), FIRES_MAX)? {
+    let from = OccurrenceId { task: id, at: next };
+    for (key, fire) in tx.db.task_runs.collect_range(tx, from..=OccurrenceId { at: most, ..from }, FIRES_MAX)? {
         match fire.outcome {
-            FireOutcome::Queued | FireOutcome::Skipped { .. } if key.1 > now => drop(tx.db.task_runs.delete(tx, &key)?),
+            FireOutcome::Queued | FireOutcome::Skipped { .. } if key.at > now => {
+                tx.db.task_runs.delete(tx, &key)?;
+            }
             FireOutcome::Queued if fire.at > now => tx.db.task_runs.put(tx, &key, &Fire { at: now, ..fire })?,
             _ => {}
         }
@@ -94,11 +107,15 @@ pub(crate) fn set_back(tx: &mut Tx<'_, '_>, id: TaskId, next: Timestamp) -> Resu
 pub(crate) fn skip(tx: &mut Tx<'_, '_>, id: TaskId, run: Run, reason: SkipReason, zone: &Zone) -> Result<()> {
     let Run { first, last: until, count } = run;
     if first < until {
-        for (key, fire) in tx.db.task_runs.collect_range(tx, (id, first)..=(id, until), FIRES_MAX)? {
-            if fire.outcome == FireOutcome::Queued && key.1 != first {
+        for (key, fire) in tx.db.task_runs.collect_range(
+            tx,
+            OccurrenceId { task: id, at: first }..=OccurrenceId { task: id, at: until },
+            FIRES_MAX,
+        )? {
+            if fire.outcome == FireOutcome::Queued && key.at != first {
                 tx.db.task_runs.delete(tx, &key)?;
             }
         }
     }
-    schedule::record(tx, (id, first), zone, FireOutcome::Skipped { reason, until, count })
+    schedule::record(tx, OccurrenceId { task: id, at: first }, zone, FireOutcome::Skipped { reason, until, count })
 }

@@ -10,7 +10,7 @@ use crate::engine::{Result, schedule};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, Task};
 use crate::model::time::{Millis, Timestamp};
-use crate::state::{Number, Text};
+use crate::state::{Number, OccurrenceId, Text};
 use std::collections::BTreeSet;
 
 /// Requests new next slots for all tasks. [`renew_some`] computes them, also in every following sweep.
@@ -73,11 +73,11 @@ pub(crate) fn one(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
 fn take_back(tx: &mut Tx<'_, '_>, id: TaskId, now: Timestamp) -> Result<BTreeSet<Timestamp>> {
     let most = Timestamp::from_millis(i64::MAX);
     let mut used = BTreeSet::new();
-    let later = (id, now.plus(Millis::new(1)))..=(id, most);
+    let later = OccurrenceId { task: id, at: now.plus(Millis::new(1)) }..=OccurrenceId { task: id, at: most };
     for (key, fire) in tx.db.task_runs.collect_range(tx, later, FIRES_MAX)? {
         match fire.outcome {
             FireOutcome::Skipped { .. } | FireOutcome::Queued => drop(tx.db.task_runs.delete(tx, &key)?),
-            _ => drop(used.insert(key.1)),
+            _ => drop(used.insert(key.at)),
         }
     }
     cut(tx, id)?;
@@ -90,7 +90,7 @@ pub(crate) fn cut(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
     // The run that extends beyond now is not necessarily the last record before it: slots within it may have been used.
     for (key, fire) in tx.db.task_runs.collect_last(tx, &id, FIRES_MAX)? {
         let FireOutcome::Skipped { reason, until, .. } = fire.outcome else { continue };
-        if key.1 > now || until <= now {
+        if key.at > now || until <= now {
             continue;
         }
         // The task may have had another schedule or time zone when these were skipped, so the last slot before now is

@@ -16,7 +16,7 @@ use crate::model::message::{Body, MessageKind};
 use crate::model::session::SessionStatus;
 use crate::model::task::{Fire, FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
-use crate::state::ForeignKey;
+use crate::state::{ChatKey, OccurrenceId, Timed};
 
 /// Maximum number of tasks per sweep; the next one continues.
 const FIRED_MAX: usize = 100;
@@ -29,8 +29,8 @@ pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
     if !tx.cx.has_room {
         return Ok(());
     }
-    let now = (tx.now.wall, TaskId::new(u64::MAX));
-    for ((_, id), ()) in tx.db.tasks_due.collect_range(tx, ..=now, FIRED_MAX)? {
+    let now = Timed { at: tx.now.wall, id: TaskId::new(u64::MAX) };
+    for (Timed { id, .. }, ()) in tx.db.tasks_due.collect_range(tx, ..=now, FIRED_MAX)? {
         tx.isolated(|tx| fire(tx, id))?;
     }
     Ok(())
@@ -58,14 +58,14 @@ fn fire(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
     }
     if let Some(slot) = plan.queue.filter(|slot| task.queued != Some(*slot)) {
         task.queued = Some(slot);
-        schedule::record(tx, (id, slot), &zone, FireOutcome::Queued)?;
+        schedule::record(tx, OccurrenceId { task: id, at: slot }, &zone, FireOutcome::Queued)?;
     }
     let next = next_unused(tx, id, &series, last.max(tx.now.wall))?;
     task = follow(task, next, tx.now.wall);
     for slot in plan.run {
         let message = start(tx, id, &task, slot)?;
         task.running = Some(message);
-        schedule::record(tx, (id, slot), &zone, FireOutcome::Running(message))?;
+        schedule::record(tx, OccurrenceId { task: id, at: slot }, &zone, FireOutcome::Running(message))?;
     }
     schedule::put(tx, id, Some(&before), &task)
 }
@@ -93,7 +93,7 @@ pub(crate) fn has_place(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
 pub(crate) fn unused(tx: &Tx<'_, '_>, id: TaskId, series: &Series, passed: Passed) -> Result<Passed> {
     let mut newest = Vec::new();
     for slot in passed.newest {
-        if !was_used(tx, (id, slot))? {
+        if !was_used(tx, OccurrenceId { task: id, at: slot })? {
             newest.push(slot);
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn unused(tx: &Tx<'_, '_>, id: TaskId, series: &Series, passed: Passe
     for run in passed.before {
         let mut left = Some(run);
         while let Some(run) = left
-            && was_used(tx, (id, run.first))?
+            && was_used(tx, OccurrenceId { task: id, at: run.first })?
         {
             let next = series.after(run.first).filter(|next| *next <= run.last);
             left = next.map(|first| Run { first, count: run.count.map(|count| count.saturating_sub(1)), ..run });
@@ -116,7 +116,11 @@ pub(crate) fn unused(tx: &Tx<'_, '_>, id: TaskId, series: &Series, passed: Passe
 /// Excludes used slots from a run's count, because they have records of their own.
 fn without_used(tx: &Tx<'_, '_>, id: TaskId, series: &Series, run: Run) -> Result<Run> {
     let Some(mut count) = run.count else { return Ok(run) };
-    for ((_, at), fire) in tx.db.task_runs.collect_range(tx, (id, run.first)..=(id, run.last), FIRES_MAX)? {
+    for (OccurrenceId { at, .. }, fire) in tx.db.task_runs.collect_range(
+        tx,
+        OccurrenceId { task: id, at: run.first }..=OccurrenceId { task: id, at: run.last },
+        FIRES_MAX,
+    )? {
         // Manual runs are not slots.
         if is_use(&fire) && series.after(at.minus(Millis::new(1))) == Some(at) {
             count = count.saturating_sub(1);
@@ -129,14 +133,14 @@ fn without_used(tx: &Tx<'_, '_>, id: TaskId, series: &Series, run: Run) -> Resul
 pub(crate) fn next_unused(tx: &Tx<'_, '_>, id: TaskId, series: &Series, after: Timestamp) -> Result<Option<Timestamp>> {
     let mut next = series.after(after);
     while let Some(slot) = next
-        && was_used(tx, (id, slot))?
+        && was_used(tx, OccurrenceId { task: id, at: slot })?
     {
         next = series.after(slot);
     }
     Ok(next)
 }
 
-fn was_used(tx: &Tx<'_, '_>, slot: (TaskId, Timestamp)) -> Result<bool> {
+fn was_used(tx: &Tx<'_, '_>, slot: OccurrenceId) -> Result<bool> {
     let fire = tx.db.task_runs.get(tx, &slot)?;
     Ok(fire.as_ref().is_some_and(is_use))
 }
@@ -171,7 +175,7 @@ fn home(tx: &Tx<'_, '_>, task: &Task) -> Result<TaskHome> {
 /// The reply address of a task, as long as its chat exists.
 fn reply(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<Address>> {
     let Some(to) = &task.reply else { return Ok(None) };
-    let Some(chat) = tx.db.chats_by_address.get(tx, &ForeignKey::chat(&to.channel, &to.platform_id))? else {
+    let Some(chat) = tx.db.chats_by_address.get(tx, &ChatKey::of(&to.channel, &to.platform_id))? else {
         return Ok(None);
     };
     let there = tx.db.chats.get(tx, &chat)?.is_some_and(|chat| chat.archived.is_none());

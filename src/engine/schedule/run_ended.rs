@@ -10,6 +10,7 @@ use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Completion, MessageState};
 use crate::model::task::{FireOutcome, Gated, SkipReason, Slot, Task, TaskState};
 use crate::model::time::Timestamp;
+use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
 
 /// The number of failures in a row after which the owner is told, who may not see the task's chat. For a task with a
@@ -33,7 +34,7 @@ pub(crate) fn over(tx: &mut Tx<'_, '_>, slot: Slot, message: MessageId, state: &
         }
         _ => 0,
     };
-    schedule::record(tx, (slot.task, slot.at), &zone, outcome)?;
+    schedule::record(tx, OccurrenceId { task: slot.task, at: slot.at }, &zone, outcome)?;
     if task.running == Some(message) {
         task.running = None;
         let ends = task.state == TaskState::Cancelled || agents::is_removed(tx, task.agent)?;
@@ -43,7 +44,7 @@ pub(crate) fn over(tx: &mut Tx<'_, '_>, slot: Slot, message: MessageId, state: &
             if run::has_place(tx, task.agent)? {
                 let message = run::start(tx, slot.task, &task, at)?;
                 task.running = Some(message);
-                schedule::record(tx, (slot.task, at), &zone, FireOutcome::Running(message))?;
+                schedule::record(tx, OccurrenceId { task: slot.task, at }, &zone, FireOutcome::Running(message))?;
             } else {
                 due_again(tx, slot.task, &mut task, at, &zone)?;
             }
@@ -73,8 +74,8 @@ pub(crate) fn forget_fires(
     most: usize,
     done: &mut usize,
 ) -> Result<bool> {
-    let from = (task, Timestamp::from_millis(i64::MIN));
-    for (slot, fire) in tx.db.task_runs.collect_range(tx, from..(task, end), most)? {
+    let from = OccurrenceId { task, at: Timestamp::from_millis(i64::MIN) };
+    for (slot, fire) in tx.db.task_runs.collect_range(tx, from..OccurrenceId { task, at: end }, most)? {
         if *done >= most {
             return Ok(false);
         }

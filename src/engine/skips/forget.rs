@@ -6,6 +6,7 @@ use crate::engine::tx::Tx;
 use crate::model::id::{AgentId, SkipId};
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::time::Timestamp;
+use crate::state::SkillKey;
 
 /// The text on a closed card whose agent was removed.
 const REMOVED: &str = "The agent was removed";
@@ -24,7 +25,7 @@ pub(crate) fn forget_old(tx: &mut Tx<'_, '_>, id: SkipId, skip: &SkipSummary, en
 pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> {
     let most = (tx.policy.rows_per_input / 8).max(1); // a skip is three rows, and may be a card
     let mut done = 0;
-    for ((_, _, id), ()) in tx.db.skips_by_skill.collect_prefix(tx, &agent, usize::MAX)? {
+    for (SkillKey { skip: id, .. }, ()) in tx.db.skips_by_skill.collect_prefix(tx, &agent, usize::MAX)? {
         let skip = tx.db.skips.require(tx, &id)?;
         let asked = match skip.state {
             SkipState::Surfaced(message, _) if is_open(&skip) && skip.file != SkipFile::Left => Some(message),

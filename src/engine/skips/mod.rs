@@ -16,7 +16,7 @@ use crate::model::id::{AgentId, SessionId, SkipId};
 use crate::model::report::Reply;
 use crate::model::skip::{FoundSkip, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipSummary};
 use crate::model::time::Awake;
-use crate::state::Text;
+use crate::state::{SkillKey, Text};
 
 pub(crate) mod answer;
 pub(crate) mod forget;
@@ -131,7 +131,7 @@ fn take_in(
 ) -> Result<()> {
     let Ok(file) = Text::new(format!("{skill}/{}", report.digest.as_str())) else { return Ok(()) };
     let Ok(name) = Text::new(skill) else { return Ok(()) };
-    if let Some(((_, _, id), ())) = tx.db.skips_by_file.last_in(tx, &(agent, file.clone()))? {
+    if let Some((SkillKey { skip: id, .. }, ())) = tx.db.skips_by_file.last_in(tx, &(agent, file.clone()))? {
         let mut skip = tx.db.skips.require(tx, &id)?;
         match skip.state {
             SkipState::Surfaced(..) | SkipState::Retried(_) | SkipState::Acknowledged { .. } => {
@@ -158,7 +158,7 @@ fn take_in(
         return Ok(()); // the file waits where it is
     }
     let before = match tx.db.skips_by_skill.last_in(tx, &(agent, name.clone()))? {
-        Some(((_, _, before), ())) => tx.db.skips.get(tx, &before)?,
+        Some((before, ())) => tx.db.skips.get(tx, &before.skip)?,
         None => None,
     };
     let id: SkipId = tx.db.allocate(tx)?;
@@ -194,7 +194,7 @@ fn whose(tx: &Tx<'_, '_>, agent: AgentId, after: Option<SessionId>) -> Result<Op
 
 /// Sessions of an agent with a live incarnation.
 fn live_of(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<SessionId>> {
-    Ok(lifecycle::living(tx, |of| of == agent)?.into_iter().map(|(session, _)| session).collect())
+    Ok(lifecycle::living(tx, |of| of == agent)?.into_iter().map(|live| live.session).collect())
 }
 
 /// Whether every turn that may have produced the skip is over. `at_work` caches what was read for the next call.

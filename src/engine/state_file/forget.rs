@@ -9,8 +9,8 @@ use crate::model::id::AgentId;
 pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> {
     let most = (tx.policy.rows_per_input / 4).max(1); // each is up to two rows
     let mut left = most;
-    for ((_, part, name), _) in tx.db.state_fields.collect_prefix(tx, &agent, left)? {
-        tx.db.state_fields.delete(tx, &(agent, part, name))?;
+    for (key, _) in tx.db.state_fields.collect_prefix(tx, &agent, left)? {
+        tx.db.state_fields.delete(tx, &key)?;
         left -= 1;
     }
     for (_, id) in tx.db.seen_ids_by_position.collect_prefix(tx, &agent, left)? {

@@ -18,7 +18,7 @@ use crate::engine::tx::Tx;
 use crate::model::content::RawJson;
 use crate::model::group::{StateDocument, StateField, StateFile, StatePart};
 use crate::model::id::AgentId;
-use crate::state::ForeignKey;
+use crate::state::{ForeignKey, StateFieldKey};
 use std::collections::HashMap;
 
 pub(crate) const VERSION: &str = "schema_version";
@@ -53,7 +53,7 @@ pub(crate) fn take_in(
     for field in fields {
         found.insert((field.part, ForeignKey::of(&field.name)), field.value.clone());
     }
-    for ((_, part, key), row) in rows {
+    for (StateFieldKey { part, name: key, .. }, row) in rows {
         let their = found.get(&(part, key.clone())).cloned();
         let lost = their.is_none() && (afresh || part == StatePart::Top && LASTING.contains(&row.name.as_str()));
         let mut merged = StateField { known: vec![their.clone()], ..row.clone() };
@@ -67,7 +67,7 @@ pub(crate) fn take_in(
         put(tx, agent, part, &row, &merged)?;
     }
     for field in fields {
-        let key = (agent, field.part, ForeignKey::of(&field.name));
+        let key = StateFieldKey { agent, part: field.part, name: ForeignKey::of(&field.name) };
         if tx.db.state_fields.contains(tx, &key)? {
             continue;
         }
@@ -91,7 +91,7 @@ pub(crate) fn put(
     before: &StateField,
     row: &StateField,
 ) -> Result<()> {
-    let key = (agent, part, ForeignKey::of(&row.name));
+    let key = StateFieldKey { agent, part, name: ForeignKey::of(&row.name) };
     if row.value.is_none() && row.known.iter().all(Option::is_none) {
         return tx.db.state_fields.delete(tx, &key).map(drop);
     }
@@ -115,12 +115,12 @@ fn decide(known: &[Option<RawJson>], theirs: Option<&RawJson>) -> Winner {
     if known.iter().any(|known| known.as_ref() == theirs) { Winner::Ours } else { Winner::Theirs }
 }
 
-fn starts_afresh(theirs: &StateDocument, rows: &[((AgentId, StatePart, ForeignKey), StateField)]) -> bool {
+fn starts_afresh(theirs: &StateDocument, rows: &[(StateFieldKey, StateField)]) -> bool {
     let mut top = theirs.fields.iter().filter(|field| field.part == StatePart::Top);
     let sessions = theirs.fields.iter().filter(|field| field.part == StatePart::Sessions).count();
     let bare = sessions <= 1 && top.all(|field| AFRESH.contains(&field.name.as_str()));
-    let had_more = rows.iter().any(|((_, part, _), row)| {
-        *part == StatePart::Top && !AFRESH.contains(&row.name.as_str()) && row.known.iter().any(Option::is_some)
+    let had_more = rows.iter().any(|(key, row)| {
+        key.part == StatePart::Top && !AFRESH.contains(&row.name.as_str()) && row.known.iter().any(Option::is_some)
     });
     bare && had_more
 }

@@ -10,7 +10,7 @@ use crate::model::effect::Effect;
 use crate::model::group::{FieldName, STATE_FIELDS_MAX, StateField, StateFile, StatePart};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
-use crate::state::ForeignKey;
+use crate::state::{ForeignKey, StateFieldKey};
 
 /// Records ids that are already in the file.
 pub(crate) fn see(tx: &mut Tx<'_, '_>, agent: AgentId, ids: &[String]) -> Result<()> {
@@ -43,7 +43,7 @@ pub(crate) fn mute(
     if before.as_ref().is_some_and(|before| note.is_none() || *before == value) {
         return Ok(Ok(Action::Unchanged));
     }
-    let top = (agent, StatePart::Top, ForeignKey::of(&FieldName::of(MUTED)));
+    let top = StateFieldKey { agent, part: StatePart::Top, name: ForeignKey::of(&FieldName::of(MUTED)) };
     let object = tx.db.state_fields.get(tx, &top)?.and_then(|row| row.value);
     if object.is_some_and(|value| value.as_str() != OBJECT) {
         return Ok(Err(Unmutable::Foreign));
@@ -73,14 +73,14 @@ pub(crate) fn muted(tx: &Tx<'_, '_>, agent: AgentId, thread: &FieldName) -> Resu
         return Ok(None);
     }
     // A key may hold only a digest of the name.
-    let field = readable(tx.db.state_fields.get(tx, &(agent, StatePart::Muted, key)))?;
+    let field = readable(tx.db.state_fields.get(tx, &StateFieldKey { agent, part: StatePart::Muted, name: key }))?;
     Ok(field.filter(|field| field.name == *thread).and_then(|field| field.value))
 }
 
 fn set(tx: &mut Tx<'_, '_>, agent: AgentId, thread: &FieldName, value: Option<RawJson>) -> Result<()> {
     shared(tx, agent, |tx, file| {
         state::ensure_top(tx, agent, file, MUTED, OBJECT)?;
-        let key = (agent, StatePart::Muted, ForeignKey::of(thread));
+        let key = StateFieldKey { agent, part: StatePart::Muted, name: ForeignKey::of(thread) };
         let before = tx.db.state_fields.get(tx, &key)?.unwrap_or_else(|| StateField {
             name: thread.clone(),
             value: None,

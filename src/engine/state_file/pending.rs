@@ -19,7 +19,7 @@ use crate::model::group::{
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::{Message, MessageState};
 use crate::model::session::SessionStatus;
-use crate::state::ForeignKey;
+use crate::state::{ForeignKey, InboxKey, PendingResponseKey, StateFieldKey, Timed};
 
 /// The value of an empty slot.
 pub(crate) const NOTHING: &str = "null";
@@ -71,7 +71,7 @@ pub(crate) fn begin(
     pending: &DocumentPending,
 ) -> Result<bool> {
     let key = ForeignKey::of(&pending.message);
-    let there = tx.db.pending_responses.get(tx, &(agent, key))?;
+    let there = tx.db.pending_responses.get(tx, &PendingResponseKey { agent, message: key })?;
     if there.is_some_and(|row| row.state != PendingState::Waiting && row.value == pending.value) {
         return Ok(false);
     }
@@ -96,7 +96,7 @@ pub(crate) fn begin(
 pub(crate) fn show(tx: &mut Tx<'_, '_>, agent: AgentId, file: &mut StateFile) -> Result<()> {
     let newest = waiting(tx, agent)?.pop().map(|row| row.value);
     let name = FieldName::of(PENDING);
-    let key = (agent, StatePart::Top, ForeignKey::of(&name));
+    let key = StateFieldKey { agent, part: StatePart::Top, name: ForeignKey::of(&name) };
     if newest.is_none() && !tx.db.state_fields.contains(tx, &key)? {
         return Ok(());
     }
@@ -115,11 +115,14 @@ pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
     if !tx.cx.steady {
         return Ok(());
     }
-    let until = (tx.now.wall.plus(crate::model::time::Millis::new(1)), AgentId::new(0), ForeignKey::least());
-    for ((_, agent, key), ()) in tx.db.pending_responses_due.collect_range(tx, ..until, tx.policy.rows_per_input / 8)? {
+    let first = PendingResponseKey { agent: AgentId::new(0), message: ForeignKey::least() };
+    let until = Timed { at: tx.now.wall.plus(crate::model::time::Millis::new(1)), id: first };
+    for (Timed { id, .. }, ()) in
+        tx.db.pending_responses_due.collect_range(tx, ..until, tx.policy.rows_per_input / 8)?
+    {
         tx.isolated(|tx| {
-            let row = tx.db.pending_responses.require(tx, &(agent, key))?;
-            one_due(tx, agent, row)
+            let row = tx.db.pending_responses.require(tx, &id)?;
+            one_due(tx, id.agent, row)
         })?;
     }
     Ok(())
@@ -228,7 +231,7 @@ fn find(tx: &Tx<'_, '_>, agent: AgentId, row: &PendingResponse) -> Result<Option
     let Ok(seq) = row.message.parse::<u64>() else { return Ok(None) };
     let mut found: Option<(MessageId, Message)> = None;
     for ((_, session), ()) in tx.db.sessions_by_agent.collect_last(tx, &agent, SESSIONS_MAX)? {
-        let Some(id) = tx.db.messages_by_session.get(tx, &(session, seq))? else { continue };
+        let Some(id) = tx.db.messages_by_session.get(tx, &InboxKey { session, seq })? else { continue };
         let Some(message) = readable(tx.db.messages.get(tx, &id))? else { continue };
         let newer = found.as_ref().is_none_or(|(_, other)| other.stored < message.stored);
         if newer && message.stored <= row.since.plus(tx.policy.claim_tolerance) {
@@ -263,10 +266,10 @@ fn end(tx: &mut Tx<'_, '_>, agent: AgentId, row: &PendingResponse, state: Pendin
 }
 
 fn put(tx: &mut Tx<'_, '_>, agent: AgentId, row: &PendingResponse) -> Result<()> {
-    tx.db.pending_responses.put(tx, &(agent, ForeignKey::of(&row.message)), row)
+    tx.db.pending_responses.put(tx, &PendingResponseKey { agent, message: ForeignKey::of(&row.message) }, row)
 }
 
 /// Removes an entry.
 pub(crate) fn delete(tx: &mut Tx<'_, '_>, agent: AgentId, row: &PendingResponse) -> Result<()> {
-    tx.db.pending_responses.delete(tx, &(agent, ForeignKey::of(&row.message))).map(drop)
+    tx.db.pending_responses.delete(tx, &PendingResponseKey { agent, message: ForeignKey::of(&row.message) }).map(drop)
 }

@@ -6,7 +6,7 @@ use crate::engine::state_file::merge::{IDS, MUTED, SESSIONS};
 use crate::engine::tx::Tx;
 use crate::model::group::{StateExport, StateField, StatePart, ascii};
 use crate::model::id::AgentId;
-use crate::state::Digest;
+use crate::state::{Digest, StateFieldKey};
 
 /// An object whose fields are rows of their own.
 pub(crate) const OBJECT: &str = "{}";
@@ -25,7 +25,7 @@ pub(crate) fn quoted(text: &str) -> String {
 /// The content of the file.
 pub(crate) fn render(tx: &Tx<'_, '_>, agent: AgentId) -> Result<StateExport> {
     let mut fields = Vec::new();
-    for ((_, part, _), field) in tx.db.state_fields.collect_prefix(tx, &agent, usize::MAX)? {
+    for (StateFieldKey { part, .. }, field) in tx.db.state_fields.collect_prefix(tx, &agent, usize::MAX)? {
         fields.push((part, field));
     }
     fields.sort_by_key(|(_, field)| field.position);

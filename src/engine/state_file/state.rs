@@ -10,7 +10,7 @@ use crate::model::group::{
     StateTrouble,
 };
 use crate::model::id::AgentId;
-use crate::state::ForeignKey;
+use crate::state::{ForeignKey, StateFieldKey};
 
 /// Maximum number of names of copies that are remembered. The copies stay in the folder.
 const QUARANTINED_MAX: usize = 20;
@@ -118,7 +118,7 @@ pub(crate) fn ensure_top(
     name: &str,
     value: &str,
 ) -> Result<StateField> {
-    let key = |name: &FieldName| (agent, StatePart::Top, ForeignKey::of(name));
+    let key = |name: &FieldName| StateFieldKey { agent, part: StatePart::Top, name: ForeignKey::of(name) };
     let mut wanted = vec![(name, value)];
     if tx.db.state_fields.first_in(tx, &agent)?.is_none() {
         wanted.insert(0, (VERSION, VERSION_WRITTEN));
@@ -181,7 +181,7 @@ pub(crate) fn trim(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> {
 
 pub(crate) fn fields(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<(StatePart, StateField)>> {
     let rows = tx.db.state_fields.collect_prefix(tx, &agent, usize::MAX)?;
-    Ok(rows.into_iter().map(|((_, part, _), row)| (part, row)).collect())
+    Ok(rows.into_iter().map(|(key, row)| (key.part, row)).collect())
 }
 
 fn fields_differ(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {

@@ -10,7 +10,7 @@ use crate::engine::tx::Tx;
 use crate::engine::{Result, lifecycle, requests, skips};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
-use crate::model::incarnation::Phase;
+use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::journal::Event;
 use crate::model::mailbox::{Answer, CollectedRecord, Collection, Failure, Recipient, Record, RetryHint, Said};
 use crate::model::message::{Completion, Message, MessageState};
@@ -37,9 +37,9 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
         skips::look_after(tx, Some(session), row.agent)?;
     }
     match (collection.closes, row.live) {
-        (Some(number), _) => lifecycle::close(tx, session, number)?,
+        (Some(number), _) => lifecycle::close(tx, IncarnationId { session, number })?,
         (None, Some(number)) if intake.ended => {
-            lifecycle::end_outdated(tx, session, number)?;
+            lifecycle::end_outdated(tx, IncarnationId { session, number })?;
             after_turn(tx, session, &over)?;
         }
         (None, _) => {}
@@ -144,7 +144,7 @@ impl Collector {
 
     /// Whether the incarnation ever existed. One that did not cannot have claimed or ended anything.
     fn ran(&self, tx: &Tx<'_, '_>, incarnation: u32) -> Result<bool> {
-        tx.db.incarnations.contains(tx, &(self.session, incarnation))
+        tx.db.incarnations.contains(tx, &IncarnationId::new(self.session, incarnation))
     }
 
     /// Records that a file was refused; only once, however often it is found before it is removed.
@@ -174,7 +174,7 @@ impl Collector {
 
     /// Records that the incarnation did something. A file that is found again does not count.
     fn note_progress(&self, tx: &mut Tx<'_, '_>, number: u32, step: Step) -> Result<()> {
-        let key = (self.session, number);
+        let key = IncarnationId { session: self.session, number };
         let before = tx.db.incarnations.require(tx, &key)?;
         let mut incarnation = before.clone();
         incarnation.begin(tx.now.awake);
@@ -199,7 +199,7 @@ impl Collector {
                 None => true,
             };
             if is_new {
-                let key = (self.session, number);
+                let key = IncarnationId { session: self.session, number };
                 let mut incarnation = tx.db.incarnations.require(tx, &key)?;
                 incarnation.get_on(tx.now.awake);
                 return tx.db.incarnations.put(tx, &key, &incarnation);

@@ -17,7 +17,7 @@ use crate::model::mailbox::{Recipient, Said};
 use crate::model::message::Message;
 use crate::model::request::RequestedAction;
 use crate::model::session::ChatSession;
-use crate::state::Text;
+use crate::state::{DestinationKey, SentKey, Text};
 
 /// What to do with an agent's output that is allowed.
 enum Acceptance {
@@ -198,7 +198,7 @@ fn number_problem(tx: &Tx<'_, '_>, session: SessionId, number: u64) -> Result<Op
     if number > last.saturating_add(NUMBER_JUMP_MAX) {
         return Ok(Some(format!("the number {number} is too far above the session's last one, {last}")));
     }
-    let used = tx.db.outbound_by_number.get(tx, &(session, number))?.is_some();
+    let used = tx.db.outbound_by_number.get(tx, &SentKey { session, number })?.is_some();
     Ok(used.then(|| format!("the number {number} was used before")))
 }
 
@@ -240,7 +240,7 @@ fn resolve_target(
 fn by_name(tx: &Tx<'_, '_>, agent: AgentId, name: &str) -> Result<std::result::Result<ResolvedRecipient, String>> {
     let unknown = || format!("the agent has no destination named {name:?}");
     let Ok(key) = Text::new(name) else { return Ok(Err(unknown())) };
-    let place = match tx.db.destinations.get(tx, &(agent, key))? {
+    let place = match tx.db.destinations.get(tx, &DestinationKey { agent, name: key })? {
         Some(Destination::Chat(chat)) => {
             let chat = tx.db.chats.get(tx, &chat)?.filter(|chat| chat.archived.is_none());
             chat.map(|chat| Address { channel: chat.channel, platform_id: chat.platform_id, thread: None })

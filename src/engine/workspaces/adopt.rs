@@ -67,7 +67,7 @@ fn wanted(
         AdoptFrom::Path(path) => {
             let rows = tx.db.workspaces_by_path.collect_last(tx, &Digest::of(path), 1)?;
             match rows.first() {
-                Some(((_, fingerprint, discriminator), ())) => Ok(Ok((*fingerprint, *discriminator))),
+                Some((key, ())) => Ok(Ok(key.workspace)),
                 None => nothing(format!(
                     "no workspace is at {}; see `hearth workspace list`{}",
                     String::from_utf8_lossy(path),

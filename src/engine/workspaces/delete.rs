@@ -48,5 +48,5 @@ pub(crate) fn restore(tx: &mut Tx<'_, '_>, id: SessionId) -> Outcome<(StoredSess
 
 /// A session in the trash whose time is over. Sessions that are being purged come first.
 pub(crate) fn due(tx: &Tx<'_, '_>, end: crate::model::time::Timestamp) -> Result<Option<SessionId>> {
-    Ok(tx.db.sessions_by_deletion.first(tx, ..)?.filter(|((since, _), ())| *since < end).map(|((_, id), ())| id))
+    Ok(tx.db.sessions_by_deletion.first(tx, ..)?.filter(|(key, ())| key.at < end).map(|(key, ())| key.id))
 }

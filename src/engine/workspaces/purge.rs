@@ -11,6 +11,7 @@ use crate::model::input::Continuation;
 use crate::model::session::{Base, Session};
 use crate::model::session_command::{Guard, SessionOutcome};
 use crate::model::time::Timestamp;
+use crate::state::{BaseKey, RecordKey, RevisionBaseKey, RevisionKey, SessionKey};
 
 /// The time in the trash that marks a session as being purged.
 pub(crate) const UNDER_WAY: Timestamp = Timestamp::from_millis(0);
@@ -59,7 +60,9 @@ const SESSIONS_PER_SWEEP: usize = 10;
 /// Marks a session as being purged. It cannot be restored any more.
 fn begin(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<()> {
     let workspace = tx.db.sessions_by_id.require(tx, &id)?;
-    let Session::Workspace(row) = tx.db.sessions.require(tx, &(workspace.0, workspace.1, id))? else { return Ok(()) };
+    let Session::Workspace(row) = tx.db.sessions.require(tx, &SessionKey { workspace, session: id })? else {
+        return Ok(());
+    };
     if row.deleted == Some(UNDER_WAY) {
         return Ok(());
     }
@@ -72,16 +75,16 @@ fn begin(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<()> {
 /// Removes some rows of a session. Returns whether there are more.
 fn piece(tx: &mut Tx<'_, '_>, id: SessionId, limit: usize) -> Result<bool> {
     let Some(workspace) = tx.db.sessions_by_id.get(tx, &id)? else { return Ok(false) };
-    let Session::Workspace(row) = tx.db.sessions.require(tx, &(workspace.0, workspace.1, id))? else {
+    let Session::Workspace(row) = tx.db.sessions.require(tx, &SessionKey { workspace, session: id })? else {
         return Ok(false);
     };
     let found = StoredSession { workspace, id, row: *row };
-    if let Some(((_, child), ())) = tx.db.sessions_by_base.first_in(tx, &id)? {
+    if let Some((BaseKey { child, .. }, ())) = tx.db.sessions_by_base.first_in(tx, &id)? {
         bequeath(tx, child, limit)?;
         return Ok(true);
     }
-    if let Some(((_, child, number), ())) = tx.db.revisions_by_base.first_in(tx, &id)? {
-        bequeath_earlier(tx, child, number, limit)?;
+    if let Some((RevisionBaseKey { child, .. }, ())) = tx.db.revisions_by_base.first_in(tx, &id)? {
+        bequeath_earlier(tx, child, limit)?;
         return Ok(true);
     }
     let records = tx.db.records.collect_prefix(tx, &id, limit)?;
@@ -104,34 +107,35 @@ fn piece(tx: &mut Tx<'_, '_>, id: SessionId, limit: usize) -> Result<bool> {
 /// fork's own records never have a gap.
 fn bequeath(tx: &mut Tx<'_, '_>, child: SessionId, limit: usize) -> Result<()> {
     let workspace = tx.db.sessions_by_id.require(tx, &child)?;
-    let Session::Workspace(row) = tx.db.sessions.require(tx, &(workspace.0, workspace.1, child))? else {
+    let Session::Workspace(row) = tx.db.sessions.require(tx, &SessionKey { workspace, session: child })? else {
         return Ok(());
     };
     let before = StoredSession { workspace, id: child, row: *row };
     let mut found = before.clone();
     if let Some(base) = found.row.base {
-        found.row.base = pass_on(tx, child, found.row.revision, base, limit)?;
+        let child = RevisionKey { session: child, revision: found.row.revision };
+        found.row.base = pass_on(tx, child, base, limit)?;
     }
     rows::save(tx, &before, &found)
 }
 
-fn bequeath_earlier(tx: &mut Tx<'_, '_>, session: SessionId, revision: u32, limit: usize) -> Result<()> {
-    let key = (session, revision);
+fn bequeath_earlier(tx: &mut Tx<'_, '_>, key: RevisionKey, limit: usize) -> Result<()> {
     let mut row = tx.db.revisions.require(tx, &key)?;
     let Some(base) = row.base else { return Ok(()) };
-    row.base = pass_on(tx, session, revision, base, limit)?;
+    row.base = pass_on(tx, key, base, limit)?;
     tx.db.revisions.put(tx, &key, &row)
 }
 
 /// Copies some of the records at the end of a revision's base into the revision. Returns its new base.
-fn pass_on(tx: &mut Tx<'_, '_>, child: SessionId, revision: u32, base: Base, limit: usize) -> Result<Option<Base>> {
+fn pass_on(tx: &mut Tx<'_, '_>, child: RevisionKey, base: Base, limit: usize) -> Result<Option<Base>> {
     let parent = view::revision(tx.db, tx, base.session, base.revision)?.and_then(|cut| cut.base);
     let begin = parent.map_or(0, |parent| parent.upto).min(base.upto);
     let many = u64::try_from(limit).unwrap_or(u64::MAX).min(base.upto - begin);
     let upto = base.upto - many;
-    let range = (base.session, base.revision, upto.saturating_add(1))..=(base.session, base.revision, base.upto);
-    for ((_, _, number), record) in tx.db.records.collect_range(tx, range, limit)? {
-        tx.db.records.put(tx, &(child, revision, number), &record)?;
+    let of = RevisionKey { session: base.session, revision: base.revision };
+    let range = RecordKey { of, number: upto.saturating_add(1) }..=RecordKey { of, number: base.upto };
+    for (RecordKey { number, .. }, record) in tx.db.records.collect_range(tx, range, limit)? {
+        tx.db.records.put(tx, &RecordKey { of: child, number }, &record)?;
     }
     Ok(match parent {
         _ if upto > begin => Some(Base { upto, ..base }),

@@ -8,9 +8,9 @@ use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session, SessionLabel, WorkspaceSession};
 use crate::model::session_command::{Guard, SessionRefusal};
 use crate::model::time::{Millis, Timestamp};
-use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
+use crate::model::workspace::WorkspaceKey;
 use crate::state;
-use crate::state::Text;
+use crate::state::{LabelKey, RecordKey, RevisionKey, SessionKey, Text};
 
 /// Maximum size of a record in bytes of its content. The store needs a third more.
 pub(crate) const RECORD_BYTES_MAX: usize = 12 << 20;
@@ -53,7 +53,7 @@ pub(crate) struct StoredSession {
 pub(crate) fn any(tx: &Tx<'_, '_>, id: SessionId) -> Outcome<StoredSession> {
     let missing = || SessionRefusal::NotFound { session: id.to_string() };
     let workspace = tx.db.sessions_by_id.get(tx, &id)?.ok_or_else(missing)?;
-    match tx.db.sessions.require(tx, &(workspace.0, workspace.1, id))? {
+    match tx.db.sessions.require(tx, &SessionKey { workspace, session: id })? {
         Session::Workspace(row) => Ok(StoredSession { workspace, id, row: *row }),
         Session::Chat(_) => Err(SessionRefusal::IsChat { session: id }.into()),
     }
@@ -113,7 +113,7 @@ pub(crate) fn touch(tx: &mut Tx<'_, '_>, found: &mut StoredSession) -> Result<()
 /// The time of a change in a workspace.
 pub(crate) fn stamp(tx: &Tx<'_, '_>, workspace: WorkspaceKey) -> Result<Timestamp> {
     let newest = tx.db.sessions_by_update.collect_last(tx, &workspace, 1)?;
-    Ok(decide_stamp(tx.now.wall, newest.first().map(|((_, _, (at, _), _), ())| *at)))
+    Ok(decide_stamp(tx.now.wall, newest.first().map(|(key, ())| key.recency.at)))
 }
 
 fn decide_stamp(now: Timestamp, newest: Option<Timestamp>) -> Timestamp {
@@ -147,19 +147,22 @@ pub(crate) fn remove(tx: &mut Tx<'_, '_>, found: &StoredSession) -> Result<()> {
     tx.db.sessions.delete(tx, &key(found)).map(drop)
 }
 
-const fn key(found: &StoredSession) -> (Fingerprint, Discriminator, SessionId) {
-    (found.workspace.0, found.workspace.1, found.id)
+const fn key(found: &StoredSession) -> SessionKey {
+    SessionKey { workspace: found.workspace, session: found.id }
+}
+
+/// The key of a session's current revision.
+const fn revision(found: &StoredSession) -> RevisionKey {
+    RevisionKey { session: found.id, revision: found.row.revision }
 }
 
 fn record(found: &StoredSession) -> Session {
     Session::Workspace(Box::new(found.row.clone()))
 }
 
-type LabelKey = (Fingerprint, Discriminator, Text);
-
 /// The key under which a session is found by its label.
 pub(crate) fn label_key(workspace: WorkspaceKey, label: &SessionLabel) -> Result<LabelKey> {
-    Ok((workspace.0, workspace.1, Text::new(label.as_str())?))
+    Ok(LabelKey { workspace, label: Text::new(label.as_str())? })
 }
 
 /// The label of a new session: the requested one, or one that is unused in the workspace.
@@ -194,7 +197,7 @@ pub(crate) fn add(tx: &mut Tx<'_, '_>, found: &mut StoredSession, records: &[Ses
         if matches!(record.body, RecordBody::Message { .. }) {
             found.row.messages = found.row.messages.saturating_add(1);
         }
-        tx.db.records.put(tx, &(found.id, found.row.revision, found.row.records), record)?;
+        tx.db.records.put(tx, &RecordKey { of: revision(found), number: found.row.records }, record)?;
     }
     Ok(())
 }
@@ -228,6 +231,7 @@ fn size(record: &SessionRecord) -> usize {
 
 /// Starts an empty revision. The previous one is kept.
 pub(crate) fn renew(tx: &mut Tx<'_, '_>, found: &mut StoredSession) -> Result<()> {
+    let ended = revision(found);
     let row = &mut found.row;
     let earlier = Revision {
         base: row.base.take(),
@@ -236,12 +240,12 @@ pub(crate) fn renew(tx: &mut Tx<'_, '_>, found: &mut StoredSession) -> Result<()
         compaction: row.compaction.take(),
         ended: tx.now.wall,
     };
-    tx.db.revisions.put(tx, &(found.id, row.revision), &earlier)?;
+    tx.db.revisions.put(tx, &ended, &earlier)?;
     row.revision = row.revision.saturating_add(1);
     // An import in progress may have stored records under the next revision's number. Such a number is skipped, so that
     // these records never appear in another revision.
-    while tx.db.records.first_in(tx, &(found.id, row.revision))?.is_some() {
-        row.revision = row.revision.saturating_add(1);
+    while tx.db.records.first_in(tx, &revision(found))?.is_some() {
+        found.row.revision = found.row.revision.saturating_add(1);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Creation, replacement and adoption of workspaces, and the rows they leave.
 
 use crate::engine::workspaces::locate::stored;
+use crate::state::SessionKey;
 use std::cell::RefCell;
 
 use proptest::prelude::*;
@@ -9,7 +10,7 @@ use crate::engine::scene::Scene;
 use crate::engine::workspaces::*;
 use crate::model::id::SessionId;
 use crate::model::session::{Session, SessionLabel, WorkspaceSession};
-use crate::model::workspace::{AdoptFrom, Witness, WorkspaceKey, WorkspaceSight, key_text};
+use crate::model::workspace::{AdoptFrom, Discriminator, Fingerprint, Witness, WorkspaceKey, WorkspaceSight, key_text};
 
 fn witness(inode: u64) -> Witness {
     Witness { place: "m/host".to_owned(), device: 1, inode, born: Some(7) }
@@ -47,13 +48,13 @@ fn take(scene: &Scene, sight: &WorkspaceSight, from: &AdoptFrom) -> String {
 
 /// Creates an empty session in a workspace.
 fn session(scene: &Scene, key: &str, label: &str) {
-    let (fingerprint, discriminator) = crate::model::workspace::parse_key(key).unwrap();
+    let workspace = crate::model::workspace::parse_key(key).unwrap();
     scene.done(|tx, _| {
         let id: SessionId = tx.db.allocate(tx)?;
         let row =
             WorkspaceSession { order: 1, ..WorkspaceSession::new(SessionLabel::new(label).unwrap(), tx.now.wall) };
         let row = Session::Workspace(Box::new(row));
-        tx.db.sessions.put(tx, &(fingerprint, discriminator, id), &row)?;
+        tx.db.sessions.put(tx, &SessionKey { workspace, session: id }, &row)?;
         Ok(Ok(Vec::new()))
     });
 }
@@ -259,8 +260,7 @@ proptest! {
 #[test]
 fn every_discriminator_can_be_taken_and_no_more() {
     let scene = Scene::new();
-    let last: WorkspaceKey =
-        (crate::model::workspace::Fingerprint::of_path(A), crate::model::workspace::Discriminator(u16::MAX - 1));
+    let last = WorkspaceKey { fingerprint: Fingerprint::of_path(A), discriminator: Discriminator(u16::MAX - 1) };
     scene.done(|tx, _| {
         let row = crate::model::workspace::Workspace {
             path: b"/other".to_vec(),

@@ -5,11 +5,11 @@ use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::message::{Message, MessageKind};
 use crate::model::record::{RecordBody, SessionRecord};
-use crate::model::session::{Base, Session, WorkspaceSession};
+use crate::model::session::{Base, Recency, Session, WorkspaceSession};
 use crate::model::time::Timestamp;
 use crate::model::workspace::WorkspaceKey;
 use crate::state;
-use crate::state::{Read, Tables};
+use crate::state::{Read, RecencyKey, RecordKey, RevisionKey, SessionKey, Tables};
 
 type Result<T> = std::result::Result<T, state::Error>;
 
@@ -56,12 +56,12 @@ impl Cut {
 /// Faults of the store.
 pub fn revision(db: &Tables, txn: &Read<'_>, session: SessionId, number: u32) -> Result<Option<Cut>> {
     if let Some(workspace) = db.sessions_by_id.get(txn, &session)?
-        && let Some(Session::Workspace(row)) = db.sessions.get(txn, &(workspace.0, workspace.1, session))?
+        && let Some(Session::Workspace(row)) = db.sessions.get(txn, &SessionKey { workspace, session })?
         && row.revision == number
     {
         return Ok(Some(Cut::current(session, &row)));
     }
-    let earlier = db.revisions.get(txn, &(session, number))?;
+    let earlier = db.revisions.get(txn, &RevisionKey { session, revision: number })?;
     Ok(earlier.map(|row| Cut { session, revision: number, base: row.base, records: row.records }))
 }
 
@@ -128,9 +128,10 @@ pub fn records(
         if first > part.last || found.len() >= limit {
             continue;
         }
-        let range = (part.session, part.revision, first)..=(part.session, part.revision, part.last);
+        let of = RevisionKey { session: part.session, revision: part.revision };
+        let range = RecordKey { of, number: first }..=RecordKey { of, number: part.last };
         let rows = db.records.collect_range(txn, range, limit - found.len())?;
-        found.extend(rows.into_iter().map(|((_, _, number), row)| (number, row)));
+        found.extend(rows.into_iter().map(|(key, row)| (key.number, row)));
     }
     Ok(found)
 }
@@ -141,8 +142,8 @@ pub fn records(
 /// Faults of the store.
 pub fn newest(db: &Tables, txn: &Read<'_>, workspace: WorkspaceKey, limit: usize) -> Result<Vec<(SessionId, Session)>> {
     let mut all = Vec::new();
-    for ((_, _, _, id), ()) in db.sessions_by_update.collect_last(txn, &workspace, limit)? {
-        all.push((id, db.sessions.require(txn, &(workspace.0, workspace.1, id))?));
+    for (RecencyKey { session: id, .. }, ()) in db.sessions_by_update.collect_last(txn, &workspace, limit)? {
+        all.push((id, db.sessions.require(txn, &SessionKey { workspace, session: id })?));
     }
     Ok(all)
 }
@@ -158,14 +159,14 @@ pub fn latest(
     workspace: WorkspaceKey,
     passed: impl Fn(SessionId, &Session) -> bool,
 ) -> Result<Option<(SessionId, Session)>> {
-    let (fingerprint, discriminator) = workspace;
-    let least = (fingerprint, discriminator, (Timestamp::from_millis(i64::MIN), 0), SessionId::new(0));
-    let most = (Timestamp::from_millis(i64::MAX), u64::MAX);
-    let mut end = (fingerprint, discriminator, most, SessionId::new(u64::MAX));
+    let least = Recency { at: Timestamp::from_millis(i64::MIN), order: 0 };
+    let least = RecencyKey { workspace, recency: least, session: SessionId::new(0) };
+    let most = Recency { at: Timestamp::from_millis(i64::MAX), order: u64::MAX };
+    let mut end = RecencyKey { workspace, recency: most, session: SessionId::new(u64::MAX) };
     while let Some((key, ())) = db.sessions_by_last_message.last(txn, least..end)? {
-        let session = db.sessions.require(txn, &(fingerprint, discriminator, key.3))?;
-        if !passed(key.3, &session) {
-            return Ok(Some((key.3, session)));
+        let session = db.sessions.require(txn, &SessionKey { workspace, session: key.session })?;
+        if !passed(key.session, &session) {
+            return Ok(Some((key.session, session)));
         }
         end = key;
     }
@@ -218,8 +219,8 @@ pub enum Direction {
 pub fn conversation(db: &Tables, txn: &Read<'_>, id: SessionId, limit: usize) -> Result<Vec<ChatRecord>> {
     let messages = db.messages_by_session.collect_last(txn, &id, limit)?;
     let answers = db.outbound_by_number.collect_last(txn, &id, limit)?;
-    let inwards = messages.into_iter().map(|((_, number), id)| (number, Link::In(id)));
-    let outwards = answers.into_iter().map(|((_, number), id)| (number, Link::Out(id)));
+    let inwards = messages.into_iter().map(|(key, id)| (key.seq, Link::In(id)));
+    let outwards = answers.into_iter().map(|(key, id)| (key.number, Link::Out(id)));
     let mut all: Vec<(u64, Link)> = inwards.chain(outwards).collect();
     all.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
     all.truncate(limit);

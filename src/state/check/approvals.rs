@@ -6,28 +6,28 @@ use super::Check;
 use crate::model::Turn;
 use crate::model::approval::{Approval, ApprovalSubject, Held, QuestionState};
 use crate::model::card::PromptSubject;
-use crate::model::id::{ApprovalId, BodyId, OutboundId};
+use crate::model::id::OutboundId;
 use crate::model::skip::SkipState;
 use crate::state::derived::{file_bytes, holder};
 use crate::state::error::readable;
-use crate::state::{ForeignKey, Result};
+use crate::state::{ApproverKey, HeldKey, PromptKey, Result};
 
 /// Waitlists of approvers count exactly their waiting approvals.
 pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    check.each(&db.waitlists, |check, (channel, handle), list| {
-        let waiting = (channel.clone(), handle.clone(), Turn::Later);
+    check.each(&db.waitlists, |check, person, list| {
+        let waiting = (person.clone(), Turn::Later);
         let count = db.approvals_by_decider.count_prefix(check.txn, &waiting)?;
         if count != list.waits {
             let what = format!("says that {} approvals wait, and {count} do", list.waits);
-            check.report(&db.waitlists, &(channel, handle), what);
+            check.report(&db.waitlists, &person, what);
         }
         Ok(())
     })?;
-    check.each(&db.approvals_by_decider, |check, (channel, handle, turn, id), ()| {
-        let known = turn == Turn::Now || db.waitlists.contains(check.txn, &(channel.clone(), handle.clone()))?;
+    check.each(&db.approvals_by_decider, |check, ApproverKey { approver, turn, approval }, ()| {
+        let known = turn == Turn::Now || db.waitlists.contains(check.txn, &approver)?;
         if !known {
-            check.report(&db.approvals, &id, "waits for its turn, and is in no waitlist");
+            check.report(&db.approvals, &approval, "waits for its turn, and is in no waitlist");
         }
         Ok(())
     })
@@ -37,15 +37,15 @@ pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {
 pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.held_messages, |check, key, _| {
-        check.refers(&db.held_messages, &key, &db.approvals, &key.0)?;
-        check.refers(&db.held_messages, &key, &db.bodies, &key.1)?;
-        if check.look_up(&db.approvals, &key.0)?.is_some_and(|approval| !approval.state.is_open()) {
+        check.refers(&db.held_messages, &key, &db.approvals, &key.approval)?;
+        check.refers(&db.held_messages, &key, &db.bodies, &key.body)?;
+        if check.look_up(&db.approvals, &key.approval)?.is_some_and(|approval| !approval.state.is_open()) {
             check.report(&db.held_messages, &key, "waits for a decision that was made");
         }
         Ok(())
     })?;
     let txn = check.txn;
-    let derive = |(id, body): &(ApprovalId, BodyId), _: &Held| {
+    let derive = |HeldKey { approval: id, body }: &HeldKey, _: &Held| {
         let key = (*body, *id);
         let bytes = match readable(db.bodies.get(txn, body)) {
             Ok(Some(body)) => file_bytes(&body),
@@ -54,7 +54,10 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
         };
         Some((key, bytes))
     };
-    check.agree(&db.held_messages, &db.held_messages_by_body, derive, |(body, id)| (*id, *body))?;
+    check.agree(&db.held_messages, &db.held_messages_by_body, derive, |(body, id)| HeldKey {
+        approval: *id,
+        body: *body,
+    })?;
     held_bytes(check)?;
     check.each(&db.approvals, |check, id, approval| match &approval.about {
         ApprovalSubject::Sender { chat, .. } | ApprovalSubject::Channel { chat, .. } => {
@@ -108,10 +111,8 @@ fn held_bytes(check: &mut Check<'_, '_>) -> Result<()> {
 pub(super) fn asked(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.open_prompts, |check, key, matter| {
-        let (channel, chat, id) = &key;
-        let to = check.look_up(&db.outbound, id)?.and_then(|outbound| outbound.to);
-        let there =
-            to.is_some_and(|to| ForeignKey::chat(&to.channel, &to.platform_id) == (channel.clone(), chat.clone()));
+        let to = check.look_up(&db.outbound, &key.outbound)?.and_then(|outbound| outbound.to);
+        let there = to.is_some_and(|to| PromptKey::of(&to, key.outbound) == key);
         if !there {
             check.report(&db.open_prompts, &key, "nothing was sent there to ask");
         }
@@ -128,7 +129,7 @@ pub(super) fn asked(check: &mut Check<'_, '_>) -> Result<()> {
                 _ => None,
             },
         };
-        if counts != Some(*id) {
+        if counts != Some(key.outbound) {
             check.report(&db.open_prompts, &key, format!("asks about {matter}, whose card is another one"));
         }
         Ok(())
@@ -139,8 +140,7 @@ pub(super) fn asked(check: &mut Check<'_, '_>) -> Result<()> {
             check.report(&db.approvals, &id, format!("its card {card} was never sent anywhere"));
             return Ok(());
         };
-        let (channel, chat) = ForeignKey::chat(&to.channel, &to.platform_id);
-        if check.look_up(&db.open_prompts, &(channel, chat, card))? != Some(PromptSubject::Approval(id)) {
+        if check.look_up(&db.open_prompts, &PromptKey::of(&to, card))? != Some(PromptSubject::Approval(id)) {
             check.report(&db.approvals, &id, format!("its card {card} cannot be answered"));
         }
         Ok(())

@@ -2,41 +2,42 @@
 
 use super::Check;
 use crate::model::entity::{Destination, Role};
+use crate::model::incarnation::IncarnationId;
 use crate::model::session::Session;
 use crate::model::task::{TaskHome, TaskState};
 use crate::state::error::readable;
-use crate::state::{ForeignKey, Result};
+use crate::state::{PersonKey, Result, SessionKey, ThreadKey};
 
 /// References of entities have targets, and keys match their records.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.wirings, |check, key, _| {
-        check.refers(&db.wirings, &key, &db.chats, &key.0)?;
-        check.refers(&db.wirings, &key, &db.agents, &key.1)
+        check.refers(&db.wirings, &key, &db.chats, &key.chat)?;
+        check.refers(&db.wirings, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.users, |check, key, user| {
-        if key != ForeignKey::user(&user.id) {
+        if key != PersonKey::of(&user.id) {
             check.report(&db.users, &key, "the key is another person's");
         }
         Ok(())
     })?;
     check.each(&db.roles, |check, key, grant| {
-        if (&key.0, &key.1) != pair(&ForeignKey::user(&grant.user)) {
+        if key.person != PersonKey::of(&grant.user) {
             check.report(&db.roles, &key, "the key is another person's");
         }
-        match key.2 {
+        match key.role {
             Role::AdminOf(agent) => check.refers(&db.roles, &key, &db.agents, &agent),
             Role::Owner | Role::GlobalAdmin => Ok(()),
         }
     })?;
     check.each(&db.members, |check, key, member| {
-        if (&key.1, &key.2) != pair(&ForeignKey::user(&member.user)) {
+        if key.person != PersonKey::of(&member.user) {
             check.report(&db.members, &key, "the key is another person's");
         }
-        check.refers(&db.members, &key, &db.agents, &key.0)
+        check.refers(&db.members, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.destinations, |check, key, destination| {
-        check.refers(&db.destinations, &key, &db.agents, &key.0)?;
+        check.refers(&db.destinations, &key, &db.agents, &key.agent)?;
         match destination {
             Destination::Chat(chat) => check.refers(&db.destinations, &key, &db.chats, &chat),
             Destination::Agent(agent) => check.refers(&db.destinations, &key, &db.agents, &agent),
@@ -62,30 +63,22 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
         }
         check.refers(&db.tasks, &id, &db.agents, &task.agent)
     })?;
-    check.each(&db.task_runs, |check, key, _| check.refers(&db.task_runs, &key, &db.tasks, &key.0))?;
+    check.each(&db.task_runs, |check, key, _| check.refers(&db.task_runs, &key, &db.tasks, &key.task))?;
     check.each(&db.skips, |check, id, skip| check.refers(&db.skips, &id, &db.agents, &skip.agent))?;
     check.each(&db.thread_follows, |check, key, sticky| {
-        if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&sticky.address)) {
+        if key.thread != ThreadKey::of(&sticky.address) {
             check.report(&db.thread_follows, &key, "the key is another thread's");
         }
-        check.refers(&db.thread_follows, &key, &db.agents, &key.0)
+        check.refers(&db.thread_follows, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.mutes, |check, key, mute| {
-        if (&key.1, &key.2, &key.3) != triple(&ForeignKey::place(&mute.address)) {
+        if key.thread != ThreadKey::of(&mute.address) {
             check.report(&db.mutes, &key, "the key is another thread's");
         }
-        check.refers(&db.mutes, &key, &db.agents, &key.0)
+        check.refers(&db.mutes, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.rate_limits, |check, key, _| check.refers(&db.rate_limits, &key, &db.agents, &key))?;
-    check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.0))
-}
-
-fn pair<A, B>((a, b): &(A, B)) -> (&A, &B) {
-    (a, b)
-}
-
-fn triple<A, B, C>((a, b, c): &(A, B, C)) -> (&A, &B, &C) {
-    (a, b, c)
+    check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.agent))
 }
 
 /// References of sessions have targets. Sessions know their live incarnation and never use a number twice.
@@ -95,8 +88,8 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         workspace.agent.map_or(Ok(()), |agent| check.refers(&db.workspaces, &key, &db.agents, &agent))
     })?;
     check.each(&db.sessions, |check, key, session| {
-        let (fingerprint, discriminator, id) = key;
-        check.refers(&db.sessions, &key, &db.workspaces, &(fingerprint, discriminator))?;
+        check.refers(&db.sessions, &key, &db.workspaces, &key.workspace)?;
+        let id = key.session;
         let Some(session) = session.chat() else { return Ok(()) };
         check.refers(&db.sessions, &key, &db.agents, &session.agent)?;
         let live = check.look_up(&db.live_incarnations, &id)?;
@@ -104,10 +97,10 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
             check.report(&db.sessions, &key, format!("says live {:?}, the index says {live:?}", session.live));
         }
         if let Some(number) = session.live {
-            check.refers(&db.sessions, &key, &db.incarnations, &(id, number))?;
+            check.refers(&db.sessions, &key, &db.incarnations, &IncarnationId { session: id, number })?;
         }
-        let highest_in = readable(db.messages_by_session.last_in(check.txn, &id))?.map_or(0, |((_, seq), _)| seq);
-        let highest_out = readable(db.outbound_by_number.last_in(check.txn, &id))?.map_or(0, |((_, number), _)| number);
+        let highest_in = readable(db.messages_by_session.last_in(check.txn, &id))?.map_or(0, |(key, _)| key.seq);
+        let highest_out = readable(db.outbound_by_number.last_in(check.txn, &id))?.map_or(0, |(key, _)| key.number);
         let highest = highest_in.max(highest_out);
         if highest > session.last_number {
             let what = format!("says last number {}, but {highest} is used", session.last_number);
@@ -121,10 +114,10 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
 pub(super) fn incarnations(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.incarnations, |check, key, _| {
-        let (id, number) = key;
+        let IncarnationId { session: id, number } = key;
         check.refers(&db.incarnations, &key, &db.sessions_by_id, &id)?;
-        let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
-        let session = check.look_up(&db.sessions, &(fingerprint, discriminator, id))?;
+        let Some(workspace) = check.look_up(&db.sessions_by_id, &id)? else { return Ok(()) };
+        let session = check.look_up(&db.sessions, &SessionKey { workspace, session: id })?;
         if session.and_then(Session::chat).is_some_and(|session| number > session.last_incarnation) {
             check.report(&db.incarnations, &key, "the session has not allocated it");
         }

@@ -7,7 +7,7 @@ use crate::model::id::AgentId;
 use crate::model::message::{Due, MessageState};
 use crate::model::session::Session;
 use crate::state::derived::refused_for_backlog;
-use crate::state::{ForeignKey, Result};
+use crate::state::{ForeignKey, Result, SessionKey};
 
 /// Bodies with a pending fetch have remote files, and their messages do not reach an agent before the files are
 /// fetched.
@@ -100,10 +100,10 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         {
             check.report(&db.messages, &id, format!("claimed by incarnation {incarnation}, which is not live"));
         }
-        let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &message.session)? else {
+        let Some(workspace) = check.look_up(&db.sessions_by_id, &message.session)? else {
             return Ok(());
         };
-        let session = check.look_up(&db.sessions, &(fingerprint, discriminator, message.session))?;
+        let session = check.look_up(&db.sessions, &SessionKey { workspace, session: message.session })?;
         if session.and_then(Session::chat).is_some_and(|session| session.agent != message.agent) {
             check.report(&db.messages, &id, "its agent is not its session's");
         }
@@ -115,7 +115,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
 pub(super) fn seen(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.seen_events, |check, key, seen| {
-        if key.2 != ForeignKey::of(&seen.platform_message) {
+        if key.message != ForeignKey::of(&seen.platform_message) {
             check.report(&db.seen_events, &key, "the key is another message's");
         }
         for message in &seen.messages {

@@ -29,7 +29,7 @@ pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     let mut heads: BTreeSet<OutboundId> = BTreeSet::new(); // as many as there are chats with something undelivered
     check.each(&db.queue_heads, |check, key, ()| {
-        if !heads.insert(key.1) {
+        if !heads.insert(key.id) {
             check.report(&db.queue_heads, &key, "the message has a second entry");
         }
         Ok(())
@@ -38,7 +38,7 @@ pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {
     let mut headless: Vec<OutboundId> = Vec::new();
     let mut lane = None;
     check.each(&db.outgoing_queues, |check, key, ()| {
-        let (place, id) = ((key.0.clone(), key.1.clone(), key.2.clone()), key.3.1);
+        let (place, id) = (key.to.clone(), key.outbound);
         let first = lane.as_ref().is_none_or(|(known, _)| *known != place);
         let has_head = !first && lane.as_ref().is_some_and(|(_, has_head)| *has_head);
         if first {

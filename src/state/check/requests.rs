@@ -4,14 +4,14 @@ use super::Check;
 use crate::model::approval::QuestionState;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
-use crate::state::Result;
+use crate::state::{Result, SessionKey};
 
 /// Open questions lead to cards, answers to incarnations that can read them.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let (db, txn) = (*check.db, check.txn);
     let agent_of = |session: SessionId| {
-        let (fingerprint, discriminator) = db.sessions_by_id.get(txn, &session).ok()??;
-        let session = db.sessions.get(txn, &(fingerprint, discriminator, session)).ok()??;
+        let workspace = db.sessions_by_id.get(txn, &session).ok()??;
+        let session = db.sessions.get(txn, &SessionKey { workspace, session }).ok()??;
         session.as_chat().map(|session| session.agent)
     };
     check.agree(
@@ -28,7 +28,8 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         _ => Ok(()),
     })?;
     check.each(&db.replies, |check, key, reply| {
-        if check.look_up(&db.live_incarnations, &key.0)? != Some(reply.incarnation) {
+        let (session, _) = &key;
+        if check.look_up(&db.live_incarnations, session)? != Some(reply.incarnation) {
             check.report(&db.replies, &key, format!("for incarnation {}, which is not live", reply.incarnation));
         }
         Ok(())

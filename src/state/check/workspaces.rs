@@ -8,19 +8,19 @@ use crate::model::workspace::Workspace;
 use crate::state::error::readable;
 use crate::state::key::KeyPart;
 use crate::state::table::{Codec, Rows};
-use crate::state::{Digest, Result};
+use crate::state::{Digest, RecordKey, Result, RevisionKey, SessionKey};
 
 /// Workspaces have their current session, and what refers to workspaces and their sessions has targets.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.workspace_events, |check, key, _| {
-        check.refers(&db.workspace_events, &key, &db.workspaces, &(key.0, key.1))
+        check.refers(&db.workspace_events, &key, &db.workspaces, &key.workspace)
     })?;
     check.each(&db.workspaces, |check, key, row: Workspace| {
         let Some(current) = row.current else { return Ok(()) };
-        check.refers(&db.workspaces, &key, &db.sessions, &(key.0, key.1, current))
+        check.refers(&db.workspaces, &key, &db.sessions, &SessionKey { workspace: key, session: current })
     })?;
-    check.each(&db.revisions, |check, key, _| check.refers(&db.revisions, &key, &db.sessions_by_id, &key.0))?;
+    check.each(&db.revisions, |check, key, _| check.refers(&db.revisions, &key, &db.sessions_by_id, &key.session))?;
     check.each(&db.leases, |check, id, _| check.refers(&db.leases, &id, &db.sessions_by_id, &id))
 }
 
@@ -30,8 +30,9 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
     check.each(&db.sessions, |check, key, row| {
         let Some(own) = row.as_workspace() else { return Ok(()) };
         let begin = own.base.map_or(0, |base| base.upto);
-        let last = readable(db.records.last_in(check.txn, &(key.2, own.revision)))?;
-        let found = last.map_or(begin, |((_, _, number), _)| number);
+        let revision = RevisionKey { session: key.session, revision: own.revision };
+        let last = readable(db.records.last_in(check.txn, &revision))?;
+        let found = last.map_or(begin, |(key, _)| key.number);
         // Of one that is being removed, records go before it does.
         if found != own.records && own.deleted != Some(PURGED) {
             check.report(&db.sessions, &key, format!("says {} records, the last one is {found}", own.records));
@@ -47,25 +48,26 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
         if key != Digest::of(&intake.path) {
             check.report(&db.partial_imports, &key, "it is not of this path");
         }
-        let last = readable(db.records.last_in(check.txn, &(intake.session, intake.revision)))?;
-        if last.map_or(0, |((_, _, number), _)| number) != intake.records {
+        let revision = RevisionKey { session: intake.session, revision: intake.revision };
+        let last = readable(db.records.last_in(check.txn, &revision))?;
+        if last.map_or(0, |(key, _)| key.number) != intake.records {
             check.report(&db.partial_imports, &key, format!("says {} records, which are not there", intake.records));
         }
-        aside.push((intake.session, intake.revision));
+        aside.push(revision);
         Ok(())
     })?;
-    let mut before = None;
+    let mut before: Option<RecordKey> = None;
     check.each(&db.records, |check, key, row| {
-        if let Some((session, revision, number)) = before.replace(key)
-            && (session, revision) == (key.0, key.1)
-            && key.2 != number + 1
+        if let Some(RecordKey { of, number }) = before.replace(key)
+            && of == key.of
+            && key.number != number + 1
         {
             check.report(&db.records, &key, format!("follows record {number}: some are missing"));
         }
-        if !aside.contains(&(key.0, key.1)) {
-            check.refers(&db.records, &key, &db.sessions_by_id, &key.0)?;
+        if !aside.contains(&key.of) {
+            check.refers(&db.records, &key, &db.sessions_by_id, &key.of.session)?;
         }
-        if key.2 == 0 {
+        if key.number == 0 {
             check.report(&db.records, &key, "records are counted from 1");
         }
         if matches!(&row.body, RecordBody::Prompt(text) if text.is_empty()) {
@@ -87,10 +89,10 @@ fn begins<K: KeyPart, V, C: Codec<V>>(
 ) -> Result<()> {
     let (db, Some(base)) = (*check.db, base) else { return Ok(()) };
     check.refers(table, key, &db.sessions_by_id, &base.session)?;
-    let Some((fingerprint, discriminator)) = check.look_up(&db.sessions_by_id, &base.session)? else { return Ok(()) };
-    let session = check.look_up(&db.sessions, &(fingerprint, discriminator, base.session))?;
+    let Some(workspace) = check.look_up(&db.sessions_by_id, &base.session)? else { return Ok(()) };
+    let session = check.look_up(&db.sessions, &SessionKey { workspace, session: base.session })?;
     let now = session.as_ref().and_then(Session::as_workspace).filter(|own| own.revision == base.revision);
-    let earlier = check.look_up(&db.revisions, &(base.session, base.revision))?;
+    let earlier = check.look_up(&db.revisions, &RevisionKey { session: base.session, revision: base.revision })?;
     let found = now.map(|own| (own.base, own.records)).or(earlier.map(|row| (row.base, row.records)));
     let what = match found {
         None => format!("begins with revision {} of {}, which is not there", base.revision, base.session),

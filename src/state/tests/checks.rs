@@ -3,13 +3,14 @@
 use crate::model::approval::ApprovalState;
 use crate::model::delivery::OutState;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, OutboundId, SessionId};
+use crate::model::incarnation::IncarnationId;
 use crate::model::message::{Due, Hop, MessageState};
 use crate::model::session::{ChatSession, Session};
 use crate::model::{Awake, Timestamp};
 use crate::state::check::{check, check_in_parts};
 use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
 use crate::state::tests::store;
-use crate::state::{Number, Result, Tables, Text, Write};
+use crate::state::{HeldKey, InboxKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
 
 /// What the checker says after a change to the small world.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
@@ -26,7 +27,7 @@ fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<Stri
 }
 
 fn change_session(db: &Tables, txn: &mut Write<'_>, change: impl FnOnce(&mut ChatSession)) -> Result<()> {
-    let key = (workspace_key().0, workspace_key().1, SESSION);
+    let key = SessionKey { workspace: workspace_key(), session: SESSION };
     let Session::Chat(mut session) = db.sessions.require(txn, &key)? else { panic!("a session of an agent") };
     change(&mut session);
     db.sessions.put(txn, &key, &Session::Chat(session))
@@ -40,11 +41,11 @@ fn a_world_that_agrees_with_itself() {
 #[test]
 fn an_index_row_is_missing_left_over_or_wrong() {
     assert_eq!(
-        after(|db, txn| db.ready_messages.remove(txn, &(SESSION, 4)).map(drop)),
+        after(|db, txn| db.ready_messages.remove(txn, &InboxKey { session: SESSION, seq: 4 }).map(drop)),
         ["ready se1/4: missing for messages ms2"]
     );
     assert_eq!(
-        after(|db, txn| db.ready_messages.set(txn, &(SESSION, 2), &MessageId::new(1))),
+        after(|db, txn| db.ready_messages.set(txn, &InboxKey { session: SESSION, seq: 2 }, &MessageId::new(1))),
         ["ready se1/2: left over: no row of messages has it"]
     );
     assert_eq!(
@@ -55,7 +56,7 @@ fn an_index_row_is_missing_left_over_or_wrong() {
         ]
     );
     assert_eq!(
-        after(|db, txn| db.messages_in_backoff.set(txn, &(Awake::new(9, 9), MessageId::new(77)), &())),
+        after(|db, txn| db.messages_in_backoff.set(txn, &Timed { at: Awake::new(9, 9), id: MessageId::new(77) }, &())),
         ["retries run9+9ms/ms77: left over: no row of messages has it"]
     );
     assert_eq!(
@@ -134,15 +135,15 @@ fn counts_and_counters() {
 fn incarnations() {
     assert_eq!(
         after(|db, txn| change_session(db, txn, |session| session.live = Some(1))),
-        [format!("sessions {}/0/se1: says live Some(1), the index says Some(2)", workspace_key().0)]
+        [format!("sessions {}/0/se1: says live Some(1), the index says Some(2)", workspace_key().fingerprint)]
     );
     assert_eq!(
         after(|db, txn| change_session(db, txn, |session| session.last_incarnation = 1)),
         ["incarnations se1/2: the session has not allocated it"]
     );
     let two_live = after(|db, txn| {
-        let live = db.incarnations.require(txn, &(SESSION, 2))?;
-        db.incarnations.rows().put(txn, &(SESSION, 1), &live)
+        let live = db.incarnations.require(txn, &IncarnationId::new(SESSION, 2))?;
+        db.incarnations.rows().put(txn, &IncarnationId::new(SESSION, 1), &live)
     });
     assert_eq!(two_live, ["live se1: says 2 where incarnations se1/1 says 1"]);
 }
@@ -161,8 +162,8 @@ fn references_that_lead_nowhere() {
     assert_eq!(
         after(|db, txn| db.wirings.rows().put(
             txn,
-            &(ChatId::new(5), AGENT),
-            &db.wirings.require(txn, &(CHAT, AGENT))?
+            &WiringKey { chat: ChatId::new(5), agent: AGENT },
+            &db.wirings.require(txn, &WiringKey { chat: CHAT, agent: AGENT })?
         )),
         [
             "wirings_by_agent ag1/mg5: missing for wirings mg5/ag1",
@@ -190,7 +191,10 @@ fn references_that_lead_nowhere() {
 #[test]
 fn lanes_have_one_head_each() {
     assert_eq!(
-        after(|db, txn| db.queue_heads.remove(txn, &(Awake::new(1, 900), OutboundId::new(4))).map(drop)),
+        after(|db, txn| db
+            .queue_heads
+            .remove(txn, &Timed { at: Awake::new(1, 900), id: OutboundId::new(4) })
+            .map(drop)),
         [
             "lane_heads run1+900ms/mo4: missing for outbound mo4",
             "outbound mo4: first of its lane, and nothing of the lane is in lane_heads",
@@ -198,8 +202,8 @@ fn lanes_have_one_head_each() {
     );
     assert_eq!(
         after(|db, txn| {
-            db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(3)), &())?;
-            db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(4)), &())
+            db.queue_heads.set(txn, &Timed { at: Awake::new(2, 0), id: OutboundId::new(3) }, &())?;
+            db.queue_heads.set(txn, &Timed { at: Awake::new(2, 0), id: OutboundId::new(4) }, &())
         }),
         [
             "lane_heads run2+0ms/mo3: left over: no row of outbound has it",
@@ -209,7 +213,7 @@ fn lanes_have_one_head_each() {
         ]
     );
     assert_eq!(
-        after(|db, txn| db.queue_heads.set(txn, &(Awake::new(2, 0), OutboundId::new(5)), &())),
+        after(|db, txn| db.queue_heads.set(txn, &Timed { at: Awake::new(2, 0), id: OutboundId::new(5) }, &())),
         [
             "lane_heads run2+0ms/mo5: left over: no row of outbound has it",
             "outbound mo5: in lane_heads, but in no lane",
@@ -221,8 +225,8 @@ fn lanes_have_one_head_each() {
 fn damage_is_one_finding_and_the_rest_is_still_checked() {
     let found = after(|db, txn| {
         db.bodies.put_bytes(txn, &BodyId::new(1), &[1, 0, 1, 9, 9, 9, 9, 5])?;
-        db.scheduled_messages.remove(txn, &(at(90), MessageId::new(3)))?;
-        db.tasks_due.set(txn, &(Timestamp::from_millis(-5), crate::model::id::TaskId::new(1)), &())
+        db.scheduled_messages.remove(txn, &Timed { at: at(90), id: MessageId::new(3) })?;
+        db.tasks_due.set(txn, &Timed { at: Timestamp::from_millis(-5), id: crate::model::id::TaskId::new(1) }, &())
     });
     assert_eq!(
         found,
@@ -262,7 +266,7 @@ fn approvals_with_what_waits_for_them_and_their_cards() {
         ]
     );
     assert_eq!(
-        after(|db, txn| db.held_messages.delete(txn, &(two, BodyId::new(1))).map(drop)),
+        after(|db, txn| db.held_messages.delete(txn, &HeldKey { approval: two, body: BodyId::new(1) }).map(drop)),
         ["held_by_body mb1/ap2: left over: no row of held has it", "approvals ap2: is open, and nothing waits for it",]
     );
     assert_eq!(
@@ -270,9 +274,9 @@ fn approvals_with_what_waits_for_them_and_their_cards() {
         ["approvals_by_chat mg1: missing for approvals ap2"]
     );
     let elsewhere = |db: &Tables, txn: &mut Write<'_>| {
-        let ((channel, chat, _), matter) = db.open_prompts.first(txn, ..)?.unwrap();
-        db.open_prompts.delete(txn, &(channel.clone(), chat.clone(), OutboundId::new(1)))?;
-        db.open_prompts.put(txn, &(channel, chat, OutboundId::new(3)), &matter)
+        let (PromptKey { chat, .. }, matter) = db.open_prompts.first(txn, ..)?.unwrap();
+        db.open_prompts.delete(txn, &PromptKey { chat: chat.clone(), outbound: OutboundId::new(1) })?;
+        db.open_prompts.put(txn, &PromptKey { chat, outbound: OutboundId::new(3) }, &matter)
     };
     assert_eq!(
         after(elsewhere),

@@ -136,7 +136,7 @@ fn the_worked_example_has_the_bytes_of_the_store() {
         let found = store
             .read(|db, txn| {
                 let (_, rows) = db.all().find(|(about, _)| about.name == table).unwrap();
-                rows.bytes().slice(txn, None, (usize::MAX, usize::MAX))
+                rows.bytes().slice(txn, None, usize::MAX, usize::MAX)
             })
             .unwrap();
         let found: Vec<_> = found.iter().map(|(key, value)| (hex(key), hex(value))).collect();
@@ -188,6 +188,26 @@ fn tables() -> String {
     format!("\n| table | kind | key | value | purpose |\n|---|---|---|---|---|\n{rows}\n")
 }
 
+/// The fields of every key with named parts, read from its declaration.
+fn keys() -> String {
+    let (mut rows, mut parts) = (String::new(), Vec::new());
+    let row = |name: &str, parts: &[&str]| format!("| `{name}` | `{}` |\n", parts.join("`, `"));
+    let mut name = None;
+    for line in include_str!("../keys.rs").lines() {
+        let declared = line.strip_prefix("    ").and_then(|line| line.strip_suffix(" {"));
+        if let Some(declared) = declared.filter(|name| name.chars().all(char::is_alphanumeric)) {
+            name = Some(declared);
+        } else if let Some(part) = line.strip_prefix("        ").filter(|line| !line.starts_with('/')) {
+            parts.extend(name.and(part.strip_suffix(',')));
+        } else if line.starts_with("    }") {
+            rows.extend(name.take().map(|name| row(name, &std::mem::take(&mut parts))));
+        } else if let Some((name, rest)) = line.strip_prefix("key_parts!(").and_then(|line| line.split_once(" { ")) {
+            rows.push_str(&row(name, &rest.split_once(" }").unwrap().0.split(", ").collect::<Vec<_>>()));
+        }
+    }
+    format!("\n| key | parts |\n|---|---|\n{rows}\n")
+}
+
 /// Compares what stands between two marks of the document with what it should be, or writes it if that is wanted.
 #[expect(clippy::disallowed_methods, reason = "a developer asks for the update by a variable")]
 fn assert_generated(what: &str, generated: &str) {
@@ -209,9 +229,10 @@ fn assert_generated(what: &str, generated: &str) {
     );
 }
 
-/// In one test, because both may write the document.
+/// In one test, because all of them may write the document.
 #[test]
-fn the_document_lists_every_table_and_every_type() {
+fn the_document_lists_every_key_table_and_type() {
+    assert_generated("keys", &keys());
     assert_generated("tables", &tables());
     assert_generated("types", &types::listed());
 }

@@ -3,7 +3,7 @@
 use crate::model::id::{AgentId, BodyId};
 use crate::state::dump::{Changes, Follow, Format, Options, Summary, dump, to_text};
 use crate::state::tests::{samples, store};
-use crate::state::{Error, Number, Reader, Store, Text};
+use crate::state::{Error, InboxKey, Number, Reader, Store, Text};
 
 fn lines(store: &Store, options: &Options) -> (Vec<serde_json::Value>, Summary) {
     let mut out = Vec::new();
@@ -125,7 +125,7 @@ fn rows_are_shown_as_they_change() {
     store
         .write(|db, txn| {
             db.counters.put(txn, &key("new"), &Number(1))?;
-            db.ready_messages.remove(txn, &(samples::SESSION, 4))?;
+            db.ready_messages.remove(txn, &InboxKey { session: samples::SESSION, seq: 4 })?;
             let mut body = db.bodies.require(txn, &BodyId::new(1))?;
             body.content.text = "a secret".to_owned();
             db.bodies.put(txn, &BodyId::new(1), &body)?;

@@ -17,7 +17,7 @@ fn every_byte_of_a_small_world() {
             for (about, rows) in db.all() {
                 let what = rows.record().map(|(name, version)| format!("{name} version {version}"));
                 writeln!(text, "{} ({})", about.name, what.unwrap_or_else(|| "index".to_owned())).unwrap();
-                let slice = rows.bytes().slice(txn, None, (usize::MAX, usize::MAX))?;
+                let slice = rows.bytes().slice(txn, None, usize::MAX, usize::MAX)?;
                 if slice.is_empty() {
                     empty.push(about.name);
                 }

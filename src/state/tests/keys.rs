@@ -2,13 +2,18 @@
 
 use proptest::prelude::*;
 
+use crate::model::card::PromptSubject;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
-use crate::model::id::{AgentId, ChatId, OutboundId, SessionId};
+use crate::model::id::{AgentId, ApprovalId, ChatId, OutboundId, SessionId};
 use crate::model::session::Route;
-use crate::model::workspace::{Discriminator, Fingerprint};
-use crate::model::{Awake, ChannelName, ForeignId, Timestamp, UserId};
-use crate::state::{Digest, ForeignKey, KeyPart, RouteKey, Text};
+use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
+use crate::model::{Awake, ChannelName, ForeignId, Timestamp, Turn, UserId};
+use crate::state::tests::store;
+use crate::state::{
+    AgentThreadKey, ChatKey, Digest, Error, ForeignKey, KeyPart, PersonKey, PromptKey, QueueKey, RouteKey, Text,
+    ThreadKey, Timed,
+};
 
 /// Order, round trip, length, and that a value's end is found when something follows.
 fn law<K: KeyPart>(a: &K, b: &K) -> Result<(), TestCaseError> {
@@ -74,8 +79,9 @@ fn route() -> impl Strategy<Value = RouteKey> {
     .prop_map(|route| RouteKey::from(&route))
 }
 
-fn workspace() -> impl Strategy<Value = (Fingerprint, Discriminator)> {
-    (number(), any::<u16>()).prop_map(|(f, d)| (Fingerprint::from_number(f), Discriminator(d)))
+fn workspace() -> impl Strategy<Value = WorkspaceKey> {
+    (number(), any::<u16>())
+        .prop_map(|(f, d)| WorkspaceKey { fingerprint: Fingerprint::from_number(f), discriminator: Discriminator(d) })
 }
 
 proptest! {
@@ -158,7 +164,55 @@ fn long_ids_are_told_apart_by_their_digest() {
     assert!(key(&a).shown().starts_with("sha256:"), "{}", key(&a).shown());
     assert_eq!(key("123").shown(), "123");
     let user = UserId::new(ChannelName::new("telegram").unwrap(), ForeignId::new("id", "a:b").unwrap());
-    assert_eq!(ForeignKey::user(&user).shown(), "telegram/a:b");
+    assert_eq!(PersonKey::of(&user).shown(), "telegram/a:b");
     assert!(Text::new("a\0b").is_err());
     assert!(Text::new("x".repeat(Text::MAX_TEXT + 1)).is_err());
+}
+
+/// Bytes, order, text and prefixes of a key with named parts are those of the tuple.
+fn same<K: KeyPart, T: KeyPart>(key: &K, tuple: &T) {
+    assert_eq!(key.to_bytes(), tuple.to_bytes());
+    assert_eq!(&K::from_bytes(&tuple.to_bytes()).unwrap(), key);
+    assert_eq!((key.shown(), K::MAX_BYTES), (tuple.shown(), T::MAX_BYTES));
+}
+
+#[test]
+fn named_parts_are_encoded_like_a_tuple() {
+    let text = |text: &str| ForeignKey::of(&ForeignId::new("id", text).unwrap());
+    let (channel, chat) = (text("telegram"), text("-100"));
+    for thread in [None, Some(text("7"))] {
+        let at = ThreadKey { chat: ChatKey { channel: channel.clone(), chat: chat.clone() }, thread: thread.clone() };
+        let agent = AgentId::new(3);
+        same(&at, &(channel.clone(), chat.clone(), thread.clone()));
+        same(&at.chat, &(channel.clone(), chat.clone()));
+        let follow = AgentThreadKey { agent, thread: at.clone() };
+        let parts = (agent, channel.clone(), chat.clone(), thread.clone());
+        same(&follow, &parts);
+        assert!(follow.to_bytes().starts_with(&(agent, at.chat.clone()).to_bytes()));
+        let time = Timestamp::from_millis(-5);
+        same(&Timed { at: time, id: follow }, &(time, parts));
+        let queued = QueueKey { to: at.clone(), turn: Turn::Later, outbound: OutboundId::new(9) };
+        same(&queued, &(channel.clone(), chat.clone(), thread, (Turn::Later, OutboundId::new(9))));
+        assert!(queued.to_bytes().starts_with(&at.to_bytes()));
+    }
+    assert!(QueueKey::from_bytes(b"telegram").is_err());
+}
+
+#[test]
+fn a_prefix_with_named_parts_selects_the_rows_that_begin_with_it() {
+    let (_dir, store) = store();
+    let key = |chat: &str, id| {
+        let chat = ForeignKey::of(&ForeignId::new("id", chat).unwrap());
+        PromptKey { chat: ChatKey { channel: chat.clone(), chat }, outbound: OutboundId::new(id) }
+    };
+    let keys = [key("a", 1), key("a", 300), key("aa", 2), key("b", 1)];
+    let subject = PromptSubject::Approval(ApprovalId::new(1));
+    let selected = store.write(|db, txn| {
+        keys.iter().try_for_each(|key| db.open_prompts.put(txn, key, &subject))?;
+        let all: Vec<_> = db.open_prompts.iter(txn)?.map(|row| row.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+        assert_eq!(all, keys);
+        let rows = db.open_prompts.collect_prefix(txn, &key("a", 0).chat, usize::MAX)?;
+        Ok::<_, Error>(rows.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
+    });
+    assert_eq!(selected.unwrap(), keys[..2]);
 }

@@ -13,7 +13,7 @@ use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChangeId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
     SessionId, SkipId, TaskId,
 };
-use crate::model::incarnation::{Exit, Incarnation, Phase, SpecDigest, StopReason, ToolUse};
+use crate::model::incarnation::{Exit, Incarnation, IncarnationId, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::{
     Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen,
@@ -25,7 +25,10 @@ use crate::model::task::{
 use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
-use crate::state::{ForeignKey, Number, Result, Tables, Text, Write};
+use crate::state::{
+    AgentThreadKey, DestinationKey, GrantKey, MemberKey, Number, OccurrenceId, PersonKey, Result, SeenKey, SessionKey,
+    Tables, Text, ThreadKey, WiringKey, Write,
+};
 
 mod asked;
 mod workspaces;
@@ -35,7 +38,7 @@ pub(super) const CHAT: ChatId = ChatId::new(1);
 pub(super) const SESSION: SessionId = SessionId::new(1);
 
 pub(super) fn workspace_key() -> WorkspaceKey {
-    (Fingerprint::of_path(b"groups/main"), Discriminator(0))
+    WorkspaceKey { fingerprint: Fingerprint::of_path(b"groups/main"), discriminator: Discriminator(0) }
 }
 
 pub(super) fn at(ms: i64) -> Timestamp {
@@ -191,28 +194,27 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         origin: Origin::File,
         created: at(2),
     };
-    db.wirings.put(txn, &(CHAT, AGENT), &wiring)?;
-    db.destinations.put(txn, &(AGENT, Text::new("family")?), &Destination::Chat(CHAT))
+    db.wirings.put(txn, &WiringKey { chat: CHAT, agent: AGENT }, &wiring)?;
+    db.destinations.put(txn, &DestinationKey { agent: AGENT, name: Text::new("family")? }, &Destination::Chat(CHAT))
 }
 
 fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let (channel, handle) = ForeignKey::user(&ada());
+    let person = PersonKey::of(&ada());
     let user = User { id: ada(), name: Some("Ada".to_owned()), origin: Origin::Runtime, created: at(1) };
-    db.users.put(txn, &(channel.clone(), handle.clone()), &user)?;
+    db.users.put(txn, &person, &user)?;
     for role in [Role::Owner, Role::AdminOf(AGENT)] {
         let grant = Grant { user: ada(), at: at(2), by: None, origin: Origin::Runtime };
-        db.roles.put(txn, &(channel.clone(), handle.clone(), role), &grant)?;
+        db.roles.put(txn, &GrantKey { person: person.clone(), role }, &grant)?;
     }
     let membership = Membership { user: ada(), at: at(3), by: Some(ada()), origin: Origin::File };
     let hold_off =
         RateLimit { until: Awake::new(1, 9_000), since: at(5), again: at(6), waits: 1, why: "429".to_owned() };
     db.rate_limits.put(txn, &AGENT, &hold_off)?;
-    db.members.put(txn, &(AGENT, channel.clone(), handle.clone()), &membership)?;
-    db.direct_messages.put(txn, &(channel, handle), &DirectMessage { address: address(None), resolved: at(4) })
+    db.members.put(txn, &MemberKey { agent: AGENT, person: person.clone() }, &membership)?;
+    db.direct_messages.put(txn, &person, &DirectMessage { address: address(None), resolved: at(4) })
 }
 
 fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let (fingerprint, discriminator) = workspace_key();
     let workspace = Workspace {
         path: b"groups/main".to_vec(),
         former_paths: Vec::new(),
@@ -235,7 +237,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         ..ChatSession::new((AGENT, SessionName::Default), route, Some(address(Some("7"))), at(4))
     };
     let row = Session::Chat(session.clone());
-    db.sessions.put(txn, &(fingerprint, discriminator, SESSION), &row)?;
+    db.sessions.put(txn, &SessionKey { workspace: workspace_key(), session: SESSION }, &row)?;
     upkeep(db, txn, session.clone())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,
@@ -248,14 +250,14 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         ..Incarnation::new(Awake::new(1, 100), at(5), SpecDigest::new(0))
     };
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
-    db.incarnations.put(txn, &(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
-    db.incarnations.put(txn, &(SESSION, 2), &incarnation(Phase::Running, None))?;
+    db.incarnations.put(txn, &IncarnationId::new(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
+    db.incarnations.put(txn, &IncarnationId::new(SESSION, 2), &incarnation(Phase::Running, None))?;
     Ok(())
 }
 
 /// The session for work that belongs to no conversation.
 fn upkeep(db: &Tables, txn: &mut Write<'_>, session: ChatSession) -> Result<()> {
-    let (fingerprint, discriminator) = workspace_key();
+    let workspace = workspace_key();
     let number = SessionId::new(2);
     let row = Session::Chat(ChatSession {
         route: Route::AgentShared,
@@ -266,7 +268,7 @@ fn upkeep(db: &Tables, txn: &mut Write<'_>, session: ChatSession) -> Result<()> 
         live: None,
         ..session
     });
-    db.sessions.put(txn, &(fingerprint, discriminator, number), &row)?;
+    db.sessions.put(txn, &SessionKey { workspace, session: number }, &row)?;
     Ok(())
 }
 
@@ -323,8 +325,7 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.messages.put(txn, &id, &message)?;
     }
     db.backlog.put(txn, &AGENT, &5)?;
-    let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
-    let key = ForeignKey::of(&foreign("9001"));
+    let key = SeenKey::of(&address(None), &foreign("9001"));
     let seen = Seen {
         platform_message: foreign("9001"),
         at: at(4),
@@ -332,7 +333,7 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         refused: None,
         held: None,
     };
-    db.seen_events.put(txn, &(channel.clone(), chat.clone(), key.clone()), &seen)?;
+    db.seen_events.put(txn, &key, &seen)?;
     refusals(db, txn)
 }
 
@@ -403,15 +404,15 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     }
     let fire = |outcome| Fire { at: at(7), zone: "Europe/Berlin".to_owned(), outcome };
     let skipped = FireOutcome::Skipped { reason: SkipReason::Missed, until: at(4), count: Some(2) };
-    db.task_runs.put(txn, &(TaskId::new(1), at(3)), &fire(skipped))?;
+    db.task_runs.put(txn, &OccurrenceId { task: TaskId::new(1), at: at(3) }, &fire(skipped))?;
     db.task_runs.put(
         txn,
-        &(TaskId::new(1), at(6)),
+        &OccurrenceId { task: TaskId::new(1), at: at(6) },
         &fire(FireOutcome::Failed(MessageId::new(1), "no model".to_owned())),
     )?;
-    let (channel, chat, thread) = ForeignKey::place(&address(Some("8")));
+    let thread = ThreadKey::of(&address(Some("8")));
     let mute = Mute { address: address(Some("8")), note: json("null"), since: at(6) };
-    db.mutes.put(txn, &(AGENT, channel, chat, thread), &mute)?;
+    db.mutes.put(txn, &AgentThreadKey { agent: AGENT, thread }, &mute)?;
     let entry =
         JournalEntry { at: at(6), message: Some(MessageId::new(1)), session: Some(SESSION), event: Event::Claimed(1) };
     db.journal.put(txn, &JournalId::new(1), &entry)?;

@@ -5,7 +5,9 @@ use crate::model::id::{AgentId, ChatId, Counted, MessageId, SessionId};
 use crate::model::{Awake, Timestamp};
 use crate::state::room::{Admission, NoRoom};
 use crate::state::tests::{small, store};
-use crate::state::{Error, Meta, Number, Options, Read, Reader, Result, Store, Tables, Text, Write, migrate};
+use crate::state::{
+    Error, InboxKey, Meta, Number, Options, Read, Reader, Result, Store, Tables, Text, Timed, Write, migrate,
+};
 
 fn text(text: &str) -> Text {
     Text::new(text).unwrap()
@@ -140,15 +142,16 @@ fn one_failure_in_a_group_harms_nobody() {
 fn rows_are_read_in_every_way() {
     let (_dir, store) = store();
     let (session, other) = (SessionId::new(1), SessionId::new(2));
-    let row = |session, seq| ((session, seq), MessageId::new(seq * 10));
+    let at = |session, seq| InboxKey { session, seq };
+    let row = |session, seq| (at(session, seq), MessageId::new(seq * 10));
     store
         .write(|db, txn| {
             // Wherever a row belongs: the second one is before the first.
             for (key, value) in [row(session, 4), row(session, 2), row(other, 2)] {
                 db.ready_messages.set(txn, &key, &value)?;
             }
-            db.ready_messages.add(txn, &(session, 6), &MessageId::new(60))?;
-            assert!(matches!(db.ready_messages.add(txn, &(other, 2), &MessageId::new(1)), Err(Error::Exists { .. })));
+            db.ready_messages.add(txn, &at(session, 6), &MessageId::new(60))?;
+            assert!(matches!(db.ready_messages.add(txn, &at(other, 2), &MessageId::new(1)), Err(Error::Exists { .. })));
             // What was collected can be changed while it is walked over.
             for (key, value) in db.ready_messages.collect_prefix(txn, &session, 2)? {
                 db.ready_messages.set(txn, &key, &value)?;
@@ -159,23 +162,23 @@ fn rows_are_read_in_every_way() {
     store
         .read(|db, txn| {
             let ready = db.ready_messages;
-            assert_eq!(ready.get(txn, &(session, 4))?, Some(MessageId::new(40)));
+            assert_eq!(ready.get(txn, &at(session, 4))?, Some(MessageId::new(40)));
             assert_eq!(ready.first(txn, ..)?, Some(row(session, 2)));
             assert_eq!(ready.last(txn, ..)?, Some(row(other, 2)));
-            assert_eq!(ready.first(txn, (session, 3)..)?, Some(row(session, 4)));
-            assert_eq!(ready.last(txn, ..(session, 4))?, Some(row(session, 2)));
+            assert_eq!(ready.first(txn, at(session, 3)..)?, Some(row(session, 4)));
+            assert_eq!(ready.last(txn, ..at(session, 4))?, Some(row(session, 2)));
             assert_eq!(ready.first_in(txn, &other)?, Some(row(other, 2)));
             assert_eq!(ready.first_in(txn, &SessionId::new(0))?, None);
             assert_eq!(ready.last_in(txn, &session)?, Some(row(session, 6)));
             assert_eq!(ready.last_in(txn, &SessionId::new(u64::MAX))?, None);
-            assert_eq!(ready.after(txn, &(session, 6))?, Some(row(other, 2)));
-            assert_eq!(ready.collect_range(txn, (session, 4)..=(other, 2), 9)?.len(), 3);
+            assert_eq!(ready.after(txn, &at(session, 6))?, Some(row(other, 2)));
+            assert_eq!(ready.collect_range(txn, at(session, 4)..=at(other, 2), 9)?.len(), 3);
             assert_eq!(ready.collect_prefix(txn, &session, 2)?, [row(session, 2), row(session, 4)]);
             Ok::<_, Error>(())
         })
         .unwrap();
-    assert!(store.write(|db, txn| db.ready_messages.remove(txn, &(other, 2))).unwrap());
-    assert!(!store.write(|db, txn| db.ready_messages.remove(txn, &(other, 2))).unwrap());
+    assert!(store.write(|db, txn| db.ready_messages.remove(txn, &at(other, 2))).unwrap());
+    assert!(!store.write(|db, txn| db.ready_messages.remove(txn, &at(other, 2))).unwrap());
 }
 
 #[test]
@@ -185,15 +188,19 @@ fn keys_of_one_row_and_rows_without_a_value() {
         .write(|db, txn| {
             db.settings.put(txn, &(), &Settings { max_containers: Some(3), ..Settings::default() })?;
             db.wirings_by_agent.set(txn, &(AgentId::new(1), ChatId::new(2)), &())?;
-            db.messages_in_backoff.set(txn, &(Awake::new(1, 5), MessageId::new(1)), &())?;
-            db.scheduled_messages.set(txn, &(Timestamp::from_millis(-1), MessageId::new(1)), &())
+            db.messages_in_backoff.set(txn, &Timed { at: Awake::new(1, 5), id: MessageId::new(1) }, &())?;
+            db.scheduled_messages.set(txn, &Timed { at: Timestamp::from_millis(-1), id: MessageId::new(1) }, &())
         })
         .unwrap();
     store
         .read(|db, txn| {
             assert_eq!(db.settings.require(txn, &())?.max_containers, Some(3));
             assert_eq!(db.wirings_by_agent.first_in(txn, &AgentId::new(1))?.unwrap().0.1, ChatId::new(2));
-            assert!(db.scheduled_messages.first(txn, ..(Timestamp::from_millis(0), MessageId::new(0)))?.is_some());
+            assert!(
+                db.scheduled_messages
+                    .first(txn, ..Timed { at: Timestamp::from_millis(0), id: MessageId::new(0) })?
+                    .is_some()
+            );
             Ok::<_, Error>(())
         })
         .unwrap();

@@ -1,5 +1,6 @@
 //! A world with channels that remember what they showed, and people who press buttons.
 
+use hearth::state::{HeldKey, MemberKey};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -8,7 +9,7 @@ use hearth::model::approval::Approval;
 use hearth::model::card::{Button, Card, PromptSubject};
 use hearth::model::channel::ChannelKind;
 use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
-use hearth::model::id::{ApprovalId, BodyId};
+use hearth::model::id::ApprovalId;
 use hearth::model::input::Press;
 use hearth::model::message::{Drop, Reason};
 use hearth::model::report::{Reply, RouteReport};
@@ -191,7 +192,7 @@ impl Ground {
         self.approvals().iter().filter(|(_, approval)| approval.state.is_open()).count()
     }
 
-    pub(super) fn held(&self) -> Vec<(ApprovalId, BodyId)> {
+    pub(super) fn held(&self) -> Vec<HeldKey> {
         self.world.read(|db, txn| db.held_messages.iter(txn)?.map(|row| row.map(|(key, _)| key)).collect())
     }
 
@@ -205,9 +206,8 @@ impl Ground {
 
     /// Members, as `<agent> <user> by <user>`.
     pub(super) fn members(&self) -> Vec<String> {
-        let line = |((agent, ..), row): ((_, _, _), hearth::model::entity::Membership)| {
+        let line = |(MemberKey { agent, .. }, row): (MemberKey, hearth::model::entity::Membership)| {
             let by = row.by.map_or_else(|| "nobody".to_owned(), |by| by.to_string());
-            let _: hearth::model::id::AgentId = agent;
             format!("{agent} {} by {by}", row.user)
         };
         self.world.read(|db, txn| db.members.iter(txn)?.map(|row| row.map(line)).collect())

@@ -3,7 +3,7 @@
 use hearth::model::configure::{Change, Configure};
 use hearth::model::entity::{Folder, Origin};
 use hearth::model::id::AgentId;
-use hearth::state::{Tables, Write};
+use hearth::state::{SessionKey, Tables, Write};
 
 use super::*;
 use crate::world::lifecycle::{live, per_thread, running, threads};
@@ -256,8 +256,8 @@ fn all_that_lives_of_an_agent_is_found() {
     let lost = SessionId::new(2);
     world.forsaken = true;
     let lose = |db: &Tables, txn: &mut Write<'_>| {
-        let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &lost)?;
-        db.sessions.delete(txn, &(fingerprint, discriminator, lost))
+        let workspace = db.sessions_by_id.require(txn, &lost)?;
+        db.sessions.delete(txn, &SessionKey { workspace, session: lost })
     };
     world.store().write(lose).unwrap();
     world.put(Input::Configure(Configure::new(

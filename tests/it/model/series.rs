@@ -1,6 +1,7 @@
 //! Tasks in their simplest form, on a grid of minutes: which of their times are used and how that ends, and which are not
 //! and why.
 
+use hearth::state::OccurrenceId;
 use std::collections::BTreeMap;
 
 use hearth::model::id::{AgentId, SessionId, TaskId};
@@ -214,7 +215,7 @@ fn fates(world: &World, id: TaskId, (start, every): (Timestamp, Option<i64>)) ->
     let minute = |at: Timestamp| (at.millis() - start.millis()) / MINUTE;
     let rows = world.read(|db, txn| db.task_runs.collect_prefix(txn, &id, usize::MAX));
     let mut fates = BTreeMap::new();
-    for ((_, at), fire) in &rows {
+    for (OccurrenceId { at, .. }, fire) in &rows {
         if let FireOutcome::Skipped { until, reason, .. } = fire.outcome {
             let fate = match reason {
                 SkipReason::Missed => Fate::Missed,
@@ -227,7 +228,7 @@ fn fates(world: &World, id: TaskId, (start, every): (Timestamp, Option<i64>)) ->
             }
         }
     }
-    for ((_, at), fire) in &rows {
+    for (OccurrenceId { at, .. }, fire) in &rows {
         let fate = match fire.outcome {
             FireOutcome::Skipped { .. } => continue,
             FireOutcome::Queued => Fate::Waits,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::world::requests::{S, ask, decide, main_agent, newest, packages};
+use hearth::state::InboxKey;
 
 /// In the middle of a turn the incarnation is left until its turn ends; the next one has the server.
 #[test]
@@ -33,7 +34,14 @@ fn an_approved_server_is_used_by_the_next_incarnation() {
     assert_eq!(world.session(S).live, Some(2));
     assert!(world.outside.inbox[&S].contains_key(&note.seq));
     assert_eq!(
-        world.message(world.read(|db, txn| Ok(db.messages_by_session.get(txn, &(S, note.seq))?.unwrap()))).tries,
+        world
+            .message(
+                world.read(|db, txn| Ok(db
+                    .messages_by_session
+                    .get(txn, &InboxKey { session: S, seq: note.seq })?
+                    .unwrap()))
+            )
+            .tries,
         0
     );
 }
@@ -200,7 +208,7 @@ fn new_agents_are_approved_and_made_in_one_step() {
         let named: Vec<String> = world.read(|db, txn| {
             db.destinations
                 .iter(txn)?
-                .map(|row| row.map(|((agent, name), _)| format!("{agent} {}", name.as_str())))
+                .map(|row| row.map(|(key, _)| format!("{} {}", key.agent, key.name.as_str())))
                 .collect()
         });
         assert!(

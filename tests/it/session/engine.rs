@@ -1,5 +1,6 @@
 //! Transactions of workspace sessions, beside a model of what they mean.
 
+use hearth::state::{RecencyKey, SessionKey};
 use std::collections::BTreeMap;
 
 use hearth::engine::workspaces::view::{self, Cut};
@@ -22,8 +23,8 @@ fn order(world: &World) -> Vec<String> {
     world.read(|db, txn| {
         let mut all = Vec::new();
         for row in db.sessions_by_update.iter(txn)? {
-            let ((fingerprint, discriminator, _, id), ()) = row?;
-            let Session::Workspace(own) = db.sessions.require(txn, &(fingerprint, discriminator, id))? else {
+            let (RecencyKey { workspace, session: id, .. }, ()) = row?;
+            let Session::Workspace(own) = db.sessions.require(txn, &SessionKey { workspace, session: id })? else {
                 continue;
             };
             all.push(own.label.to_string());
@@ -252,8 +253,8 @@ fn a_fork_of_forks_begins_where_its_last_record_is() {
     let ends: Vec<SessionId> = (1..=4).map(|upto| fork(last, Some(upto))).collect();
     let begins = |id: &SessionId| {
         world.read(|db, txn| {
-            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, id)?;
-            let Session::Workspace(row) = db.sessions.require(txn, &(fingerprint, discriminator, *id))? else {
+            let workspace = db.sessions_by_id.require(txn, id)?;
+            let Session::Workspace(row) = db.sessions.require(txn, &SessionKey { workspace, session: *id })? else {
                 panic!()
             };
             Ok(row.base.map(|base| (base.session, base.upto)))

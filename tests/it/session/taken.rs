@@ -11,6 +11,7 @@ use hearth::model::session_command::{ForkSession, Guard, Holder, SessionCommand,
 use hearth::model::take_in::{FileRefused, FileState, SessionHead, TakeIn, TookIn};
 use hearth::model::workspace::{WorkspaceFact, WorkspaceInput, WorkspaceReply};
 use hearth::model::{Input, Millis, Timestamp};
+use hearth::state::{RevisionKey, SessionKey};
 
 use super::input::{home, new, put, record, sight};
 use crate::world::World;
@@ -46,8 +47,8 @@ fn take(world: &mut World, (name, digest): (&str, u8), parent: Option<&str>) -> 
 
 fn row(world: &World, id: SessionId) -> WorkspaceSession {
     world.read(|db, txn| {
-        let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &id)?;
-        let session = db.sessions.require(txn, &(fingerprint, discriminator, id))?;
+        let workspace = db.sessions_by_id.require(txn, &id)?;
+        let session = db.sessions.require(txn, &SessionKey { workspace, session: id })?;
         let Session::Workspace(row) = session else { panic!("{session:?}") };
         Ok(*row)
     })
@@ -151,7 +152,7 @@ fn a_conversation_is_copied_as_it_was_said() {
     world.settle();
     let fork = ForkSession { parent, home: home(), label: None, branch: None, upto: None };
     let fork = put(&mut world, SessionCommand::Fork(Box::new(fork))).unwrap();
-    let rows = world.read(|db, txn| db.records.collect_prefix(txn, &(fork.id, 0), 9));
+    let rows = world.read(|db, txn| db.records.collect_prefix(txn, &RevisionKey { session: fork.id, revision: 0 }, 9));
     let role = |row: &SessionRecord| match &row.body {
         RecordBody::Message { role, .. } => *role,
         other => panic!("{other:?}"),

@@ -358,7 +358,7 @@ impl Book {
 fn fires(world: &World, id: TaskId) -> BTreeMap<i64, Fire> {
     world.read(|db, txn| {
         let rows = db.task_runs.collect_prefix(txn, &id, usize::MAX)?;
-        Ok(rows.into_iter().map(|((_, at), fire)| (at.millis(), fire)).collect())
+        Ok(rows.into_iter().map(|(slot, fire)| (slot.at.millis(), fire)).collect())
     })
 }
 
@@ -398,7 +398,7 @@ fn text(kind: &Kind) -> String {
 
 /// How long until something is due, but not longer than `most`.
 pub(crate) fn until_due(world: &World, most: i64) -> i64 {
-    let due = world.read(|db, txn| Ok(db.tasks_due.first(txn, ..)?.map(|((at, _), ())| at.millis())));
+    let due = world.read(|db, txn| Ok(db.tasks_due.first(txn, ..)?.map(|(key, ())| key.at.millis())));
     due.map_or(HOUR, |due| (due - world.now().wall.millis()).clamp(0, most))
 }
 

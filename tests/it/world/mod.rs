@@ -23,13 +23,13 @@ use hearth::model::configure::{Change, ChannelSpec, Configure};
 use hearth::model::delivery::{Attempt, DeliveryResult, Outbound};
 use hearth::model::entity::Origin;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
-use hearth::model::incarnation::Incarnation;
+use hearth::model::incarnation::{Incarnation, IncarnationId};
 use hearth::model::message::{Message, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
 use hearth::model::session::ChatSession;
 use hearth::model::{Awake, ChannelName, Effect, Input, Millis, Moment, Timestamp};
-use hearth::state::{self, Error, Read, Store, Tables};
+use hearth::state::{self, Error, Read, SessionKey, Store, Tables};
 
 pub(crate) use outside::Outside;
 use shown::{effect_line, reply_line};
@@ -292,14 +292,14 @@ impl World {
 
     pub(crate) fn session(&self, id: SessionId) -> ChatSession {
         self.read(|db, txn| {
-            let (fingerprint, discriminator) = db.sessions_by_id.require(txn, &id)?;
-            let row = db.sessions.require(txn, &(fingerprint, discriminator, id))?;
+            let workspace = db.sessions_by_id.require(txn, &id)?;
+            let row = db.sessions.require(txn, &SessionKey { workspace, session: id })?;
             Ok(row.chat().expect("a session of an agent"))
         })
     }
 
     pub(crate) fn incarnation(&self, session: SessionId, number: u32) -> Incarnation {
-        self.read(|db, txn| db.incarnations.require(txn, &(session, number)))
+        self.read(|db, txn| db.incarnations.require(txn, &IncarnationId { session, number }))
     }
 
     /// What is remembered of a session and of a message, as text.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hearth::model::agent::{McpServer, Packages};
 use hearth::model::card::CardOption;
 use hearth::model::id::SessionId;
-use hearth::model::incarnation::{Exit, Phase};
+use hearth::model::incarnation::{Exit, IncarnationId, Phase};
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{CollectedRecord, Collection, Recipient, Record, RetryHint, Said};
 use hearth::model::request::{NewQuestion, Request, RequestedAction, TaskRequest};
@@ -176,7 +176,7 @@ impl Sim {
         let closed = self.world.read(|db, txn| {
             Ok(db
                 .incarnations
-                .get(txn, &(session, number))?
+                .get(txn, &IncarnationId { session, number })?
                 .is_none_or(|row| matches!(row.phase, Phase::Closed { .. })))
         });
         if !closed {

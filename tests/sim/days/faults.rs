@@ -1,7 +1,7 @@
 //! What goes wrong with the machine: clocks, sleep, deaths, power, room. And time itself.
 
 use hearth::model::id::SessionId;
-use hearth::model::incarnation::{Phase, StopReason, ToolUse};
+use hearth::model::incarnation::{IncarnationId, Phase, StopReason, ToolUse};
 use hearth::model::input::ClockChange;
 use hearth::model::mailbox::{Beat, Collection, Observation, ObservedState};
 use hearth::model::{Input, Millis};
@@ -91,12 +91,13 @@ impl Sim {
     }
 
     /// Incarnations that are being stopped because they took too long.
-    fn stopped_for_age(&self) -> Vec<(SessionId, u32)> {
+    fn stopped_for_age(&self) -> Vec<IncarnationId> {
         let age = |why| matches!(why, StopReason::ClaimStuck | StopReason::Ceiling | StopReason::Silent);
         self.world.read(|db, txn| {
             let mut found = Vec::new();
             for live in db.live_incarnations.iter(txn)? {
-                let live = live?;
+                let (session, number) = live?;
+                let live = IncarnationId { session, number };
                 if matches!(db.incarnations.require(txn, &live)?.phase, Phase::Stopping { why, .. } if age(why)) {
                     found.push(live);
                 }

@@ -11,7 +11,7 @@ use hearth::model::id::{ApprovalId, MessageId, OutboundId, SessionId, TaskId};
 use hearth::model::message::{Message, MessageState};
 use hearth::model::task::Slot;
 use hearth::model::{Effect, Timestamp};
-use hearth::state::{ForeignKey, Meta};
+use hearth::state::{ChatKey, ForeignKey, Meta, SeenKey};
 
 use super::Sim;
 use super::agents::GHOST;
@@ -124,7 +124,9 @@ impl Sim {
             }
             let key = [event.chat.0, event.chat.1, &event.id].map(|text| ForeignKey::of(&text.to_owned()));
             let [channel, chat, id] = key;
-            let seen = self.world.read(|db, txn| db.seen_events.get(txn, &(channel, chat, id)));
+            let seen = self
+                .world
+                .read(|db, txn| db.seen_events.get(txn, &SeenKey { chat: ChatKey { channel, chat }, message: id }));
             let seen = seen.unwrap_or_else(|| panic!("{event:?} was taken and is not there"));
             assert!(!seen.messages.is_empty() || seen.refused.is_some(), "{event:?} became nothing: {seen:?}");
         }

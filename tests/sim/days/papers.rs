@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use hearth::model::id::SessionId;
-use hearth::model::incarnation::Phase;
+use hearth::model::incarnation::{IncarnationId, Phase};
 use hearth::model::mailbox::{Answer, CollectedRecord, Record, RetryHint};
 use hearth::model::message::MessageState;
-use hearth::state::Text;
+use hearth::state::{InboxKey, Text};
 
 use super::Sim;
 
@@ -59,7 +59,9 @@ impl Sim {
     pub(super) fn what_was_written_is_taken_in(&mut self) {
         let keys: Vec<(SessionId, u32)> = self.papers.keys().copied().collect();
         for key in keys {
-            let phase = self.world.read(|db, txn| Ok(db.incarnations.get(txn, &key)?.map(|row| row.phase)));
+            let phase = self
+                .world
+                .read(|db, txn| Ok(db.incarnations.get(txn, &IncarnationId::new(key.0, key.1))?.map(|row| row.phase)));
             if !matches!(phase, Some(Phase::Closed { .. })) {
                 continue;
             }
@@ -79,6 +81,6 @@ impl Sim {
     }
 
     fn state_at(&self, session: SessionId, seq: u64) -> MessageState {
-        self.world.state_of(self.world.read(|db, txn| db.messages_by_session.require(txn, &(session, seq))))
+        self.world.state_of(self.world.read(|db, txn| db.messages_by_session.require(txn, &InboxKey { session, seq })))
     }
 }

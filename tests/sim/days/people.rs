@@ -11,6 +11,7 @@ use hearth::model::mailbox::Collection;
 use hearth::model::report::{Outcome, Reply};
 use hearth::model::skip::{FoundSkip, SkipKind, SkipLook, SkipReport, SkipStep};
 use hearth::model::{Address, ChannelName, ForeignId, Input, Timestamp, UserId};
+use hearth::state::Timed;
 
 use super::Sim;
 use super::plan::{Kind, Setting};
@@ -284,8 +285,8 @@ impl Sim {
         let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
         let asked = self.world.read(|db, txn| db.questions_due.first(txn, ..));
         let matter = match (open, asked) {
-            (Some(((_, id), ())), _) => PromptSubject::Approval(id),
-            (None, Some(((_, id), ()))) => PromptSubject::Question(id),
+            (Some((Timed { id, .. }, ())), _) => PromptSubject::Approval(id),
+            (None, Some((Timed { id, .. }, ()))) => PromptSubject::Question(id),
             (None, None) => return,
         };
         let value = (*self.chance.pick(&["approve", "reject", "1", "yes", "new_agent:Made by command"])).to_owned();

@@ -8,7 +8,7 @@ use hearth::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider}
 use hearth::model::entity::{Agent, Destination, Role};
 use hearth::model::id::{AgentId, ApprovalId, ChatId, MessageId, SessionId};
 use hearth::model::message::{Message, Reason};
-use hearth::state::{ForeignKey, Text};
+use hearth::state::{ApproverKey, DestinationKey, GrantKey, HeldKey, MemberKey, PersonKey, Text};
 
 use super::Sim;
 use super::people::WITH_ROLES;
@@ -22,8 +22,8 @@ impl Sim {
         let asked = self.world.read(|db, txn| {
             let mut asked: BTreeMap<_, usize> = BTreeMap::new();
             for row in db.approvals_by_decider.iter(txn)? {
-                let ((channel, handle, turn, _), ()) = row?;
-                *asked.entry((channel, handle)).or_default() += usize::from(turn == Turn::Now);
+                let (ApproverKey { approver, turn, .. }, ()) = row?;
+                *asked.entry(approver).or_default() += usize::from(turn == Turn::Now);
             }
             Ok(asked)
         });
@@ -65,7 +65,7 @@ impl Sim {
         let held: BTreeSet<(ApprovalId, String)> = self.world.read(|db, txn| {
             let mut all = BTreeSet::new();
             for row in db.held_messages.iter(txn)? {
-                let ((id, body), _) = row?;
+                let (HeldKey { approval: id, body }, _) = row?;
                 let message = db.bodies.require(txn, &body)?.platform_message;
                 all.extend(message.map(|message| (id, message.to_string())));
             }
@@ -125,9 +125,9 @@ impl Sim {
         let made = self.world.read(|db, txn| {
             let mut made = Vec::new();
             for row in db.destinations.prefix(txn, &parent)? {
-                let ((_, local), destination) = row?;
+                let (DestinationKey { name: local, .. }, destination) = row?;
                 let Destination::Agent(child) = destination else { continue };
-                let up = db.destinations.get(txn, &(child, Text::new("parent")?))?;
+                let up = db.destinations.get(txn, &DestinationKey { agent: child, name: Text::new("parent")? })?;
                 if up == Some(Destination::Agent(parent)) && db.agents.require(txn, &child)?.settings.name == name {
                     made.push(local);
                 }
@@ -139,7 +139,7 @@ impl Sim {
 
     fn listeners(&self, chat: ChatId) -> Vec<AgentId> {
         let wirings = self.world.read(|db, txn| db.wirings.collect_prefix(txn, &chat, 100));
-        wirings.into_iter().map(|((_, agent), _)| agent).collect()
+        wirings.into_iter().map(|(wiring, _)| wiring.agent).collect()
     }
 
     fn agent_of(&self, session: SessionId) -> (AgentId, Agent) {
@@ -150,13 +150,13 @@ impl Sim {
     /// Members were let in by the operator or by somebody who may; and nobody has a role who was given none.
     pub(super) fn nobody_is_let_in(&self) {
         let members: Vec<_> = self.world.read(|db, txn| db.members.iter(txn)?.collect());
-        for ((agent, channel, handle), row) in members {
-            assert_eq!((channel, handle), ForeignKey::user(&row.user), "{agent}: a membership under another's name");
+        for (MemberKey { agent, person }, row) in members {
+            assert_eq!(person, PersonKey::of(&row.user), "{agent}: a membership under another's name");
             assert!(row.by.as_ref().is_none_or(has_role), "{agent}: {} was let in by {:?}", row.user, row.by);
         }
         let roles: Vec<_> = self.world.read(|db, txn| db.roles.iter(txn)?.collect());
-        for ((channel, handle, role), grant) in roles {
-            assert_eq!((channel, handle), ForeignKey::user(&grant.user), "a {role:?} under another's name");
+        for (GrantKey { person, role }, grant) in roles {
+            assert_eq!(person, PersonKey::of(&grant.user), "a {role:?} under another's name");
             assert!(has_role(&grant.user), "{} has become a {role:?}", grant.user);
         }
     }
@@ -181,12 +181,12 @@ impl Sim {
     }
 
     fn is_in(&self, agent: AgentId, user: &UserId) -> bool {
-        let (channel, handle) = ForeignKey::user(user);
+        let person = PersonKey::of(user);
         self.world.read(|db, txn| {
             let roles = [Role::Owner, Role::GlobalAdmin, Role::AdminOf(agent)];
-            let mut known = db.members.contains(txn, &(agent, channel.clone(), handle.clone()))?;
+            let mut known = db.members.contains(txn, &MemberKey { agent, person: person.clone() })?;
             for role in roles {
-                known |= db.roles.contains(txn, &(channel.clone(), handle.clone(), role))?;
+                known |= db.roles.contains(txn, &GrantKey { person: person.clone(), role })?;
             }
             Ok(known)
         })

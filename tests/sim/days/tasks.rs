@@ -2,7 +2,7 @@
 
 use hearth::model::Input;
 use hearth::model::Millis;
-use hearth::model::id::{AgentId, SessionId, TaskId};
+use hearth::model::id::{AgentId, SessionId};
 use hearth::model::report::Reply;
 use hearth::model::task::{FireOutcome, NewTask, TaskCommand, TaskOrigin};
 
@@ -106,8 +106,7 @@ impl Sim {
             assert!(!matches!(run.outcome, FireOutcome::Running(_)), "{key:?} goes on: {run:?}");
         }
         for errand in &self.memory.errands {
-            let of = |(id, _): &(TaskId, _)| id == errand;
-            let own: Vec<_> = runs.iter().filter(|(key, _)| of(key)).collect();
+            let own: Vec<_> = runs.iter().filter(|(key, _)| key.task == *errand).collect();
             assert!(own.len() == 1, "{errand} ran {} times", own.len());
             let unused = |outcome: &FireOutcome| matches!(outcome, FireOutcome::Skipped { .. } | FireOutcome::Queued);
             assert!(own.iter().all(|(_, run)| !unused(&run.outcome)), "{errand} did not run: {own:?}");

@@ -8,7 +8,7 @@ use crate::model::entity::{Destination, Folder};
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::task::TaskOrigin;
-use crate::state::{self, ForeignKey, Read, Reader, Tables};
+use crate::state::{self, DestinationKey, Read, Reader, SeenKey, Tables};
 
 /// Reads the existing entities and the digest of the configuration; no digest if there is no store.
 pub(super) fn read(paths: &Paths) -> Result<(Known, Option<u64>), state::Error> {
@@ -40,7 +40,7 @@ fn destinations(db: &Tables, txn: &Read<'_>, all: &configuration::Configuration)
     let folder = |id| all.agents.iter().find(|agent| agent.id == id).map(|agent| agent.folder.clone());
     let mut found = Vec::new();
     for row in db.destinations.iter(txn)? {
-        let ((agent, name), to) = row?;
+        let (DestinationKey { agent, name }, to) = row?;
         let to = match to {
             Destination::Chat(id) => all
                 .chats
@@ -76,8 +76,7 @@ pub(super) fn has_seen(paths: &Paths, event: &InboundEvent) -> Result<bool, stat
         Err(error) => return Err(error),
     };
     reader.read(|db, txn| {
-        let (channel, chat) = ForeignKey::chat(&event.source.channel, &event.source.platform_id);
-        let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(id)))?;
+        let seen = db.seen_events.get(txn, &SeenKey::of(&event.source, id))?;
         Ok(seen.is_some_and(|seen| seen.platform_message == *id))
     })
 }

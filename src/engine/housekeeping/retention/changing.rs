@@ -1,12 +1,11 @@
 //! Finds messages that queued edits and reactions still refer to. These rows must stay, so that the next attempt means
 //! the same as the last.
 
-use crate::engine::delivery::queue;
 use crate::engine::tx::Tx;
 use crate::engine::{Result, readable};
 use crate::model::delivery::{Act, MessageRef, Outbound};
 use crate::model::id::OutboundId;
-use crate::state::ForeignKey;
+use crate::state::ThreadKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queued messages of one address that are examined. If there are more, all messages of that address stay.
@@ -14,13 +13,13 @@ const OPEN_MAX: usize = 200;
 
 /// The results of one sweep, by address. `None`: there are too many queued messages to examine.
 #[derive(Default)]
-pub(crate) struct Changing(BTreeMap<(ForeignKey, ForeignKey, Option<ForeignKey>), Option<BTreeSet<OutboundId>>>);
+pub(crate) struct Changing(BTreeMap<ThreadKey, Option<BTreeSet<OutboundId>>>);
 
 impl Changing {
     /// Whether a queued message edits or reacts to a message. Both have the same address.
     pub(crate) fn is_changed(&mut self, tx: &Tx<'_, '_>, id: OutboundId, row: &Outbound) -> Result<bool> {
         let Some(to) = &row.to else { return Ok(false) };
-        let lane = queue::lane(to);
+        let lane = ThreadKey::of(to);
         if let Some(changed) = self.0.get(&lane) {
             return Ok(is_among(changed.as_ref(), id));
         }
@@ -35,17 +34,14 @@ fn is_among(changed: Option<&BTreeSet<OutboundId>>, id: OutboundId) -> bool {
     changed.is_none_or(|changed| changed.contains(&id))
 }
 
-fn changed_in(
-    tx: &Tx<'_, '_>,
-    lane: &(ForeignKey, ForeignKey, Option<ForeignKey>),
-) -> Result<Option<BTreeSet<OutboundId>>> {
+fn changed_in(tx: &Tx<'_, '_>, lane: &ThreadKey) -> Result<Option<BTreeSet<OutboundId>>> {
     let open = tx.db.outgoing_queues.collect_prefix(tx, lane, OPEN_MAX)?;
     if open.len() >= OPEN_MAX {
         return Ok(None);
     }
     let mut changed = BTreeSet::new();
-    for ((.., (_, id)), ()) in open {
-        let row = readable(tx.db.outbound.get(tx, &id))?;
+    for (key, ()) in open {
+        let row = readable(tx.db.outbound.get(tx, &key.outbound))?;
         if let Some(Act::Edit(MessageRef::Ours(of)) | Act::React(MessageRef::Ours(of))) = row.map(|row| row.act) {
             changed.insert(of);
         }

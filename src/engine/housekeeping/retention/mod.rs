@@ -22,7 +22,7 @@ use crate::model::message::{Body, Message, MessageState, Seen};
 use crate::model::report::Caused;
 use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
-use crate::state::{ForeignKey, Number, Read, Tables, Text, derived};
+use crate::state::{ChatKey, ForeignKey, Number, Read, SeenKey, Tables, Text, Timed, derived};
 
 pub(crate) mod changing;
 pub(crate) mod walk;
@@ -303,29 +303,26 @@ fn seen(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
     let passed = tx.db.retention_cursors.get(tx, &key)?.map_or(0, |Number(at)| i64::try_from(at).unwrap_or(i64::MAX));
     let from = |ms: i64| {
         let least = ForeignKey::least;
-        (Timestamp::from_millis(ms), least(), least(), least())
+        let id = SeenKey { chat: ChatKey { channel: least(), chat: least() }, message: least() };
+        Timed { at: Timestamp::from_millis(ms), id }
     };
     let range = from(passed.saturating_add(1))..from(end.millis());
     let mut rows = tx.db.seen_events_by_time.collect_range(tx, range, tx.policy.retention_rows)?;
-    let Some(last) = rows.last().map(|((at, ..), ())| *at) else { return Ok(0) };
+    let Some(last) = rows.last().map(|(key, ())| key.at) else { return Ok(0) };
     // Rows of one timestamp go together, because the stored position is a timestamp.
-    rows.retain(|((at, ..), ())| *at != last);
+    rows.retain(|(key, ())| key.at != last);
     rows.extend(tx.db.seen_events_by_time.collect_prefix(tx, &last, tx.policy.rows_per_input)?);
     let mut done = 0;
-    for ((_, channel, chat, message), ()) in rows {
-        done += usize::from(forget_event(tx, &(channel, chat, message), retention)?);
+    for (key, ()) in rows {
+        done += usize::from(forget_event(tx, &key.id, retention)?);
     }
     tx.db.retention_cursors.put(tx, &key, &Number(u64::try_from(last.millis()).unwrap_or(0)))?;
     Ok(done)
 }
 
-type SeenKey = (ForeignKey, ForeignKey, ForeignKey);
-
 /// The key under which the event of a body is remembered.
 fn seen_key(body: &Body) -> Option<SeenKey> {
-    let source = body.source.as_ref()?;
-    let (channel, chat) = ForeignKey::chat(&source.channel, &source.platform_id);
-    Some((channel, chat, ForeignKey::of(body.platform_message.as_ref()?)))
+    Some(SeenKey::of(body.source.as_ref()?, body.platform_message.as_ref()?))
 }
 
 /// Forgets an event if it is old enough and its text is gone. Returns whether it did.

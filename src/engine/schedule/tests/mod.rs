@@ -12,7 +12,7 @@ use crate::model::message::{Completion, MessageState};
 use crate::model::task::{
     Missed, NewTask, Overlap, Patch, Recurrence, SkipReason, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
-use crate::model::time::Millis;
+use crate::model::time::{Millis, Timestamp};
 
 mod waiting;
 
@@ -311,7 +311,7 @@ fn fires(scene: &Scene) -> Vec<(String, FireOutcome)> {
     let mut found = Vec::new();
     scene.done(|tx, _| {
         let rows = tx.db.task_runs.collect_prefix(tx, &T, 100)?;
-        found = rows.into_iter().map(|((_, slot), fire)| (slot.to_string(), fire.outcome)).collect();
+        found = rows.into_iter().map(|(slot, fire)| (slot.at.to_string(), fire.outcome)).collect();
         Ok(Ok(Vec::new()))
     });
     found

@@ -1,5 +1,6 @@
 use crate::engine::schedule::run::due;
 use crate::engine::schedule::tests::*;
+use crate::state::OccurrenceId;
 
 /// A slot that was used while the clock was ahead comes again while another one waits. It takes no space.
 #[test]
@@ -171,7 +172,7 @@ fn sweep_without_room(scene: &Scene, when: &str) {
 fn zones(scene: &Scene) -> Vec<(String, String, &'static str)> {
     let mut found = Vec::new();
     scene.done(|tx, _| {
-        for ((_, slot), fire) in tx.db.task_runs.collect_prefix(tx, &T, usize::MAX)? {
+        for (OccurrenceId { at: slot, .. }, fire) in tx.db.task_runs.collect_prefix(tx, &T, usize::MAX)? {
             found.push((slot.to_string(), fire.zone, fire.outcome.as_str()));
         }
         Ok(Ok(Vec::new()))

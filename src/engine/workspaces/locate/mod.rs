@@ -8,7 +8,7 @@ use crate::model::workspace::{
     Discriminator, Fingerprint, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey, WorkspaceSight, key_text,
 };
 use crate::state;
-use crate::state::{Digest, Read, Tables};
+use crate::state::{Digest, Read, Tables, WorkspaceDigestKey, WorkspaceEventKey};
 
 #[cfg(test)]
 mod tests;
@@ -172,25 +172,21 @@ pub(crate) fn stored(
 }
 
 /// Records an event of a workspace.
-pub(crate) fn happened(
-    tx: &mut Tx<'_, '_>,
-    (fingerprint, discriminator): WorkspaceKey,
-    what: WorkspaceFact,
-) -> Result<()> {
-    let last = tx.db.workspace_events.last_in(tx, &(fingerprint, discriminator))?;
-    let number = last.map_or(0, |((_, _, number), _)| number).saturating_add(1);
+pub(crate) fn happened(tx: &mut Tx<'_, '_>, workspace: WorkspaceKey, what: WorkspaceFact) -> Result<()> {
+    let last = tx.db.workspace_events.last_in(tx, &workspace)?;
+    let number = last.map_or(0, |(key, _)| key.number).saturating_add(1);
     let event = WorkspaceEvent { at: tx.now.wall, what };
-    tx.db.workspace_events.put(tx, &(fingerprint, discriminator, number), &event)
+    tx.db.workspace_events.put(tx, &WorkspaceEventKey { workspace, number }, &event)
 }
 
 /// The next key of a fingerprint. Keys are never reused.
 pub(crate) fn free_key(tx: &Tx<'_, '_>, fingerprint: Fingerprint) -> Result<WorkspaceKey> {
     let next = match tx.db.workspaces.last_in(tx, &fingerprint)? {
-        Some(((_, Discriminator(last)), _)) => last.checked_add(1),
+        Some((key, _)) => key.discriminator.0.checked_add(1),
         None => Some(0),
     };
     let full = || state::Error::Exists { table: "workspaces", key: format!("{fingerprint} with every discriminator") };
-    Ok((fingerprint, Discriminator(next.ok_or_else(full)?)))
+    Ok(WorkspaceKey { fingerprint, discriminator: Discriminator(next.ok_or_else(full)?) })
 }
 
 /// Workspaces at a path, oldest first. An agent's folder is always the same workspace, whatever directory is there.
@@ -209,10 +205,10 @@ fn at_path(db: &Tables, txn: &Read<'_>, groups: &[u8], path: &[u8]) -> Result<Ve
 fn rows_at(db: &Tables, txn: &Read<'_>, path: &[u8]) -> Result<Vec<Row>> {
     let found = db.workspaces_by_path.collect_prefix(txn, &Digest::of(path), usize::MAX)?;
     let mut rows = Vec::new();
-    for ((_, fingerprint, discriminator), ()) in found {
-        let row = db.workspaces.require(txn, &(fingerprint, discriminator))?;
+    for (WorkspaceDigestKey { workspace, .. }, ()) in found {
+        let row = db.workspaces.require(txn, &workspace)?;
         if row.path == path {
-            rows.push(((fingerprint, discriminator), row));
+            rows.push((workspace, row));
         }
     }
     // If a directory was adopted at this path, the keys differ in their fingerprints.
@@ -224,12 +220,12 @@ fn rows_at(db: &Tables, txn: &Read<'_>, path: &[u8]) -> Result<Vec<Row>> {
 fn alike(db: &Tables, txn: &Read<'_>, sight: &WorkspaceSight) -> Result<Vec<Row>> {
     let Some(witness) = &sight.witness else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
-    for ((_, fingerprint, discriminator), ()) in
+    for (WorkspaceDigestKey { workspace, .. }, ()) in
         db.workspaces_by_witness.collect_prefix(txn, &Digest::of_witness(witness), usize::MAX)?
     {
-        let row = db.workspaces.require(txn, &(fingerprint, discriminator))?;
+        let row = db.workspaces.require(txn, &workspace)?;
         if row.agent.is_none() && row.witness.as_ref().is_some_and(|known| known.is_of_same(witness)) {
-            rows.push(((fingerprint, discriminator), row));
+            rows.push((workspace, row));
         }
     }
     rows.sort_by_key(|(key, row)| (row.created, *key));

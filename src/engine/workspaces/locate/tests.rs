@@ -27,7 +27,7 @@ fn row(number: u16, path: &[u8], inode: Option<u64>) -> Row {
 }
 
 fn key(number: u16) -> WorkspaceKey {
-    (Fingerprint::of_path(b"/w"), Discriminator(number))
+    WorkspaceKey { fingerprint: Fingerprint::of_path(b"/w"), discriminator: Discriminator(number) }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::model::session_command::Home;
 use crate::model::take_in::{FileRefused, PartialImport, SessionHead, TakeIn, TookIn};
 use crate::model::time::{Millis, Timestamp};
 use crate::model::workspace::{WorkspaceEvent, WorkspaceFact, WorkspaceKey, WorkspaceReply};
-use crate::state::Digest;
+use crate::state::{Digest, ImportKey, RevisionKey, SessionKey};
 
 #[cfg(test)]
 mod tests;
@@ -111,7 +111,7 @@ fn plan(tx: &Tx<'_, '_>, workspace: WorkspaceKey, piece: &TakeIn) -> Outcome<Imp
     let states = tx.db.imported_files.collect_prefix(tx, &owner, STATES_MAX)?;
     let mut known: Option<StoredSession> = None;
     let mut own = Vec::new();
-    for ((_, digest), state) in states {
+    for (ImportKey { content: digest, .. }, state) in states {
         let Ok(id) = state.outcome else { continue };
         let Some(found) = session(tx, id)?.filter(|found| found.workspace == workspace) else { continue };
         own.push((id, digest, state.at, state.older));
@@ -170,7 +170,7 @@ fn same_elsewhere(
     let Some(id) = tx.db.session_labels.get(tx, &rows::label_key(workspace, &head.label)?)? else { return Ok(None) };
     let source = session(tx, id)?.and_then(|found| found.row.source);
     let Some(source) = source else { return Ok(None) };
-    let known = tx.db.imported_files.get(tx, &(Digest::of(&source.path), content))?;
+    let known = tx.db.imported_files.get(tx, &ImportKey { path: Digest::of(&source.path), content })?;
     let same = known.is_some_and(|state| state.outcome == Ok(id));
     Ok(same.then(|| TookIn::Already { session: id, label: head.label.clone() }))
 }
@@ -178,7 +178,7 @@ fn same_elsewhere(
 /// A workspace session, if it still exists.
 fn session(tx: &Tx<'_, '_>, id: SessionId) -> Result<Option<StoredSession>> {
     let Some(workspace) = tx.db.sessions_by_id.get(tx, &id)? else { return Ok(None) };
-    let row = tx.db.sessions.get(tx, &(workspace.0, workspace.1, id))?.and_then(Session::workspace);
+    let row = tx.db.sessions.get(tx, &SessionKey { workspace, session: id })?.and_then(Session::workspace);
     Ok(row.map(|row| StoredSession { workspace, id, row }))
 }
 
@@ -197,7 +197,8 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>) -> Result<usize> {
 
 /// Removes records of an import whose file has changed, up to a limit. Returns whether all of them are removed.
 fn drop_piece(tx: &mut Tx<'_, '_>, owner: &Digest, intake: &PartialImport, limit: usize) -> Result<bool> {
-    let records = tx.db.records.collect_prefix(tx, &(intake.session, intake.revision), limit)?;
+    let revision = RevisionKey { session: intake.session, revision: intake.revision };
+    let records = tx.db.records.collect_prefix(tx, &revision, limit)?;
     for (key, _) in &records {
         tx.db.records.delete(tx, key)?;
     }
@@ -269,7 +270,7 @@ fn switch(
             rows::save(tx, &before, &staged)?;
         }
     }
-    let key = (Digest::of(&piece.head.source.path), Digest::known(piece.file.digest));
+    let key = ImportKey { path: Digest::of(&piece.head.source.path), content: Digest::known(piece.file.digest) };
     let path = piece.file.path.clone();
     let state = ImportedFile { path, at: now, outcome: Ok(staged.id), older: piece.file.older };
     tx.db.imported_files.put(tx, &key, &state)?;
@@ -311,7 +312,7 @@ fn note(tx: &mut Tx<'_, '_>, workspace: WorkspaceKey) -> Result<()> {
 
 /// Records that a file was not imported. Repeating it changes nothing.
 pub(crate) fn refuse(tx: &mut Tx<'_, '_>, refused: &FileRefused) -> Result<()> {
-    let key = (Digest::of(&refused.owner), Digest::known(refused.file.digest));
+    let key = ImportKey { path: Digest::of(&refused.owner), content: Digest::known(refused.file.digest) };
     let known = tx.db.imported_files.get(tx, &key)?;
     if known.is_some_and(|known| known.outcome.is_ok() || known.outcome.as_ref().err() == Some(&refused.why)) {
         return Ok(());

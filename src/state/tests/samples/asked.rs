@@ -1,6 +1,6 @@
 //! Sample approvals, questions and followed threads.
 
-use super::{AGENT, CHAT, SESSION, ada, address, at, foreign, json, telegram};
+use super::{AGENT, CHAT, SESSION, ada, address, at, json, telegram};
 use crate::model::approval::{
     Approval, ApprovalState, ApprovalSubject, Digest, Held, HostReply, Question, QuestionState, Waitlist,
 };
@@ -10,7 +10,7 @@ use crate::model::entity::Origin;
 use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
 use crate::model::thread::Sticky;
 use crate::state::derived::{count_held, file_bytes};
-use crate::state::{ForeignKey, Result, Tables, Text, Write};
+use crate::state::{AgentThreadKey, ForeignKey, HeldKey, PersonKey, PromptKey, Result, Tables, Text, ThreadKey, Write};
 
 /// Fills the tables.
 pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -40,8 +40,12 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         reply_to: None,
         stored: at(5),
     };
-    db.held_messages.put(txn, &(ApprovalId::new(1), BodyId::new(1)), &held)?;
-    db.held_messages.put(txn, &(ApprovalId::new(2), BodyId::new(1)), &Held { agents: Vec::new(), ..held })?;
+    db.held_messages.put(txn, &HeldKey { approval: ApprovalId::new(1), body: BodyId::new(1) }, &held)?;
+    db.held_messages.put(
+        txn,
+        &HeldKey { approval: ApprovalId::new(2), body: BodyId::new(1) },
+        &Held { agents: Vec::new(), ..held },
+    )?;
     for id in [1, 2] {
         let body = db.bodies.require(txn, &BodyId::new(1))?;
         let bytes = file_bytes(&body);
@@ -49,13 +53,12 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         count_held(db, txn, &body, |held| held + bytes)?;
     }
     question(db, txn, option)?;
-    let (channel, chat) = ForeignKey::chat(&telegram(), &foreign("-100"));
-    db.open_prompts.put(txn, &(channel, chat, OutboundId::new(1)), &PromptSubject::Approval(ApprovalId::new(1)))?;
+    let prompt = PromptKey::of(&address(None), OutboundId::new(1));
+    db.open_prompts.put(txn, &prompt, &PromptSubject::Approval(ApprovalId::new(1)))?;
     let reply = HostReply { incarnation: 2, number: 19, question: None, answer: Ok(json("true")) };
     db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
     let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
-    let (channel, chat, thread) = ForeignKey::place(&sticky.address);
-    let key = (AGENT, channel, chat, thread);
+    let key = AgentThreadKey { agent: AGENT, thread: ThreadKey::of(&sticky.address) };
     db.thread_follows.put(txn, &key, &sticky)?;
     let channel = ChannelInstance {
         name: telegram(),
@@ -108,5 +111,5 @@ fn waiting(db: &Tables, txn: &mut Write<'_>, like: Approval) -> Result<()> {
     let unsent = ApprovalState::Unsent { failed: 0, why: Some("she has others to decide first".to_owned()) };
     put(db, txn, 4, &Approval { about: packages, state: unsent, due: at(80), ..like })?;
     let digest = Digest { message: OutboundId::new(9), last: OutboundId::new(9), says: 2, at: at(9) };
-    db.waitlists.put(txn, &ForeignKey::user(&ada()), &Waitlist { user: ada(), waits: 1, digest: Some(digest) })
+    db.waitlists.put(txn, &PersonKey::of(&ada()), &Waitlist { user: ada(), waits: 1, digest: Some(digest) })
 }

@@ -12,8 +12,13 @@ use crate::model::session::{
 };
 use crate::model::skip::{SkipAnswer, SkipFile, SkipKind, SkipReport, SkipState, SkipStep, SkipSummary};
 use crate::model::take_in::PartialImport;
-use crate::model::workspace::{Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact};
-use crate::state::{Digest, ForeignKey, Result, Tables, Write};
+use crate::model::workspace::{
+    Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey,
+};
+use crate::state::{
+    Digest, ForeignKey, ImportKey, PendingResponseKey, RecordKey, Result, RevisionKey, SessionKey, StateFieldKey,
+    Tables, WorkspaceEventKey, Write,
+};
 
 const PARENT: SessionId = SessionId::new(3);
 const FORK: SessionId = SessionId::new(4);
@@ -21,7 +26,7 @@ const TRASHED: SessionId = SessionId::new(5);
 
 /// Fills the tables.
 pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let (fingerprint, discriminator) = (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0));
+    let key = WorkspaceKey { fingerprint: Fingerprint::of_path(b"/home/ada/p"), discriminator: Discriminator(0) };
     let witness =
         Witness { place: "m1".to_owned(), device: 65_024, inode: 1_234, born: Some(1_767_225_600_000_000_000) };
     let workspace = Workspace {
@@ -35,7 +40,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         current: Some(FORK),
         created: at(1),
     };
-    db.workspaces.put(txn, &(fingerprint, discriminator), &workspace)?;
+    db.workspaces.put(txn, &key, &workspace)?;
     let events = [
         WorkspaceFact::Made,
         WorkspaceFact::Adopted { from: b"/home/ada/old".to_vec() },
@@ -45,16 +50,20 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         WorkspaceFact::Aliased { path: b"/mnt/p".to_vec() },
         WorkspaceFact::Restored,
         WorkspaceFact::MismatchRefused { file: "a.jsonl".to_owned(), root: "/b".to_owned() },
-        WorkspaceFact::HandedOver { session: PARENT, fork: FORK, to: (fingerprint, discriminator) },
-        WorkspaceFact::TakenOver { session: FORK, parent: PARENT, from: (fingerprint, discriminator) },
+        WorkspaceFact::HandedOver { session: PARENT, fork: FORK, to: key },
+        WorkspaceFact::TakenOver { session: FORK, parent: PARENT, from: key },
         WorkspaceFact::Imported { sessions: 1 },
     ];
     for (number, what) in (1_u64..).zip(events) {
-        db.workspace_events.put(txn, &(fingerprint, discriminator, number), &WorkspaceEvent { at: at(2), what })?;
+        db.workspace_events.put(
+            txn,
+            &WorkspaceEventKey { workspace: key, number },
+            &WorkspaceEvent { at: at(2), what },
+        )?;
     }
     for (id, row) in [(PARENT, parent()), (FORK, fork()), (TRASHED, trashed())] {
         let row = Session::Workspace(Box::new(row));
-        db.sessions.put(txn, &(fingerprint, discriminator, id), &row)?;
+        db.sessions.put(txn, &SessionKey { workspace: key, session: id }, &row)?;
     }
     let revision = Revision {
         base: Some(Base { session: FORK, revision: 0, upto: 3 }),
@@ -63,7 +72,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         compaction: fork().compaction.or_else(|| parent().compaction),
         ended: at(3),
     };
-    db.revisions.put(txn, &(PARENT, 0), &revision)?;
+    db.revisions.put(txn, &RevisionKey { session: PARENT, revision: 0 }, &revision)?;
     records(db, txn)?;
     files(db, txn)
 }
@@ -97,7 +106,7 @@ fn parent() -> WorkspaceSession {
 }
 
 fn fork() -> WorkspaceSession {
-    let key = (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0));
+    let key = WorkspaceKey { fingerprint: Fingerprint::of_path(b"/home/ada/p"), discriminator: Discriminator(0) };
     WorkspaceSession {
         label: SessionLabel::new("fork").unwrap(),
         order: 3,
@@ -145,22 +154,27 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for (number, body) in (1_u64..).zip(bodies) {
         db.records.put(
             txn,
-            &(PARENT, 1, number),
+            &RecordKey { of: RevisionKey { session: PARENT, revision: 1 }, number },
             &SessionRecord { at: at(3), body, extra: Some(json("{\"x\":1}")) },
         )?;
     }
     let own = SessionRecord { at: at(4), body: RecordBody::Prompt("and".to_owned()), extra: None };
-    db.records.put(txn, &(FORK, 0, 3), &own)?;
+    let of = RevisionKey { session: FORK, revision: 0 };
+    db.records.put(txn, &RecordKey { of, number: 3 }, &own)?;
     let lease = Lease { epoch: 1, pid: 4_711, started: 99, boot: "b1".to_owned(), since: at(3), beat: at(4) };
     db.leases.put(txn, &PARENT, &lease)?;
     for (path, outcome) in [("x.jsonl", Ok(PARENT)), ("y.jsonl", Err("another workspace".to_owned()))] {
         let row = ImportedFile { path: path.into(), at: at(4), outcome, older: Some(17) };
-        db.imported_files.put(txn, &(Digest::of(path.as_bytes()), Digest::of(b"content")), &row)?;
+        db.imported_files.put(
+            txn,
+            &ImportKey { path: Digest::of(path.as_bytes()), content: Digest::of(b"content") },
+            &row,
+        )?;
     }
     let intake = PartialImport {
         path: b"/home/ada/p/.claw/sessions/z.jsonl".to_vec(),
         digest: [7; 32],
-        workspace: (Fingerprint::of_path(b"/home/ada/p"), Discriminator(0)),
+        workspace: WorkspaceKey { fingerprint: Fingerprint::of_path(b"/home/ada/p"), discriminator: Discriminator(0) },
         session: SessionId::new(9),
         revision: 0,
         records: 1,
@@ -168,7 +182,8 @@ fn records(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         at: at(3),
     };
     let record = SessionRecord { at: at(3), body: RecordBody::Prompt("ping".to_owned()), extra: None };
-    db.records.put(txn, &(intake.session, 0, 1), &record)?;
+    let of = RevisionKey { session: intake.session, revision: 0 };
+    db.records.put(txn, &RecordKey { of, number: 1 }, &record)?;
     db.partial_imports.put(txn, &Digest::of(&intake.path), &intake)?;
     Ok(())
 }
@@ -191,7 +206,7 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     ];
     for (position, (part, name, value)) in (1_u64..).zip(fields) {
         let name = FieldName::of(name);
-        let key = (AGENT, part, ForeignKey::of(&name));
+        let key = StateFieldKey { agent: AGENT, part, name: ForeignKey::of(&name) };
         let (value, known) = (Some(json(value)), vec![None, Some(json("2"))]);
         db.state_fields.put(txn, &key, &StateField { name, value, known, position, changed: at(5) })?;
     }
@@ -208,7 +223,7 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         due: at(90),
         state: PendingState::Waiting,
     };
-    db.pending_responses.put(txn, &(AGENT, key), &pending)?;
+    db.pending_responses.put(txn, &PendingResponseKey { agent: AGENT, message: key }, &pending)?;
     let states = [
         SkipState::Waiting,
         SkipState::Surfaced(OutboundId::new(1), at(8)),

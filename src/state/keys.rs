@@ -1,0 +1,424 @@
+//! Keys with named parts.
+//!
+//! A key is encoded as its fields in order. So a struct has the bytes, the order and the text of a tuple of the same
+//! parts, and a field that is a struct changes nothing.
+
+use super::key::{BadKey, KeyPart, Prefix};
+use super::text_key::{Digest, ForeignKey, Text};
+use crate::model::address::{Address, ChannelName, ForeignId, UserId};
+use crate::model::entity::Role;
+use crate::model::group::StatePart;
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, OutboundId, SessionId, SkipId, TaskId};
+use crate::model::incarnation::IncarnationId;
+use crate::model::message::Message;
+use crate::model::session::{Recency, Session};
+use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
+use crate::model::{Timestamp, Turn};
+
+/// Implements [`KeyPart`] for a struct: its fields in order. The types after `in` are its prefixes.
+macro_rules! key_parts {
+    ($name:ident { $($field:ident: $part:ty),+ } $(in $($prefix:ty),+)?) => {
+        impl KeyPart for $name {
+            const MAX_BYTES: usize = 0 $(+ <$part as KeyPart>::MAX_BYTES)+;
+
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) {
+                $(self.$field.encode(out);)+
+            }
+
+            fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+                Ok(Self { $($field: KeyPart::decode(bytes)?),+ })
+            }
+
+            fn show(&self, parts: &mut Vec<String>) {
+                $(self.$field.show(parts);)+
+            }
+        }
+
+        $($(impl Prefix<$name> for $prefix {})+)?
+    };
+}
+
+/// Declares key structs and implements [`KeyPart`] for them.
+macro_rules! keys {
+    ($($(#[$about:meta])+ $name:ident {
+        $($(#[$field_about:meta])+ $field:ident: $part:ty,)+
+    } $(in $($prefix:ty),+)?;)+) => {$(
+        $(#[$about])+
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name {
+            $($(#[$field_about])+ pub $field: $part,)+
+        }
+
+        key_parts!($name { $($field: $part),+ } $(in $($prefix),+)?);
+    )+};
+}
+
+keys! {
+    /// A person.
+    PersonKey {
+        /// Name of the channel.
+        channel: ForeignKey,
+        /// The adapter's id of the person.
+        handle: ForeignKey,
+    };
+    /// A chat on its channel.
+    ChatKey {
+        /// Name of the channel.
+        channel: ForeignKey,
+        /// The platform's id of the chat.
+        chat: ForeignKey,
+    } in ForeignKey;
+    /// A thread, or the messages of a chat outside of threads.
+    ThreadKey {
+        /// The chat.
+        chat: ChatKey,
+        /// The platform's id of the thread.
+        thread: Option<ForeignKey>,
+    };
+    /// A thread and an agent.
+    AgentThreadKey {
+        /// The agent.
+        agent: AgentId,
+        /// The thread.
+        thread: ThreadKey,
+    } in AgentId, (AgentId, ChatKey);
+    /// A role of a person.
+    GrantKey {
+        /// The person.
+        person: PersonKey,
+        /// The role.
+        role: Role,
+    } in PersonKey;
+    /// A role of a person, ordered by role and time.
+    RoleHolderKey {
+        /// The role.
+        role: Role,
+        /// When it was granted.
+        at: Timestamp,
+        /// The person.
+        person: PersonKey,
+    } in Role;
+    /// A membership.
+    MemberKey {
+        /// The agent.
+        agent: AgentId,
+        /// The person.
+        person: PersonKey,
+    } in AgentId;
+    /// An event of a platform.
+    SeenKey {
+        /// Its chat.
+        chat: ChatKey,
+        /// The platform's id of the message.
+        message: ForeignKey,
+    };
+    /// An outgoing message in its queue.
+    QueueKey {
+        /// The address.
+        to: ThreadKey,
+        /// Its turn.
+        turn: Turn,
+        /// The message.
+        outbound: OutboundId,
+    } in ThreadKey;
+    /// An agent that is wired to a chat.
+    #[derive(Copy)]
+    WiringKey {
+        /// The chat.
+        chat: ChatId,
+        /// The agent.
+        agent: AgentId,
+    } in ChatId;
+    /// A destination of an agent.
+    DestinationKey {
+        /// The agent.
+        agent: AgentId,
+        /// The agent's name for it.
+        name: Text,
+    } in AgentId;
+    /// A message held for an approval.
+    #[derive(Copy)]
+    HeldKey {
+        /// The approval.
+        approval: ApprovalId,
+        /// The message's body.
+        body: BodyId,
+    } in ApprovalId;
+    /// An occurrence of a task.
+    #[derive(Copy)]
+    OccurrenceId {
+        /// The task.
+        task: TaskId,
+        /// Its time.
+        at: Timestamp,
+    } in TaskId;
+    /// A skip of a skill, or of a file of a skill.
+    SkillKey {
+        /// The agent.
+        agent: AgentId,
+        /// The skill, or the skill and the digest of the file.
+        skill: Text,
+        /// The skip.
+        skip: SkipId,
+    } in AgentId, (AgentId, Text);
+    /// A field of an agent group's state file.
+    StateFieldKey {
+        /// The agent.
+        agent: AgentId,
+        /// The part of the file.
+        part: StatePart,
+        /// The field's name.
+        name: ForeignKey,
+    } in AgentId;
+    /// A message that an agent group has begun to answer.
+    PendingResponseKey {
+        /// The agent.
+        agent: AgentId,
+        /// The id of the message.
+        message: ForeignKey,
+    } in AgentId;
+    /// The subject of an approval about a sender.
+    SenderKey {
+        /// The chat.
+        chat: ChatId,
+        /// The sender.
+        sender: PersonKey,
+    } in ChatId;
+    /// An approval about a person.
+    PersonApprovalKey {
+        /// The person.
+        person: PersonKey,
+        /// The approval.
+        approval: ApprovalId,
+    } in PersonKey;
+    /// An approval in the list of its approver.
+    ApproverKey {
+        /// The approver.
+        approver: PersonKey,
+        /// Its turn.
+        turn: Turn,
+        /// The approval.
+        approval: ApprovalId,
+    } in (PersonKey, Turn);
+    /// The message of a prompt in its chat.
+    PromptKey {
+        /// The chat.
+        chat: ChatKey,
+        /// The message.
+        outbound: OutboundId,
+    } in ChatKey;
+    /// The owner of a quota of bytes of held files: a person, or a chat if the sender is unknown.
+    HolderKey {
+        /// Name of the channel.
+        channel: ForeignKey,
+        /// The id of the person or of the chat.
+        holder: ForeignKey,
+    };
+}
+
+keys! {
+    /// A workspace, found by a digest of its path or of its directory's identity.
+    #[derive(Copy)]
+    WorkspaceDigestKey {
+        /// The digest.
+        digest: Digest,
+        /// The workspace.
+        workspace: WorkspaceKey,
+    } in Digest;
+    /// An event of a workspace.
+    #[derive(Copy)]
+    WorkspaceEventKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The event's number.
+        number: u64,
+    } in WorkspaceKey;
+    /// A session in its workspace.
+    #[derive(Copy)]
+    SessionKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The session.
+        session: SessionId,
+    } in WorkspaceKey;
+    /// A session in its workspace, ordered by its last change.
+    #[derive(Copy)]
+    RecencyKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The session's last change.
+        recency: Recency,
+        /// The session.
+        session: SessionId,
+    } in WorkspaceKey;
+    /// The label of a session in its workspace.
+    LabelKey {
+        /// The workspace.
+        workspace: WorkspaceKey,
+        /// The label.
+        label: Text,
+    };
+    /// A session that begins with the records of another one.
+    #[derive(Copy)]
+    BaseKey {
+        /// The session that has the records.
+        parent: SessionId,
+        /// The session that begins with them.
+        child: SessionId,
+    } in SessionId;
+    /// A revision of a session.
+    #[derive(Copy)]
+    RevisionKey {
+        /// The session.
+        session: SessionId,
+        /// The revision's number.
+        revision: u32,
+    } in SessionId;
+    /// An earlier revision that begins with the records of another session.
+    #[derive(Copy)]
+    RevisionBaseKey {
+        /// The session that has the records.
+        parent: SessionId,
+        /// The revision that begins with them.
+        child: RevisionKey,
+    } in SessionId;
+    /// A record of a session.
+    #[derive(Copy)]
+    RecordKey {
+        /// The revision.
+        of: RevisionKey,
+        /// The record's number.
+        number: u64,
+    } in RevisionKey, SessionId;
+    /// A message at its position in a session.
+    #[derive(Copy)]
+    InboxKey {
+        /// The session.
+        session: SessionId,
+        /// The position.
+        seq: u64,
+    } in SessionId;
+    /// An outgoing message of an agent by its number.
+    #[derive(Copy)]
+    SentKey {
+        /// The session.
+        session: SessionId,
+        /// The agent's number.
+        number: u64,
+    } in SessionId;
+    /// A file that sessions were imported from.
+    #[derive(Copy)]
+    ImportKey {
+        /// Digest of the path of the session's own file.
+        path: Digest,
+        /// Digest of the file's content.
+        content: Digest,
+    } in Digest;
+}
+
+key_parts!(WorkspaceKey { fingerprint: Fingerprint, discriminator: Discriminator } in Fingerprint);
+key_parts!(IncarnationId { session: SessionId, number: u32 } in SessionId);
+key_parts!(Recency { at: Timestamp, order: u64 });
+
+impl PersonKey {
+    /// Key of a person.
+    #[must_use]
+    pub fn of(user: &UserId) -> Self {
+        Self { channel: ForeignKey::of(user.channel()), handle: ForeignKey::of(user.handle()) }
+    }
+}
+
+impl ChatKey {
+    /// Key of a chat.
+    #[must_use]
+    pub fn of(channel: &ChannelName, platform_id: &ForeignId) -> Self {
+        Self { channel: ForeignKey::of(channel), chat: ForeignKey::of(platform_id) }
+    }
+}
+
+impl ThreadKey {
+    /// Key of an address.
+    #[must_use]
+    pub fn of(address: &Address) -> Self {
+        let chat = ChatKey::of(&address.channel, &address.platform_id);
+        Self { chat, thread: address.thread.as_ref().map(ForeignKey::of) }
+    }
+}
+
+impl SeenKey {
+    /// Key of an event at an address.
+    #[must_use]
+    pub fn of(source: &Address, message: &ForeignId) -> Self {
+        Self { chat: ChatKey::of(&source.channel, &source.platform_id), message: ForeignKey::of(message) }
+    }
+}
+
+impl HolderKey {
+    /// Key of a person.
+    #[must_use]
+    pub fn person(user: &UserId) -> Self {
+        let PersonKey { channel, handle } = PersonKey::of(user);
+        Self { channel, holder: handle }
+    }
+
+    /// Key of a chat.
+    #[must_use]
+    pub fn chat(channel: &ChannelName, platform_id: &ForeignId) -> Self {
+        Self { channel: ForeignKey::of(channel), holder: ForeignKey::of(platform_id) }
+    }
+}
+
+impl PromptKey {
+    /// Key of the message of a prompt.
+    #[must_use]
+    pub fn of(to: &Address, outbound: OutboundId) -> Self {
+        Self { chat: ChatKey::of(&to.channel, &to.platform_id), outbound }
+    }
+}
+
+impl InboxKey {
+    /// Key of a message.
+    #[must_use]
+    pub const fn of(message: &Message) -> Self {
+        Self { session: message.session, seq: message.seq }
+    }
+}
+
+impl RecencyKey {
+    /// Key of a session.
+    #[must_use]
+    pub fn of(key: &SessionKey, session: &Session) -> Self {
+        Self { workspace: key.workspace, recency: session.recency(), session: key.session }
+    }
+}
+
+/// A row of a table that is ordered by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timed<T, A = Timestamp> {
+    /// The time.
+    pub at: A,
+    /// The key of the record.
+    pub id: T,
+}
+
+impl<T: KeyPart, A: KeyPart> KeyPart for Timed<T, A> {
+    const MAX_BYTES: usize = A::MAX_BYTES + T::MAX_BYTES;
+
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.at.encode(out);
+        self.id.encode(out);
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        Ok(Self { at: A::decode(bytes)?, id: T::decode(bytes)? })
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        self.at.show(parts);
+        self.id.show(parts);
+    }
+}
+
+impl<T: KeyPart> Prefix<Timed<T>> for Timestamp {}
