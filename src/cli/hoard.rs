@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Failure, transcripts};
+use super::{Failure, human_size, transcripts};
 use crate::config::Paths;
 use crate::contracts::transcript::{self, Usage};
 use crate::model::entity::Folder;
@@ -38,8 +38,9 @@ pub(super) fn named(paths: &Paths, reader: &Reader, why: &NoRoom) -> Result<Opti
         });
         let least = if taken.iter().any(|usage| usage.cut) { "at least " } else { "" };
         format!(
-            "agent {agent} takes up the most, {least}{bytes} bytes in {files} files, mainly in its {place}; `hearth sessions \
-             du` shows what all take up"
+            "agent {agent} takes up the most, {least}{} in {files} files, mainly in its {place}; `hearth sessions \
+             du` shows what all take up",
+            human_size::decimal(bytes)
         )
     }))
 }

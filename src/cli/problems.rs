@@ -144,7 +144,7 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
 
 /// That processes are taken although an image for containers is configured, where agents run as `runtime`; `why` is to
 /// be read after "because".
-pub(super) fn no_containers(settings: &Settings, (runtime, why): (&str, &str)) -> Option<String> {
+pub(super) fn no_containers(settings: &Settings, runtime: &str, why: &str) -> Option<String> {
     let image = unused_image(settings).filter(|_| runtime == RuntimeKind::Process.as_str())?;
     Some(format!("agents run as processes although image {image} is configured, because {why}"))
 }

@@ -205,14 +205,14 @@ fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>) -> Result<Vec<SessionJ
             }
         };
         if wanted {
-            all.push((session.active, shape(db, txn, (id, &session))?));
+            all.push((session.active, shape(db, txn, id, &session)?));
         }
     }
     all.sort_by_key(|(active, _)| std::cmp::Reverse(*active));
     Ok(all.into_iter().map(|(_, shape)| shape).collect())
 }
 
-fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &ChatSession)) -> Result<SessionJson, state::Error> {
+fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> Result<SessionJson, state::Error> {
     let chat = |id| {
         let chat = db.chats.get(txn, &id)?;
         Ok::<_, state::Error>(chat.map_or_else(|| id.to_string(), |c| format!("{}/{}", c.channel, c.platform_id)))
@@ -254,7 +254,7 @@ fn provider(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<Provid
 fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>, state::Error> {
     let Some(session) = lookup::session(db, txn, id)? else { return Ok(None) };
     let rows = db.incarnations.collect_last(txn, &id, INCARNATIONS_MAX)?;
-    let shape = shape(db, txn, (id, &session))?;
+    let shape = shape(db, txn, id, &session)?;
     Ok(Some(ShownJson {
         held_off: problems::held_off(db, txn)?.into_iter().find(|one| one.agent == shape.agent),
         session: shape,

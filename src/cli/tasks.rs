@@ -150,9 +150,9 @@ pub(super) struct SetArgs {
 /// Shows and changes tasks.
 pub(super) fn tasks(paths: &Paths, command: TasksCommand, json: bool) -> Done {
     let wanted = match command {
-        TasksCommand::List { agent, all } => return shown::list(paths, (agent.as_deref(), all), json),
+        TasksCommand::List { agent, all } => return shown::list(paths, agent.as_deref(), all, json),
         TasksCommand::Show { task } => return shown::show(paths, task, json),
-        TasksCommand::History { task, limit } => return shown::history(paths, (task, limit), json),
+        TasksCommand::History { task, limit } => return shown::history(paths, task, limit, json),
         TasksCommand::Add(args) => TaskCommand::Add(Box::new(new(paths, args)?)),
         TasksCommand::Set(args) => TaskCommand::Set(args.task, Box::new(change(args)?)),
         TasksCommand::Pause { task } => TaskCommand::Pause(task),

@@ -51,7 +51,7 @@ pub(super) fn watch(paths: &Paths, json: bool) -> Done {
         .spawn(move || look_again_and_again(&looking, &seen, &waker))?;
     // This also restores the terminal if the program panics.
     let mut terminal = ratatui::try_init()?;
-    let done = run(paths, &mut terminal, (&views, &again), &asked);
+    let done = run(paths, &mut terminal, &views, &again, &asked);
     ratatui::try_restore()?;
     done
 }
@@ -91,7 +91,8 @@ fn look_again_and_again(paths: &Paths, seen: &Sender<View>, waker: &Receiver<()>
 fn run(
     paths: &Paths,
     terminal: &mut DefaultTerminal,
-    (views, again): (&Receiver<View>, &Sender<()>),
+    views: &Receiver<View>,
+    again: &Sender<()>,
     asked: &AtomicBool,
 ) -> Done {
     let mut screen = Screen::default();

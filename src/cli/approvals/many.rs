@@ -118,7 +118,7 @@ fn matching(db: &Tables, txn: &Read<'_>, which: &Which) -> Result<Result<Vec<App
     for row in db.approvals_open.iter(txn)? {
         let (id, ()) = row?;
         let approval = db.approvals.require(txn, &id)?;
-        if which.all || matches(db, txn, (which, chat), &approval)? {
+        if which.all || matches(db, txn, which, chat, &approval)? {
             found.push(id);
         }
     }
@@ -129,7 +129,8 @@ fn matching(db: &Tables, txn: &Read<'_>, which: &Which) -> Result<Result<Vec<App
 fn matches(
     db: &Tables,
     txn: &Read<'_>,
-    (which, chat): (&Which, Option<ChatId>),
+    which: &Which,
+    chat: Option<ChatId>,
     approval: &Approval,
 ) -> Result<bool, state::Error> {
     let (at, sender) = match &approval.about {

@@ -28,7 +28,7 @@ pub(super) fn loopback(known: &Configuration, contained: bool) -> Option<Check> 
     let reach = "services that listen on this machine's loopback address only";
     let (one, many) = (format!("reaches {reach}"), format!("reach {reach}"));
     let mend = "if that is not needed, `hearth agents set AGENT --allow-host-loopback false`";
-    (!names.is_empty()).then(|| several("loopback", &names, (&one, &many), mend))
+    (!names.is_empty()).then(|| several("loopback", &names, &one, &many, mend))
 }
 
 fn look(wishes: &Wishes) -> Vec<Check> {

@@ -72,11 +72,7 @@ pub(in crate::cli) fn nanoclaw(paths: &Paths, args: &NanoclawArgs, json: bool) -
         if args.dry_run { take::rehearse(paths, &args.path, &found)? } else { take::take(paths, &args.path, &found)? };
     items.extend(found.items.iter().cloned());
     items.sort_by_key(|item| (item.kind, item.outcome));
-    report::print(
-        &report::Source { path: &args.path, found: &found, rehearsal: args.dry_run },
-        &items,
-        (args.all, json),
-    )
+    report::print(&report::Source { path: &args.path, found: &found, rehearsal: args.dry_run }, &items, args.all, json)
 }
 
 /// Checks a recurrence in the same way as tasks: text that begins with a digit and has no spaces is an interval.

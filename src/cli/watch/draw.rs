@@ -122,7 +122,8 @@ fn footline(screen: &Screen) -> Text<'_> {
 fn panel<'a>(
     frame: &mut Frame<'_>,
     screen: &Screen,
-    (area, name): (Rect, &str),
+    area: Rect,
+    name: &str,
     columns: &[Constraint],
     row: impl Fn(&SelectableLine) -> Option<Row<'a>>,
 ) {
@@ -145,7 +146,7 @@ fn panel<'a>(
 fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let columns =
         [Constraint::Length(10), Constraint::Fill(1), Constraint::Fill(2), Constraint::Length(9), Constraint::Fill(3)];
-    panel(frame, screen, (area, "Sessions"), &columns, |line| {
+    panel(frame, screen, area, "Sessions", &columns, |line| {
         let SelectableLine::Session(at) = line else { return None };
         let one = screen.view.sessions.get(*at)?;
         let name = one.incarnation.map_or_else(|| one.session.clone(), |number| format!("{}.{number}", one.session));
@@ -166,7 +167,7 @@ fn doing(one: &SessionView, now: Timestamp) -> String {
 
 fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(17)];
-    panel(frame, screen, (area, "To decide"), &columns, |line| {
+    panel(frame, screen, area, "To decide", &columns, |line| {
         let SelectableLine::Asked(at) = line else { return None };
         let one = screen.view.asked.get(*at)?;
         let options =
@@ -181,7 +182,7 @@ fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestam
 
 fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(16), Constraint::Fill(3)];
-    panel(frame, screen, (area, "Tasks"), &columns, |line| {
+    panel(frame, screen, area, "Tasks", &columns, |line| {
         let SelectableLine::Task(at) = line else { return None };
         let one = screen.view.tasks.get(*at)?;
         Some(Row::new([one.task.clone(), one.agent.clone(), standing(one, now), one.prompt.clone()].map(Cell::from)))

@@ -60,7 +60,7 @@ impl Act {
     }
 
     /// Whether the whole question fits on a screen of this size.
-    fn is_whole_on(&self, (columns, rows): (u16, u16)) -> bool {
+    fn is_whole_on(&self, columns: u16, rows: u16) -> bool {
         self.asked(columns).len().saturating_add(2) <= usize::from(rows)
     }
 }
@@ -291,7 +291,7 @@ impl Screen {
     /// Rejects an approval of which a part would be hidden.
     fn is_whole(&self, act: Act) -> Result<Act, String> {
         match &act {
-            Act::Decide(id, ..) if !act.is_whole_on(self.size) => {
+            Act::Decide(id, ..) if !act.is_whole_on(self.size.0, self.size.1) => {
                 Err(format!("{id} is too long for this screen: `hearth approvals show {id}` shows all of it"))
             }
             _ => Ok(act),

@@ -238,13 +238,13 @@ impl Trace<'_, '_> {
                 let body = db.messages.get(txn, id)?.map(|message| message.body);
                 let body = body.map(|id| db.bodies.get(txn, &id)).transpose()?.flatten();
                 match body.map(|body| (body.source, body.platform_message)) {
-                    Some((Some(at), Some(message))) => seen(db, txn, (&at.channel, &at.platform_id, &message))?,
+                    Some((Some(at), Some(message))) => seen(db, txn, &at.channel, &at.platform_id, &message)?,
                     _ => None,
                 }
             }
             (None, Some(id)) => match db.dropped_events.get(txn, id)? {
                 Some(drop) => match &drop.platform_message {
-                    Some(message) => seen(db, txn, (&drop.channel, &drop.platform_id, message))?,
+                    Some(message) => seen(db, txn, &drop.channel, &drop.platform_id, message)?,
                     None => None,
                 },
                 None => None,
@@ -474,7 +474,9 @@ impl Trace<'_, '_> {
 fn seen(
     db: &Tables,
     txn: &Read<'_>,
-    (channel, chat, message): (&ChannelName, &ForeignId, &ForeignId),
+    channel: &ChannelName,
+    chat: &ForeignId,
+    message: &ForeignId,
 ) -> Result<Option<Seen>, state::Error> {
     let (channel, chat) = ForeignKey::chat(channel, chat);
     let seen = db.seen_events.get(txn, &(channel, chat, ForeignKey::of(message)))?;

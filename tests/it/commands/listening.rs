@@ -50,7 +50,7 @@ const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "add", "../x", "mg1"], 1, "`../x` cannot be an agent's folder"),
     (&["mutes", "add", "main"], 2, "CHAT[/THREAD]"),
     (&["mutes", "add", "main", "--note", "x"], 2, "CHAT[/THREAD]"),
-    (&["sticky", "list"], 0, "no sticky"),
+    (&["sticky", "list"], 0, "no followed threads"),
     (&["sticky", "end", "main", "mg1"], 1, "main does not go on listening in t/spaces/A"),
     (&["sticky", "end", "main", "t/x"], 1, "there is no chat t/x"),
     (&["check"], 0, "the store is sound"),

@@ -36,7 +36,7 @@ pub(super) fn rehearse(paths: &Paths, root: &Path, found: &Inventory) -> Result<
     let mut items = plan(found, &known).items;
     for session in &found.sessions {
         let outcome = if is_here(&known, &session.agent, &session.place) {
-            let (id, made) = open(paths, (&session.agent, &session.place), true)?;
+            let (id, made) = open(paths, &session.agent, &session.place, true)?;
             let noted = if made { None } else { Mailboxes::noted(&paths.sessions(), id)? };
             conversation(session, noted.as_ref())
         } else {
@@ -80,7 +80,7 @@ pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<
         }
     }
     for task in &found.tasks {
-        if let Err(why) = one_task(paths, (&known, &now), task) {
+        if let Err(why) = one_task(paths, &known, &now, task) {
             settle(&mut items, &Gone::One(Kind::Task, task.name.clone()), &why);
         }
     }
@@ -189,7 +189,7 @@ fn gone(change: &Change) -> Gone {
 }
 
 /// The session of an agent in a chat, and whether it was created just now, or would be.
-fn open(paths: &Paths, (agent, place): (&Folder, &Address), dry_run: bool) -> Result<(SessionId, bool), Failure> {
+fn open(paths: &Paths, agent: &Folder, place: &Address, dry_run: bool) -> Result<(SessionId, bool), Failure> {
     let edit = Change::OpenSession(agent.clone(), place.clone());
     let request = ChangeRequest { edits: vec![edit], dry_run, ..ChangeRequest::default() };
     let done = change::submit(paths, &request, SOURCE)?;
@@ -204,7 +204,7 @@ fn seed(paths: &Paths, now: &Known, session: &FoundSession) -> Result<Item, Fail
         let why = format!("{} does not listen in {}", session.agent, shown(&session.place));
         return Ok(Item::left_out(Kind::Session, &session.name, why));
     }
-    let (id, _) = open(paths, (&session.agent, &session.place), false)?;
+    let (id, _) = open(paths, &session.agent, &session.place, false)?;
     if Mailboxes::seed(&paths.sessions(), id, session.continuations.clone())? {
         return Ok(Item::new(Kind::Session, &session.name, Outcome::Taken));
     }
@@ -226,7 +226,7 @@ fn files(paths: &Paths, root: &Path, tree: &Tree) -> Result<Vec<Item>, Failure> 
     Ok(copy(root, paths, tree)?.items(&tree.path().display().to_string()))
 }
 
-fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) -> Result<(), String> {
+fn one_task(paths: &Paths, before: &Known, now: &Known, task: &FoundTask) -> Result<(), String> {
     let name = task_name(&task.name);
     if before.tasks.contains(&TaskOrigin::imported(&name)) {
         return Ok(());
@@ -241,7 +241,7 @@ fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) ->
     let agent = here::agent_id(paths, &task.agent).map_err(|error| error.to_string())?;
     let agent = agent.ok_or("its agent was not imported")?;
     let home = task.home.as_ref().filter(|place| is_here(now, &task.agent, place));
-    let session = home.map(|place| open(paths, (&task.agent, place), false)).transpose().map_err(told)?;
+    let session = home.map(|place| open(paths, &task.agent, place, false)).transpose().map_err(told)?;
     let chat = |place: &Address| Address { thread: None, ..place.clone() };
     let new = NewTask {
         agent,
