@@ -92,7 +92,7 @@ pub(super) fn cell(fields: &Fields, key: &str) -> String {
 
 /// The error for a missing entity, with a hint where to look.
 pub(super) fn missing(what: &str, name: &str) -> Failure {
-    Failure::Failed(format!("there is no {what} {name}; see `hearth {what}s list`"))
+    Failure::Failed(format!("{what} {name} not found; see `hearth {what}s list`"))
 }
 
 /// Rejects the name of an unknown agent.

@@ -87,8 +87,8 @@ fn of_image(wishes: &Wishes, one: &image::Listed) -> Check {
     // If another image is configured, Hearth's own base is not used.
     let needless = one.agent.is_none() && wishes.configured().is_some();
     match one.freshness {
-        Freshness::Missing if needless => ok("image", format!("{name} is not there, and another one is configured")),
-        Freshness::Missing => bad("image", worst(wishes), format!("there is no {name}"), REBUILD),
+        Freshness::Missing if needless => ok("image", format!("{name} is not built, and another image is configured")),
+        Freshness::Missing => bad("image", worst(wishes), format!("{name} is missing"), REBUILD),
         Freshness::Outdated => {
             let found =
                 format!("{name} was built from another recipe or runner than this version has, or on an older base");

@@ -210,7 +210,7 @@ fn as_markdown(found: &ResolvedSession, records: &[RecordJson]) -> String {
     }
     for record in records.iter().filter(|record| record.kind == "message") {
         let who = record.speaker.as_deref().or(record.role).unwrap_or("unknown");
-        let text = if record.expired { "(not kept any more)" } else { record.text.as_deref().unwrap_or_default() };
+        let text = if record.expired { "(removed by retention)" } else { record.text.as_deref().unwrap_or_default() };
         put(&format!("\n## {}. {who}, {}\n\n{}\n", record.number, record.at, claw::redacted(text)));
     }
     out

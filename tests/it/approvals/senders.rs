@@ -288,7 +288,7 @@ fn a_decision_lapses() {
     ground.says("stranger", "one");
     ground.world.pass(Millis::minutes(7 * 24 * 60));
     let late = ground.presses("telegram:owner", ALLOW);
-    assert_eq!(late, (false, "It is too late: nobody answered in time.".to_owned()));
+    assert_eq!(late, (false, "It is too late: no one answered in time.".to_owned()));
     let id = ground.approvals()[0].0;
     assert!(matches!(ground.decides(id, "approve").reply, Reply::Refused(_)), "for the operator as well");
     assert_eq!(ground.open(), 1, "a late answer changes nothing");

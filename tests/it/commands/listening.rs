@@ -41,10 +41,10 @@ const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "add", "main", "--name", "a\nb"], 1, "the name"),
     (&["mutes", "add", "main", "mg1", "--name", "x"], 2, "cannot be used with"),
     (&["mutes", "add", "main", "mg1", "--note", "x"], 2, "cannot be used with"),
-    (&["mutes", "add", "nobody", "--name", "x"], 1, "there is no agent nobody; see `hearth agents list`"),
-    (&["mutes", "add", "nobody", "mg1"], 1, "there is no agent nobody; see `hearth agents list`"),
-    (&["mutes", "add", "main", "t/spaces"], 1, "there is no chat t/spaces; see `hearth chats list`"),
-    (&["mutes", "add", "main", "mg9"], 1, "there is no chat mg9"),
+    (&["mutes", "add", "nobody", "--name", "x"], 1, "agent nobody not found; see `hearth agents list`"),
+    (&["mutes", "add", "nobody", "mg1"], 1, "agent nobody not found; see `hearth agents list`"),
+    (&["mutes", "add", "main", "t/spaces"], 1, "chat t/spaces not found; see `hearth chats list`"),
+    (&["mutes", "add", "main", "mg9"], 1, "chat mg9 not found"),
     (&["mutes", "add", "main", "spaces"], 1, "`spaces` is not a chat"),
     (&["mutes", "add", "main", "mg1/a", "--thread", "b"], 1, "includes the thread a, but --thread says b"),
     (&["mutes", "add", "../x", "mg1"], 1, "`../x` cannot be an agent's folder"),
@@ -52,7 +52,7 @@ const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "add", "main", "--note", "x"], 2, "CHAT[/THREAD]"),
     (&["sticky", "list"], 0, "no followed threads"),
     (&["sticky", "end", "main", "mg1"], 1, "main does not go on listening in t/spaces/A"),
-    (&["sticky", "end", "main", "t/x"], 1, "there is no chat t/x"),
+    (&["sticky", "end", "main", "t/x"], 1, "chat t/x not found"),
     (&["check"], 0, "the store is sound"),
 ];
 
