@@ -27,8 +27,9 @@ const REMOVALS: u32 = 6;
 const NO_PROGRAM: &str = "failed to exec pid1";
 /// The text before that message. Init writes it in several pieces.
 const INIT: &str = "(catatonit";
-/// How often and how long to wait for the log of a container that failed silently.
-const LATE_LOGS: u32 = 10;
+/// How often and how long to wait for the log of a container that failed silently. On a machine with many times more to
+/// do than processors, Podman reports the exit more than a second before the log.
+const LATE_LOGS: u32 = 40;
 const LATE_LOG: Duration = Duration::from_millis(100);
 
 /// How often and how long to wait for a started runner to read its secrets.
