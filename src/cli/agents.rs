@@ -271,7 +271,7 @@ impl Listed for AgentEntry {
 
 /// The answer of `hearth agents restart --rebuild --json`.
 #[derive(Debug, Serialize)]
-struct Rebuilt {
+struct RestartAnswer {
     images: Vec<BuiltImage>,
     #[serde(flatten)]
     done: Configured,
@@ -285,7 +285,7 @@ fn restart(paths: &Paths, folder: &String, message: Option<&String>, rebuild: bo
     let edit = Change::RestartAgent(Folder::new(folder.as_str())?, message.cloned());
     let done = change::submit_edit(paths, edit)?;
     match (rebuild, json) {
-        (true, true) => print::json(&Rebuilt { images, done }),
+        (true, true) => print::json(&RestartAnswer { images, done }),
         (_, false) if done.changes.is_empty() => {
             print::line(&format!("no session of {folder} is running: its queued messages are retried now"))
         }

@@ -13,7 +13,7 @@ mod runtime;
 use super::configuration::{self, Configuration};
 use super::human_size::decimal;
 use super::print::{self, Tone};
-use super::problems::{FailedStarts, HeldOff};
+use super::problems::{FailedStarts, RateLimitedAgent};
 use super::progress::StageBar;
 use super::report::Report;
 use super::self_test::{SelfTest, self_test};
@@ -298,7 +298,7 @@ fn store(paths: &Paths, contained: bool, daemon: Option<&DaemonStatus>) -> Vec<C
     checks
 }
 
-fn provider(held_off: &HeldOff) -> Check {
+fn provider(held_off: &RateLimitedAgent) -> Check {
     let agent = &held_off.agent;
     let mend = format!("Hearth retries automatically for up to a day; `hearth agents restart {agent}` retries now");
     bad("provider", CheckStatus::Warn, held_off.words(), mend)

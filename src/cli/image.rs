@@ -118,7 +118,7 @@ impl Listed for ListedImage {
 }
 
 /// Settings of the store that concern images.
-pub(super) struct Wishes {
+pub(super) struct ImageSettings {
     install: String,
     configured: Option<String>,
     runtime: Option<RuntimeKind>,
@@ -133,7 +133,7 @@ pub(super) fn image(paths: &Paths, command: &ImageCommand, json: bool) -> Done {
     }
 }
 
-impl Wishes {
+impl ImageSettings {
     /// Reads the settings. Without a store, only the base image is needed.
     pub(super) fn read(paths: &Paths) -> Result<Self, Failure> {
         let known = configuration::read(paths)?;
@@ -190,7 +190,7 @@ impl Wishes {
 }
 
 fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
-    let wishes = Wishes::read(paths)?;
+    let wishes = ImageSettings::read(paths)?;
     let chosen = wishes.chosen(&args.agents)?;
     let engine = Engine::find()?;
     let said = args.options();
@@ -222,7 +222,7 @@ pub(super) fn print(images: &[BuiltImage]) -> Done {
 
 /// Builds the image of an agent: its own one if it has packages, after an outdated base; otherwise the base.
 pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltImage>, Failure> {
-    let wishes = Wishes::read(paths)?;
+    let wishes = ImageSettings::read(paths)?;
     let agents = wishes.agents();
     let Some(agent) = agents.iter().find(|agent| agent.folder == folder) else {
         return Err(missing("agent", folder));
@@ -247,12 +247,12 @@ pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltImage>, Fa
 }
 
 /// The options with which the existing images were built.
-fn remembered(engine: &Engine, wishes: &Wishes) -> Result<Options, Failure> {
+fn remembered(engine: &Engine, wishes: &ImageSettings) -> Result<Options, Failure> {
     Ok(image::remembered(&engine.images(&Limit::quiet())?, wishes.configured()))
 }
 
 /// Whether the base for agents' images is missing or outdated.
-fn wants_base(engine: &Engine, wishes: &Wishes) -> Result<bool, Failure> {
+fn wants_base(engine: &Engine, wishes: &ImageSettings) -> Result<bool, Failure> {
     if wishes.configured().is_some() {
         return Ok(false);
     }
@@ -267,7 +267,7 @@ fn shape(built: Built, agent: Option<&str>) -> BuiltImage {
 }
 
 fn list(paths: &Paths, json: bool) -> Done {
-    let wishes = Wishes::read(paths)?;
+    let wishes = ImageSettings::read(paths)?;
     let engine = Engine::find()?;
     let found = image::list(&engine, wishes.install(), &wishes.agents())?;
     let images: Vec<ListedImage> = found.into_iter().map(listed_shape).collect();

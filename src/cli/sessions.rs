@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::human_time;
 use super::listed::{self, Column, Field, Listed};
-use super::problems::HeldOff;
+use super::problems::RateLimitedAgent;
 use super::{Done, Failure, change, configuration, entity, labels, lookup, print, problems, transcripts};
 use crate::config::Paths;
 use crate::model::configure::Change;
@@ -109,7 +109,7 @@ struct ShownJson {
     claimed: usize,
     context: usize,
     /// Why its agent gets no work; null if it does.
-    held_off: Option<HeldOff>,
+    held_off: Option<RateLimitedAgent>,
     /// Newest first.
     incarnations: Vec<IncarnationJson>,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
-use super::problems::{FailedStarts, HeldOff};
+use super::problems::{FailedStarts, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
 use super::{
@@ -46,7 +46,7 @@ struct Status {
     sessions: u64,
     /// Configured channels, by name.
     channels: Vec<ChannelJson>,
-    places: places::Places,
+    places: places::Slots,
     incarnations: Vec<incarnations::IncarnationStatus>,
     messages: MessageCounts,
     outbound: OutboundCounts,
@@ -59,7 +59,7 @@ struct Status {
     /// The last check of the whole store by a daemon; null before the first one.
     check: Option<LastCheck>,
     /// Agents that are rate-limited by their provider.
-    held_off: Vec<HeldOff>,
+    held_off: Vec<RateLimitedAgent>,
     /// Sessions with waiting messages whose starts fail.
     failed_starts: Vec<FailedStarts>,
     /// Scheduled tasks.

@@ -105,11 +105,11 @@ pub(super) struct AddArgs {
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
     #[command(flatten)]
-    rules: Rules,
+    rules: RunPolicyArgs,
 }
 
 #[derive(Debug, Args)]
-struct Rules {
+struct RunPolicyArgs {
     /// Runs missed while Hearth was not running: once, skip or all:N [default: once]
     #[arg(long, value_name = "WHAT")]
     missed: Option<Missed>,
@@ -144,7 +144,7 @@ pub(super) struct SetArgs {
     #[arg(long)]
     no_script: bool,
     #[command(flatten)]
-    rules: Rules,
+    rules: RunPolicyArgs,
 }
 
 /// Shows and changes tasks.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::super::decide::{self, Decided};
+use super::super::decide::{self, BatchDecision};
 use super::super::lookup::{self, ChatRef};
 use super::super::{Done, Failure, entity, labels, print};
 use crate::config::Paths;
@@ -89,11 +89,11 @@ pub(super) fn reject(paths: &Paths, which: &Which, json: bool) -> Done {
     }
     let ids = Reader::open(paths.data())?.read(|db, txn| matching(db, txn, which))??;
     let decided = decide::submit_each(paths, ids.into_iter().map(PromptSubject::Approval), "reject")?;
-    let ids = |which: Decided| {
+    let ids = |which: BatchDecision| {
         let found = decided.iter().filter(|(_, decided)| *decided == which);
         found.map(|(matter, _)| matter.to_string()).collect::<Vec<_>>()
     };
-    let (rejected, skipped) = (ids(Decided::Now), ids(Decided::Before));
+    let (rejected, skipped) = (ids(BatchDecision::Now), ids(BatchDecision::Before));
     if json {
         return print::json(&RejectedJson { rejected, skipped });
     }

@@ -1,7 +1,7 @@
 //! Checks of Podman and the agents' image: whether agents can run in containers here, verified with a short-lived one.
 
 use super::{Check, CheckStatus, Configuration, bad, ok, several};
-use crate::cli::image::Wishes;
+use crate::cli::image::ImageSettings;
 use crate::config::Paths;
 use crate::daemon::image::{self, Engine, Freshness, Info};
 use crate::daemon::isolation_check::{self, Tried};
@@ -14,7 +14,7 @@ const REBUILD: &str = "run `hearth image build`";
 /// Checks everything that containers need. Returns whether agents can run in them. A failed check skips the later ones.
 pub(super) fn containers(paths: &Paths) -> (Vec<Check>, bool) {
     // The checks of the store report more about this error.
-    let Ok(wishes) = Wishes::read(paths) else { return (Vec::new(), false) };
+    let Ok(wishes) = ImageSettings::read(paths) else { return (Vec::new(), false) };
     let checks = look(&wishes);
     let works = checks.iter().any(|check| check.check == LAST && check.result == CheckStatus::Ok);
     (checks, works && wishes.runtime() != Some(RuntimeKind::Process))
@@ -31,7 +31,7 @@ pub(super) fn loopback(known: &Configuration, contained: bool) -> Option<Check> 
     (!names.is_empty()).then(|| several("loopback", &names, &one, &many, mend))
 }
 
-fn look(wishes: &Wishes) -> Vec<Check> {
+fn look(wishes: &ImageSettings) -> Vec<Check> {
     let (engine, info) = match Engine::find()
         .map_err(image::Error::from)
         .and_then(|engine| image::info(&engine).map(|info| (engine, info)))
@@ -68,11 +68,11 @@ fn look(wishes: &Wishes) -> Vec<Check> {
 const LAST: &str = "container user";
 
 /// Severity if no container can be started.
-fn worst(wishes: &Wishes) -> CheckStatus {
+fn worst(wishes: &ImageSettings) -> CheckStatus {
     if wishes.runtime() == Some(RuntimeKind::Podman) { CheckStatus::Fail } else { CheckStatus::Warn }
 }
 
-fn without(wishes: &Wishes, error: &image::Error) -> Check {
+fn without(wishes: &ImageSettings, error: &image::Error) -> Check {
     match wishes.runtime() {
         Some(RuntimeKind::Process) => ok("podman", "not needed: the process runtime is configured"),
         Some(RuntimeKind::Podman) => {
@@ -82,7 +82,7 @@ fn without(wishes: &Wishes, error: &image::Error) -> Check {
     }
 }
 
-fn of_image(wishes: &Wishes, one: &image::Listed) -> Check {
+fn of_image(wishes: &ImageSettings, one: &image::Listed) -> Check {
     let name = &one.name;
     // If another image is configured, Hearth's own base is not used.
     let needless = one.agent.is_none() && wishes.configured().is_some();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::find::SessionLookup;
 use super::place::CommandDir;
-use super::shape::{self, RecordJson, SessionJson, Surroundings};
+use super::shape::{self, DirectoryState, RecordJson, SessionJson};
 use super::taking::{Importer, home};
 use crate::cli::Failure;
 use crate::cli::workspace::error::WorkspaceError;
@@ -29,7 +29,7 @@ pub(super) struct File {
 
 /// Session files outside the store.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct SessionFiles {
     /// Files that may be imported, each with a unique id.
     pub(super) files: Vec<File>,
     /// Files that may not be imported, by file name.
@@ -40,7 +40,7 @@ pub(super) struct Beside {
     more: usize,
 }
 
-impl Beside {
+impl SessionFiles {
     /// Looks for files in the directory.
     pub(super) fn look(place: &CommandDir) -> Result<Self, WorkspaceError> {
         let home = home(place)?;
@@ -103,7 +103,7 @@ pub(super) fn find(place: &CommandDir, text: &str, missing: WorkspaceError) -> R
     if missing.kind != "session_not_found" {
         return Err(missing);
     }
-    let Beside { mut files, refused, .. } = Beside::look(place)?;
+    let SessionFiles { mut files, refused, .. } = SessionFiles::look(place)?;
     let by_id = files.iter().position(|file| file.session.head.label == label);
     let at = by_id.or_else(|| files.iter().position(|file| stem(&file.path) == label.as_str()));
     if let Some(at) = at {
@@ -121,7 +121,7 @@ pub(super) fn take_in(place: &CommandDir, file: &File) -> Result<String, Workspa
 }
 
 /// JSON output of a file as a session. It has no store key.
-pub(super) fn shape(file: &File, around: &Surroundings) -> SessionJson {
+pub(super) fn shape(file: &File, around: &DirectoryState) -> SessionJson {
     shape::file_session(&file.session, &file.path, around)
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::files::{self, Beside};
+use super::files::{self, SessionFiles};
 use super::find::{ResolvedSession, SessionLookup};
 use super::place::CommandDir;
-use super::shape::{self, RecordJson, SessionJson, Surroundings};
+use super::shape::{self, DirectoryState, RecordJson, SessionJson};
 use super::{OptionalSessionArg, lifecycle};
 use crate::cli::workspace::error::WorkspaceError;
 use crate::cli::{human_time, print, workspace as directory};
@@ -27,9 +27,9 @@ const PIECE: usize = 1_000;
 const HISTORY_LOOK: usize = 5_000;
 
 /// The current state of a place's directory.
-pub(super) fn surroundings(place: &CommandDir) -> Surroundings {
+pub(super) fn surroundings(place: &CommandDir) -> DirectoryState {
     let dir = path_of(&place.sight.path);
-    Surroundings { present: place.sight.witness.is_some(), changes: git::changes(dir) }
+    DirectoryState { present: place.sight.witness.is_some(), changes: git::changes(dir) }
 }
 
 /// The workspace in JSON output.
@@ -43,7 +43,7 @@ pub(super) fn workspace_json(place: &CommandDir, name: String) -> Value {
 /// Lists the sessions of the directory.
 pub(super) fn list(place: &CommandDir, limit: usize, trash: bool, json: bool) -> SessionResult {
     let around = surroundings(place);
-    let beside = if trash { Beside::default() } else { Beside::look(place)? };
+    let beside = if trash { SessionFiles::default() } else { SessionFiles::look(place)? };
     let mut listed = match place.reader()? {
         None => Listed::default(),
         Some(reader) => stored(place, &reader, limit, trash, &around)?,
@@ -61,7 +61,7 @@ fn stored(
     reader: &Reader,
     limit: usize,
     trash: bool,
-    around: &Surroundings,
+    around: &DirectoryState,
 ) -> Result<Listed, WorkspaceError> {
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
@@ -187,7 +187,7 @@ pub(super) fn latest(place: &CommandDir, exclude: Option<&str>, json: bool) -> S
     Ok(print::line(&shown.session.id)?)
 }
 
-struct One {
+struct NamedSession {
     name: String,
     session: SessionJson,
 }
@@ -196,7 +196,7 @@ fn one(
     place: &CommandDir,
     find: impl FnOnce(&SessionLookup<'_>) -> Result<ResolvedSession, WorkspaceError>,
     reference: Option<&str>,
-) -> Result<One, WorkspaceError> {
+) -> Result<NamedSession, WorkspaceError> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
     let around = surroundings(place);
     reader.read(|db, txn| {
@@ -204,7 +204,7 @@ fn one(
         let found = find(&look)?;
         let current = look.row()?.and_then(|row| row.current) == Some(found.id);
         let session = shape::session(&look, found.id, &found.session, &around, current)?;
-        Ok(One { name: place.name(look.workspace()), session })
+        Ok(NamedSession { name: place.name(look.workspace()), session })
     })
 }
 
@@ -318,7 +318,7 @@ fn seen(
     file: files::File,
     revision: Option<u32>,
     limit: usize,
-    around: &Surroundings,
+    around: &DirectoryState,
 ) -> Result<Shown, WorkspaceError> {
     if revision.is_some_and(|number| number > 0) {
         let message = format!("{} is a file, and has no revisions", file.path.display());
@@ -334,7 +334,7 @@ fn kept(
     text: &str,
     revision: Option<u32>,
     limit: usize,
-    around: &Surroundings,
+    around: &DirectoryState,
 ) -> Result<Shown, WorkspaceError> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(Some(text))) };
     reader.read(|db, txn| {

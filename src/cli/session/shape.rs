@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::find::{SessionLookup, name};
-use super::lifecycle::{self, Holding, LifecycleJson, SessionFacts};
+use super::lifecycle::{self, LifecycleJson, SessionFacts, SessionHolder};
 use crate::cli::workspace::error::WorkspaceError;
 use crate::clock;
 use crate::contracts::process;
@@ -56,7 +56,7 @@ pub(super) struct SessionJson {
 
 /// State of the directory whose sessions are shown.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Surroundings {
+pub(super) struct DirectoryState {
     pub(super) present: bool,
     /// Changed files: their number and some names. None if unknown.
     pub(super) changes: Option<(u64, Vec<String>)>,
@@ -67,7 +67,7 @@ pub(super) fn session(
     look: &SessionLookup<'_>,
     id: SessionId,
     row: &Session,
-    around: &Surroundings,
+    around: &DirectoryState,
     current: bool,
 ) -> Result<SessionJson, WorkspaceError> {
     let lifecycle = lifecycle(look.db, look.txn, id, row, around)?;
@@ -138,9 +138,9 @@ fn workspace_session(
 }
 
 /// The current state of a session's holder.
-pub(super) fn holding(lease: &Lease) -> Holding {
+pub(super) fn holding(lease: &Lease) -> SessionHolder {
     let alive = !process::is_dead(lease.pid, lease.started, &lease.boot);
-    Holding { alive, silent: clock::wall().since(lease.beat) }
+    SessionHolder { alive, silent: clock::wall().since(lease.beat) }
 }
 
 fn lifecycle(
@@ -148,7 +148,7 @@ fn lifecycle(
     txn: &Read<'_>,
     id: SessionId,
     row: &Session,
-    around: &Surroundings,
+    around: &DirectoryState,
 ) -> Result<LifecycleJson, WorkspaceError> {
     let lease = db.leases.get(txn, &id)?;
     let dirty = around.changes.as_ref().is_some_and(|(count, _)| *count > 0);
@@ -161,7 +161,7 @@ fn lifecycle(
             dirty,
         },
         Session::Chat(chat) => {
-            let holder = chat.live.map(|_| Holding { alive: true, silent: crate::model::Millis::ZERO });
+            let holder = chat.live.map(|_| SessionHolder { alive: true, silent: crate::model::Millis::ZERO });
             SessionFacts { holder, messages: chat.last_number, last: None, present: true, dirty }
         }
     };
@@ -169,7 +169,7 @@ fn lifecycle(
 }
 
 /// A file as a session.
-pub(super) fn file_session(session: &FileSession, path: &Path, around: &Surroundings) -> SessionJson {
+pub(super) fn file_session(session: &FileSession, path: &Path, around: &DirectoryState) -> SessionJson {
     let FileSession { head, records, .. } = session;
     let said = |record: &SessionRecord| match record.body {
         RecordBody::Message { role, ends_turn, .. } => Some((role, ends_turn)),
@@ -208,7 +208,7 @@ fn compaction(done: &Compaction) -> Value {
     json!({ "count": done.count, "removed_message_count": done.removed, "summary": done.summary })
 }
 
-fn told(facts: SessionFacts, lease: Option<&Lease>, around: &Surroundings) -> LifecycleJson {
+fn told(facts: SessionFacts, lease: Option<&Lease>, around: &DirectoryState) -> LifecycleJson {
     let (state, reason) = lifecycle::decide(facts);
     LifecycleJson {
         state,

@@ -7,7 +7,7 @@ use ratatui::text::Line as Text;
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
 
 use super::screen::{Mode, Screen, SelectableLine};
-use super::view::{Kind, LaneView, SessionView, TaskView};
+use super::view::{Kind, QueueView, SessionView, TaskView};
 use crate::cli::human_time;
 use crate::model::time::{Millis, Timestamp};
 
@@ -198,7 +198,7 @@ fn standing(one: &TaskView, now: Timestamp) -> String {
     }
 }
 
-fn lane(lane: &LaneView) -> Text<'_> {
+fn lane(lane: &QueueView) -> Text<'_> {
     let why = lane.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     Text::from(format!("{}: {} sending, {} waiting{why}", lane.channel, lane.under_way, lane.waiting))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::find::{HeldKey, Hit};
+use super::find::{FoundEvent, HeldKey};
 use crate::cli::{approvals, labels, lookup};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
@@ -110,7 +110,7 @@ pub(super) struct StepJson {
 }
 
 /// Assembles an event's history.
-pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &Hit) -> Result<EventJson, state::Error> {
+pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &FoundEvent) -> Result<EventJson, state::Error> {
     let mut trace = Trace { db, txn, event: EventJson::default() };
     for id in &hit.messages {
         trace.message(*id)?;
@@ -231,7 +231,7 @@ impl Trace<'_, '_> {
     }
 
     /// The decision that the event waited for, or waits for.
-    fn decision(&mut self, hit: &Hit) -> Result<(), state::Error> {
+    fn decision(&mut self, hit: &FoundEvent) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let seen = match (hit.messages.first(), hit.drops.first()) {
             (Some(id), _) => {
@@ -322,7 +322,7 @@ impl Trace<'_, '_> {
     }
 
     /// Wirings of the chat without a row. A wiring that ignores a message records nothing.
-    fn silent_wirings(&mut self, hit: &Hit) -> Result<(), state::Error> {
+    fn silent_wirings(&mut self, hit: &FoundEvent) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let Some(first) = hit.messages.first() else { return Ok(()) };
         let Some(message) = db.messages.get(txn, first)? else { return Ok(()) };

@@ -81,7 +81,7 @@ pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<
     }
     for task in &found.tasks {
         if let Err(why) = one_task(paths, &known, &now, task) {
-            settle(&mut items, &Gone::One(Kind::Task, task.name.clone()), &why);
+            settle(&mut items, &NotImported::One(Kind::Task, task.name.clone()), &why);
         }
     }
     let mut host = host(paths)?;
@@ -92,7 +92,7 @@ pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<
 }
 
 /// What could not be imported.
-enum Gone {
+enum NotImported {
     /// One item.
     One(Kind, String),
     /// All items whose name begins with this prefix.
@@ -100,10 +100,10 @@ enum Gone {
 }
 
 /// Corrects the outcome of items that could not be imported.
-fn settle(items: &mut [Item], what: &Gone, why: &str) {
+fn settle(items: &mut [Item], what: &NotImported, why: &str) {
     let is_it = |item: &Item| match what {
-        Gone::All(kind, beginning) => item.kind == *kind && item.name.starts_with(beginning.as_str()),
-        Gone::One(kind, name) => item.kind == *kind && item.name == *name,
+        NotImported::All(kind, beginning) => item.kind == *kind && item.name.starts_with(beginning.as_str()),
+        NotImported::One(kind, name) => item.kind == *kind && item.name == *name,
     };
     for item in items.iter_mut().filter(|item| item.outcome == Outcome::Taken && is_it(item)) {
         (item.outcome, item.note) = (Outcome::LeftOut, Some(why.to_owned()));
@@ -122,7 +122,7 @@ fn is_here(known: &Known, agent: &Folder, place: &Address) -> bool {
 
 /// Creates the entities in batches. Each batch is computed from the current configuration. Returns rejected entities
 /// with their reasons.
-fn configure(paths: &Paths, found: &Inventory) -> Result<Vec<(Gone, String)>, Failure> {
+fn configure(paths: &Paths, found: &Inventory) -> Result<Vec<(NotImported, String)>, Failure> {
     let mut refused: Vec<(Change, String)> = Vec::new();
     let mut collisions = 0;
     loop {
@@ -173,18 +173,18 @@ const fn is_put(change: &Change) -> bool {
 }
 
 /// The items that a rejected change concerns.
-fn gone(change: &Change) -> Gone {
+fn gone(change: &Change) -> NotImported {
     match change {
-        Change::PutAgent(folder, _) => Gone::One(Kind::Agent, folder.to_string()),
-        Change::PutUser(user) => Gone::One(Kind::User, user.id.to_string()),
+        Change::PutAgent(folder, _) => NotImported::One(Kind::Agent, folder.to_string()),
+        Change::PutUser(user) => NotImported::One(Kind::User, user.id.to_string()),
         Change::PutChat(chat) if chat.wirings.is_empty() => {
-            Gone::One(Kind::Chat, format!("{}/{}", chat.channel, chat.platform_id))
+            NotImported::One(Kind::Chat, format!("{}/{}", chat.channel, chat.platform_id))
         }
-        Change::PutChat(chat) => Gone::All(Kind::Wiring, format!("{}/{} -> ", chat.channel, chat.platform_id)),
-        Change::AddDestination(folder, name, _) => Gone::One(Kind::Destination, format!("{folder} -> {name}")),
-        Change::Grant(user, role) => Gone::One(Kind::Right, format!("{user} is {}", role_word(role))),
-        Change::AddMember(folder, user) => Gone::One(Kind::Right, format!("{user} may talk to {folder}")),
-        _ => Gone::One(Kind::Other, String::new()),
+        Change::PutChat(chat) => NotImported::All(Kind::Wiring, format!("{}/{} -> ", chat.channel, chat.platform_id)),
+        Change::AddDestination(folder, name, _) => NotImported::One(Kind::Destination, format!("{folder} -> {name}")),
+        Change::Grant(user, role) => NotImported::One(Kind::Right, format!("{user} is {}", role_word(role))),
+        Change::AddMember(folder, user) => NotImported::One(Kind::Right, format!("{user} may talk to {folder}")),
+        _ => NotImported::One(Kind::Other, String::new()),
     }
 }
 
