@@ -1,6 +1,6 @@
 //! Session changes, through the daemon or, without one, on the store directly.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _};
 
 use clap::Args;
 use serde_json::json;
@@ -482,7 +482,7 @@ fn take(place: &CommandDir, target: &LockedSession, pid: u32) -> Result<SessionD
     submit(place, SessionCommand::Take(target.key, Holder { pid, started, boot }, guard))
 }
 
-/// Whether the user confirms: with a flag, or at a terminal.
+/// Asks the user at a terminal. Without one, `flag` is needed.
 fn confirmed(name: &str, question: &str, verb: &str, flag: &str, json: bool) -> Result<bool, WorkspaceError> {
     if json || !std::io::stdin().is_terminal() {
         let hint = format!("`hearth workspace sessions {verb} {name} {flag}` does it");
@@ -490,11 +490,7 @@ fn confirmed(name: &str, question: &str, verb: &str, flag: &str, json: bool) -> 
             .with("session_id", name)
             .usage());
     }
-    let mut screen = std::io::stderr();
-    let mut answer = String::new();
-    let asked = write!(screen, "{question} [y/N]: ").and_then(|()| screen.flush());
-    let heard = asked.and_then(|()| std::io::stdin().read_line(&mut answer));
-    let wanted = heard.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
+    let wanted = print::agreed(&format!("{question} [y/N]: "));
     if !wanted {
         print::note(&format!("{verb}: cancelled."));
     }

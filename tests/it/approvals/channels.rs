@@ -382,7 +382,7 @@ fn one_name_is_owed_at_a_time() {
     ground.presses("telegram:owner", 2);
     ground.says_in(("telegram", "newer", None), ("caller", "two"), MENTION);
     let (decided, text) = ground.presses("telegram:owner", 2);
-    assert!(!decided && text.contains("First name the agent"), "{text}");
+    assert!(!decided && text.contains("already creating an agent"), "{text}");
     ground.says_in(("telegram", "owner", None), ("owner", "First"), MENTION);
     assert_eq!((ground.states(), ground.heard()), (vec!["approved", "pending"], vec!["one".to_owned()]));
     // Whoever chose has lost the right by the time of the name.

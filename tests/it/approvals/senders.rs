@@ -318,7 +318,7 @@ fn what_is_gone_is_not_decided_any_more() {
         assert_eq!(ground.states(), ["superseded"], "{case}");
         assert_eq!(ground.reasons(), [Reason::Superseded], "{case}");
         assert_eq!((ground.members().len(), ground.held().len(), ground.count("bodies")), (0, 0, 0), "{case}");
-        assert!(ground.edits()[0].contains("Not needed any more"), "{case}");
+        assert!(ground.edits()[0].contains("No longer needed"), "{case}");
         assert_eq!(ground.presses("telegram:owner", ALLOW), (false, "This was decided already.".to_owned()), "{case}");
         assert_eq!(ground.members().len(), 0, "{case}");
     }
