@@ -349,7 +349,7 @@ proptest! {
     /// own stands, and no id is lost.
     #[test]
     fn no_interleaving_loses_a_field(steps in prop::collection::vec(a_step(), 1..40)) {
-        let mut shared = Shared { world: World::in_memory(), file: None };
+        let mut shared = Shared { world: World::new(), file: None };
         shared.world.apply(ONE);
         shared.file = Some(json!({"schema_version": 1, "muted_threads": {}, "seen_email_ids": []}).to_string());
         let mut expected = BTreeMap::new();

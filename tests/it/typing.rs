@@ -12,7 +12,7 @@ fn signs(server: &FakeTelegram) -> usize {
 }
 
 /// Signs of one agent come every four seconds: without one for so long there will be none.
-const CALM: Duration = Duration::from_secs(9);
+const CALM: Duration = Duration::from_secs(6);
 
 /// How many signs there are when no further one comes.
 fn last_sign(server: &FakeTelegram) -> usize {

@@ -93,8 +93,8 @@ fn plans(arguments: &Arguments) -> Vec<Plan> {
     let lives = arguments.days.div_ceil(life);
     let plan = |number| {
         let days = life.min(arguments.days - number * life);
-        let check_always = arguments.check == "every";
-        Plan { steps: arguments.steps, check_always, ..Plan::new(arguments.seed + number, days) }
+        let check = (arguments.check == "every").then_some(1);
+        Plan { steps: arguments.steps, check, ..Plan::new(arguments.seed + number, days) }
     };
     (0..lives).map(plan).collect()
 }

@@ -15,7 +15,11 @@ pub(super) fn shrink(plan: &Plan, failure: &Failure) -> (Plan, Failure) {
     search.cut(failure.step);
     for (kind, ..) in KINDS {
         let mut next = search.best.clone();
-        next.without.insert(kind);
+        if next.mix.is_empty() {
+            next.without.insert(kind);
+        } else if next.mix.len() == 1 || next.mix.remove(&kind).is_none() {
+            continue;
+        }
         search.consider(next);
     }
     search.cut(search.failure.step);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::days::attempt::Told;
-use crate::days::plan::Plan;
+use crate::days::plan::{Effects, Plan, Setting};
 
 /// What has to have happened in so many steps, at least once. Chance makes the rarest of them about six times in ten
 /// thousand.
@@ -35,7 +35,7 @@ pub(crate) struct Tried {
 
 impl Tried {
     pub(crate) fn add(&mut self, plan: &Plan, told: &Told) {
-        if plan.without.is_empty() && plan.idle.is_empty() {
+        if is_complete(plan) {
             self.steps += told.steps;
         }
         for (what, count) in &told.happened {
@@ -55,4 +55,10 @@ impl std::fmt::Display for Tried {
         let words: Vec<String> = self.happened.iter().map(|(what, count)| format!("{what} {count}")).collect();
         f.write_str(&words.join(", "))
     }
+}
+
+/// Whether everything can happen that can happen at all.
+fn is_complete(plan: &Plan) -> bool {
+    let plain = (plan.effects, plan.setting) == (Effects::Some, Setting::Full);
+    plain && plan.without.is_empty() && plan.idle.is_empty() && plan.mix.is_empty()
 }

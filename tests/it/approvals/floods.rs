@@ -49,7 +49,7 @@ fn digests(ground: &Ground) -> Vec<(DeliveryAct, String)> {
 
 #[test]
 fn a_flood_of_chats_makes_ten_cards_and_one_digest() {
-    let mut ground = Ground::in_world(World::in_memory(), BARE);
+    let mut ground = Ground::in_world(World::new(), BARE);
     flood(&mut ground, 0..1_500);
     assert_eq!((ground.cards().len(), ground.open(), ground.held().len()), (SHOWN, 1_500, 1_500));
     let said = |text: &str| (DeliveryAct::Say, format!("{text}: `hearth approvals list`"));
@@ -127,7 +127,7 @@ fn what_waits_for_somebody_who_may_not_decide_any_more_is_shown_to_somebody_else
 /// "Ignore" holds for an hour, however much was asked since.
 #[test]
 fn one_card_per_chat_and_hour_holds_in_a_flood() {
-    let mut ground = Ground::in_world(World::in_memory(), BARE);
+    let mut ground = Ground::in_world(World::new(), BARE);
     flood(&mut ground, 0..1);
     assert!(ground.presses("telegram:owner", 2).0);
     flood(&mut ground, 1..301);
@@ -179,7 +179,7 @@ fn a_new_member_is_heard_at_once_in_a_flood() {
 #[test]
 fn every_open_approval_is_looked_at_after_a_change() {
     for only_sweeps in [false, true] {
-        let mut ground = Ground::in_world(World::in_memory(), BARE);
+        let mut ground = Ground::in_world(World::new(), BARE);
         flood(&mut ground, 0..180);
         let wire = "[[chats]]\nchannel = \"telegram\"\nplatform_id = \"chat-170\"\nunknown_senders = \"public\"\n\
                     [[chats.wirings]]\nagent = \"andy\"\nengage = \"pattern\"\npattern = \".\"\n";
@@ -201,7 +201,7 @@ fn every_open_approval_is_looked_at_after_a_change() {
 /// No row more is read for a message, a decision or a sweep because many approvals are open.
 #[test]
 fn what_an_input_reads_does_not_grow_with_what_is_open() {
-    let mut ground = Ground::in_world(World::in_memory(), BARE);
+    let mut ground = Ground::in_world(World::new(), BARE);
     let cost = |ground: &mut Ground, from: usize| {
         let measure = |ground: &mut Ground, work: &dyn Fn(&mut Ground)| {
             let before = touched::rows();

@@ -2,7 +2,6 @@
 
 mod access;
 mod approvers;
-mod chance;
 mod channels;
 mod files;
 mod floods;

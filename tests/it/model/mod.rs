@@ -1,13 +1,14 @@
 //! The engine against the simplest form of what it does: the same inputs into both, the same results, after every input.
 //!
 //! `ground` says where that is; `reference` says what routing, threads, membership, decisions, claims and tries mean;
-//! `questions` what agents ask people, `series` what tasks do.
+//! `questions` what agents ask people, `series` what tasks do, `sticky` when wirings follow threads.
 
 mod ground;
 mod questions;
 mod reference;
 mod scripts;
 mod series;
+mod sticky;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let policy = Policy { held_max: HELD_MAX, approvals_per_chat: ASKED_MAX, ..Policy::STANDARD };
-        let mut world = World::in_memory_with(policy, |_| {});
+        let mut world = World::with(policy, |_| {});
         let cards: Rc<RefCell<BTreeMap<_, _>>> = Rc::default();
         let shown = Rc::clone(&cards);
         world.outside.channel = Box::new(move |delivery| {

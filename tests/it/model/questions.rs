@@ -144,7 +144,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let mut world = World::in_memory();
+        let mut world = World::new();
         world.apply(HOUSE);
         world.outside.channel = Box::new(|delivery| {
             let id = ForeignId::new("message", format!("p{}", delivery.id)).unwrap();

@@ -252,7 +252,7 @@ struct Pair {
 
 impl Pair {
     fn of(series: Series) -> Self {
-        let mut world = World::in_memory();
+        let mut world = World::new();
         world.apply("[[agents]]\nfolder = \"a\"\n");
         let start = world.now().wall;
         let id = make(&mut world, &series);

@@ -188,7 +188,7 @@ fn a_session_from_its_beginning_to_its_end() {
 #[test]
 fn a_removal_in_pieces_goes_on_after_every_loss() {
     for count in [1_usize, 249, 250, 251, 500, 750] {
-        let mut world = World::in_memory();
+        let mut world = World::new();
         let texts: Vec<String> = (0..count).map(|number| format!("m{number}")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let none = Guard::default();
@@ -234,7 +234,7 @@ fn a_removal_in_pieces_goes_on_after_every_loss() {
 /// However often it was forked, a fork begins with whoever has the last of its records.
 #[test]
 fn a_fork_of_forks_begins_where_its_last_record_is() {
-    let mut world = World::in_memory();
+    let mut world = World::new();
     let first = put(&mut world, new("first", None, &["a"])).unwrap().id;
     let mut fork = |parent, upto| {
         let wanted = ForkSession { parent, home: home(), label: None, branch: None, upto };
@@ -427,7 +427,7 @@ proptest! {
 
     #[test]
     fn sessions_are_what_was_done_with_them(acts in proptest::collection::vec(an_act(), 1..40)) {
-        let mut world = World::in_memory();
+        let mut world = World::new();
         let (mut model, mut counter) = (Model::new(), 0);
         for one in &acts {
             act(&mut world, &mut model, one, &mut counter);

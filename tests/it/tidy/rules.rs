@@ -179,7 +179,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("container/zone/src/oracle.rs", "tests of zones compare with it"),
-            ("tests/it/schedule_sim/", "tests of schedules compare with it"),
+            ("tests/it/slots/", "tests of schedules compare with it"),
         ],
         why: "its rules of zones are older than those that hold",
     },

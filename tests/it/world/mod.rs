@@ -64,21 +64,12 @@ impl World {
 
     /// A world with other constants, or another store.
     pub(crate) fn with(policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
-        Self::at((tempfile::tempdir().unwrap(), false), policy, change)
+        Self::with_builds(false, policy, change)
     }
 
-    /// A world in memory where there is such a place, for simulations.
-    pub(crate) fn in_memory() -> Self {
-        Self::in_memory_with(Policy::STANDARD, |_| {})
-    }
-
-    /// The same with other constants, or another store.
-    pub(crate) fn in_memory_with(policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
+    /// The store is in memory where the system has such a place: syncing a disk would be most of a test's time.
+    fn with_builds(builds: bool, policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        Self::at((dir, false), policy, change)
-    }
-
-    fn at((dir, builds): (tempfile::TempDir, bool), policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
         let mut options = state::Options { reserve_bytes: 0, ..state::Options::new(0xabcd) };
         options.map_bytes = Some(256 << 20);
         options.margin_bytes = 0;
@@ -103,7 +94,7 @@ impl World {
 
     /// A world in which somebody builds images.
     pub(crate) fn building() -> Self {
-        Self::at((tempfile::tempdir().unwrap(), true), Policy::STANDARD, |_| {})
+        Self::with_builds(true, Policy::STANDARD, |_| {})
     }
 
     /// A world with this configuration.

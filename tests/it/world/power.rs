@@ -54,6 +54,19 @@ impl World {
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
+    /// Another world with the same store and the same clock. Its outside is empty, and nothing is under way.
+    pub(crate) fn twin(&mut self) -> Self {
+        let bytes = self.bytes_when_closed();
+        let mut twin = Self::with_builds(self.builds, self.policy.clone(), |options| *options = self.options.clone());
+        twin.close();
+        std::fs::write(twin.file(), bytes).unwrap();
+        (twin.wall, twin.awake) = (self.wall, self.awake);
+        twin.groups.set(self.groups.get());
+        twin.open();
+        self.open();
+        twin
+    }
+
     /// A backup is made beside the daemon.
     pub(crate) fn back_up(&self, to: &Path) {
         let data = self.dir.path().to_owned();

@@ -1,15 +1,21 @@
 //! The end: the faults stop, time goes on, and then everything that was ever accepted is accounted for.
 
 use hearth::model::Millis;
+use hearth::model::card::PromptSubject;
+use hearth::model::configure::{Change, Configure};
 use hearth::model::delivery::{Author, OutState};
+use hearth::model::entity::Origin;
 use hearth::model::mailbox::Collection;
 use hearth::model::message::{MessageState, Reason};
-use hearth::model::task::TaskCommand;
+use hearth::model::report::{Outcome, Reply};
 use hearth::model::{Input, id::OutgoingId};
 
 use super::agents::GHOST;
+use super::people::{Event, folder};
+use super::plan::Effects;
 use super::platform::Mood;
 use super::{Faults, Sim};
+use crate::slots::DAY;
 
 /// Looks at the clock until everything has to be over; the later ones are half a day apart, so that what nobody answers
 /// lapses.
@@ -24,20 +30,23 @@ impl Sim {
         if self.is_tight() {
             self.widen();
         }
-        self.faults = Faults::NONE;
-        self.platform.borrow_mut().mood = Mood::Good;
+        self.faults = if self.plan.effects == Effects::Dropped { Faults::DROPPED } else { Faults::NONE };
+        if !self.plan.flaky {
+            self.platform.borrow_mut().mood = Mood::Good;
+        }
         self.world.outside.startable = true;
+        self.plan.twice = false;
         self.crash();
         for at in 0..self.events.len() {
             if !self.events[at].taken {
                 self.bring(at);
             }
         }
-        let tasks: Vec<_> = self.world.read(|db, txn| db.tasks.iter(txn)?.collect());
-        for (id, _) in tasks.into_iter().filter(|(_, task)| task.state.is_open()) {
-            self.put(Input::Task(TaskCommand::Cancel(id)));
+        if std::mem::take(&mut self.doomed) {
+            let remove = Change::RemoveAgent(folder("doomed"));
+            self.put(Input::Configure(Configure::new(vec![remove], Origin::Runtime)));
         }
-        self.book.end(self.world.now().wall.millis());
+        self.cancel_tasks();
         for round in 0..ROUNDS {
             if round % 8 == 0 && self.unfinished().is_empty() {
                 return;
@@ -71,22 +80,32 @@ impl Sim {
         });
         let mut found: Vec<String> = messages.map(|row| format!("{row:?}")).collect();
         found.extend(said.map(|row| format!("{row:?}")));
-        let (approvals, questions, held) = self
-            .world
-            .read(|db, txn| Ok((db.approvals_due.len(txn)?, db.questions_due.len(txn)?, db.held_messages.len(txn)?)));
-        if (approvals, questions, held) != (0, 0, 0) {
-            found.push(format!("{approvals} approvals, {questions} questions, {held} held messages"));
-        }
+        found.extend(self.unfinished_tasks());
+        let counts = self.world.read(|db, txn| {
+            // A skip may wait for a person for ever.
+            let asks = |row: &(_, PromptSubject)| !matches!(row.1, PromptSubject::Skip(_));
+            let prompts: Vec<_> = db.open_prompts.iter(txn)?.collect::<Result<_, _>>()?;
+            let prompts = u64::try_from(prompts.iter().filter(|row| asks(row)).count()).unwrap();
+            Ok([
+                ("approvals", db.approvals_due.len(txn)?),
+                ("questions", db.questions_due.len(txn)?),
+                ("held messages", db.held_messages.len(txn)?),
+                ("open prompts", prompts),
+                ("messages without their files", db.fetches.len(txn)?),
+            ])
+        });
+        found.extend(counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")));
         found
     }
 
     /// Everything accepted has an end with a reason, nothing was said twice, nothing is lost.
     pub(super) fn account(&mut self) {
-        self.plan.check_always = true;
+        self.plan.check = Some(1);
         self.prove();
         for (id, message) in self.world.all_messages() {
             match message.state {
-                MessageState::Completed { .. } | MessageState::Failed { .. } | MessageState::Dropped { .. } => {}
+                MessageState::Completed { .. } | MessageState::Failed { .. } => {}
+                MessageState::Dropped { reason: Reason::AgentRemoved, .. } => {}
                 MessageState::Pending(_) if !message.trigger => {}
                 other => panic!("{id}: {other:?}"),
             }
@@ -94,6 +113,8 @@ impl Sim {
         self.account_for_answers();
         self.account_for_repetitions();
         self.account_for_events();
+        self.account_for_tasks();
+        self.nothing_is_new_again();
         self.room_was_seldom_short();
         let (ran, skipped) = self.book.account(&self.world);
         self.happened.insert("slots that ran", u64::try_from(ran).unwrap());
@@ -107,6 +128,19 @@ impl Sim {
         let waits = |reason| matches!(reason, Reason::SenderHeld | Reason::ChannelHeld);
         for (key, seen) in self.world.read(|db, txn| db.seen_events.iter(txn)?.collect::<Result<Vec<_>, _>>()) {
             assert!(!seen.refused.is_some_and(waits), "{key:?} was let go and nobody has it: {seen:?}");
+        }
+    }
+
+    /// Recent events once more. An event that was dropped in a chat which is not known is forgotten at once.
+    fn nothing_is_new_again(&mut self) {
+        let now = self.world.now().wall.millis();
+        let is_known = |event: &Event| event.kept || ["C", "D"].contains(&event.chat.1);
+        let recent = |event: &Event| is_known(event) && !event.chat.0.is_empty() && (now - event.at).abs() < 8 * DAY;
+        let recent: Vec<Event> = self.events.iter().filter(|event| recent(event)).cloned().collect();
+        for event in recent {
+            let reply = self.put(event.input());
+            let known = matches!(&reply, Some(Reply::Routed(report)) if report.outcome == Outcome::Duplicate);
+            assert!(known, "{event:?} is new again: {reply:?}");
         }
     }
 

@@ -12,8 +12,8 @@ use hearth::model::request::{NewQuestion, Request, RequestedAction, TaskRequest}
 use hearth::model::task::Gated;
 use hearth::model::{Input, Millis};
 
+use super::plan::Setting;
 use super::{Sim, without};
-use crate::slots::HOUR;
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
 
 /// What an incarnation has in its head: messages that it began and ended.
@@ -73,8 +73,8 @@ impl Sim {
             }
             4 | 5 => vec![mid_turn(words)],
             6 => vec![leftover(words)],
-            7 => vec![mid_turn(self.wish(words))],
-            8 | 9 => vec![],
+            7 if self.plan.setting != Setting::Zones => vec![mid_turn(self.wish(words))],
+            7..=9 => vec![],
             10..=12 => {
                 let more = Said { wire_id: format!("{}b", words.wire_id), number: words.number + 2, ..words.clone() };
                 self.numbers.insert(session, more.number);
@@ -239,6 +239,3 @@ fn with(mut found: CollectedRecord, more: Vec<u64>, why: Option<Gated>) -> Colle
     }
     found
 }
-
-/// How long agents work on something at most.
-pub(super) const LONG: i64 = 6 * HOUR;

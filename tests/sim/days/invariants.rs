@@ -1,13 +1,13 @@
 //! What has to hold: the promises of ARCHITECTURE.md, a function each or two. After every step they look at what changed. What
 //! needs a look at everything is asked from time to time, and sooner after deaths: that indexes agree with their rows, that
 //! a series has one time to come, that what was over is as it was. A plan with `check=every` asks that after every step,
-//! too.
+//! one with `check=10` after every tenth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::approval::ApprovalState;
 use hearth::model::delivery::{Author, OutState, Outbound};
-use hearth::model::id::{ApprovalId, MessageId, OutboundId, SessionId};
+use hearth::model::id::{ApprovalId, MessageId, OutboundId, SessionId, TaskId};
 use hearth::model::message::{Message, MessageState};
 use hearth::model::task::Slot;
 use hearth::model::{Effect, Timestamp};
@@ -15,6 +15,7 @@ use hearth::state::{ForeignKey, Meta};
 
 use super::Sim;
 use super::agents::GHOST;
+use super::plan::Setting;
 use crate::slots::DAY;
 use crate::world::World;
 
@@ -43,6 +44,8 @@ pub(super) struct Memory {
     pub(super) asked: BTreeSet<ApprovalId>,
     pub(super) decided: BTreeMap<ApprovalId, ApprovalState>,
     incarnations: BTreeMap<SessionId, u32>,
+    /// Tasks that run once and are in no book.
+    pub(super) errands: BTreeSet<TaskId>,
     /// Events up to here were found where they have to be.
     found: usize,
     steps: u64,
@@ -66,6 +69,7 @@ impl Memory {
             unsent: BTreeSet::new(),
             sent: BTreeMap::new(),
             incarnations: BTreeMap::new(),
+            errands: BTreeSet::new(),
             found: 0,
             steps: 0,
             restarted: false,
@@ -84,7 +88,10 @@ impl Sim {
     /// After a step.
     pub(super) fn prove(&mut self) {
         self.memory.steps += 1;
-        let all = self.plan.check_always || self.memory.is_time_for_all(&self.world);
+        let all = match self.plan.check {
+            Some(steps) => self.memory.steps >= steps,
+            None => self.memory.is_time_for_all(&self.world),
+        };
         self.what_was_acknowledged_is_stored(all);
         self.every_message_is_in_one_state(all);
         self.one_incarnation_lives();
@@ -94,11 +101,12 @@ impl Sim {
         self.what_went_out_stays_out(all);
         self.a_store_is_only_its_own();
         self.nobody_is_let_in();
+        // Where there is no room, a time that waited for a run is the next one again until there is.
+        if (all || self.plan.setting == Setting::Zones) && !self.is_tight() {
+            self.book.prove(&self.world, &mut self.chance);
+        }
         if all {
-            // Where there is no room, a time that waited for a run is the next one again until there is.
-            if !self.is_tight() {
-                self.book.prove(&self.world, &mut self.chance);
-            }
+            self.what_waits_for_a_decision_is_held();
             self.indexes_agree();
             self.memory.steps = 0;
             self.memory.restarted = false;

@@ -5,6 +5,8 @@
 //! failing run is made short. After every step the invariants hold; in the end the faults stop, and everything that was
 //! ever accepted is accounted for.
 //!
+//! Switches of the plan turn it into a run about one subject: lost effects, approvals, schedules, repeated inputs.
+//!
 //! What was synced last is what a restart finds: Hearth syncs every commit before anybody hears of it, so the one that
 //! the power may take is the one under way. See `World::cut_power`.
 
@@ -20,6 +22,9 @@ mod platform;
 mod restored;
 mod rights;
 mod room;
+mod setting;
+mod stray;
+mod tasks;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,10 +41,12 @@ use self::agents::Mind;
 use self::invariants::Memory;
 use self::papers::Papers;
 use self::people::Event;
-use self::plan::{KINDS, Kind, Plan};
+use self::plan::{Effects, Kind, Plan, Setting};
 use self::platform::Platform;
 use self::restored::Saved;
 use self::room::Room;
+use self::setting::DOOMED;
+use self::stray::is_idempotent;
 use crate::slots::{Book, DAY, House, changes};
 use crate::world::chance::Chance;
 use crate::world::{World, channel};
@@ -47,143 +54,39 @@ use crate::world::{World, channel};
 /// Inputs that are shown of a run that failed.
 const TRAIL: usize = 40;
 
-/// Where the people of the first agents live; the book of their tasks is kept by these.
-const ZONES: [&str; 5] =
-    ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu"];
-
-const TOML: &str = r#"
-max_containers = 3
-[retention]
-bodies = "40d"
-journal = "forever"
-drops = "40d"
-dedup = "40d"
-[[agents]]
-folder = "always"
-timezone = "Europe/Berlin"
-max_parallel = 2
-[[agents]]
-folder = "listens"
-timezone = "America/New_York"
-max_prompt_messages = 2
-[[agents]]
-folder = "fan"
-timezone = "Australia/Lord_Howe"
-max_prompt_messages = 3
-[[agents]]
-folder = "threads"
-timezone = "America/Santiago"
-[[agents]]
-folder = "main"
-timezone = "Asia/Kathmandu"
-trust = "main"
-[[agents]]
-folder = "other"
-[[users]]
-id = "net:boss"
-roles = ["owner"]
-[[users]]
-id = "web:chief"
-roles = ["admin"]
-[[users]]
-id = "net:others"
-roles = ["admin:other"]
-[[users]]
-id = "net:ann"
-member_of = ["main", "other"]
-[[chats]]
-channel = "web"
-platform_id = "C"
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "always"
-engage = "pattern"
-pattern = "."
-[[chats.wirings]]
-agent = "listens"
-ignored = "accumulate"
-[[chats]]
-channel = "net"
-platform_id = "D"
-group = true
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "fan"
-engage = "mention-sticky"
-ignored = "accumulate"
-[[chats.wirings]]
-agent = "threads"
-session = "per-thread"
-ignored = "accumulate"
-[[chats]]
-channel = "net"
-platform_id = "M"
-group = true
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "."
-[[chats.wirings]]
-agent = "other"
-ignored = "accumulate"
-[[chats]]
-channel = "web"
-platform_id = "K"
-group = true
-unknown_senders = "strict"
-[[chats.wirings]]
-agent = "main"
-engage = "pattern"
-pattern = "[a-z]"
-senders = "known"
-session = "agent-shared"
-[[chats.wirings]]
-agent = "listens"
-ignored = "accumulate"
-"#;
-
-/// An agent that comes and goes.
-const DOOMED: &str = r#"
-[[agents]]
-folder = "doomed"
-[[chats]]
-channel = "net"
-platform_id = "D"
-group = true
-unknown_senders = "public"
-[[chats.wirings]]
-agent = "doomed"
-engage = "pattern"
-pattern = "."
-"#;
-
-/// How bad it is, by the seed.
+/// How many effects and reports are lost.
 struct Faults {
-    /// Of a hundred effects of inputs other than start and sweep, so many are lost.
+    /// Percentage of lost effects, of inputs other than start and sweep.
     effects: u64,
-    /// Of a hundred of those of start and sweep.
+    /// Percentage of lost effects of start and sweep.
     sure_effects: u64,
-    /// Of a hundred things heard from outside.
+    /// Percentage of lost reports from outside.
     news: u64,
-    /// Effects that are carried out in a step, at most.
+    /// Maximum number of effects that are carried out in a step.
     hands: u64,
-    /// Some of what is heard from outside comes later than other things.
+    /// Some reports come after later ones.
     late: bool,
 }
 
 impl Faults {
-    fn of(seed: u64) -> Self {
-        let mut chance = Chance(seed);
-        Self {
-            effects: *chance.pick(&[0, 10, 40, 80, 100]),
-            sure_effects: *chance.pick(&[0, 0, 20, 50]),
-            news: *chance.pick(&[0, 10, 30]),
-            hands: *chance.pick(&[2, 5, 1_000, 1_000]),
-            late: chance.one_in(2),
+    fn of(plan: &Plan) -> Self {
+        let mut chance = Chance(plan.seed);
+        match plan.effects {
+            Effects::None => Self::NONE,
+            Effects::Dropped => Self::DROPPED,
+            Effects::Some => Self {
+                effects: *chance.pick(&[0, 10, 40, 80, 100]),
+                sure_effects: *chance.pick(&[0, 0, 20, 50]),
+                news: *chance.pick(&[0, 10, 30]),
+                hands: *chance.pick(&[2, 5, 1_000, 1_000]),
+                late: chance.one_in(2),
+            },
         }
     }
 
     const NONE: Self = Self { effects: 0, sure_effects: 0, news: 0, hands: 10_000, late: false };
+
+    const DROPPED: Self = Self { effects: 100, ..Self::NONE };
 }
 
 /// One run.
@@ -236,23 +139,29 @@ impl Sim {
     pub(crate) fn new(plan: Plan) -> Self {
         let policy =
             Policy { held_max: 4, approvals_per_chat: 3, cards_per_decider: rights::CARDS, ..Policy::STANDARD };
-        let mut world = World::in_memory_with(policy, |options| Room::Enough.set(options));
+        let mut world = World::with(policy, |options| Room::Enough.set(options));
         for (name, kind) in [("net", ChannelKind::Telegram), ("web", ChannelKind::Webhook)] {
             world.configure(vec![channel(name, kind)]).unwrap();
         }
-        world.apply(TOML);
+        world.apply(&plan.setting.toml());
+        // An agent that is removed at the end at the latest.
+        let doomed = plan.setting == Setting::Full && plan.seed.is_multiple_of(2);
+        if doomed {
+            world.apply(DOOMED);
+        }
         world.lose_effects();
-        let platform = platform::connect(&mut world.outside, plan.seed);
+        let platform = platform::connect(&mut world.outside, &plan);
         let start = world.now().wall.millis();
         let days = i64::try_from(plan.days).unwrap();
+        let zones = plan.setting.zones();
         let mut seasons: Vec<i64> =
-            ZONES.iter().flat_map(|zone| changes((start, start + (days + 40) * DAY), zone.parse().unwrap())).collect();
+            zones.iter().flat_map(|zone| changes((start, start + (days + 40) * DAY), zone.parse().unwrap())).collect();
         seasons.sort_unstable();
         Self {
             step: 0,
             chance: Chance(plan.seed),
-            faults: Faults::of(plan.seed),
-            book: Book::new(&ZONES),
+            faults: Faults::of(&plan),
+            book: Book::new(zones),
             due: VecDeque::new(),
             late: VecDeque::new(),
             platform,
@@ -261,7 +170,7 @@ impl Sim {
             numbers: BTreeMap::new(),
             papers: BTreeMap::new(),
             looked: BTreeMap::new(),
-            doomed: false,
+            doomed,
             saved: None,
             room: Room::Enough,
             tight_until: 0,
@@ -293,26 +202,29 @@ impl Sim {
     fn do_step(&mut self) {
         let ms = *self.chance.pick(&[0, 500, 3_000, 12_000]);
         self.world.pass(Millis::new(ms));
-        let all: u64 = KINDS.iter().map(|(_, _, weight)| weight).sum();
-        let mut dice = self.chance.next(all);
-        let chosen = KINDS.iter().find(|(_, _, weight)| match dice.checked_sub(*weight) {
+        let kinds = self.plan.weights();
+        let mut dice = self.chance.next(kinds.iter().map(|(.., weight)| weight).sum());
+        let chosen = kinds.iter().find(|(.., weight)| match dice.checked_sub(*weight) {
             Some(rest) => {
                 dice = rest;
                 false
             }
             None => true,
         });
-        let Some((kind, word, _)) = chosen.filter(|(kind, ..)| !self.plan.without.contains(kind)) else { return };
+        let Some((kind, word, _)) = chosen.filter(|(kind, ..)| self.plan.is_allowed(*kind)) else { return };
         self.count(word);
         if self.is_tight() && self.step >= self.tight_until {
             self.widen();
             self.prove(); // who was heard again may be nobody's member a moment later
         }
         self.happen(*kind);
+        if self.plan.setting == Setting::Zones {
+            self.everyone_works();
+        }
         let hands = 1 + self.chance.next(self.faults.hands);
         self.perform(hands);
         self.prove();
-        if !self.plan.without.contains(&Kind::Restore) {
+        if self.plan.is_allowed(Kind::Restore) {
             self.back_up_or_restore();
         }
     }
@@ -344,12 +256,21 @@ impl Sim {
             Kind::Twice => self.twice(),
             Kind::Channel => self.change_mood(),
             Kind::Restore => {} // follows a step
+            Kind::Due => self.until_due(),
+            Kind::Skew => self.skew(),
+            Kind::Errand => self.errand(),
+            Kind::Stray => self.stray(),
         }
     }
 
     /// Puts one input in; none when there was no room for it.
     fn put(&mut self, input: Input) -> Option<Reply> {
-        self.put_all(vec![input]).pop().flatten()
+        let repeated = (self.plan.twice && is_idempotent(&input)).then(|| input.clone());
+        let reply = self.put_all(vec![input]).pop().flatten();
+        if let Some(input) = repeated {
+            self.changes_nothing(input);
+        }
+        reply
     }
 
     /// Puts inputs in as one group. What follows from them is lost or waits, as it comes.

@@ -12,9 +12,13 @@ use hearth::model::report::{Outcome, Reply};
 use hearth::model::skip::{FoundSkip, SkipKind, SkipLook, SkipReport, SkipStep};
 use hearth::model::{Address, ChannelName, ForeignId, Input, Timestamp, UserId};
 
+use super::Sim;
+use super::plan::{Kind, Setting};
 use super::room::is_full;
-use super::{DOOMED, Sim, TOML};
+use super::setting::{DOOMED, TOML};
 use crate::slots::DAY;
+use crate::world::outside::remote;
+use crate::world::routing::with_threads;
 use crate::world::{configuration, event_in, inbound};
 
 /// Everybody who has a role, by channel and the id that they have there: nobody else ever decides anything.
@@ -51,6 +55,18 @@ pub(super) struct Event {
     /// It was not refused: it is an agent's, or waits for somebody's decision, or was an answer.
     pub(super) kept: bool,
     pub(super) chat: (&'static str, &'static str),
+    /// It comes with a file, which its network keeps.
+    pub(super) has_file: bool,
+}
+
+impl Event {
+    pub(super) fn input(&self) -> Input {
+        let mut input = inbound(&self.json);
+        if let (Input::Inbound(event), true) = (&mut input, self.has_file) {
+            event.attachments = vec![remote("photo.jpg")];
+        }
+        input
+    }
 }
 
 pub(super) fn folder(name: &str) -> Folder {
@@ -75,11 +91,15 @@ impl Sim {
     fn new_event(&mut self) -> Event {
         let id = (self.events.len() + 1).to_string();
         let places = [("web", "C"), ("web", "C"), ("net", "D"), ("net", "D"), ("net", "M"), ("web", "K"), ("net", "U")];
-        let chat = if self.chance.one_in(30) { ("net", "V") } else { *self.chance.pick(&places) };
+        let mut chat = if self.chance.one_in(30) { ("net", "V") } else { *self.chance.pick(&places) };
         let thread = *self.chance.pick(&[None, Some("t1"), Some("t2"), Some("t3")]);
         let mut who = *self.chance.pick(&["ann", "ann", "ann", "boss", "s1", "s2", "s3", ""]);
         if self.chance.one_in(12) {
             who = *self.chance.pick(&BORROWED);
+        }
+        if self.plan.setting == Setting::Strangers {
+            chat = *self.chance.pick(&[("net", "M"), ("net", "M"), ("net", "U"), ("net", "V")]);
+            who = *self.chance.pick(&["s1", "s2", "s3", "s4", "s5"]);
         }
         let text = *self.chance.pick(&["words", "words", "words", "More Words", "1", "/help", "/clear now", "/review"]);
         let sender = if who.is_empty() { String::new() } else { format!("\"senderId\":\"{who}\"") };
@@ -91,12 +111,15 @@ impl Sim {
             more.push("\"isGroup\":true");
         }
         let json = event_in((chat.0, chat.1, thread), (&id, text, &sender), &more.join(","));
-        Event { id, json, at: self.world.now().wall.millis(), taken: false, kept: false, chat }
+        // The adapter may say whether its chats have threads.
+        let json = with_threads(*self.chance.pick(&[None, Some(true), Some(true), Some(false)]), &json);
+        let has_file = self.chance.one_in(8);
+        Event { id, json, at: self.world.now().wall.millis(), taken: false, kept: false, chat, has_file }
     }
 
     /// A platform brings an event. It brings it again until it hears that Hearth has it.
     pub(super) fn bring(&mut self, at: usize) -> Option<Reply> {
-        let reply = self.put(inbound(&self.events[at].json));
+        let reply = self.put(self.events[at].input());
         self.answered(at, reply.as_ref());
         reply
     }
@@ -151,7 +174,7 @@ impl Sim {
             let event = self.new_event();
             self.events.push(event);
         }
-        let mut inputs: Vec<Input> = self.events[first..].iter().map(|event| inbound(&event.json)).collect();
+        let mut inputs: Vec<Input> = self.events[first..].iter().map(Event::input).collect();
         let said = inputs.len();
         inputs.extend(self.late.drain(..));
         for (session, _) in self.running() {
@@ -161,7 +184,13 @@ impl Sim {
         if self.chance.one_in(3) {
             inputs.push(Input::Sweep(self.world.outside.observations()));
         }
-        for (at, reply) in self.put_all(inputs).into_iter().take(said).enumerate() {
+        if self.chance.one_in(3) {
+            inputs.push(self.thread_change());
+        }
+        if self.plan.is_allowed(Kind::Stray) && self.chance.one_in(2) {
+            inputs.push(self.stray_report());
+        }
+        for (at, reply) in self.put_group(inputs).into_iter().take(said).enumerate() {
             self.answered(first + at, reply.as_ref());
         }
     }
@@ -178,10 +207,13 @@ impl Sim {
         let who = if self.chance.one_in(2) { WITH_ROLES[0] } else { *self.chance.pick(&PRESSERS) };
         let option = if self.chance.one_in(2) { 0 } else { u32::try_from(self.chance.next(4)).unwrap() };
         let press = Press { by: person(who), at, button: card.button(option) };
+        let may = WITH_ROLES.contains(&who) || !matches!(card.matter, PromptSubject::Approval(_));
+        let compares = !may && !self.is_tight() && self.pays_for_comparison();
         for _ in 0..=self.chance.next(2) {
+            let before = compares.then(|| self.world.text());
             let Some(Reply::Answered { decided, .. }) = self.put(Input::Pressed(press.clone())) else { continue };
-            let may = WITH_ROLES.contains(&who) || !matches!(card.matter, PromptSubject::Approval(_));
             assert!(!decided || may, "{who:?} decided {}", card.matter);
+            assert!(before.is_none_or(|before| before == self.world.text()), "{who:?} changed something");
         }
     }
 
@@ -203,7 +235,7 @@ impl Sim {
         let place = (at.channel.as_str(), at.platform_id.as_str(), None);
         let json = event_in(place, (&id, &text, &sender), "\"isMention\":true");
         let now = self.world.now().wall.millis();
-        self.events.push(Event { id, json, at: now, taken: false, kept: false, chat: ("", "") });
+        self.events.push(Event { id, json, at: now, taken: false, kept: false, chat: ("", ""), has_file: false });
         self.bring(self.events.len() - 1);
     }
 
@@ -211,7 +243,7 @@ impl Sim {
     pub(super) fn command(&mut self) {
         let (net, chat) = (|| ChannelName::new("net").unwrap(), |id: &str| ForeignId::new("chat", id).unwrap());
         let stranger = person(*self.chance.pick(&[("net", "s1"), ("net", "s2"), ("web", "s3"), ("web", "net:boss")]));
-        let change = match self.chance.next(13) {
+        let change = match self.chance.next(15) {
             0 => Change::AddMember(folder("main"), stranger),
             1 => Change::RemoveMember(folder("main"), stranger),
             2 => Change::RemoveWiring(net(), chat("M"), folder("main")),
@@ -240,6 +272,8 @@ impl Sim {
                 let Some((session, _)) = sessions.first() else { return };
                 Change::ResetSession(*session)
             }
+            12 => Change::RemoveUser(person(("web", "chief"))),
+            13 => Change::RemoveAgent(folder("other")),
             _ => return self.decide(),
         };
         self.put(Input::Configure(Configure::new(vec![change], Origin::Runtime)));
@@ -260,30 +294,18 @@ impl Sim {
 
     /// An operator mutes a thread, lets it be heard again, or ends that somebody listens there.
     pub(super) fn thread(&mut self) {
+        let input = self.thread_change();
+        self.put(input);
+    }
+
+    fn thread_change(&mut self) -> Input {
         let at = address(("net", "D"), Some(*self.chance.pick(&["t1", "t2", "t3"])));
         let change = match self.chance.next(4) {
             0 => Change::Mute(folder("fan"), at),
             1 => Change::EndSticky(folder("fan"), at),
             _ => Change::Unmute(folder("fan"), at),
         };
-        self.put(Input::Configure(Configure::new(vec![change], Origin::Runtime)));
-    }
-
-    /// Somebody makes a task, or changes one of those there are.
-    pub(super) fn task(&mut self) {
-        // All that is due has been looked at before a task is changed; without room that has to wait.
-        if self.is_tight() {
-            return;
-        }
-        self.sweep();
-        let mut book = std::mem::take(&mut self.book);
-        let mut chance = self.chance.clone();
-        if book.open().len() < 6 && book.series.len() < 300 {
-            book.add(self, &mut chance);
-        } else if !book.open().is_empty() {
-            book.command(self, &mut chance);
-        }
-        (self.book, self.chance) = (book, chance);
+        Input::Configure(Configure::new(vec![change], Origin::Runtime))
     }
 
     /// A skill leaves something undone and says so in a file; somebody looks for such files.

@@ -1,6 +1,7 @@
-//! What a run is made from: a seed, how long it is, and what is left out of it. Its text is a line of `seeds.txt`.
+//! A run: its seed, its length and its switches. Its text is a line of `seeds.txt`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::ops::Range;
 
 /// What can happen in a step.
@@ -56,10 +57,18 @@ pub(crate) enum Kind {
     Channel,
     /// A backup is made or restored. It is no step of its own: it follows one.
     Restore,
+    /// Awake time until about when a task is due. Only in a mix, like all that follow.
+    Due,
+    /// The clock moves an hour at most, and the engine is not told.
+    Skew,
+    /// A task is added that runs once, soon, and answers in a chat.
+    Errand,
+    /// Reports that match nothing: of attempts that are over, of runs that are over or never began.
+    Stray,
 }
 
 /// Every kind, its word, and how often it comes.
-pub(crate) const KINDS: [(Kind, &str, u64); 25] = [
+pub(crate) const KINDS: [(Kind, &str, u64); 29] = [
     (Kind::Say, "say", 24),
     (Kind::Again, "again", 4),
     (Kind::Crowd, "crowd", 2),
@@ -85,7 +94,38 @@ pub(crate) const KINDS: [(Kind, &str, u64); 25] = [
     (Kind::Twice, "twice", 3),
     (Kind::Channel, "channel", 2),
     (Kind::Restore, "restore", 0),
+    (Kind::Due, "due", 0),
+    (Kind::Skew, "skew", 0),
+    (Kind::Errand, "errand", 0),
+    (Kind::Stray, "stray", 0),
 ];
+
+/// Which effects are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effects {
+    /// Some, by the seed; at the end none.
+    Some,
+    /// None.
+    None,
+    /// All except those of start and sweep, also at the end.
+    Dropped,
+}
+
+/// Where a run takes place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// Agents, people and chats of every kind.
+    Full,
+    /// The same, but mostly strangers speak, in chats that ask for approvals.
+    Strangers,
+    /// Ten agents with different time zones and no chats. A step may last weeks.
+    Zones,
+}
+
+const EFFECTS: [(Effects, &str); 3] = [(Effects::Some, "some"), (Effects::None, "kept"), (Effects::Dropped, "dropped")];
+
+const SETTINGS: [(Setting, &str); 3] =
+    [(Setting::Full, "full"), (Setting::Strangers, "strangers"), (Setting::Zones, "zones")];
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,13 +139,44 @@ pub(crate) struct Plan {
     pub(crate) without: BTreeSet<Kind>,
     /// Steps in which nothing happens.
     pub(crate) idle: Vec<Range<u64>>,
-    /// The whole store is checked after every step.
-    pub(crate) check_always: bool,
+    /// Only these happen, with these weights; everything if empty.
+    pub(crate) mix: BTreeMap<Kind, u64>,
+    pub(crate) effects: Effects,
+    pub(crate) setting: Setting,
+    /// Networks fail to the end.
+    pub(crate) flaky: bool,
+    /// Every input that has to be idempotent comes twice.
+    pub(crate) twice: bool,
+    /// The whole store is checked each time so many steps are over, instead of from time to time.
+    pub(crate) check: Option<u64>,
 }
 
 impl Plan {
     pub(crate) fn new(seed: u64, days: u64) -> Self {
-        Self { seed, days, steps: None, without: BTreeSet::new(), idle: Vec::new(), check_always: false }
+        Self {
+            seed,
+            days,
+            steps: None,
+            without: BTreeSet::new(),
+            idle: Vec::new(),
+            mix: BTreeMap::new(),
+            effects: Effects::Some,
+            setting: Setting::Full,
+            flaky: false,
+            twice: false,
+            check: None,
+        }
+    }
+
+    pub(crate) fn is_allowed(&self, kind: Kind) -> bool {
+        !self.without.contains(&kind) && (self.mix.is_empty() || self.mix.contains_key(&kind))
+    }
+
+    /// What can happen, and how often.
+    pub(crate) fn weights(&self) -> Vec<(Kind, &'static str, u64)> {
+        let weight =
+            |kind: Kind, usual: u64| if self.mix.is_empty() { Some(usual) } else { self.mix.get(&kind).copied() };
+        KINDS.iter().filter_map(|(kind, word, usual)| Some((*kind, *word, weight(*kind, *usual)?))).collect()
     }
 
     pub(crate) fn is_idle(&self, step: u64) -> bool {
@@ -125,7 +196,13 @@ impl Plan {
                 "steps" => plan.steps = Some(number()?),
                 "without" => plan.without = value.split(',').map(kind).collect::<Result<_, _>>()?,
                 "idle" => plan.idle = value.split(',').map(range).collect::<Result<_, _>>()?,
-                "check" if value == "every" => plan.check_always = true,
+                "mix" => plan.mix = value.split(',').map(weighted).collect::<Result<_, _>>()?,
+                "effects" => plan.effects = named(&EFFECTS, value)?,
+                "setting" => plan.setting = named(&SETTINGS, value)?,
+                "network" if value == "flaky" => plan.flaky = true,
+                "inputs" if value == "twice" => plan.twice = true,
+                "check" if value == "every" => plan.check = Some(1),
+                "check" => plan.check = Some(number()?.max(1)),
                 _ => return Err(format!("`{word}` is not known")),
             }
         }
@@ -147,8 +224,46 @@ impl std::fmt::Display for Plan {
             let ranges = self.idle.iter().map(|range| format!("{}-{}", range.start, range.end));
             write!(f, " idle={}", ranges.collect::<Vec<_>>().join(","))?;
         }
-        if self.check_always { f.write_str(" check=every") } else { Ok(()) }
+        if !self.mix.is_empty() {
+            let words = self.weights().into_iter().map(|(_, word, weight)| format!("{word}:{weight}"));
+            write!(f, " mix={}", words.collect::<Vec<_>>().join(","))?;
+        }
+        let mut switches = String::new();
+        if self.effects != Effects::Some {
+            write!(switches, " effects={}", name(&EFFECTS, self.effects))?;
+        }
+        if self.setting != Setting::Full {
+            write!(switches, " setting={}", name(&SETTINGS, self.setting))?;
+        }
+        for (is_on, switch) in [(self.flaky, " network=flaky"), (self.twice, " inputs=twice")] {
+            switches.push_str(if is_on { switch } else { "" });
+        }
+        f.write_str(&switches)?;
+        match self.check {
+            None => Ok(()),
+            Some(1) => f.write_str(" check=every"),
+            Some(steps) => write!(f, " check={steps}"),
+        }
     }
+}
+
+fn named<T: Copy>(all: &[(T, &str)], word: &str) -> Result<T, String> {
+    let known = all.iter().find(|(_, known)| *known == word);
+    known.map(|(value, _)| *value).ok_or(format!("`{word}` is not known"))
+}
+
+fn name<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
+    all.iter().find(|(known, _)| *known == value).map_or("", |(_, word)| word)
+}
+
+/// `KIND:WEIGHT`, or `KIND` with its usual weight.
+fn weighted(text: &str) -> Result<(Kind, u64), String> {
+    let (word, weight) = text.split_once(':').map_or((text, None), |(word, weight)| (word, Some(weight)));
+    let kind = kind(word)?;
+    let usual = KINDS.iter().find(|(known, ..)| *known == kind).map_or(0, |(.., usual)| *usual);
+    let weight =
+        weight.map_or(Ok(usual), |weight| weight.parse().map_err(|_| format!("`{text}` is not KIND:WEIGHT")))?;
+    Ok((kind, weight))
 }
 
 fn kind(word: &str) -> Result<Kind, String> {

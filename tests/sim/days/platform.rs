@@ -9,8 +9,9 @@ use hearth::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
 use hearth::model::id::OutgoingId;
 use hearth::model::{Address, ForeignId, UserId};
 
+use super::plan::{Effects, Plan};
 use crate::world::chance::Chance;
-use crate::world::outside::Outside;
+use crate::world::outside::{Outside, fetched};
 
 /// Cards that somebody may still look at.
 const CARDS_MAX: usize = 60;
@@ -43,10 +44,10 @@ pub(super) struct Platform {
 }
 
 /// Networks that tell `outside` what becomes of deliveries.
-pub(super) fn connect(outside: &mut Outside, seed: u64) -> Rc<RefCell<Platform>> {
+pub(super) fn connect(outside: &mut Outside, plan: &Plan) -> Rc<RefCell<Platform>> {
     let platform = Platform {
-        chance: Chance(seed ^ 0x5eed),
-        mood: Mood::Good,
+        chance: Chance(plan.seed ^ 0x5eed),
+        mood: if plan.flaky || plan.effects == Effects::Dropped { Mood::Flaky } else { Mood::Good },
         cards: Vec::new(),
         sent: BTreeMap::new(),
         broken: Vec::new(),
@@ -54,7 +55,9 @@ pub(super) fn connect(outside: &mut Outside, seed: u64) -> Rc<RefCell<Platform>>
     let platform = Rc::new(RefCell::new(platform));
     let (say, open) = (Rc::clone(&platform), Rc::clone(&platform));
     outside.channel = Box::new(move |delivery| say.borrow_mut().deliver(delivery));
+    let files = Rc::clone(&platform);
     outside.direct = Box::new(move |user| open.borrow_mut().open(user));
+    outside.fetch = Box::new(move |fetch| fetched(fetch).filter(|_| files.borrow_mut().has_files()));
     platform
 }
 
@@ -115,6 +118,10 @@ impl Platform {
             1 => Some(Err("503".into())),
             _ => None,
         }
+    }
+
+    fn has_files(&mut self) -> bool {
+        self.mood == Mood::Good || self.chance.one_in(3)
     }
 
     pub(super) fn was_shown(&self, id: OutgoingId) -> bool {

@@ -1,13 +1,13 @@
 //! Who may what: decisions with all that follows from them, people who are let in, and strangers who are not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::Turn;
 use hearth::model::address::UserId;
 use hearth::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use hearth::model::entity::{Agent, Destination, Role};
 use hearth::model::id::{AgentId, ApprovalId, ChatId, MessageId, SessionId};
-use hearth::model::message::Message;
+use hearth::model::message::{Message, Reason};
 use hearth::state::{ForeignKey, Text};
 
 use super::Sim;
@@ -57,6 +57,26 @@ impl Sim {
             for (id, known) in &self.memory.decided {
                 assert_eq!(*known, rows[id].state, "{id} was decided twice");
             }
+        }
+    }
+
+    /// An event that waits for a decision is held for an approval.
+    pub(super) fn what_waits_for_a_decision_is_held(&self) {
+        let held: BTreeSet<(ApprovalId, String)> = self.world.read(|db, txn| {
+            let mut all = BTreeSet::new();
+            for row in db.held_messages.iter(txn)? {
+                let ((id, body), _) = row?;
+                let message = db.bodies.require(txn, &body)?.platform_message;
+                all.extend(message.map(|message| (id, message.to_string())));
+            }
+            Ok(all)
+        });
+        let seen: Vec<_> = self.world.read(|db, txn| db.seen_events.iter(txn)?.collect());
+        for (key, seen) in seen {
+            assert!(!seen.messages.is_empty() || seen.refused.is_some(), "{key:?} became nothing");
+            let waits = matches!(seen.refused, Some(Reason::SenderHeld | Reason::ChannelHeld));
+            let is_held = seen.held.is_some_and(|id| held.contains(&(id, seen.platform_message.to_string())));
+            assert!(!waits || is_held, "{key:?} waits for nothing: {seen:?}");
         }
     }
 
