@@ -66,7 +66,7 @@ struct IdsJson {
 }
 
 /// Shows the session state of an agent.
-pub(super) fn state(paths: &Paths, (agent, folder): (AgentId, &str), json: bool) -> Done {
+pub(super) fn state(paths: &Paths, agent: AgentId, folder: &str, json: bool) -> Done {
     let reader = Reader::open(paths.data())?;
     let file = paths.groups().join(folder).join(state_file::NAME).display().to_string();
     let mut shown = reader.read(|db, txn| collect(db, txn, agent))?;

@@ -2,13 +2,13 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::Value as Json;
+use serde::{Serialize, Serializer};
 
 use super::change::Configured;
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
-use super::image::{self, BuiltJson};
+use super::image::{self, BuiltImage};
+use super::listed::{self, Column, Listed};
 use super::{Done, Failure, agent_state, change, mount_args, print, purge, status, zone};
 use crate::config::Paths;
 use crate::config::file;
@@ -149,9 +149,9 @@ pub(super) struct AgentKeys {
 pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done {
     let known = configuration::read(paths)?;
     match command {
-        AgentsCommand::List => list(&known, json),
+        AgentsCommand::List => listed::list(&known.agents, json, "no agents"),
         AgentsCommand::Show { folder } => show(paths, find(&known, folder)?, common_zone(&known), json),
-        AgentsCommand::State { folder } => agent_state::state(paths, (find(&known, folder)?.id, folder), json),
+        AgentsCommand::State { folder } => agent_state::state(paths, find(&known, folder)?.id, folder, json),
         AgentsCommand::Add { folder, keys } => {
             if find(&known, folder).is_ok() {
                 return Err(entity::exists("agent", folder, "agents"));
@@ -165,15 +165,13 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
         }
         AgentsCommand::Set { folder, keys, clear, unset_env } => {
             let agent = find(&known, folder)?;
-            let mut fields = Fields::of_agent(&agent.folder, &agent.settings);
+            let mut fields = agent.keys();
             keys.put(&mut fields, clear, unset_env)?;
             let toml = entity::toml(&[("[[agents]]", &fields)]);
             mount_args::warn_of_writable(folder, &toml);
             change::put(paths, &known, toml, json)
         }
-        AgentsCommand::Restart { folder, message, rebuild } => {
-            restart(paths, (folder, message.as_ref()), *rebuild, json)
-        }
+        AgentsCommand::Restart { folder, message, rebuild } => restart(paths, folder, message.as_ref(), *rebuild, json),
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
         AgentsCommand::Remove { folder, purge: false } => {
             change::edit(paths, Change::RemoveAgent(Folder::new(folder.as_str())?), json)
@@ -247,29 +245,39 @@ fn facts(agent: &AgentEntry) -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-fn list(known: &Configuration, json: bool) -> Done {
-    let one =
-        |agent: &AgentEntry| -> Json { entity::json(&facts(agent), &Fields::of_agent(&agent.folder, &agent.settings)) };
-    let columns = [
-        ("AGENT", "folder"),
-        ("NAME", "name"),
-        ("PROVIDER", "provider"),
-        ("MODEL", "model"),
-        ("TRUST", "trust"),
-        ("ORIGIN", "origin"),
+impl AgentEntry {
+    fn keys(&self) -> Fields {
+        Fields::of_agent(&self.folder, &self.settings)
+    }
+}
+
+impl Serialize for AgentEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        entity::json(&facts(self), &self.keys()).serialize(serializer)
+    }
+}
+
+impl Listed for AgentEntry {
+    const PLURAL: &'static str = "agents";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("AGENT", |one| one.folder.to_string()),
+        ("NAME", |one| one.settings.name.clone()),
+        ("PROVIDER", |one| entity::cell(&one.keys(), "provider")),
+        ("MODEL", |one| entity::cell(&one.keys(), "model")),
+        ("TRUST", |one| entity::cell(&one.keys(), "trust")),
+        ("ORIGIN", |one| configuration::origin(one.origin).to_owned()),
     ];
-    entity::list("agents", json, known.agents.iter().map(one).collect(), &columns)
 }
 
 /// The answer of `hearth agents restart --rebuild --json`.
 #[derive(Debug, Serialize)]
-struct Rebuilt {
-    images: Vec<BuiltJson>,
+struct RestartAnswer {
+    images: Vec<BuiltImage>,
     #[serde(flatten)]
     done: Configured,
 }
 
-fn restart(paths: &Paths, (folder, message): (&String, Option<&String>), rebuild: bool, json: bool) -> Done {
+fn restart(paths: &Paths, folder: &String, message: Option<&String>, rebuild: bool, json: bool) -> Done {
     let images = if rebuild { image::rebuild(paths, folder)? } else { Vec::new() };
     if !json {
         image::print(&images)?;
@@ -277,7 +285,7 @@ fn restart(paths: &Paths, (folder, message): (&String, Option<&String>), rebuild
     let edit = Change::RestartAgent(Folder::new(folder.as_str())?, message.cloned());
     let done = change::submit_edit(paths, edit)?;
     match (rebuild, json) {
-        (true, true) => print::json(&Rebuilt { images, done }),
+        (true, true) => print::json(&RestartAnswer { images, done }),
         (_, false) if done.changes.is_empty() => {
             print::line(&format!("no session of {folder} is running: its queued messages are retried now"))
         }
@@ -291,7 +299,7 @@ pub(super) fn common_zone(known: &Configuration) -> Option<&str> {
 }
 
 fn show(paths: &Paths, agent: &AgentEntry, common_zone: Option<&str>, json: bool) -> Done {
-    let fields = Fields::of_agent(&agent.folder, &agent.settings);
+    let fields = agent.keys();
     let daemon = status::ask(paths).unwrap_or_default();
     let (holds, from) = zone::that_holds(daemon.as_ref(), agent.settings.timezone.as_deref(), common_zone);
     let mut facts = facts(agent);

@@ -63,7 +63,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
 }
 
 /// The effect of a file on one version of the configuration.
-struct Looked {
+struct PlannedChange {
     /// The request, valid only for that version.
     plan: ChangeRequest,
     planned: Configured,
@@ -71,7 +71,7 @@ struct Looked {
 
 /// Computes report and differences from the same version of the configuration. The transaction rejects any other
 /// version.
-fn look(paths: &Paths, plan: &ChangeRequest, name: &str, opening: Opening) -> Result<Looked, Failure> {
+fn look(paths: &Paths, plan: &ChangeRequest, name: &str, opening: Opening) -> Result<PlannedChange, Failure> {
     for _ in 0..change::LOOKS {
         let known = configuration::read(paths)?;
         let plan = ChangeRequest { expected: known.digest, ..plan.clone() };
@@ -80,7 +80,7 @@ fn look(paths: &Paths, plan: &ChangeRequest, name: &str, opening: Opening) -> Re
             planned => {
                 let mut planned = planned?;
                 change::explain(&mut planned, &known.diff(&plan.configure(name)?.changes));
-                return Ok(Looked { plan, planned });
+                return Ok(PlannedChange { plan, planned });
             }
         }
     }

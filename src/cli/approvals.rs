@@ -121,7 +121,7 @@ struct HeldJson {
 pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -> Done {
     match command {
         ApprovalsCommand::List { all, page } => {
-            let (found, number) = Reader::open(paths.data())?.read(|db, txn| list(db, txn, (*all, *page)))?;
+            let (found, number) = Reader::open(paths.data())?.read(|db, txn| list(db, txn, *all, *page))?;
             if json {
                 return print::json_ascii(
                     &serde_json::json!({ "approvals": found, "page": page.page, "total": number }),
@@ -186,7 +186,7 @@ fn open_ids(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<ApprovalId>
     db.approvals_open.iter(txn)?.take(limit).map(|row| row.map(|(id, ())| id)).collect()
 }
 
-fn list(db: &Tables, txn: &Read<'_>, (all, page): (bool, Page)) -> Result<(Vec<ApprovalJson>, usize), state::Error> {
+fn list(db: &Tables, txn: &Read<'_>, all: bool, page: Page) -> Result<(Vec<ApprovalJson>, usize), state::Error> {
     let ids = if all {
         db.approvals.iter(txn)?.map(|row| row.map(|(id, _)| id)).collect::<Result<_, _>>()?
     } else {
@@ -194,7 +194,7 @@ fn list(db: &Tables, txn: &Read<'_>, (all, page): (bool, Page)) -> Result<(Vec<A
     };
     let (ids, number) = page.of(ids);
     let found =
-        ids.into_iter().map(|id| shape(db, txn, (id, &db.approvals.require(txn, &id)?))).collect::<Result<_, _>>()?;
+        ids.into_iter().map(|id| shape(db, txn, id, &db.approvals.require(txn, &id)?)).collect::<Result<_, _>>()?;
     Ok((found, number))
 }
 
@@ -217,10 +217,10 @@ fn show(db: &Tables, txn: &Read<'_>, id: ApprovalId) -> Result<Option<ShownJson>
     };
     let open = approval.state.is_open();
     let options = approval.options.iter().filter(|_| open).map(option).collect();
-    Ok(Some(ShownJson { approval: shape(db, txn, (id, &approval))?, options, messages }))
+    Ok(Some(ShownJson { approval: shape(db, txn, id, &approval)?, options, messages }))
 }
 
-fn shape(db: &Tables, txn: &Read<'_>, (id, approval): (ApprovalId, &Approval)) -> Result<ApprovalJson, state::Error> {
+fn shape(db: &Tables, txn: &Read<'_>, id: ApprovalId, approval: &Approval) -> Result<ApprovalJson, state::Error> {
     let text = text(db, txn, &approval.about)?;
     let (chat, sender, agents) = concerned(db, txn, &approval.about)?;
     Ok(ApprovalJson {

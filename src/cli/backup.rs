@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::consent::{self, Consent};
 use super::progress::StageBar;
-use super::{Done, Failure, print};
+use super::{Done, Failure, human_size, human_time, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::state::Reader;
@@ -118,7 +118,7 @@ pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
         return print::json(&BackupJson { backup: shown(&made.path), manifest: made.manifest, removed });
     }
     let Manifest { rows, bytes, .. } = made.manifest;
-    print::line(&format!("{}: {rows} rows, {bytes} bytes", made.path.display()))?;
+    print::line(&format!("{}: {rows} rows, {}", made.path.display(), human_size::decimal(bytes)))?;
     removed.iter().try_for_each(|path| print::line(&format!("removed {path}")))
 }
 
@@ -165,7 +165,7 @@ pub(super) fn restore(paths: &Paths, args: &RestoreArgs, json: bool) -> Done {
 }
 
 fn print(answer: &RestoreJson) -> Done {
-    print::line(&format!("{}: {} rows, as of {}", answer.data, answer.rows, answer.made))?;
+    print::line(&format!("{}: {} rows, as of {}", answer.data, answer.rows, human_time::local_with_age(&answer.made)))?;
     if answer.new_install {
         print::line(&format!("it is a new installation: {}", answer.install))?;
         print::note(
@@ -186,7 +186,12 @@ pub(super) fn compact(paths: &Paths, json: bool) -> Done {
     if json {
         return print::json(&CompactJson { data: shown(paths.data()), rows, before, after });
     }
-    print::line(&format!("{}: {before} bytes before, {after} now, {rows} rows", paths.data().display()))
+    print::line(&format!(
+        "{}: {} before, {} now, {rows} rows",
+        paths.data().display(),
+        human_size::decimal(before),
+        human_size::decimal(after)
+    ))
 }
 
 /// The given path, or the backup of that name in the backup directory.

@@ -94,7 +94,7 @@ fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Op
         }
         None => prompt::piped(events),
     };
-    let mut talk = Talk {
+    let mut talk = Conversation {
         sender,
         screen,
         json,
@@ -103,7 +103,7 @@ fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Op
         early: HashMap::new(),
         open: HashSet::new(),
         owed: HashSet::new(),
-        aside: question.is_some().then(Aside::default),
+        aside: question.is_some().then(UnrelatedMessages::default),
         failed: false,
     };
     let done = match question {
@@ -132,7 +132,7 @@ fn listen(mut client: Client, events: Mailer<Event>) {
 }
 
 /// A conversation.
-struct Talk {
+struct Conversation {
     sender: Sender,
     screen: prompt::Screen,
     json: bool,
@@ -147,21 +147,21 @@ struct Talk {
     /// Ids of announced answers that have not arrived.
     owed: HashSet<String>,
     /// Only for a single question: messages that do not answer it, as far as known.
-    aside: Option<Aside>,
+    aside: Option<UnrelatedMessages>,
     failed: bool,
 }
 
 /// Messages that arrive while a single question is open.
 #[derive(Default)]
-struct Aside {
+struct UnrelatedMessages {
     /// Hearth's ids of the asked messages.
     asked: HashSet<String>,
     /// Messages that may answer something else.
-    others: Vec<Words>,
+    others: Vec<ReceivedMessage>,
 }
 
 /// A received message.
-struct Words {
+struct ReceivedMessage {
     id: String,
     speaker: Option<String>,
     text: String,
@@ -171,10 +171,10 @@ struct Words {
     told: bool,
 }
 
-impl Aside {
+impl UnrelatedMessages {
     /// Returns `words` if it answers a message of this command. Anything else is shown at once, because the user may
     /// not wait for the end.
-    fn sort(&mut self, words: Words) -> Option<Words> {
+    fn sort(&mut self, words: ReceivedMessage) -> Option<ReceivedMessage> {
         if words.in_reply_to.as_ref().is_some_and(|asked| self.asked.contains(asked)) {
             return Some(words);
         }
@@ -188,10 +188,10 @@ impl Aside {
 
     /// What was asked is known, or has ended with these answers, which may answer more than that: what came before of
     /// them.
-    fn answers(&mut self, message: &str, answers: &[String]) -> Vec<Words> {
+    fn answers(&mut self, message: &str, answers: &[String]) -> Vec<ReceivedMessage> {
         self.asked.insert(message.to_owned());
         let asked = &self.asked;
-        let answers = |words: &mut Words| {
+        let answers = |words: &mut ReceivedMessage| {
             answers.contains(&words.id) || words.in_reply_to.as_ref().is_some_and(|of| asked.contains(of))
         };
         let found = self.others.extract_if(.., answers).collect();
@@ -209,7 +209,7 @@ impl Aside {
     }
 }
 
-impl Talk {
+impl Conversation {
     fn say(&mut self, text: &str) -> Done {
         let id = format!("tty-{:016x}", clock::random()?);
         self.said.insert(id.clone());
@@ -251,7 +251,7 @@ impl Talk {
         match response {
             Response::Said { id, speaker, text, files, in_reply_to } => {
                 if self.seen.insert(id.clone()) && !self.json {
-                    let words = Words { id: id.clone(), speaker, text, files, in_reply_to, told: false };
+                    let words = ReceivedMessage { id: id.clone(), speaker, text, files, in_reply_to, told: false };
                     let promised = self.owed.contains(&id);
                     let words = match &mut self.aside {
                         Some(aside) if !promised => aside.sort(words),
@@ -325,8 +325,8 @@ impl Talk {
         self.show(answers.into_iter().flatten())
     }
 
-    fn show(&mut self, all: impl IntoIterator<Item = Words>) -> Done {
-        for Words { speaker, text, files, .. } in all {
+    fn show(&mut self, all: impl IntoIterator<Item = ReceivedMessage>) -> Done {
+        for ReceivedMessage { speaker, text, files, .. } in all {
             self.screen.show(speaker.as_deref(), &text, &files)?;
         }
         Ok(())

@@ -1,12 +1,13 @@
 //! `hearth chats`.
 
 use clap::{Args, Subcommand};
-use serde_json::Value as Json;
+use serde::{Serialize, Serializer};
 
 use super::configuration::{self, ChatEntry, Configuration};
 use super::entity::{self, text, typed};
+use super::listed::{self, Column, Listed};
 use super::lookup::ChatRef;
-use super::{Done, Failure, change, print};
+use super::{Done, Failure, change, human_time};
 use crate::config::Paths;
 use crate::config::file::write::{Fields, Value};
 use crate::model::address::Address;
@@ -70,8 +71,8 @@ pub(super) struct ChatKeys {
 pub(super) fn chats(paths: &Paths, command: &ChatsCommand, json: bool) -> Done {
     let known = configuration::read(paths)?;
     match command {
-        ChatsCommand::List => list(&known, json),
-        ChatsCommand::Show { chat } => show(find(&known, chat)?, json),
+        ChatsCommand::List => listed::list(&known.chats, json, "no chats"),
+        ChatsCommand::Show { chat } => listed::show(find(&known, chat)?, json),
         ChatsCommand::Add { chat, keys } => {
             if find(&known, chat).is_ok() {
                 return Err(entity::exists("chat", &chat.to_string(), "chats"));
@@ -153,34 +154,37 @@ fn facts(chat: &ChatEntry) -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-fn json_of(chat: &ChatEntry) -> Json {
-    let mut json = entity::json(&facts(chat), &Fields::of_chat(&chat.spec));
-    let agents = chat.spec.wirings.iter().map(|wiring| Json::String(wiring.agent.to_string())).collect();
-    if let Some(map) = json.as_object_mut() {
-        map.insert("chat".to_owned(), Json::String(label(chat)));
-        map.insert("agents".to_owned(), Json::Array(agents));
+impl ChatEntry {
+    fn agents(&self) -> Vec<&str> {
+        self.spec.wirings.iter().map(|wiring| wiring.agent.as_str()).collect()
     }
-    json
 }
 
-fn list(known: &Configuration, json: bool) -> Done {
-    let columns = [
-        ("ID", "id"),
-        ("CHAT", "chat"),
-        ("NAME", "name"),
-        ("STRANGERS", "unknown_senders"),
-        ("AGENTS", "agents"),
-        ("DENIED", "denied"),
-        ("ORIGIN", "origin"),
+impl Serialize for ChatEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut json = entity::json(&facts(self), &Fields::of_chat(&self.spec));
+        if let Some(map) = json.as_object_mut() {
+            map.insert("chat".to_owned(), label(self).into());
+            map.insert("agents".to_owned(), self.agents().into());
+        }
+        json.serialize(serializer)
+    }
+}
+
+impl Listed for ChatEntry {
+    const PLURAL: &'static str = "chats";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("ID", |one| one.id.to_string()),
+        ("CHAT", label),
+        ("NAME", |one| entity::cell(&Fields::of_chat(&one.spec), "name")),
+        ("STRANGERS", |one| entity::cell(&Fields::of_chat(&one.spec), "unknown_senders")),
+        ("AGENTS", |one| one.agents().join(", ")),
+        ("DENIED", |one| one.denied.map(|at| human_time::age(&at.to_string())).unwrap_or_default()),
+        ("ORIGIN", |one| configuration::origin(one.origin).to_owned()),
     ];
-    entity::list("chats", json, known.chats.iter().map(json_of).collect(), &columns)
-}
 
-fn show(chat: &ChatEntry, json: bool) -> Done {
-    if json {
-        return print::json(&json_of(chat));
+    fn print(&self) -> Done {
+        entity::show(&facts(self), &Fields::of_chat(&self.spec))?;
+        listed::print(&[("agents", Some(self.agents().join(", ")))])
     }
-    entity::show(&facts(chat), &Fields::of_chat(&chat.spec))?;
-    let agents: Vec<&str> = chat.spec.wirings.iter().map(|wiring| wiring.agent.as_str()).collect();
-    print::line(&format!("{:20} {}", "agents", agents.join(", ")))
 }

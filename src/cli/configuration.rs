@@ -80,7 +80,7 @@ pub(super) fn collect(db: &Tables, txn: &Read<'_>) -> Result<Configuration, stat
     for row in db.chats.iter(txn)? {
         let (id, chat) = row?;
         if chat.archived.is_none() {
-            chats.push(chat_entry(db, txn, (id, chat), &folders)?);
+            chats.push(chat_entry(db, txn, id, chat, &folders)?);
         }
     }
     let channels = db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect::<Result<_, _>>()?;
@@ -116,7 +116,8 @@ fn users(db: &Tables, txn: &Read<'_>, folders: &HashMap<AgentId, Folder>) -> Res
 fn chat_entry(
     db: &Tables,
     txn: &Read<'_>,
-    (id, chat): (ChatId, Chat),
+    id: ChatId,
+    chat: Chat,
     folders: &HashMap<AgentId, Folder>,
 ) -> Result<ChatEntry, state::Error> {
     let mut wirings = Vec::new();

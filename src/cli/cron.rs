@@ -43,7 +43,7 @@ pub(super) fn cron(command: &CronCommand, json: bool) -> Done {
     let row = |at| vec![local::show(at, &zone), zone.to_string(), at.to_string()];
     let rows: Vec<Vec<String>> = next.map(row).collect();
     if rows.is_empty() {
-        return print::line("it does not run any more before the year 2101");
+        return print::line("no more runs before the year 2101");
     }
     print::table(&["LOCAL TIME", "ZONE", "UTC"], rows)
 }

@@ -42,7 +42,7 @@ pub(super) fn submit(paths: &Paths, matter: PromptSubject, value: &str) -> Resul
 
 /// Whether something was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decided {
+pub(super) enum BatchDecision {
     /// Just now.
     Now,
     /// Decided earlier.
@@ -54,12 +54,12 @@ pub(super) fn submit_each(
     paths: &Paths,
     matters: impl Iterator<Item = PromptSubject>,
     value: &str,
-) -> Result<Vec<(PromptSubject, Decided)>, Failure> {
+) -> Result<Vec<(PromptSubject, BatchDecision)>, Failure> {
     let mut host = open(paths)?;
     let decided = matters.map(|matter| {
         let decided = match ask(&mut host, matter, value)? {
-            DecisionAnswer::Answered(true, _) => Decided::Now,
-            DecisionAnswer::Answered(false, _) | DecisionAnswer::Refused(_) => Decided::Before,
+            DecisionAnswer::Answered(true, _) => BatchDecision::Now,
+            DecisionAnswer::Answered(false, _) | DecisionAnswer::Refused(_) => BatchDecision::Before,
         };
         Ok((matter, decided))
     });

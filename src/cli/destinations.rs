@@ -1,8 +1,9 @@
 //! `hearth destinations`: where agents may write.
 
 use clap::{Args, Subcommand};
-use serde_json::Value as Json;
+use serde::Serialize;
 
+use super::listed::{self, Column, Listed};
 use super::lookup::{self, ChatRef};
 use super::{Done, change, chats, configuration, entity};
 use crate::config::Paths;
@@ -56,8 +57,7 @@ pub(super) fn destinations(paths: &Paths, command: &DestinationsCommand, json: b
                 entity::known_agent(&configuration::read(paths)?, agent)?;
             }
             let all = Reader::open(paths.data())?.read(|db, txn| collect(db, txn, agent.as_deref()))?;
-            let columns = [("AGENT", "agent"), ("NAME", "name"), ("TO", "to")];
-            entity::list("destinations", json, all, &columns)
+            listed::list(&all, json, "no destinations")
         }
         DestinationsCommand::Add { agent, name, target } => {
             let to = match (&target.chat, &target.to_agent) {
@@ -75,7 +75,23 @@ pub(super) fn destinations(paths: &Paths, command: &DestinationsCommand, json: b
     }
 }
 
-fn collect(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {
+/// Where an agent may write.
+#[derive(Debug, Serialize)]
+struct DestinationEntry {
+    agent: String,
+    /// `chat` or `agent`.
+    kind: &'static str,
+    name: String,
+    to: String,
+}
+
+impl Listed for DestinationEntry {
+    const PLURAL: &'static str = "destinations";
+    const COLUMNS: &'static [Column<Self>] =
+        &[("AGENT", |one| one.agent.clone()), ("NAME", |one| one.name.clone()), ("TO", |one| one.to.clone())];
+}
+
+fn collect(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<DestinationEntry>, state::Error> {
     let mut all = Vec::new();
     for row in db.destinations.iter(txn)? {
         let (DestinationKey { agent, name }, destination) = row?;
@@ -91,7 +107,7 @@ fn collect(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json
             }
             Destination::Agent(id) => ("agent", lookup::folder(db, txn, id)?),
         };
-        all.push(serde_json::json!({ "agent": agent, "name": name.as_str(), "kind": kind, "to": to }));
+        all.push(DestinationEntry { agent, kind, name: name.as_str().to_owned(), to });
     }
     Ok(all)
 }

@@ -11,8 +11,9 @@ mod containers;
 mod runtime;
 
 use super::configuration::{self, Configuration};
+use super::human_size::decimal;
 use super::print::{self, Tone};
-use super::problems::{FailedStarts, HeldOff};
+use super::problems::{FailedStarts, RateLimitedAgent};
 use super::progress::StageBar;
 use super::report::Report;
 use super::self_test::{SelfTest, self_test};
@@ -297,7 +298,7 @@ fn store(paths: &Paths, contained: bool, daemon: Option<&DaemonStatus>) -> Vec<C
     checks
 }
 
-fn provider(held_off: &HeldOff) -> Check {
+fn provider(held_off: &RateLimitedAgent) -> Check {
     let agent = &held_off.agent;
     let mend = format!("Hearth retries automatically for up to a day; `hearth agents restart {agent}` retries now");
     bad("provider", CheckStatus::Warn, held_off.words(), mend)
@@ -350,13 +351,17 @@ fn room(paths: &Paths, reader: &Reader) -> Check {
             Admission::Open if usage.unused > MUCH_UNUSED && usage.unused / 4 > usage.used => {
                 let mend = "end programs that read the store for a long time, like `hearth-dump` in a pipe, because \
                  pages are not reused meanwhile; with the daemon stopped, `hearth compact` shrinks the file";
-                let found = format!("{} bytes of the store's file are unused, {} are in use", usage.unused, usage.used);
+                let found = format!(
+                    "{} of the store's file are unused, {} are in use",
+                    decimal(usage.unused),
+                    decimal(usage.used)
+                );
                 bad("room", CheckStatus::Warn, found, mend)
             }
             Admission::Open => {
                 let inodes = usage.inodes.map(|left| format!(", and room for {left} more files")).unwrap_or_default();
-                let (used, limit, free) = (usage.used, usage.limit, usage.free);
-                ok("room", format!("{used} of {limit} bytes used, {free} free on the disk{inodes}"))
+                let (used, limit, free) = (decimal(usage.used), decimal(usage.limit), decimal(usage.free));
+                ok("room", format!("{used} of {limit} used, {free} free on the disk{inodes}"))
             }
             Admission::Refuse(why) => {
                 let most = hoard::named(paths, reader, &why).ok().flatten();
@@ -387,7 +392,8 @@ fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
     checks.push(several(
         "agents",
         &deaf,
-        ("listens in no chat", "listen in no chat"),
+        "listens in no chat",
+        "listen in no chat",
         "`hearth wirings add CHAT AGENT`, or talk to it here with `hearth chat --agent AGENT`",
     ));
     checks.extend(containers::loopback(known, contained));
@@ -400,7 +406,8 @@ fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
     checks.push(several(
         "chats",
         &silent,
-        ("has no agent", "have no agent"),
+        "has no agent",
+        "have no agent",
         "`hearth wirings add CHAT AGENT`, or `hearth chats deny CHAT`",
     ));
     checks
@@ -442,7 +449,7 @@ fn unconfigured(reader: &Reader, known: &Configuration) -> Result<Vec<Check>, st
     Ok(waiting.into_iter().map(check).collect())
 }
 
-fn several(check: &'static str, names: &[&str], (one, many): (&str, &str), mend: &str) -> Check {
+fn several(check: &'static str, names: &[&str], one: &str, many: &str, mend: &str) -> Check {
     const SHOWN: usize = 5;
     if names.is_empty() {
         return ok(check, "all are wired");

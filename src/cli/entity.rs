@@ -6,8 +6,8 @@ use super::configuration::Configuration;
 use super::{Done, Failure, human_time, print};
 use crate::config::file::write::{Fields, Value, head, variable};
 
-/// Keys whose values are times. Lists show them as ages.
-const AGES: &[&str] = &["since", "until", "created", "denied"];
+/// Facts whose values are times. They are shown local, with their ages.
+const TIMES: &[&str] = &["created", "denied"];
 
 /// Given keys with their values.
 pub(super) type EntityArgs<'a> = Vec<(&'a str, Option<Value>)>;
@@ -75,7 +75,7 @@ fn json_value(value: &Value) -> Json {
 pub(super) fn show(facts: &[(&str, Option<String>)], fields: &Fields) -> Done {
     for (name, value) in facts {
         if let Some(value) = value {
-            line(name, &if AGES.contains(name) { human_time::local_with_age(value) } else { value.clone() })?;
+            line(name, &if TIMES.contains(name) { human_time::local_with_age(value) } else { value.clone() })?;
         }
     }
     fields.iter().try_for_each(|(key, value)| line(key, &value.to_string()))
@@ -85,31 +85,14 @@ fn line(name: &str, value: &str) -> Done {
     print::line(&format!("{name:20} {value}"))
 }
 
-/// Prints a list as a table, or as JSON under a name. An empty list becomes a sentence.
-pub(super) fn list(name: &str, as_json: bool, entities: Vec<Json>, columns: &[(&str, &str)]) -> Done {
-    if as_json {
-        let mut map = Map::new();
-        map.insert(name.to_owned(), Json::Array(entities));
-        return print::json(&map);
-    }
-    if entities.is_empty() {
-        return print::line(&format!("no {name}"));
-    }
-    let cell = |entity: &Json, key: &str| match entity.get(key) {
-        None | Some(Json::Null) => String::new(),
-        Some(Json::String(text)) if AGES.contains(&key) => human_time::age(text),
-        Some(Json::String(text)) => text.clone(),
-        Some(Json::Array(list)) => list.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", "),
-        Some(other) => other.to_string(),
-    };
-    let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
-    let row = |entity: &Json| columns.iter().map(|(_, key)| cell(entity, key)).collect();
-    print::table(&headings, entities.iter().map(row).collect())
+/// The value of a key, for a table. Empty if the key has its default.
+pub(super) fn cell(fields: &Fields, key: &str) -> String {
+    fields.get(key).map(Value::to_string).unwrap_or_default()
 }
 
 /// The error for a missing entity, with a hint where to look.
 pub(super) fn missing(what: &str, name: &str) -> Failure {
-    Failure::Failed(format!("there is no {what} {name}; see `hearth {what}s list`"))
+    Failure::Failed(format!("{what} {name} not found; see `hearth {what}s list`"))
 }
 
 /// Rejects the name of an unknown agent.

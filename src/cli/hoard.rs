@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Failure, transcripts};
+use super::{Failure, human_size, transcripts};
 use crate::config::Paths;
 use crate::contracts::transcript::{self, Usage};
 use crate::model::entity::Folder;
@@ -17,7 +17,7 @@ const LEAST: usize = 1_000;
 const PLACES: [&str; 3] = ["folder", "home", "mailbox"];
 
 /// Usage of one agent, by [`PLACES`].
-type Taken = [Usage; 3];
+type AgentUsage = [Usage; 3];
 
 /// Describes the agent that uses most of the scarce resource; none if no agent has files.
 pub(super) fn named(paths: &Paths, reader: &Reader, why: &NoRoom) -> Result<Option<String>, Failure> {
@@ -29,7 +29,7 @@ pub(super) fn named(paths: &Paths, reader: &Reader, why: &NoRoom) -> Result<Opti
     };
     let all = taken(paths, reader)?;
     let weight = |usage: &Usage| if by_files { usage.files } else { usage.bytes };
-    let total = |taken: &Taken| taken.iter().map(weight).sum::<u64>();
+    let total = |taken: &AgentUsage| taken.iter().map(weight).sum::<u64>();
     let most = all.iter().max_by_key(|(_, taken)| total(taken)).filter(|(_, taken)| total(taken) > 0);
     Ok(most.map(|(agent, taken)| {
         let place = PLACES.iter().zip(taken).max_by_key(|(_, usage)| weight(usage)).map_or("folder", |(name, _)| name);
@@ -38,18 +38,19 @@ pub(super) fn named(paths: &Paths, reader: &Reader, why: &NoRoom) -> Result<Opti
         });
         let least = if taken.iter().any(|usage| usage.cut) { "at least " } else { "" };
         format!(
-            "agent {agent} takes up the most, {least}{bytes} bytes in {files} files, mainly in its {place}; `hearth sessions \
-             du` shows what all take up"
+            "agent {agent} takes up the most, {least}{} in {files} files, mainly in its {place}; `hearth sessions \
+             du` shows what all take up",
+            human_size::decimal(bytes)
         )
     }))
 }
 
-fn taken(paths: &Paths, reader: &Reader) -> Result<BTreeMap<Folder, Taken>, Failure> {
+fn taken(paths: &Paths, reader: &Reader) -> Result<BTreeMap<Folder, AgentUsage>, Failure> {
     let agents = reader.read(super::configuration::collect)?.agents;
     let sessions = reader.read(transcripts::all)?;
     let places = agents.len().saturating_mul(2).saturating_add(sessions.len()).max(1);
     let each = (LOOKED_AT / places).max(LEAST);
-    let mut all: BTreeMap<Folder, Taken> = BTreeMap::new();
+    let mut all: BTreeMap<Folder, AgentUsage> = BTreeMap::new();
     for agent in agents {
         let below = |place| transcript::usage_below(place, agent.folder.as_str(), each);
         let own = [below(&paths.groups())?, below(&paths.homes())?, Usage::default()];

@@ -6,10 +6,11 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::entity::missing;
+use super::listed::{self, Column, Listed, or_empty};
 use super::progress::Building;
-use super::{Done, Failure, configuration, print};
+use super::{Done, Failure, configuration, human_size, human_time, print};
 use crate::config::Paths;
-use crate::daemon::image::{self, Agent, Built, Engine, Freshness, Limit, Listed, Options, Wanted};
+use crate::daemon::image::{self, Agent, Built, Engine, Freshness, Limit, Options, Wanted};
 use crate::model::configure::RuntimeKind;
 use crate::model::entity::{AgentSettings, Folder};
 use crate::model::time::Timestamp;
@@ -76,11 +77,12 @@ impl BuildArgs {
 /// The answer of `hearth image build --json`.
 #[derive(Debug, Serialize)]
 struct BuiltAnswer {
-    images: Vec<BuiltJson>,
+    images: Vec<BuiltImage>,
 }
 
+/// An image that was built.
 #[derive(Debug, Serialize)]
-pub(super) struct BuiltJson {
+pub(super) struct BuiltImage {
     image: String,
     /// Folder of the agent; null for the base.
     agent: Option<String>,
@@ -89,14 +91,9 @@ pub(super) struct BuiltJson {
     bytes: u64,
 }
 
-/// The answer of `hearth image list --json`.
+/// An image that Hearth built or needs.
 #[derive(Debug, Serialize)]
-struct ListAnswer {
-    images: Vec<ListedJson>,
-}
-
-#[derive(Debug, Serialize)]
-struct ListedJson {
+struct ListedImage {
     image: String,
     agent: Option<String>,
     /// `current`, `outdated`, `missing`, `unused` or `unknown`.
@@ -108,8 +105,20 @@ struct ListedJson {
     bytes: Option<u64>,
 }
 
+impl Listed for ListedImage {
+    const PLURAL: &'static str = "images";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("IMAGE", |one| one.image.clone()),
+        ("AGENT", |one| or_empty(one.agent.as_ref())),
+        ("VERSION", |one| or_empty(one.version.as_ref())),
+        ("SIZE", |one| one.bytes.map(human_size::decimal).unwrap_or_default()),
+        ("CREATED", |one| one.created.as_deref().map(human_time::age).unwrap_or_default()),
+        ("STATE", |one| one.state.to_owned()),
+    ];
+}
+
 /// Settings of the store that concern images.
-pub(super) struct Wishes {
+pub(super) struct ImageSettings {
     install: String,
     configured: Option<String>,
     runtime: Option<RuntimeKind>,
@@ -124,7 +133,7 @@ pub(super) fn image(paths: &Paths, command: &ImageCommand, json: bool) -> Done {
     }
 }
 
-impl Wishes {
+impl ImageSettings {
     /// Reads the settings. Without a store, only the base image is needed.
     pub(super) fn read(paths: &Paths) -> Result<Self, Failure> {
         let known = configuration::read(paths)?;
@@ -181,7 +190,7 @@ impl Wishes {
 }
 
 fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
-    let wishes = Wishes::read(paths)?;
+    let wishes = ImageSettings::read(paths)?;
     let chosen = wishes.chosen(&args.agents)?;
     let engine = Engine::find()?;
     let said = args.options();
@@ -204,16 +213,16 @@ fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {
 }
 
 /// A line for each image that was built.
-pub(super) fn print(images: &[BuiltJson]) -> Done {
+pub(super) fn print(images: &[BuiltImage]) -> Done {
     images.iter().try_for_each(|built| {
         let short = built.id.get(..12).unwrap_or(&built.id);
-        print::line(&format!("{}: {short}, {} bytes, {:.1} s", built.image, built.bytes, built.seconds))
+        print::line(&format!("{}: {short}, {}, {:.1} s", built.image, human_size::decimal(built.bytes), built.seconds))
     })
 }
 
 /// Builds the image of an agent: its own one if it has packages, after an outdated base; otherwise the base.
-pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltJson>, Failure> {
-    let wishes = Wishes::read(paths)?;
+pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltImage>, Failure> {
+    let wishes = ImageSettings::read(paths)?;
     let agents = wishes.agents();
     let Some(agent) = agents.iter().find(|agent| agent.folder == folder) else {
         return Err(missing("agent", folder));
@@ -238,12 +247,12 @@ pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltJson>, Fai
 }
 
 /// The options with which the existing images were built.
-fn remembered(engine: &Engine, wishes: &Wishes) -> Result<Options, Failure> {
+fn remembered(engine: &Engine, wishes: &ImageSettings) -> Result<Options, Failure> {
     Ok(image::remembered(&engine.images(&Limit::quiet())?, wishes.configured()))
 }
 
 /// Whether the base for agents' images is missing or outdated.
-fn wants_base(engine: &Engine, wishes: &Wishes) -> Result<bool, Failure> {
+fn wants_base(engine: &Engine, wishes: &ImageSettings) -> Result<bool, Failure> {
     if wishes.configured().is_some() {
         return Ok(false);
     }
@@ -251,42 +260,28 @@ fn wants_base(engine: &Engine, wishes: &Wishes) -> Result<bool, Failure> {
     Ok(listed.iter().any(|one| matches!(one.freshness, Freshness::Missing | Freshness::Outdated)))
 }
 
-fn shape(built: Built, agent: Option<&str>) -> BuiltJson {
+fn shape(built: Built, agent: Option<&str>) -> BuiltImage {
     let agent = agent.map(str::to_owned);
     let seconds = built.took.as_secs_f64();
-    BuiltJson { image: built.image, agent, id: built.id, seconds, bytes: built.bytes }
+    BuiltImage { image: built.image, agent, id: built.id, seconds, bytes: built.bytes }
 }
 
 fn list(paths: &Paths, json: bool) -> Done {
-    let wishes = Wishes::read(paths)?;
+    let wishes = ImageSettings::read(paths)?;
     let engine = Engine::find()?;
-    let listed = image::list(&engine, wishes.install(), &wishes.agents())?;
-    let images: Vec<ListedJson> = listed.into_iter().map(listed_shape).collect();
-    if json {
-        return print::json(&ListAnswer { images });
-    }
-    let dash = || "-".to_owned();
-    let row = |one: &ListedJson| {
-        vec![
-            one.image.clone(),
-            one.agent.clone().unwrap_or_else(dash),
-            one.version.clone().unwrap_or_else(dash),
-            one.bytes.map_or_else(dash, |bytes| bytes.to_string()),
-            one.created.clone().unwrap_or_else(dash),
-            one.state.to_owned(),
-        ]
-    };
+    let found = image::list(&engine, wishes.install(), &wishes.agents())?;
+    let images: Vec<ListedImage> = found.into_iter().map(listed_shape).collect();
     let missing = images.iter().any(|one| one.state == Freshness::Missing.as_str());
-    print::table(&["image", "agent", "version", "bytes", "created", "state"], images.iter().map(row).collect())?;
-    if missing {
-        print::note("make what is missing with `hearth image build`");
+    listed::list(&images, json, "no images")?;
+    if missing && !json {
+        print::note("run `hearth image build` to build the missing images");
     }
     Ok(())
 }
 
-fn listed_shape(listed: Listed) -> ListedJson {
+fn listed_shape(listed: image::Listed) -> ListedImage {
     let created = |image: &image::Image| Timestamp::from_millis(image.created.saturating_mul(1_000)).to_string();
-    ListedJson {
+    ListedImage {
         state: listed.freshness.as_str(),
         agent: listed.agent,
         id: listed.image.as_ref().map(|image| image.id.clone()),

@@ -6,9 +6,9 @@ use super::offline::{Host, SubmitError, host, mismatch};
 use super::{Done, Failure, print};
 use crate::channel::event;
 use crate::config::Paths;
+use crate::model::routed::RouteResult;
 use crate::socket::command::Answer;
 use crate::socket::protocol::Request;
-use crate::socket::shape::RoutedJson;
 
 #[derive(Debug, Args)]
 pub(super) struct InjectArgs {
@@ -27,7 +27,7 @@ pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
         let result = match line {
             Ok(line) if line.trim_ascii().is_empty() => continue,
             Ok(line) => one(&mut host, &line, args.dry_run)?,
-            Err(message) => RoutedJson::invalid("invalid_event", message),
+            Err(message) => RouteResult::invalid("invalid_event", message),
         };
         refused += usize::from(result.error.is_some());
         print::json(&result)?;
@@ -39,10 +39,10 @@ pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
 }
 
 /// Submits one event.
-pub(super) fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJson, Failure> {
+pub(super) fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RouteResult, Failure> {
     let arrived = match event::read(line) {
         Ok(event) => event,
-        Err(error) => return Ok(RoutedJson::invalid("invalid_event", error.to_string())),
+        Err(error) => return Ok(RouteResult::invalid("invalid_event", error.to_string())),
     };
     let answer = match host {
         Host::Store(local) => Answer::try_from(local.inject(arrived, dry_run)?).map_err(SubmitError::from),
@@ -55,7 +55,7 @@ pub(super) fn one(host: &mut Host, line: &[u8], dry_run: bool) -> Result<RoutedJ
     match answer {
         Ok(Answer::Routed(result)) => Ok(result),
         Ok(other) => Err(mismatch(&other)),
-        Err(SubmitError::Refused(refusal)) => Ok(RoutedJson::invalid(&refusal.code, refusal.message)),
+        Err(SubmitError::Refused(refusal)) => Ok(RouteResult::invalid(&refusal.code, refusal.message)),
         Err(SubmitError::Failed(failure)) => Err(failure),
     }
 }

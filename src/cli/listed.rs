@@ -17,9 +17,14 @@ pub(super) trait Listed: Serialize + Sized + 'static {
     /// Columns of the table.
     const COLUMNS: &'static [Column<Self>];
 
-    /// Lines of `show`.
+    /// Fields of `show`.
     fn fields(&self) -> Vec<Field> {
         Self::COLUMNS.iter().map(|(name, cell)| (*name, Some(cell(self)))).collect()
+    }
+
+    /// Prints the lines of `show`.
+    fn print(&self) -> Done {
+        print(&self.fields())
     }
 }
 
@@ -40,7 +45,7 @@ pub(super) fn table<T: Listed>(found: &[T]) -> Done {
 
 /// Prints one row: a line per field, or JSON.
 pub(super) fn show<T: Listed>(one: &T, json: bool) -> Done {
-    if json { print::json(one) } else { print(&one.fields()) }
+    if json { print::json(one) } else { one.print() }
 }
 
 /// Prints fields, one line each. Further lines of a value are indented.

@@ -1,18 +1,19 @@
 //! `hearth mutes` and `hearth sticky`: muted threads, and threads that an agent follows.
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::configuration::{self, ChatEntry, Configuration};
+use super::listed::{self, Column, Listed, or_empty};
 use super::lookup::{self, ChatRef};
-use super::{Done, Failure, change, chats, entity};
+use super::{Done, Failure, change, chats, entity, human_time};
 use crate::config::Paths;
 use crate::model::address::{Address, ForeignId};
 use crate::model::configure::Change;
 use crate::model::content::RawJson;
 use crate::model::entity::Folder;
 use crate::model::group::{FieldName, StatePart};
-use crate::model::id::AgentId;
 use crate::model::time::Timestamp;
 use crate::state::{self, AgentThreadKey, Read, Reader, StateFieldKey, Tables};
 
@@ -85,19 +86,7 @@ pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
     match command {
         MutesCommand::List { agent } => {
             let all = Reader::open(paths.data())?.read(|db, txn| muted(db, txn, agent.as_deref()))?;
-            entity::list(
-                "mutes",
-                json,
-                all,
-                &[
-                    ("AGENT", "agent"),
-                    ("CHAT", "chat"),
-                    ("THREAD", "thread"),
-                    ("NAME", "name"),
-                    ("ORIGIN", "origin"),
-                    ("SINCE", "since"),
-                ],
-            )
+            listed::list(&all, json, "no mutes")
         }
         MutesCommand::Add(AddMute { what, note }) => {
             let agent = Folder::new(what.agent.as_str())?;
@@ -123,14 +112,12 @@ pub(super) fn sticky(paths: &Paths, command: &StickyCommand, json: bool) -> Done
     match command {
         StickyCommand::List { agent } => {
             let now = crate::clock::wall();
-            let all = Reader::open(paths.data())?.read(|db, txn| sticking(db, txn, (agent.as_deref(), now)))?;
-            let columns =
-                [("AGENT", "agent"), ("CHAT", "chat"), ("THREAD", "thread"), ("SINCE", "since"), ("UNTIL", "until")];
-            entity::list("sticky", json, all, &columns)
+            let all = Reader::open(paths.data())?.read(|db, txn| followed(db, txn, agent.as_deref(), now))?;
+            listed::list(&all, json, "no followed threads")
         }
         StickyCommand::End(at) => {
             let known = configuration::read(paths)?;
-            let (agent, place) = (Folder::new(at.agent.as_str())?, place(&known, (&at.place, at.thread.as_deref()))?);
+            let (agent, place) = (Folder::new(at.agent.as_str())?, place(&known, &at.place, at.thread.as_deref())?);
             change::edit(paths, Change::EndSticky(agent, place), json)
         }
     }
@@ -150,13 +137,13 @@ impl MuteTarget {
             return Ok(Muted::Name(name.clone()));
         }
         let at = self.place.as_deref().unwrap_or_default();
-        place(known, (at, self.thread.as_deref())).map(Muted::Place)
+        place(known, at, self.thread.as_deref()).map(Muted::Place)
     }
 }
 
 /// Parses a place: the chat whose name equals it, or else the chat with the longest name that is a prefix, followed by
 /// the thread. Names of chats may contain `/`.
-fn place(known: &Configuration, (at, wanted): (&str, Option<&str>)) -> Result<Address, Failure> {
+fn place(known: &Configuration, at: &str, wanted: Option<&str>) -> Result<Address, Failure> {
     let whole: Result<ChatRef, String> = at.parse();
     let found = whole.as_ref().ok().and_then(|chat| chats::find(known, chat).ok()).map(|chat| (chat, None));
     let cuts = at.rmatch_indices('/').filter_map(|(cut, _)| {
@@ -177,25 +164,63 @@ fn place(known: &Configuration, (at, wanted): (&str, Option<&str>)) -> Result<Ad
     Ok(Address { channel: spec.channel.clone(), platform_id: spec.platform_id.clone(), thread })
 }
 
-fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<Json>, state::Error> {
+/// A mute.
+#[derive(Debug, Serialize)]
+struct MuteEntry {
+    agent: String,
+    /// Null for a mute by name.
+    chat: Option<String>,
+    /// What the agent's programs call the thread.
+    name: Json,
+    note: Json,
+    /// `operator` or `agent`.
+    origin: &'static str,
+    since: String,
+    thread: Option<String>,
+}
+
+impl Listed for MuteEntry {
+    const PLURAL: &'static str = "mutes";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("AGENT", |one| one.agent.clone()),
+        ("CHAT", |one| or_empty(one.chat.as_ref())),
+        ("THREAD", |one| or_empty(one.thread.as_ref())),
+        ("NAME", |one| one.name.as_str().unwrap_or_default().to_owned()),
+        ("ORIGIN", |one| one.origin.to_owned()),
+        ("SINCE", |one| human_time::age(&one.since)),
+    ];
+}
+
+fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<MuteEntry>, state::Error> {
+    let is_wanted = |folder: &String| wanted.is_none_or(|wanted| wanted == folder);
     let mut all = Vec::new();
     for row in db.mutes.iter(txn)? {
         let (key, mute) = row?;
-        if let Some(mut json) = line(db, txn, (key.agent, wanted), &mute.address, &[("since", mute.since)])? {
-            put(&mut json, &[("name", Json::Null), ("origin", "operator".into()), ("note", note(&mute.note))]);
-            all.push(json);
-        }
+        let agent = lookup::folder(db, txn, key.agent)?;
+        all.extend(is_wanted(&agent).then(|| MuteEntry {
+            agent,
+            chat: Some(chat(&mute.address)),
+            name: Json::Null,
+            note: note(&mute.note),
+            origin: "operator",
+            since: mute.since.to_string(),
+            thread: mute.address.thread.map(|thread| thread.to_string()),
+        }));
     }
     for row in db.state_mutes.iter(txn)? {
         let ((agent, key), ()) = row?;
         let field = db.state_fields.get(txn, &StateFieldKey { agent, part: StatePart::Muted, name: key })?;
         let agent = lookup::folder(db, txn, agent)?;
-        let (Some(field), true) = (field, wanted.is_none_or(|wanted| wanted == agent)) else { continue };
-        let mut json = serde_json::json!({ "agent": agent, "chat": null, "thread": null });
-        let since = Json::String(field.changed.to_string());
-        let note = field.value.as_ref().map_or(Json::Null, note);
-        put(&mut json, &[("since", since), ("name", named(&field.name)), ("origin", "agent".into()), ("note", note)]);
-        all.push(json);
+        let Some(field) = field.filter(|_| is_wanted(&agent)) else { continue };
+        all.push(MuteEntry {
+            agent,
+            chat: None,
+            name: named(&field.name),
+            note: field.value.as_ref().map_or(Json::Null, note),
+            origin: "agent",
+            since: field.changed.to_string(),
+            thread: None,
+        });
     }
     Ok(all)
 }
@@ -210,41 +235,51 @@ fn named(name: &FieldName) -> Json {
     serde_json::from_str(&format!("\"{}\"", name.as_str())).unwrap_or_else(|_| name.as_str().into())
 }
 
-fn put(json: &mut Json, fields: &[(&str, Json)]) {
-    if let Some(map) = json.as_object_mut() {
-        map.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    }
+fn chat(address: &Address) -> String {
+    format!("{}/{}", address.channel, address.platform_id)
 }
 
-fn sticking(db: &Tables, txn: &Read<'_>, (wanted, now): (Option<&str>, Timestamp)) -> Result<Vec<Json>, state::Error> {
+/// A thread that an agent follows.
+#[derive(Debug, Serialize)]
+struct FollowEntry {
+    agent: String,
+    chat: String,
+    since: String,
+    thread: Option<String>,
+    until: String,
+}
+
+impl Listed for FollowEntry {
+    const PLURAL: &'static str = "sticky";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("AGENT", |one| one.agent.clone()),
+        ("CHAT", |one| one.chat.clone()),
+        ("THREAD", |one| or_empty(one.thread.as_ref())),
+        ("SINCE", |one| human_time::age(&one.since)),
+        ("UNTIL", |one| human_time::age(&one.until)),
+    ];
+}
+
+fn followed(
+    db: &Tables,
+    txn: &Read<'_>,
+    wanted: Option<&str>,
+    now: Timestamp,
+) -> Result<Vec<FollowEntry>, state::Error> {
     let mut all = Vec::new();
     for row in db.thread_follows.iter(txn)? {
-        let (AgentThreadKey { agent, .. }, sticky) = row?;
+        let (AgentThreadKey { agent, .. }, follow) = row?;
+        let agent = lookup::folder(db, txn, agent)?;
         // An expired entry counts as removed, even before a sweep removes it.
-        if now < sticky.until {
-            let times = [("since", sticky.since), ("until", sticky.until)];
-            all.extend(line(db, txn, (agent, wanted), &sticky.address, &times)?);
+        if now < follow.until && wanted.is_none_or(|wanted| wanted == agent) {
+            all.push(FollowEntry {
+                agent,
+                chat: chat(&follow.address),
+                since: follow.since.to_string(),
+                thread: follow.address.thread.map(|thread| thread.to_string()),
+                until: follow.until.to_string(),
+            });
         }
     }
     Ok(all)
-}
-
-fn line(
-    db: &Tables,
-    txn: &Read<'_>,
-    (agent, wanted): (AgentId, Option<&str>),
-    address: &Address,
-    times: &[(&str, Timestamp)],
-) -> Result<Option<Json>, state::Error> {
-    let agent = lookup::folder(db, txn, agent)?;
-    if wanted.is_some_and(|wanted| wanted != agent) {
-        return Ok(None);
-    }
-    let chat = format!("{}/{}", address.channel, address.platform_id);
-    let thread = address.thread.as_ref().map(ForeignId::as_str);
-    let mut json = serde_json::json!({ "agent": agent, "chat": chat, "thread": thread });
-    if let Some(map) = json.as_object_mut() {
-        map.extend(times.iter().map(|(name, time)| ((*name).to_owned(), Json::String(time.to_string()))));
-    }
-    Ok(Some(json))
 }

@@ -29,6 +29,7 @@ mod dropped;
 mod entity;
 mod hint;
 mod hoard;
+mod human_size;
 mod human_time;
 mod image;
 mod import;

@@ -14,7 +14,7 @@ use crate::state::{self, InboxKey, Read, Tables};
 
 /// An agent that its provider rate-limits.
 #[derive(Debug, Serialize)]
-pub(super) struct HeldOff {
+pub(super) struct RateLimitedAgent {
     pub(super) agent: String,
     pub(super) since: String,
     /// Time of the next try if the machine stays awake. A past time means that a try is in progress.
@@ -34,12 +34,17 @@ pub(super) struct FailedStarts {
 }
 
 /// Agents that are rate-limited by their provider.
-pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<HeldOff>, state::Error> {
+pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAgent>, state::Error> {
     let mut found = Vec::new();
     for row in db.rate_limits.iter(txn)? {
         let (agent, row) = row?;
         let agent = lookup::folder(db, txn, agent)?;
-        found.push(HeldOff { agent, since: row.since.to_string(), again: row.again.to_string(), why: row.why });
+        found.push(RateLimitedAgent {
+            agent,
+            since: row.since.to_string(),
+            again: row.again.to_string(),
+            why: row.why,
+        });
     }
     Ok(found)
 }
@@ -144,7 +149,7 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
 
 /// That processes are taken although an image for containers is configured, where agents run as `runtime`; `why` is to
 /// be read after "because".
-pub(super) fn no_containers(settings: &Settings, (runtime, why): (&str, &str)) -> Option<String> {
+pub(super) fn no_containers(settings: &Settings, runtime: &str, why: &str) -> Option<String> {
     let image = unused_image(settings).filter(|_| runtime == RuntimeKind::Process.as_str())?;
     Some(format!("agents run as processes although image {image} is configured, because {why}"))
 }
@@ -201,7 +206,7 @@ pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<
     Ok(found)
 }
 
-impl HeldOff {
+impl RateLimitedAgent {
     /// In words.
     pub(super) fn words(&self) -> String {
         let Self { agent, since, again, why } = self;

@@ -71,7 +71,7 @@ struct OptionJson {
 pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -> Done {
     match command {
         QuestionsCommand::List { all, limit } => {
-            let found = Reader::open(paths.data())?.read(|db, txn| list(db, txn, (*all, *limit)))?;
+            let found = Reader::open(paths.data())?.read(|db, txn| list(db, txn, *all, *limit))?;
             listed::list(&found, json, if *all { "no questions" } else { "no open questions; --all lists older ones" })
         }
         QuestionsCommand::Show { question } => {
@@ -99,7 +99,7 @@ pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<(Que
     ids.into_iter().map(|id| Ok((id, db.questions.require(txn, &id)?))).collect()
 }
 
-fn list(db: &Tables, txn: &Read<'_>, (all, limit): (bool, usize)) -> Result<Vec<QuestionJson>, state::Error> {
+fn list(db: &Tables, txn: &Read<'_>, all: bool, limit: usize) -> Result<Vec<QuestionJson>, state::Error> {
     let mut ids = Vec::new();
     if all {
         let mut before = None;

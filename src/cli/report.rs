@@ -1,7 +1,7 @@
 //! State of an installation that `hearth status`, its live view and `hearth doctor` share.
 
 use super::channels;
-use super::problems::{self, FailedStarts, HeldOff, StateFiles};
+use super::problems::{self, FailedStarts, RateLimitedAgent, StateFiles};
 use crate::model::channel::ChannelInstance;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Read, Tables};
@@ -10,7 +10,7 @@ use crate::state::{self, Read, Tables};
 pub(super) struct Report {
     pub(super) messages: MessageCounts,
     /// Agents that are rate-limited by their provider.
-    pub(super) held_off: Vec<HeldOff>,
+    pub(super) held_off: Vec<RateLimitedAgent>,
     /// Sessions with waiting messages whose starts fail.
     pub(super) failed_starts: Vec<FailedStarts>,
     /// Session state files that need attention.
@@ -50,7 +50,7 @@ impl Report {
 
     /// Warnings about rate limits and failed starts.
     pub(super) fn agent_warnings(&self) -> impl Iterator<Item = String> {
-        self.held_off.iter().map(HeldOff::words).chain(self.failed_starts.iter().map(FailedStarts::words))
+        self.held_off.iter().map(RateLimitedAgent::words).chain(self.failed_starts.iter().map(FailedStarts::words))
     }
 
     /// Warnings about session state files.

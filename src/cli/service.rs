@@ -173,7 +173,7 @@ fn program() -> Result<PathBuf, Failure> {
         return Ok(program);
     }
     let shown = program.display();
-    Err(Failure::Failed(format!("{shown} is not there any more: run `hearth service` from the program that is")))
+    Err(Failure::Failed(format!("{shown} no longer exists: run `hearth service` from the installed program")))
 }
 
 /// Prints warnings about things that work now but may fail later.

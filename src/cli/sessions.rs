@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::human_time;
 use super::listed::{self, Column, Field, Listed};
-use super::problems::HeldOff;
+use super::problems::RateLimitedAgent;
 use super::{Done, Failure, change, configuration, entity, labels, lookup, print, problems, transcripts};
 use crate::config::Paths;
 use crate::model::configure::Change;
@@ -110,7 +110,7 @@ struct ShownJson {
     claimed: usize,
     context: usize,
     /// Why its agent gets no work; null if it does.
-    held_off: Option<HeldOff>,
+    held_off: Option<RateLimitedAgent>,
     /// Newest first.
     incarnations: Vec<IncarnationJson>,
 }
@@ -210,7 +210,7 @@ fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>, limit: usize) -> Resul
     }
     found.sort_by_key(|(id, session)| (std::cmp::Reverse(session.active), *id));
     found.truncate(limit);
-    found.into_iter().map(|(id, session)| shape(db, txn, (id, &session))).collect()
+    found.into_iter().map(|(id, session)| shape(db, txn, id, &session)).collect()
 }
 
 /// The `limit` most recently active sessions of a workspace, and all others of the same minute as the last of them:
@@ -237,7 +237,7 @@ fn newest(
     Ok(found)
 }
 
-fn shape(db: &Tables, txn: &Read<'_>, (id, session): (SessionId, &ChatSession)) -> Result<SessionJson, state::Error> {
+fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> Result<SessionJson, state::Error> {
     let chat = |id| {
         let chat = db.chats.get(txn, &id)?;
         Ok::<_, state::Error>(chat.map_or_else(|| id.to_string(), |c| format!("{}/{}", c.channel, c.platform_id)))
@@ -279,7 +279,7 @@ fn provider(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<Provid
 fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>, state::Error> {
     let Some(session) = lookup::session(db, txn, id)? else { return Ok(None) };
     let rows = db.incarnations.collect_last(txn, &id, INCARNATIONS_MAX)?;
-    let shape = shape(db, txn, (id, &session))?;
+    let shape = shape(db, txn, id, &session)?;
     Ok(Some(ShownJson {
         held_off: problems::held_off(db, txn)?.into_iter().find(|one| one.agent == shape.agent),
         session: shape,

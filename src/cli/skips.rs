@@ -91,7 +91,7 @@ pub(super) fn skips(paths: &Paths, command: &SkipsCommand, json: bool) -> Done {
     match command {
         SkipsCommand::List { agent, all, limit } => {
             let reader = Reader::open(paths.data())?;
-            let found = reader.read(|db, txn| list(db, txn, (agent.as_deref(), *all, *limit)))?;
+            let found = reader.read(|db, txn| list(db, txn, agent.as_deref(), *all, *limit))?;
             listed::list(&found, json, if *all { "no skips" } else { "no open skips; --all lists older ones" })
         }
         SkipsCommand::Show { skip } => {
@@ -123,7 +123,9 @@ fn is_open(skip: &SkipSummary) -> bool {
 fn list(
     db: &Tables,
     txn: &Read<'_>,
-    (agent, all, limit): (Option<&str>, bool, usize),
+    agent: Option<&str>,
+    all: bool,
+    limit: usize,
 ) -> Result<Vec<SkipJson>, state::Error> {
     let mut found = Vec::new();
     let mut before: Option<SkipId> = None;

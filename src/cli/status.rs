@@ -6,10 +6,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
-use super::problems::{FailedStarts, HeldOff};
+use super::problems::{FailedStarts, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
-use super::{Done, Failure, channels, hoard, human_time, labels, lookup, print, problems, tasks, transcripts, watch};
+use super::{
+    Done, Failure, channels, hoard, human_size, human_time, labels, lookup, print, problems, tasks, transcripts, watch,
+};
 use crate::config::{Machine, Paths};
 use crate::daemon::{Sandbox, proof, sandbox};
 use crate::model::approval::ApprovalState;
@@ -44,7 +46,7 @@ struct Status {
     sessions: u64,
     /// Configured channels, by name.
     channels: Vec<ChannelJson>,
-    places: places::Places,
+    places: places::Slots,
     incarnations: Vec<incarnations::IncarnationStatus>,
     messages: MessageCounts,
     outbound: OutboundCounts,
@@ -57,7 +59,7 @@ struct Status {
     /// The last check of the whole store by a daemon; null before the first one.
     check: Option<LastCheck>,
     /// Agents that are rate-limited by their provider.
-    held_off: Vec<HeldOff>,
+    held_off: Vec<RateLimitedAgent>,
     /// Sessions with waiting messages whose starts fail.
     failed_starts: Vec<FailedStarts>,
     /// Scheduled tasks.
@@ -161,7 +163,7 @@ fn status(paths: &Paths, json: bool) -> Done {
     if let Some(daemon) = &daemon {
         let settings = reader.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         warnings.extend(runtime_change(daemon, settings.runtime));
-        warnings.extend(problems::no_containers(&settings, (&daemon.runtime, &daemon.runtime_why)));
+        warnings.extend(problems::no_containers(&settings, &daemon.runtime, &daemon.runtime_why));
         let again =
             |what: String, agent: &str| format!("{what}; Hearth retries, and `hearth image build {agent}` retries now");
         let failed = daemon.builds.iter().filter_map(|build| Some(again(problems::failed_build(build)?, &build.agent)));
@@ -368,14 +370,6 @@ fn approvals(db: &Tables, txn: &Read<'_>) -> Result<ApprovalCounts, state::Error
     Ok(counts)
 }
 
-/// Megabytes for people.
-fn megabytes(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes < 10_000_000 => format!("{} kB", bytes / 1_000),
-        bytes => format!("{} MB", bytes / 1_000_000),
-    }
-}
-
 fn print(status: &Status) -> Done {
     print_summary(status)?;
     print_tables(status)
@@ -414,10 +408,10 @@ fn print_summary(status: &Status) -> Done {
     let StoreStatus { used_bytes, limit_bytes, free_bytes, unused_bytes, readers, readers_max, .. } = &status.store;
     print::line(&format!(
         "store: {} of {} used, {} of its file unused, {} free on the disk, {readers} of {readers_max} reader slots used",
-        megabytes(*used_bytes),
-        megabytes(*limit_bytes),
-        megabytes(*unused_bytes),
-        megabytes(*free_bytes)
+        human_size::decimal(*used_bytes),
+        human_size::decimal(*limit_bytes),
+        human_size::decimal(*unused_bytes),
+        human_size::decimal(*free_bytes)
     ))?;
     status.check.iter().try_for_each(LastCheck::print)
 }

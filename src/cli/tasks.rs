@@ -105,11 +105,11 @@ pub(super) struct AddArgs {
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
     #[command(flatten)]
-    rules: Rules,
+    rules: RunPolicyArgs,
 }
 
 #[derive(Debug, Args)]
-struct Rules {
+struct RunPolicyArgs {
     /// Runs missed while Hearth was not running: once, skip or all:N [default: once]
     #[arg(long, value_name = "WHAT")]
     missed: Option<Missed>,
@@ -144,15 +144,15 @@ pub(super) struct SetArgs {
     #[arg(long)]
     no_script: bool,
     #[command(flatten)]
-    rules: Rules,
+    rules: RunPolicyArgs,
 }
 
 /// Shows and changes tasks.
 pub(super) fn tasks(paths: &Paths, command: TasksCommand, json: bool) -> Done {
     let wanted = match command {
-        TasksCommand::List { agent, all } => return shown::list(paths, (agent.as_deref(), all), json),
+        TasksCommand::List { agent, all } => return shown::list(paths, agent.as_deref(), all, json),
         TasksCommand::Show { task } => return shown::show(paths, task, json),
-        TasksCommand::History { task, limit } => return shown::history(paths, (task, limit), json),
+        TasksCommand::History { task, limit } => return shown::history(paths, task, limit, json),
         TasksCommand::Add(args) => TaskCommand::Add(Box::new(new(paths, args)?)),
         TasksCommand::Set(args) => TaskCommand::Set(args.task, Box::new(change(args)?)),
         TasksCommand::Pause { task } => TaskCommand::Pause(task),

@@ -6,7 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::{Done, Failure, entity, lookup, print};
+use super::listed::{self, Column, Listed};
+use super::{Done, Failure, entity, human_size, lookup, print};
 use crate::config::Paths;
 use crate::contracts::transcript::{self, COUNTED_MAX, TranscriptFile, Usage};
 use crate::contracts::{Error, memory};
@@ -112,7 +113,7 @@ fn escaped(line: &str) -> String {
 
 /// One file of `hearth sessions memory --json`.
 #[derive(Debug, Serialize)]
-struct NoteJson {
+struct MemoryFile {
     file: String,
     bytes: u64,
     /// Null if it is not shown.
@@ -132,9 +133,9 @@ pub(super) fn memory(paths: &Paths, agent: &str, json: bool) -> Done {
             Ok(text) => (Some(text), None),
             Err(why) => (None, Some(why)),
         };
-        NoteJson { file: note.file, bytes: note.bytes, text, refused }
+        MemoryFile { file: note.file, bytes: note.bytes, text, refused }
     });
-    let notes: Vec<NoteJson> = notes.collect();
+    let notes: Vec<MemoryFile> = notes.collect();
     if json {
         return print::json(&serde_json::json!({ "memory": notes }));
     }
@@ -142,7 +143,7 @@ pub(super) fn memory(paths: &Paths, agent: &str, json: bool) -> Done {
         return print::line("no memory");
     }
     for note in &notes {
-        print::line(&format!("{} ({} bytes)", escaped(&note.file), note.bytes))?;
+        print::line(&format!("{} ({})", escaped(&note.file), human_size::decimal(note.bytes)))?;
         match (&note.text, &note.refused) {
             (Some(text), _) => text.lines().try_for_each(|line| print::line(&format!("  {}", escaped(line))))?,
             (None, why) => print::line(&format!("  (not shown: {})", why.as_deref().unwrap_or_default()))?,
@@ -170,6 +171,26 @@ struct AgentUse {
     home: u64,
     /// Its memory files, which are part of both.
     memory: u64,
+}
+
+impl Listed for SessionUse {
+    const PLURAL: &'static str = "sessions";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("SESSION", |one| one.session.clone()),
+        ("AGENT", |one| one.agent.clone()),
+        ("TRANSCRIPT", |one| human_size::decimal(one.transcript)),
+        ("MAILBOX", |one| human_size::decimal(one.mailbox)),
+    ];
+}
+
+impl Listed for AgentUse {
+    const PLURAL: &'static str = "agents";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("AGENT", |one| one.agent.clone()),
+        ("FOLDER", |one| human_size::decimal(one.folder)),
+        ("HOME", |one| human_size::decimal(one.home)),
+        ("MEMORY", |one| human_size::decimal(one.memory)),
+    ];
 }
 
 /// Shows the disk usage of sessions and agents.
@@ -205,17 +226,12 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     if json {
         return print::json(&serde_json::json!({ "sessions": sessions, "agents": agents }));
     }
-    let row =
-        |one: &AgentUse| vec![one.agent.clone(), one.folder.to_string(), one.home.to_string(), one.memory.to_string()];
-    print::table(&["AGENT", "FOLDER", "HOME", "MEMORY"], agents.iter().map(row).collect())?;
+    listed::table(&agents)?;
     if sessions.is_empty() {
         return Ok(());
     }
     print::line("")?;
-    let row = |one: &SessionUse| {
-        vec![one.session.clone(), one.agent.clone(), one.transcript.to_string(), one.mailbox.to_string()]
-    };
-    print::table(&["SESSION", "AGENT", "TRANSCRIPT", "MAILBOX"], sessions.iter().map(row).collect())
+    listed::table(&sessions)
 }
 
 /// Messages about conversations that should be reset.

@@ -1,11 +1,12 @@
 //! `hearth users`, `hearth roles` and `hearth members`: people and their permissions.
 
 use clap::{Args, Subcommand};
-use serde_json::Value as Json;
+use serde::{Serialize, Serializer};
 
 use super::configuration::{self, Configuration, UserEntry};
 use super::entity::{self, text, texts};
-use super::{Done, Failure, change, print};
+use super::listed::{self, Column, Listed};
+use super::{Done, Failure, change};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value, role_word};
@@ -107,8 +108,8 @@ pub(super) enum MembersCommand {
 pub(super) fn users(paths: &Paths, command: &UsersCommand, json: bool) -> Done {
     let known = configuration::read(paths)?;
     match command {
-        UsersCommand::List => list(&known, json),
-        UsersCommand::Show { user } => show(find(&known, user)?, json),
+        UsersCommand::List => listed::list(&known.users, json, "no users"),
+        UsersCommand::Show { user } => listed::show(find(&known, user)?, json),
         UsersCommand::Add { user, keys } => {
             if find(&known, user).is_ok() {
                 return Err(entity::exists("user", user, "users"));
@@ -132,12 +133,12 @@ pub(super) fn roles(paths: &Paths, command: &RolesCommand, json: bool) -> Done {
     match command {
         RolesCommand::List => {
             let known = configuration::read(paths)?;
-            let of = |entry: &UserEntry| -> Vec<Json> {
-                let one = |role| serde_json::json!({ "user": entry.spec.id.to_string(), "role": role_word(role) });
+            let roles = |entry: &UserEntry| -> Vec<RoleEntry> {
+                let one = |role| RoleEntry { role: role_word(role), user: entry.spec.id.to_string() };
                 entry.spec.roles.iter().map(one).collect()
             };
-            let all = known.users.iter().flat_map(of).collect();
-            entity::list("roles", json, all, &[("USER", "user"), ("ROLE", "role")])
+            let all: Vec<RoleEntry> = known.users.iter().flat_map(roles).collect();
+            listed::list(&all, json, "no roles")
         }
         RolesCommand::Grant { user, role } => {
             change::edit(paths, Change::Grant(UserId::parse(user)?, file::role(role).map_err(Failure::Failed)?), json)
@@ -155,13 +156,13 @@ pub(super) fn members(paths: &Paths, command: &MembersCommand, json: bool) -> Do
             let known = configuration::read(paths)?;
             agent.as_ref().map_or(Ok(()), |agent| entity::known_agent(&known, agent))?;
             let wanted = |folder: &str| agent.as_ref().is_none_or(|agent| agent == folder);
-            let of = |entry: &UserEntry| -> Vec<Json> {
+            let memberships = |entry: &UserEntry| -> Vec<MemberEntry> {
                 let folders = entry.spec.member_of.iter().filter(|folder| wanted(folder.as_str()));
-                let id = entry.spec.id.to_string();
-                folders.map(|folder| serde_json::json!({ "agent": folder.as_str(), "user": id })).collect()
+                let one = |folder: &Folder| MemberEntry { agent: folder.to_string(), user: entry.spec.id.to_string() };
+                folders.map(one).collect()
             };
-            let all = known.users.iter().flat_map(of).collect();
-            entity::list("members", json, all, &[("AGENT", "agent"), ("USER", "user")])
+            let all: Vec<MemberEntry> = known.users.iter().flat_map(memberships).collect();
+            listed::list(&all, json, "no members")
         }
         MembersCommand::Add { agent, user } => {
             change::edit(paths, Change::AddMember(Folder::new(agent.as_str())?, UserId::parse(user)?), json)
@@ -192,14 +193,47 @@ fn facts(user: &UserEntry) -> Vec<(&'static str, Option<String>)> {
     vec![("origin", Some(configuration::origin(user.origin).to_owned())), ("created", Some(user.created.to_string()))]
 }
 
-fn list(known: &Configuration, json: bool) -> Done {
-    let one = |user: &UserEntry| entity::json(&facts(user), &Fields::of_user(&user.spec));
-    let columns =
-        [("USER", "id"), ("NAME", "name"), ("ROLES", "roles"), ("MEMBER OF", "member_of"), ("ORIGIN", "origin")];
-    entity::list("users", json, known.users.iter().map(one).collect(), &columns)
+impl Serialize for UserEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        entity::json(&facts(self), &Fields::of_user(&self.spec)).serialize(serializer)
+    }
 }
 
-fn show(user: &UserEntry, json: bool) -> Done {
-    let fields = Fields::of_user(&user.spec);
-    if json { print::json(&entity::json(&facts(user), &fields)) } else { entity::show(&facts(user), &fields) }
+impl Listed for UserEntry {
+    const PLURAL: &'static str = "users";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("USER", |one| one.spec.id.to_string()),
+        ("NAME", |one| entity::cell(&Fields::of_user(&one.spec), "name")),
+        ("ROLES", |one| entity::cell(&Fields::of_user(&one.spec), "roles")),
+        ("MEMBER OF", |one| entity::cell(&Fields::of_user(&one.spec), "member_of")),
+        ("ORIGIN", |one| configuration::origin(one.origin).to_owned()),
+    ];
+
+    fn print(&self) -> Done {
+        entity::show(&facts(self), &Fields::of_user(&self.spec))
+    }
+}
+
+/// A role that a person has.
+#[derive(Debug, Serialize)]
+struct RoleEntry {
+    role: String,
+    user: String,
+}
+
+impl Listed for RoleEntry {
+    const PLURAL: &'static str = "roles";
+    const COLUMNS: &'static [Column<Self>] = &[("USER", |one| one.user.clone()), ("ROLE", |one| one.role.clone())];
+}
+
+/// A person who may talk to an agent.
+#[derive(Debug, Serialize)]
+struct MemberEntry {
+    agent: String,
+    user: String,
+}
+
+impl Listed for MemberEntry {
+    const PLURAL: &'static str = "members";
+    const COLUMNS: &'static [Column<Self>] = &[("AGENT", |one| one.agent.clone()), ("USER", |one| one.user.clone())];
 }

@@ -24,7 +24,7 @@ mod draw;
 mod screen;
 mod view;
 
-use screen::{Act, Command, Key, Screen};
+use screen::{Command, Key, Screen, WatchAction};
 use view::View;
 
 /// Interval for reading the store.
@@ -51,7 +51,7 @@ pub(super) fn watch(paths: &Paths, json: bool) -> Done {
         .spawn(move || look_again_and_again(&looking, &seen, &waker))?;
     // This also restores the terminal if the program panics.
     let mut terminal = ratatui::try_init()?;
-    let done = run(paths, &mut terminal, (&views, &again), &asked);
+    let done = run(paths, &mut terminal, &views, &again, &asked);
     ratatui::try_restore()?;
     done
 }
@@ -91,7 +91,8 @@ fn look_again_and_again(paths: &Paths, seen: &Sender<View>, waker: &Receiver<()>
 fn run(
     paths: &Paths,
     terminal: &mut DefaultTerminal,
-    (views, again): (&Receiver<View>, &Sender<()>),
+    views: &Receiver<View>,
+    again: &Sender<()>,
     asked: &AtomicBool,
 ) -> Done {
     let mut screen = Screen::default();
@@ -163,18 +164,20 @@ fn key(event: &Event) -> Option<Key> {
 }
 
 /// Performs an action in the same way as its command. Returns a message for the user.
-fn perform(paths: &Paths, act: Act) -> Result<String, Failure> {
+fn perform(paths: &Paths, act: WatchAction) -> Result<String, Failure> {
     match act {
-        Act::Decide(id, value, _) => {
+        WatchAction::Decide(id, value, _) => {
             let matter =
                 id.parse().map_err(|_| Failure::Failed(format!("{id} is not the id of an approval or question")))?;
             let (_, text) = decide::submit(paths, matter, &value)?;
             Ok(format!("{id} {text}"))
         }
-        Act::RestartAgent(agent) => edit(paths, Change::RestartAgent(Folder::new(agent)?, None)),
-        Act::RestartSession(session, _) => edit(paths, Change::RestartSession(session.parse()?)),
-        Act::Pause(task) => Ok(format!("paused {}", tasks::submit(paths, TaskCommand::Pause(task.parse()?))?)),
-        Act::Resume(task) => Ok(format!("resumed {}", tasks::submit(paths, TaskCommand::Resume(task.parse()?))?)),
+        WatchAction::RestartAgent(agent) => edit(paths, Change::RestartAgent(Folder::new(agent)?, None)),
+        WatchAction::RestartSession(session, _) => edit(paths, Change::RestartSession(session.parse()?)),
+        WatchAction::Pause(task) => Ok(format!("paused {}", tasks::submit(paths, TaskCommand::Pause(task.parse()?))?)),
+        WatchAction::Resume(task) => {
+            Ok(format!("resumed {}", tasks::submit(paths, TaskCommand::Resume(task.parse()?))?))
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! `hearth wirings`: which agent listens in which chat.
 
 use clap::{Args, Subcommand};
-use serde_json::Value as Json;
+use serde::{Serialize, Serializer};
 
 use super::configuration::{self, ChatEntry, Configuration};
 use super::entity::{self, text, typed};
+use super::listed::{self, Column, Listed};
 use super::lookup::ChatRef;
 use super::{Done, change, chats};
 use crate::config::Paths;
@@ -84,14 +85,14 @@ pub(super) fn wirings(paths: &Paths, command: &WiringsCommand, json: bool) -> Do
             let mut fields = Fields::default();
             fields.set("agent", Value::Text(agent.clone()));
             keys.put(&mut fields);
-            put(paths, &known, (entry, &fields), json)
+            put(paths, &known, entry, &fields, json)
         }
         WiringsCommand::Set { chat, agent, keys } => {
             let entry = chats::find(&known, chat)?;
             let wiring = find(entry, agent).ok_or_else(|| entity::missing("wiring", &name(entry, agent)))?;
             let mut fields = Fields::of_wiring(wiring);
             keys.put(&mut fields);
-            put(paths, &known, (entry, &fields), json)
+            put(paths, &known, entry, &fields, json)
         }
         WiringsCommand::Remove { chat, agent } => {
             let at = chats::address(&known, chat)?;
@@ -127,7 +128,7 @@ impl WiringKeys {
     }
 }
 
-fn put(paths: &Paths, known: &Configuration, (chat, wiring): (&ChatEntry, &Fields), json: bool) -> Done {
+fn put(paths: &Paths, known: &Configuration, chat: &ChatEntry, wiring: &Fields, json: bool) -> Done {
     let fields = Fields::of_chat(&chat.spec);
     change::put(paths, known, entity::toml(&[("[[chats]]", &fields), ("[[chats.wirings]]", wiring)]), json)
 }
@@ -140,27 +141,47 @@ fn name(chat: &ChatEntry, agent: &str) -> String {
     format!("{} -> {agent}", chats::label(chat))
 }
 
-fn list(known: &Configuration, json: bool) -> Done {
-    let one = |chat: &ChatEntry, wiring: &WiringSpec, origin: Origin| -> Json {
-        let origin = configuration::origin(origin).to_owned();
-        let facts = [("chat", Some(chats::label(chat))), ("origin", Some(origin))];
-        entity::json(&facts, &Fields::of_wiring(wiring))
-    };
-    let all = known.chats.iter().flat_map(|chat| {
-        let wirings = chat.spec.wirings.iter().zip(&chat.wired_by);
-        wirings.map(move |(wiring, origin)| one(chat, wiring, *origin))
-    });
-    let columns = [
-        ("CHAT", "chat"),
-        ("AGENT", "agent"),
-        ("ENGAGE", "engage"),
-        ("PATTERN", "pattern"),
-        ("SENDERS", "senders"),
-        ("IGNORED", "ignored"),
-        ("SESSION", "session"),
-        ("PRIORITY", "priority"),
-        ("CONTEXT FROM", "context_from"),
-        ("ORIGIN", "origin"),
+/// A wiring with its chat.
+#[derive(Debug)]
+struct WiringEntry {
+    chat: String,
+    origin: &'static str,
+    keys: Fields,
+}
+
+impl Serialize for WiringEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let facts = [("chat", Some(self.chat.clone())), ("origin", Some(self.origin.to_owned()))];
+        entity::json(&facts, &self.keys).serialize(serializer)
+    }
+}
+
+impl Listed for WiringEntry {
+    const PLURAL: &'static str = "wirings";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("CHAT", |one| one.chat.clone()),
+        ("AGENT", |one| entity::cell(&one.keys, "agent")),
+        ("ENGAGE", |one| entity::cell(&one.keys, "engage")),
+        ("PATTERN", |one| entity::cell(&one.keys, "pattern")),
+        ("SENDERS", |one| entity::cell(&one.keys, "senders")),
+        ("IGNORED", |one| entity::cell(&one.keys, "ignored")),
+        ("SESSION", |one| entity::cell(&one.keys, "session")),
+        ("PRIORITY", |one| entity::cell(&one.keys, "priority")),
+        ("CONTEXT FROM", |one| entity::cell(&one.keys, "context_from")),
+        ("ORIGIN", |one| one.origin.to_owned()),
     ];
-    entity::list("wirings", json, all.collect(), &columns)
+}
+
+fn list(known: &Configuration, json: bool) -> Done {
+    let of_chat = |chat: &ChatEntry| -> Vec<WiringEntry> {
+        let wirings = chat.spec.wirings.iter().zip(&chat.wired_by);
+        let one = |(wiring, origin): (&WiringSpec, &Origin)| WiringEntry {
+            chat: chats::label(chat),
+            origin: configuration::origin(*origin),
+            keys: Fields::of_wiring(wiring),
+        };
+        wirings.map(one).collect()
+    };
+    let all: Vec<WiringEntry> = known.chats.iter().flat_map(of_chat).collect();
+    listed::list(&all, json, "no wirings")
 }

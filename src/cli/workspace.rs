@@ -11,15 +11,15 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::hint::Hint;
-use super::{Done, Failure, print, session};
-use crate::cli::offline::SubmitError;
+use super::{Done, print, session};
 use crate::config::{Paths, env};
 use crate::contracts::workspace::{self as directory, Broad};
 use crate::model::workspace::{Fingerprint, WorkspaceSight};
 use crate::state::{self, Digest, Reader, WorkspaceDigestKey};
+use error::WorkspaceError;
 
 mod adopt;
+pub(super) mod error;
 mod shown;
 
 #[derive(Debug, Args)]
@@ -74,109 +74,22 @@ pub(super) struct AllowBroad {
     pub(super) allow_broad_cwd: bool,
 }
 
-/// Why a command about workspaces or sessions did nothing.
-#[derive(Debug)]
-pub(super) struct Refused {
-    /// Code for programs.
-    pub(super) kind: String,
-    /// Message for people.
-    pub(super) message: String,
-    /// What to do next.
-    pub(super) hint: Hint,
-    /// Further fields for programs.
-    pub(super) fields: Map<String, Value>,
-    /// Exit code of the command.
-    pub(super) exit: u8,
-}
-
-impl Refused {
-    pub(super) fn new(kind: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        let hint = Hint::new(kind, hint);
-        Self { kind: kind.to_owned(), message: message.into(), hint, fields: Map::new(), exit: 1 }
-    }
-
-    /// Creates an error with the default hint of its kind.
-    pub(super) fn of_kind(kind: &str, message: impl Into<String>) -> Self {
-        Self::new(kind, message, "")
-    }
-
-    fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.fields.insert(name.to_owned(), value.into());
-        self
-    }
-
-    fn at(mut self, path: &Path) -> Self {
-        put_path(&mut self.fields, "path", path.as_os_str().as_encoded_bytes());
-        self
-    }
-
-    /// Reports the error, to programs on standard output.
-    fn tell(self, action: &str, json: bool) -> Failure {
-        let Self { kind, message, hint, mut fields, exit } = self;
-        if message.is_empty() {
-            return Failure::Exit(exit);
-        }
-        if !json {
-            return Failure::Failed(format!("{message}; {}", hint.as_str()));
-        }
-        for (name, value) in [
-            ("status", json!("error")),
-            ("kind", json!(kind)),
-            ("error_kind", json!(kind)),
-            ("action", json!(action)),
-            ("error", json!(message)),
-            ("hint", json!(hint.as_str())),
-            ("exit_code", json!(exit)),
-        ] {
-            fields.insert(name.to_owned(), value);
-        }
-        match print::json(&fields) {
-            // A closed standard output does not turn the error into success.
-            Ok(()) | Err(Failure::Exit(_)) => Failure::Exit(exit),
-            Err(failure) => failure,
-        }
-    }
-}
-
-impl From<SubmitError> for Refused {
-    fn from(error: SubmitError) -> Self {
-        match error {
-            SubmitError::Refused(refusal) => Self::of_kind(&refusal.code, refusal.message),
-            SubmitError::Failed(failure) => failure.into(),
-        }
-    }
-}
-
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Failed(message) | Failure::Changed(message) => Self::of_kind("failed", message),
-            Failure::Store("store_busy", message) => Self::of_kind("store_busy", message).with("retry_safe", true),
-            Failure::Store(kind, message) => Self::of_kind(kind, message),
-            Failure::Told => Self::of_kind("failed", ""),
-            Failure::Exit(exit) => Self { exit, ..Self::of_kind("failed", "") },
-        }
-    }
-}
-
-impl From<state::Error> for Refused {
-    fn from(error: state::Error) -> Self {
-        Failure::from(error).into()
-    }
-}
-
 impl Cwd {
     /// The directory to work in, as it was given.
     ///
     /// # Errors
-    /// [`Refused`] with the kind `invalid_cwd` and a reason, or `workspace_missing` if the current directory is gone.
-    pub(super) fn find(&self) -> Result<PathBuf, Refused> {
+    /// [`WorkspaceError`] with the kind `invalid_cwd` and a reason, or `workspace_missing` if the current directory is gone.
+    pub(super) fn find(&self) -> Result<PathBuf, WorkspaceError> {
         match &self.cwd {
             Some(given) => valid(given).map(|()| given.clone()),
             None => {
                 let gone = |error| {
                     let message = format!("the current directory is gone: {error}");
-                    Refused::new("workspace_missing", message, "change to an existing directory, or give one with -C")
+                    WorkspaceError::new(
+                        "workspace_missing",
+                        message,
+                        "change to an existing directory, or give one with -C",
+                    )
                 };
                 let real = std::env::current_dir().map_err(gone)?;
                 // The shell may use a path with links.
@@ -187,7 +100,7 @@ impl Cwd {
     }
 
     /// A given path, relative to the directory; without one, the directory itself.
-    fn at(&self, path: Option<&Path>) -> Result<PathBuf, Refused> {
+    fn at(&self, path: Option<&Path>) -> Result<PathBuf, WorkspaceError> {
         match (path, &self.cwd) {
             (None, _) => self.find(),
             (Some(path), None) => named(path),
@@ -196,11 +109,11 @@ impl Cwd {
     }
 }
 
-fn named(path: &Path) -> Result<PathBuf, Refused> {
+fn named(path: &Path) -> Result<PathBuf, WorkspaceError> {
     if path.as_os_str().is_empty() { Err(invalid("empty", path)) } else { Ok(path.to_owned()) }
 }
 
-fn valid(given: &Path) -> Result<(), Refused> {
+fn valid(given: &Path) -> Result<(), WorkspaceError> {
     if given.as_os_str().is_empty() {
         return Err(invalid("empty", given));
     }
@@ -213,10 +126,10 @@ fn valid(given: &Path) -> Result<(), Refused> {
     }
 }
 
-fn invalid(reason: &'static str, given: &Path) -> Refused {
+fn invalid(reason: &'static str, given: &Path) -> WorkspaceError {
     let shown = given.display().to_string();
     let message = format!("invalid_cwd: {reason}: `{shown}`");
-    Refused::new("invalid_cwd", message, "name an existing directory").with("reason", reason).at(given)
+    WorkspaceError::new("invalid_cwd", message, "name an existing directory").with("reason", reason).at(given)
 }
 
 /// The user's decision about working in a broad directory.
@@ -232,8 +145,8 @@ pub(super) enum Guarded {
 /// is read or created.
 ///
 /// # Errors
-/// [`Refused`] with the kind `broad_cwd` if the user cannot be asked.
-pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded, Refused> {
+/// [`WorkspaceError`] with the kind `broad_cwd` if the user cannot be asked.
+pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded, WorkspaceError> {
     let found = directory::broad(dir, env::home().as_deref());
     let Some(broad) = found.filter(|_| !allow.allow_broad_cwd) else { return Ok(Guarded::Go) };
     let what = match broad {
@@ -243,7 +156,7 @@ pub(super) fn guard(dir: &Path, allow: AllowBroad, json: bool) -> Result<Guarded
     let message = format!("{} is {what}: sessions of everything below it would be mixed", dir.display());
     if json || !std::io::stdin().is_terminal() {
         let hint = "work in the directory of a project, or use --allow-broad-cwd";
-        return Err(Refused::new("broad_cwd", message, hint).at(dir));
+        return Err(WorkspaceError::new("broad_cwd", message, hint).at(dir));
     }
     print::warning(&message);
     if print::agreed("Continue anyway? [y/N]: ") {

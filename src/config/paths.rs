@@ -429,18 +429,17 @@ fn private_directory(path: &Path, parents: bool) -> Result<(), BadPlace> {
 /// directory that was checked before.
 fn check_directory(path: &Path, uid: u32) -> Result<(), BadPlace> {
     let found = std::fs::metadata(path).map_err(|source| cannot_look(path, source))?;
-    check_owner(path, &found, uid, (0o022, "go-w"))
+    check_owner(path, &found, uid, 0o022, "go-w")
 }
 
 /// Checks that a path is a directory, not a link, that belongs to this user and that only they can enter. Needed for a
 /// socket in a place where others can create files.
 fn check_private(path: &Path, uid: u32) -> Result<(), BadPlace> {
     let found = std::fs::symlink_metadata(path).map_err(|source| cannot_look(path, source))?;
-    check_owner(path, &found, uid, (0o077, "go-rwx"))
+    check_owner(path, &found, uid, 0o077, "go-rwx")
 }
 
-fn check_owner(path: &Path, found: &Metadata, uid: u32, closed: (u32, &'static str)) -> Result<(), BadPlace> {
-    let (forbidden, mend) = closed;
+fn check_owner(path: &Path, found: &Metadata, uid: u32, forbidden: u32, mend: &'static str) -> Result<(), BadPlace> {
     let shown = || path.display().to_string();
     let mode = found.mode() & 0o7777;
     if !found.is_dir() {

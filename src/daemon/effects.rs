@@ -98,7 +98,7 @@ impl Executor {
             Effect::Unneeded(files) => self.removals.forget(files),
             Effect::LookForSkips(agent, folder, after) => self.skips.look(agent, folder, after),
             Effect::RemoveSkip { agent, id, folder, skill, digest } => {
-                self.skips.remove((agent, id), folder, (skill, digest));
+                self.skips.remove(agent, id, folder, skill, digest);
             }
             Effect::ShareState(agent) => self.groups.share(agent),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),

@@ -167,7 +167,7 @@ pub fn tidy(paths: &Paths, store: &Store, now: Timestamp) -> Result<u64, Error> 
     }
     let mailboxes = Mailboxes::open(&paths.sessions(), files.blobs(), String::new())?;
     for session in mailboxes.sessions()? {
-        let names = unneeded_sent(&mailboxes, store, (session, now))?;
+        let names = unneeded_sent(&mailboxes, store, session, now)?;
         mailboxes.release(&names)?;
         removed += names.len() as u64;
     }
@@ -178,7 +178,8 @@ pub fn tidy(paths: &Paths, store: &Store, now: Timestamp) -> Result<u64, Error> 
 fn unneeded_sent(
     mailboxes: &Mailboxes,
     store: &Store,
-    (session, now): (SessionId, Timestamp),
+    session: SessionId,
+    now: Timestamp,
 ) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for kept in mailboxes.all_kept(session)? {
@@ -280,7 +281,7 @@ impl Remover {
         let Some(room) = self.workers.upgrade().filter(|_| sent_too) else { return Ok(()) };
         for session in room.mailboxes().sessions()? {
             let Some(engine) = self.engine.upgrade().filter(|_| !self.stop.is_asked()) else { return Ok(()) };
-            let names = unneeded_sent(room.mailboxes(), engine.store(), (session, clock::wall()))?;
+            let names = unneeded_sent(room.mailboxes(), engine.store(), session, clock::wall())?;
             drop(engine);
             if !names.is_empty() {
                 room.give(session, Job::Release(session, names));

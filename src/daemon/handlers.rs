@@ -14,11 +14,11 @@ use crate::model::id::OutgoingId;
 use crate::model::input::{InboundEvent, Input};
 use crate::model::message::{MessageKind, MessageState};
 use crate::model::report::{Outcome, Refusal, Reply};
+use crate::model::routed::RouteResult;
 use crate::model::time::Timestamp;
 use crate::socket::command::{Answer, ClientCommand};
 use crate::socket::protocol::{BuildJson, ChannelStatus, DaemonStatus, End, Request, Response};
 use crate::socket::server::{Handler, Requests};
-use crate::socket::shape::RoutedJson;
 use crate::time::zone::Chosen;
 
 /// Longest text of one message from a terminal, in bytes.
@@ -119,7 +119,7 @@ impl Daemon {
         let event = match read.await {
             Ok(Ok(event)) => event,
             Ok(Err(refusal)) => {
-                let answer = Answer::Routed(RoutedJson::invalid(refusal.code, refusal.message));
+                let answer = Answer::Routed(RouteResult::invalid(refusal.code, refusal.message));
                 return Response::Done { answer };
             }
             Err(error) => return refused("failed", error.to_string()),

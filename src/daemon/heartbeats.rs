@@ -44,15 +44,15 @@ impl Heartbeats {
     }
 
     /// A look has ended. Forgets a session that is not live.
-    pub(super) fn looked(&mut self, of: (SessionId, Option<u32>), news: Option<Observation>, now: Awake) {
-        self.unseen.remove(&of.0);
-        self.note(of, news, now);
+    pub(super) fn looked(&mut self, session: SessionId, live: Option<u32>, news: Option<Observation>, now: Awake) {
+        self.unseen.remove(&session);
+        self.note(session, live, news, now);
     }
 
     /// A message was written for the runner of a session. If the runner rests, its rest ends now: the next beat is due
     /// in the usual time.
-    pub(super) fn brought(&mut self, of: (SessionId, Option<u32>), news: Option<Observation>, now: Awake) {
-        if let Some(heart) = self.note(of, news, now).and_then(|runner| runner.heart.as_mut())
+    pub(super) fn brought(&mut self, session: SessionId, live: Option<u32>, news: Option<Observation>, now: Awake) {
+        if let Some(heart) = self.note(session, live, news, now).and_then(|runner| runner.heart.as_mut())
             && heart.rest > Millis::ZERO
         {
             *heart = Heart { at: now, rest: Millis::ZERO };
@@ -90,7 +90,8 @@ impl Heartbeats {
 
     fn note(
         &mut self,
-        (session, live): (SessionId, Option<u32>),
+        session: SessionId,
+        live: Option<u32>,
         news: Option<Observation>,
         now: Awake,
     ) -> Option<&mut Runner> {
@@ -142,7 +143,7 @@ mod tests {
     use crate::model::incarnation::ToolUse;
 
     const S: SessionId = SessionId::new(1);
-    const FIRST: (SessionId, Option<u32>) = (S, Some(1));
+    const FIRST: Option<u32> = Some(1);
     const REST: Millis = Millis::minutes(10);
 
     fn at(seconds: u64) -> Awake {
@@ -169,28 +170,28 @@ mod tests {
         heartbeats.expect(S, 1);
         assert_eq!(heartbeats.take(), [seen(1, Beat::Unseen, None)]);
         assert_eq!(heartbeats.take(), [seen(1, Beat::Unseen, None)], "as long as it is not over");
-        heartbeats.looked(FIRST, Some(seen(1, Beat::NOW, None)), at(1));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::NOW, None)), at(1));
         assert_eq!(heartbeats.take(), [seen(1, Beat::NOW, None)]);
         heartbeats.expect(S, 2);
-        heartbeats.looked((S, Some(2)), None, at(2));
+        heartbeats.looked(S, Some(2), None, at(2));
         assert_eq!(heartbeats.take(), [seen(2, Beat::None, None)], "another one has not beaten");
         heartbeats.expect(S, 3);
         heartbeats.forget(S);
         assert_eq!(heartbeats.take(), []);
-        heartbeats.looked((S, None), None, at(3));
+        heartbeats.looked(S, None, None, at(3));
         assert_eq!(heartbeats.take(), [], "what is not live is not remembered");
     }
 
     #[test]
     fn every_sweep_is_told_how_old_the_last_beat_was_at_the_last_look() {
         let mut heartbeats = Heartbeats::default();
-        heartbeats.looked(FIRST, Some(seen(1, Beat::NOW, None)), at(10));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::NOW, None)), at(10));
         for seconds in [11, 30, 50] {
-            heartbeats.looked(FIRST, None, at(seconds));
+            heartbeats.looked(S, FIRST, None, at(seconds));
             assert_eq!(heartbeats.take(), [heard(seconds - 10)]);
             assert_eq!(heartbeats.take(), [heard(seconds - 10)], "without a look nothing is known of the time since");
         }
-        heartbeats.looked(FIRST, Some(seen(1, Beat::NOW, None)), at(51));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::NOW, None)), at(51));
         assert_eq!(heartbeats.take(), [heard(0)]);
     }
 
@@ -198,37 +199,37 @@ mod tests {
     fn a_message_ends_the_rest_of_its_runner() {
         let mut heartbeats = Heartbeats::default();
         let resting = |ago| seen(1, Beat::Heard { ago: Millis::seconds(ago), rest: REST }, None);
-        heartbeats.looked(FIRST, Some(seen(1, Beat::resting(REST), None)), at(10));
-        heartbeats.looked(FIRST, None, at(100));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::resting(REST), None)), at(10));
+        heartbeats.looked(S, FIRST, None, at(100));
         assert_eq!(heartbeats.take(), [resting(90)]);
-        heartbeats.brought(FIRST, None, at(100));
-        heartbeats.looked(FIRST, None, at(120));
+        heartbeats.brought(S, FIRST, None, at(100));
+        heartbeats.looked(S, FIRST, None, at(120));
         assert_eq!(heartbeats.take(), [heard(20)], "silence counts from the message");
-        heartbeats.looked(FIRST, Some(seen(1, Beat::resting(REST), None)), at(121));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::resting(REST), None)), at(121));
         assert_eq!(heartbeats.take(), [resting(0)], "it did its turn and rests again");
         // The beat that began the rest was not read before the message arrived.
-        heartbeats.brought(FIRST, Some(seen(1, Beat::resting(REST), None)), at(130));
-        heartbeats.looked(FIRST, None, at(140));
+        heartbeats.brought(S, FIRST, Some(seen(1, Beat::resting(REST), None)), at(130));
+        heartbeats.looked(S, FIRST, None, at(140));
         assert_eq!(heartbeats.take(), [heard(10)]);
         // A working runner gets no extra time from another message.
-        heartbeats.looked(FIRST, Some(seen(1, Beat::NOW, None)), at(150));
-        heartbeats.brought(FIRST, None, at(170));
-        heartbeats.looked(FIRST, None, at(175));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::NOW, None)), at(150));
+        heartbeats.brought(S, FIRST, None, at(170));
+        heartbeats.looked(S, FIRST, None, at(175));
         assert_eq!(heartbeats.take(), [heard(25)]);
     }
 
     #[test]
     fn what_a_failed_sweep_was_told_is_told_again() {
         let mut heartbeats = Heartbeats::default();
-        heartbeats.looked(FIRST, Some(seen(1, Beat::NOW, state(None, Some(2)))), at(1));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::NOW, state(None, Some(2)))), at(1));
         let told = heartbeats.take();
-        heartbeats.looked(FIRST, Some(seen(1, Beat::None, state(Some("Bash"), None))), at(2));
+        heartbeats.looked(S, FIRST, Some(seen(1, Beat::None, state(Some("Bash"), None))), at(2));
         heartbeats.give_back(told);
         heartbeats.give_back(vec![seen(1, Beat::Unseen, None)]);
         let both = seen(1, heard(1).beat, state(Some("Bash"), Some(2)));
         assert_eq!(heartbeats.take(), [both], "the newest tool, and that something was done");
         assert_eq!(heartbeats.take(), [heard(1)]);
-        heartbeats.looked((S, Some(2)), Some(seen(2, Beat::None, state(None, Some(4)))), at(3));
+        heartbeats.looked(S, Some(2), Some(seen(2, Beat::None, state(None, Some(4)))), at(3));
         heartbeats.give_back(vec![seen(1, Beat::NOW, state(None, Some(2)))]);
         assert_eq!(heartbeats.take(), [seen(2, Beat::None, state(None, Some(4)))], "an older one is over");
     }

@@ -213,7 +213,7 @@ impl MailboxWorkers {
         if news.as_ref().and_then(|news| news.state.as_ref()).is_some_and(|state| state.progress) {
             self.context.typing.progress(session);
         }
-        lock(&self.heartbeats).looked((session, live), news, self.context.clock.now().awake);
+        lock(&self.heartbeats).looked(session, live, news, self.context.clock.now().awake);
         collected.and(failed)
     }
 
@@ -224,7 +224,7 @@ impl MailboxWorkers {
         let sight = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
         let (sight, failed) = sight.map_or_else(|error| (None, Err(error)), |sight| (sight, Ok(())));
         let news = sight.and_then(|sight| self.mailboxes.note(sight, false));
-        lock(&self.heartbeats).brought((session, live), news, self.context.clock.now().awake);
+        lock(&self.heartbeats).brought(session, live, news, self.context.clock.now().awake);
         failed
     }
 

@@ -272,7 +272,7 @@ impl Daemon {
 
     fn start_engine(self: &Arc<Self>, removals: BlobGc) -> Result<(), Error> {
         let daemon = Arc::clone(self);
-        let skips = Arc::new(Skips::start(&self.paths, (&self.inbox, &self.engine), &self.stop)?);
+        let skips = Arc::new(Skips::start(&self.paths, &self.inbox, &self.engine, &self.stop)?);
         let world = Executor {
             workers: Arc::clone(&self.workers),
             runtime: Arc::clone(&self.runtime),
@@ -285,7 +285,7 @@ impl Daemon {
             engine: Arc::clone(&self.engine),
             inbox: Arc::clone(&self.inbox),
         };
-        reconcile::start(&self.runtime, &self.engine, (&self.inbox, &self.stop))?;
+        reconcile::start(&self.runtime, &self.engine, &self.inbox, &self.stop)?;
         let run = move || daemon.run_engine(&world);
         let thread = worker::start_essential("engine", &self.stop, run)?;
         *self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);

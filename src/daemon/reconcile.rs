@@ -26,7 +26,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) fn start(
     runtime: &Arc<dyn Runtime>,
     engine: &Arc<Engine>,
-    (inbox, stop): (&Arc<Inbox>, &Arc<Stop>),
+    inbox: &Arc<Inbox>,
+    stop: &Arc<Stop>,
 ) -> Result<(), Error> {
     let asked = ask_for_start(inbox);
     let (runtime, engine, stop) = (Arc::clone(runtime), Arc::clone(engine), Arc::clone(stop));

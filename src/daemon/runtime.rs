@@ -38,7 +38,7 @@ pub(super) struct Chosen {
 /// # Errors
 /// [`Error::NoContainers`] if containers were requested but are not available. There is no fallback.
 pub(super) fn choose(context: &RuntimeContext<'_>, events: Events) -> Result<Chosen, Error> {
-    let (kind, why) = decide((context.asked, context.settings.runtime), || containers(context.settings))?;
+    let (kind, why) = decide(context.asked, context.settings.runtime, || containers(context.settings))?;
     if let (RuntimeKind::Process, None, Some(image)) = (kind, context.asked, unused_image(context.settings)) {
         tracing::warn!(image, "agents run as processes although an image is configured");
     }
@@ -54,7 +54,7 @@ pub(super) fn choose(context: &RuntimeContext<'_>, events: Events) -> Result<Cho
 /// # Errors
 /// As a start would fail.
 pub fn rehearse(settings: &Settings) -> Result<(RuntimeKind, String), Error> {
-    decide((None, settings.runtime), || containers(settings))
+    decide(None, settings.runtime, || containers(settings))
 }
 
 /// The image that is configured for containers, if processes may be used instead.
@@ -117,7 +117,8 @@ pub(super) fn this_program() -> Result<PathBuf, Error> {
 }
 
 fn decide(
-    (asked, setting): (Option<RuntimeKind>, Option<RuntimeKind>),
+    asked: Option<RuntimeKind>,
+    setting: Option<RuntimeKind>,
     containers: impl FnOnce() -> Result<String, String>,
 ) -> Result<(RuntimeKind, String), Error> {
     let by = if asked.is_some() { "--runtime" } else { "hearth.toml" };
@@ -151,12 +152,12 @@ mod tests {
             (Some(Podman), Some(Process), true, "podman: --runtime asks for it, and Podman answers"),
             (None, Some(Podman), true, "podman: hearth.toml asks for it, and Podman answers"),
         ] {
-            let found = decide((asked, setting), || if containers { there() } else { away() });
+            let found = decide(asked, setting, || if containers { there() } else { away() });
             let (kind, why) = found.unwrap();
             assert_eq!(format!("{}: {why}", kind.as_str()), expected);
         }
         for (asked, setting, by) in [(Some(Podman), None, "--runtime"), (None, Some(Podman), "hearth.toml")] {
-            let refused = decide((asked, setting), away).unwrap_err().to_string();
+            let refused = decide(asked, setting, away).unwrap_err().to_string();
             let begin = format!("{by} asks for containers, which are not available, because there is no socket");
             assert!(refused.starts_with(&begin) && refused.contains("runtime process"), "{refused}");
         }

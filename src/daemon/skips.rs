@@ -23,7 +23,7 @@ use crate::model::skip::SkipLook;
 /// A job of the thread.
 enum Job {
     Look(AgentId, Folder, Option<SessionId>),
-    Remove { whose: (AgentId, SkipId), folder: Folder, skill: String, digest: BlobId },
+    Remove { agent: AgentId, skip: SkipId, folder: Folder, skill: String, digest: BlobId },
 }
 
 /// Handle for submitting jobs to the thread.
@@ -49,7 +49,8 @@ impl Skips {
     /// Starts the thread.
     pub(super) fn start(
         paths: &Paths,
-        (inbox, engine): (&Arc<Inbox>, &Arc<Engine>),
+        inbox: &Arc<Inbox>,
+        engine: &Arc<Engine>,
         stop: &Arc<Stop>,
     ) -> Result<Self, Error> {
         let (jobs, handed) = channel();
@@ -75,8 +76,8 @@ impl Skips {
     }
 
     /// Requests the removal of a summary.
-    pub(super) fn remove(&self, whose: (AgentId, SkipId), folder: Folder, (skill, digest): (String, BlobId)) {
-        self.give(Job::Remove { whose, folder, skill, digest });
+    pub(super) fn remove(&self, agent: AgentId, skip: SkipId, folder: Folder, skill: String, digest: BlobId) {
+        self.give(Job::Remove { agent, skip, folder, skill, digest });
     }
 
     fn give(&self, job: Job) {
@@ -95,7 +96,7 @@ impl SkipScanner {
                     }
                     self.look(agent, folder, after);
                 }
-                Job::Remove { whose, folder, skill, digest } => self.remove(whose, (folder, skill), &digest),
+                Job::Remove { agent, skip, folder, skill, digest } => self.remove(agent, skip, folder, skill, &digest),
             }
         }
     }
@@ -120,13 +121,15 @@ impl SkipScanner {
     }
 
     /// Removes the file of a handled summary. A failure is logged once per file, and the next sweep retries.
-    fn remove(&mut self, (agent, id): (AgentId, SkipId), key: (Folder, String), digest: &BlobId) {
+    fn remove(&mut self, agent: AgentId, skip: SkipId, folder: Folder, skill: String, digest: &BlobId) {
         crash::point("skip-told");
-        match skips::remove(&self.paths, &key.0, (&key.1, digest)) {
+        let removed = skips::remove(&self.paths, &folder, (&skill, digest));
+        let key = (folder, skill);
+        match removed {
             Ok(()) => {
                 self.stuck.remove(&key);
                 crash::point("skip-removed");
-                self.inbox.push(Item::of(Input::Group(agent, GroupInput::SkipGone(id))));
+                self.inbox.push(Item::of(Input::Group(agent, GroupInput::SkipGone(skip))));
             }
             Err(error) => {
                 if !self.stuck.contains(&key) {

@@ -146,9 +146,9 @@ impl SyncState {
         let wait = if self.waiting.is_empty() { clock::TICK.duration() } else { LOCK_AGAIN };
         match changes.recv_timeout(wait) {
             Ok(change) => {
-                self.note(change);
+                self.note(change.0, change.1);
                 while let Ok(change) = changes.try_recv() {
-                    self.note(change);
+                    self.note(change.0, change.1);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -177,7 +177,7 @@ impl SyncState {
         true
     }
 
-    fn note(&mut self, (agent, changed): (AgentId, Changed)) {
+    fn note(&mut self, agent: AgentId, changed: Changed) {
         match changed {
             Changed::State => drop(self.wanted.insert(agent)),
             Changed::Skip(_) => self.skips(agent),
@@ -313,13 +313,13 @@ impl SyncState {
         }
         let stamp = place.stamp()?;
         crash::point("state-locked");
-        let Some(read) = self.read(agent, (&place, &lock), row)? else { return Ok(Done::Settled(stamp)) };
+        let Some(read) = self.read(agent, &place, &lock, row)? else { return Ok(Done::Settled(stamp)) };
         crash::point("state-read");
         let refused = matches!(read.content, StateContent::Refused(_));
         match self.ask(agent, GroupInput::StateRead(read)) {
             Some(Reply::State(Some(export))) => {
                 crash::point("state-merged");
-                self.write(agent, (&place, &lock), &export)?;
+                self.write(agent, &place, &lock, &export)?;
                 Ok(Done::Look)
             }
             Some(Reply::State(None)) if refused => Ok(Done::Later),
@@ -332,7 +332,8 @@ impl SyncState {
     fn read(
         &self,
         agent: AgentId,
-        (place, lock): (&GroupFolder, &Lock),
+        place: &GroupFolder,
+        lock: &Lock,
         row: Option<&StateFile>,
     ) -> Result<Option<StateRead>, Fault> {
         let bytes = match place.look()? {
@@ -358,7 +359,7 @@ impl SyncState {
                     StateContent::Fields(fields)
                 }
                 Parsed::Refused(trouble) => StateContent::Refused(trouble),
-                Parsed::Unreadable(why) => StateContent::Unreadable(why, keep(place, lock, (&bytes, &digest))?),
+                Parsed::Unreadable(why) => StateContent::Unreadable(why, keep(place, lock, &bytes, &digest)?),
             }
         };
         Ok(Some(StateRead { digest: Some(digest), content }))
@@ -382,7 +383,7 @@ impl SyncState {
         Ok(new)
     }
 
-    fn write(&self, agent: AgentId, (place, lock): (&GroupFolder, &Lock), export: &StateExport) -> Result<(), Fault> {
+    fn write(&self, agent: AgentId, place: &GroupFolder, lock: &Lock, export: &StateExport) -> Result<(), Fault> {
         place.write(lock, &export.text)?;
         crash::point("state-renamed");
         self.ask(agent, GroupInput::StateWritten(export.digest.clone()));
@@ -434,7 +435,7 @@ const fn stays(trouble: &StateTrouble) -> bool {
 }
 
 /// Quarantines the bytes of an unreadable file. An empty file has nothing to keep.
-fn keep(place: &GroupFolder, lock: &Lock, (bytes, digest): (&[u8], &BlobId)) -> Result<String, Error> {
+fn keep(place: &GroupFolder, lock: &Lock, bytes: &[u8], digest: &BlobId) -> Result<String, Error> {
     if bytes.is_empty() {
         return Ok(String::new());
     }

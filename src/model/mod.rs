@@ -34,6 +34,7 @@ pub mod record;
 pub mod report;
 pub mod request;
 pub mod retention;
+pub mod routed;
 pub mod secrets;
 pub mod session;
 pub mod session_command;

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::change::ChangeRequest;
 use super::check;
-use super::shape::RoutedJson;
 use crate::model::as_text;
 use crate::model::card::PromptSubject;
 use crate::model::id::TaskId;
 use crate::model::input::Input;
 use crate::model::report::{Caused, ChangeReport, Refusal, Reply};
+use crate::model::routed::RouteResult;
 use crate::model::session_command::{SessionDone, SessionRefusal};
 use crate::model::task::TaskCommand;
 use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
@@ -63,7 +63,7 @@ impl ClientCommand {
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// Routing result of an event.
-    Routed(RoutedJson),
+    Routed(RouteResult),
     /// What a configuration change did.
     Configured(Vec<ChangeReport>),
     /// What a sweep causes.
@@ -88,7 +88,7 @@ impl TryFrom<Reply> for Answer {
 
     fn try_from(reply: Reply) -> Result<Self, RequestRefused> {
         Ok(match reply {
-            Reply::Routed(report) => Self::Routed(RoutedJson::from(&report)),
+            Reply::Routed(report) => Self::Routed(RouteResult::from(&report)),
             Reply::Configured(changes) => Self::Configured(changes),
             Reply::Swept(caused) => Self::Swept(caused),
             Reply::Answered { decided, text } => Self::Decided { decided, text },

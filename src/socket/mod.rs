@@ -7,4 +7,3 @@ pub mod client;
 pub mod command;
 pub mod protocol;
 pub mod server;
-pub mod shape;

@@ -86,7 +86,7 @@ fn a_channel_is_removed_and_comes_back() {
     assert!(removed.contains("channel web") && removed.contains("removed"), "{removed}");
     assert_eq!(listed(&host), Value::Null);
     wait_for("nobody to listen any more", || TcpStream::connect(("127.0.0.1", listen)).is_err().then_some(()));
-    for (name, why) in [("web", "there is no channel web"), ("We b", "We b")] {
+    for (name, why) in [("web", "channel web not found"), ("We b", "We b")] {
         let refused = host.run(&["channels", "remove", name], b"");
         assert_eq!(refused.code, Some(1), "{refused:#?}");
         assert!(refused.stderr.contains(why), "{refused:#?}");

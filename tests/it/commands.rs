@@ -41,7 +41,7 @@ const ENTITIES: &[Step<'_>] = &[
         0,
         "updated   agent helper\n            request_env: WEATHER_KEY -> (default)\n            allow_host_loopback: true -> false",
     ),
-    (&["agents", "set", "nobody"], 1, "there is no agent nobody; see `hearth agents list`"),
+    (&["agents", "set", "nobody"], 1, "agent nobody not found; see `hearth agents list`"),
     (&["chats", "add", "telegram/1", "--name", "Family", "--group"], 0, "created   chat telegram/1"),
     (&["wirings", "add", "telegram/1", "helper", "--pattern", "^!"], 0, "created   wiring telegram/1 -> helper"),
     (
@@ -56,7 +56,7 @@ const ENTITIES: &[Step<'_>] = &[
     ),
     (&["wirings", "set", "mg1", "helper", "--context-from", "all"], 1, "`context_from` cannot be \"all\""),
     (&["wirings", "set", "mg1", "helper", "--context-from", "default"], 0, "context_from: known -> (default)"),
-    (&["wirings", "add", "telegram/1", "nobody"], 1, "chat telegram/1 is wired to nobody, and there is no such agent"),
+    (&["wirings", "add", "telegram/1", "nobody"], 1, "chat telegram/1 is wired to agent nobody, which does not exist"),
     (&["wirings", "add", "telegram/1", "helper"], 1, "wiring telegram/1 -> helper already exists"),
     (&["destinations", "list"], 0, " helper  family  telegram/1"),
     (&["destinations", "add", "helper", "home", "--chat", "mg1"], 0, "created   destination helper -> home"),
@@ -79,7 +79,7 @@ const ENTITIES: &[Step<'_>] = &[
     (&["chats", "deny", "telegram/1"], 0, "updated   chat telegram/1"),
     (&["chats", "deny", "telegram/1"], 0, "unchanged chat telegram/1"),
     (&["chats", "allow", "telegram/1"], 0, "updated   chat telegram/1"),
-    (&["chats", "allow", "telegram/2"], 1, "there is no chat telegram/2"),
+    (&["chats", "allow", "telegram/2"], 1, "chat telegram/2 not found"),
     (&["chats", "deny", "telegram/2"], 0, "created   chat telegram/2"),
     (&["chats", "remove", "telegram/2"], 0, "removed   chat telegram/2"),
     (&["members", "remove", "helper", "telegram:66"], 0, "removed   member telegram:66 of helper"),
@@ -88,10 +88,10 @@ const ENTITIES: &[Step<'_>] = &[
     (&["chats", "remove", "telegram/1"], 0, "removed   chat telegram/1"),
     (&["agents", "remove", "helper"], 0, "removed   agent helper"),
     (&["roles", "list"], 0, "no roles"),
-    (&["members", "list", "helper"], 1, "there is no agent helper; see `hearth agents list`"),
-    (&["destinations", "list", "helper"], 1, "there is no agent helper; see `hearth agents list`"),
-    (&["sessions", "list", "helper"], 1, "there is no agent helper; see `hearth agents list`"),
-    (&["sessions", "show", "se1"], 1, "there is no session se1; see `hearth sessions list`"),
+    (&["members", "list", "helper"], 1, "agent helper not found; see `hearth agents list`"),
+    (&["destinations", "list", "helper"], 1, "agent helper not found; see `hearth agents list`"),
+    (&["sessions", "list", "helper"], 1, "agent helper not found; see `hearth agents list`"),
+    (&["sessions", "show", "se1"], 1, "session se1 not found; see `hearth sessions list`"),
     (&["sessions", "list"], 0, "no sessions"),
     (&["dropped"], 0, "no dropped messages"),
     (&["check"], 0, "the store is sound"),
@@ -151,7 +151,7 @@ fn values_are_refused_as_in_a_file() {
         (&["agents", "remove", "a"], 1, "there is no store"),
         (&["agents", "remove", "../a", "--purge"], 1, "`../a` cannot be an agent's folder"),
         (&["users", "remove", "t:1"], 1, "there is no store"),
-        (&["chats", "allow", "t/1"], 1, "there is no chat t/1"),
+        (&["chats", "allow", "t/1"], 1, "chat t/1 not found"),
     ] {
         let told = program.run(args);
         assert_eq!(told.code, code, "{args:?}: {told:?}");
@@ -160,9 +160,9 @@ fn values_are_refused_as_in_a_file() {
     assert!(!program.has_store(), "what is refused makes no store");
     let program = Program::new();
     for (args, expected) in [
-        (&["agents", "remove", "a"][..], "there is no agent a; see `hearth agents list`"),
-        (&["agents", "remove", "a", "--purge"], "there is no agent a; see `hearth agents list`"),
-        (&["users", "remove", "t:1"], "there is no user t:1; see `hearth users list`"),
+        (&["agents", "remove", "a"][..], "agent a not found; see `hearth agents list`"),
+        (&["agents", "remove", "a", "--purge"], "agent a not found; see `hearth agents list`"),
+        (&["users", "remove", "t:1"], "user t:1 not found; see `hearth users list`"),
     ] {
         let told = program.run(args);
         assert!(told.code == 1 && told.err.contains(expected), "{args:?}\n{}", told.err);
@@ -326,8 +326,8 @@ fn what_says_nothing_or_names_nothing_is_refused() {
     for (arguments, code, words) in [
         (&["chat", " "][..], 2, "the text is empty"),
         (&["chat", ""], 2, "the text is empty"),
-        (&["dropped", "--chat", "no/such"], 1, "there is no chat no/such"),
-        (&["dropped", "--chat", "mg9"], 1, "there is no chat mg9"),
+        (&["dropped", "--chat", "no/such"], 1, "chat no/such not found"),
+        (&["dropped", "--chat", "mg9"], 1, "chat mg9 not found"),
         (&["agents", "set", "a", "--timezone", ""], 1, "--clear timezone"),
     ] {
         let told = program.run(arguments);

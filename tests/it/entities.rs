@@ -472,7 +472,7 @@ fn channels_are_connected_when_they_change() {
         assert_eq!(connected, usize::from(action != Action::Unchanged), "{action:?}");
         world.lose_effects();
     }
-    assert!(world.configure(vec![remove()]).unwrap_err().message.contains("there is no channel hook"));
+    assert!(world.configure(vec![remove()]).unwrap_err().message.contains("channel hook not found"));
 }
 
 /// What a file does not name any more goes with `--prune`, if a file made it.
@@ -512,6 +512,6 @@ fn what_is_put_again_is_changed_in_its_row() {
     for chat in ["C", "D"] {
         let (channel, id) = place(chat);
         let refused = world.configure(vec![Change::RemoveWiring(channel, id, folder("other"))]).unwrap_err();
-        assert!(refused.message.contains(&format!("there is no wiring net/{chat} -> other")), "{refused:?}");
+        assert!(refused.message.contains(&format!("wiring net/{chat} -> other not found")), "{refused:?}");
     }
 }

@@ -96,10 +96,9 @@ fn without_podman_it_is_said_what_to_do() {
         );
         assert!(ended.stderr.contains(&nowhere.display().to_string()), "{ended:#?}");
     }
-    for (arguments, told) in [
-        (["image", "build", "nobody"], "there is no agent nobody"),
-        (["image", "build", "--json=1"], "unexpected value"),
-    ] {
+    for (arguments, told) in
+        [(["image", "build", "nobody"], "agent nobody not found"), (["image", "build", "--json=1"], "unexpected value")]
+    {
         let ended = host.run(&arguments, b"");
         assert!(ended.code != Some(0) && ended.stderr.contains(told), "{ended:#?}");
     }

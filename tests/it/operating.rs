@@ -183,6 +183,6 @@ fn one_session_is_restarted_and_others_go_on() {
     let again: Value = serde_json::from_str(&restart("se1").stdout).unwrap();
     assert_eq!(again["changes"][0]["action"], "unchanged", "{again}");
     let unknown = restart("se99");
-    assert!(unknown.code == Some(1) && unknown.stderr.contains("no session se99"), "{unknown:#?}");
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("session se99 not found"), "{unknown:#?}");
     host.check();
 }

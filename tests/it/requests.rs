@@ -120,7 +120,7 @@ fn only_people_of_the_agent_answer_and_only_what_was_asked() {
     ask(&mut world, "q", question());
     let before = (the_question(&world), world.all_outbound().len());
     let nonce = before.0.nonce;
-    let nothing = "This button means nothing any more.";
+    let nothing = "This button no longer works.";
     for (by, place, option, told) in [
         ("net:eve", ("C", nonce), 0, "You may not answer this question."),
         ("other:ann", ("C", nonce), 0, nothing),

@@ -85,7 +85,7 @@ fn a_restart_of_many_and_of_none() {
     assert_eq!(texts(&world, SessionId::new(1)).len(), 2);
     assert!(texts(&world, SessionId::new(3)).iter().all(|text| !text.contains("Resuming.")));
     for (change, words) in [
-        (Change::RestartAgent(Folder::new("nobody").unwrap(), None), "there is no agent nobody"),
+        (Change::RestartAgent(Folder::new("nobody").unwrap(), None), "agent nobody not found"),
         (restart(Some("  ")), "the message is empty"),
     ] {
         assert!(world.configure(vec![change]).unwrap_err().message.contains(words));
@@ -113,7 +113,7 @@ fn a_restart_of_one_session() {
     world.settle();
     let before = world.text();
     assert_eq!((restart(&mut world), world.text()), (Action::Unchanged, before), "nothing lives, and nothing waits");
-    for (id, words) in [(9, "there is no session se9"), (2, "session se2 is archived")] {
+    for (id, words) in [(9, "session se9 not found"), (2, "session se2 is archived")] {
         if id == 2 {
             world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
             for _ in 0..3 {
@@ -171,7 +171,7 @@ fn a_session_begins_anew() {
     assert!(world.journal().contains(&"Reset(1)".to_owned()));
     assert_eq!(world.session(S).messages, 2);
     let missing = world.configure(vec![Change::ResetSession(SessionId::new(9))]).unwrap_err();
-    assert!(missing.message.contains("there is no session se9"), "{missing:?}");
+    assert!(missing.message.contains("session se9 not found"), "{missing:?}");
 }
 
 /// Something else drives a session from its next incarnation on, and the agent's other sessions stay as they are.

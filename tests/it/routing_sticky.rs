@@ -349,11 +349,11 @@ fn mutes_of_what_is_not_there() {
     let ghost = Folder::new("ghost").unwrap();
     let terminal = |thread: Option<&str>| Address { channel: ChannelName::new("terminal").unwrap(), ..place(thread) };
     for (change, words) in [
-        (Change::Mute(ghost.clone(), place(None)), "there is no agent ghost"),
-        (Change::Unmute(ghost.clone(), place(None)), "there is no agent ghost"),
-        (Change::EndSticky(ghost, place(None)), "there is no agent ghost"),
-        (Change::Mute(main_agent(), place(None)), "there is no chat net/C"),
-        (Change::EndSticky(main_agent(), place(None)), "there is no chat net/C"),
+        (Change::Mute(ghost.clone(), place(None)), "agent ghost not found"),
+        (Change::Unmute(ghost.clone(), place(None)), "agent ghost not found"),
+        (Change::EndSticky(ghost, place(None)), "agent ghost not found"),
+        (Change::Mute(main_agent(), place(None)), "chat net/C not found"),
+        (Change::EndSticky(main_agent(), place(None)), "chat net/C not found"),
         (Change::Unmute(main_agent(), terminal(None)), "terminal/C is not muted for main"),
         (Change::Mute(main_agent(), terminal(Some("t"))), "chats of terminal have no threads"),
     ] {

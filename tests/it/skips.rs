@@ -248,7 +248,7 @@ fn what_was_skipped_on_purpose_is_asked_and_stays_open() {
     assert!(!press(&mut world, "net:olga", 1).0, "the first answer counts");
     world.settle();
     let decided = world.put(Input::Decide(PromptSubject::Skip(SkipId::new(1)), "leave".to_owned()));
-    assert!(matches!(decided, Reply::Refused(refusal) if refusal.message.contains("acknowledged already")));
+    assert!(matches!(decided, Reply::Refused(refusal) if refusal.message.contains("already acknowledged")));
 }
 
 #[test]
@@ -562,7 +562,7 @@ fn skips_are_listed_answered_and_linted() {
     host.done(&["skips", "ack", "sk1"], b"");
     wait_for("the file to go", || (!file(SKILL).exists()).then_some(()));
     let again = host.run(&["skips", "ack", "sk1"], b"");
-    assert!(again.code == Some(1) && again.stderr.contains("acknowledged already"), "{again:?}");
+    assert!(again.code == Some(1) && again.stderr.contains("already acknowledged"), "{again:?}");
     let now = host.run(&["skips", "ack", "sk2", "--now"], b"");
     assert!(now.code == Some(1) && now.stderr.contains("no conversation"), "{now:?}");
     assert_eq!(host.run(&["skips", "show", "sk9"], b"").code, Some(1));

@@ -63,7 +63,7 @@ fn an_agent_starts_again_now() {
     assert_eq!(incarnations[1]["stopped_for"], "restarted", "{shown}");
     assert!(host.rows("messages").iter().all(|row| row["value"]["tries"] == 0));
     for (arguments, words) in [
-        (vec!["agents", "restart", "nobody"], "there is no agent nobody"),
+        (vec!["agents", "restart", "nobody"], "agent nobody not found"),
         (vec!["agents", "restart", "main", "--message", " "], "the message is empty"),
     ] {
         let refused = host.run(&arguments, b"");
@@ -97,8 +97,8 @@ fn a_session_begins_anew_and_is_driven_by_something_else() {
         assert!(host.done(&["sessions", "show", "se1"], b"").contains("provider             claude"));
         assert_eq!(host.done(&["sessions", "set", "se1", "provider=-"], b""), "updated   session se1\n");
         for (arguments, words) in [
-            (vec!["sessions", "reset", "se9"], "there is no session se9"),
-            (vec!["sessions", "reset", "nobody"], "there is no agent nobody"),
+            (vec!["sessions", "reset", "se9"], "session se9 not found"),
+            (vec!["sessions", "reset", "nobody"], "agent nobody not found"),
             (vec!["sessions", "set", "se1", "provider=gpt"], "`gpt` is not a provider"),
             (vec!["sessions", "set", "se1", "provider="], "`provider=` is not a setting"),
             (vec!["sessions", "set", "se1", "epoch=3"], "`epoch=3` is not a setting"),

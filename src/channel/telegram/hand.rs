@@ -101,7 +101,7 @@ impl Hand {
     async fn pressed(&self, pressed: Callback) -> Result<(), String> {
         let answer = match press(&self.channel, &pressed) {
             Ok(Some(press)) => self.until_taken(|intake| intake.pressed(press.clone())).await,
-            Ok(None) => Ok(Pressed { decided: false, text: "This button means nothing any more.".to_owned() }),
+            Ok(None) => Ok(Pressed { decided: false, text: "This button no longer works.".to_owned() }),
             Err(error) => Err(error.to_string()),
         };
         let (decided, text) = match &answer {

@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use super::entrance::OWN_KIB;
 use super::judge;
 use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
-use super::wire::Routed;
 use crate::channel::event::{self, EVENT_BYTES_MAX};
 use crate::channel::intake::{Ingress, NotTaken};
 use crate::model::address::ChannelName;
 use crate::model::input::InboundEvent;
+use crate::model::routed::RouteResult;
 use crate::model::time::Timestamp;
 use crate::seats::{ConnectionHandle, Priority};
 
@@ -102,7 +102,7 @@ async fn take_event(gate: &RequestContext, caller: &ConnectionHandle, request: R
     check_own(gate, arrived.event())?;
     let event = arrived.keep_in(&*gate.intake).await?;
     let report = gate.intake.inbound(event).await?;
-    Ok(json_text(StatusCode::OK, &Routed::from(&report)))
+    Ok(json_text(StatusCode::OK, &RouteResult::from(&report)))
 }
 
 async fn take_action(gate: &RequestContext, caller: &ConnectionHandle, request: Request) -> Result<Response, Refusal> {

@@ -7,7 +7,6 @@ use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::card::{Button, Card};
 use crate::model::delivery::{Delivery, DeliveryAct};
 use crate::model::input::Press;
-use crate::model::report::{RouteReport, WiringReport};
 
 /// Maximum length in characters of a receiver's error text; the rest is cut.
 const WORDS_CHARS_MAX: usize = 200;
@@ -44,44 +43,6 @@ impl Pushed {
             at: Address { channel: channel.clone(), platform_id: needed("platformId", self.platform_id)?, thread },
             button,
         })
-    }
-}
-
-/// How an event was routed, in the format of `hearth inject`.
-#[derive(Debug, Serialize)]
-pub(super) struct Routed {
-    event: String,
-    chat: Option<String>,
-    outcome: &'static str,
-    reason: Option<String>,
-    wirings: Vec<Wiring>,
-}
-
-#[derive(Debug, Serialize)]
-struct Wiring {
-    agent: String,
-    session: Option<String>,
-    decision: &'static str,
-    why: String,
-    message: Option<String>,
-}
-
-impl From<&RouteReport> for Routed {
-    fn from(report: &RouteReport) -> Self {
-        let wiring = |one: &WiringReport| Wiring {
-            agent: one.agent.to_string(),
-            session: one.session.map(|session| session.to_string()),
-            decision: one.decision.as_str(),
-            why: one.why.to_string(),
-            message: one.message.map(|message| message.to_string()),
-        };
-        Self {
-            event: report.event.clone(),
-            chat: report.chat.map(|chat| chat.to_string()),
-            outcome: report.outcome.as_str(),
-            reason: report.reason.map(|reason| reason.to_string()),
-            wirings: report.wirings.iter().map(wiring).collect(),
-        }
     }
 }
 

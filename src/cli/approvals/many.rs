@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::super::decide::{self, Decided};
+use super::super::decide::{self, BatchDecision};
 use super::super::lookup::{self, ChatRef};
 use super::super::{Done, Failure, entity, labels, print};
 use crate::config::Paths;
@@ -89,11 +89,11 @@ pub(super) fn reject(paths: &Paths, which: &Which, json: bool) -> Done {
     }
     let ids = Reader::open(paths.data())?.read(|db, txn| matching(db, txn, which))??;
     let decided = decide::submit_each(paths, ids.into_iter().map(PromptSubject::Approval), "reject")?;
-    let ids = |which: Decided| {
+    let ids = |which: BatchDecision| {
         let found = decided.iter().filter(|(_, decided)| *decided == which);
         found.map(|(matter, _)| matter.to_string()).collect::<Vec<_>>()
     };
-    let (rejected, skipped) = (ids(Decided::Now), ids(Decided::Before));
+    let (rejected, skipped) = (ids(BatchDecision::Now), ids(BatchDecision::Before));
     if json {
         return print::json(&RejectedJson { rejected, skipped });
     }
@@ -118,7 +118,7 @@ fn matching(db: &Tables, txn: &Read<'_>, which: &Which) -> Result<Result<Vec<App
     for row in db.approvals_open.iter(txn)? {
         let (id, ()) = row?;
         let approval = db.approvals.require(txn, &id)?;
-        if which.all || matches(db, txn, (which, chat), &approval)? {
+        if which.all || matches(db, txn, which, chat, &approval)? {
             found.push(id);
         }
     }
@@ -129,7 +129,8 @@ fn matching(db: &Tables, txn: &Read<'_>, which: &Which) -> Result<Result<Vec<App
 fn matches(
     db: &Tables,
     txn: &Read<'_>,
-    (which, chat): (&Which, Option<ChatId>),
+    which: &Which,
+    chat: Option<ChatId>,
     approval: &Approval,
 ) -> Result<bool, state::Error> {
     let (at, sender) = match &approval.about {

@@ -1,7 +1,7 @@
 //! Checks of Podman and the agents' image: whether agents can run in containers here, verified with a short-lived one.
 
 use super::{Check, CheckStatus, Configuration, bad, ok, several};
-use crate::cli::image::Wishes;
+use crate::cli::image::ImageSettings;
 use crate::config::Paths;
 use crate::daemon::image::{self, Engine, Freshness, Info};
 use crate::daemon::isolation_check::{self, Tried};
@@ -14,7 +14,7 @@ const REBUILD: &str = "run `hearth image build`";
 /// Checks everything that containers need. Returns whether agents can run in them. A failed check skips the later ones.
 pub(super) fn containers(paths: &Paths) -> (Vec<Check>, bool) {
     // The checks of the store report more about this error.
-    let Ok(wishes) = Wishes::read(paths) else { return (Vec::new(), false) };
+    let Ok(wishes) = ImageSettings::read(paths) else { return (Vec::new(), false) };
     let checks = look(&wishes);
     let works = checks.iter().any(|check| check.check == LAST && check.result == CheckStatus::Ok);
     (checks, works && wishes.runtime() != Some(RuntimeKind::Process))
@@ -28,10 +28,10 @@ pub(super) fn loopback(known: &Configuration, contained: bool) -> Option<Check> 
     let reach = "services that listen on this machine's loopback address only";
     let (one, many) = (format!("reaches {reach}"), format!("reach {reach}"));
     let mend = "if that is not needed, `hearth agents set AGENT --allow-host-loopback false`";
-    (!names.is_empty()).then(|| several("loopback", &names, (&one, &many), mend))
+    (!names.is_empty()).then(|| several("loopback", &names, &one, &many, mend))
 }
 
-fn look(wishes: &Wishes) -> Vec<Check> {
+fn look(wishes: &ImageSettings) -> Vec<Check> {
     let (engine, info) = match Engine::find()
         .map_err(image::Error::from)
         .and_then(|engine| image::info(&engine).map(|info| (engine, info)))
@@ -68,11 +68,11 @@ fn look(wishes: &Wishes) -> Vec<Check> {
 const LAST: &str = "container user";
 
 /// Severity if no container can be started.
-fn worst(wishes: &Wishes) -> CheckStatus {
+fn worst(wishes: &ImageSettings) -> CheckStatus {
     if wishes.runtime() == Some(RuntimeKind::Podman) { CheckStatus::Fail } else { CheckStatus::Warn }
 }
 
-fn without(wishes: &Wishes, error: &image::Error) -> Check {
+fn without(wishes: &ImageSettings, error: &image::Error) -> Check {
     match wishes.runtime() {
         Some(RuntimeKind::Process) => ok("podman", "not needed: the process runtime is configured"),
         Some(RuntimeKind::Podman) => {
@@ -82,13 +82,13 @@ fn without(wishes: &Wishes, error: &image::Error) -> Check {
     }
 }
 
-fn of_image(wishes: &Wishes, one: &image::Listed) -> Check {
+fn of_image(wishes: &ImageSettings, one: &image::Listed) -> Check {
     let name = &one.name;
     // If another image is configured, Hearth's own base is not used.
     let needless = one.agent.is_none() && wishes.configured().is_some();
     match one.freshness {
-        Freshness::Missing if needless => ok("image", format!("{name} is not there, and another one is configured")),
-        Freshness::Missing => bad("image", worst(wishes), format!("there is no {name}"), REBUILD),
+        Freshness::Missing if needless => ok("image", format!("{name} is not built, and another image is configured")),
+        Freshness::Missing => bad("image", worst(wishes), format!("{name} is missing"), REBUILD),
         Freshness::Outdated => {
             let found =
                 format!("{name} was built from another recipe or runner than this version has, or on an older base");

@@ -24,7 +24,7 @@ pub(super) fn runtime(reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Che
     });
     let (check, kind) = place(daemon, rehearsed);
     let mut checks = vec![check];
-    let needless = place_now.and_then(|(name, why)| problems::no_containers(&settings, (&name, &why)));
+    let needless = place_now.and_then(|(name, why)| problems::no_containers(&settings, &name, &why));
     checks.extend(needless.map(|found| {
         let mend = "fix the cause and restart the daemon; set `runtime = \"podman\"` to allow only containers, or `runtime = \
                     \"process\"` to use none";

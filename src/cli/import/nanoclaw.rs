@@ -31,8 +31,8 @@ pub(in crate::cli) struct NanoclawArgs {
     #[arg(long)]
     dry_run: bool,
     /// The rule for strangers in chats of version 1, which had none
-    #[arg(long, value_name = "RULE", value_enum, default_value_t = Strangers::RequestApproval)]
-    unknown_senders: Strangers,
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = UnknownSendersArg::RequestApproval)]
+    unknown_senders: UnknownSendersArg,
     /// List everything, including what was imported or unchanged without a remark
     #[arg(long)]
     all: bool,
@@ -40,7 +40,7 @@ pub(in crate::cli) struct NanoclawArgs {
 
 /// The words of `hearth.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Strangers {
+enum UnknownSendersArg {
     #[value(name = "strict")]
     Strict,
     #[value(name = "request_approval")]
@@ -49,12 +49,12 @@ enum Strangers {
     Public,
 }
 
-impl From<Strangers> for UnknownSenders {
-    fn from(rule: Strangers) -> Self {
+impl From<UnknownSendersArg> for UnknownSenders {
+    fn from(rule: UnknownSendersArg) -> Self {
         match rule {
-            Strangers::Strict => Self::Strict,
-            Strangers::RequestApproval => Self::RequestApproval,
-            Strangers::Public => Self::Public,
+            UnknownSendersArg::Strict => Self::Strict,
+            UnknownSendersArg::RequestApproval => Self::RequestApproval,
+            UnknownSendersArg::Public => Self::Public,
         }
     }
 }
@@ -72,11 +72,7 @@ pub(in crate::cli) fn nanoclaw(paths: &Paths, args: &NanoclawArgs, json: bool) -
         if args.dry_run { take::rehearse(paths, &args.path, &found)? } else { take::take(paths, &args.path, &found)? };
     items.extend(found.items.iter().cloned());
     items.sort_by_key(|item| (item.kind, item.outcome));
-    report::print(
-        &report::Source { path: &args.path, found: &found, rehearsal: args.dry_run },
-        &items,
-        (args.all, json),
-    )
+    report::print(&report::Source { path: &args.path, found: &found, rehearsal: args.dry_run }, &items, args.all, json)
 }
 
 /// Checks a recurrence in the same way as tasks: text that begins with a digit and has no spaces is an interval.

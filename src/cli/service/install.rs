@@ -102,7 +102,7 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
         definition.write()?;
     }
     let mut warnings = warnings(definition);
-    let started = start(paths, definition, (wanted.no_start, written == "changed"), &mut warnings)?;
+    let started = start(paths, definition, wanted.no_start, written == "changed", &mut warnings)?;
     // What does not run yet begins with what the system knows now.
     if started != wanted.no_start {
         definition.know()?;
@@ -126,7 +126,8 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
 fn start(
     paths: &Paths,
     definition: &Definition,
-    (not_now, changed): (bool, bool),
+    not_now: bool,
+    changed: bool,
     warnings: &mut Vec<String>,
 ) -> Result<bool, Failure> {
     if definition.manager == Manager::Systemd {

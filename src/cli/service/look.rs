@@ -77,7 +77,7 @@ pub(super) fn status(paths: &Paths, definition: &Definition, json: bool) -> Done
         Ok(daemon) => (daemon, Vec::new()),
         Err(error) => (None, vec![error.to_string()]),
     };
-    problems.extend(judge((found, &system), daemon.as_ref(), env!("CARGO_PKG_VERSION")));
+    problems.extend(judge(found, &system, daemon.as_ref(), env!("CARGO_PKG_VERSION")));
     let shown = StatusJson {
         manager: definition.manager.as_str(),
         name: definition.name.clone(),
@@ -96,7 +96,7 @@ pub(super) fn status(paths: &Paths, definition: &Definition, json: bool) -> Done
 }
 
 /// All problems.
-fn judge((found, system): (ExistingUnit, &System), daemon: Option<&DaemonStatus>, version: &str) -> Vec<String> {
+fn judge(found: ExistingUnit, system: &System, daemon: Option<&DaemonStatus>, version: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tell = |what: String| problems.push(what);
     match found {
@@ -203,11 +203,11 @@ mod tests {
             (ExistingUnit::Nothing, &running, Some(daemon(7, "1")), &["file is gone"]),
         ];
         for (found, system, daemon, expected) in cases {
-            let told = judge((found, system), daemon.as_ref(), "1");
+            let told = judge(found, system, daemon.as_ref(), "1");
             assert_eq!(told.len(), expected.len(), "{found:?} {system:?}: {told:?}");
             assert!(told.iter().zip(expected).all(|(told, word)| told.contains(word)), "{told:?} {expected:?}");
         }
         let disabled = System { enabled: Some(false), ..running };
-        assert!(judge((ExistingUnit::Same, &disabled), Some(&daemon(7, "1")), "1")[0].contains("log in"));
+        assert!(judge(ExistingUnit::Same, &disabled, Some(&daemon(7, "1")), "1")[0].contains("log in"));
     }
 }

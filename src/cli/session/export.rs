@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::error::Trouble;
 use super::find::{ResolvedSession, SessionLookup};
 use super::place::CommandDir;
 use super::shape::RecordJson;
 use super::{SessionArg, read};
+use crate::cli::workspace::error::WorkspaceError;
 use crate::cli::{Failure, print};
 use crate::contracts::claw::{self, OverwriteRule};
 use crate::engine::workspaces::view::{self, ChatRecord, Cut, Direction};
@@ -58,10 +58,10 @@ impl Layout {
 }
 
 /// Writes a session.
-pub(super) fn export(place: &CommandDir, args: &ExportArgs, json: bool) -> Result<(), Trouble> {
+pub(super) fn export(place: &CommandDir, args: &ExportArgs, json: bool) -> Result<(), WorkspaceError> {
     if args.raw && args.layout != Layout::Jsonl {
         let message = format!("--layout {} is always without secrets", args.layout.as_str());
-        return Err(Trouble::new("invalid_request", message, "`--layout jsonl --raw` leaves them in").usage());
+        return Err(WorkspaceError::new("invalid_request", message, "`--layout jsonl --raw` leaves them in").usage());
     }
     let reference = args.which.session.as_str();
     let Some(reader) = place.reader()? else { return Err(place.no_store(Some(reference))) };
@@ -73,13 +73,13 @@ pub(super) fn export(place: &CommandDir, args: &ExportArgs, json: bool) -> Resul
             Layout::Jsonl => as_lines(&read::records(&look, &found, None, usize::MAX)?.0, args.raw)?,
             Layout::Markdown => as_markdown(&found, &read::records(&look, &found, None, usize::MAX)?.0),
         };
-        Ok::<_, Trouble>((found.name(), text))
+        Ok::<_, WorkspaceError>((found.name(), text))
     })?;
     // The output function adds the last line break.
     let Some(path) = &args.output else { return Ok(print::verbatim(text.strip_suffix('\n').unwrap_or(&text))?) };
     let target = if args.force { OverwriteRule::Any } else { OverwriteRule::New };
     claw::write(path, text.as_bytes(), target)
-        .map_err(|error| Trouble::of_kind("export_refused", error.to_string()))?;
+        .map_err(|error| WorkspaceError::of_kind("export_refused", error.to_string()))?;
     if !json {
         return Ok(print::line(&format!("wrote {name} to {}", path.display()))?);
     }
@@ -94,7 +94,7 @@ pub(super) fn export(place: &CommandDir, args: &ExportArgs, json: bool) -> Resul
     }))?)
 }
 
-fn as_claw(look: &SessionLookup<'_>, found: &ResolvedSession) -> Result<String, Trouble> {
+fn as_claw(look: &SessionLookup<'_>, found: &ResolvedSession) -> Result<String, WorkspaceError> {
     let root = look.db.workspaces.get(look.txn, &found.workspace)?.map(|row| row.path);
     // The folder of an agent is kept relative to the data directory.
     let root = root.map(|path| if path.starts_with(b"/") { path } else { look.place.sight.path.clone() });
@@ -150,7 +150,7 @@ fn said(row: ChatRecord) -> Option<SessionRecord> {
     Some(SessionRecord { at: row.at, body, extra: None })
 }
 
-fn as_lines(records: &[RecordJson], raw: bool) -> Result<String, Trouble> {
+fn as_lines(records: &[RecordJson], raw: bool) -> Result<String, WorkspaceError> {
     let mut out = String::new();
     for record in records {
         let line = serde_json::to_string(record).map_err(Failure::from)?;
@@ -210,7 +210,7 @@ fn as_markdown(found: &ResolvedSession, records: &[RecordJson]) -> String {
     }
     for record in records.iter().filter(|record| record.kind == "message") {
         let who = record.speaker.as_deref().or(record.role).unwrap_or("unknown");
-        let text = if record.expired { "(not kept any more)" } else { record.text.as_deref().unwrap_or_default() };
+        let text = if record.expired { "(removed by retention)" } else { record.text.as_deref().unwrap_or_default() };
         put(&format!("\n## {}. {who}, {}\n\n{}\n", record.number, record.at, claw::redacted(text)));
     }
     out

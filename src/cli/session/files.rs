@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::error::Trouble;
 use super::find::SessionLookup;
 use super::place::CommandDir;
-use super::shape::{self, RecordJson, SessionJson, Surroundings};
+use super::shape::{self, DirectoryState, RecordJson, SessionJson};
 use super::taking::{Importer, home};
 use crate::cli::Failure;
+use crate::cli::workspace::error::WorkspaceError;
 use crate::contracts::claw::{self, Part, SessionFile, Unfit};
 use crate::model::session::SessionLabel;
 use crate::model::session_ref::Reference;
@@ -29,7 +29,7 @@ pub(super) struct File {
 
 /// Session files outside the store.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct SessionFiles {
     /// Files that may be imported, each with a unique id.
     pub(super) files: Vec<File>,
     /// Files that may not be imported, by file name.
@@ -40,9 +40,9 @@ pub(super) struct Beside {
     more: usize,
 }
 
-impl Beside {
+impl SessionFiles {
     /// Looks for files in the directory.
-    pub(super) fn look(place: &CommandDir) -> Result<Self, Trouble> {
+    pub(super) fn look(place: &CommandDir) -> Result<Self, WorkspaceError> {
         let home = home(place)?;
         let found = claw::find(&home, None).map_err(Failure::from)?;
         let mut paths: Vec<PathBuf> =
@@ -66,7 +66,7 @@ impl Beside {
 
     /// Adds a file unless its id is taken. Ids must be unambiguous: the store's sessions take precedence, then those of
     /// the partition.
-    fn add(&mut self, place: &CommandDir, file: File) -> Result<(), Trouble> {
+    fn add(&mut self, place: &CommandDir, file: File) -> Result<(), WorkspaceError> {
         let label = &file.session.head.label;
         if self.files.iter().any(|known| known.session.head.label == *label) || has(place, label)? {
             self.same = self.same.saturating_add(1);
@@ -98,12 +98,12 @@ impl Beside {
 }
 
 /// Resolves a reference that the store does not know to a file. Returns `missing` if there is none.
-pub(super) fn find(place: &CommandDir, text: &str, missing: Trouble) -> Result<File, Trouble> {
+pub(super) fn find(place: &CommandDir, text: &str, missing: WorkspaceError) -> Result<File, WorkspaceError> {
     let Reference::Label(label) = Reference::read(text) else { return Err(missing) };
     if missing.kind != "session_not_found" {
         return Err(missing);
     }
-    let Beside { mut files, refused, .. } = Beside::look(place)?;
+    let SessionFiles { mut files, refused, .. } = SessionFiles::look(place)?;
     let by_id = files.iter().position(|file| file.session.head.label == label);
     let at = by_id.or_else(|| files.iter().position(|file| stem(&file.path) == label.as_str()));
     if let Some(at) = at {
@@ -116,13 +116,13 @@ pub(super) fn find(place: &CommandDir, text: &str, missing: Trouble) -> Result<F
 }
 
 /// Imports a file. Returns the id of its session.
-pub(super) fn take_in(place: &CommandDir, file: &File) -> Result<String, Trouble> {
+pub(super) fn take_in(place: &CommandDir, file: &File) -> Result<String, WorkspaceError> {
     Importer::new(place, false)?.take(&file.path)?.session()
 }
 
 /// JSON output of a file as a session. It has no store key.
-pub(super) fn shape(file: &File, around: &Surroundings) -> SessionJson {
-    shape::file_session((&file.session, &file.path), around)
+pub(super) fn shape(file: &File, around: &DirectoryState) -> SessionJson {
+    shape::file_session(&file.session, &file.path, around)
 }
 
 /// The newest records of a file, at most `limit`.
@@ -137,7 +137,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// Files whose imported sessions still exist.
-fn known(place: &CommandDir, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble> {
+fn known(place: &CommandDir, paths: &[PathBuf]) -> Result<Vec<PathBuf>, WorkspaceError> {
     let Some(reader) = place.reader()? else { return Ok(Vec::new()) };
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
@@ -156,7 +156,7 @@ fn known(place: &CommandDir, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble>
 }
 
 /// Whether the store has a session with this id here.
-fn has(place: &CommandDir, label: &SessionLabel) -> Result<bool, Trouble> {
+fn has(place: &CommandDir, label: &SessionLabel) -> Result<bool, WorkspaceError> {
     let Some(reader) = place.reader()? else { return Ok(false) };
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
@@ -167,10 +167,10 @@ fn has(place: &CommandDir, label: &SessionLabel) -> Result<bool, Trouble> {
 }
 
 /// The error for a file that cannot be a session here.
-fn told(place: &CommandDir, label: &SessionLabel, why: &claw::Trouble) -> Trouble {
+fn told(place: &CommandDir, label: &SessionLabel, why: &claw::Trouble) -> WorkspaceError {
     let fingerprint = |path: &Path| Fingerprint::of_path(path.as_os_str().as_bytes()).to_string();
     let hint = "`hearth import claw DIR --dry-run` tells of every file what would become of it";
-    let mut trouble = Trouble::new(why.code(), why.to_string(), hint).with("session_id", label.as_str());
+    let mut trouble = WorkspaceError::new(why.code(), why.to_string(), hint).with("session_id", label.as_str());
     if let claw::Trouble::Unfit(unfit) = why
         && let Unfit::Mismatch { expected, actual } = &**unfit
     {

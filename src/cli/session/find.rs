@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::error::Trouble;
 use super::place::CommandDir;
+use crate::cli::workspace::error::WorkspaceError;
 use crate::engine::workspaces::{Located, view};
 use crate::model::id::SessionId;
 use crate::model::session::{Recency, Session, SessionLabel};
@@ -14,7 +14,7 @@ use crate::model::workspace::{Workspace, WorkspaceKey, key_text};
 use crate::socket::command::RequestRefused;
 use crate::state::{LabelKey, Read, SessionKey, Tables, Text, Timed};
 
-type Result<T> = std::result::Result<T, Trouble>;
+type Result<T> = std::result::Result<T, WorkspaceError>;
 
 /// Maximum number of empty sessions that are counted if there are no others.
 const EMPTY_COUNTED: usize = 1_000;
@@ -57,12 +57,12 @@ pub(super) struct SessionLookup<'a> {
 }
 
 /// Adds the usual fields to an error of a change. The store must not be open in this process.
-pub(super) fn with_fields(place: &CommandDir, trouble: Trouble) -> Trouble {
+pub(super) fn with_fields(place: &CommandDir, trouble: WorkspaceError) -> WorkspaceError {
     if trouble.kind != "workspace_moved" {
         return trouble;
     }
     let Ok(Some(reader)) = place.reader() else { return trouble };
-    let moved = reader.read(|db, txn| Ok::<_, Trouble>(SessionLookup::new(place, db, txn)?.moved()));
+    let moved = reader.read(|db, txn| Ok::<_, WorkspaceError>(SessionLookup::new(place, db, txn)?.moved()));
     moved.ok().flatten().unwrap_or(trouble)
 }
 
@@ -140,7 +140,7 @@ impl<'a> SessionLookup<'a> {
         let hint = format!(
             "open it in {actual}, or fork it here with `hearth workspace sessions fork {text} --any-workspace`"
         );
-        Err(Trouble::new(
+        Err(WorkspaceError::new(
             "workspace_mismatch",
             format!("session workspace mismatch: expected {expected}, found {actual}"),
             hint,
@@ -242,13 +242,13 @@ impl<'a> SessionLookup<'a> {
     }
 
     /// Adds the workspace and related information to an error.
-    fn about(&self, trouble: Trouble) -> Trouble {
+    fn about(&self, trouble: WorkspaceError) -> WorkspaceError {
         let others = self.others().unwrap_or(0);
         self.place.about(trouble, self.workspace(), others)
     }
 
     /// The error for an unknown session.
-    pub(super) fn missing(&self, text: &str) -> Trouble {
+    pub(super) fn missing(&self, text: &str) -> WorkspaceError {
         if let Some(moved) = self.moved() {
             return moved;
         }
@@ -261,11 +261,11 @@ impl<'a> SessionLookup<'a> {
             }
             _ => self.place.hint(self.workspace(), self.others().unwrap_or(0)),
         };
-        let trouble = Trouble::new("session_not_found", format!("session not found: {text}"), hint);
+        let trouble = WorkspaceError::new("session_not_found", format!("session not found: {text}"), hint);
         self.about(trouble.with("requested", text).with("branch", branch))
     }
 
-    fn none(&self) -> Trouble {
+    fn none(&self) -> WorkspaceError {
         if let Some(moved) = self.moved() {
             return moved;
         }
@@ -274,16 +274,16 @@ impl<'a> SessionLookup<'a> {
         if let Some(replaced) = self.replaced() {
             hint = format!("{replaced}\n{hint}");
         }
-        self.about(Trouble::new("no_managed_sessions", message, hint))
+        self.about(WorkspaceError::new("no_managed_sessions", message, hint))
     }
 
-    fn all_empty(&self, count: usize) -> Trouble {
+    fn all_empty(&self, count: usize) -> WorkspaceError {
         let (name, root) = (self.place.name(self.workspace()), self.place.root());
         let more = if count < EMPTY_COUNTED { "" } else { " or more" };
         let message =
             format!("all sessions are empty (0 messages) in workspace {name} ({root}), {count}{more} of them");
         let hint = "a new one may just be running: wait and look again, or name one by its id";
-        self.about(Trouble::new("all_sessions_empty", message, hint).with("empty_sessions", count))
+        self.about(WorkspaceError::new("all_sessions_empty", message, hint).with("empty_sessions", count))
     }
 
     /// A note for people about a directory without sessions.
@@ -300,7 +300,7 @@ impl<'a> SessionLookup<'a> {
         ))
     }
 
-    fn moved(&self) -> Option<Trouble> {
+    fn moved(&self) -> Option<WorkspaceError> {
         let Located::Moved { key, from } = &self.located else { return None };
         let from = String::from_utf8_lossy(from).into_owned();
         let message = format!(
@@ -308,13 +308,13 @@ impl<'a> SessionLookup<'a> {
             self.place.root(),
             key_text(*key)
         );
-        let trouble = Trouble::new("workspace_moved", message, "`hearth workspace adopt` continues them here")
+        let trouble = WorkspaceError::new("workspace_moved", message, "`hearth workspace adopt` continues them here")
             .with("moved_from", from)
             .with("moved_workspace", key_text(*key));
         Some(self.about(trouble))
     }
 
-    fn ambiguous(&self, label: &SessionLabel, all: &[ResolvedSession]) -> Result<Trouble> {
+    fn ambiguous(&self, label: &SessionLabel, all: &[ResolvedSession]) -> Result<WorkspaceError> {
         let mut places = Vec::new();
         for found in all {
             places.push(format!("{} in {}", found.id, self.root_of(found.workspace)?));
@@ -322,7 +322,7 @@ impl<'a> SessionLookup<'a> {
         let hint = format!("name one by the store's id: {}", places.join(", "));
         let keys: Vec<Value> = all.iter().map(|found| Value::from(found.id.to_string())).collect();
         let message = format!("{label} is the id of {} sessions of other workspaces", all.len());
-        Ok(Trouble::new("session_ambiguous", message, hint).with("candidates", keys))
+        Ok(WorkspaceError::new("session_ambiguous", message, hint).with("candidates", keys))
     }
 
     /// Finds the newest session in the trash with an id, either its former one or the store's.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::error::Trouble;
 use super::place::CommandDir;
 use super::taking::{Importer, Report};
+use crate::cli::workspace::error::WorkspaceError;
 use crate::cli::workspace::{self, AllowBroad, Guarded};
 use crate::cli::{Done, Failure, print};
 use crate::config::{Paths, env};
@@ -38,11 +38,11 @@ pub(in crate::cli) struct ClawArgs {
 }
 
 /// Imports files.
-pub(super) fn import(place: &CommandDir, args: &ImportArgs, json: bool) -> Result<(), Trouble> {
+pub(super) fn import(place: &CommandDir, args: &ImportArgs, json: bool) -> Result<(), WorkspaceError> {
     let mut taking = Importer::new(place, args.dry_run)?;
     let reports = args.files.iter().map(|file| taking.take(file)).collect::<Result<Vec<_>, _>>()?;
     let failed = reports.iter().any(Report::is_refused);
-    told(place, &reports, ("session_import", args.dry_run, failed), json)?;
+    told(place, &reports, "session_import", args.dry_run, failed, json)?;
     if failed { Err(ended()) } else { Ok(()) }
 }
 
@@ -51,11 +51,11 @@ pub(in crate::cli) fn claw(paths: &Paths, args: &ClawArgs, json: bool) -> Done {
     all(paths, args, json).map_err(|trouble| super::tell(trouble, "import", json))
 }
 
-fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), Trouble> {
+fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), WorkspaceError> {
     if !args.dir.is_dir() {
         let message = format!("{} is not a directory", args.dir.display());
         let hint = "name the directory in which claw was used, the one with .claw in it";
-        return Err(Trouble::new("workspace_missing", message, hint));
+        return Err(WorkspaceError::new("workspace_missing", message, hint));
     }
     let sight = match workspace::guard(&args.dir, args.allow, json)? {
         Guarded::Aborted => return Ok(()),
@@ -70,7 +70,7 @@ fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), Trouble> {
         reports.push(taking.take(&file.path)?);
     }
     let failed = reports.iter().any(Report::is_damaged);
-    told(&place, &reports, ("import_claw", args.dry_run, failed), json)?;
+    told(&place, &reports, "import_claw", args.dry_run, failed, json)?;
     if !json {
         beside(&args.dir, &found)?;
     }
@@ -95,16 +95,18 @@ fn beside(dir: &Path, found: &WorkspaceScan) -> Result<(), Failure> {
 }
 
 /// The final error. Details were reported file by file.
-fn ended() -> Trouble {
-    Trouble::of_kind("import_refused", "")
+fn ended() -> WorkspaceError {
+    WorkspaceError::of_kind("import_refused", "")
 }
 
 fn told(
     place: &CommandDir,
     reports: &[Report],
-    (kind, dry_run, failed): (&str, bool, bool),
+    kind: &str,
+    dry_run: bool,
+    failed: bool,
     json: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), WorkspaceError> {
     if !json {
         for report in reports {
             print::line(&report.line())?;

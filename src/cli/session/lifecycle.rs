@@ -14,7 +14,7 @@ const BEAT_MAX: Millis = Millis::minutes(5);
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SessionFacts {
     /// The holder of its lease.
-    pub(super) holder: Option<Holding>,
+    pub(super) holder: Option<SessionHolder>,
     /// Messages in it.
     pub(super) messages: u64,
     /// Role of the last message, and whether its writer marked the end of the turn.
@@ -27,7 +27,7 @@ pub(super) struct SessionFacts {
 
 /// The holder of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Holding {
+pub(super) struct SessionHolder {
     /// Whether its process runs.
     pub(super) alive: bool,
     /// Time since its last heartbeat.
@@ -152,9 +152,9 @@ mod tests {
     #[test]
     fn states_and_their_reasons() {
         use SpeakerRole::{Assistant, Tool, User};
-        let alive = |seconds| Some(Holding { alive: true, silent: Millis::seconds(seconds) });
-        let dead = Some(Holding { alive: false, silent: Millis::ZERO });
-        let none: Option<Holding> = None;
+        let alive = |seconds| Some(SessionHolder { alive: true, silent: Millis::seconds(seconds) });
+        let dead = Some(SessionHolder { alive: false, silent: Millis::ZERO });
+        let none: Option<SessionHolder> = None;
         let (here, gone, dirty, clean) = (true, false, true, false);
         for ((holder, messages, last, present, is_dirty), state, reason) in [
             ((alive(0), 0, None, here, clean), State::Active, None),

@@ -1,6 +1,5 @@
 //! `hearth workspace sessions`: conversations of programs and people, kept separately for each directory.
 
-mod error;
 mod export;
 mod files;
 mod find;
@@ -17,10 +16,10 @@ use clap::{Args, Subcommand};
 
 pub(super) use self::import::{ClawArgs, claw};
 
-use self::error::Trouble;
 use self::place::CommandDir;
 use super::workspace::{self, AllowBroad, Cwd, Guarded};
 use super::{Done, Failure};
+use crate::cli::workspace::error::WorkspaceError;
 use crate::config::Paths;
 
 #[derive(Debug, Args)]
@@ -236,21 +235,21 @@ pub(super) fn misused(words: &str) -> Failure {
     let (what, more) = words.split_once("\n\n").unwrap_or((words, ""));
     let what = what.strip_prefix("error: ").unwrap_or(what);
     let message = what.split_whitespace().collect::<Vec<_>>().join(" ");
-    Trouble::new("invalid_usage", message, more.trim()).usage().tell("abort", true)
+    WorkspaceError::new("invalid_usage", message, more.trim()).usage().tell("abort", true)
 }
 
 /// Reports as JSON that no data directory was found.
 pub(super) fn unplaced(failure: Failure) -> Failure {
-    Trouble::from(failure).tell("abort", true)
+    WorkspaceError::from(failure).tell("abort", true)
 }
 
 /// Reports an error, unless it has already been reported.
-fn tell(trouble: Trouble, action: &str, json: bool) -> Failure {
+fn tell(trouble: WorkspaceError, action: &str, json: bool) -> Failure {
     if trouble.message.is_empty() { Failure::Exit(trouble.exit) } else { trouble.tell(action, json) }
 }
 
 /// The place of a command; none if the user declined. The directory is checked before anything is read.
-fn begin(paths: &Paths, args: &SessionArgs, json: bool) -> Result<Option<CommandDir>, Trouble> {
+fn begin(paths: &Paths, args: &SessionArgs, json: bool) -> Result<Option<CommandDir>, WorkspaceError> {
     let dir = args.cwd.find()?;
     match workspace::guard(&dir, args.allow, json)? {
         Guarded::Aborted => Ok(None),
@@ -258,20 +257,20 @@ fn begin(paths: &Paths, args: &SessionArgs, json: bool) -> Result<Option<Command
     }
 }
 
-fn carry_out(place: &CommandDir, command: SessionCommand, json: bool) -> Result<(), Trouble> {
+fn carry_out(place: &CommandDir, command: SessionCommand, json: bool) -> Result<(), WorkspaceError> {
     match command {
         SessionCommand::New(args) => write::new(place, args, json),
         SessionCommand::Append(args) => write::append(place, args, json),
-        SessionCommand::List { limit, trash } => read::list(place, (limit, trash), json),
+        SessionCommand::List { limit, trash } => read::list(place, limit, trash, json),
         SessionCommand::Show { which, limit, revision } => {
-            read::show(place, (&which.session, revision), (limit, read::OutputFormat::Shown), json)
+            read::show(place, &which.session, revision, limit, read::OutputFormat::Shown, json)
         }
         SessionCommand::Latest { exclude } => read::latest(place, exclude.as_deref(), json),
         SessionCommand::Exists { session } => read::exists(place, &session, json),
         SessionCommand::Load(which) => {
-            read::show(place, (&which.session, None), (usize::MAX, read::OutputFormat::Loaded), json)
+            read::show(place, &which.session, None, usize::MAX, read::OutputFormat::Loaded, json)
         }
-        SessionCommand::Resume { which, any_workspace, pid } => write::resume(place, (which, any_workspace), pid, json),
+        SessionCommand::Resume { which, any_workspace, pid } => write::resume(place, which, any_workspace, pid, json),
         SessionCommand::Fork(args) => write::fork(place, args, json),
         SessionCommand::Rename { which, title, clear } => {
             write::rename(place, &which.session, title.filter(|_| !clear), json)
@@ -280,10 +279,10 @@ fn carry_out(place: &CommandDir, command: SessionCommand, json: bool) -> Result<
         SessionCommand::Delete { session, force } => write::delete(place, &session, force, json),
         SessionCommand::Restore { session } => write::restore(place, &session, json),
         SessionCommand::Clear { which, confirm, conditions } => {
-            write::clear(place, &which.session, (confirm, conditions), json)
+            write::clear(place, &which.session, confirm, conditions, json)
         }
         SessionCommand::Compact { which, keep, summary, conditions } => {
-            write::compact(place, &which.session, (keep, summary, conditions), json)
+            write::compact(place, &which.session, keep, summary, conditions, json)
         }
         SessionCommand::History { which, count } => read::history(place, &which, count, json),
         SessionCommand::Purge { session, force } => write::purge(place, &session, force, json),

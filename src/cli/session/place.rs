@@ -1,6 +1,6 @@
 //! The directory of a command and its workspace.
 
-use super::error::Trouble;
+use crate::cli::workspace::error::WorkspaceError;
 use crate::config::Paths;
 use crate::daemon::groups_path;
 use crate::engine::workspaces::{Located, locate};
@@ -35,7 +35,7 @@ impl CommandDir {
     }
 
     /// The store to read; none if there is none yet.
-    pub(super) fn reader(&self) -> Result<Option<Reader>, Trouble> {
+    pub(super) fn reader(&self) -> Result<Option<Reader>, WorkspaceError> {
         match Reader::open(self.paths.data()) {
             Ok(reader) => Ok(Some(reader)),
             Err(state::Error::NoStore { .. }) => Ok(None),
@@ -66,17 +66,17 @@ impl CommandDir {
     }
 
     /// Adds the workspace to an error.
-    pub(super) fn about(&self, trouble: Trouble, key: Option<WorkspaceKey>, others: u64) -> Trouble {
+    pub(super) fn about(&self, trouble: WorkspaceError, key: Option<WorkspaceKey>, others: u64) -> WorkspaceError {
         trouble.with("workspace_root", self.root()).with("fingerprint", self.name(key)).with("other_partitions", others)
     }
 
     /// The error for a reference if there is no store.
-    pub(super) fn no_store(&self, reference: Option<&str>) -> Trouble {
+    pub(super) fn no_store(&self, reference: Option<&str>) -> WorkspaceError {
         use crate::model::session_ref::Reference;
         let hint = self.hint(None, 0);
         let trouble = match reference.map(|text| (text, Reference::read(text))) {
-            None | Some((_, Reference::Latest)) => Trouble::new("no_managed_sessions", self.nothing(None), hint),
-            Some((text, read)) => Trouble::new("session_not_found", format!("session not found: {text}"), hint)
+            None | Some((_, Reference::Latest)) => WorkspaceError::new("no_managed_sessions", self.nothing(None), hint),
+            Some((text, read)) => WorkspaceError::new("session_not_found", format!("session not found: {text}"), hint)
                 .with("requested", text)
                 .with("branch", read.branch()),
         };

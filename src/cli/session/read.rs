@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::error::Trouble;
-use super::files::{self, Beside};
+use super::files::{self, SessionFiles};
 use super::find::{ResolvedSession, SessionLookup};
 use super::place::CommandDir;
-use super::shape::{self, RecordJson, SessionJson, Surroundings};
+use super::shape::{self, DirectoryState, RecordJson, SessionJson};
 use super::{OptionalSessionArg, lifecycle};
+use crate::cli::workspace::error::WorkspaceError;
 use crate::cli::{human_time, print, workspace as directory};
 use crate::contracts::git;
 use crate::contracts::workspace::path_of;
@@ -19,7 +19,7 @@ use crate::model::session_ref::Reference;
 use crate::model::time::Timestamp;
 use crate::state::{Reader, Timed};
 
-type SessionResult = Result<(), Trouble>;
+type SessionResult = Result<(), WorkspaceError>;
 
 /// Number of records read at once.
 const PIECE: usize = 1_000;
@@ -27,9 +27,9 @@ const PIECE: usize = 1_000;
 const HISTORY_LOOK: usize = 5_000;
 
 /// The current state of a place's directory.
-pub(super) fn surroundings(place: &CommandDir) -> Surroundings {
+pub(super) fn surroundings(place: &CommandDir) -> DirectoryState {
     let dir = path_of(&place.sight.path);
-    Surroundings { present: place.sight.witness.is_some(), changes: git::changes(dir) }
+    DirectoryState { present: place.sight.witness.is_some(), changes: git::changes(dir) }
 }
 
 /// The workspace in JSON output.
@@ -41,12 +41,12 @@ pub(super) fn workspace_json(place: &CommandDir, name: String) -> Value {
 }
 
 /// Lists the sessions of the directory.
-pub(super) fn list(place: &CommandDir, (limit, trash): (usize, bool), json: bool) -> SessionResult {
+pub(super) fn list(place: &CommandDir, limit: usize, trash: bool, json: bool) -> SessionResult {
     let around = surroundings(place);
-    let beside = if trash { Beside::default() } else { Beside::look(place)? };
+    let beside = if trash { SessionFiles::default() } else { SessionFiles::look(place)? };
     let mut listed = match place.reader()? {
         None => Listed::default(),
-        Some(reader) => stored(place, &reader, (limit, trash), &around)?,
+        Some(reader) => stored(place, &reader, limit, trash, &around)?,
     };
     listed.shown.extend(beside.files.iter().map(|file| files::shape(file, &around)));
     listed.shown.sort_by_key(|one| std::cmp::Reverse(one.updated_at_ms));
@@ -59,15 +59,16 @@ pub(super) fn list(place: &CommandDir, (limit, trash): (usize, bool), json: bool
 fn stored(
     place: &CommandDir,
     reader: &Reader,
-    (limit, trash): (usize, bool),
-    around: &Surroundings,
-) -> Result<Listed, Trouble> {
+    limit: usize,
+    trash: bool,
+    around: &DirectoryState,
+) -> Result<Listed, WorkspaceError> {
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
         let current = look.row()?.and_then(|row| row.current);
         let mut shown = Vec::new();
         for found in if trash { trashed(&look, limit)? } else { newest(&look, limit)? } {
-            shown.push(shape::session(&look, (found.id, &found.session), around, current == Some(found.id))?);
+            shown.push(shape::session(&look, found.id, &found.session, around, current == Some(found.id))?);
         }
         let name = Some(place.name(look.workspace()));
         Ok(Listed { name, others: look.others()?, note: look.note(), shown, refused: BTreeMap::new() })
@@ -89,14 +90,14 @@ struct Listed {
 }
 
 /// The newest sessions of the workspace.
-fn newest(look: &SessionLookup<'_>, limit: usize) -> Result<Vec<ResolvedSession>, Trouble> {
+fn newest(look: &SessionLookup<'_>, limit: usize) -> Result<Vec<ResolvedSession>, WorkspaceError> {
     let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
     let newest = view::newest(look.db, look.txn, workspace, limit)?;
     Ok(newest.into_iter().map(|(id, session)| ResolvedSession { workspace, id, session }).collect())
 }
 
 /// Sessions of the workspace in the trash, newest first.
-fn trashed(look: &SessionLookup<'_>, limit: usize) -> Result<Vec<ResolvedSession>, Trouble> {
+fn trashed(look: &SessionLookup<'_>, limit: usize) -> Result<Vec<ResolvedSession>, WorkspaceError> {
     let Some(workspace) = look.workspace() else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for row in look.db.sessions_by_deletion.iter(look.txn)? {
@@ -186,24 +187,24 @@ pub(super) fn latest(place: &CommandDir, exclude: Option<&str>, json: bool) -> S
     Ok(print::line(&shown.session.id)?)
 }
 
-struct One {
+struct NamedSession {
     name: String,
     session: SessionJson,
 }
 
 fn one(
     place: &CommandDir,
-    find: impl FnOnce(&SessionLookup<'_>) -> Result<ResolvedSession, Trouble>,
+    find: impl FnOnce(&SessionLookup<'_>) -> Result<ResolvedSession, WorkspaceError>,
     reference: Option<&str>,
-) -> Result<One, Trouble> {
+) -> Result<NamedSession, WorkspaceError> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
     let around = surroundings(place);
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
         let found = find(&look)?;
         let current = look.row()?.and_then(|row| row.current) == Some(found.id);
-        let session = shape::session(&look, (found.id, &found.session), &around, current)?;
-        Ok(One { name: place.name(look.workspace()), session })
+        let session = shape::session(&look, found.id, &found.session, &around, current)?;
+        Ok(NamedSession { name: place.name(look.workspace()), session })
     })
 }
 
@@ -215,7 +216,7 @@ pub(super) fn exists(place: &CommandDir, text: &str, json: bool) -> SessionResul
             let look = SessionLookup::new(place, db, txn)?;
             let found = look.resolve(Some(text), None)?;
             let active = look.row()?.and_then(|row| row.current) == Some(found.id);
-            Ok::<_, Trouble>((found.name(), active, place.name(look.workspace())))
+            Ok::<_, WorkspaceError>((found.name(), active, place.name(look.workspace())))
         }),
     };
     let heard = match heard {
@@ -269,22 +270,24 @@ pub(super) enum OutputFormat {
 /// Shows a session with its records.
 pub(super) fn show(
     place: &CommandDir,
-    (text, revision): (&str, Option<u32>),
-    (limit, form): (usize, OutputFormat),
+    text: &str,
+    revision: Option<u32>,
+    limit: usize,
+    form: OutputFormat,
     json: bool,
 ) -> SessionResult {
     let around = surroundings(place);
     let mut note = None;
-    let shown = match kept(place, (text, revision), limit, &around) {
+    let shown = match kept(place, text, revision, limit, &around) {
         Err(missing) => {
             let file = files::find(place, text, missing)?;
             let taken = if form == OutputFormat::Loaded { files::take_in(place, &file).map(Some) } else { Ok(None) };
             match taken {
-                Ok(Some(label)) => kept(place, (&label, revision), limit, &around)?,
-                Ok(None) => seen(place, file, (revision, limit), &around)?,
+                Ok(Some(label)) => kept(place, &label, revision, limit, &around)?,
+                Ok(None) => seen(place, file, revision, limit, &around)?,
                 Err(why) => {
                     note = Some(format!("shown from its file, not imported: {}", why.message));
-                    seen(place, file, (revision, limit), &around)?
+                    seen(place, file, revision, limit, &around)?
                 }
             }
         }
@@ -313,12 +316,13 @@ type Shown = (String, SessionJson, Vec<RecordJson>, u32);
 fn seen(
     place: &CommandDir,
     file: files::File,
-    (revision, limit): (Option<u32>, usize),
-    around: &Surroundings,
-) -> Result<Shown, Trouble> {
+    revision: Option<u32>,
+    limit: usize,
+    around: &DirectoryState,
+) -> Result<Shown, WorkspaceError> {
     if revision.is_some_and(|number| number > 0) {
         let message = format!("{} is a file, and has no revisions", file.path.display());
-        return Err(Trouble::new("no_such_revision", message, "leave --revision out to see what is in it now"));
+        return Err(WorkspaceError::new("no_such_revision", message, "leave --revision out to see what is in it now"));
     }
     let session = files::shape(&file, around);
     Ok((place.name(None), session, files::records(file, limit), 0))
@@ -327,16 +331,17 @@ fn seen(
 /// Reads a session from the store.
 fn kept(
     place: &CommandDir,
-    (text, revision): (&str, Option<u32>),
+    text: &str,
+    revision: Option<u32>,
     limit: usize,
-    around: &Surroundings,
-) -> Result<Shown, Trouble> {
+    around: &DirectoryState,
+) -> Result<Shown, WorkspaceError> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(Some(text))) };
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
         let found = look.resolve(Some(text), None)?;
         let current = look.row()?.and_then(|row| row.current) == Some(found.id);
-        let session = shape::session(&look, (found.id, &found.session), around, current)?;
+        let session = shape::session(&look, found.id, &found.session, around, current)?;
         let (records, number) = records(&look, &found, revision, limit)?;
         Ok((place.name(look.workspace()), session, records, number))
     })
@@ -348,7 +353,7 @@ pub(super) fn records(
     found: &ResolvedSession,
     revision: Option<u32>,
     limit: usize,
-) -> Result<(Vec<RecordJson>, u32), Trouble> {
+) -> Result<(Vec<RecordJson>, u32), WorkspaceError> {
     let own = match &found.session {
         Session::Chat(_) => {
             let rows = view::conversation(look.db, look.txn, found.id, limit)?;
@@ -360,7 +365,7 @@ pub(super) fn records(
         None => Cut::current(found.id, own),
         Some(number) => view::revision(look.db, look.txn, found.id, number)?.ok_or_else(|| {
             let message = format!("session {} has no revision {number}: the newest is {}", own.label, own.revision);
-            Trouble::new("no_such_revision", message, "leave --revision out to see what is in it now")
+            WorkspaceError::new("no_such_revision", message, "leave --revision out to see what is in it now")
         })?,
     };
     let parts = view::segments(look.db, look.txn, cut)?;
@@ -419,7 +424,7 @@ pub(super) fn history(place: &CommandDir, which: &OptionalSessionArg, count: u32
         let found = look.resolve(reference, which.exclude.as_deref())?;
         // Reads one record more than is searched, to find out whether there are more.
         let (records, _) = records(&look, &found, None, HISTORY_LOOK + 1)?;
-        Ok::<_, Trouble>((found.name(), records))
+        Ok::<_, WorkspaceError>((found.name(), records))
     })?;
     let older = all.len().saturating_sub(HISTORY_LOOK);
     all.drain(..older);

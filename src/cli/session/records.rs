@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::error::Trouble;
+use crate::cli::workspace::error::WorkspaceError;
 use crate::clock;
 use crate::contracts::claw::redacted;
 use crate::model::content::RawJson;
@@ -50,7 +50,7 @@ struct Message<'a> {
 }
 
 /// Reads records, one JSON object per line: `message`, `prompt_history`, and others unchanged.
-pub(super) fn lines(input: impl std::io::Read) -> Result<Vec<SessionRecord>, Trouble> {
+pub(super) fn lines(input: impl std::io::Read) -> Result<Vec<SessionRecord>, WorkspaceError> {
     let mut input = std::io::BufReader::new(input);
     let mut all = Vec::new();
     let mut number = 0_u64;
@@ -73,9 +73,9 @@ pub(super) fn lines(input: impl std::io::Read) -> Result<Vec<SessionRecord>, Tro
     }
 }
 
-fn bad(number: u64, why: &str) -> Trouble {
+fn bad(number: u64, why: &str) -> WorkspaceError {
     let hint = r#"each line is a record like {"type":"message","message":{"role":"user","blocks":[{"type":"text","text":"…"}]}}"#;
-    Trouble::new("invalid_record", format!("line {number} {why}"), hint).with("line", number)
+    WorkspaceError::new("invalid_record", format!("line {number} {why}"), hint).with("line", number)
 }
 
 fn record(text: &str) -> Result<SessionRecord, String> {

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::error::Trouble;
 use super::find::{SessionLookup, name};
-use super::lifecycle::{self, Holding, LifecycleJson, SessionFacts};
+use super::lifecycle::{self, LifecycleJson, SessionFacts, SessionHolder};
+use crate::cli::workspace::error::WorkspaceError;
 use crate::clock;
 use crate::contracts::process;
 use crate::engine::workspaces::view::{self, ChatRecord, Cut, Direction};
@@ -56,7 +56,7 @@ pub(super) struct SessionJson {
 
 /// State of the directory whose sessions are shown.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Surroundings {
+pub(super) struct DirectoryState {
     pub(super) present: bool,
     /// Changed files: their number and some names. None if unknown.
     pub(super) changes: Option<(u64, Vec<String>)>,
@@ -65,11 +65,12 @@ pub(super) struct Surroundings {
 /// One session for programs.
 pub(super) fn session(
     look: &SessionLookup<'_>,
-    (id, row): (SessionId, &Session),
-    around: &Surroundings,
+    id: SessionId,
+    row: &Session,
+    around: &DirectoryState,
     current: bool,
-) -> Result<SessionJson, Trouble> {
-    let lifecycle = lifecycle(look.db, look.txn, (id, row), around)?;
+) -> Result<SessionJson, WorkspaceError> {
+    let lifecycle = lifecycle(look.db, look.txn, id, row, around)?;
     let id_text = name(id, row);
     let key = id.to_string();
     Ok(match row {
@@ -95,14 +96,15 @@ pub(super) fn session(
             deleted: None,
             lifecycle,
         },
-        Session::Workspace(own) => workspace_session(look, own, (id_text, key), lifecycle, current),
+        Session::Workspace(own) => workspace_session(look, own, id_text, key, lifecycle, current),
     })
 }
 
 fn workspace_session(
     look: &SessionLookup<'_>,
     own: &WorkspaceSession,
-    (id, key): (String, String),
+    id: String,
+    key: String,
     lifecycle: LifecycleJson,
     current: bool,
 ) -> SessionJson {
@@ -136,17 +138,18 @@ fn workspace_session(
 }
 
 /// The current state of a session's holder.
-pub(super) fn holding(lease: &Lease) -> Holding {
+pub(super) fn holding(lease: &Lease) -> SessionHolder {
     let alive = !process::is_dead(lease.pid, lease.started, &lease.boot);
-    Holding { alive, silent: clock::wall().since(lease.beat) }
+    SessionHolder { alive, silent: clock::wall().since(lease.beat) }
 }
 
 fn lifecycle(
     db: &Tables,
     txn: &Read<'_>,
-    (id, row): (SessionId, &Session),
-    around: &Surroundings,
-) -> Result<LifecycleJson, Trouble> {
+    id: SessionId,
+    row: &Session,
+    around: &DirectoryState,
+) -> Result<LifecycleJson, WorkspaceError> {
     let lease = db.leases.get(txn, &id)?;
     let dirty = around.changes.as_ref().is_some_and(|(count, _)| *count > 0);
     let facts = match row {
@@ -158,7 +161,7 @@ fn lifecycle(
             dirty,
         },
         Session::Chat(chat) => {
-            let holder = chat.live.map(|_| Holding { alive: true, silent: crate::model::Millis::ZERO });
+            let holder = chat.live.map(|_| SessionHolder { alive: true, silent: crate::model::Millis::ZERO });
             SessionFacts { holder, messages: chat.last_number, last: None, present: true, dirty }
         }
     };
@@ -166,7 +169,7 @@ fn lifecycle(
 }
 
 /// A file as a session.
-pub(super) fn file_session((session, path): (&FileSession, &Path), around: &Surroundings) -> SessionJson {
+pub(super) fn file_session(session: &FileSession, path: &Path, around: &DirectoryState) -> SessionJson {
     let FileSession { head, records, .. } = session;
     let said = |record: &SessionRecord| match record.body {
         RecordBody::Message { role, ends_turn, .. } => Some((role, ends_turn)),
@@ -205,7 +208,7 @@ fn compaction(done: &Compaction) -> Value {
     json!({ "count": done.count, "removed_message_count": done.removed, "summary": done.summary })
 }
 
-fn told(facts: SessionFacts, lease: Option<&Lease>, around: &Surroundings) -> LifecycleJson {
+fn told(facts: SessionFacts, lease: Option<&Lease>, around: &DirectoryState) -> LifecycleJson {
     let (state, reason) = lifecycle::decide(facts);
     LifecycleJson {
         state,
@@ -226,7 +229,7 @@ fn told(facts: SessionFacts, lease: Option<&Lease>, around: &Surroundings) -> Li
 }
 
 /// The last message of a session, if it is among its last records.
-fn last_said(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Option<(SpeakerRole, Option<bool>)>, Trouble> {
+fn last_said(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Option<(SpeakerRole, Option<bool>)>, WorkspaceError> {
     let after = cut.records.saturating_sub(u64::try_from(LAST_MAX).unwrap_or(u64::MAX));
     let parts = view::segments(db, txn, cut)?;
     let rows = view::records(db, txn, &parts, after, LAST_MAX)?;

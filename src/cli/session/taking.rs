@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::error::Trouble;
 use super::find::with_fields;
 use super::place::CommandDir;
 use crate::cli::offline::{Host, host, mismatch};
+use crate::cli::workspace::error::WorkspaceError;
 use crate::contracts::claw::{self, Damage, Home, Part, SessionFile, Unfit};
 use crate::engine::workspaces::Located;
 use crate::model::id::SessionId;
@@ -76,11 +76,13 @@ impl Report {
     }
 
     /// The id of the imported session, or why there is none.
-    pub(super) fn session(self) -> Result<String, Trouble> {
+    pub(super) fn session(self) -> Result<String, WorkspaceError> {
         match self.fate {
             FileOutcome::Taken { label, .. } | FileOutcome::Kept { label, why: None, .. } => Ok(label),
-            FileOutcome::Kept { word, why: Some(why), .. } => Err(Trouble::of_kind(word, why)),
-            FileOutcome::Refused { kind, why, fields, .. } => Err(Trouble { fields, ..Trouble::of_kind(&kind, why) }),
+            FileOutcome::Kept { word, why: Some(why), .. } => Err(WorkspaceError::of_kind(word, why)),
+            FileOutcome::Refused { kind, why, fields, .. } => {
+                Err(WorkspaceError { fields, ..WorkspaceError::of_kind(&kind, why) })
+            }
         }
     }
 
@@ -144,7 +146,7 @@ impl Report {
 }
 
 /// The workspace of a place, as session files name it.
-pub(super) fn home(place: &CommandDir) -> Result<Home, Trouble> {
+pub(super) fn home(place: &CommandDir) -> Result<Home, WorkspaceError> {
     let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
     let known = match place.reader()? {
         None => None,
@@ -169,7 +171,7 @@ pub(super) struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    pub(super) fn new(place: &'a CommandDir, dry_run: bool) -> Result<Self, Trouble> {
+    pub(super) fn new(place: &'a CommandDir, dry_run: bool) -> Result<Self, WorkspaceError> {
         Ok(Self { place, home: home(place)?, dry_run, host: None })
     }
 
@@ -179,7 +181,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Imports one file. Errors of the file are part of the report.
-    pub(super) fn take(&mut self, path: &Path) -> Result<Report, Trouble> {
+    pub(super) fn take(&mut self, path: &Path) -> Result<Report, WorkspaceError> {
         let read = match claw::read(path, &self.home) {
             Ok(read) => read,
             Err(trouble) => return Ok(Report { file: path.to_owned(), about: None, fate: refused(&trouble) }),
@@ -203,7 +205,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Simulates the import of a file, as far as the store allows.
-    fn look(&self, file: &FileState, session: &FileSession) -> Result<FileOutcome, Trouble> {
+    fn look(&self, file: &FileState, session: &FileSession) -> Result<FileOutcome, WorkspaceError> {
         let new = FileOutcome::Taken { session: None, label: session.head.label.to_string(), revision: 0 };
         let Some(reader) = self.place.reader()? else { return Ok(new) };
         reader.read(|db, txn| {
@@ -227,7 +229,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Submits the session piece by piece.
-    fn submit(&mut self, file: FileState, session: FileSession) -> Result<FileOutcome, Trouble> {
+    fn submit(&mut self, file: FileState, session: FileSession) -> Result<FileOutcome, WorkspaceError> {
         let FileSession { head, records, .. } = session;
         let mut after = 0;
         for _ in 0..ROUNDS_MAX {
@@ -252,10 +254,14 @@ impl<'a> Importer<'a> {
             };
             after = upto.min(records.len());
         }
-        Err(Trouble::new("import_failed", "the store wants ever more of a file that has no more", "run `hearth check`"))
+        Err(WorkspaceError::new(
+            "import_failed",
+            "the store wants ever more of a file that has no more",
+            "run `hearth check`",
+        ))
     }
 
-    fn send(&mut self, piece: TakeIn) -> Result<TookIn, Trouble> {
+    fn send(&mut self, piece: TakeIn) -> Result<TookIn, WorkspaceError> {
         match self.ask(WorkspaceInput::TakeIn(Box::new(piece)))? {
             Answer::Workspace(WorkspaceReply::TookIn(done)) => Ok(done),
             other => Err(mismatch(&other).into()),
@@ -263,7 +269,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Records in the store, if there is one, that a file is not imported.
-    fn note(&mut self, file: &FileState, owner: &Path, trouble: &claw::Trouble) -> Result<(), Trouble> {
+    fn note(&mut self, file: &FileState, owner: &Path, trouble: &claw::Trouble) -> Result<(), WorkspaceError> {
         if self.dry_run || (self.host.is_none() && self.place.reader()?.is_none()) {
             return Ok(());
         }
@@ -285,7 +291,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Submits an input, through the daemon if one runs.
-    fn ask(&mut self, input: WorkspaceInput) -> Result<Answer, Trouble> {
+    fn ask(&mut self, input: WorkspaceInput) -> Result<Answer, WorkspaceError> {
         let host = match self.host.take() {
             Some(host) => host,
             None => host(&self.place.paths)?,
@@ -351,7 +357,7 @@ impl FileOutcome {
         }
     }
 
-    fn of(trouble: Trouble) -> Self {
+    fn of(trouble: WorkspaceError) -> Self {
         Self::Refused { kind: trouble.kind, why: trouble.message, damaged: true, fields: trouble.fields }
     }
 }

@@ -1,17 +1,17 @@
 //! Session changes, through the daemon or, without one, on the store directly.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _};
 
 use clap::Args;
 use serde_json::json;
 
-use super::error::Trouble;
 use super::files;
 use super::find::{ResolvedSession, SessionLookup, with_fields};
 use super::place::CommandDir;
 use super::{Conditions, OptionalSessionArg, SessionArg, read, records};
 use crate::cli::offline::{self, mismatch};
 use crate::cli::print;
+use crate::cli::workspace::error::WorkspaceError;
 use crate::contracts::process;
 use crate::engine::workspaces::refused_as_given;
 use crate::model::id::SessionId;
@@ -25,7 +25,7 @@ use crate::model::session_ref::Reference;
 use crate::model::workspace::{WorkspaceInput, key_text};
 use crate::socket::command::{Answer, ClientCommand, RequestRefused};
 
-type SessionResult = Result<(), Trouble>;
+type SessionResult = Result<(), WorkspaceError>;
 
 /// Longest text from standard input, in bytes.
 const TEXT_MAX: u64 = 16 << 20;
@@ -120,8 +120,8 @@ impl LockedSession {
 fn target(
     place: &CommandDir,
     reference: Option<&str>,
-    find: impl FnOnce(&SessionLookup<'_>) -> Result<ResolvedSession, Trouble>,
-) -> Result<LockedSession, Trouble> {
+    find: impl FnOnce(&SessionLookup<'_>) -> Result<ResolvedSession, WorkspaceError>,
+) -> Result<LockedSession, WorkspaceError> {
     let Some(reader) = place.reader()? else { return Err(place.no_store(reference)) };
     reader.read(|db, txn| {
         let look = SessionLookup::new(place, db, txn)?;
@@ -138,16 +138,16 @@ fn target(
     })
 }
 
-fn here(place: &CommandDir, text: &str) -> Result<LockedSession, Trouble> {
+fn here(place: &CommandDir, text: &str) -> Result<LockedSession, WorkspaceError> {
     target(place, Some(text), |look| look.resolve(Some(text), None))
 }
 
 /// Finds a session to be deleted. It must be named by its own id.
-fn doomed(place: &CommandDir, text: &str, trashed: bool) -> Result<LockedSession, Trouble> {
+fn doomed(place: &CommandDir, text: &str, trashed: bool) -> Result<LockedSession, WorkspaceError> {
     if Reference::read(text) == Reference::Latest {
         let message = format!("`{text}` means another session from one moment to the next: nothing is removed by it");
         let hint = "`hearth workspace sessions latest` says which one it is now";
-        return Err(place.about(Trouble::new("alias_refused", message, hint), None, 0).usage());
+        return Err(place.about(WorkspaceError::new("alias_refused", message, hint), None, 0).usage());
     }
     target(place, Some(text), |look| match look.resolve(Some(text), None) {
         Err(missing) if trashed => look.trashed(text).map_err(|_| missing),
@@ -156,7 +156,7 @@ fn doomed(place: &CommandDir, text: &str, trashed: bool) -> Result<LockedSession
 }
 
 /// Submits a command.
-fn submit(place: &CommandDir, command: SessionCommand) -> Result<SessionDone, Trouble> {
+fn submit(place: &CommandDir, command: SessionCommand) -> Result<SessionDone, WorkspaceError> {
     if let Some(refusal) = refused_as_given(&command, &Policy::STANDARD) {
         return Err(RequestRefused::from(refusal).into());
     }
@@ -169,7 +169,7 @@ fn submit(place: &CommandDir, command: SessionCommand) -> Result<SessionDone, Tr
 }
 
 /// Reports the result.
-fn told(place: &CommandDir, done: &SessionDone, (action, text): (&str, String), json: bool) -> SessionResult {
+fn told(place: &CommandDir, done: &SessionDone, action: &str, text: String, json: bool) -> SessionResult {
     if !json {
         return Ok(print::line(&text)?);
     }
@@ -218,10 +218,11 @@ const fn removed_from(done: &SessionDone) -> u64 {
     }
 }
 
-fn checked_id(id: Option<String>) -> Result<Option<SessionLabel>, Trouble> {
+fn checked_id(id: Option<String>) -> Result<Option<SessionLabel>, WorkspaceError> {
     id.map(|text| {
         SessionLabel::new(text.clone()).map_err(|bad| {
-            Trouble::new("invalid_id", bad.to_string(), "choose another, or leave it out").with("requested", text)
+            WorkspaceError::new("invalid_id", bad.to_string(), "choose another, or leave it out")
+                .with("requested", text)
         })
     })
     .transpose()
@@ -240,7 +241,7 @@ pub(super) fn new(place: &CommandDir, args: NewArgs, json: bool) -> SessionResul
         records,
     };
     let done = submit(place, SessionCommand::Create(Box::new(wanted)))?;
-    told(place, &done, ("new", done.row.label.to_string()), json)
+    told(place, &done, "new", done.row.label.to_string(), json)
 }
 
 /// Appends to a session.
@@ -250,7 +251,7 @@ pub(super) fn append(place: &CommandDir, args: AppendArgs, json: bool) -> Sessio
         Some(text) => {
             let text = if text == "-" { typed()? } else { text };
             let role = records::role_of(&args.role);
-            let role = role.map_err(|why| Trouble::of_kind("invalid_role", why).usage())?;
+            let role = role.map_err(|why| WorkspaceError::of_kind("invalid_role", why).usage())?;
             vec![records::message(role, &text, args.ends_turn.then_some(true))]
         }
     };
@@ -258,13 +259,13 @@ pub(super) fn append(place: &CommandDir, args: AppendArgs, json: bool) -> Sessio
     let guard = target.guard(&args.conditions);
     let done = submit(place, SessionCommand::Append(target.key, all, guard))?;
     let text = format!("{} has {} records, {} of them messages", done.row.label, done.row.records, done.row.messages);
-    told(place, &done, ("append", text), json)
+    told(place, &done, "append", text, json)
 }
 
-fn typed() -> Result<String, Trouble> {
+fn typed() -> Result<String, WorkspaceError> {
     let mut text = String::new();
     let read = std::io::stdin().take(TEXT_MAX).read_to_string(&mut text);
-    read.map_err(|error| Trouble::of_kind("failed", format!("standard input cannot be read: {error}")))?;
+    read.map_err(|error| WorkspaceError::of_kind("failed", format!("standard input cannot be read: {error}")))?;
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
@@ -272,12 +273,12 @@ fn typed() -> Result<String, Trouble> {
 pub(super) fn fork(place: &CommandDir, args: ForkArgs, json: bool) -> SessionResult {
     let label = checked_id(args.id)?;
     let parent = perhaps(place, &args.which, args.any_workspace)?;
-    let done = branch(place, &parent, (label, args.branch, args.at))?;
+    let done = branch(place, &parent, label, args.branch, args.at)?;
     let text = format!("{}, a fork of {} with {} messages", done.row.label, parent.name, done.row.messages);
-    told(place, &done, ("fork", text), json)
+    told(place, &done, "fork", text, json)
 }
 
-fn perhaps(place: &CommandDir, which: &OptionalSessionArg, any: bool) -> Result<LockedSession, Trouble> {
+fn perhaps(place: &CommandDir, which: &OptionalSessionArg, any: bool) -> Result<LockedSession, WorkspaceError> {
     let (reference, exclude) = (which.session.as_deref(), which.exclude.as_deref());
     target(place, reference, |look| match any {
         true => look.resolve_anywhere(reference, exclude),
@@ -288,8 +289,10 @@ fn perhaps(place: &CommandDir, which: &OptionalSessionArg, any: bool) -> Result<
 fn branch(
     place: &CommandDir,
     parent: &LockedSession,
-    (label, branch, upto): (Option<SessionLabel>, Option<String>, Option<u64>),
-) -> Result<SessionDone, Trouble> {
+    label: Option<SessionLabel>,
+    branch: Option<String>,
+    upto: Option<u64>,
+) -> Result<SessionDone, WorkspaceError> {
     let home = Home::Seen(Box::new(place.sight.clone()));
     submit(place, SessionCommand::Fork(Box::new(ForkSession { parent: parent.key, home, label, branch, upto })))
 }
@@ -297,7 +300,8 @@ fn branch(
 /// Resumes a session. A session of another directory is continued here as a fork, which is reported.
 pub(super) fn resume(
     place: &CommandDir,
-    (which, any): (OptionalSessionArg, bool),
+    which: OptionalSessionArg,
+    any: bool,
     pid: Option<u32>,
     json: bool,
 ) -> SessionResult {
@@ -310,7 +314,7 @@ pub(super) fn resume(
     };
     let mut origin = None;
     if target.foreign {
-        let done = branch(place, &target, (None, None, None))?;
+        let done = branch(place, &target, None, None, None)?;
         origin = Some(std::mem::replace(
             &mut target,
             LockedSession {
@@ -350,21 +354,21 @@ pub(super) fn rename(place: &CommandDir, text: &str, title: Option<String>, json
     let target = here(place, text)?;
     let done = submit(place, SessionCommand::Rename(target.key, title.clone()))?;
     let said = title.map_or_else(|| "has no title".to_owned(), |title| format!("is called {title}"));
-    told(place, &done, ("rename", format!("{} {said}", done.row.label)), json)
+    told(place, &done, "rename", format!("{} {said}", done.row.label), json)
 }
 
 /// Makes a session the current one.
 pub(super) fn switch(place: &CommandDir, text: &str, json: bool) -> SessionResult {
     let target = here(place, text)?;
     let done = submit(place, SessionCommand::Switch(target.key))?;
-    told(place, &done, ("switch", format!("{} is what is resumed here", done.row.label)), json)
+    told(place, &done, "switch", format!("{} is what is resumed here", done.row.label), json)
 }
 
 /// Moves a session to the trash.
 pub(super) fn delete(place: &CommandDir, text: &str, force: bool, json: bool) -> SessionResult {
     let target = doomed(place, text, false)?;
     let question = format!("Delete session '{}'? It stays in the trash for 30 days.", target.name);
-    if !confirmed((&target.name, force), (&question, "delete", "--force"), json)? {
+    if !force && !confirmed(&target.name, &question, "delete", "--force", json)? {
         return Ok(());
     }
     let guard = target.guard(&Conditions::default());
@@ -373,38 +377,39 @@ pub(super) fn delete(place: &CommandDir, text: &str, force: bool, json: bool) ->
         "{} is in the trash: `hearth workspace sessions restore {}` takes it out",
         done.row.label, done.row.label
     );
-    told(place, &done, ("delete", text), json)
+    told(place, &done, "delete", text, json)
 }
 
 /// Restores a session from the trash.
 pub(super) fn restore(place: &CommandDir, text: &str, json: bool) -> SessionResult {
     let target = target(place, Some(text), |look| look.trashed(text))?;
     let done = submit(place, SessionCommand::Restore(target.key))?;
-    told(place, &done, ("undelete", format!("{} is back", done.row.label)), json)
+    told(place, &done, "undelete", format!("{} is back", done.row.label), json)
 }
 
 /// Removes a session permanently.
 pub(super) fn purge(place: &CommandDir, text: &str, force: bool, json: bool) -> SessionResult {
     let target = doomed(place, text, true)?;
     let question = format!("Remove session '{}' for good? This cannot be undone.", target.name);
-    if !confirmed((&target.name, force), (&question, "purge", "--force"), json)? {
+    if !force && !confirmed(&target.name, &question, "purge", "--force", json)? {
         return Ok(());
     }
     let guard = target.guard(&Conditions::default());
     let done = submit(place, SessionCommand::Purge(target.key, guard))?;
-    told(place, &done, ("purge", format!("{} is gone for good", done.row.label)), json)
+    told(place, &done, "purge", format!("{} is gone for good", done.row.label), json)
 }
 
 /// Clears a session.
 pub(super) fn clear(
     place: &CommandDir,
     text: &str,
-    (confirm, conditions): (bool, Conditions),
+    confirm: bool,
+    conditions: Conditions,
     json: bool,
 ) -> SessionResult {
     let target = here(place, text)?;
     let question = format!("Clear session '{}'? Its messages are kept as an earlier revision.", target.name);
-    if !confirmed((&target.name, confirm), (&question, "clear", "--confirm"), json)? {
+    if !confirm && !confirmed(&target.name, &question, "clear", "--confirm", json)? {
         return Ok(());
     }
     let guard = target.guard(&conditions);
@@ -413,7 +418,7 @@ pub(super) fn clear(
         true => format!("{} is empty now; {}", done.row.label, kept(&done)),
         false => format!("{} was empty", done.row.label),
     };
-    told(place, &done, ("clear", text), json)
+    told(place, &done, "clear", text, json)
 }
 
 fn kept(done: &SessionDone) -> String {
@@ -429,7 +434,9 @@ fn kept(done: &SessionDone) -> String {
 pub(super) fn compact(
     place: &CommandDir,
     text: &str,
-    (keep, summary, conditions): (u64, Option<String>, Conditions),
+    keep: u64,
+    summary: Option<String>,
+    conditions: Conditions,
     json: bool,
 ) -> SessionResult {
     let target = here(place, text)?;
@@ -439,7 +446,7 @@ pub(super) fn compact(
         true => format!("{} has {} messages now; {}", done.row.label, done.row.messages, kept(&done)),
         false => format!("{} has {} messages: nothing to compact", done.row.label, done.row.messages),
     };
-    told(place, &done, ("compact", text), json)
+    told(place, &done, "compact", text, json)
 }
 
 /// Acquires, renews or releases the lease of a session.
@@ -461,38 +468,29 @@ pub(super) fn lease(place: &CommandDir, text: &str, act: &LeaseAct, json: bool) 
             (done, format!("lease {epoch} of {} released", target.name))
         }
     };
-    told(place, &done, ("lease", said), json)
+    told(place, &done, "lease", said, json)
 }
 
-fn take(place: &CommandDir, target: &LockedSession, pid: u32) -> Result<SessionDone, Trouble> {
+fn take(place: &CommandDir, target: &LockedSession, pid: u32) -> Result<SessionDone, WorkspaceError> {
     let (Some(started), Some(boot)) = (process::started(pid), process::boot()) else {
         let message = format!("process {pid} not found on this machine");
-        return Err(Trouble::new("no_such_process", message, "give the id of a running process").with("pid", pid));
+        return Err(
+            WorkspaceError::new("no_such_process", message, "give the id of a running process").with("pid", pid)
+        );
     };
     let guard = target.guard(&Conditions::default());
     submit(place, SessionCommand::Take(target.key, Holder { pid, started, boot }, guard))
 }
 
-/// Whether the user confirms: with a flag, or at a terminal.
-fn confirmed(
-    (name, given): (&str, bool),
-    (question, verb, flag): (&str, &str, &str),
-    json: bool,
-) -> Result<bool, Trouble> {
-    if given {
-        return Ok(true);
-    }
+/// Asks the user at a terminal. Without one, `flag` is needed.
+fn confirmed(name: &str, question: &str, verb: &str, flag: &str, json: bool) -> Result<bool, WorkspaceError> {
     if json || !std::io::stdin().is_terminal() {
         let hint = format!("`hearth workspace sessions {verb} {name} {flag}` does it");
-        return Err(Trouble::new("confirmation_required", "confirmation required", hint)
+        return Err(WorkspaceError::new("confirmation_required", "confirmation required", hint)
             .with("session_id", name)
             .usage());
     }
-    let mut screen = std::io::stderr();
-    let mut answer = String::new();
-    let asked = write!(screen, "{question} [y/N]: ").and_then(|()| screen.flush());
-    let heard = asked.and_then(|()| std::io::stdin().read_line(&mut answer));
-    let wanted = heard.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
+    let wanted = print::agreed(&format!("{question} [y/N]: "));
     if !wanted {
         print::note(&format!("{verb}: cancelled."));
     }

@@ -52,7 +52,7 @@ pub(super) fn folders(paths: &Paths, only: Option<&str>, json: bool) -> Done {
         let found = skips::find(paths, &agent.folder)?;
         for skip in &found.skips {
             let at_rest = match &skip.content {
-                Ok(report) => reader.read(|db, txn| is_at_rest(db, txn, agent.id, (&skip.skill, report)))?,
+                Ok(report) => reader.read(|db, txn| is_at_rest(db, txn, agent.id, &skip.skill, report))?,
                 Err(_) => true,
             };
             look.at_skip(skip, at_rest, &mut findings)?;
@@ -174,7 +174,8 @@ fn is_at_rest(
     db: &Tables,
     txn: &Read<'_>,
     agent: AgentId,
-    (skill, report): (&str, &SkipReport),
+    skill: &str,
+    report: &SkipReport,
 ) -> Result<bool, state::Error> {
     let file = Text::new(format!("{skill}/{}", report.digest.as_str())).ok();
     let known = match file {

@@ -14,7 +14,7 @@ use crate::state::{self, InboxKey, Read, Tables};
 
 /// Slots for running agents.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Places {
+pub(super) struct Slots {
     /// Agents that are starting, running or stopping.
     running: u64,
     /// Maximum number of running agents.
@@ -33,7 +33,7 @@ struct WaitingSession {
     waited_ms: u64,
 }
 
-impl Places {
+impl Slots {
     /// Without a daemon no agents run: they ended with the last daemon. Sessions wait for a daemon rather than for a
     /// slot.
     pub(super) fn nobody_runs(&mut self) {
@@ -43,7 +43,7 @@ impl Places {
 }
 
 /// Reads running agents and waiting sessions.
-pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Places, state::Error> {
+pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Slots, state::Error> {
     let limit = db.settings.get(txn, &())?.and_then(|settings| settings.max_containers);
     let max = limit.unwrap_or(seams::policy().max_containers);
     let mut running_of: BTreeMap<AgentId, u32> = BTreeMap::new();
@@ -75,12 +75,12 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Places, state::Error> 
         since: since.to_string(),
         waited_ms: u64::try_from(now.millis().saturating_sub(since.millis())).unwrap_or(0),
     };
-    Ok(Places { running, max, waiting: waiting.into_iter().map(shape).collect() })
+    Ok(Slots { running, max, waiting: waiting.into_iter().map(shape).collect() })
 }
 
 /// Prints the slots for people.
-pub(super) fn print(places: &Places) -> Result<(), crate::cli::Failure> {
-    let Places { running, max, waiting } = places;
+pub(super) fn print(places: &Slots) -> Result<(), crate::cli::Failure> {
+    let Slots { running, max, waiting } = places;
     print::line(&format!("agents: {running} of {max} running, {} queued", waiting.len()))?;
     for WaitingSession { session, agent, waited_ms, .. } in waiting {
         print::line(&format!("  {session} of {agent} has waited for {}", Millis::new(*waited_ms)))?;

@@ -108,13 +108,13 @@ impl Zones {
 }
 
 /// Lists tasks.
-pub(super) fn list(paths: &Paths, (agent, all): (Option<&str>, bool), json: bool) -> Done {
+pub(super) fn list(paths: &Paths, agent: Option<&str>, all: bool, json: bool) -> Done {
     if let Some(agent) = agent {
         entity::known_agent(&configuration::read(paths)?, agent)?;
     }
     let reader = Reader::open(paths.data())?;
     let zones = Zones::find(paths, &reader)?;
-    let mut found = reader.read(|db, txn| collect(db, txn, (agent, all), &zones))?;
+    let mut found = reader.read(|db, txn| collect(db, txn, agent, all, &zones))?;
     // The next run comes first, ended tasks last.
     found.sort_by_key(|(next, id, _)| (next.is_none(), *next, *id));
     let tasks: Vec<TaskJson> = found.into_iter().map(|(_, _, task)| task).collect();
@@ -191,7 +191,8 @@ type TaskRow = (Option<Timestamp>, TaskId, TaskJson);
 fn collect(
     db: &Tables,
     txn: &Read<'_>,
-    (folder, all): (Option<&str>, bool),
+    folder: Option<&str>,
+    all: bool,
     zones: &Zones,
 ) -> Result<Vec<TaskRow>, state::Error> {
     let mut found = Vec::new();
@@ -200,7 +201,7 @@ fn collect(
         if !all && !task.state.is_open() && task.running.is_none() {
             continue;
         }
-        let shaped = shape(db, txn, (id, &task), zones)?;
+        let shaped = shape(db, txn, id, &task, zones)?;
         if folder.is_none_or(|folder| shaped.agent == folder) {
             found.push((task.next, id, shaped));
         }
@@ -208,7 +209,7 @@ fn collect(
     Ok(found)
 }
 
-fn shape(db: &Tables, txn: &Read<'_>, (id, task): (TaskId, &Task), zones: &Zones) -> Result<TaskJson, state::Error> {
+fn shape(db: &Tables, txn: &Read<'_>, id: TaskId, task: &Task, zones: &Zones) -> Result<TaskJson, state::Error> {
     let agent = db.agents.get(txn, &task.agent)?;
     let zone = zones.of(agent.as_ref().and_then(|agent| agent.settings.timezone.as_deref()));
     let session = match task.home {
@@ -248,14 +249,14 @@ pub(super) fn show(paths: &Paths, id: TaskId, json: bool) -> Done {
     let zones = Zones::find(paths, &reader)?;
     let found = reader.read(|db, txn| {
         let task = db.tasks.get(txn, &id)?;
-        task.map(|task| shape(db, txn, (id, &task), &zones)).transpose()
+        task.map(|task| shape(db, txn, id, &task, &zones)).transpose()
     })?;
     let task = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
     listed::show(&task, json)
 }
 
 /// Lists the outcomes of a task's scheduled runs.
-pub(super) fn history(paths: &Paths, (id, limit): (TaskId, usize), json: bool) -> Done {
+pub(super) fn history(paths: &Paths, id: TaskId, limit: usize, json: bool) -> Done {
     let found = Reader::open(paths.data())?.read(|db, txn| {
         let known = db.tasks.contains(txn, &id)?;
         let fires = db.task_runs.collect_last(txn, &id, limit)?;

@@ -7,7 +7,7 @@ use ratatui::text::Line as Text;
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
 
 use super::screen::{Mode, Screen, SelectableLine};
-use super::view::{Kind, LaneView, SessionView, TaskView};
+use super::view::{Kind, QueueView, SessionView, TaskView};
 use crate::cli::human_time;
 use crate::model::time::{Millis, Timestamp};
 
@@ -122,7 +122,8 @@ fn footline(screen: &Screen) -> Text<'_> {
 fn panel<'a>(
     frame: &mut Frame<'_>,
     screen: &Screen,
-    (area, name): (Rect, &str),
+    area: Rect,
+    name: &str,
     columns: &[Constraint],
     row: impl Fn(&SelectableLine) -> Option<Row<'a>>,
 ) {
@@ -145,7 +146,7 @@ fn panel<'a>(
 fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let columns =
         [Constraint::Length(10), Constraint::Fill(1), Constraint::Fill(2), Constraint::Length(9), Constraint::Fill(3)];
-    panel(frame, screen, (area, "Sessions"), &columns, |line| {
+    panel(frame, screen, area, "Sessions", &columns, |line| {
         let SelectableLine::Session(at) = line else { return None };
         let one = screen.view.sessions.get(*at)?;
         let name = one.incarnation.map_or_else(|| one.session.clone(), |number| format!("{}.{number}", one.session));
@@ -166,7 +167,7 @@ fn doing(one: &SessionView, now: Timestamp) -> String {
 
 fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(17)];
-    panel(frame, screen, (area, "To decide"), &columns, |line| {
+    panel(frame, screen, area, "To decide", &columns, |line| {
         let SelectableLine::Asked(at) = line else { return None };
         let one = screen.view.asked.get(*at)?;
         let options =
@@ -181,7 +182,7 @@ fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestam
 
 fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(16), Constraint::Fill(3)];
-    panel(frame, screen, (area, "Tasks"), &columns, |line| {
+    panel(frame, screen, area, "Tasks", &columns, |line| {
         let SelectableLine::Task(at) = line else { return None };
         let one = screen.view.tasks.get(*at)?;
         Some(Row::new([one.task.clone(), one.agent.clone(), standing(one, now), one.prompt.clone()].map(Cell::from)))
@@ -197,7 +198,7 @@ fn standing(one: &TaskView, now: Timestamp) -> String {
     }
 }
 
-fn lane(lane: &LaneView) -> Text<'_> {
+fn lane(lane: &QueueView) -> Text<'_> {
     let why = lane.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     Text::from(format!("{}: {} sending, {} waiting{why}", lane.channel, lane.under_way, lane.waiting))
 }

@@ -24,7 +24,7 @@ pub(super) enum Key {
 
 /// An action, which uses the same inputs as the commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum WatchAction {
     /// Answers an approval or question: id, value, label.
     Decide(String, String, String),
     /// Ends all incarnations of an agent and its waits.
@@ -35,7 +35,7 @@ pub(super) enum Act {
     Resume(String),
 }
 
-impl Act {
+impl WatchAction {
     /// The question that the user confirms.
     pub(super) fn question(&self) -> String {
         match self {
@@ -60,7 +60,7 @@ impl Act {
     }
 
     /// Whether the whole question fits on a screen of this size.
-    fn is_whole_on(&self, (columns, rows): (u16, u16)) -> bool {
+    fn is_whole_on(&self, columns: u16, rows: u16) -> bool {
         self.asked(columns).len().saturating_add(2) <= usize::from(rows)
     }
 }
@@ -69,7 +69,7 @@ impl Act {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     Quit,
-    Do(Act),
+    Do(WatchAction),
 }
 
 /// Input mode, which determines the meaning of keys.
@@ -81,7 +81,7 @@ pub(super) enum Mode {
     Filter,
     Help,
     /// Waits for a confirmation.
-    Confirm(Act),
+    Confirm(WatchAction),
 }
 
 /// A selectable line, by its subject.
@@ -289,16 +289,16 @@ impl Screen {
     }
 
     /// Rejects an approval of which a part would be hidden.
-    fn is_whole(&self, act: Act) -> Result<Act, String> {
+    fn is_whole(&self, act: WatchAction) -> Result<WatchAction, String> {
         match &act {
-            Act::Decide(id, ..) if !act.is_whole_on(self.size) => {
+            WatchAction::Decide(id, ..) if !act.is_whole_on(self.size.0, self.size.1) => {
                 Err(format!("{id} is too long for this screen: `hearth approvals show {id}` shows all of it"))
             }
             _ => Ok(act),
         }
     }
 
-    fn act(&self, key: char, line: &SelectableLine) -> Result<Act, String> {
+    fn act(&self, key: char, line: &SelectableLine) -> Result<WatchAction, String> {
         let not_here = |what: &str| Err(format!("`{key}` is for {what}"));
         match (key, line) {
             ('a' | 'r' | '1'..='9', SelectableLine::Asked(at)) => self.decide(key, *at),
@@ -307,51 +307,53 @@ impl Screen {
             ('R' | 'k' | 'w', SelectableLine::Session(at)) => self.restart(key, *at),
             ('R', SelectableLine::Task(at)) => {
                 let task = self.view.tasks.get(*at).ok_or("it no longer exists")?;
-                Ok(Act::RestartAgent(task.agent.clone()))
+                Ok(WatchAction::RestartAgent(task.agent.clone()))
             }
             ('R' | 'k' | 'w', _) => not_here("sessions"),
             ('p', SelectableLine::Task(at)) => {
                 let task = self.view.tasks.get(*at).ok_or("it no longer exists")?;
                 let id = task.task.clone();
-                Ok(if task.paused { Act::Resume(id) } else { Act::Pause(id) })
+                Ok(if task.paused { WatchAction::Resume(id) } else { WatchAction::Pause(id) })
             }
             _ => not_here("tasks"),
         }
     }
 
-    fn decide(&self, key: char, at: usize) -> Result<Act, String> {
+    fn decide(&self, key: char, at: usize) -> Result<WatchAction, String> {
         let asked = self.view.asked.get(at).ok_or("it no longer exists")?;
         let id = asked.id.clone();
         match (asked.kind, key) {
             (Kind::Approval, 'a') => {
-                self.is_whole(Act::Decide(id, "approve".to_owned(), format!("approve?\n{}", asked.about)))
+                self.is_whole(WatchAction::Decide(id, "approve".to_owned(), format!("approve?\n{}", asked.about)))
             }
-            (Kind::Approval, 'r') => Ok(Act::Decide(id, "reject".to_owned(), format!("reject?\n{}", asked.summary))),
+            (Kind::Approval, 'r') => {
+                Ok(WatchAction::Decide(id, "reject".to_owned(), format!("reject?\n{}", asked.summary)))
+            }
             (Kind::Approval, _) => Err(format!("{id} is an approval: `a` or `r`")),
             (Kind::Question, number) => {
                 let nth = number.to_digit(10).and_then(|nth| usize::try_from(nth).ok()?.checked_sub(1));
                 let chosen = nth.and_then(|nth| asked.options.get(nth));
                 let (label, value) = chosen
                     .ok_or_else(|| format!("{id} is a question: choose by number, 1 to {}", asked.options.len()))?;
-                Ok(Act::Decide(id, value.clone(), format!("answer “{label}”?")))
+                Ok(WatchAction::Decide(id, value.clone(), format!("answer “{label}”?")))
             }
         }
     }
 
-    fn restart(&self, key: char, at: usize) -> Result<Act, String> {
+    fn restart(&self, key: char, at: usize) -> Result<WatchAction, String> {
         let one = self.view.sessions.get(at).ok_or("it no longer exists")?;
         let (session, agent) = (one.session.clone(), &one.agent);
         match (key, one.incarnation) {
-            ('R', _) => Ok(Act::RestartAgent(agent.clone())),
+            ('R', _) => Ok(WatchAction::RestartAgent(agent.clone())),
             ('k', Some(number)) => {
                 let what = format!("End {session}.{number} of {agent} now? Its messages are requeued.");
-                Ok(Act::RestartSession(session, what))
+                Ok(WatchAction::RestartSession(session, what))
             }
             ('k', None) => Err(format!("{session} has no incarnation")),
-            (_, _) if one.held_off.is_some() => Ok(Act::RestartAgent(agent.clone())),
+            (_, _) if one.held_off.is_some() => Ok(WatchAction::RestartAgent(agent.clone())),
             (_, _) if one.failed_starts > 0 => {
                 let what = format!("Cancel the backoff of {session} of {agent}, and start it now?");
-                Ok(Act::RestartSession(session, what))
+                Ok(WatchAction::RestartSession(session, what))
             }
             (_, _) => Err(format!("{session} has no backoff to cancel")),
         }

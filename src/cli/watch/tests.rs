@@ -3,8 +3,8 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::screen::{Act, Command, Key, Mode, Screen};
-use super::view::{AskedView, DaemonView, Kind, LaneView, Messages, SessionView, TaskView, View};
+use super::screen::{Command, Key, Mode, Screen, WatchAction};
+use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionView, TaskView, View};
 use crate::model::time::Timestamp;
 
 const NOW: &str = "2026-05-01T12:00:00.000Z";
@@ -36,7 +36,7 @@ fn task(task: &str, paused: bool) -> TaskView {
 }
 
 fn view() -> View {
-    let asked = |id: &str, kind, about: &str, options: &[&str]| AskedView {
+    let asked = |id: &str, kind, about: &str, options: &[&str]| PromptView {
         id: id.into(),
         kind,
         about: about.into(),
@@ -65,7 +65,7 @@ fn view() -> View {
                 ..session("se4", None)
             },
         ],
-        lanes: vec![LaneView {
+        lanes: vec![QueueView {
             channel: "telegram".into(),
             under_way: 1,
             waiting: 2,
@@ -109,7 +109,7 @@ fn the_screen_with_something_of_everything() {
 fn screens_of_any_size_are_drawn() {
     insta::assert_snapshot!(drawn(&screen(), 60, 16));
     for (width, height) in [(1, 1), (10, 3), (20, 8), (300, 100)] {
-        for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(Act::RestartAgent("main".into()))] {
+        for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(WatchAction::RestartAgent("main".into()))] {
             drawn(&in_mode(mode), width, height);
         }
     }
@@ -178,11 +178,11 @@ fn keys_lead_to_acts() {
         let mut screen = screen();
         let did = down(at, keys).into_iter().filter_map(|key| screen.press(key)).last();
         let did = did.map(|command| match command {
-            Command::Do(Act::Decide(id, value, _)) => (id, value),
-            Command::Do(Act::RestartAgent(agent)) => ("agent".to_owned(), agent),
-            Command::Do(Act::RestartSession(session, _)) => ("session".to_owned(), session),
-            Command::Do(Act::Pause(task)) => ("pause".to_owned(), task),
-            Command::Do(Act::Resume(task)) => ("resume".to_owned(), task),
+            Command::Do(WatchAction::Decide(id, value, _)) => (id, value),
+            Command::Do(WatchAction::RestartAgent(agent)) => ("agent".to_owned(), agent),
+            Command::Do(WatchAction::RestartSession(session, _)) => ("session".to_owned(), session),
+            Command::Do(WatchAction::Pause(task)) => ("pause".to_owned(), task),
+            Command::Do(WatchAction::Resume(task)) => ("resume".to_owned(), task),
             Command::Quit => ("quit".to_owned(), String::new()),
         });
         assert_eq!(did, expected, "{at} {keys}");
@@ -209,7 +209,7 @@ fn nothing_is_approved_of_which_a_part_is_hidden() {
         assert!(shown.contains(&format!("argument {n}: ")), "{n}: {shown}");
     }
     let mut shrunk = fits.clone();
-    assert!(matches!(fits.press(Key::Char('y')), Some(Command::Do(Act::Decide(..)))));
+    assert!(matches!(fits.press(Key::Char('y')), Some(Command::Do(WatchAction::Decide(..)))));
     shrunk.size = (40, 30);
     assert_eq!(shrunk.press(Key::Char('y')), None);
     let why = "ap3 is too long for this screen: `hearth approvals show ap3` shows all of it";
@@ -217,12 +217,14 @@ fn nothing_is_approved_of_which_a_part_is_hidden() {
     let mut too_long = long(27);
     assert_eq!((too_long.press(Key::Char('a')), too_long.note.as_deref()), (None, Some(why)));
     too_long.press(Key::Char('r'));
-    assert!(matches!(too_long.press(Key::Char('y')), Some(Command::Do(Act::Decide(_, value, _))) if value == "reject"));
+    assert!(
+        matches!(too_long.press(Key::Char('y')), Some(Command::Do(WatchAction::Decide(_, value, _))) if value == "reject")
+    );
 }
 
 #[test]
 fn whoever_leaves_leaves_from_anywhere() {
-    for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(Act::Pause("ta1".into()))] {
+    for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(WatchAction::Pause("ta1".into()))] {
         assert_eq!(in_mode(mode).press(Key::Interrupt), Some(Command::Quit));
     }
     assert_eq!(screen().press(Key::Char('q')), Some(Command::Quit));
@@ -244,7 +246,7 @@ fn a_filter_leaves_lines_out_and_the_choice_is_one_of_the_rest() {
     screen.press(Key::Enter);
     assert_eq!(screen.lines().len(), 2);
     assert_eq!(screen.press(Key::Char('p')), None);
-    assert_eq!(screen.mode, Mode::Confirm(Act::Pause("ta1".into())));
+    assert_eq!(screen.mode, Mode::Confirm(WatchAction::Pause("ta1".into())));
     screen.press(Key::Escape);
     screen.press(Key::Escape);
     assert_eq!((screen.filter.as_str(), screen.lines().len()), ("", 8));
@@ -267,7 +269,10 @@ fn the_choice_follows_its_line() {
     other.sessions.remove(0);
     screen.take(other, NOW);
     screen.press(Key::Char('w'));
-    assert!(matches!(&screen.mode, Mode::Confirm(Act::RestartSession(session, _)) if session == "se3"), "{screen:?}");
+    assert!(
+        matches!(&screen.mode, Mode::Confirm(WatchAction::RestartSession(session, _)) if session == "se3"),
+        "{screen:?}"
+    );
     screen.take(View::default(), NOW);
     screen.press(Key::Char('n'));
     assert_eq!(screen.chosen(), None);
@@ -313,7 +318,7 @@ fn strangers_do_not_command_the_screen() {
     screens[1].take(view.clone(), NOW);
     screens[1].note = Some(evil.to_owned());
     screens[2].take(view, NOW);
-    screens[2].mode = Mode::Confirm(Act::Decide("ap3".into(), "approve".into(), format!("approve {evil}")));
+    screens[2].mode = Mode::Confirm(WatchAction::Decide("ap3".into(), "approve".into(), format!("approve {evil}")));
     for screen in screens {
         let drawn = drawn(&screen, 200, 40);
         assert!(drawn.contains("Ann") && drawn.chars().all(crate::cli::print::is_harmless), "{drawn:?}");

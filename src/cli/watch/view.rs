@@ -29,9 +29,9 @@ pub(super) struct View {
     /// Sessions with an incarnation, and those whose messages wait for one.
     pub(super) sessions: Vec<SessionView>,
     /// Outgoing messages, by channel.
-    pub(super) lanes: Vec<LaneView>,
+    pub(super) lanes: Vec<QueueView>,
     /// Approvals and questions, oldest first.
-    pub(super) asked: Vec<AskedView>,
+    pub(super) asked: Vec<PromptView>,
     /// The next tasks, then paused ones.
     pub(super) tasks: Vec<TaskView>,
     pub(super) warnings: Vec<String>,
@@ -77,7 +77,7 @@ pub(super) struct SessionView {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct LaneView {
+pub(super) struct QueueView {
     pub(super) channel: String,
     /// Outgoing queues whose first message is being delivered, and those whose first message waits.
     pub(super) under_way: usize,
@@ -95,7 +95,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct AskedView {
+pub(super) struct PromptView {
     pub(super) id: String,
     pub(super) kind: Kind,
     /// The full text. For an approval, everything that it puts into effect.
@@ -217,13 +217,13 @@ fn sessions(
     Ok(found)
 }
 
-fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<LaneView>, state::Error> {
-    let mut found: BTreeMap<String, LaneView> = BTreeMap::new();
+fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<QueueView>, state::Error> {
+    let mut found: BTreeMap<String, QueueView> = BTreeMap::new();
     for (Timed { id, .. }, ()) in db.queue_heads.collect_range(txn, .., LANES_MAX)? {
         let row = db.outbound.require(txn, &id)?;
         let channel = row.to.map_or_else(String::new, |to| to.channel.to_string());
         let lane =
-            found.entry(channel.clone()).or_insert_with(|| LaneView { channel, under_way: 0, waiting: 0, why: None });
+            found.entry(channel.clone()).or_insert_with(|| QueueView { channel, under_way: 0, waiting: 0, why: None });
         match row.state {
             OutState::Attempting { .. } => lane.under_way += 1,
             OutState::Waiting { after, .. } => {
@@ -236,8 +236,8 @@ fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<LaneView>, state::Error> {
     Ok(found.into_values().collect())
 }
 
-fn asked(db: &Tables, txn: &Read<'_>) -> Result<Vec<AskedView>, state::Error> {
-    let open = approvals::open(db, txn, ROWS_MAX)?.into_iter().map(|one| AskedView {
+fn asked(db: &Tables, txn: &Read<'_>) -> Result<Vec<PromptView>, state::Error> {
+    let open = approvals::open(db, txn, ROWS_MAX)?.into_iter().map(|one| PromptView {
         id: one.id.to_string(),
         kind: Kind::Approval,
         about: one.text.body(),
@@ -245,7 +245,7 @@ fn asked(db: &Tables, txn: &Read<'_>) -> Result<Vec<AskedView>, state::Error> {
         options: Vec::new(),
         expires: one.expires.to_string(),
     });
-    let questions = questions::open(db, txn, ROWS_MAX)?.into_iter().map(|(id, row)| AskedView {
+    let questions = questions::open(db, txn, ROWS_MAX)?.into_iter().map(|(id, row)| PromptView {
         id: id.to_string(),
         kind: Kind::Question,
         about: labels::excerpt(&format!("{}: {}", row.title, row.body)),

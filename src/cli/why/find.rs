@@ -36,7 +36,7 @@ pub(super) enum Query {
 
 /// One event: the messages it became, the refusals of it, and the decision it waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct FoundEvent {
     /// Ascending.
     pub(super) messages: Vec<MessageId>,
     /// Ascending.
@@ -47,29 +47,29 @@ pub(super) struct Hit {
 
 /// The answer of a search.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Search {
+pub(super) struct SearchResult {
     /// Newest first.
-    pub(super) hits: Vec<Hit>,
+    pub(super) hits: Vec<FoundEvent>,
     /// Whether the search ended before it had read the whole store.
     pub(super) cut: bool,
 }
 
 /// Finds what a query asks about.
-pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<Search, state::Error> {
+pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<SearchResult, state::Error> {
     match query {
         Query::Message(id) => {
             let hits = match db.messages.contains(txn, id)? {
                 true => vec![around(db, txn, *id)?],
                 false => Vec::new(),
             };
-            Ok(Search { hits, cut: false })
+            Ok(SearchResult { hits, cut: false })
         }
         Query::Answer(answer) => {
             let known = answer.epoch.is_none() || db.outgoing(txn, answer.id)? == *answer;
             let row = if known { db.outbound.get(txn, &answer.id)? } else { None };
             let message = row.and_then(|row| row.in_reply_to);
             let hits = message.map(|id| around(db, txn, id)).transpose()?.into_iter().collect();
-            Ok(Search { hits, cut: false })
+            Ok(SearchResult { hits, cut: false })
         }
         Query::Platform(text) => {
             let same = |id: &Option<ForeignId>| id.as_ref().is_some_and(|id| id.as_str() == text);
@@ -89,29 +89,29 @@ pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<Search,
     }
 }
 
-fn latest(db: &Tables, txn: &Read<'_>) -> Result<Search, state::Error> {
+fn latest(db: &Tables, txn: &Read<'_>) -> Result<SearchResult, state::Error> {
     let message = db.messages.last(txn, ..)?;
     let refusal = db.dropped_events.last(txn, ..)?;
     let newest = message.as_ref().map(|(_, message)| message.stored).max(refusal.as_ref().map(|(_, drop)| drop.at));
     if let Some((stored, key)) = newest_held(db, txn)?
         && newest.is_none_or(|newest| stored > newest)
     {
-        return Ok(Search { hits: vec![Hit { held: Some(key), ..Hit::default() }], cut: false });
+        return Ok(SearchResult { hits: vec![FoundEvent { held: Some(key), ..FoundEvent::default() }], cut: false });
     }
     let hit = match (message, refusal) {
         (Some((_, message)), Some((id, drop))) if drop.at > message.stored => alike(db, txn, id, &drop)?,
         (None, Some((id, drop))) => alike(db, txn, id, &drop)?,
         (Some((id, _)), _) => around(db, txn, id)?,
-        (None, None) => return Ok(Search::default()),
+        (None, None) => return Ok(SearchResult::default()),
     };
-    Ok(Search { hits: vec![hit], cut: false })
+    Ok(SearchResult { hits: vec![hit], cut: false })
 }
 
 /// Events whose body is wanted, newest first.
-fn messages(db: &Tables, txn: &Read<'_>, wanted: impl Fn(&Body) -> bool) -> Result<Search, state::Error> {
+fn messages(db: &Tables, txn: &Read<'_>, wanted: impl Fn(&Body) -> bool) -> Result<SearchResult, state::Error> {
     let newest = db.messages.last(txn, ..)?.map_or(0, |(id, _)| id.number());
     let oldest = newest.saturating_sub(LOOKED_AT_MAX);
-    let mut search = Search { hits: Vec::new(), cut: oldest > 0 };
+    let mut search = SearchResult { hits: Vec::new(), cut: oldest > 0 };
     let mut known: BTreeSet<BodyId> = BTreeSet::new();
     for number in (oldest.saturating_add(1)..=newest).rev() {
         let id = MessageId::new(number);
@@ -131,16 +131,21 @@ fn messages(db: &Tables, txn: &Read<'_>, wanted: impl Fn(&Body) -> bool) -> Resu
 }
 
 /// Adds refused events that no message was found for.
-fn drops(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Drop) -> bool) -> Result<(), state::Error> {
+fn drops(
+    db: &Tables,
+    txn: &Read<'_>,
+    search: &mut SearchResult,
+    wanted: impl Fn(&Drop) -> bool,
+) -> Result<(), state::Error> {
     let known: BTreeSet<DropId> = search.hits.iter().flat_map(|hit| hit.drops.iter().copied()).collect();
     let (rows, cut) = newest_drops(db, txn, |_, drop| wanted(drop))?;
     search.cut |= cut;
-    let mut groups: Vec<(Drop, Hit)> = Vec::new();
+    let mut groups: Vec<(Drop, FoundEvent)> = Vec::new();
     for (id, drop) in rows.into_iter().filter(|(id, _)| !known.contains(id)) {
         let place = groups.iter_mut().find(|(first, _)| same_event(first, &drop));
         match place {
             Some((_, hit)) => hit.drops.insert(0, id),
-            None => groups.push((drop, Hit { drops: vec![id], ..Hit::default() })),
+            None => groups.push((drop, FoundEvent { drops: vec![id], ..FoundEvent::default() })),
         }
     }
     search.hits.extend(groups.into_iter().map(|(_, hit)| hit));
@@ -148,7 +153,12 @@ fn drops(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Drop
 }
 
 /// Adds events that wait for a decision and are nowhere else yet, the newest first.
-fn held(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Body) -> bool) -> Result<(), state::Error> {
+fn held(
+    db: &Tables,
+    txn: &Read<'_>,
+    search: &mut SearchResult,
+    wanted: impl Fn(&Body) -> bool,
+) -> Result<(), state::Error> {
     let known: BTreeSet<BodyId> = search.hits.iter().filter_map(|hit| hit.held).map(|key| key.body).collect();
     let mut found = Vec::new();
     search.cut |= db.held_messages.len(txn)? > HELD_MAX as u64;
@@ -159,7 +169,7 @@ fn held(db: &Tables, txn: &Read<'_>, search: &mut Search, wanted: impl Fn(&Body)
         }
     }
     found.sort_unstable_by(|a, b| b.cmp(a));
-    let hits = found.into_iter().map(|(_, key)| Hit { held: Some(key), ..Hit::default() });
+    let hits = found.into_iter().map(|(_, key)| FoundEvent { held: Some(key), ..FoundEvent::default() });
     search.hits.splice(0..0, hits.take(HITS_MAX));
     Ok(())
 }
@@ -197,9 +207,9 @@ pub(in crate::cli) fn newest_drops(
 }
 
 /// The event of a refusal without a message: all its refusals.
-fn alike(db: &Tables, txn: &Read<'_>, id: DropId, drop: &Drop) -> Result<Hit, state::Error> {
+fn alike(db: &Tables, txn: &Read<'_>, id: DropId, drop: &Drop) -> Result<FoundEvent, state::Error> {
     let oldest = id.number().saturating_sub(FAN_OUT_MAX);
-    let mut hit = Hit::default();
+    let mut hit = FoundEvent::default();
     for number in oldest..=id.number() {
         let other = DropId::new(number);
         if db.dropped_events.get(txn, &other)?.is_some_and(|row| same_event(&row, drop)) {
@@ -216,18 +226,18 @@ fn same_event(a: &Drop, b: &Drop) -> bool {
 }
 
 /// The event of a message: all messages with the same body. Of an expired one nothing else is known.
-fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Hit, state::Error> {
+fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<FoundEvent, state::Error> {
     let message = db.messages.require(txn, &id)?;
     let same = db.messages_by_body.collect_prefix(txn, &message.body, SAME_MAX)?;
     let mut all: BTreeSet<MessageId> = same.into_iter().map(|((_, id), ())| id).collect();
     all.insert(id);
     let Some(body) = db.bodies.get(txn, &message.body)? else {
-        return Ok(Hit { messages: all.into_iter().collect(), ..Hit::default() });
+        return Ok(FoundEvent { messages: all.into_iter().collect(), ..FoundEvent::default() });
     };
     all.extend(remembered(db, txn, &body)?);
     let drops = refusals(db, txn, &body, message.stored)?;
     let held = waiting(db, txn, message.body)?;
-    Ok(Hit { messages: all.into_iter().collect(), drops, held })
+    Ok(FoundEvent { messages: all.into_iter().collect(), drops, held })
 }
 
 fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>, state::Error> {

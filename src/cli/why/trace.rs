@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::find::Hit;
+use super::find::FoundEvent;
 use crate::cli::{approvals, labels, lookup};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
@@ -111,7 +111,7 @@ pub(super) struct StepJson {
 }
 
 /// Assembles an event's history.
-pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &Hit) -> Result<EventJson, state::Error> {
+pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &FoundEvent) -> Result<EventJson, state::Error> {
     let mut trace = Trace { db, txn, event: EventJson::default() };
     for id in &hit.messages {
         trace.message(*id)?;
@@ -232,20 +232,20 @@ impl Trace<'_, '_> {
     }
 
     /// The decision that the event waited for, or waits for.
-    fn decision(&mut self, hit: &Hit) -> Result<(), state::Error> {
+    fn decision(&mut self, hit: &FoundEvent) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let seen = match (hit.messages.first(), hit.drops.first()) {
             (Some(id), _) => {
                 let body = db.messages.get(txn, id)?.map(|message| message.body);
                 let body = body.map(|id| db.bodies.get(txn, &id)).transpose()?.flatten();
                 match body.map(|body| (body.source, body.platform_message)) {
-                    Some((Some(at), Some(message))) => seen(db, txn, (&at.channel, &at.platform_id, &message))?,
+                    Some((Some(at), Some(message))) => seen(db, txn, &at.channel, &at.platform_id, &message)?,
                     _ => None,
                 }
             }
             (None, Some(id)) => match db.dropped_events.get(txn, id)? {
                 Some(drop) => match &drop.platform_message {
-                    Some(message) => seen(db, txn, (&drop.channel, &drop.platform_id, message))?,
+                    Some(message) => seen(db, txn, &drop.channel, &drop.platform_id, message)?,
                     None => None,
                 },
                 None => None,
@@ -323,7 +323,7 @@ impl Trace<'_, '_> {
     }
 
     /// Wirings of the chat without a row. A wiring that ignores a message records nothing.
-    fn silent_wirings(&mut self, hit: &Hit) -> Result<(), state::Error> {
+    fn silent_wirings(&mut self, hit: &FoundEvent) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let Some(first) = hit.messages.first() else { return Ok(()) };
         let Some(message) = db.messages.get(txn, first)? else { return Ok(()) };
@@ -476,7 +476,9 @@ impl Trace<'_, '_> {
 fn seen(
     db: &Tables,
     txn: &Read<'_>,
-    (channel, chat, message): (&ChannelName, &ForeignId, &ForeignId),
+    channel: &ChannelName,
+    chat: &ForeignId,
+    message: &ForeignId,
 ) -> Result<Option<Seen>, state::Error> {
     let key = SeenKey { chat: ChatKey::of(channel, chat), message: ForeignKey::of(message) };
     let seen = db.seen_events.get(txn, &key)?;

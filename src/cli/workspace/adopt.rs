@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, json};
 
-use super::{AllowBroad, Cwd, Guarded, Refused, any_path, guard, put_path, sight, store};
+use super::{AllowBroad, Cwd, Guarded, WorkspaceError, any_path, guard, put_path, sight, store};
 use crate::cli::offline::{self, mismatch};
 use crate::cli::print;
 use crate::config::{Paths, paths};
@@ -32,7 +32,7 @@ pub(in crate::cli) struct AdoptArgs {
 }
 
 /// Adopts a directory as an existing workspace.
-pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> Result<(), Refused> {
+pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> Result<(), WorkspaceError> {
     let dir = cwd.at(args.path.as_deref())?;
     if guard(&dir, args.broad, json)? == Guarded::Aborted {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> R
     // Without a store there is nothing to adopt, so none is created.
     let Some(reader) = store(paths)? else {
         let message = format!("no workspace is known in {}", paths.data().display());
-        return Err(Refused::new("nothing_to_adopt", message, "creating a session creates one"));
+        return Err(WorkspaceError::new("nothing_to_adopt", message, "creating a session creates one"));
     };
     let from = args.from.as_deref().map_or(AdoptFrom::Found, |from| named(cwd, from));
     if !args.force {
@@ -72,7 +72,11 @@ fn named(cwd: &Cwd, text: &Path) -> AdoptFrom {
 }
 
 /// Refuses that a copy adopts the sessions of a workspace whose original directory still exists.
-fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Result<Option<Refused>, state::Error> {
+fn still_there(
+    reader: &Reader,
+    sight: &WorkspaceSight,
+    from: &AdoptFrom,
+) -> Result<Option<WorkspaceError>, state::Error> {
     let row = reader.read(|db, txn| {
         let key: Option<WorkspaceKey> = match from {
             AdoptFrom::Found => None,
@@ -92,7 +96,7 @@ fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Res
     let there = String::from_utf8_lossy(&row.path);
     Ok(alive.then(|| {
         let message = format!("the directory of workspace {} is still there: {there}", key_text(key));
-        Refused::new(
+        WorkspaceError::new(
             "workspace_still_there",
             message,
             "a copy has separate sessions; --force takes those of the original",
@@ -101,7 +105,7 @@ fn still_there(reader: &Reader, sight: &WorkspaceSight, from: &AdoptFrom) -> Res
 }
 
 /// Submits the adoption.
-fn submit(paths: &Paths, sight: WorkspaceSight, from: AdoptFrom) -> Result<(WorkspaceKey, bool), Refused> {
+fn submit(paths: &Paths, sight: WorkspaceSight, from: AdoptFrom) -> Result<(WorkspaceKey, bool), WorkspaceError> {
     match offline::submit(paths, ClientCommand::Workspace(Box::new(WorkspaceInput::Adopt(sight, from))))? {
         Answer::Workspace(WorkspaceReply::Adopted { key, changed }) => Ok((key, changed)),
         other => Err(mismatch(&other).into()),

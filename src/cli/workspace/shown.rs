@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Refused, put_path, sight, store};
+use super::{WorkspaceError, put_path, sight, store};
+use crate::cli::listed::{self, Column, Listed};
 use crate::cli::{Failure, human_time, labels, lookup, print};
 use crate::config::Paths;
 use crate::contracts::workspace as directory;
@@ -37,7 +39,7 @@ struct Status {
 }
 
 /// Shows the state of a directory in the store.
-pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Result<(), Refused> {
+pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Result<(), WorkspaceError> {
     let sight = sight(paths, dir)?;
     let status = match store(paths)? {
         Some(reader) => reader.read(|db, txn| collect(db, txn, &groups_path(paths), &sight))?,
@@ -50,8 +52,8 @@ pub(super) fn status(paths: &Paths, dir: &Path, json: bool) -> Result<(), Refuse
         },
     };
     let told = match json {
-        true => print::json(&answer(paths, (dir, &sight), &status)),
-        false => print(paths, (dir, &sight), &status),
+        true => print::json(&answer(paths, dir, &sight, &status)),
+        false => print(paths, dir, &sight, &status),
     };
     Ok(told?)
 }
@@ -159,7 +161,7 @@ const fn state(located: &Located) -> &'static str {
     }
 }
 
-fn answer(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status) -> Map<String, Value> {
+fn answer(paths: &Paths, dir: &Path, sight: &WorkspaceSight, status: &Status) -> Map<String, Value> {
     let mut object = Map::new();
     put_path(&mut object, "directory", dir.as_os_str().as_encoded_bytes());
     put_path(&mut object, "root", &sight.path);
@@ -197,7 +199,7 @@ fn answer(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status
     object
 }
 
-fn print(paths: &Paths, (dir, sight): (&Path, &WorkspaceSight), status: &Status) -> Result<(), Failure> {
+fn print(paths: &Paths, dir: &Path, sight: &WorkspaceSight, status: &Status) -> Result<(), Failure> {
     let key = status.own.as_ref().map_or_else(|| "none yet".to_owned(), |own| key_text(own.key));
     let line = |name: &str, text: &str| print::line(&format!("{name:<12} {text}"));
     line("workspace", &key)?;
@@ -338,7 +340,7 @@ fn event_object(event: &WorkspaceEvent) -> Map<String, Value> {
 }
 
 /// Lists the workspaces by their keys.
-pub(super) fn list(paths: &Paths, json: bool) -> Result<(), Refused> {
+pub(super) fn list(paths: &Paths, json: bool) -> Result<(), WorkspaceError> {
     let all = match store(paths)? {
         Some(reader) => reader.read(|db, txn| {
             let mut all = Vec::new();
@@ -350,31 +352,43 @@ pub(super) fn list(paths: &Paths, json: bool) -> Result<(), Refused> {
         })?,
         None => Vec::new(),
     };
-    if json {
-        let one = |known: &CountedWorkspace| {
-            let mut object = known.object(paths);
-            object.insert("state".to_owned(), json!(known.state(paths)));
-            object.insert("created".to_owned(), json!(known.row.created.to_string()));
-            match &known.row.project {
-                Some(top) => put_path(&mut object, "project", top),
-                None => drop(object.insert("project".to_owned(), Value::Null)),
-            }
-            object
-        };
-        return Ok(print::json(&json!({ "workspaces": all.iter().map(one).collect::<Vec<_>>() }))?);
+    let all: Vec<ListedWorkspace> = all.iter().map(|known| ListedWorkspace::new(known, paths)).collect();
+    Ok(listed::list(&all, json, "no workspaces")?)
+}
+
+/// A workspace in a list. A path that is not text has a second key in JSON, so this is a map.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct ListedWorkspace(Map<String, Value>);
+
+impl ListedWorkspace {
+    fn new(known: &CountedWorkspace, paths: &Paths) -> Self {
+        let mut object = known.object(paths);
+        object.insert("state".to_owned(), json!(known.state(paths)));
+        object.insert("created".to_owned(), json!(known.row.created.to_string()));
+        match &known.row.project {
+            Some(top) => put_path(&mut object, "project", top),
+            None => drop(object.insert("project".to_owned(), Value::Null)),
+        }
+        Self(object)
     }
-    if all.is_empty() {
-        return Ok(print::line("no workspaces")?);
+
+    fn cell(&self, key: &str) -> String {
+        match self.0.get(key) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
     }
-    let cells = |known: &CountedWorkspace| {
-        let agent = known.agent.clone().unwrap_or_else(|| "-".to_owned());
-        vec![
-            key_text(known.key),
-            known.sessions.to_string(),
-            known.state(paths).to_owned(),
-            agent,
-            lossy(&known.path(paths)),
-        ]
-    };
-    Ok(print::table(&["WORKSPACE", "SESSIONS", "STATE", "AGENT", "ROOT"], all.iter().map(cells).collect())?)
+}
+
+impl Listed for ListedWorkspace {
+    const PLURAL: &'static str = "workspaces";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("WORKSPACE", |one| one.cell("workspace")),
+        ("SESSIONS", |one| one.cell("sessions")),
+        ("STATE", |one| one.cell("state")),
+        ("AGENT", |one| one.cell("agent")),
+        ("ROOT", |one| one.cell("root")),
+    ];
 }

@@ -45,10 +45,10 @@ impl Says {
 
     fn attempt(&self, place: &Place, spec: &Spec, at: u64) -> Attempt {
         let number = if self.name == "number-jump" { 900_000_001 } else { NUMBER + 2 * at };
-        self.numbered(place, spec, (at, number))
+        self.numbered(place, spec, at, number)
     }
 
-    fn numbered(&self, place: &Place, spec: &Spec, (at, number): (u64, u64)) -> Attempt {
+    fn numbered(&self, place: &Place, spec: &Spec, at: u64, number: u64) -> Attempt {
         let Self { name, incarnation, more, .. } = self;
         let kind = if more.contains("\"action\"") {
             "system"
@@ -74,7 +74,7 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     let says = says(live, &foreign);
     let mut attempts: Vec<(&'static str, Attempt)> = odd(place, spec, scratch, &says);
     attempts.extend(says.iter().zip(0..).map(|(says, at)| (says.name, says.attempt(place, spec, at))));
-    attempts.extend(ends(place, spec, (live, &foreign)));
+    attempts.extend(ends(place, spec, live, &foreign));
     let tried: Vec<Attempt> = attempts.iter().map(|(_, attempt)| attempt.clone()).collect();
     let outcomes = isolation_check::attempt(place, spec.clone(), &tried, Who::Itself).map_err(Error::Trial)?;
     for ((name, attempt), outcome) in attempts.iter().zip(&outcomes) {
@@ -120,7 +120,7 @@ fn questions(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Foun
     let question = r#","content":{"action":"ask_user_question","title":"Well?","question":"Well?","options":["Yes"]}"#;
     let says = Says::new("many-questions", May::NotBe, live(scratch)?, question);
     let attempts: Vec<Attempt> =
-        (0..most as u64 + 10).map(|at| says.numbered(place, spec, (at, NUMBER + 2_000 + 2 * at))).collect();
+        (0..most as u64 + 10).map(|at| says.numbered(place, spec, at, NUMBER + 2_000 + 2 * at)).collect();
     let spec = Spec { incarnation: spec.incarnation + 1, ..spec.clone() };
     isolation_check::attempt(place, spec.clone(), &attempts, Who::Itself).map_err(Error::Trial)?;
     let out = spec.session_dir.join("agent/out");
@@ -160,7 +160,7 @@ fn race(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Found) ->
     }
     let says = Says::new("race", May::Be, live(scratch)?, r#","files":["token"]"#);
     // The numbers continue after those of the other attacks.
-    attempts.extend((0..RACES).map(|at| says.numbered(place, spec, (at, NUMBER + 3_000 + 2 * at))));
+    attempts.extend((0..RACES).map(|at| says.numbered(place, spec, at, NUMBER + 3_000 + 2 * at)));
     attempts.push(Attempt::Swap(at("files"), scratch.bait(), SWAPS));
     let spec = Spec { incarnation: spec.incarnation + 2, ..spec.clone() };
     isolation_check::attempt(place, spec.clone(), &attempts, Who::Itself).map_err(Error::Trial)?;
@@ -274,7 +274,7 @@ fn asks(foreign: &Foreign) -> Vec<(&'static str, String)> {
 }
 
 /// What ends messages that it must not end: one that is over, none at all, one of the other session's numbers.
-fn ends(place: &Place, spec: &Spec, (live, foreign): (u32, &Foreign)) -> Vec<(&'static str, Attempt)> {
+fn ends(place: &Place, spec: &Spec, live: u32, foreign: &Foreign) -> Vec<(&'static str, Attempt)> {
     let end = |seq: u64, incarnation: u32| {
         let text = format!(
             r#"{{"v":1,"seq":{seq},"incarnation":{incarnation},"status":"failed","at":"2026-01-02T03:04:05.000Z","error":"forged-end"}}"#

@@ -171,7 +171,7 @@ fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
     };
     let place = Place::Process(Box::new(setup));
     let spec = scratch.small();
-    try_all(scratch, &place, (&spec, &able), &mut found)?;
+    try_all(scratch, &place, &spec, &able, &mut found)?;
     // After the incarnations of what is tried in each runtime.
     let mut runs = remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } };
     if view {
@@ -206,7 +206,7 @@ fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Er
     let namespaces = usable.unfiltered.is_none();
     let able = trials::Able { view: true, signals: true, abstracts: true, namespaces, limits, python: false };
     let mut found = Found::new();
-    try_all(scratch, &place, (&spec, &able), &mut found)?;
+    try_all(scratch, &place, &spec, &able, &mut found)?;
     // After the incarnations of what is tried in each runtime.
     remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } }.loopback(&mut found)?;
     let findings = findings(RuntimeKind::Podman, &found, |attack| lacking(attack, RuntimeKind::Podman));
@@ -221,7 +221,8 @@ fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Er
 fn try_all(
     scratch: &Scratch<'_>,
     place: &Place,
-    (spec, able): (&crate::runtime::Spec, &trials::Able),
+    spec: &crate::runtime::Spec,
+    able: &trials::Able,
     found: &mut Found,
 ) -> Result<(), Error> {
     let trials = trials::all(scratch, place, spec, able)?;

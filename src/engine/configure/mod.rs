@@ -99,7 +99,9 @@ fn put_settings(tx: &mut Tx<'_, '_>, settings: &Settings, after: &mut ChangedAge
     if let Some(folder) = &settings.default_agent
         && rows::agents::find(tx, folder)?.is_none()
     {
-        return Ok(Err(format!("default_agent names {folder}, and there is no such agent: add it or name another")));
+        return Ok(Err(format!(
+            "default_agent is {folder}, and there is no such agent: add the agent, or choose another"
+        )));
     }
     let action = match &before {
         Some(before) if before == settings => Action::Unchanged,

@@ -92,7 +92,7 @@ pub(crate) fn is_gone(tx: &Tx<'_, '_>, approval: &Approval) -> Result<bool> {
 /// Ends an approval whose chat or agent is gone, and tells the person who decided.
 pub(crate) fn superseded(tx: &mut Tx<'_, '_>, id: ApprovalId, why: &str) -> Result<DecisionReply> {
     outcome::supersede(tx, id, why)?;
-    Ok(Err(format!("Not needed any more: {why}.")))
+    Ok(Err(format!("No longer needed: {why}.")))
 }
 
 const fn by_whom(by: &Decider) -> Option<&UserId> {

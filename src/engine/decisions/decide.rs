@@ -7,7 +7,7 @@ use crate::engine::requests::questions;
 use crate::engine::skips::answer;
 use crate::engine::tx::Tx;
 use crate::engine::{Result, approvals, rules};
-use crate::model::approval::{Approval, ApprovalSubject, Decider};
+use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::card::{CardOption, PromptSubject};
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
@@ -25,7 +25,8 @@ fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str) -> Result<Reply
     let Some(approval) = press::decidable(tx, id)? else {
         let state = tx.db.approvals.get(tx, &id)?.map(|approval| approval.state);
         return Ok(match state {
-            Some(state) => Reply::refused("decided", format!("{id} is {}: nothing to decide", state.as_str())),
+            Some(ApprovalState::Expired { .. }) => Reply::refused("decided", format!("{id} has already expired")),
+            Some(state) => Reply::refused("decided", format!("{id} was already {}", state.as_str())),
             None => Reply::refused("unknown", rules::texts::missing("approval", id)),
         });
     };

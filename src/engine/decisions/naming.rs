@@ -28,7 +28,7 @@ pub(crate) fn begin(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply
         return Ok(Err(format!("Say the name of the new agent as well: {NEW_AGENT}:NAME")));
     };
     if owes(tx, &by)? {
-        return Ok(Err("First name the agent you are making already: reply with its name.".to_owned()));
+        return Ok(Err("You are already creating an agent: reply with its name first.".to_owned()));
     }
     if let Some(card) = choice.approval.card {
         prompts::close(tx, card, &choice.option.chosen)?;

@@ -116,5 +116,5 @@ fn lapse(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, reason: Reas
 }
 
 fn not_any_more(why: &str) -> String {
-    format!("🚫 Not needed any more: {why}")
+    format!("🚫 No longer needed: {why}")
 }

@@ -28,7 +28,7 @@ pub(crate) fn pressed(tx: &mut Tx<'_, '_>, press: &Press) -> Result<Reply> {
 
 fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, press: &Press) -> Result<Reply> {
     let Some(approval) = tx.db.approvals.get(tx, &id)? else {
-        return Ok(Reply::undecided("This is not asked any more."));
+        return Ok(Reply::undecided("This request no longer exists."));
     };
     let scope = approvers::scope(tx, &approval.about)?;
     if !approvers::may_decide(tx, &press.by, &scope)? {
@@ -59,7 +59,7 @@ fn decide_press<'a>(
         return Err("This was decided already.");
     }
     if now >= approval.expires {
-        return Err("It is too late: nobody answered in time.");
+        return Err("It is too late: no one answered in time.");
     }
     if approval.card.is_none() || approval.nonce != button.nonce {
         return Err("This card was replaced by a newer one.");

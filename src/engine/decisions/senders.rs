@@ -47,7 +47,7 @@ fn allow(tx: &mut Tx<'_, '_>, choice: Choice, about: &About) -> Result<DecisionR
     if verdict.go.is_empty() {
         let why = "no agent that heard them is left in that chat";
         outcome::supersede(tx, choice.id, why)?;
-        return Ok(Err(format!("Not needed any more: {why}.")));
+        return Ok(Err(format!("No longer needed: {why}.")));
     }
     let by = match &choice.by {
         Decider::Person(user) => Some(user.clone()),

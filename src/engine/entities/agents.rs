@@ -115,7 +115,7 @@ mod tests {
         let purge = |name: &str| scene.tell(|tx, _| purge(tx, &folder(name)));
         assert_eq!(purge("a").unwrap(), "removed agent a");
         assert_eq!(purge("a").unwrap(), "unchanged agent a", "an interrupted removal is repeated");
-        assert!(purge("z").unwrap_err().starts_with("there is no agent z"));
+        assert!(purge("z").unwrap_err().starts_with("agent z not found"));
         scene.done(|tx, after| put(tx, &folder("a"), settings(), Origin::Runtime, after));
         assert_eq!(purge("a").unwrap(), "removed agent a", "another one of the same name");
         assert_eq!(scene.keys("agents_by_folder"), ["b"]);

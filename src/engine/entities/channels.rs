@@ -56,7 +56,7 @@ pub(crate) fn put(
 /// Removes a channel instance. Its waiting messages are treated as those of any channel without an adapter.
 pub(crate) fn remove(tx: &mut Tx<'_, '_>, name: &ChannelName, _after: &mut ChangedAgents) -> Result<ChangeResult> {
     if !tx.db.channels.delete(tx, &ForeignKey::of(name))? {
-        return Ok(Err(format!("there is no channel {name}; see `hearth channels list`")));
+        return Ok(Err(format!("channel {name} not found; see `hearth channels list`")));
     }
     tx.effects.push(Effect::Reconnect(name.clone()));
     Ok(Ok(vec![change::report(format!("channel {name}"), Action::Removed)]))

@@ -108,7 +108,7 @@ fn entity(folder: &Folder, name: &str) -> String {
 }
 
 fn no_chat(channel: &ChannelName, id: &ForeignId) -> String {
-    format!("there is no chat {channel}/{id}; add it with `hearth chats add {channel}/{id}`")
+    format!("chat {channel}/{id} not found; add it with `hearth chats add {channel}/{id}`")
 }
 
 #[cfg(test)]
@@ -130,9 +130,9 @@ mod tests {
             ("b", "home", to_chat("C"), Ok("unchanged destination b -> home")),
             ("b", "home", to_b(), Ok("updated destination b -> home")),
             ("a", "peer", to_b(), Ok("created destination a -> peer")),
-            ("z", "home", to_chat("C"), Err("there is no agent z")),
-            ("a", "home", to_chat("D"), Err("there is no chat net/D; add it with `hearth chats add net/D`")),
-            ("a", "home", DestinationSpec::Agent(folder("z")), Err("there is no agent z")),
+            ("z", "home", to_chat("C"), Err("agent z not found")),
+            ("a", "home", to_chat("D"), Err("chat net/D not found; add it with `hearth chats add net/D`")),
+            ("a", "home", DestinationSpec::Agent(folder("z")), Err("agent z not found")),
             ("a", "Home", to_b(), Err("`Home` cannot be a destination's name")),
         ] {
             let told = scene.tell(|tx, after| add(tx, &folder(agent), name, &target, after));
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(take("b", "home").unwrap(), "removed destination b -> home");
         assert!(take("b", "home").unwrap_err().starts_with("b has no destination home"));
         assert!(take("b", "\0").unwrap_err().starts_with("b has no destination"));
-        assert!(take("z", "home").unwrap_err().starts_with("there is no agent z"));
+        assert!(take("z", "home").unwrap_err().starts_with("agent z not found"));
         assert_eq!(scene.keys("destinations"), ["ag1/net-mg1", "ag1/peer"]);
     }
 
@@ -182,7 +182,7 @@ mod tests {
             let shown = scene.rows("chats").join("\n");
             assert_eq!(shown.contains("denied: Some"), denied, "{shown}");
         }
-        assert!(decide("D", false).unwrap_err().starts_with("there is no chat net/D"));
+        assert!(decide("D", false).unwrap_err().starts_with("chat net/D not found"));
         assert_eq!(decide("D", true).unwrap(), "created chat net/D");
     }
 

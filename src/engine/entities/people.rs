@@ -64,14 +64,16 @@ fn resolve(tx: &Tx<'_, '_>, spec: &UserSpec) -> Result<std::result::Result<Right
             RoleSpec::Admin => Role::GlobalAdmin,
             RoleSpec::AdminOf(folder) => match agents::find(tx, folder)? {
                 Some((agent, _)) => Role::AdminOf(agent),
-                None => return Ok(Err(format!("user {}: there is no agent {folder} to be admin of", spec.id))),
+                None => {
+                    return Ok(Err(format!("user {}: agent {folder} of the role `admin:{folder}` not found", spec.id)));
+                }
             },
         });
     }
     for folder in &spec.member_of {
         match agents::find(tx, folder)? {
             Some((agent, _)) => wanted.member_of.insert(agent),
-            None => return Ok(Err(format!("user {}: there is no agent {folder} to be a member of", spec.id))),
+            None => return Ok(Err(format!("user {}: agent {folder} in `member_of` not found", spec.id))),
         };
     }
     Ok(Ok(wanted))

@@ -154,8 +154,8 @@ mod tests {
             ("net:ann", OWNER, Ok("unchanged role net:ann owner")),
             ("net:ann", admin_of("a"), Ok("created role net:ann admin:a")),
             ("net:bob", ADMIN, Ok("created role net:bob admin")),
-            ("net:bob", admin_of("z"), Err("there is no agent z; see `hearth agents list`")),
-            ("net:eve", admin_of("z"), Err("there is no agent z; see `hearth agents list`")),
+            ("net:bob", admin_of("z"), Err("agent z not found; see `hearth agents list`")),
+            ("net:eve", admin_of("z"), Err("agent z not found; see `hearth agents list`")),
         ] {
             let told = scene.tell(|tx, _| grant(tx, &person(user), &spec, Origin::Runtime));
             assert_eq!(told, expected.map(str::to_owned).map_err(str::to_owned), "{user} {spec:?}");
@@ -177,7 +177,7 @@ mod tests {
             ("net:ann", admin_of("a"), Err("net:ann does not have the role admin:a")),
             ("net:ann", ADMIN, Err("net:ann does not have the role admin;")),
             ("net:bob", OWNER, Err("net:bob does not have the role owner")),
-            ("net:ann", admin_of("z"), Err("there is no agent z")),
+            ("net:ann", admin_of("z"), Err("agent z not found")),
         ] {
             let told = scene.tell(|tx, _| revoke(tx, &person(user), &spec));
             match (told, expected) {
@@ -197,11 +197,11 @@ mod tests {
         let add = |name: &str| scene.tell(|tx, _| add_member(tx, &folder(name), &person("net:ann"), Origin::Runtime));
         assert_eq!(add("a").unwrap(), "created member net:ann of a");
         assert_eq!(add("a").unwrap(), "unchanged member net:ann of a");
-        assert!(add("z").unwrap_err().starts_with("there is no agent z"));
+        assert!(add("z").unwrap_err().starts_with("agent z not found"));
         assert_eq!(scene.keys("members"), ["ag1/net/ann"]);
         let remove = |name: &str| scene.tell(|tx, _| remove_member(tx, &folder(name), &person("net:ann")));
         assert!(remove("b").unwrap_err().starts_with("net:ann is not a member of b"));
-        assert!(remove("z").unwrap_err().starts_with("there is no agent z"));
+        assert!(remove("z").unwrap_err().starts_with("agent z not found"));
         assert_eq!(remove("a").unwrap(), "removed member net:ann of a");
         assert!(scene.keys("members").is_empty());
     }

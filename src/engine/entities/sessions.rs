@@ -68,8 +68,8 @@ mod tests {
     fn a_session_is_made_once_and_only_where_its_agent_listens() {
         let scene = Scene::new();
         for (agent, chat, expected) in [
-            ("z", "C", Err("there is no agent z")),
-            ("a", "D", Err("there is no chat net/D")),
+            ("z", "C", Err("agent z not found")),
+            ("a", "D", Err("chat net/D not found")),
             ("b", "C", Err("b does not listen in net/C")),
             ("a", "C", Ok("created session se1 of agent a")),
             ("a", "C", Ok("unchanged session se1 of agent a")),

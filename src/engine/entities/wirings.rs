@@ -40,7 +40,7 @@ pub(crate) fn put_chat(
     for wiring in &spec.wirings {
         let Some((agent, _)) = agents::find(tx, &wiring.agent)? else {
             return Ok(Err(format!(
-                "chat {place} is wired to {0}, and there is no such agent; add it with `hearth agents add {0}`",
+                "chat {place} is wired to agent {0}, which does not exist; add it with `hearth agents add {0}`",
                 wiring.agent
             )));
         };

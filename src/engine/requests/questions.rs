@@ -103,13 +103,13 @@ fn adopt(tx: &mut Tx<'_, '_>, asker: &Asker, to: &Address, new: &NewQuestion, op
 /// Handles a button press on a question's card, or a text answer.
 pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: QuestionId, press: &Press) -> Result<Reply> {
     let Some(question) = tx.db.questions.get(tx, &id)? else {
-        return Ok(Reply::undecided("This question is not known."));
+        return Ok(Reply::undecided("This question no longer exists."));
     };
     let here = press.at.channel == question.to.channel && press.at.platform_id == question.to.platform_id;
     let ours = here && press.by.channel() == &question.to.channel && press.button.nonce == question.nonce;
     let position = usize::try_from(press.button.option).ok();
     let option = position.and_then(|position| question.options.get(position)).filter(|_| ours).cloned();
-    let Some(option) = option else { return Ok(Reply::undecided("This button means nothing any more.")) };
+    let Some(option) = option else { return Ok(Reply::undecided("This button no longer works.")) };
     if !may_answer(tx, &question, &press.by)? {
         return Ok(Reply::undecided("You may not answer this question."));
     }
@@ -124,11 +124,11 @@ pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: QuestionId, value: &str) -> Result
     };
     let Some(option) = decide_option(&question.options, value).cloned() else {
         let labels: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
-        let message = format!("{value:?} is not an option of {id}; possible are {}", labels.join(", "));
+        let message = format!("{value:?} is not an option of {id}; the options are {}", labels.join(", "));
         return Ok(Reply::refused("invalid", message));
     };
     if let QuestionState::Answered { .. } | QuestionState::Expired { .. } = question.state {
-        return Ok(Reply::refused("closed", format!("{id} is not open any more")));
+        return Ok(Reply::refused("closed", format!("{id} is already closed")));
     }
     answered(tx, id, question, option, Decider::Operator)
 }

@@ -143,7 +143,7 @@ impl<'a> FanOut<'a> {
                 return Ok(());
             }
         }
-        let text = "Your message was received. It waits until somebody here approves it.".to_owned();
+        let text = "Your message was received. It waits for an approval.".to_owned();
         notice::say_to(tx, self.reply(), None, text).map(drop)
     }
 

@@ -4,5 +4,5 @@ use std::fmt::Display;
 
 /// The error text for something that does not exist, with a pointer to its list.
 pub(crate) fn missing(what: &str, name: impl Display) -> String {
-    format!("there is no {what} {name}; see `hearth {what}s list`")
+    format!("{what} {name} not found; see `hearth {what}s list`")
 }

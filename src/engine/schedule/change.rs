@@ -37,7 +37,7 @@ pub(crate) fn command(tx: &mut Tx<'_, '_>, command: TaskCommand, whose: Option<A
         TaskCommand::Run(id) => (id, Act::Run),
     };
     let found = tx.db.tasks.get(tx, &id)?.filter(|task| whose.is_none_or(|whose| task.agent == whose));
-    let Some(before) = found else { return Ok(Err(format!("there is no task {id}"))) };
+    let Some(before) = found else { return Ok(Err(format!("task {id} not found"))) };
     if !before.state.is_open() {
         return Ok(Err(format!("the task {id} is over ({}); make a new one", before.state.as_str())));
     }
@@ -212,7 +212,7 @@ fn state(task: &mut Task, from: TaskState, to: TaskState) -> std::result::Result
 /// Runs a task now, in a slot of its own at the present time. The series stays as it is.
 fn run_now(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<std::result::Result<(), String>> {
     if let Some(message) = task.running {
-        return Ok(Err(format!("an occurrence of {id} runs already ({message})")));
+        return Ok(Err(format!("{id} is already running ({message})")));
     }
     let at = tx.now.wall;
     if tx.db.task_runs.contains(tx, &OccurrenceId { task: id, at })? {

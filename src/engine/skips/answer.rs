@@ -16,7 +16,7 @@ use crate::model::skip::{SkipAnswer, SkipState, SkipSummary};
 
 /// Handles a button press on the card, or a text answer. Everyone with authority over the agent may answer.
 pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: SkipId, press: &Press) -> Result<Reply> {
-    let Some(skip) = tx.db.skips.get(tx, &id)? else { return Ok(Reply::undecided("This skip is not known.")) };
+    let Some(skip) = tx.db.skips.get(tx, &id)? else { return Ok(Reply::undecided("This skip no longer exists.")) };
     if !approvers::administers(tx, &press.by, skip.agent)? {
         return Ok(Reply::undecided("You may not decide this."));
     }
@@ -41,7 +41,7 @@ pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: SkipId, value: &str) -> Result<Rep
         return Ok(Reply::refused("unknown", message));
     };
     let Some(answer) = SkipAnswer::parse(value) else {
-        let message = format!("{value:?} says nothing about {id}; possible are `leave` and `now`");
+        let message = format!("{value:?} is not an answer to {id}; the answers are `leave` and `now`");
         return Ok(Reply::refused("invalid", message));
     };
     match conclude(tx, id, skip, Decider::Operator, answer)? {
@@ -62,11 +62,11 @@ fn conclude(
         SkipState::Waiting | SkipState::Unsent(..) => None,
         SkipState::Sending(message, _) | SkipState::Surfaced(message, _) => Some(*message),
         state @ (SkipState::Taken(_) | SkipState::Retried(_) | SkipState::Acknowledged { .. }) => {
-            return Ok(Err(format!("it is {} already", state.as_str())));
+            return Ok(Err(format!("it was already {}", state.as_str())));
         }
     };
     if answer == SkipAnswer::DoNow && !can_do(tx, &skip)? {
-        return Ok(Err("there is no conversation in which it could be done now".to_owned()));
+        return Ok(Err("there is no conversation to do it in now".to_owned()));
     }
     let chosen = skip_texts::options(true).into_iter().find(|option| option.value == answer.as_str());
     let chosen = chosen.map_or_else(String::new, |option| option.chosen);

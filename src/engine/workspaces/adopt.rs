@@ -61,9 +61,7 @@ fn wanted(
             ),
         },
         AdoptFrom::Key(key) if tx.db.workspaces.contains(tx, key)? => Ok(Ok(*key)),
-        AdoptFrom::Key(key) => {
-            nothing(format!("there is no workspace {}; see `hearth workspace list`", key_text(*key)))
-        }
+        AdoptFrom::Key(key) => nothing(format!("workspace {} not found; see `hearth workspace list`", key_text(*key))),
         AdoptFrom::Path(path) => {
             let rows = tx.db.workspaces_by_path.collect_last(tx, &Digest::of(path), 1)?;
             match rows.first() {
@@ -89,7 +87,7 @@ fn allowed(
     let here = String::from_utf8_lossy(&sight.path);
     let refused = |code, message| Ok(Err(Refusal { code, message }));
     if sight.witness.is_none() {
-        return refused("workspace_missing", format!("there is no directory {here}: nothing was adopted"));
+        return refused("workspace_missing", format!("directory {here} does not exist: nothing was adopted"));
     }
     let agents = |row: &Workspace| row.agent.is_some();
     let own_row = own.map(|own| tx.db.workspaces.require(tx, &own)).transpose()?;

@@ -235,7 +235,7 @@ fn what_is_gone_is_not_wired() {
     ground.says_in(NEW, ("caller", "hi"), MENTION);
     ground.world.configure(vec![Change::RemoveAgent(Folder::new("andy").unwrap())]).unwrap();
     let (decided, text) = ground.presses("telegram:owner", 0);
-    assert_eq!((decided, text.as_str()), (false, "Not needed any more: the agent was removed."));
+    assert_eq!((decided, text.as_str()), (false, "No longer needed: the agent was removed."));
     assert_eq!((ground.states(), wirings(&ground).len()), (vec!["superseded"], 0));
     assert_eq!((ground.reasons(), ground.members().len()), (vec![Reason::Superseded], 0));
     // The next mention asks again, without waiting for an hour.
@@ -260,7 +260,7 @@ fn a_wiring_made_by_command_answers_the_question() {
     );
     ground.world.settle();
     assert_eq!((ground.states(), ground.heard()), (vec!["superseded"], vec!["hello".to_owned()]));
-    assert!(ground.edits()[0].ends_with("\n\n🚫 Not needed any more: an agent listens there by now"));
+    assert!(ground.edits()[0].ends_with("\n\n🚫 No longer needed: an agent listens there by now"));
 }
 
 /// A new agent, by name.
@@ -338,7 +338,7 @@ fn a_chat_that_is_gone_gets_no_agent() {
         ground.world.configure(vec![remove]).unwrap();
         assert_eq!(ground.states().last(), Some(&"unsent"), "{value}: it was not looked at yet");
         let told = ground.decides(id, value).reply;
-        let why = "Not needed any more: the chat was removed.".to_owned();
+        let why = "No longer needed: the chat was removed.".to_owned();
         assert_eq!(told, Reply::Answered { decided: false, text: why }, "{value}");
         assert_eq!((ground.states().last(), wirings(&ground).len()), (Some(&"superseded"), before), "{value}");
         assert_eq!(ground.world.read(|db, txn| db.agents.len(txn)), 1, "{value}");
@@ -382,7 +382,7 @@ fn one_name_is_owed_at_a_time() {
     ground.presses("telegram:owner", 2);
     ground.says_in(("telegram", "newer", None), ("caller", "two"), MENTION);
     let (decided, text) = ground.presses("telegram:owner", 2);
-    assert!(!decided && text.contains("First name the agent"), "{text}");
+    assert!(!decided && text.contains("already creating an agent"), "{text}");
     ground.says_in(("telegram", "owner", None), ("owner", "First"), MENTION);
     assert_eq!((ground.states(), ground.heard()), (vec!["approved", "pending"], vec!["one".to_owned()]));
     // Whoever chose has lost the right by the time of the name.

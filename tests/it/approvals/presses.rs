@@ -98,7 +98,7 @@ fn forged_and_old_buttons_mean_nothing() {
         (
             "no such approval",
             button(&|b| b.matter = PromptSubject::Approval(ApprovalId::new(99))),
-            "This is not asked any more.",
+            "This request no longer exists.",
         ),
     ] {
         assert_eq!(ground.presses_on("telegram:owner", (&to, button)), (false, text.to_owned()), "{case}");

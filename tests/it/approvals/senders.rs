@@ -288,7 +288,7 @@ fn a_decision_lapses() {
     ground.says("stranger", "one");
     ground.world.pass(Millis::minutes(7 * 24 * 60));
     let late = ground.presses("telegram:owner", ALLOW);
-    assert_eq!(late, (false, "It is too late: nobody answered in time.".to_owned()));
+    assert_eq!(late, (false, "It is too late: no one answered in time.".to_owned()));
     let id = ground.approvals()[0].0;
     assert!(matches!(ground.decides(id, "approve").reply, Reply::Refused(_)), "for the operator as well");
     assert_eq!(ground.open(), 1, "a late answer changes nothing");
@@ -318,7 +318,7 @@ fn what_is_gone_is_not_decided_any_more() {
         assert_eq!(ground.states(), ["superseded"], "{case}");
         assert_eq!(ground.reasons(), [Reason::Superseded], "{case}");
         assert_eq!((ground.members().len(), ground.held().len(), ground.count("bodies")), (0, 0, 0), "{case}");
-        assert!(ground.edits()[0].contains("Not needed any more"), "{case}");
+        assert!(ground.edits()[0].contains("No longer needed"), "{case}");
         assert_eq!(ground.presses("telegram:owner", ALLOW), (false, "This was decided already.".to_owned()), "{case}");
         assert_eq!(ground.members().len(), 0, "{case}");
     }

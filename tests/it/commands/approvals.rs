@@ -75,15 +75,15 @@ fn walk(program: &Program) {
     assert_eq!(json(program, &["status", "--json"])["approvals"]["held"], 4);
 
     for (args, code, expected) in [
-        (&["approvals", "show", "ap9"][..], 1, "there is no approval ap9"),
-        (&["approvals", "approve", "ap9"], 1, "there is no approval ap9"),
+        (&["approvals", "show", "ap9"][..], 1, "approval ap9 not found"),
+        (&["approvals", "approve", "ap9"], 1, "approval ap9 not found"),
         (&["approvals", "approve", "3"], 2, "`3` is not an id like ap12"),
         (&["approvals", "approve", "ap3"], 1, "ap3: `approve` is not a choice; choose one of"),
-        (&["approvals", "approve", "ap3", "--agent", "nobody"], 1, "there is no agent nobody"),
+        (&["approvals", "approve", "ap3", "--agent", "nobody"], 1, "agent nobody not found"),
         (&["approvals", "approve", "ap3", "--agent", "bob", "--new", "X"], 2, "cannot be used with"),
         (&["approvals", "approve", "ap3", "--new", " "], 1, "That is not a name"),
         (&["approvals", "approve", "ap1"], 0, "ap1 ✅ Allowed"),
-        (&["approvals", "approve", "ap1"], 1, "ap1 is approved: nothing to decide"),
+        (&["approvals", "approve", "ap1"], 1, "ap1 was already approved"),
         (&["approvals", "reject", "ap2"], 0, "ap2 ❌ Denied"),
         (&["approvals", "approve", "ap3", "--agent", "bob"], 0, "ap3 ✅ Connected to bob"),
         (&["approvals", "list"], 0, "no open approvals"),

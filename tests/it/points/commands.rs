@@ -190,7 +190,7 @@ fn die(case: &Case, origin: &Path, facts: &str, k: usize) {
 
 /// What a command says that finds its work done: it had died after it.
 fn was_done(stderr: &str) -> bool {
-    ["already exists", "has a store already", "there is no agent second"].iter().any(|words| stderr.contains(words))
+    ["already exists", "has a store already", "agent second not found"].iter().any(|words| stderr.contains(words))
 }
 
 /// What is configured, and how many rows there are of everything.

@@ -444,6 +444,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/model/content.rs", "a variant keeps the name that exported stores have; its number decodes"),
             ("src/model/configure.rs", "changes travel over the socket"),
             ("src/model/report.rs", "answers travel over the socket"),
+            ("src/model/routed.rs", "so do routing results"),
             ("src/model/session_command.rs", "commands travel over the socket"),
             ("src/model/take_in.rs", "commands travel over the socket"),
             ("src/model/task_command.rs", "commands travel over the socket"),

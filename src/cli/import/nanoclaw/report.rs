@@ -56,7 +56,7 @@ impl<'a> From<&'a Item> for ItemJson<'a> {
 }
 
 /// Prints the report.
-pub(super) fn print(source: &Source<'_>, items: &[Item], (all, json): (bool, bool)) -> Done {
+pub(super) fn print(source: &Source<'_>, items: &[Item], all: bool, json: bool) -> Done {
     let kinds = kinds(items);
     let grants = grants(source.found, items);
     let version = source.found.version.as_str();

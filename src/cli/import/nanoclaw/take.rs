@@ -36,7 +36,7 @@ pub(super) fn rehearse(paths: &Paths, root: &Path, found: &Inventory) -> Result<
     let mut items = plan(found, &known).items;
     for session in &found.sessions {
         let outcome = if is_here(&known, &session.agent, &session.place) {
-            let (id, made) = open(paths, (&session.agent, &session.place), true)?;
+            let (id, made) = open(paths, &session.agent, &session.place, true)?;
             let noted = if made { None } else { Mailboxes::noted(&paths.sessions(), id)? };
             conversation(session, noted.as_ref())
         } else {
@@ -80,8 +80,8 @@ pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<
         }
     }
     for task in &found.tasks {
-        if let Err(why) = one_task(paths, (&known, &now), task) {
-            settle(&mut items, &Gone::One(Kind::Task, task.name.clone()), &why);
+        if let Err(why) = one_task(paths, &known, &now, task) {
+            settle(&mut items, &NotImported::One(Kind::Task, task.name.clone()), &why);
         }
     }
     let mut host = host(paths)?;
@@ -92,7 +92,7 @@ pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<
 }
 
 /// What could not be imported.
-enum Gone {
+enum NotImported {
     /// One item.
     One(Kind, String),
     /// All items whose name begins with this prefix.
@@ -100,10 +100,10 @@ enum Gone {
 }
 
 /// Corrects the outcome of items that could not be imported.
-fn settle(items: &mut [Item], what: &Gone, why: &str) {
+fn settle(items: &mut [Item], what: &NotImported, why: &str) {
     let is_it = |item: &Item| match what {
-        Gone::All(kind, beginning) => item.kind == *kind && item.name.starts_with(beginning.as_str()),
-        Gone::One(kind, name) => item.kind == *kind && item.name == *name,
+        NotImported::All(kind, beginning) => item.kind == *kind && item.name.starts_with(beginning.as_str()),
+        NotImported::One(kind, name) => item.kind == *kind && item.name == *name,
     };
     for item in items.iter_mut().filter(|item| item.outcome == Outcome::Taken && is_it(item)) {
         (item.outcome, item.note) = (Outcome::LeftOut, Some(why.to_owned()));
@@ -122,7 +122,7 @@ fn is_here(known: &Known, agent: &Folder, place: &Address) -> bool {
 
 /// Creates the entities in batches. Each batch is computed from the current configuration. Returns rejected entities
 /// with their reasons.
-fn configure(paths: &Paths, found: &Inventory) -> Result<Vec<(Gone, String)>, Failure> {
+fn configure(paths: &Paths, found: &Inventory) -> Result<Vec<(NotImported, String)>, Failure> {
     let mut refused: Vec<(Change, String)> = Vec::new();
     let mut collisions = 0;
     loop {
@@ -173,23 +173,23 @@ const fn is_put(change: &Change) -> bool {
 }
 
 /// The items that a rejected change concerns.
-fn gone(change: &Change) -> Gone {
+fn gone(change: &Change) -> NotImported {
     match change {
-        Change::PutAgent(folder, _) => Gone::One(Kind::Agent, folder.to_string()),
-        Change::PutUser(user) => Gone::One(Kind::User, user.id.to_string()),
+        Change::PutAgent(folder, _) => NotImported::One(Kind::Agent, folder.to_string()),
+        Change::PutUser(user) => NotImported::One(Kind::User, user.id.to_string()),
         Change::PutChat(chat) if chat.wirings.is_empty() => {
-            Gone::One(Kind::Chat, format!("{}/{}", chat.channel, chat.platform_id))
+            NotImported::One(Kind::Chat, format!("{}/{}", chat.channel, chat.platform_id))
         }
-        Change::PutChat(chat) => Gone::All(Kind::Wiring, format!("{}/{} -> ", chat.channel, chat.platform_id)),
-        Change::AddDestination(folder, name, _) => Gone::One(Kind::Destination, format!("{folder} -> {name}")),
-        Change::Grant(user, role) => Gone::One(Kind::Right, format!("{user} is {}", role_word(role))),
-        Change::AddMember(folder, user) => Gone::One(Kind::Right, format!("{user} may talk to {folder}")),
-        _ => Gone::One(Kind::Other, String::new()),
+        Change::PutChat(chat) => NotImported::All(Kind::Wiring, format!("{}/{} -> ", chat.channel, chat.platform_id)),
+        Change::AddDestination(folder, name, _) => NotImported::One(Kind::Destination, format!("{folder} -> {name}")),
+        Change::Grant(user, role) => NotImported::One(Kind::Right, format!("{user} is {}", role_word(role))),
+        Change::AddMember(folder, user) => NotImported::One(Kind::Right, format!("{user} may talk to {folder}")),
+        _ => NotImported::One(Kind::Other, String::new()),
     }
 }
 
 /// The session of an agent in a chat, and whether it was created just now, or would be.
-fn open(paths: &Paths, (agent, place): (&Folder, &Address), dry_run: bool) -> Result<(SessionId, bool), Failure> {
+fn open(paths: &Paths, agent: &Folder, place: &Address, dry_run: bool) -> Result<(SessionId, bool), Failure> {
     let edit = Change::OpenSession(agent.clone(), place.clone());
     let request = ChangeRequest { edits: vec![edit], dry_run, ..ChangeRequest::default() };
     let done = change::submit(paths, &request, SOURCE)?;
@@ -204,7 +204,7 @@ fn seed(paths: &Paths, now: &Known, session: &FoundSession) -> Result<Item, Fail
         let why = format!("{} does not listen in {}", session.agent, shown(&session.place));
         return Ok(Item::left_out(Kind::Session, &session.name, why));
     }
-    let (id, _) = open(paths, (&session.agent, &session.place), false)?;
+    let (id, _) = open(paths, &session.agent, &session.place, false)?;
     if Mailboxes::seed(&paths.sessions(), id, session.continuations.clone())? {
         return Ok(Item::new(Kind::Session, &session.name, Outcome::Taken));
     }
@@ -226,7 +226,7 @@ fn files(paths: &Paths, root: &Path, tree: &Tree) -> Result<Vec<Item>, Failure> 
     Ok(copy(root, paths, tree)?.items(&tree.path().display().to_string()))
 }
 
-fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) -> Result<(), String> {
+fn one_task(paths: &Paths, before: &Known, now: &Known, task: &FoundTask) -> Result<(), String> {
     let name = task_name(&task.name);
     if before.tasks.contains(&TaskOrigin::imported(&name)) {
         return Ok(());
@@ -241,7 +241,7 @@ fn one_task(paths: &Paths, (before, now): (&Known, &Known), task: &FoundTask) ->
     let agent = here::agent_id(paths, &task.agent).map_err(|error| error.to_string())?;
     let agent = agent.ok_or("its agent was not imported")?;
     let home = task.home.as_ref().filter(|place| is_here(now, &task.agent, place));
-    let session = home.map(|place| open(paths, (&task.agent, place), false)).transpose().map_err(told)?;
+    let session = home.map(|place| open(paths, &task.agent, place, false)).transpose().map_err(told)?;
     let chat = |place: &Address| Address { thread: None, ..place.clone() };
     let new = NewTask {
         agent,

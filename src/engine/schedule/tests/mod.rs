@@ -412,7 +412,7 @@ fn a_task_can_be_run_by_hand_and_goes_with_its_agent() {
     add(&scene, new(None, Some("0 9 * * *"))).unwrap();
     let run = tell(&scene, TaskCommand::Run(T)).unwrap();
     assert_eq!(shown(run.next), "2026-01-15T14:00:00.000Z", "its series stays as it is");
-    assert!(tell(&scene, TaskCommand::Run(T)).unwrap_err().contains("runs already"));
+    assert!(tell(&scene, TaskCommand::Run(T)).unwrap_err().contains("already running"));
     scene.done(|tx, _| agents::remove(tx, &folder("a")));
     let gone = task(&scene);
     assert_eq!((gone.state, gone.next), (TaskState::Cancelled, None));
@@ -447,5 +447,5 @@ fn nobody_touches_the_tasks_of_others() {
         let whose = Some(AgentId::new(2));
         Ok(change::command(tx, TaskCommand::Cancel(T), whose)?.map(|_| Vec::new()))
     });
-    assert_eq!(other, Err("there is no task ta1".to_owned()));
+    assert_eq!(other, Err("task ta1 not found".to_owned()));
 }

@@ -1,12 +1,12 @@
-//! JSON form of routing results, for the socket and for `hearth inject`.
+//! Routing results as text, for the socket, for webhooks and for `hearth inject`.
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::report::{RouteReport, WiringReport};
+use super::report::{RouteReport, WiringReport};
 
 /// Routing result of an inbound event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoutedJson {
+pub struct RouteResult {
     /// The platform's id of the event.
     pub event: String,
     /// The chat, if Hearth knows it.
@@ -19,12 +19,12 @@ pub struct RoutedJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// What each wiring decided.
-    pub wirings: Vec<WiringJson>,
+    pub wirings: Vec<WiringResult>,
 }
 
 /// What one wiring decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WiringJson {
+pub struct WiringResult {
     /// The agent's folder.
     pub agent: String,
     /// The session the message went to.
@@ -37,7 +37,7 @@ pub struct WiringJson {
     pub message: Option<String>,
 }
 
-impl From<&RouteReport> for RoutedJson {
+impl From<&RouteReport> for RouteResult {
     fn from(report: &RouteReport) -> Self {
         Self {
             event: report.event.clone(),
@@ -45,12 +45,12 @@ impl From<&RouteReport> for RoutedJson {
             outcome: report.outcome.as_str().to_owned(),
             reason: report.reason.map(|reason| reason.to_string()),
             error: None,
-            wirings: report.wirings.iter().map(WiringJson::from).collect(),
+            wirings: report.wirings.iter().map(WiringResult::from).collect(),
         }
     }
 }
 
-impl RoutedJson {
+impl RouteResult {
     /// The result for an invalid event.
     #[must_use]
     pub fn invalid(reason: &str, error: String) -> Self {
@@ -65,7 +65,7 @@ impl RoutedJson {
     }
 }
 
-impl From<&WiringReport> for WiringJson {
+impl From<&WiringReport> for WiringResult {
     fn from(report: &WiringReport) -> Self {
         Self {
             agent: report.agent.to_string(),
