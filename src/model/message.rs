@@ -137,6 +137,17 @@ pub enum MessageState {
     },
 }
 
+impl MessageState {
+    /// When it ended, if it has.
+    #[must_use]
+    pub const fn ended(&self) -> Option<Timestamp> {
+        match self {
+            Self::Completed { at, .. } | Self::Failed { at, .. } | Self::Dropped { at, .. } => Some(*at),
+            Self::Pending(_) | Self::Claimed { .. } => None,
+        }
+    }
+}
+
 /// Origin of a message between agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {

@@ -157,7 +157,7 @@ impl Trace<'_, '_> {
     fn message(&mut self, id: MessageId) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let Some(message) = self.expect(&db.messages, &id)? else { return Ok(()) };
-        let body = match ended(&message.state) {
+        let body = match message.state.ended() {
             Some(_) => db.bodies.get(txn, &message.body)?, // retention removes bodies first
             None => self.expect(&db.bodies, &message.body)?,
         };
@@ -369,7 +369,7 @@ impl Trace<'_, '_> {
             self.db
                 .live_incarnations
                 .get(txn, &message.session)?
-                .filter(|_| message.trigger && ended(&message.state).is_none()),
+                .filter(|_| message.trigger && message.state.ended().is_none()),
         );
         for number in claimed {
             let run = IncarnationId::new(message.session, number);
@@ -394,7 +394,7 @@ impl Trace<'_, '_> {
             }
             None => db.journal_by_session.collect_last(txn, &message.session, ROWS_MAX)?,
         };
-        let over = ended(&message.state);
+        let over = message.state.ended();
         for ((_, entry), ()) in entries {
             let Some(row) = self.expect(&db.journal, &entry)? else { continue };
             let during = row.at >= message.stored && over.is_none_or(|over| row.at <= over);
@@ -448,7 +448,7 @@ impl Trace<'_, '_> {
     }
 
     fn end(&mut self, id: MessageId, message: &Message) {
-        let Some(at) = ended(&message.state) else { return };
+        let Some(at) = message.state.ended() else { return };
         let detail = labels::state_detail(&message.state).map_or_else(String::new, |words| format!(": {words}"));
         self.step(at, Some(id), format!("{}{detail}", labels::state(&message.state)));
     }
@@ -489,14 +489,5 @@ fn incarnation(author: &Author) -> Option<u32> {
     match author {
         Author::Agent { incarnation, .. } => Some(*incarnation),
         Author::Hearth => None,
-    }
-}
-
-fn ended(state: &MessageState) -> Option<Timestamp> {
-    match state {
-        MessageState::Completed { at, .. } | MessageState::Failed { at, .. } | MessageState::Dropped { at, .. } => {
-            Some(*at)
-        }
-        MessageState::Pending(_) | MessageState::Claimed { .. } => None,
     }
 }
