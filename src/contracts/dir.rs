@@ -314,13 +314,13 @@ impl Dir {
 
     /// Like [`Self::write`], with these permissions.
     pub(super) fn write_with_mode(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), Error> {
-        self.put(name, bytes, (true, Some(mode))).map(drop)
+        self.put(name, bytes, true, Some(mode)).map(drop)
     }
 
     /// Writes a file atomically: readers see the old or the new content. An existing entry is replaced, never written
     /// through.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.put(name, bytes, (true, None)).map(drop)
+        self.put(name, bytes, true, None).map(drop)
     }
 
     /// Like [`Self::write`], unless the name exists. Returns whether the file was written.
@@ -328,10 +328,10 @@ impl Dir {
         if self.kind(name.as_ref())? != Kind::Nothing {
             return Ok(false);
         }
-        self.put(name, bytes, (false, None))
+        self.put(name, bytes, false, None)
     }
 
-    fn put(&self, name: &str, bytes: &[u8], (replace, mode): (bool, Option<Mode>)) -> Result<bool, Error> {
+    fn put(&self, name: &str, bytes: &[u8], replace: bool, mode: Option<Mode>) -> Result<bool, Error> {
         crash::point("group-make");
         let (temporary, mut file) = self.temporary(name)?;
         crash::point("group-write");

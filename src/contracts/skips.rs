@@ -116,13 +116,13 @@ pub fn is_known(paths: &Paths, folder: &Folder, skill: &str) -> Result<bool, Err
 ///
 /// # Errors
 /// [`Error`] if the machine cannot do it.
-pub fn remove(paths: &Paths, folder: &Folder, (skill, wanted): (&str, &BlobId)) -> Result<(), Error> {
+pub fn remove(paths: &Paths, folder: &Folder, skill: &str, wanted: &BlobId) -> Result<(), Error> {
     let Some(group) = memory::find(&paths.groups(), folder)? else { return Ok(()) };
     let name = file_name(skill);
     // First rename the file, so that whatever is written under its name from here on is a separate report.
     let aside = format!(".{name}.removed.tmp");
     if group.kind(aside.as_ref())? == Kind::File {
-        end(&group, (&name, &aside), wanted)?; // whoever took it away was killed
+        end(&group, &name, &aside, wanted)?; // whoever took it away was killed
     }
     if !is_file(&group, &name, wanted)? {
         return Ok(());
@@ -133,11 +133,11 @@ pub fn remove(paths: &Paths, folder: &Folder, (skill, wanted): (&str, &BlobId)) 
             return Ok(());
         }
     }
-    end(&group, (&name, &aside), wanted)
+    end(&group, &name, &aside, wanted)
 }
 
 /// Deletes the renamed file if it is the wanted one, else puts it back.
-fn end(group: &Dir, (name, aside): (&str, &str), wanted: &BlobId) -> Result<(), Error> {
+fn end(group: &Dir, name: &str, aside: &str, wanted: &BlobId) -> Result<(), Error> {
     if is_file(group, aside, wanted)? {
         return group.remove(aside.as_ref());
     }

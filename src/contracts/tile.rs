@@ -54,7 +54,7 @@ pub fn lint(tile: &Path) -> Result<Vec<Flaw>, Error> {
         Some(Content::Absent) | None => return Ok(vec![Flaw::NoRule("there is no such file".to_owned())]),
     };
     let mut walk = Walk { marks: BTreeMap::new(), left: FILES_MAX, cut: false };
-    walk.dir(&top, (Path::new(""), false), DEPTH_MAX)?;
+    walk.dir(&top, Path::new(""), false, DEPTH_MAX)?;
     let mut flaws = decide(&examples(&text), &walk.marks);
     if walk.cut {
         flaws.push(Flaw::TooMany);
@@ -125,7 +125,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn dir(&mut self, dir: &Dir, (at, tests): (&Path, bool), depth: usize) -> Result<(), Error> {
+    fn dir(&mut self, dir: &Dir, at: &Path, tests: bool, depth: usize) -> Result<(), Error> {
         if depth == 0 {
             self.cut = true;
             return Ok(());
@@ -138,7 +138,7 @@ impl Walk {
                 Kind::Directory if entry != ".git" => {
                     let tests = tests || entry == "tests" || entry == "test";
                     if let Some(inner) = dir.dir(&entry)? {
-                        self.dir(&inner, (&at, tests), depth - 1)?;
+                        self.dir(&inner, &at, tests, depth - 1)?;
                     }
                 }
                 Kind::File if tests && self.left == 0 => self.cut = true,

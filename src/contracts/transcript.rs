@@ -111,7 +111,7 @@ pub fn usage(place: &Path, max: usize) -> Result<Usage, Error> {
     let mut usage = Usage::default();
     let mut left = max;
     if let Some(dir) = Dir::find(place)? {
-        count(&dir, &mut usage, (&mut left, DEPTH_MAX))?;
+        count(&dir, &mut usage, &mut left, DEPTH_MAX)?;
     }
     Ok(usage)
 }
@@ -124,12 +124,12 @@ pub fn usage_below(place: &Path, name: &str, max: usize) -> Result<Usage, Error>
     let mut usage = Usage::default();
     let mut left = max;
     if let Some(dir) = Dir::find(place)?.map(|dir| dir.dir(OsStr::new(name))).transpose()?.flatten() {
-        count(&dir, &mut usage, (&mut left, DEPTH_MAX))?;
+        count(&dir, &mut usage, &mut left, DEPTH_MAX)?;
     }
     Ok(usage)
 }
 
-fn count(dir: &Dir, usage: &mut Usage, (left, depth): (&mut usize, usize)) -> Result<(), Error> {
+fn count(dir: &Dir, usage: &mut Usage, left: &mut usize, depth: usize) -> Result<(), Error> {
     if depth == 0 {
         usage.cut = true;
         return Ok(());
@@ -142,7 +142,7 @@ fn count(dir: &Dir, usage: &mut Usage, (left, depth): (&mut usize, usize)) -> Re
             Kind::File => usage.bytes = usage.bytes.saturating_add(dir.size(&name)?.unwrap_or(0)),
             Kind::Directory => {
                 if let Some(next) = dir.dir(&name)? {
-                    count(&next, usage, (left, depth - 1))?;
+                    count(&next, usage, left, depth - 1)?;
                 }
             }
             Kind::Nothing | Kind::Link | Kind::Other => {}

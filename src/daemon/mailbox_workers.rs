@@ -424,8 +424,8 @@ impl MailboxWorkers {
             Some(number) => self.mailboxes.collect_rest(session, number, allowed)?,
         };
         let tells = self.put_hidden(session, &mut collected);
-        let spent = (collected.said, collected.left_out);
-        if lock(&self.budgets).get_mut(&session).is_some_and(|budget| budget.spend(spent)) {
+        if lock(&self.budgets).get_mut(&session).is_some_and(|budget| budget.spend(collected.said, collected.left_out))
+        {
             tracing::warn!(%session, "an agent says more than is taken in; `hearth sessions show` has the reason");
         }
         for fault in &collected.faults {

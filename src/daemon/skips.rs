@@ -123,7 +123,7 @@ impl SkipScanner {
     /// Removes the file of a handled summary. A failure is logged once per file, and the next sweep retries.
     fn remove(&mut self, agent: AgentId, skip: SkipId, folder: Folder, skill: String, digest: &BlobId) {
         crash::point("skip-told");
-        let removed = skips::remove(&self.paths, &folder, (&skill, digest));
+        let removed = skips::remove(&self.paths, &folder, &skill, digest);
         let key = (folder, skill);
         match removed {
             Ok(()) => {

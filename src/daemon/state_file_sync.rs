@@ -440,5 +440,5 @@ fn keep(place: &GroupFolder, lock: &Lock, bytes: &[u8], digest: &BlobId) -> Resu
         return Ok(String::new());
     }
     tracing::warn!("a session-state.json cannot be read; a copy of it is kept beside it");
-    place.quarantine(lock, (bytes, digest.as_str()), clock::wall())
+    place.quarantine(lock, bytes, digest.as_str(), clock::wall())
 }

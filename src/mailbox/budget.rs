@@ -41,7 +41,7 @@ impl Budget {
 
     /// Records how many were accepted and how many discarded. Returns whether to report the discards: once until the
     /// budget is full again.
-    pub fn spend(&mut self, (said, left_out): (u32, u32)) -> bool {
+    pub fn spend(&mut self, said: u32, left_out: u32) -> bool {
         self.left = self.left.saturating_sub(said);
         self.discarded = self.discarded.saturating_add(left_out.into());
         left_out > 0 && !std::mem::replace(&mut self.told, true)
@@ -63,11 +63,11 @@ mod tests {
         let at = |seconds: u64| Awake::new(1, seconds * 1_000);
         let mut budget = Budget::new(at(0));
         assert_eq!(budget.left(at(5)), MOST);
-        assert!(!budget.spend((MOST, 0)));
+        assert!(!budget.spend(MOST, 0));
         assert_eq!([5, 6, 7, 11, 12, 72].map(|seconds| budget.left(at(seconds))), [0, 1, 1, 1, 2, 12]);
-        assert!(budget.spend((12, 3)) && !budget.spend((0, 3)), "told once");
+        assert!(budget.spend(12, 3) && !budget.spend(0, 3), "told once");
         assert_eq!(budget.discarded(at(73)), 6);
         assert_eq!((budget.left(at(1_000_000)), budget.discarded(at(1_000_000))), (MOST, 0));
-        assert!(budget.spend((0, 1)), "and again after a rest");
+        assert!(budget.spend(0, 1), "and again after a rest");
     }
 }

@@ -57,12 +57,8 @@ pub struct Collected {
 }
 
 /// Collects the output of a live session.
-pub(super) fn collect(
-    mailbox: &Mailbox,
-    blobs: &Blobs,
-    (allowed, secrets): (u32, &Secrets),
-) -> Result<Collected, Error> {
-    Collector::new(mailbox, blobs, (allowed, secrets), None).run()
+pub(super) fn collect(mailbox: &Mailbox, blobs: &Blobs, allowed: u32, secrets: &Secrets) -> Result<Collected, Error> {
+    Collector::new(mailbox, blobs, allowed, secrets, None).run()
 }
 
 /// Collects everything that a dead incarnation left. Closes it when nothing is left for another collection.
@@ -70,11 +66,12 @@ pub(super) fn collect_rest(
     mailbox: &Mailbox,
     blobs: &Blobs,
     incarnation: u32,
-    (allowed, secrets): (u32, &Secrets),
+    allowed: u32,
+    secrets: &Secrets,
 ) -> Result<Collected, Error> {
     // The effect may arrive late: the output of the next incarnation is not part of this.
     let stale = mailbox.incarnation()?.is_some_and(|current| current > incarnation);
-    Collector::new(mailbox, blobs, (allowed, secrets), Some(Gone { incarnation, stale })).run()
+    Collector::new(mailbox, blobs, allowed, secrets, Some(Gone { incarnation, stale })).run()
 }
 
 /// An incarnation that is gone.
@@ -127,7 +124,7 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn new(mailbox: &'a Mailbox, blobs: &'a Blobs, (allowed, secrets): (u32, &'a Secrets), gone: Option<Gone>) -> Self {
+    fn new(mailbox: &'a Mailbox, blobs: &'a Blobs, allowed: u32, secrets: &'a Secrets, gone: Option<Gone>) -> Self {
         Self {
             mailbox,
             blobs,
@@ -371,8 +368,9 @@ impl<'a> Collector<'a> {
 
     /// Copies the files of an answer out of the agent's reach.
     fn keep(&mut self, id: &OutId, parsed: Parsed) -> Result<Said, Error> {
-        let place = (self.mailbox, self.blobs, self.cleaner.secrets);
-        let OutgoingFiles { files, refused, hidden } = keep::keep(place, (id, parsed.said.incarnation), &parsed.files)?;
+        let (incarnation, secrets) = (parsed.said.incarnation, self.cleaner.secrets);
+        let OutgoingFiles { files, refused, hidden } =
+            keep::keep(self.mailbox, self.blobs, secrets, id, incarnation, &parsed.files)?;
         self.hidden_files.extend(hidden);
         if let Some((name, reason)) = refused.first() {
             let others = match refused.len() - 1 {

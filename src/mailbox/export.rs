@@ -36,13 +36,14 @@ const READABLE: RawMode = 0o644;
 pub(super) fn export(
     mailbox: &Mailbox,
     blobs: &Blobs,
-    (install, timezone): (&str, &str),
+    install: &str,
+    timezone: &str,
     export: &Export,
 ) -> Result<bool, Error> {
     if let Some(view) = &export.context
         && is_news(mailbox, view)?
     {
-        let context = wire_context((mailbox.session, install), view, timezone);
+        let context = wire_context(mailbox.session, install, view, timezone);
         mailbox.host.write(CONTEXT_FILE, &encode(CONTEXT_FILE, &context)?, READABLE)?;
         mailbox.host.sync()?;
     }
@@ -178,7 +179,9 @@ fn wire_message(message: &ExportedMessage, mut content: Value, fates: &[files::F
 /// The files of the contract as text, without writing any: a JSON array of messages, and the context. Files that came
 /// with messages are described as if they could be written.
 pub(super) fn texts(
-    (session, install, timezone): (SessionId, &str, &str),
+    session: SessionId,
+    install: &str,
+    timezone: &str,
     view: &ContextView,
     messages: &[ExportedMessage],
 ) -> Result<(String, String), Error> {
@@ -190,11 +193,11 @@ pub(super) fn texts(
     let wire = wire.collect::<Result<Vec<_>, Error>>()?;
     let failed = |source| Error::Payload { what: "the prompt".to_owned(), source };
     let messages = serde_json::to_string(&wire).map_err(failed)?;
-    let context = wire_context((session, install), view, timezone);
+    let context = wire_context(session, install, view, timezone);
     Ok((messages, serde_json::to_string(&context).map_err(failed)?))
 }
 
-fn wire_context((session, install): (SessionId, &str), view: &ContextView, timezone: &str) -> Context {
+fn wire_context(session: SessionId, install: &str, view: &ContextView, timezone: &str) -> Context {
     Context {
         v: WIRE_VERSION,
         version: view.version,

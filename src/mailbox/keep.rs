@@ -36,8 +36,11 @@ pub(super) struct OutgoingFiles {
 /// Copies the files that an answer names. Unsafe, missing and irregular ones are refused; the answer stands without
 /// them.
 pub(super) fn keep(
-    (mailbox, blobs, secrets): (&Mailbox, &Blobs, &Secrets),
-    (id, incarnation): (&OutId, u32),
+    mailbox: &Mailbox,
+    blobs: &Blobs,
+    secrets: &Secrets,
+    id: &OutId,
+    incarnation: u32,
     names: &[String],
 ) -> Result<OutgoingFiles, Error> {
     let mut kept = OutgoingFiles::default();
@@ -49,7 +52,7 @@ pub(super) fn keep(
     if let DirEntry::Found(earlier) = mailbox.kept.dir(&place)? {
         for name in names {
             if earlier.has(OsStr::new(name))? {
-                kept.files.push(kept_file(mailbox, blobs, (&earlier, &place), name)?);
+                kept.files.push(kept_file(mailbox, blobs, &earlier, &place, name)?);
             }
         }
         return Ok(kept);
@@ -61,14 +64,14 @@ pub(super) fn keep(
     };
     let temporary = hearth_wire::temporary_name(&place, fresh());
     let target = mailbox.kept.ensure_dir(&temporary, 0o700)?;
-    match copy_all((&source, &target), names, secrets, &mut kept) {
+    match copy_all(&source, &target, names, secrets, &mut kept) {
         Ok(copied) if copied.is_empty() => mailbox.trash.take(&mailbox.kept, OsStr::new(&temporary))?,
         Ok(copied) => {
             target.sync()?;
             mailbox.kept.rename(OsStr::new(&temporary), &mailbox.kept, OsStr::new(&place))?;
             mailbox.kept.sync()?;
             for name in copied {
-                kept.files.push(kept_file(mailbox, blobs, (&target, &place), name)?);
+                kept.files.push(kept_file(mailbox, blobs, &target, &place, name)?);
             }
         }
         Err(error) => {
@@ -143,7 +146,8 @@ fn refuse_all(mut kept: OutgoingFiles, names: Vec<&str>, reason: &str) -> Outgoi
 }
 
 fn copy_all<'a>(
-    (source, target): (&Dir, &Dir),
+    source: &Dir,
+    target: &Dir,
     names: Vec<&'a str>,
     secrets: &Secrets,
     kept: &mut OutgoingFiles,
@@ -228,7 +232,7 @@ impl io::Write for Scan<'_> {
 
 /// Also puts a kept file into the store of files, because its message may go to another agent. A file that no message
 /// refers to does not stay there.
-fn kept_file(mailbox: &Mailbox, blobs: &Blobs, (dir, place): (&Dir, &str), name: &str) -> Result<KeptFile, Error> {
+fn kept_file(mailbox: &Mailbox, blobs: &Blobs, dir: &Dir, place: &str, name: &str) -> Result<KeptFile, Error> {
     let path = dir.path().join(name);
     let (blob, size) = match dir.file(OsStr::new(name), limits::FILE_BYTES)? {
         DirEntry::Found((file, _)) => blobs.put_file(file, &path).map(|(blob, size)| (Ok(blob), size))?,

@@ -102,7 +102,7 @@ impl Mailboxes {
     /// # Errors
     /// [`Error`] after everything that could be written was written; the effect may be performed again.
     pub fn export(&self, export: &Export, timezone: &str) -> Result<bool, Error> {
-        export::export(&self.open_mailbox(export.session)?, &self.blobs, (&self.install, timezone), export)
+        export::export(&self.open_mailbox(export.session)?, &self.blobs, &self.install, timezone, export)
     }
 
     /// What `host/in/` and the context file would contain, as a JSON array of messages and a JSON object. Writes
@@ -111,11 +111,13 @@ impl Mailboxes {
     /// # Errors
     /// [`Error`] if a payload is damaged.
     pub fn told(
-        about: (SessionId, &str, &str),
+        session: SessionId,
+        install: &str,
+        timezone: &str,
         view: &ContextView,
         messages: &[ExportedMessage],
     ) -> Result<(String, String), Error> {
-        export::texts(about, view, messages)
+        export::texts(session, install, timezone, view, messages)
     }
 
     /// Reads the output of a live session: claims, mid-turn messages, ends with their answers, in this order. At most
@@ -125,7 +127,7 @@ impl Mailboxes {
     /// [`Error`] if a directory cannot be read; trouble with single files is in [`Collected::faults`].
     pub fn collect(&self, session: SessionId, allowed: u32) -> Result<Collected, Error> {
         match self.find_mailbox(session)? {
-            Some(mailbox) => collect::collect(&mailbox, &self.blobs, (allowed, &self.secrets(session))),
+            Some(mailbox) => collect::collect(&mailbox, &self.blobs, allowed, &self.secrets(session)),
             None => Ok(Collected::nothing(session, None)),
         }
     }
@@ -139,7 +141,7 @@ impl Mailboxes {
         match self.find_mailbox(session)? {
             Some(mailbox) => {
                 let secrets = self.secrets(session);
-                collect::collect_rest(&mailbox, &self.blobs, incarnation, (allowed, &secrets))
+                collect::collect_rest(&mailbox, &self.blobs, incarnation, allowed, &secrets)
             }
             None => Ok(Collected::nothing(session, Some(incarnation))),
         }

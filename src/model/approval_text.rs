@@ -107,7 +107,7 @@ pub fn render(about: &ApprovalSubject, names: &Names) -> ApprovalText {
         }
         ApprovalSubject::McpServer { session, server } => ("Add MCP Request", server_lines(*session, server, names)),
         ApprovalSubject::CreateAgent { session, name, instructions } => {
-            ("Create Agent Request", agent_lines(*session, (name, instructions.as_deref()), names))
+            ("Create Agent Request", agent_lines(*session, name, instructions.as_deref(), names))
         }
     };
     ApprovalText { title, lines }
@@ -148,7 +148,7 @@ fn server_lines(session: SessionId, server: &McpServer, names: &Names) -> Vec<St
     lines
 }
 
-fn agent_lines(session: SessionId, (name, instructions): (&str, Option<&str>), names: &Names) -> Vec<String> {
+fn agent_lines(session: SessionId, name: &str, instructions: Option<&str>, names: &Names) -> Vec<String> {
     let (maker, local) = (asker(names), exact(&destination_name(name)));
     let mut lines = vec![
         format!("{maker} asks for a new agent named {} in session {session}.", free(name)),

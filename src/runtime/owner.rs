@@ -36,7 +36,7 @@ pub(in crate::runtime) fn share(mount: &Mount, give_away: bool) -> io::Result<Pa
         Access::ReadWrite if give_away => give(&source)?,
         Access::ReadOnly if give_away => {
             let mut left = LOOKED_AT_AGAIN;
-            reveal(rustix::fs::CWD, source.as_os_str(), (DEPTH, &mut left))?;
+            reveal(rustix::fs::CWD, source.as_os_str(), DEPTH, &mut left)?;
         }
         Access::ReadWrite | Access::ReadOnly => {}
     }
@@ -44,7 +44,7 @@ pub(in crate::runtime) fn share(mount: &Mount, give_away: bool) -> io::Result<Pa
 }
 
 /// Makes readable what root has put here. The data directory above it stays closed to other users.
-fn reveal(at: BorrowedFd<'_>, name: &std::ffi::OsStr, (depth, left): (u32, &mut u32)) -> Result<(), Errno> {
+fn reveal(at: BorrowedFd<'_>, name: &std::ffi::OsStr, depth: u32, left: &mut u32) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = match rustix::fs::openat(at, name, flags, Mode::empty()) {
         Ok(opened) => opened,
@@ -74,7 +74,7 @@ fn reveal(at: BorrowedFd<'_>, name: &std::ffi::OsStr, (depth, left): (u32, &mut 
         }
         if !matches!(name, b"." | b"..") {
             *left -= 1;
-            reveal(opened.as_fd(), std::ffi::OsStr::from_bytes(name), (depth - 1, left))?;
+            reveal(opened.as_fd(), std::ffi::OsStr::from_bytes(name), depth - 1, left)?;
         }
     }
     Ok(())
@@ -119,7 +119,7 @@ fn descend(directory: &OwnedFd, depth: u32, left: &mut u32) -> io::Result<()> {
         if *left == 0 {
             return Ok(());
         }
-        match give_entry(directory, std::ffi::OsStr::from_bytes(name.to_bytes()), (depth, left)) {
+        match give_entry(directory, std::ffi::OsStr::from_bytes(name.to_bytes()), depth, left) {
             // It was removed or replaced meanwhile.
             Ok(()) | Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
             Err(error) => return Err(error.into()),
@@ -128,7 +128,7 @@ fn descend(directory: &OwnedFd, depth: u32, left: &mut u32) -> io::Result<()> {
     Ok(())
 }
 
-fn give_entry(directory: &OwnedFd, name: &std::ffi::OsStr, (depth, left): (u32, &mut u32)) -> Result<(), Errno> {
+fn give_entry(directory: &OwnedFd, name: &std::ffi::OsStr, depth: u32, left: &mut u32) -> Result<(), Errno> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let owner = (Some(Uid::from_raw(AGENT)), Some(Gid::from_raw(AGENT)));
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {

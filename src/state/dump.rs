@@ -150,7 +150,7 @@ impl Options {
             Format::Text => RowFormat::Text,
             Format::Json => RowFormat::Json,
         };
-        let RowText { key, value } = rows.show((key, value), form, self.bodies)?;
+        let RowText { key, value } = rows.show(key, value, form, self.bodies)?;
         let value = match self.format {
             Format::Text => DumpValue::Text(value),
             Format::Json => DumpValue::Json(RawValue::from_string(value).map_err(|e| output(e.into()))?),

@@ -208,7 +208,8 @@ pub(super) fn change<K, V, IK: KeyPart, IV: KeyPart, R>(
     index: &Index<IK, IV>,
     txn: &mut Write<'_>,
     key: &K,
-    (before, after): (Option<&V>, Option<&V>),
+    before: Option<&V>,
+    after: Option<&V>,
     derive: impl Fn(&K, &V) -> R,
 ) -> Result<()>
 where

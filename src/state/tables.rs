@@ -146,7 +146,7 @@ macro_rules! tables {
                         before: Option<&$value>,
                         after: Option<&$value>,
                     ) -> Result<(), Error> {
-                        $(indexed::change(&self.$index, txn, key, (before, after), $derive)?;)+
+                        $(indexed::change(&self.$index, txn, key, before, after, $derive)?;)+
                         Ok(())
                     }
                 }

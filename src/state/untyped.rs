@@ -45,7 +45,7 @@ pub(super) trait Untyped {
     fn read(&self, key: &[u8], value: &[u8]) -> Result<()>;
 
     /// A row for display. People's texts and names are included only if `bodies` is set.
-    fn show(&self, row: (&[u8], &[u8]), form: RowFormat, bodies: bool) -> Result<RowText>;
+    fn show(&self, key: &[u8], value: &[u8], form: RowFormat, bodies: bool) -> Result<RowText>;
 
     /// Inserts an imported row, which must be new.
     fn take_in(&self, txn: &mut Write<'_>, key: &[u8], value: Foreign<'_>) -> Result<(), NotTaken>;
@@ -87,7 +87,7 @@ impl<K: KeyPart, V: Record> Untyped for Table<K, V> {
         self.decode(key, value).map(drop)
     }
 
-    fn show(&self, (key, value): (&[u8], &[u8]), form: RowFormat, bodies: bool) -> Result<RowText> {
+    fn show(&self, key: &[u8], value: &[u8], form: RowFormat, bodies: bool) -> Result<RowText> {
         let (key, mut value) = self.decode(key, value)?;
         if !bodies {
             value.redact();
@@ -122,7 +122,7 @@ impl<K: KeyPart, V: KeyPart> Untyped for Index<K, V> {
         self.decode(key, value).map(drop)
     }
 
-    fn show(&self, (key, value): (&[u8], &[u8]), form: RowFormat, _bodies: bool) -> Result<RowText> {
+    fn show(&self, key: &[u8], value: &[u8], form: RowFormat, _bodies: bool) -> Result<RowText> {
         let (key, value) = self.decode(key, value)?;
         let value = match form {
             RowFormat::Text => parts(&value).join("/"),

@@ -144,7 +144,7 @@ async fn signed_body(
     let late = |_| Refusal::Bad(StatusCode::REQUEST_TIMEOUT, "the body took too long".to_owned());
     let room = Room(caller.clone());
     let body = tokio::time::timeout(READING, read(&room, request.into_body())).await.map_err(late)??;
-    gate.key.check((&timestamp, &signature), &body).map_err(Refusal::Stranger)?;
+    gate.key.check(&timestamp, &signature, &body).map_err(Refusal::Stranger)?;
     caller.rises(Priority::Served);
     Ok((room, body))
 }

@@ -10,9 +10,9 @@ use crate::model::time::Timestamp;
 ///
 /// # Errors
 /// Why the signature is rejected.
-pub fn check(secret: &str, headers: (&str, &str), body: &[u8], now: Timestamp) -> Result<(), String> {
+pub fn check(secret: &str, timestamp: &str, signature: &str, body: &[u8], now: Timestamp) -> Result<(), String> {
     let key = Key::new(secret).ok_or("the secret is empty")?;
-    check_time(headers.0, now).and_then(|()| key.check(headers, body)).map_err(|bad| bad.to_string())
+    check_time(timestamp, now).and_then(|()| key.check(timestamp, signature, body)).map_err(|bad| bad.to_string())
 }
 
 /// The two headers for a body that is sent now; `None` for an empty secret.

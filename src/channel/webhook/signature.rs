@@ -52,7 +52,7 @@ impl Key {
     }
 
     /// Whether a body was signed with this secret recently. Takes constant time for wrong signatures.
-    pub(super) fn check(&self, (timestamp, signature): (&str, &str), body: &[u8]) -> Result<(), BadSignature> {
+    pub(super) fn check(&self, timestamp: &str, signature: &str, body: &[u8]) -> Result<(), BadSignature> {
         self.over(timestamp, body).verify_slice(&claimed(signature)?).map_err(|_| BadSignature::Wrong)
     }
 
@@ -110,8 +110,8 @@ mod tests {
         let (timestamp, signature) = key.sign(NOON, br#"{"a":1}"#);
         assert_eq!(timestamp, "1776686400");
         assert_eq!(signature, "v1=a19f5b734ed87c4ff3f0d0475b564baaade564267248e0690c8f892b3eb13976");
-        assert_eq!(key.check((&timestamp, &signature), br#"{"a":1}"#), Ok(()));
-        assert_eq!(key.check((&timestamp, &signature.to_uppercase().replace("V1", "v1")), br#"{"a":1}"#), Ok(()));
+        assert_eq!(key.check(&timestamp, &signature, br#"{"a":1}"#), Ok(()));
+        assert_eq!(key.check(&timestamp, &signature.to_uppercase().replace("V1", "v1"), br#"{"a":1}"#), Ok(()));
         assert!(Key::new("").is_none());
     }
 
@@ -119,7 +119,7 @@ mod tests {
     fn every_difference_counts() {
         let key = Key::new("a shared secret").unwrap();
         let (timestamp, signature) = key.sign(NOON, b"body");
-        let check = |key: &Key, timestamp: &str, signature: &str, body: &[u8]| key.check((timestamp, signature), body);
+        let check = |key: &Key, timestamp: &str, signature: &str, body: &[u8]| key.check(timestamp, signature, body);
         assert_eq!(check(&key, &timestamp, &signature, b"bodx"), Err(BadSignature::Wrong));
         assert_eq!(check(&key, "1776686401", &signature, b"body"), Err(BadSignature::Wrong));
         assert_eq!(check(&Key::new("another").unwrap(), &timestamp, &signature, b"body"), Err(BadSignature::Wrong));

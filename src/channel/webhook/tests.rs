@@ -171,7 +171,7 @@ async fn serve(mut stream: TcpStream, record: &Mutex<Vec<Got>>, script: &Mutex<V
         }
     };
     let stamp = (header(&head, TIMESTAMP_NAME), header(&head, SIGNATURE_NAME));
-    Key::new(SECRET).unwrap().check((&stamp.0, &stamp.1), &body).unwrap();
+    Key::new(SECRET).unwrap().check(&stamp.0, &stamp.1, &body).unwrap();
     let body = serde_json::from_slice(&body).unwrap();
     // The request is recorded together with taking its answer, so that tests cannot see one without the other.
     let answer = {
@@ -246,11 +246,11 @@ impl World {
 
     async fn post(&self, path: &str, body: &[u8]) -> (u16, Value) {
         let (timestamp, signature) = Key::new(SECRET).unwrap().sign(noon(), body);
-        let answer = self.post_as(path, (&timestamp, &signature), body).await;
+        let answer = self.post_as(path, &timestamp, &signature, body).await;
         (answer.0, answer.1)
     }
 
-    async fn post_as(&self, path: &str, (time, sum): (&str, &str), body: &[u8]) -> (u16, Value, Option<String>) {
+    async fn post_as(&self, path: &str, time: &str, sum: &str, body: &[u8]) -> (u16, Value, Option<String>) {
         let client = crate::channel::http::client(true).unwrap();
         let request = client.post(format!("http://{}{path}", self.address)).body(body.to_vec());
         let response = request.header(TIMESTAMP_NAME, time).header(SIGNATURE_NAME, sum).send().await.unwrap();

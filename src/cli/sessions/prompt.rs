@@ -25,7 +25,7 @@ pub(super) fn prompt(paths: &Paths, reader: &Reader, session: SessionId, json: b
     let zone = Machine::look().zone(view.timezone.as_deref(), machine).zone;
     let in_container = daemon.is_some_and(|daemon| daemon.runtime.starts_with(CONTAINERS));
     let root = if in_container { Roots::default().session } else { paths.sessions().join(session.to_string()) };
-    let (told, context) = Mailboxes::told((session, "", zone.name()), &view, &messages)?;
+    let (told, context) = Mailboxes::told(session, "", zone.name(), &view, &messages)?;
     let text = prompt_of(&told, &context, &root)?;
     if !messages.iter().any(|message| message.trigger) {
         print::note("no queued message asks for a turn");

@@ -223,12 +223,12 @@ pub fn read(path: &Path, home: &Home) -> Result<SessionFile, Trouble> {
     let stem = parse(name).map_or_else(|| name.to_owned(), |(stem, _)| stem);
     let damaged = |damage| Trouble::Damaged { path: path.clone(), damage };
     let session = decode(&bytes, &stem.to_string_lossy(), modified).map_err(damaged);
-    let session = session.and_then(|session| fitting(session, (&path, &owner), home));
+    let session = session.and_then(|session| fitting(session, &path, &owner, home));
     Ok(SessionFile { path, owner, part, bytes, session })
 }
 
 /// The session, if it may be imported.
-fn fitting(mut session: FileSession, (path, owner): (&Path, &Path), home: &Home) -> Result<FileSession, Trouble> {
+fn fitting(mut session: FileSession, path: &Path, owner: &Path, home: &Home) -> Result<FileSession, Trouble> {
     let written = session.head.source.root.clone().map(|root| PathBuf::from(OsString::from_vec(root)));
     let root = written.as_ref().map(|root| std::fs::canonicalize(root).unwrap_or_else(|_| root.clone()));
     let place = ClaimedPath { file: path.to_owned(), written, root };

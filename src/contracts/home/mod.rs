@@ -87,7 +87,7 @@ pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
         AgentHome::Container => Path::new(APP_SKILLS).to_owned(),
         AgentHome::Host => paths.skills(),
     };
-    skills::link(&own_dir(&claude, "skills")?, &selected.names, (&base, &paths.skills()))?;
+    skills::link(&own_dir(&claude, "skills")?, &selected.names, &base, &paths.skills())?;
     prepared.mounts = shared(paths, settings.trust)?;
     for (mount, verdict) in settings.mounts.iter().zip(allowlist::judge(paths, &settings.mounts)) {
         match verdict {

@@ -58,7 +58,7 @@ pub(super) fn select(paths: &Paths, wanted: &Skills) -> Result<Selected, Error> 
 
 /// Creates the links of the selected skills and removes Hearth's other links. Everything that the agent created is
 /// kept, even under the name of a skill.
-pub(super) fn link(dir: &Dir, names: &[String], (base, skills): (&Path, &Path)) -> Result<(), Error> {
+pub(super) fn link(dir: &Dir, names: &[String], base: &Path, skills: &Path) -> Result<(), Error> {
     for name in dir.list(ENTRIES_MAX)? {
         let target = if dir.kind(&name)? == Kind::Link { dir.link(&name)? } else { None };
         let Some(target) = target.filter(|target| is_ours(&name, target, skills)) else { continue };

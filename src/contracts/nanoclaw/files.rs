@@ -180,8 +180,8 @@ impl Walk<'_> {
                 TreeKind::Group if text == COMPOSED && self.tree.agent.is_some() => {
                     self.instructions(from, to, path)?
                 }
-                TreeKind::Projects if text == THERE => self.entry(from, (text, HERE), to, (path, 0))?,
-                TreeKind::Group | TreeKind::Projects => self.entry(from, (text, text), to, (path, 0))?,
+                TreeKind::Projects if text == THERE => self.entry(from, text, HERE, to, path, 0)?,
+                TreeKind::Group | TreeKind::Projects => self.entry(from, text, text, to, path, 0)?,
             }
         }
         Ok(())
@@ -198,24 +198,26 @@ impl Walk<'_> {
                 self.leave(path, "CLAUDE.local.md beside it is what the agent is told");
                 Ok(())
             }
-            _ => self.entry(from, (COMPOSED, LOCAL), to, (path, 0)),
+            _ => self.entry(from, COMPOSED, LOCAL, to, path, 0),
         }
     }
 
     fn entry(
         &mut self,
         from: &Dir,
-        (name, new): (&str, &str),
+        name: &str,
+        new: &str,
         to: Doing<'_>,
-        (path, depth): (String, usize),
+        path: String,
+        depth: usize,
     ) -> Result<(), Error> {
         match from.kind(name.as_ref())? {
-            Thing::File => self.file(from, (name, new), to, path),
+            Thing::File => self.file(from, name, new, to, path),
             Thing::Directory if depth >= DEPTH_MAX => {
                 self.leave(path, "it lies too deep");
                 Ok(())
             }
-            Thing::Directory => self.directory(from, (name, new), to, (path, depth)),
+            Thing::Directory => self.directory(from, name, new, to, path, depth),
             Thing::Link => {
                 self.leave(path, "it is a link, and links are not followed");
                 Ok(())
@@ -228,7 +230,7 @@ impl Walk<'_> {
         }
     }
 
-    fn file(&mut self, from: &Dir, (name, new): (&str, &str), to: Doing<'_>, path: String) -> Result<(), Error> {
+    fn file(&mut self, from: &Dir, name: &str, new: &str, to: Doing<'_>, path: String) -> Result<(), Error> {
         let place = match to {
             Doing::Copy(dir) | Doing::Look(Some(dir)) => dir.kind(new.as_ref())?,
             Doing::Look(None) => Thing::Nothing,
@@ -265,9 +267,11 @@ impl Walk<'_> {
     fn directory(
         &mut self,
         from: &Dir,
-        (name, new): (&str, &str),
+        name: &str,
+        new: &str,
         to: Doing<'_>,
-        (path, depth): (String, usize),
+        path: String,
+        depth: usize,
     ) -> Result<(), Error> {
         let Some(from) = from.dir(name.as_ref())? else {
             self.leave(path, "it may not be read");
@@ -291,7 +295,7 @@ impl Walk<'_> {
         for name in from.list(ENTRIES_MAX)? {
             let path = format!("{path}/{}", name.to_string_lossy());
             match name.to_str() {
-                Some(text) => self.entry(&from, (text, text), to, (path, depth + 1))?,
+                Some(text) => self.entry(&from, text, text, to, path, depth + 1)?,
                 None => self.leave(path, "its name is not UTF-8"),
             }
         }

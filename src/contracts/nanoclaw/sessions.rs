@@ -44,7 +44,8 @@ impl Session<'_> {
 pub(super) fn read(
     db: &Database,
     root: &Dir,
-    (ids, wishes): (&Ids, &Wishes<'_>),
+    ids: &Ids,
+    wishes: &Wishes<'_>,
     found: &mut Inventory,
 ) -> Result<(), Error> {
     for row in db.rows("sessions")? {
@@ -71,7 +72,7 @@ pub(super) fn read(
         }
         let dir = below(root, &["data", "v2-sessions", &agent_id, &id])?;
         let session = Session { id, agent, agent_id, place, dir };
-        match one(&session, (ids, wishes), found) {
+        match one(&session, ids, wishes, found) {
             // The agent could write there. Manipulated files cost it only its own session.
             Err(Error::Refused { path, why }) => {
                 found.leave(Kind::Session, session.id, format!("{}: {why}", path.display()));
@@ -88,7 +89,7 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(plain) && name != "." && name != ".."
 }
 
-fn one(session: &Session<'_>, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Inventory) -> Result<(), Error> {
+fn one(session: &Session<'_>, ids: &Ids, wishes: &Wishes<'_>, found: &mut Inventory) -> Result<(), Error> {
     let (inbound, outbound) = (session.open("inbound.db")?, session.open("outbound.db")?);
     let mut over = BTreeSet::new();
     if let Some(outbound) = &outbound {

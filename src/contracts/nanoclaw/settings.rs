@@ -231,7 +231,7 @@ fn servers(folder: &Folder, config: &Config, parts: &mut Vec<Part>) {
         let mut notes = Vec::new();
         let env = server.get("env").and_then(Value::as_object).into_iter().flatten();
         let mut env: Vec<_> =
-            env.map(|(key, value)| (key.clone(), variable(folder, (name, key), value, &mut notes))).collect();
+            env.map(|(key, value)| (key.clone(), variable(folder, name, key, value, &mut notes))).collect();
         env.sort_by(|a, b| a.0.cmp(&b.0));
         let server = McpServer { name: name.clone(), command: text("command"), args, env };
         let put = move |to: &mut AgentSettings| {
@@ -244,7 +244,7 @@ fn servers(folder: &Folder, config: &Config, parts: &mut Vec<Part>) {
 
 /// A variable of a server. A likely secret becomes a reference to a variable with Hearth's own name. So no secret is
 /// stored, and NanoClaw's texts never determine where a value is read from.
-fn variable(folder: &Folder, (server, name): (&str, &str), value: &Value, notes: &mut Vec<String>) -> EnvValue {
+fn variable(folder: &Folder, server: &str, name: &str, value: &Value, notes: &mut Vec<String>) -> EnvValue {
     let upper = name.to_uppercase();
     if SECRETS.iter().any(|part| upper.contains(part)) {
         let own = own_variable(folder, server, name);

@@ -57,7 +57,7 @@ pub(super) fn read(root: &Dir, db: &Database, wishes: &Wishes<'_>) -> Result<Inv
     }
     sessions(db, &registered, &mut found)?;
     for row in db.rows("scheduled_tasks")? {
-        match task(&row, (&registered, wishes), &found) {
+        match task(&row, &registered, wishes, &found) {
             Ok(task) => found.tasks.push(task),
             Err(why) => found.leave(Kind::Task, row.name("id"), why),
         }
@@ -317,7 +317,8 @@ fn sessions(db: &Database, registered: &BTreeMap<String, Registered>, found: &mu
 
 fn task(
     row: &Row,
-    (registered, wishes): (&BTreeMap<String, Registered>, &Wishes<'_>),
+    registered: &BTreeMap<String, Registered>,
+    wishes: &Wishes<'_>,
     found: &Inventory,
 ) -> Result<FoundTask, String> {
     let paused = match row.filled("status").as_deref() {

@@ -45,10 +45,10 @@ pub(super) fn read(root: &Dir, db: &Database, wishes: &Wishes<'_>) -> Result<Inv
     let agents = agents(db, root, &mut found)?;
     let chats = chats(db, &mut found)?;
     let ids = Ids { agents, chats };
-    wirings(db, (&ids, wishes), &mut found)?;
+    wirings(db, &ids, wishes, &mut found)?;
     people(db, &ids, &mut found)?;
     destinations(db, &ids, &mut found)?;
-    sessions::read(db, root, (&ids, wishes), &mut found)?;
+    sessions::read(db, root, &ids, wishes, &mut found)?;
     for table in ["pending_sender_approvals", "pending_channel_approvals"] {
         for row in db.rows(table)? {
             sessions::held(&row, table, &mut found);
@@ -161,7 +161,7 @@ pub(super) fn add_chat(mut chat: ChatSpec, found: &mut Inventory) {
     found.chats.push(chat);
 }
 
-fn wirings(db: &Database, (ids, wishes): (&Ids, &Wishes<'_>), found: &mut Inventory) -> Result<(), Error> {
+fn wirings(db: &Database, ids: &Ids, wishes: &Wishes<'_>, found: &mut Inventory) -> Result<(), Error> {
     for row in db.rows("messaging_group_agents")? {
         let (chat, agent) = (row.name("messaging_group_id"), row.name("agent_group_id"));
         let name = row.filled("id").unwrap_or_else(|| format!("{chat} -> {agent}"));

@@ -226,7 +226,7 @@ fn only_plain_files_with_the_name_of_a_skill_are_read() {
 fn only_the_file_that_is_meant_is_removed() {
     let (_dir, paths, folder) = place();
     let (first, second) = (summary("step", Some("1")), summary("step", Some("2")));
-    let gone = |text: &str| remove(&paths, &folder, (SKILL, &digest(text.as_bytes()))).unwrap();
+    let gone = |text: &str| remove(&paths, &folder, SKILL, &digest(text.as_bytes())).unwrap();
     let there = || std::fs::read_to_string(paths.group(&folder).join(file_name(SKILL))).ok();
     write(&paths, &folder, file_name(SKILL), &second);
     gone(&first);
@@ -249,5 +249,5 @@ fn only_the_file_that_is_meant_is_removed() {
     assert_eq!(there().as_deref(), Some(second.as_str()));
     gone(&second);
     assert_eq!(std::fs::read_dir(paths.group(&folder)).unwrap().count(), 0);
-    remove(&paths, &Folder::new("nobody").unwrap(), (SKILL, &digest(b""))).unwrap();
+    remove(&paths, &Folder::new("nobody").unwrap(), SKILL, &digest(b"")).unwrap();
 }

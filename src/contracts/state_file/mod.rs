@@ -108,7 +108,7 @@ impl GroupFolder {
     ///
     /// # Errors
     /// [`Error`] if it could not be kept. In that case the file must not be replaced.
-    pub fn quarantine(&self, _lock: &Lock, (bytes, digest): (&[u8], &str), now: Timestamp) -> Result<String, Error> {
+    pub fn quarantine(&self, _lock: &Lock, bytes: &[u8], digest: &str, now: Timestamp) -> Result<String, Error> {
         let day: String = now.to_string().chars().take_while(|c| *c != 'T').collect();
         let name = format!("{NAME}.corrupt-{day}-{}", digest.get(..8).unwrap_or(digest));
         self.0.write_new(&name, bytes)?;

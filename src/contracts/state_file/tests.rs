@@ -162,8 +162,7 @@ fn what_cannot_be_read_is_kept_once() {
     let (dir, place) = place();
     let lock = place.try_lock().unwrap().unwrap();
     let now = Timestamp::parse("2026-04-20T12:00:00Z").unwrap();
-    let names: Vec<String> =
-        (0..2).map(|_| place.quarantine(&lock, (b"broken", "0123456789ab"), now).unwrap()).collect();
+    let names: Vec<String> = (0..2).map(|_| place.quarantine(&lock, b"broken", "0123456789ab", now).unwrap()).collect();
     assert_eq!(names, ["session-state.json.corrupt-2026-04-20-01234567"; 2]);
     assert_eq!(std::fs::read(dir.path().join(&names[0])).unwrap(), b"broken");
 }

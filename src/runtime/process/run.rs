@@ -68,7 +68,7 @@ fn start(shared: &Arc<Shared>, key: Key, launch: &Launch) -> Result<Started, Err
             return Err(Error::Stopped);
         }
         if let Some(file) = lock.take(&gate).map_err(|source| locked(&lock, source))? {
-            return start_locked(shared, key, launch, (file, gate));
+            return start_locked(shared, key, launch, file, gate);
         }
         lock.clear(&gate).map_err(|source| locked(&lock, source))?;
         drop(gate);
@@ -78,7 +78,7 @@ fn start(shared: &Arc<Shared>, key: Key, launch: &Launch) -> Result<Started, Err
     }
 }
 
-fn start_locked(shared: &Arc<Shared>, key: Key, launch: &Launch, (lock, gate): (File, Gate)) -> Result<Started, Error> {
+fn start_locked(shared: &Arc<Shared>, key: Key, launch: &Launch, lock: File, gate: Gate) -> Result<Started, Error> {
     let program = launch.jailed.as_ref().map_or(&launch.program, |jailed| &jailed.program);
     let failed = |source| Error::Spawn { program: program.clone(), source };
     let (life, daemon_end) = io::pipe().map_err(failed)?;

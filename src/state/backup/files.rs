@@ -82,7 +82,7 @@ pub(super) fn digest(file: &mut File, path: &Path, progress: &dyn Progress) -> R
 
 /// Copies the store's file of a backup, which has this many bytes, to a new file and syncs it. Returns size and
 /// SHA-256.
-pub(super) fn copy((from, bytes): (&Path, u64), to: &Path, progress: &dyn Progress) -> Result<(u64, String)> {
+pub(super) fn copy(from: &Path, bytes: u64, to: &Path, progress: &dyn Progress) -> Result<(u64, String)> {
     let mut source = open(from).map_err(Error::io(from))?;
     let found = source.metadata().map_err(Error::io(from))?.len();
     if found != bytes {

@@ -165,7 +165,7 @@ pub fn restore(request: &Restore, agree: Agree<'_>, progress: &dyn Progress) -> 
     let part = target.next()?;
     let damaged = |reason: String| Error::Damaged { path: request.backup.clone(), reason };
     let source = files::store_file(&request.backup);
-    let copied = files::copy((&source, manifest.bytes), &files::store_file(part.path()), progress)?;
+    let copied = files::copy(&source, manifest.bytes, &files::store_file(part.path()), progress)?;
     if copied != (manifest.bytes, manifest.sha256.clone()) {
         let (bytes, expected) = (copied.0, manifest.bytes);
         return Err(damaged(if bytes == expected {

@@ -282,5 +282,5 @@ fn shown_key(index: &dyn Untyped, key: &[u8]) -> String {
 
 /// A value of an index in text form.
 fn shown(index: &dyn Untyped, key: &[u8], value: &[u8]) -> String {
-    index.show((key, value), RowFormat::Text, true).map_or_else(|_| hex(value), |shown| shown.value)
+    index.show(key, value, RowFormat::Text, true).map_or_else(|_| hex(value), |shown| shown.value)
 }

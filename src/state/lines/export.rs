@@ -85,7 +85,7 @@ impl Lines<'_> {
 
 fn row_of(about: &About, rows: &dyn Untyped, key: &[u8], value: &[u8]) -> Result<Row> {
     let table = about.name;
-    let RowText { key: parts, value: json } = rows.show((key, value), RowFormat::Json, true)?;
+    let RowText { key: parts, value: json } = rows.show(key, value, RowFormat::Json, true)?;
     Ok(Row {
         table: table.to_owned(),
         key: parts,

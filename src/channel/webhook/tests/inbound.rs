@@ -30,7 +30,7 @@ async fn only_what_is_signed_and_fresh_counts() {
         [("stranger", stranger), ("old", old), ("early", early), ("another body", other), ("none", missing)]
     {
         for path in ["/v1/events", "/v1/actions"] {
-            let (status, answer, _) = world.post_as(path, (&time, &sum), body.as_bytes()).await;
+            let (status, answer, _) = world.post_as(path, &time, &sum, body.as_bytes()).await;
             assert_eq!(status, 401, "{what}: {answer}");
             assert!(!answer["error"].as_str().unwrap().contains(SECRET));
         }
@@ -197,7 +197,7 @@ async fn what_cannot_be_taken_now_may_come_again() {
     let body = event("m1").to_string();
     let (time, sum) = Key::new(SECRET).unwrap().sign(noon(), body.as_bytes());
     *world.engine.not.lock().unwrap() = Some(NotTaken::Later("no room".to_owned()));
-    let (status, answer, after) = world.post_as("/v1/events", (&time, &sum), body.as_bytes()).await;
+    let (status, answer, after) = world.post_as("/v1/events", &time, &sum, body.as_bytes()).await;
     assert_eq!((status, answer, after.as_deref()), (503, json!({"error": "no room"}), Some("5")));
     *world.engine.not.lock().unwrap() = Some(NotTaken::Refused("never".to_owned()));
     assert_eq!(world.post("/v1/events", body.as_bytes()).await, (400, json!({"error": "never"})));

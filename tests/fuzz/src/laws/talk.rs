@@ -107,14 +107,14 @@ pub fn webhook(bytes: &[u8]) {
     const SECRET: &str = "a shared secret";
     let Some((timestamp, rest)) = headed(bytes) else { return };
     let Some((signature, body)) = headed(rest) else { return };
-    if hook::check(SECRET, (timestamp, signature), body, NOW).is_ok() {
+    if hook::check(SECRET, timestamp, signature, body, NOW).is_ok() {
         let seconds = timestamp.parse::<i64>().expect("a time was let in");
         let signed = hook::sign(SECRET, body, Timestamp::from_millis(seconds * 1_000));
         let (_, right) = signed.expect("there is a secret");
         assert_eq!(signature.to_ascii_lowercase(), right);
     }
     let (stamp, right) = hook::sign(SECRET, body, NOW).expect("there is a secret");
-    assert_eq!(hook::check(SECRET, (&stamp, &right), body, NOW), Ok(()));
+    assert_eq!(hook::check(SECRET, &stamp, &right, body, NOW), Ok(()));
     let channel = ChannelName::new("bridge").expect("a name");
     match hook::press(&channel, body) {
         Ok(press) => {

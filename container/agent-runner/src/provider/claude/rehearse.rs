@@ -27,5 +27,5 @@ pub fn addressed(text: &str) -> Vec<(Option<String>, String)> {
 #[must_use]
 pub fn ended(line: &str) -> Option<Result<String, String>> {
     let StreamLine::Result { outcome, .. } = lines::parse(line) else { return None };
-    Some(outcome.map_err(|complaint| failure(&complaint, &Signs::default(), (None, 0)).error))
+    Some(outcome.map_err(|complaint| failure(&complaint, &Signs::default(), None, 0).error))
 }

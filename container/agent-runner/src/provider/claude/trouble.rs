@@ -62,7 +62,7 @@ pub(super) struct Signs {
 }
 
 /// The failure of a turn with this error. `tool` is the running tool, `now` is in milliseconds since 1970.
-pub(super) fn failure(complaint: &Complaint, signs: &Signs, (tool, now): (Option<&str>, u64)) -> Failure {
+pub(super) fn failure(complaint: &Complaint, signs: &Signs, tool: Option<&str>, now: u64) -> Failure {
     let Complaint { text, status } = complaint;
     let during = tool.map(|tool| format!(" (while the tool {tool} ran)")).unwrap_or_default();
     let kind = kind(status.or(signs.retried.filter(|_| is_vague(text))), text);
@@ -87,7 +87,7 @@ pub(super) fn failure(complaint: &Complaint, signs: &Signs, (tool, now): (Option
 pub(super) fn gone(how: &str, tool: Option<&str>) -> Failure {
     let killed = how.contains("signal");
     if kind(None, how) == Kind::Login && !killed {
-        return failure(&Complaint { text: how.to_owned(), status: None }, &Signs::default(), (tool, 0));
+        return failure(&Complaint { text: how.to_owned(), status: None }, &Signs::default(), tool, 0);
     }
     let during = during(tool);
     Failure::passing(format!("the agent CLI {how}{during}"))
@@ -151,7 +151,7 @@ mod tests {
             ("error_max_turns", None, None),
         ] {
             let complaint = Complaint { text: text.to_owned(), status };
-            let failure = failure(&complaint, &Signs::default(), (None, 1_700_000_000_000));
+            let failure = failure(&complaint, &Signs::default(), None, 1_700_000_000_000);
             let got = failure.retry.map(|retry| (retry.rate_limited, retry.after_ms));
             assert_eq!((failure.error.as_str(), got), (text, expected), "{text}");
         }
@@ -166,7 +166,7 @@ mod tests {
             ("API Error: 403 x", Some(403)),
         ] {
             let complaint = Complaint { text: text.to_owned(), status };
-            let failure = failure(&complaint, &Signs::default(), (None, 0));
+            let failure = failure(&complaint, &Signs::default(), None, 0);
             assert!(failure.error.contains("ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"), "{}", failure.error);
             assert!(failure.error.contains(text) && failure.retry.is_none(), "{}", failure.error);
         }
@@ -176,7 +176,7 @@ mod tests {
     fn signs_and_tools_are_told() {
         let complaint = Complaint { text: "Sorry".to_owned(), status: None };
         let signs = Signs { retried: Some(529), exhausted_until: Some(5_000) };
-        let told = failure(&complaint, &signs, (Some("Bash"), 2_000));
+        let told = failure(&complaint, &signs, Some("Bash"), 2_000);
         assert_eq!(told.error, "Sorry (while the tool Bash ran)");
         assert_eq!(told.retry, Some(Retry { rate_limited: true, after_ms: Some(3_000) }));
     }

@@ -95,7 +95,7 @@ impl Session {
                         answer(draft.into_kept(), report)
                     }
                     None => {
-                        let failure = trouble::failure(&complaint, &self.signs, (report.tool(), now_ms()));
+                        let failure = trouble::failure(&complaint, &self.signs, report.tool(), now_ms());
                         report.end_part(Err(failure))
                     }
                 };
