@@ -102,7 +102,7 @@ pub(crate) fn idle_sessions(engine: &Engine, count: u64) {
                 let thread = ForeignId::new("thread", format!("t{number}")).unwrap();
                 let route = Route::PerThread(ChatId::new(1), Some(thread));
                 let at = moment(0).wall;
-                let session = ChatSession::new((agent, SessionName::Default), route, None, at);
+                let session = ChatSession::new(agent, SessionName::Default, route, None, at);
                 let session = ChatSession { last_number: 2, last_incarnation: 1, context_version: 1, ..session };
                 let session = Session::Chat(session);
                 db.sessions.put(txn, &SessionKey { workspace, session: id }, &session)?;

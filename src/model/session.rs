@@ -91,7 +91,8 @@ impl ChatSession {
     /// A new session without messages.
     #[must_use]
     pub const fn new(
-        (agent, name): (AgentId, SessionName),
+        agent: AgentId,
+        name: SessionName,
         route: Route,
         reply: Option<Address>,
         created: Timestamp,
@@ -462,8 +463,8 @@ mod tests {
     #[test]
     fn one_space_of_numbers_for_both_directions() {
         let numbers = |last: u64| {
-            let who = (AgentId::new(1), SessionName::Default);
-            let session = ChatSession::new(who, Route::AgentShared, None, Timestamp::from_millis(0));
+            let (agent, name) = (AgentId::new(1), SessionName::Default);
+            let session = ChatSession::new(agent, name, Route::AgentShared, None, Timestamp::from_millis(0));
             let mut session = ChatSession { last_number: last, ..session };
             (session.next_agent_number(), session.take_seq())
         };

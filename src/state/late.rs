@@ -86,8 +86,8 @@ mod tests {
         WorkspaceKey { fingerprint: Fingerprint::from_number(7), discriminator: Discriminator(0) };
 
     fn session(messages: u64) -> Session {
-        let who = (AgentId::new(1), SessionName::Default);
-        let session = ChatSession::new(who, Route::AgentShared, None, Timestamp::from_millis(0));
+        let (agent, name) = (AgentId::new(1), SessionName::Default);
+        let session = ChatSession::new(agent, name, Route::AgentShared, None, Timestamp::from_millis(0));
         Session::Chat(ChatSession { last_number: messages, messages, ..session })
     }
 

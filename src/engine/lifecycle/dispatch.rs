@@ -201,8 +201,13 @@ mod tests {
         let at = Timestamp::from_millis(0);
         let awake = Awake::new(1, 0);
         let session = |live, status| {
-            let who = (AgentId::new(1), SessionName::Default);
-            ChatSession { last_incarnation: 1, live, status, ..ChatSession::new(who, Route::AgentShared, None, at) }
+            let (agent, name) = (AgentId::new(1), SessionName::Default);
+            ChatSession {
+                last_incarnation: 1,
+                live,
+                status,
+                ..ChatSession::new(agent, name, Route::AgentShared, None, at)
+            }
         };
         let decide_for = |phase: Option<Phase>, status, removed| {
             let live = phase.is_some().then_some(1);

@@ -83,7 +83,7 @@ fn store(
 ) -> Result<(SessionId, ChatSession)> {
     let workspace = tx.db.workspaces_by_agent.require(tx, &agent)?;
     let id: SessionId = tx.db.allocate(tx)?;
-    let mut session = ChatSession::new((agent, name), route, reply, tx.now.wall);
+    let mut session = ChatSession::new(agent, name, route, reply, tx.now.wall);
     session.take_seq();
     tx.db.sessions.append(tx, &SessionKey { workspace, session: id }, &Session::Chat(session.clone()))?;
     Ok((id, session))

@@ -234,7 +234,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         live: Some(2),
         context_version: 3,
         active: at(5),
-        ..ChatSession::new((AGENT, SessionName::Default), route, Some(address(Some("7"))), at(4))
+        ..ChatSession::new(AGENT, SessionName::Default, route, Some(address(Some("7"))), at(4))
     };
     let row = Session::Chat(session.clone());
     db.sessions.put(txn, &SessionKey { workspace: workspace_key(), session: SESSION }, &row)?;
