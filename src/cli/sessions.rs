@@ -2,7 +2,7 @@
 
 mod prompt;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use super::{Done, Failure, change, configuration, entity, labels, lookup, print,
 use crate::config::Paths;
 use crate::model::configure::Change;
 use crate::model::entity::ProviderKind;
-use crate::model::id::SessionId;
+use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
 use crate::model::workspace::WorkspaceKey;
@@ -200,13 +200,14 @@ fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>, limit: usize) -> Resul
         found.extend(newest(db, txn, workspace, candidates)?);
     }
     if let Some(folder) = agent {
-        let mut folders = BTreeMap::new();
-        for (_, session) in &found {
-            if !folders.contains_key(&session.agent) {
-                folders.insert(session.agent, lookup::folder(db, txn, session.agent)?);
+        let agents: BTreeSet<AgentId> = found.iter().map(|(_, session)| session.agent).collect();
+        let mut wanted = BTreeSet::new();
+        for agent in agents {
+            if lookup::folder(db, txn, agent)? == folder {
+                wanted.insert(agent);
             }
         }
-        found.retain(|(_, session)| folders.get(&session.agent).is_some_and(|found| found == folder));
+        found.retain(|(_, session)| wanted.contains(&session.agent));
     }
     found.sort_by_key(|(id, session)| (std::cmp::Reverse(session.active), *id));
     found.truncate(limit);

@@ -12,13 +12,13 @@ use crate::state::{ThreadKey, derived};
 pub(crate) fn say(tx: &mut Tx<'_, '_>, notice: Outbound) -> Result<OutboundId> {
     let id = tx.db.allocate(tx)?;
     tx.db.outbound.put(tx, &id, &notice)?;
-    enter_lane(tx, id, &notice)?;
+    enqueue(tx, id, &notice)?;
     Ok(id)
 }
 
 /// Handles a message that entered its outgoing queue. The first message of a queue is attempted at once. A head that
 /// lets others pass is not the head any more.
-pub(crate) fn enter_lane(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound) -> Result<()> {
+pub(crate) fn enqueue(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound) -> Result<()> {
     let Some(to) = outbound.to.as_ref().filter(|_| derived::lane(id, outbound).is_some()) else { return Ok(()) };
     let first = tx.db.outgoing_queues.collect_prefix(tx, &ThreadKey::of(to), 2)?;
     match first.into_iter().map(|(key, ())| key).find(|other| other.outbound != id) {

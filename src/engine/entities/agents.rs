@@ -63,7 +63,7 @@ pub(crate) fn remove(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<ChangeResul
     wirings::remove_all_of(tx, id)?;
     threads::forget_agent(tx, id)?;
     schedule::change::forget_agent(tx, id)?;
-    for live in lifecycle::living(tx, |agent| agent == id)? {
+    for live in lifecycle::live_of(tx, |agent| agent == id)? {
         lifecycle::stop(tx, live, StopReason::AgentRemoved)?;
     }
     tx.effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));

@@ -33,7 +33,7 @@ pub(crate) fn renew_contexts(tx: &mut Tx<'_, '_>, after: &mut ChangedAgents) -> 
     if after.changed.is_empty() {
         return Ok(());
     }
-    for IncarnationId { session, .. } in lifecycle::living(tx, |agent| after.changed.contains(&agent))? {
+    for IncarnationId { session, .. } in lifecycle::live_of(tx, |agent| after.changed.contains(&agent))? {
         let (row, ()) = sessions::update(tx, session, |row| {
             row.context_version = row.context_version.saturating_add(1);
         })?;

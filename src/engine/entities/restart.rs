@@ -28,7 +28,7 @@ pub(crate) fn agent(
         return Ok(Err("the message is empty: say something, or leave it out".to_owned()));
     }
     let mut reports = Vec::new();
-    for id in lifecycle::living(tx, |of| of == agent)? {
+    for id in lifecycle::live_of(tx, |of| of == agent)? {
         let incarnation = tx.db.incarnations.require(tx, &id)?;
         if !matches!(incarnation.phase, Phase::Starting | Phase::Running) {
             continue;
@@ -72,7 +72,7 @@ fn try_start(tx: &mut Tx<'_, '_>, id: SessionId, row: &ChatSession, _after: &mut
         return Ok(());
     }
     start_backoff::forget(tx, id)?;
-    capacity::hand_on(tx)
+    capacity::assign_free_slots(tx)
 }
 
 /// Resets a session when its incarnation is next idle. Its messages are kept; its provider starts a new conversation.

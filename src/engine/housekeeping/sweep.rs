@@ -38,7 +38,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
         run::due,
         fetch::due,
         ripen_messages,
-        capacity::fill,
+        capacity::dispatch_waiting,
         replies::again,
         ripen_outbound,
         attempt_again,
@@ -118,7 +118,7 @@ fn judge(tx: &mut Tx<'_, '_>, id: IncarnationId, beat: Option<Beat>) -> Result<(
     let incarnation = tx.db.incarnations.require(tx, &id)?;
     let signs = Signs { claims: messages::claims_of(tx, session)?, beat };
     match liveness::decide(&incarnation, &signs, tx.policy, tx.now.awake) {
-        Liveness::Leave => lifecycle::end_outdated(tx, id)?,
+        Liveness::Leave => lifecycle::stop_if_idle(tx, id)?,
         // Its signs of life may still be unread, because of a slow disk or of other sessions' files. That is not its
         // fault.
         Liveness::Stop(_) if beat == Some(Beat::Unseen) => {}
@@ -160,7 +160,7 @@ fn ripen_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
         tx.isolated(|tx| {
             let waiting = OutState::Waiting { until: None, after: None };
             let outbound = tx.db.outbound.update(tx, &id, |outbound| outbound.state = waiting)?.after;
-            queue::enter_lane(tx, id, &outbound)
+            queue::enqueue(tx, id, &outbound)
         })?;
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) fn full(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Option<Capacit
     // The agent's own limit is checked first: a free slot elsewhere would not help. It cannot be reached while fewer
     // incarnations run in total.
     let most = usize::try_from(parallel).unwrap_or(usize::MAX);
-    if all >= u64::from(parallel) && lifecycle::living(tx, |of| of == agent)?.len() >= most {
+    if all >= u64::from(parallel) && lifecycle::live_of(tx, |of| of == agent)?.len() >= most {
         return Ok(Some(CapacityLimit::Agent(agent)));
     }
     Ok((all >= u64::from(limit(tx)?)).then_some(CapacityLimit::House))
@@ -45,7 +45,7 @@ pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: Messag
             let live = tx.db.live_incarnations.collect_range(tx, .., usize::MAX)?;
             live.into_iter().map(|(session, number)| IncarnationId { session, number }).collect()
         }
-        CapacityLimit::Agent(agent) => lifecycle::living(tx, |of| of == agent)?,
+        CapacityLimit::Agent(agent) => lifecycle::live_of(tx, |of| of == agent)?,
     };
     for id in living {
         let incarnation = readable(tx.db.incarnations.get(tx, &id))?;
@@ -81,14 +81,14 @@ fn decide_whose_place(mut found: Vec<Candidate>, oldest: MessageId) -> Option<In
 }
 
 /// Dispatches queued messages to their agents, oldest first, as far as slots are free.
-pub(crate) fn fill(tx: &mut Tx<'_, '_>) -> Result<()> {
-    fill_for(tx, Whose::Everybody)
+pub(crate) fn dispatch_waiting(tx: &mut Tx<'_, '_>) -> Result<()> {
+    dispatch_waiting_of(tx, Whose::Everybody)
 }
 
-/// Like [`fill`], after an event that may have freed a slot. Sessions with an incarnation are skipped, because their
-/// messages were exported when they were queued.
-pub(crate) fn hand_on(tx: &mut Tx<'_, '_>) -> Result<()> {
-    fill_for(tx, Whose::WithoutPlace)
+/// Like [`dispatch_waiting`], after an event that may have freed a slot. Sessions with an incarnation are skipped,
+/// because their messages were exported when they were queued.
+pub(crate) fn assign_free_slots(tx: &mut Tx<'_, '_>) -> Result<()> {
+    dispatch_waiting_of(tx, Whose::WithoutPlace)
 }
 
 /// Which waiting sessions are examined.
@@ -98,7 +98,7 @@ enum Whose {
     WithoutPlace,
 }
 
-fn fill_for(tx: &mut Tx<'_, '_>, whose: Whose) -> Result<()> {
+fn dispatch_waiting_of(tx: &mut Tx<'_, '_>, whose: Whose) -> Result<()> {
     let mut waiting = waiting(tx)?;
     waiting.sort_unstable();
     let mut full: BTreeSet<CapacityLimit> = BTreeSet::new();
@@ -112,7 +112,7 @@ fn fill_for(tx: &mut Tx<'_, '_>, whose: Whose) -> Result<()> {
             let no_place = full.contains(&CapacityLimit::House) || full.contains(&CapacityLimit::Agent(row.agent));
             let has_place = row.live.is_some();
             let skip = if has_place { whose == Whose::WithoutPlace } else { no_place };
-            if skip { Ok(None) } else { dispatch::wake(tx, session) }
+            if skip { Ok(None) } else { dispatch::dispatch_session(tx, session) }
         })?;
         full.extend(woken.flatten());
     }

@@ -13,21 +13,21 @@ use crate::model::message::MessageKind;
 use crate::model::session::{ChatSession, SessionStatus};
 
 /// Sends a session's agent a text that requests a turn of its own.
-pub(crate) fn wake_agent(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) -> Result<MessageId> {
+pub(crate) fn send_text(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) -> Result<MessageId> {
     let message = notes::leave(tx, session, text, MessageKind::Chat, true)?;
-    wake_about(tx, session, message)?;
+    dispatch_message(tx, session, message)?;
     Ok(message)
 }
 
 /// Does what a session's queued messages need: an export to its live incarnation, or the start of a new one. Does
 /// nothing while the incarnation is ending. Without a free slot, returns the limit that was reached. Calling it twice
 /// produces the same effects twice, which is harmless.
-pub(crate) fn wake(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Option<CapacityLimit>> {
+pub(crate) fn dispatch_session(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Option<CapacityLimit>> {
     let Some(oldest) = oldest(tx, id)? else { return Ok(None) };
     let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     let of = SessionRef { id, session: &session, agent: &agent };
-    bring(tx, of, oldest, None)
+    dispatch_to(tx, of, oldest, None)
 }
 
 /// A message that has just been queued in a session.
@@ -38,28 +38,33 @@ pub(crate) struct DueMessage<'a> {
     pub(crate) message: ExportedMessage,
 }
 
-/// Like [`wake_for`], but loads the message first.
-pub(crate) fn wake_about(tx: &mut Tx<'_, '_>, id: SessionId, message: MessageId) -> Result<Option<CapacityLimit>> {
+/// Like [`dispatch_due`], but loads the message first.
+pub(crate) fn dispatch_message(
+    tx: &mut Tx<'_, '_>,
+    id: SessionId,
+    message: MessageId,
+) -> Result<Option<CapacityLimit>> {
     let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     let message = mailbox_view::view(tx, message)?;
-    wake_for(tx, DueMessage { of: SessionRef { id, session: &session, agent: &agent }, message })
+    dispatch_due(tx, DueMessage { of: SessionRef { id, session: &session, agent: &agent }, message })
 }
 
-/// Like [`wake`], for one message that has just been queued. The others were exported when they were queued.
-pub(crate) fn wake_for(
+/// Like [`dispatch_session`], for one message that has just been queued. The others were exported when they were
+/// queued.
+pub(crate) fn dispatch_due(
     tx: &mut Tx<'_, '_>,
     DueMessage { of, message }: DueMessage<'_>,
 ) -> Result<Option<CapacityLimit>> {
     let Some(oldest) = oldest(tx, of.id)? else { return Ok(None) };
-    bring(tx, of, oldest, Some(message))
+    dispatch_to(tx, of, oldest, Some(message))
 }
 
-/// Like [`wake_for`], for a person's message. If something was dispatched, shows that the agent is typing, where the
-/// answer will appear.
-pub(crate) fn wake_visibly(tx: &mut Tx<'_, '_>, arrival: DueMessage<'_>) -> Result<Option<CapacityLimit>> {
+/// Like [`dispatch_due`], for a person's message. If something was dispatched, shows that the agent is typing, where
+/// the answer will appear.
+pub(crate) fn dispatch_visibly(tx: &mut Tx<'_, '_>, arrival: DueMessage<'_>) -> Result<Option<CapacityLimit>> {
     let (id, reply, before) = (arrival.of.id, arrival.message.reply.clone(), tx.effects.len());
-    let full = wake_for(tx, arrival)?;
+    let full = dispatch_due(tx, arrival)?;
     let brought = tx.effects.iter().skip(before).any(|effect| match effect {
         Effect::Export(export) => export.session == id && !export.messages.is_empty(),
         Effect::Launch(launch) => launch.session == id,
@@ -82,7 +87,7 @@ fn oldest(tx: &Tx<'_, '_>, session: SessionId) -> Result<Option<OldestMessage>> 
     Ok(row.map(|(key, id)| OldestMessage { seq: key.seq, id }))
 }
 
-fn bring(
+fn dispatch_to(
     tx: &mut Tx<'_, '_>,
     of: SessionRef<'_>,
     oldest: OldestMessage,
@@ -93,16 +98,16 @@ fn bring(
         None => None,
     };
     // A removed agent starts nothing, even before its sessions are archived.
-    let wake = decide(of.session, incarnation.as_ref(), of.agent.archived.is_some());
-    if wake != Wake::Nothing
-        && let Some(hold_off) = rate_limit::held_off(tx, of.session.agent)?
+    let step = decide(of.session, incarnation.as_ref(), of.agent.archived.is_some());
+    if step != Step::Nothing
+        && let Some(hold_off) = rate_limit::current(tx, of.session.agent)?
     {
-        return rate_limit::put_off_all(tx, of.id, &hold_off).map(|()| None);
+        return rate_limit::postpone_all(tx, of.id, &hold_off).map(|()| None);
     }
-    match wake {
-        Wake::Launch if !start_backoff::may_start(of.session, tx.now.awake) => Ok(None),
-        Wake::Nothing => Ok(None),
-        Wake::Export => {
+    match step {
+        Step::Launch if !start_backoff::may_start(of.session, tx.now.awake) => Ok(None),
+        Step::Nothing => Ok(None),
+        Step::Export => {
             let export = match arrived {
                 Some(message) => mailbox_view::one(tx, of, message, oldest.seq)?,
                 None => Some(mailbox_view::everything(tx, of, false)?),
@@ -110,7 +115,7 @@ fn bring(
             tx.effects.extend(export.map(|export| Effect::Export(Box::new(export))));
             Ok(None)
         }
-        Wake::Launch => match capacity::full(tx, of)? {
+        Step::Launch => match capacity::full(tx, of)? {
             None => launch(tx, of).map(|()| None),
             Some(full) => capacity::make_room(tx, full, oldest.id).map(|()| Some(full)),
         },
@@ -119,34 +124,34 @@ fn bring(
 
 /// Exports messages that did not fit into a session's mailbox before, if there can be any. `over` are the positions of
 /// the messages that have just ended.
-pub(crate) fn follow_up(tx: &mut Tx<'_, '_>, id: SessionId, over: &[u64]) -> Result<()> {
+pub(crate) fn dispatch_rest(tx: &mut Tx<'_, '_>, id: SessionId, over: &[u64]) -> Result<()> {
     let Some((newest, _)) = tx.db.ready_messages.last_in(tx, &id)? else { return Ok(()) };
     // The oldest message that was queued at the last export is not older than these.
     let claimed = tx.db.claimed_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
     let ready = tx.db.ready_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
     let oldest = over.iter().copied().chain(claimed).chain(ready).min().unwrap_or(0);
-    if mailbox_view::in_window(oldest, newest.seq) { Ok(()) } else { wake(tx, id).map(drop) }
+    if mailbox_view::in_window(oldest, newest.seq) { Ok(()) } else { dispatch_session(tx, id).map(drop) }
 }
 
 /// What a session's queued messages need.
 #[derive(Debug, PartialEq, Eq)]
-enum Wake {
+enum Step {
     Nothing,
     Export,
     Launch,
 }
 
-fn decide(session: &ChatSession, incarnation: Option<&Incarnation>, removed: bool) -> Wake {
+fn decide(session: &ChatSession, incarnation: Option<&Incarnation>, removed: bool) -> Step {
     if removed || session.status != SessionStatus::Active {
-        return Wake::Nothing;
+        return Step::Nothing;
     }
     // An incarnation that ends with its turn receives nothing more either.
     let phase = incarnation.filter(|incarnation| incarnation.outdated.is_none()).map(|incarnation| &incarnation.phase);
     match (session.live, phase) {
-        (None, _) => Wake::Launch,
-        (Some(_), Some(Phase::Starting | Phase::Running)) => Wake::Export,
+        (None, _) => Step::Launch,
+        (Some(_), Some(Phase::Starting | Phase::Running)) => Step::Export,
         // An ending incarnation receives nothing more. Its close wakes the session again.
-        (Some(_), _) => Wake::Nothing,
+        (Some(_), _) => Step::Nothing,
     }
 }
 
@@ -218,14 +223,14 @@ mod tests {
         let stopping = Phase::Stopping { why: StopReason::Ceiling, since: awake };
         let collecting = Phase::Collecting { exit: Exit::Code(0), since: awake };
         for (phase, status, removed, expected) in [
-            (None, SessionStatus::Active, false, Wake::Launch),
-            (None, SessionStatus::Active, true, Wake::Nothing),
-            (None, SessionStatus::Archived, false, Wake::Nothing),
-            (Some(Phase::Starting), SessionStatus::Active, false, Wake::Export),
-            (Some(Phase::Running), SessionStatus::Active, false, Wake::Export),
-            (Some(Phase::Running), SessionStatus::Active, true, Wake::Nothing),
-            (Some(stopping), SessionStatus::Active, false, Wake::Nothing),
-            (Some(collecting), SessionStatus::Active, false, Wake::Nothing),
+            (None, SessionStatus::Active, false, Step::Launch),
+            (None, SessionStatus::Active, true, Step::Nothing),
+            (None, SessionStatus::Archived, false, Step::Nothing),
+            (Some(Phase::Starting), SessionStatus::Active, false, Step::Export),
+            (Some(Phase::Running), SessionStatus::Active, false, Step::Export),
+            (Some(Phase::Running), SessionStatus::Active, true, Step::Nothing),
+            (Some(stopping), SessionStatus::Active, false, Step::Nothing),
+            (Some(collecting), SessionStatus::Active, false, Step::Nothing),
         ] {
             assert_eq!(decide_for(phase.clone(), status, removed), expected, "{phase:?} {status:?} {removed}");
         }

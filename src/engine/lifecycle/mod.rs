@@ -33,7 +33,7 @@ pub(crate) mod start_backoff;
 const _: () = assert!(Settings::MAX_CONTAINERS as usize <= Policy::STANDARD.rows_per_input);
 
 /// The live incarnations of the selected agents. Sessions that cannot be read are skipped.
-pub(crate) fn living(tx: &Tx<'_, '_>, of: impl Fn(AgentId) -> bool) -> Result<Vec<IncarnationId>> {
+pub(crate) fn live_of(tx: &Tx<'_, '_>, of: impl Fn(AgentId) -> bool) -> Result<Vec<IncarnationId>> {
     let mut living = Vec::new();
     for live in tx.db.live_incarnations.iter(tx)? {
         let (session, number) = live?;
@@ -54,7 +54,7 @@ pub(crate) fn runtime_event(tx: &mut Tx<'_, '_>, event: RuntimeEvent) -> Result<
             };
             if adopt(&mut incarnation, tx.now.awake) {
                 tx.db.incarnations.put(tx, &id, &incarnation)?;
-                end_outdated(tx, id)?;
+                stop_if_idle(tx, id)?;
             }
         }
         RuntimeEvent::Outdated(session, number) => {
@@ -62,7 +62,7 @@ pub(crate) fn runtime_event(tx: &mut Tx<'_, '_>, event: RuntimeEvent) -> Result<
             if tx.db.live_incarnations.get(tx, &session)? == Some(number)
                 && tx.db.incarnations.require(tx, &id)?.outdated.is_none()
             {
-                retire(tx, id, StopReason::Renewed)?;
+                mark_outdated(tx, id, StopReason::Renewed)?;
             }
         }
         RuntimeEvent::Gone { session, incarnation: number, exit, stderr_tail } => {
@@ -110,13 +110,13 @@ pub(crate) fn stop(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> R
 }
 
 /// Marks an incarnation as outdated. It receives nothing more and ends at once if idle, otherwise with its turn.
-pub(crate) fn retire(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> Result<()> {
+pub(crate) fn mark_outdated(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> Result<()> {
     tx.db.incarnations.update(tx, &id, |incarnation| incarnation.outdated = Some(why))?;
-    end_outdated(tx, id)
+    stop_if_idle(tx, id)
 }
 
 /// Stops an outdated incarnation if it is idle.
-pub(crate) fn end_outdated(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
+pub(crate) fn stop_if_idle(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
     let Some(incarnation) = tx.db.incarnations.get(tx, &id)? else { return Ok(()) };
     let lives = matches!(incarnation.phase, Phase::Starting | Phase::Running);
     match incarnation.outdated {
@@ -140,7 +140,7 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
     let claims = tx.db.claimed_messages.collect_prefix(tx, &session, limit)?;
     let (more, unfinished) = (claims.len() >= limit, !claims.is_empty());
     for (_, message) in claims {
-        worked_on |= requeue::give_back(tx, message, number, lost, &end, &mut failures)?.trigger;
+        worked_on |= requeue::requeue(tx, message, number, lost, &end, &mut failures)?.trigger;
     }
     failures.settle(tx)?;
     if more {
@@ -154,7 +154,7 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
         // It lived but never began with its messages. That counts as a try, or it would be started for ever. A message
         // that arrived while an otherwise idle agent was exiting costs no try.
         for (_, message) in tx.db.ready_messages.collect_prefix(tx, &session, limit)? {
-            requeue::give_back(tx, message, number, lost, &end, &mut failures)?;
+            requeue::requeue(tx, message, number, lost, &end, &mut failures)?;
         }
         failures.settle(tx)?;
     }
@@ -164,7 +164,7 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
     tx.db.incarnations.put(tx, &id, &incarnation)?;
     sessions::update(tx, session, |row| row.live = None)?;
     replies::forget(tx, session)?;
-    capacity::hand_on(tx)
+    capacity::assign_free_slots(tx)
 }
 
 /// Who caused the end of an incarnation.

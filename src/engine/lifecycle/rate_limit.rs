@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 const WAIT_MIN: Millis = Millis::seconds(1);
 
 /// The pause of an agent, if one is in effect.
-pub(crate) fn held_off(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<RateLimit>> {
+pub(crate) fn current(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<RateLimit>> {
     // A pause set by an earlier run is over: after a restart, the owner wants to see the current state.
     Ok(readable(tx.db.rate_limits.get(tx, &agent))?.filter(|hold_off| hold_off.until > tx.now.awake))
 }
@@ -29,14 +29,14 @@ pub(crate) fn is_on_trial(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
 }
 
 /// Postpones the queued messages of a session and removes them from its mailbox.
-pub(crate) fn put_off_all(tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &RateLimit) -> Result<()> {
+pub(crate) fn postpone_all(tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &RateLimit) -> Result<()> {
     let mut work = Work::new(&hold_off.why);
-    work.put_off_all(tx, session, hold_off)?;
+    work.postpone_all(tx, session, hold_off)?;
     work.failures.settle(tx).map(drop)
 }
 
 /// Ends the pauses of agents and the backoffs of their messages, because a change may have removed the cause.
-pub(crate) fn lift(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<()> {
+pub(crate) fn clear(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<()> {
     for agent in agents {
         tx.db.rate_limits.delete(tx, agent)?;
     }

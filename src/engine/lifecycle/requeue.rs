@@ -12,7 +12,7 @@ use crate::model::policy::Policy;
 use crate::model::time::Millis;
 
 /// Queues an unfinished message again, or adds it to the failures after its last try. Returns the message as it was.
-pub(crate) fn give_back(
+pub(crate) fn requeue(
     tx: &mut Tx<'_, '_>,
     id: MessageId,
     incarnation: u32,

@@ -63,7 +63,7 @@ pub(crate) fn turn_failed(tx: &mut Tx<'_, '_>, turn: &FailedTurn<'_>) -> Result<
             _ if !message.trigger => {
                 messages::update(tx, id, |message| message.state = MessageState::Pending(Due::Now))?;
             }
-            Some(hold_off) => work.put_off(tx, id, hold_off)?,
+            Some(hold_off) => work.postpone(tx, id, hold_off)?,
             None => work.try_again(tx, id, turn.incarnation, wait)?,
         }
     }
@@ -71,7 +71,7 @@ pub(crate) fn turn_failed(tx: &mut Tx<'_, '_>, turn: &FailedTurn<'_>) -> Result<
         work.spread(tx, row.agent, &hold_off)?;
     }
     work.failures.settle(tx)?;
-    lifecycle::retire(tx, IncarnationId::new(turn.session, turn.incarnation), StopReason::TurnFailed)
+    lifecycle::mark_outdated(tx, IncarnationId::new(turn.session, turn.incarnation), StopReason::TurnFailed)
 }
 
 /// Records that a turn succeeded: the provider accepts requests again.
@@ -95,18 +95,18 @@ impl<'a> Work<'a> {
     /// Postpones all queued messages of the agent's live sessions too, because an agent would take those in its mailbox
     /// at once.
     fn spread(&mut self, tx: &mut Tx<'_, '_>, agent: AgentId, hold_off: &RateLimit) -> Result<()> {
-        for IncarnationId { session, .. } in lifecycle::living(tx, |of| of == agent)? {
-            self.put_off_all(tx, session, hold_off)?;
+        for IncarnationId { session, .. } in lifecycle::live_of(tx, |of| of == agent)? {
+            self.postpone_all(tx, session, hold_off)?;
         }
         Ok(())
     }
 
-    pub(crate) fn put_off_all(&mut self, tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &RateLimit) -> Result<()> {
+    pub(crate) fn postpone_all(&mut self, tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &RateLimit) -> Result<()> {
         let mut seqs = Vec::new();
         for (InboxKey { seq, .. }, id) in
             tx.db.ready_messages.collect_prefix(tx, &session, tx.policy.rows_per_input / 8)?
         {
-            self.put_off(tx, id, hold_off)?;
+            self.postpone(tx, id, hold_off)?;
             seqs.push(seq);
         }
         if !seqs.is_empty() {
@@ -116,7 +116,7 @@ impl<'a> Work<'a> {
     }
 
     /// Postpones a message until its agent's pause is over. A message that has waited too long fails.
-    fn put_off(&mut self, tx: &mut Tx<'_, '_>, id: MessageId, hold_off: &RateLimit) -> Result<()> {
+    fn postpone(&mut self, tx: &mut Tx<'_, '_>, id: MessageId, hold_off: &RateLimit) -> Result<()> {
         let message = tx.db.messages.require(tx, &id)?;
         let age = tx.now.wall.since(message.stored);
         let left = hold_off.until.since(tx.now.awake);

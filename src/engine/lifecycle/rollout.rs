@@ -13,12 +13,12 @@ pub(crate) fn agents(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<
     if agents.is_empty() {
         return Ok(());
     }
-    for id in lifecycle::living(tx, |agent| agents.contains(&agent))? {
+    for id in lifecycle::live_of(tx, |agent| agents.contains(&agent))? {
         look(tx, id)?;
     }
-    rate_limit::lift(tx, agents)?;
+    rate_limit::clear(tx, agents)?;
     start_backoff::forgive(tx, agents)?;
-    capacity::hand_on(tx)
+    capacity::assign_free_slots(tx)
 }
 
 /// Retires a live incarnation if its launch configuration is outdated.
@@ -32,6 +32,6 @@ pub(crate) fn look(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
     let (digest, _) = rows::agents::of(tx, &row, &agent)?;
     match digest == incarnation.digest {
         true => Ok(()),
-        false => lifecycle::retire(tx, id, StopReason::Renewed),
+        false => lifecycle::mark_outdated(tx, id, StopReason::Renewed),
     }
 }

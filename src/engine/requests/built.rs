@@ -44,7 +44,7 @@ pub(crate) fn built(
     for install in &told {
         let active = readable(sessions::load(tx, install.session))?;
         if active.is_some_and(|row| row.status == SessionStatus::Active && row.agent == id) {
-            dispatch::wake_agent(tx, install.session, &text(install, built))?;
+            dispatch::send_text(tx, install.session, &text(install, built))?;
         }
     }
     if let Err(why) = built {
@@ -60,10 +60,10 @@ pub(crate) fn built(
 }
 
 fn retire_all(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
-    for id in lifecycle::living(tx, |of| of == agent)? {
+    for id in lifecycle::live_of(tx, |of| of == agent)? {
         let incarnation = tx.db.incarnations.require(tx, &id)?;
         if incarnation.outdated.is_none() && matches!(incarnation.phase, Phase::Starting | Phase::Running) {
-            lifecycle::retire(tx, id, StopReason::Renewed)?;
+            lifecycle::mark_outdated(tx, id, StopReason::Renewed)?;
         }
     }
     Ok(())

@@ -74,7 +74,7 @@ pub(crate) fn create(
     change::renew_contexts(tx, &mut after)?;
     let local = &plan.local;
     let text = format!("Agent \"{local}\" created. You can now message it with <message to=\"{local}\">...</message>.");
-    dispatch::wake_agent(tx, session, &text).map(|_| Ok(()))
+    dispatch::send_text(tx, session, &text).map(|_| Ok(()))
 }
 
 /// The settings of the new agent. It inherits its creator's provider and limits, but no trust: no writable folder, no

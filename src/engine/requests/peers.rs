@@ -91,7 +91,7 @@ pub(crate) fn send(
             messages::update(tx, message, |row| row.state = MessageState::Pending(Due::At(time)))?;
         }
         _ => {
-            dispatch::wake_about(tx, session, message)?;
+            dispatch::dispatch_message(tx, session, message)?;
         }
     }
     Ok(Ok(Sent::Stored(message)))

@@ -201,7 +201,7 @@ fn answered(tx: &mut Tx<'_, '_>, id: QuestionId, question: Question, option: Car
     ]);
     let read = replies::answer_question(tx, &asker(&question), answer, id)?;
     if !read && questions::talks(tx, &question)? {
-        dispatch::wake_agent(tx, question.session, &questions::told(&question))?;
+        dispatch::send_text(tx, question.session, &questions::told(&question))?;
     }
     let text = format!("{}: {}", question.title, option.chosen);
     Ok(Reply::Answered { decided: true, text })

@@ -94,7 +94,7 @@ pub(crate) fn add_packages(
          that runs without an image gets none. Verify that the new packages are available (e.g. run them or check \
          versions) before you rely on them, and report the result to the user."
     );
-    dispatch::wake_agent(tx, session, &text).map(|_| Ok(()))
+    dispatch::send_text(tx, session, &text).map(|_| Ok(()))
 }
 
 /// Packages as a list for people.
@@ -126,7 +126,7 @@ pub(crate) fn add_server(
         "MCP server \"{}\" added. Verify it's available (e.g. list your tools) and report the result to the user.",
         server.name
     );
-    dispatch::wake_agent(tx, session, &text).map(|_| Ok(()))
+    dispatch::send_text(tx, session, &text).map(|_| Ok(()))
 }
 
 /// Tells an agent that its request was not carried out.
@@ -144,7 +144,7 @@ pub(crate) fn denied(tx: &mut Tx<'_, '_>, about: &ApprovalSubject, denial: Denia
             _ => format!("Your {action} request was approved, but applying it failed: {why}"),
         },
     };
-    dispatch::wake_agent(tx, session, &text).map(drop)
+    dispatch::send_text(tx, session, &text).map(drop)
 }
 
 /// Stores a changed agent. Older incarnations end with their turns.

@@ -284,7 +284,7 @@ impl<'a> FanOut<'a> {
                 attachments: self.event.attachments.clone(),
             };
             let of = SessionRef { id: session, session: &row, agent };
-            dispatch::wake_visibly(tx, DueMessage { of, message })?;
+            dispatch::dispatch_visibly(tx, DueMessage { of, message })?;
         }
         Ok((session, message))
     }

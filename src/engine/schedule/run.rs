@@ -160,7 +160,7 @@ pub(crate) fn start(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, at: Timestamp)
     let (seq, slot) = (row.last_number, Some(Slot { task: id, at }));
     let new = NewMessage { session, agent: task.agent, seq, body, trigger: true, reply, from: None, slot };
     let message = messages::insert(tx, new)?;
-    dispatch::wake_about(tx, session, message)?;
+    dispatch::dispatch_message(tx, session, message)?;
     Ok(message)
 }
 

@@ -79,7 +79,7 @@ fn conclude(
     }
     tx.db.skips.put(tx, &id, &skip)?;
     if let (SkipAnswer::DoNow, Some(session)) = (answer, skip.session) {
-        dispatch::wake_agent(tx, session, &skip_texts::order(&skip))?;
+        dispatch::send_text(tx, session, &skip_texts::order(&skip))?;
     }
     let text = format!("{}: {chosen}", skip.skill);
     Ok(Ok(Reply::Answered { decided: true, text }))

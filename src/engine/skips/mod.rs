@@ -194,7 +194,7 @@ fn whose(tx: &Tx<'_, '_>, agent: AgentId, after: Option<SessionId>) -> Result<Op
 
 /// Sessions of an agent with a live incarnation.
 fn live_of(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<SessionId>> {
-    Ok(lifecycle::living(tx, |of| of == agent)?.into_iter().map(|live| live.session).collect())
+    Ok(lifecycle::live_of(tx, |of| of == agent)?.into_iter().map(|live| live.session).collect())
 }
 
 /// Whether every turn that may have produced the skip is over. `at_work` caches what was read for the next call.

@@ -161,7 +161,7 @@ fn tell(tx: &mut Tx<'_, '_>, session: SessionId, row: &PendingResponse) -> Resul
         row.since,
         shown(row.value.as_str()),
     );
-    dispatch::wake_agent(tx, session, &text)?;
+    dispatch::send_text(tx, session, &text)?;
     Ok(PendingState::Told)
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
     match (collection.closes, row.live) {
         (Some(number), _) => lifecycle::close(tx, IncarnationId { session, number })?,
         (None, Some(number)) if intake.ended => {
-            lifecycle::end_outdated(tx, IncarnationId { session, number })?;
+            lifecycle::stop_if_idle(tx, IncarnationId { session, number })?;
             after_turn(tx, session, &over)?;
         }
         (None, _) => {}
@@ -49,8 +49,8 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
 
 /// Lets a waiting session take this one's slot. Otherwise exports messages that did not fit into the mailbox before.
 fn after_turn(tx: &mut Tx<'_, '_>, session: SessionId, over: &[u64]) -> Result<()> {
-    capacity::hand_on(tx)?;
-    dispatch::follow_up(tx, session, over)
+    capacity::assign_free_slots(tx)?;
+    dispatch::dispatch_rest(tx, session, over)
 }
 
 struct Collector {
@@ -107,7 +107,7 @@ impl Collector {
                 }
                 requests::tell_outcome(tx, self.session, &said, &accepted)?;
             }
-            Record::Leftover(said) => said::abandon(tx, self.session, &said)?,
+            Record::Leftover(said) => said::discard(tx, self.session, &said)?,
         }
         self.used.extend(files);
         Ok(())
@@ -236,13 +236,13 @@ impl Collector {
         if is_settled(&message, incarnation) {
             self.clear(tx, &turn.also, incarnation)?;
             // The message may have failed in the meantime. Its answers are kept but not sent.
-            self.put_aside(tx, turn.answers)?;
+            self.discard_answers(tx, turn.answers)?;
             return Ok(false);
         }
         let TurnEnd { also, failure, gated, answers } = turn;
         if let Some(failure) = failure.as_ref().filter(|failure| failure.again != RetryHint::Never) {
             self.over.extend(&also);
-            self.put_aside(tx, answers)?;
+            self.discard_answers(tx, answers)?;
             let seqs = std::iter::once(seq).chain(also).collect();
             let turn = FailedTurn { session: self.session, incarnation, failure, seqs };
             return retry::turn_failed(tx, &turn).map(|()| true);
@@ -270,10 +270,10 @@ impl Collector {
     }
 
     /// Discards the answers of a turn that is retried. The next turn will write them again.
-    fn put_aside(&self, tx: &mut Tx<'_, '_>, answers: Vec<Answer>) -> Result<()> {
+    fn discard_answers(&self, tx: &mut Tx<'_, '_>, answers: Vec<Answer>) -> Result<()> {
         for answer in answers {
             if let Answer::Read(said) = answer {
-                said::abandon(tx, self.session, &said)?;
+                said::discard(tx, self.session, &said)?;
             }
         }
         Ok(())
@@ -326,7 +326,7 @@ impl Collector {
         for answer in answers {
             match answer {
                 Answer::Read(text) if self.is_for_nobody(tx, &text)? => {
-                    said::abandon(tx, self.session, &text)?;
+                    said::discard(tx, self.session, &text)?;
                 }
                 Answer::Read(text) => {
                     let accepted = said::accept(tx, self.session, &text)?;

@@ -68,7 +68,7 @@ pub(crate) fn accept(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said) -> Re
         }
         None => {}
     }
-    queue::enter_lane(tx, id, &outbound)?;
+    queue::enqueue(tx, id, &outbound)?;
     Ok(Accepted::Stored(id))
 }
 
@@ -130,7 +130,7 @@ fn edit(
 }
 
 /// Keeps a final answer that no turn end named before its incarnation was gone. It is never sent.
-pub(crate) fn abandon(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said) -> Result<()> {
+pub(crate) fn discard(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said) -> Result<()> {
     if messages::is_known(tx, session, &said.wire_id)? {
         return Ok(());
     }
