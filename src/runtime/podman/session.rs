@@ -27,9 +27,9 @@ const REMOVALS: u32 = 6;
 const NO_PROGRAM: &str = "failed to exec pid1";
 /// The text before that message. Init writes it in several pieces.
 const INIT: &str = "(catatonit";
-/// How often and how long to wait for the log of a container that failed silently. On a machine with many times more to
-/// do than processors, Podman reports the exit more than a second before the log.
-const LATE_LOGS: u32 = 40;
+/// How often and how long to wait for the log of a container that failed silently. On a loaded machine Podman reports
+/// the exit before the log, and sometimes loses what a container wrote in its last moment.
+const LATE_LOGS: u32 = 20;
 const LATE_LOG: Duration = Duration::from_millis(100);
 
 /// How often and how long to wait for a started runner to read its secrets.
@@ -257,6 +257,13 @@ impl Session<'_> {
         }
         if matches!(exit, Exit::Code(1)) && tail.text.contains(NO_PROGRAM) {
             let reason = format!("its image has no program that runs at {RUNNER}: run `hearth image build`");
+            exit = Exit::NotStarted(reason);
+        } else if matches!(exit, Exit::Code(1)) && tail.complete && tail.text.trim().is_empty() {
+            // The runner says why it ends; what is silent is init, whose message was lost.
+            let reason = format!(
+                "it ended without a message, probably because its image has no program that runs at {RUNNER}: run \
+                 `hearth image build`"
+            );
             exit = Exit::NotStarted(reason);
         }
         self.remove(id).await;
