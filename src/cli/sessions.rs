@@ -2,8 +2,6 @@
 
 mod prompt;
 
-use std::collections::BTreeSet;
-
 use clap::Subcommand;
 use serde::Serialize;
 
@@ -14,7 +12,7 @@ use super::{Done, Failure, change, configuration, entity, labels, lookup, print,
 use crate::config::Paths;
 use crate::model::configure::Change;
 use crate::model::entity::ProviderKind;
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::SessionId;
 use crate::model::incarnation::Incarnation;
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
 use crate::model::workspace::WorkspaceKey;
@@ -192,50 +190,49 @@ fn reset(reader: &Reader, which: &str) -> Result<Vec<Change>, Failure> {
 
 /// At most `limit` sessions of all agents or of one, most recently active first.
 fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>, limit: usize) -> Result<Vec<SessionJson>, state::Error> {
-    // Another agent may have used the folder before: all its sessions are looked at.
-    let candidates = if agent.is_some() { usize::MAX } else { limit };
     let mut found = Vec::new();
     for row in db.workspaces_by_agent.iter(txn)? {
-        let (_, workspace) = row?;
-        found.extend(newest(db, txn, workspace, candidates)?);
-    }
-    if let Some(folder) = agent {
-        let agents: BTreeSet<AgentId> = found.iter().map(|(_, session)| session.agent).collect();
-        let mut wanted = BTreeSet::new();
-        for agent in agents {
-            if lookup::folder(db, txn, agent)? == folder {
-                wanted.insert(agent);
-            }
+        let (id, workspace) = row?;
+        if let Some(folder) = agent
+            && lookup::folder(db, txn, id)? != folder
+        {
+            continue;
         }
-        found.retain(|(_, session)| wanted.contains(&session.agent));
+        found.extend(newest(db, txn, workspace, limit)?);
     }
     found.sort_by_key(|(id, session)| (std::cmp::Reverse(session.active), *id));
     found.truncate(limit);
     found.into_iter().map(|(id, session)| shape(db, txn, id, &session)).collect()
 }
 
-/// The `limit` most recently active sessions of a workspace, and all others of the same minute as the last of them:
-/// the index knows minutes.
+/// The `limit` most recently active conversations in a workspace, and others of the same minute: the index knows minutes.
+/// The workspace may also have sessions that are no conversations.
 fn newest(
     db: &Tables,
     txn: &Read<'_>,
     workspace: WorkspaceKey,
     limit: usize,
 ) -> Result<Vec<(SessionId, ChatSession)>, state::Error> {
-    let last = db.sessions_by_update.collect_last(txn, &workspace, limit)?;
-    let Some((RecencyKey { recency, .. }, ())) = last.last() else { return Ok(Vec::new()) };
-    let first = RecencyKey { workspace, recency: *recency, session: SessionId::new(0) };
-    let mut found = Vec::new();
-    for row in db.sessions_by_update.range(txn, first..)? {
-        let (key, ()) = row?;
-        if key.workspace != workspace {
-            break;
+    let mut taken = limit;
+    loop {
+        let last = db.sessions_by_update.collect_last(txn, &workspace, taken)?;
+        let Some((RecencyKey { recency, .. }, ())) = last.last() else { return Ok(Vec::new()) };
+        let first = RecencyKey { workspace, recency: *recency, session: SessionId::new(0) };
+        let mut found = Vec::new();
+        for row in db.sessions_by_update.range(txn, first..)? {
+            let (key, ()) = row?;
+            if key.workspace != workspace {
+                break;
+            }
+            if let Session::Chat(session) = db.sessions.require(txn, &SessionKey { workspace, session: key.session })? {
+                found.push((key.session, session));
+            }
         }
-        if let Session::Chat(session) = db.sessions.require(txn, &SessionKey { workspace, session: key.session })? {
-            found.push((key.session, session));
+        if found.len() >= limit || last.len() < taken {
+            return Ok(found);
         }
+        taken = taken.saturating_mul(2);
     }
-    Ok(found)
 }
 
 fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> Result<SessionJson, state::Error> {
