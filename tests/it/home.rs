@@ -213,3 +213,19 @@ fn what_agents_keep_is_shown_with_care() {
     let warnings = host.status()["warnings"].to_string();
     assert!(warnings.contains("has a transcript of 11 MB") && warnings.contains("hearth sessions reset"), "{warnings}");
 }
+
+#[test]
+fn conversations_are_listed_behind_newer_sessions_of_their_folder() {
+    let host = Host::with_echo();
+    host.inject("m1", "hello");
+    let folder = host.data().join("groups/main");
+    std::fs::create_dir_all(&folder).unwrap();
+    for _ in 0..2 {
+        let mut new = host.command(&["workspace", "sessions", "new"]);
+        assert!(new.current_dir(&folder).output().unwrap().status.success());
+    }
+    for arguments in [&["sessions", "list", "--limit", "1"][..], &["sessions", "list", "main", "--limit", "1"][..]] {
+        let listed = json(&host, arguments);
+        assert_eq!(listed["sessions"][0]["name"], "default", "{arguments:?}: {listed}");
+    }
+}
