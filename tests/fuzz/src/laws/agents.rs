@@ -100,5 +100,6 @@ fn opening(text: &str) -> Option<(&str, &str)> {
     let tag = text.strip_prefix("<message")?;
     let (name, after) = tag.trim_start().strip_prefix("to=\"")?.split_once('"')?;
     let inside = after.trim_start().strip_prefix('>')?;
-    (tag.starts_with(char::is_whitespace) && !name.is_empty()).then_some((name, inside))
+    let is_name = !name.is_empty() && !name.contains(['<', '>']);
+    (tag.starts_with(char::is_whitespace) && is_name).then_some((name, inside))
 }

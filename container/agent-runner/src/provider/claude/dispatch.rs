@@ -155,22 +155,21 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
             block.end = *end;
         }
     }
-    for block in &mut blocks {
-        let is_closed = (block.inside..usize::MAX).contains(&block.end);
-        if !is_closed {
-            let first = ends.partition_point(|end| *end < block.inside);
-            block.end = ends.get(first).copied().unwrap_or(usize::MAX);
-        }
+    for block in blocks.iter_mut().filter(|block| block.end == usize::MAX) {
+        let first = ends.partition_point(|end| *end < block.inside);
+        block.end = ends.get(first).copied().unwrap_or(usize::MAX);
     }
     blocks.retain(|block| block.end < usize::MAX);
     blocks
 }
 
-/// The name in the rest of an opening tag, and the text after the tag.
+/// The name in the rest of an opening tag, and the text after the tag. A name has no angle brackets, so that tags never
+/// overlap.
 fn opening(tag: &str) -> Option<(&str, &str)> {
     let quoted = tag.trim_start();
     let (name, after) = quoted.strip_prefix("to=\"").filter(|_| quoted.len() < tag.len())?.split_once('"')?;
-    Some((name, after.trim_start().strip_prefix('>')?)).filter(|_| !name.is_empty())
+    let inside = after.trim_start().strip_prefix('>')?;
+    (!name.is_empty() && !name.contains(['<', '>'])).then_some((name, inside))
 }
 
 fn flush(bare: &mut String, said: &mut Vec<Utterance>) {

@@ -47,6 +47,8 @@ fn everything_has_one_receiver() {
         (r#"<message to="a">x <message to="b">y</message>"#, vec![to("a", r#"x <message to="b">y"#)]),
         (r#"<message to="a">x</message></message>"#, vec![to("a", "x"), reply("</message>")]),
         (r#"<message <message to="a">x</message>"#, vec![reply("<message"), to("a", "x")]),
+        (r#"<message to="<message to="a">x</message>"#, vec![reply(r#"<message to=""#), to("a", "x")]),
+        (r#"<message to="</message>">x</message>"#, vec![reply(r#"<message to="</message>">x</message>"#)]),
         ("5 &lt; 6", vec![reply("5 &lt; 6")]),
     ] {
         assert_eq!(addressed(text), expected, "{text}");
@@ -60,8 +62,6 @@ fn many_blocks_that_are_not_closed_take_no_longer_than_others() {
     assert_eq!(addressed(&open), vec![reply(&open)]);
     let every_other = r#"<message to="a">x <message to="b">y</message>"#.repeat(50_000);
     assert_eq!(addressed(&every_other), vec![to("a", r#"x <message to="b">y"#); 50_000]);
-    let within = r#"<message to="</message>">x</message>"#;
-    assert_eq!(addressed(within), vec![to("</message>", "x")]);
 }
 
 #[test]
