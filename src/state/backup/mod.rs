@@ -195,18 +195,15 @@ pub(super) fn before_migration(reader: &Reader, data: &Path, to: u32, now: Optio
 
 /// Verifies a copy. Returns its identity and its number of rows.
 pub(super) fn prove(reader: &Reader, proof: Proof, path: &Path) -> Result<(Meta, u64)> {
-    reader.read(|db, txn| {
-        let meta = db.meta.require(txn, &())?;
-        let rows = count(db, txn)?;
-        if proof == Proof::Sound && meta.format == migrate::FORMAT {
-            let found = check::check(db, txn)?;
-            if let Some(first) = found.first() {
-                let (count, first) = (found.len(), first.to_string());
-                return Err(Error::Unsound { path: path.to_owned(), count, first });
-            }
+    let (meta, rows) = reader.read(|db, txn| Ok::<_, Error>((db.meta.require(txn, &())?, count(db, txn)?)))?;
+    if proof == Proof::Sound && meta.format == migrate::FORMAT {
+        let found = check::check_in_parts(reader)?;
+        if let Some(first) = found.first() {
+            let (count, first) = (found.len(), first.to_string());
+            return Err(Error::Unsound { path: path.to_owned(), count, first });
         }
-        Ok((meta, rows))
-    })
+    }
+    Ok((meta, rows))
 }
 
 /// Rows of all tables.

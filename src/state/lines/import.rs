@@ -66,7 +66,7 @@ pub fn import(
     let mut lines = Lines { input, line: 0, hasher: Sha256::new() };
     let rows = take_in(&draft, &mut lines, progress).map_err(full)?;
     progress.begin(Step::Checking, None);
-    let found = draft.reader().read(check::check)?;
+    let found = check::check_in_parts(draft.reader())?;
     if let Some(first) = found.first() {
         return Err(Error::Unsound { count: found.len(), first: first.to_string() });
     }
