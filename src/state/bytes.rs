@@ -104,6 +104,17 @@ impl ByteRows {
         self.table.put(txn, key, value).map_err(Error::lmdb("writing a row"))
     }
 
+    /// The row of a key, or else writes it.
+    pub(super) fn get_or_put<'t>(
+        &self,
+        txn: &'t mut Write<'_>,
+        key: &'t [u8],
+        value: &'t [u8],
+    ) -> Result<Option<&'t [u8]>> {
+        self.changes(txn);
+        self.table.get_or_put(txn, key, value).map_err(Error::lmdb("writing a row"))
+    }
+
     /// Writes a record. Refuses to replace a record of a newer Hearth, even for a caller that has not read it. A new
     /// row costs one descent.
     pub(super) fn put_versioned(
@@ -113,9 +124,7 @@ impl ByteRows {
         value: &[u8],
         known: u16,
     ) -> Result<Option<Unreadable>> {
-        self.changes(txn);
-        let old = self.table.get_or_put(txn, key, value).map_err(Error::lmdb("writing a row"))?;
-        match old.map(envelope::version_of) {
+        match self.get_or_put(txn, key, value)?.map(envelope::version_of) {
             None => return Ok(None),
             Some(Ok(found)) if found > known => return Ok(Some(Unreadable::TooNew { found })),
             Some(Ok(_)) => {}

@@ -84,10 +84,8 @@ impl<K: KeyPart, V: Record, D: Derive<K, V>> Indexed<K, V, D> {
     /// # Errors
     /// As [`Table::put`], and those of reading the old row.
     pub fn put(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
-        match self.rows.get(txn, key)? {
-            Some(before) => self.replace(txn, key, &before, value),
-            None => self.append(txn, key, value),
-        }
+        let before = self.rows.exchange(txn, key, value)?;
+        self.indexes.change(txn, key, before.as_ref(), Some(value))
     }
 
     /// Writes a new row; fast if it sorts after all others, such as one with a new id.

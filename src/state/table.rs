@@ -168,6 +168,16 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         refused.map_or(Ok(()), |why| Err(self.unreadable(why, key)))
     }
 
+    /// Writes a row, new or not, and returns the old one. A new row takes one descent.
+    pub(super) fn exchange(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<Option<V>> {
+        let (key_bytes, value) = (encoded(key), self.encoded(key, value)?);
+        let Some(before) = self.bytes.get_or_put(txn, &key_bytes, &value)? else { return Ok(None) };
+        let before = C::decode(before).map_err(|why| self.unreadable(why, key))?;
+        touched::count();
+        self.bytes.put(txn, &key_bytes, &value)?;
+        Ok(Some(before))
+    }
+
     /// Writes a row that was just read, so it cannot be one from a newer Hearth.
     pub(super) fn replace(&self, txn: &mut Write<'_>, key: &K, value: &V) -> Result<()> {
         self.bytes.put(txn, &encoded(key), &self.encoded(key, value)?)
