@@ -98,8 +98,6 @@ pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
 /// # Errors
 /// Faults of the store. The transaction must not be committed then.
 pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
-    // Inbound messages read only agents' sessions, one by one.
-    tx.db.write_late(tx, matches!(input, Input::Inbound(_)))?;
     match input {
         Input::Start => housekeeping::start::start(tx),
         Input::Inbound(event) => inbound::route(tx, event),

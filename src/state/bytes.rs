@@ -9,7 +9,7 @@ use super::envelope::{self, MAX_BODY_BYTES, Unreadable, Unwritable};
 use super::error::{Error, Result};
 use super::key::BadKey;
 use super::range::{ByteRange, borrowed};
-use super::write::QUIET;
+use super::write::Basis;
 use super::{Read, Write};
 
 /// A table as LMDB knows it.
@@ -29,12 +29,12 @@ type Reading<'a, T> = &'a dyn Fn(&[u8], &[u8]) -> Result<T>;
 pub(super) struct ByteRows {
     name: &'static str,
     table: ByteTable<'static>,
-    quiet: bool,
+    basis: Option<Basis>,
 }
 
 impl ByteRows {
     pub(super) fn new(name: &'static str, table: ByteTable<'static>) -> Self {
-        Self { name, table, quiet: QUIET.contains(&name) }
+        Self { name, table, basis: Basis::of(name) }
     }
 
     pub(super) const fn name(&self) -> &'static str {
@@ -154,8 +154,8 @@ impl ByteRows {
     }
 
     fn changes(&self, txn: &mut Write<'_>) {
-        if self.quiet {
-            txn.forget();
+        if let Some(basis) = self.basis {
+            txn.forget(basis);
         }
     }
 

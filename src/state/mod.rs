@@ -22,7 +22,6 @@ mod filesystem;
 pub mod indexed;
 pub mod key;
 pub mod keys;
-mod late;
 mod legacy;
 pub mod lines;
 mod lock;
@@ -60,7 +59,7 @@ pub use store::{Missing, Options, Reader, Store, exists, installation, look_at_p
 pub use table::{Index, Table};
 pub use tables::{About, Kind};
 pub use text_key::{BadText, Digest, ForeignKey, RouteKey, Text};
-pub use write::Write;
+pub use write::{Basis, Write};
 
 /// A read transaction. A write transaction can be used in its place.
 pub type Read<'t> = heed::RoTxn<'t>;

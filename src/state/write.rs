@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::env::Env;
 use super::error::{Error, Result};
 use super::key::{KeyPart, encoded};
-use super::late::WriteBehind;
 use super::meta::Number;
 use super::schema::Tables;
 use super::text_key::Text;
@@ -23,8 +22,8 @@ pub struct Write<'t> {
     made: DerivedCache,
 }
 
-/// Cache of values derived from quiet tables, by type and key.
-type DerivedCache = RefCell<Vec<(TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
+/// Cache of derived values, by what they are derived from, type and key.
+type DerivedCache = RefCell<Vec<(Basis, TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
 
 /// A fast hasher without protection against chosen collisions: a commit has too few inputs for them to matter.
 type Quick = BuildHasherDefault<Words>;
@@ -56,8 +55,30 @@ impl Hasher for Words {
     }
 }
 
-/// Tables that change only by people's decisions: wirings, roles, members and what they refer to.
-pub(super) const QUIET: [&str; 7] = ["channels", "agents", "chats", "chats_by_address", "wirings", "roles", "members"];
+/// Tables that cached values are derived from. A change of one of them invalidates the values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// What only people decide: wirings, roles, members and what they refer to.
+    Decisions,
+    /// Live incarnations and their claims.
+    Runs,
+    /// Rows of sessions.
+    Sessions,
+}
+
+impl Basis {
+    /// The basis that a table belongs to.
+    pub(super) fn of(table: &str) -> Option<Self> {
+        match table {
+            "channels" | "agents" | "chats" | "chats_by_address" | "wirings" | "roles" | "members" => {
+                Some(Self::Decisions)
+            }
+            "incarnations" | "live" | "claims" => Some(Self::Runs),
+            "sessions" => Some(Self::Sessions),
+            _ => None,
+        }
+    }
+}
 
 /// Values that nearly every input changes. Many inputs are committed together, so they are written only once per
 /// commit.
@@ -67,8 +88,6 @@ struct Held {
     counters: [Option<u64>; Counter::ALL.len()],
     /// Numbers of pending or claimed triggering messages, by agent.
     backlog: Vec<(AgentId, u64)>,
-    /// Cached session rows.
-    late: WriteBehind,
 }
 
 impl<'t> Write<'t> {
@@ -78,7 +97,6 @@ impl<'t> Write<'t> {
 
     /// Writes the cached values and commits.
     pub(super) fn commit(mut self, db: &Tables) -> Result<()> {
-        db.write_held(&mut self)?;
         let held = std::mem::take(&mut self.held);
         for (counter, number) in Counter::ALL.iter().zip(held.counters) {
             if let Some(number) = number {
@@ -119,33 +137,48 @@ impl<'t> Write<'t> {
         Ok(answer)
     }
 
-    /// Returns a value derived only from quiet tables. It is computed once for all inputs that are committed together,
-    /// unless one of these tables changes in between. The type and the key identify it.
+    /// Returns a value derived only from tables of this basis, and from what never changes. It is computed once for all
+    /// inputs that are committed together, unless one of these tables changes in between. The type and the key identify
+    /// it.
     ///
     /// # Errors
     /// Those of `make`. Failures are not cached.
-    pub fn once<T: Any + Send + Sync>(&self, key: &impl KeyPart, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
-        let what = TypeId::of::<T>();
+    pub fn once<T: Any + Send + Sync>(
+        &self,
+        basis: Basis,
+        key: &impl KeyPart,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let what = (basis, TypeId::of::<T>());
         let known = {
             let (key, made) = (encoded(key), self.made.borrow());
-            made.iter().find(|(of, _)| *of == what).and_then(|(_, of)| of.get(key.as_slice())).map(Arc::clone)
+            let values = made.iter().find(|(basis, of, _)| (*basis, *of) == what);
+            values.and_then(|(.., values)| values.get(key.as_slice())).map(Arc::clone)
         };
         if let Some(known) = known.and_then(|known| known.downcast().ok()) {
             return Ok(known);
         }
         let made = Arc::new(make()?);
-        let kept: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&made);
-        let mut all = self.made.borrow_mut();
-        match all.iter_mut().find(|(of, _)| *of == what) {
-            Some((_, of)) => drop(of.insert(key.to_bytes(), kept)),
-            None => all.push((what, std::iter::once((key.to_bytes(), kept)).collect())),
-        }
+        self.keep(basis, key, Arc::clone(&made));
         Ok(made)
     }
 
-    /// Invalidates the cache: a quiet table changes.
-    pub(super) fn forget(&mut self) {
-        self.made.get_mut().clear();
+    /// Caches a value for [`Self::once`], such as a row that was just written.
+    pub fn keep<T: Any + Send + Sync>(&self, basis: Basis, key: &impl KeyPart, value: Arc<T>) {
+        let what = (basis, TypeId::of::<T>());
+        let mut all = self.made.borrow_mut();
+        match all.iter_mut().find(|(basis, of, _)| (*basis, *of) == what) {
+            Some((.., values)) => drop(values.insert(key.to_bytes(), value)),
+            None => {
+                let value: Arc<dyn Any + Send + Sync> = value;
+                all.push((what.0, what.1, std::iter::once((key.to_bytes(), value)).collect()));
+            }
+        }
+    }
+
+    /// Invalidates the cached values of this basis: one of its tables changes.
+    pub(super) fn forget(&mut self, basis: Basis) {
+        self.made.get_mut().retain(|(of, ..)| *of != basis);
     }
 
     /// The last number that this transaction allocated from a counter.
@@ -157,14 +190,6 @@ impl<'t> Write<'t> {
     pub(super) fn give(&mut self, counter: Counter, number: u64) {
         let places = Counter::ALL.iter().zip(&mut self.held.counters);
         places.filter(|(known, _)| **known == counter).for_each(|(_, place)| *place = Some(number));
-    }
-
-    pub(super) const fn late(&self) -> &WriteBehind {
-        &self.held.late
-    }
-
-    pub(super) const fn late_mut(&mut self) -> &mut WriteBehind {
-        &mut self.held.late
     }
 
     /// The backlog of an agent, if this transaction changed it.
@@ -197,13 +222,16 @@ impl DerefMut for Write<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use crate::model::address::ChannelName;
     use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
     use crate::model::entity::Origin;
-    use crate::model::id::{AgentId, ChatId, MessageId};
-    use crate::model::time::Timestamp;
+    use crate::model::id::{AgentId, ChatId, MessageId, SessionId};
+    use crate::model::incarnation::{Incarnation, IncarnationId, SpecDigest};
+    use crate::model::time::{Awake, Timestamp};
     use crate::state::tests::store;
-    use crate::state::{Error, ForeignKey, Result, Tables, Write};
+    use crate::state::{Basis, Error, ForeignKey, Result, Tables, Write};
 
     /// Gives out an id, counts a message, and fails if it is asked to.
     fn work(db: &Tables, txn: &mut Write<'_>, fails: &bool) -> Result<MessageId> {
@@ -242,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_of_quiet_tables_is_made_again_after_a_change() {
+    fn cached_values_are_computed_again_after_a_change() {
         let (_dir, store) = store();
         let name = |name: &str| ChannelName::new(name).unwrap();
         let put = |db: &Tables, txn: &mut Write<'_>, called: &str| {
@@ -261,14 +289,15 @@ mod tests {
             };
             db.channels.put(txn, &ForeignKey::of(&channel.name), &channel)
         };
-        let count = |db: &Tables, txn: &Write<'_>| txn.once(&(), || db.channels.len(txn)).map(|count| *count);
+        let count =
+            |db: &Tables, txn: &Write<'_>| txn.once(Basis::Decisions, &(), || db.channels.len(txn)).map(|count| *count);
         store
             .write(|db, txn| {
                 assert_eq!(count(db, txn)?, 0);
                 put(db, txn, "a")?;
                 assert_eq!(count(db, txn)?, 1, "a change makes it anew");
                 db.allocate::<AgentId>(txn)?;
-                let failed = txn.once::<u64>(&(), || panic!("it is known"));
+                let failed = txn.once::<u64>(Basis::Decisions, &(), || panic!("it is known"));
                 assert_eq!(*failed?, 1);
                 Ok::<_, Error>(())
             })
@@ -286,6 +315,29 @@ mod tests {
                 assert!(undone.is_err());
                 assert_eq!(count(db, txn)?, 2);
                 Ok::<_, Error>(())
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn a_change_invalidates_only_values_of_its_basis() {
+        let (_dir, store) = store();
+        store
+            .write(|db, txn| {
+                let runs =
+                    |txn: &Write<'_>| txn.once(Basis::Runs, &(), || db.incarnations.len(txn)).map(|count| *count);
+                let chats = |txn: &Write<'_>| txn.once(Basis::Decisions, &(), || db.chats.len(txn)).map(drop);
+                chats(txn)?;
+                assert_eq!(runs(txn)?, 0);
+                let id = IncarnationId::new(SessionId::new(1), 1);
+                let run = Incarnation::new(Awake::new(1, 0), Timestamp::from_millis(0), SpecDigest::new(0));
+                db.incarnations.put(txn, &id, &run)?;
+                assert_eq!(runs(txn)?, 1);
+                txn.keep(Basis::Runs, &(), Arc::new(7_u64));
+                assert_eq!(runs(txn)?, 7);
+                db.incarnations.put(txn, &IncarnationId { number: 2, ..id }, &run)?;
+                assert_eq!(runs(txn)?, 2);
+                txn.once::<u64>(Basis::Decisions, &(), || panic!("it is known")).map(drop)
             })
             .unwrap();
     }

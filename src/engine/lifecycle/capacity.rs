@@ -8,8 +8,10 @@ use crate::engine::{Result, lifecycle, readable};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::time::Awake;
-use crate::state::InboxKey;
+use crate::state::{Basis, InboxKey};
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The limit that prevents another incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +20,17 @@ pub(crate) enum CapacityLimit {
     House,
     /// The limit of one agent, even if the installation has free slots.
     Agent(AgentId),
+}
+
+impl CapacityLimit {
+    /// Computes something about the incarnations that count towards the limit, once for inputs that are committed
+    /// together.
+    fn once<T: Any + Send + Sync>(self, tx: &Tx<'_, '_>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        match self {
+            Self::House => tx.once(Basis::Runs, &(), make),
+            Self::Agent(agent) => tx.once(Basis::Runs, &agent, make),
+        }
+    }
 }
 
 /// The limit that prevents another incarnation of an agent, if any.
@@ -29,36 +42,31 @@ pub(crate) fn full(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Option<Capacit
     // The agent's own limit is checked first: a free slot elsewhere would not help. It cannot be reached while fewer
     // incarnations run in total.
     let most = usize::try_from(parallel).unwrap_or(usize::MAX);
-    if all >= u64::from(parallel) && lifecycle::live_of(tx, |of| of == agent)?.len() >= most {
+    if all >= u64::from(parallel) && live(tx, CapacityLimit::Agent(agent))?.len() >= most {
         return Ok(Some(CapacityLimit::Agent(agent)));
     }
     Ok((all >= u64::from(limit(tx)?)).then_some(CapacityLimit::House))
 }
 
-/// Stops one incarnation to free a slot for a waiting session: the one that has been idle longest, otherwise one
-/// between turns whose messages are all newer than the oldest waiting one.
-pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: MessageId) -> Result<()> {
-    let mut found: Vec<Candidate> = Vec::new();
-    // Under the installation's limit, an incarnation of any agent may be stopped.
-    let living = match full {
+/// The incarnations that count towards a limit.
+fn live(tx: &Tx<'_, '_>, limit: CapacityLimit) -> Result<Arc<Vec<IncarnationId>>> {
+    limit.once(tx, || match limit {
         CapacityLimit::House => {
             let live = tx.db.live_incarnations.collect_range(tx, .., usize::MAX)?;
-            live.into_iter().map(|(session, number)| IncarnationId { session, number }).collect()
+            Ok(live.into_iter().map(|(session, number)| IncarnationId { session, number }).collect())
         }
-        CapacityLimit::Agent(agent) => lifecycle::live_of(tx, |of| of == agent)?,
-    };
-    for id in living {
-        let incarnation = readable(tx.db.incarnations.get(tx, &id))?;
-        let Some(incarnation) = incarnation else { continue };
-        match incarnation.phase {
-            // A slot is about to become free.
-            Phase::Stopping { .. } | Phase::Collecting { .. } => return Ok(()),
-            Phase::Running if tx.db.claimed_messages.first_in(tx, &id.session)?.is_none() => {
-                let waits = tx.db.ready_messages.first_in(tx, &id.session)?.map(|(_, message)| message);
-                found.push(Candidate { waits, progress: incarnation.progress, id });
-            }
-            Phase::Running | Phase::Starting | Phase::Closed { .. } => {}
-        }
+        CapacityLimit::Agent(agent) => lifecycle::live_of(tx, |of| of == agent),
+    })
+}
+
+/// Stops one incarnation to free a slot for a waiting session: the one that has been idle longest, otherwise one
+/// between turns whose messages are all newer than the oldest waiting one. Under the installation's limit, an
+/// incarnation of any agent may be stopped.
+pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: MessageId) -> Result<()> {
+    let mut found: Vec<Candidate> = Vec::new();
+    for BetweenTurns { id, progress } in between_turns(tx, full)?.iter().copied() {
+        let waits = tx.db.ready_messages.first_in(tx, &id.session)?.map(|(_, message)| message);
+        found.push(Candidate { waits, progress, id });
     }
     match decide_whose_place(found, oldest) {
         Some(id) => lifecycle::stop(tx, id, StopReason::MadeRoom),
@@ -66,7 +74,32 @@ pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: Messag
     }
 }
 
+/// The incarnations between turns; none if a slot is about to become free.
+fn between_turns(tx: &Tx<'_, '_>, full: CapacityLimit) -> Result<Arc<Vec<BetweenTurns>>> {
+    full.once(tx, || {
+        let mut found = Vec::new();
+        for id in live(tx, full)?.iter().copied() {
+            let Some(incarnation) = readable(tx.db.incarnations.get(tx, &id))? else { continue };
+            match incarnation.phase {
+                Phase::Stopping { .. } | Phase::Collecting { .. } => return Ok(Vec::new()),
+                Phase::Running if tx.db.claimed_messages.first_in(tx, &id.session)?.is_none() => {
+                    found.push(BetweenTurns { id, progress: incarnation.progress });
+                }
+                Phase::Running | Phase::Starting | Phase::Closed { .. } => {}
+            }
+        }
+        Ok(found)
+    })
+}
+
 /// An incarnation between turns.
+#[derive(Debug, Clone, Copy)]
+struct BetweenTurns {
+    id: IncarnationId,
+    progress: Awake,
+}
+
+/// An incarnation between turns, and its oldest queued message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     waits: Option<MessageId>,

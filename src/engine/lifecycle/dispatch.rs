@@ -11,6 +11,8 @@ use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::message::MessageKind;
 use crate::model::session::{ChatSession, SessionStatus};
+use crate::state::Basis;
+use std::sync::Arc;
 
 /// Sends a session's agent a text that requests a turn of its own.
 pub(crate) fn send_text(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) -> Result<MessageId> {
@@ -94,11 +96,14 @@ fn dispatch_to(
     arrived: Option<ExportedMessage>,
 ) -> Result<Option<CapacityLimit>> {
     let incarnation = match of.session.live {
-        Some(number) => tx.db.incarnations.get(tx, &IncarnationId { session: of.id, number })?,
-        None => None,
+        Some(number) => {
+            let id = IncarnationId { session: of.id, number };
+            tx.once(Basis::Runs, &id, || tx.db.incarnations.get(tx, &id))?
+        }
+        None => Arc::new(None),
     };
     // A removed agent starts nothing, even before its sessions are archived.
-    let step = decide(of.session, incarnation.as_ref(), of.agent.archived.is_some());
+    let step = decide(of.session, (*incarnation).as_ref(), of.agent.archived.is_some());
     if step != Step::Nothing
         && let Some(hold_off) = rate_limit::current(tx, of.session.agent)?
     {

@@ -12,7 +12,7 @@ use crate::model::group::FieldName;
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::thread::Sticky;
-use crate::state::ForeignKey;
+use crate::state::{Basis, ForeignKey};
 
 /// Records an engagement: in a group, a sticky wiring makes the agent follow the thread. The thread's messages are
 /// requested once per event, however many agents it engages.
@@ -78,7 +78,7 @@ pub(crate) fn known(tx: &Tx<'_, '_>, event: &InboundEvent) -> Result<Option<bool
         return Ok(event.threads);
     }
     let channel = &event.source.channel;
-    let can = tx.once(&ForeignKey::of(channel), || channels::capabilities(tx, channel));
+    let can = tx.once(Basis::Decisions, &ForeignKey::of(channel), || channels::capabilities(tx, channel));
     Ok(readable(can.map(|can| *can))?.map(|can| can.threads))
 }
 

@@ -5,7 +5,7 @@ use crate::engine::tx::Tx;
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
-use crate::state::{ChatKey, WiringKey};
+use crate::state::{Basis, ChatKey, WiringKey};
 use std::sync::Arc;
 
 /// Maximum number of wirings of one chat, more than any installation has.
@@ -23,12 +23,12 @@ pub(crate) fn find(tx: &Tx<'_, '_>, channel: &ChannelName, platform_id: &Foreign
 /// Like [`find`], computed once for inputs that are committed together.
 pub(crate) fn known(tx: &Tx<'_, '_>, source: &Address) -> Result<Arc<Option<(ChatId, Chat)>>> {
     let key = ChatKey::of(&source.channel, &source.platform_id);
-    tx.once(&key, || find(tx, &source.channel, &source.platform_id))
+    tx.once(Basis::Decisions, &key, || find(tx, &source.channel, &source.platform_id))
 }
 
 /// Like [`listeners`], computed once for inputs that are committed together.
 pub(crate) fn listening(tx: &Tx<'_, '_>, chat: ChatId) -> Result<Arc<Vec<(AgentId, Agent, Wiring)>>> {
-    tx.once(&chat, || listeners(tx, chat))
+    tx.once(Basis::Decisions, &chat, || listeners(tx, chat))
 }
 
 /// Creates the chat in which the bot was addressed. It has no agent yet.

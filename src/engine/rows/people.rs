@@ -10,7 +10,7 @@ use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Reason};
-use crate::state::{GrantKey, MemberKey, PersonKey, Read, Tables};
+use crate::state::{Basis, GrantKey, MemberKey, PersonKey, Read, Tables};
 
 /// Updates the display name of a known person. Unknown senders get no row.
 pub(crate) fn refresh_name(tx: &mut Tx<'_, '_>, user: Option<&UserId>, name: Option<&str>) -> Result<()> {
@@ -33,7 +33,7 @@ pub(crate) fn sender_of(event: &InboundEvent) -> Option<UserId> {
 pub(crate) fn standing(tx: &Tx<'_, '_>, sender: Option<&UserId>, agent: AgentId) -> Result<AccessLevel> {
     let Some(user) = sender else { return Ok(AccessLevel::Nobody) };
     let key = MemberKey { agent, person: PersonKey::of(user) };
-    tx.once(&key, || look_up(tx.db, tx, user, &key)).map(|standing| *standing)
+    tx.once(Basis::Decisions, &key, || look_up(tx.db, tx, user, &key)).map(|standing| *standing)
 }
 
 /// Whether the sender of a chat message is unknown to an agent: without a role and without a membership.

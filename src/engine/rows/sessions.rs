@@ -5,8 +5,10 @@ use crate::engine::tx::Tx;
 use crate::model::address::Address;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::session::{ChatSession, Route, Session, SessionName};
+use crate::model::workspace::WorkspaceKey;
 use crate::state;
-use crate::state::{RouteKey, SessionKey};
+use crate::state::{Basis, RouteKey, SessionKey};
+use std::sync::Arc;
 
 /// The session of an agent for a route when a message arrives. Its last number becomes the message's position. If there
 /// is none, it is created. Its replies go to the chat it begins in, and to the thread only if the session is for that
@@ -18,17 +20,18 @@ pub(crate) fn arrive(
     source: &Address,
 ) -> Result<(SessionId, ChatSession)> {
     let by_route = (agent, RouteKey::from(&route));
-    if let Some(id) = tx.db.sessions_by_route.get(tx, &by_route)? {
-        return Ok((id, receive(tx, id)?));
+    if let Some(session) = tx.db.sessions_by_route.get(tx, &by_route)? {
+        let workspace = workspace_of(tx, agent)?;
+        return Ok((session, receive(tx, SessionKey { workspace, session })?));
     }
     let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));
     make(tx, agent, route, Some(Address { thread, ..source.clone() }))
 }
 
 /// Marks a session as active now and allocates the position of the message that arrived.
-fn receive(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<ChatSession> {
+fn receive(tx: &mut Tx<'_, '_>, key: SessionKey) -> Result<ChatSession> {
     let now = tx.now.wall;
-    let (session, _) = update(tx, id, |session| {
+    let (session, _) = update_at(tx, key, |session| {
         session.active = now;
         session.take_seq()
     })?;
@@ -44,7 +47,7 @@ pub(crate) fn arrive_in(
 ) -> Result<(SessionId, ChatSession)> {
     let newest = tx.db.sessions_by_agent.collect_last(tx, &agent, 1)?;
     match session.or_else(|| newest.first().map(|((_, id), ())| *id)) {
-        Some(id) => Ok((id, receive(tx, id)?)),
+        Some(id) => Ok((id, receive(tx, key_of(tx, id)?)?)),
         None => make(tx, agent, Route::AgentShared, None),
     }
 }
@@ -52,7 +55,7 @@ pub(crate) fn arrive_in(
 /// Like [`arrive`], for work outside of conversations. Each agent has one session for it, without a chat.
 pub(crate) fn arrive_for_maintenance(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<(SessionId, ChatSession)> {
     if let Some(id) = tx.db.maintenance_sessions.get(tx, &agent)? {
-        return Ok((id, receive(tx, id)?));
+        return Ok((id, receive(tx, key_of(tx, id)?)?));
     }
     store(tx, agent, SessionName::Maintenance, Route::AgentShared, None)
 }
@@ -81,7 +84,7 @@ fn store(
     route: Route,
     reply: Option<Address>,
 ) -> Result<(SessionId, ChatSession)> {
-    let workspace = tx.db.workspaces_by_agent.require(tx, &agent)?;
+    let workspace = workspace_of(tx, agent)?;
     let id: SessionId = tx.db.allocate(tx)?;
     let mut session = ChatSession::new(agent, name, route, reply, tx.now.wall);
     session.take_seq();
@@ -91,7 +94,17 @@ fn store(
 
 /// A session of an agent by its id.
 pub(crate) fn load(tx: &Tx<'_, '_>, id: SessionId) -> Result<Option<ChatSession>> {
-    Ok(tx.db.session(tx, id)?.and_then(|(_, session)| session.chat()))
+    let Some(workspace) = tx.db.sessions_by_id.get(tx, &id)? else { return Ok(None) };
+    Ok(tx.db.sessions.require(tx, &SessionKey { workspace, session: id })?.chat())
+}
+
+/// The workspace in which an agent's sessions live. It never changes.
+fn workspace_of(tx: &Tx<'_, '_>, agent: AgentId) -> Result<WorkspaceKey> {
+    tx.once(Basis::Decisions, &agent, || tx.db.workspaces_by_agent.require(tx, &agent)).map(|workspace| *workspace)
+}
+
+fn key_of(tx: &Tx<'_, '_>, id: SessionId) -> Result<SessionKey> {
+    tx.db.sessions_by_id.require(tx, &id).map(|workspace| SessionKey { workspace, session: id })
 }
 
 /// Changes an existing session of an agent.
@@ -100,14 +113,25 @@ pub(crate) fn update<T>(
     id: SessionId,
     change: impl FnOnce(&mut ChatSession) -> T,
 ) -> Result<(ChatSession, T)> {
-    let Some((workspace, mut row)) = tx.db.session(tx, id)? else {
-        return Err(state::Error::Missing { table: tx.db.sessions_by_id.name(), key: id.to_string() });
-    };
-    let before = row.clone();
-    let Session::Chat(chat) = &mut row else {
-        return Err(state::Error::Missing { table: tx.db.sessions.name(), key: format!("{id} as an agent's session") });
+    let key = key_of(tx, id)?;
+    update_at(tx, key, change)
+}
+
+/// Like [`update`], for a session whose workspace is known. That saves a look-up in the index of all sessions.
+fn update_at<T>(
+    tx: &mut Tx<'_, '_>,
+    key: SessionKey,
+    change: impl FnOnce(&mut ChatSession) -> T,
+) -> Result<(ChatSession, T)> {
+    // Messages that are committed together often belong to the same session.
+    let before = tx.once(Basis::Sessions, &key, || tx.db.sessions.require(tx, &key))?;
+    let mut after = Session::clone(&before);
+    let Session::Chat(chat) = &mut after else {
+        let key = format!("{} as an agent's session", key.session);
+        return Err(state::Error::Missing { table: tx.db.sessions.name(), key });
     };
     let (said, chat) = (change(chat), chat.clone());
-    tx.db.put_session(tx, SessionKey { workspace, session: id }, &before, row)?;
+    tx.db.sessions.replace(tx, &key, &before, &after)?;
+    tx.keep(Basis::Sessions, &key, Arc::new(after));
     Ok((chat, said))
 }

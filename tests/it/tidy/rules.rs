@@ -429,15 +429,6 @@ pub(super) const BANS: &[Ban] = &[
         why: "only the command line describes itself",
     },
     Ban {
-        thing: Thing::Text("db.sessions."),
-        within: "src/engine/",
-        places: &[
-            ("src/engine/rows/sessions.rs", "makes them"),
-            ("src/engine/workspaces/", "those that no message changes"),
-        ],
-        why: "rows of agents' sessions may be written late: `Tables::session` has them as they are",
-    },
-    Ban {
         thing: Thing::Text("#[serde("),
         within: "src/model/",
         places: &[
