@@ -22,6 +22,7 @@ mod check;
 mod configuration;
 mod consent;
 mod cron;
+mod daemon_status;
 mod decide;
 mod destinations;
 mod doctor;
@@ -373,7 +374,8 @@ fn run(cli: Cli) -> Done {
         Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, args, json),
         Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
-        Command::Status(args) => status::run(&paths, &args, json),
+        Command::Status(args) if args.watch => watch::watch(&paths, json),
+        Command::Status(_) => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Service(args) => service::service(&paths, &args, json),
         Command::Image(command) => image::image(&paths, &command, json),

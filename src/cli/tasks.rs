@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::lookup::ChatRef;
 use super::offline::{mismatch, submit as submit_command};
-use super::{Done, Failure, agents, chats, configuration, entity, human_time, status, zone};
+use super::{Done, Failure, agents, chats, configuration, daemon_status, entity, human_time, zone};
 use crate::clock;
 use crate::config::Paths;
 use crate::model::id::{SessionId, TaskId};
@@ -183,7 +183,7 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
     let recurrence = recurrence(args.every, args.cron)?;
     if let (Some(at), None) = (&args.at, &recurrence) {
         let (own, common) = (agent.settings.timezone.as_deref(), agents::common_zone(&known));
-        let (zone, _) = zone::that_holds(status::ask(paths).unwrap_or_default().as_ref(), own, common);
+        let (zone, _) = zone::that_holds(daemon_status::ask(paths).unwrap_or_default().as_ref(), own, common);
         check_ahead(at, &zone, clock::wall())?;
     }
     Ok(NewTask {

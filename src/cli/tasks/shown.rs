@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::listed::{self, Column, Field, Listed};
-use crate::cli::{Done, Failure, configuration, entity, human_time, labels, lookup, print, status};
+use crate::cli::{Done, Failure, configuration, daemon_status, entity, human_time, labels, lookup, print};
 use crate::config::{Machine, Paths};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, SkipReason, Task, TaskHome, TaskOrigin};
@@ -97,7 +97,7 @@ impl Zones {
     fn find(paths: &Paths, reader: &Reader) -> Result<Self, Failure> {
         let common = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.timezone);
         // The daemon may see another machine time zone than this command.
-        let daemon = status::ask(paths).ok().flatten().and_then(|daemon| Zone::parse(&daemon.zone).ok());
+        let daemon = daemon_status::ask(paths).ok().flatten().and_then(|daemon| Zone::parse(&daemon.zone).ok());
         Ok(Self { common, daemon })
     }
 
