@@ -234,7 +234,7 @@ impl AgentKeys {
 fn find<'c>(known: &'c Configuration, folder: &str) -> Result<&'c AgentEntry, Failure> {
     Folder::new(folder)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
-    found.ok_or_else(|| entity::missing("agent", folder))
+    found.ok_or_else(|| entity::no_agent(known, folder))
 }
 
 fn facts(agent: &AgentEntry) -> Vec<(&'static str, Option<String>)> {

@@ -14,7 +14,7 @@ use crate::state::{self, Read, Reader, Tables};
 #[derive(Debug, Args)]
 pub(super) struct DroppedArgs {
     /// Show at most this many
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
     limit: usize,
     /// Only from this chat: mg7, or channel/platform-id
     #[arg(long, value_name = "CHAT")]

@@ -4,11 +4,13 @@ use std::io::Read as _;
 
 use clap::{Args, Subcommand};
 
+use super::listed;
 use super::lookup::ChatRef;
 use super::offline::{mismatch, submit as submit_command};
 use super::{Done, Failure, agents, chats, configuration, daemon_status, entity, human_time, zone};
 use crate::clock;
 use crate::config::Paths;
+use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::model::id::{SessionId, TaskId};
 use crate::model::task::{Missed, NewTask, Overlap, Patch, TaskChange, TaskCommand, TaskHome, TaskOrigin};
 use crate::model::time::{Millis, Timestamp};
@@ -21,6 +23,8 @@ use crate::time::zone::Zone;
 
 mod shown;
 
+/// The shortest interval for an agent with a model without `--force`.
+const CHEAP: Millis = Millis::minutes(1);
 /// Maximum age of a time that still counts as now.
 const JUST_NOW: Millis = Millis::minutes(1);
 
@@ -70,7 +74,7 @@ pub(super) enum TasksCommand {
         /// Its id, like ta3
         task: TaskId,
         /// Show at most this many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
         limit: usize,
     },
 }
@@ -104,6 +108,9 @@ pub(super) struct AddArgs {
     /// Where its answers go: mg7, or channel/platform-id
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
+    /// Allow intervals below a minute for an agent with a model
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     rules: RunPolicyArgs,
 }
@@ -178,8 +185,11 @@ pub(super) fn submit(paths: &Paths, command: TaskCommand) -> Result<TaskId, Fail
 fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == args.agent);
-    let agent = found.ok_or_else(|| entity::missing("agent", &args.agent))?;
+    let agent = found.ok_or_else(|| entity::no_agent(&known, &args.agent))?;
     let reply = args.chat.map(|chat| chats::address(&known, &chat)).transpose()?;
+    if !args.force {
+        check_cost(agent.folder.as_str(), &agent.settings, args.every.as_deref())?;
+    }
     let recurrence = recurrence(args.every, args.cron)?;
     if let (Some(at), None) = (&args.at, &recurrence) {
         let (own, common) = (agent.settings.timezone.as_deref(), agents::common_zone(&known));
@@ -198,6 +208,21 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
         overlap: args.rules.overlap.unwrap_or_default(),
         origin: TaskOrigin::Operator,
     })
+}
+
+/// Rejects a very short interval for an agent with a model, because each run costs a turn of the model.
+fn check_cost(folder: &str, settings: &AgentSettings, every: Option<&str>) -> Done {
+    let interval = every.and_then(|every| Every::parse(every).ok()).map(Every::length);
+    match (settings.provider, interval) {
+        (ProviderKind::Claude, Some(interval)) if interval < CHEAP => {
+            let runs = Millis::days(1).get() / interval.get().max(1);
+            Err(Failure::Failed(format!(
+                "every {} would ask the model of {folder} {runs} times a day; add --force if you want to pay for that",
+                every.unwrap_or_default()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Rejects a time in the past, at which the task would run at once. A time within the last minute means now.
@@ -232,6 +257,11 @@ fn change(args: SetArgs) -> Result<TaskChange, Failure> {
 /// The recurrence. Each form has its own flag.
 fn recurrence(every: Option<String>, cron: Option<String>) -> Result<Option<String>, Failure> {
     if let Some(every) = &every {
+        if !every.is_empty() && every.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(Failure::Failed(format!(
+                "--every {every} has no unit: write {every}s, {every}m, {every}h or {every}d"
+            )));
+        }
         Every::parse(every).map_err(|error| Failure::Failed(error.to_string()))?;
     }
     if let Some(cron) = &cron {

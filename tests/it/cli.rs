@@ -57,12 +57,12 @@ fn the_commands_of_the_agents_side_are_reached() {
         command.env("NANOCLAW_SENTINEL", at("sentinel")).env("NANOCLAW_STATE_PATH", at("state.json"));
         Running::start(command, b"").end()
     };
-    let ended = run(&["agent", "needs-bootstrap", "--json", "--help"]);
+    let ended = run(&["agent-program", "needs-bootstrap", "--json", "--help"]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert!(ended.stdout.contains("sentinel_missing"), "{ended:#?}");
-    assert_eq!(run(&["agent", "register-session", "--help"]).code, Some(0));
-    assert_eq!(run(&["agent", "needs-bootstrap"]).code, Some(1));
-    assert_eq!(run(&["agent", "mute", "add", "-100", "--value", "{}"]).code, Some(0));
+    assert_eq!(run(&["agent-program", "register-session", "--help"]).code, Some(0));
+    assert_eq!(run(&["agent-program", "needs-bootstrap"]).code, Some(1));
+    assert_eq!(run(&["agent-program", "mute", "add", "-100", "--value", "{}"]).code, Some(0));
     assert!(!host.data().join("store").exists());
 }
 
@@ -308,6 +308,42 @@ fn a_daemon_is_alone_with_its_data() {
     assert_eq!((chat.code, chat.stdout.as_str()), (Some(0), "echo: found you\n"), "{chat:#?}");
     assert_eq!(host.stop().code, Some(0));
     assert!(!host.data().join("run/socket").exists());
+}
+
+#[test]
+fn mistyped_words_get_an_error_that_says_what_to_type() {
+    let host = Host::with_echo();
+    assert_eq!(host.run(&["agents", "set", "main", "--provider", "claude"], b"").code, Some(0));
+    for (words, code, said) in [
+        ("tasks add main hello --every 5", 1, "--every 5 has no unit: write 5s, 5m, 5h or 5d"),
+        ("tasks add main hello --every 1s", 1, "would ask the model of main 86400 times a day; add --force"),
+        ("agents show mian", 1, "agent mian not found; did you mean `main`?"),
+        ("agents show x", 1, "agent x not found; see `hearth agents list`"),
+        ("dropped --limit 0", 2, "it must be at least 1"),
+        ("stop", 1, "no service is installed"),
+        ("start", 1, "run `hearth service install`"),
+        ("restart", 1, "no service is installed"),
+        ("logs -f", 1, "no service is installed"),
+        ("agnets list", 2, "'agents'"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let ended = host.run(&words, b"");
+        assert_eq!(ended.code, Some(code), "{words:?}: {ended:#?}");
+        assert!(ended.stderr.contains(said), "{words:?}: {ended:#?}");
+    }
+    let one_word = host.run(&["agents", "add", "cmd", "--provider", "command", "--command", "python3 x"], b"");
+    assert!(one_word.stderr.contains("`command` is one word with spaces, `python3 x`"), "{one_word:#?}");
+    assert_eq!(host.run(&["tasks", "add", "main", "hello", "--every", "1s", "--force"], b"").code, Some(0));
+    for (words, said) in [
+        (vec!["help"], "Usage: hearth"),
+        (vec!["help", "agents"], "Usage: hearth agents"),
+        (vec!["version"], concat!("hearth ", env!("CARGO_PKG_VERSION"))),
+        (vec!["agent", "list"], "main"),
+    ] {
+        let ended = host.run(&words, b"");
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
+        assert!(ended.stdout.contains(said), "{words:?}: {ended:#?}");
+    }
 }
 
 #[test]

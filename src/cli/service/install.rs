@@ -14,7 +14,7 @@ use crate::config::Paths;
 use crate::state;
 
 #[derive(Debug, Args)]
-pub(super) struct InstallArgs {
+pub(in crate::cli) struct InstallArgs {
     /// Only print the service file
     #[arg(long)]
     dry_run: bool,
