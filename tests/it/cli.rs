@@ -340,7 +340,9 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
         (vec!["version"], concat!("hearth ", env!("CARGO_PKG_VERSION"))),
         (vec!["agent", "list"], "main"),
     ] {
-        let ended = host.run(&words, b"");
+        let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+        command.env("HEARTH_DATA", host.data()).args(&words);
+        let ended = Running::start(command, b"").end();
         assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
         assert!(ended.stdout.contains(said), "{words:?}: {ended:#?}");
     }
