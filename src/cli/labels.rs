@@ -97,7 +97,7 @@ pub(super) fn delivery_detail(outbound: &Outbound) -> Option<String> {
         OutState::Delivered { .. } => None,
         OutState::Failed { error, .. } | OutState::Refused { error, .. } => Some(error.clone()),
         OutState::Abandoned { .. } => Some(match outbound.author {
-            Author::Agent { .. } => "discarded: its turn never ended".to_owned(),
+            Author::Agent { .. } => "not sent: it had no chat to go to, or its turn never ended".to_owned(),
             Author::Hearth => "discarded before it was delivered".to_owned(),
         }),
         OutState::Carried { message: Some(message), .. } => Some(format!("passed to another agent as {message}")),
@@ -126,7 +126,9 @@ pub(super) fn event(event: &Event) -> String {
         Event::Ended(number, how) => format!("run {number} ended: {}", exit(how)),
         Event::FileRefused { file, reason } => format!("the agent's file {file} was refused: {reason}"),
         Event::AnswerRefused(id, why) => format!("{id} was not sent: {why}"),
-        Event::AnswerAbandoned(id) => format!("reply {id} was discarded: its turn never ended"),
+        Event::AnswerAbandoned(id) => {
+            format!("reply {id} was not sent: it had no chat to go to, or its turn never ended")
+        }
         Event::DeliveryFailed(id, why) => format!("{id} could not be delivered: {why}"),
         Event::DeliveryUncertain(id, why) => format!("{id} may have been delivered, retrying: {why}"),
         Event::Raised => "the event arrived again and now asks for a turn".to_owned(),

@@ -155,7 +155,12 @@ impl Listed for TaskJson {
             ),
             ("repeats", Some(self.recurrence.clone().unwrap_or_else(|| "no".to_owned()))),
             ("runs in", Some(self.session.clone().unwrap_or_else(|| "the maintenance session".to_owned()))),
-            ("answers go to", self.chat.clone()),
+            (
+                "answers go to",
+                self.chat
+                    .clone()
+                    .or_else(|| self.session.is_none().then(|| "no chat; its tools can send messages".to_owned())),
+            ),
             ("missed runs", Some(missed)),
             ("overlap", Some(if self.overlap == "refuse" { "skip".to_owned() } else { self.overlap.clone() })),
             ("running", self.running.clone()),
