@@ -349,6 +349,29 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
 }
 
 #[test]
+fn the_last_owner_is_removed_only_on_request_and_a_denied_chat_keeps_its_agents() {
+    let host = Host::with_echo();
+    host.done(&["users", "add", "net:ann", "--roles", "owner"], b"");
+    for words in [
+        &["roles", "revoke", "net:ann", "owner"][..],
+        &["users", "remove", "net:ann"],
+        &["users", "set", "net:ann", "--roles", "admin"],
+        &["users", "set", "net:ann", "--clear", "roles"],
+    ] {
+        let refused = host.run(words, b"");
+        assert_eq!(refused.code, Some(1), "{words:?}: {refused:#?}");
+        assert!(refused.stderr.contains("net:ann is the only owner"), "{words:?}: {refused:#?}");
+    }
+    host.done(&["users", "set", "net:ann", "--name", "Ann"], b"");
+    host.done(&["users", "add", "net:bob", "--roles", "owner"], b"");
+    host.done(&["roles", "revoke", "net:ann", "owner"], b"");
+    host.done(&["roles", "revoke", "net:bob", "owner", "--force"], b"");
+    let denied = host.run(&["chats", "deny", "telegram/123"], b"");
+    assert_eq!(denied.code, Some(0), "{denied:#?}");
+    assert!(denied.stderr.contains("main goes on listening in telegram/123"), "{denied:#?}");
+}
+
+#[test]
 fn the_first_terminal_says_who_answers_what_to_do_next_and_what_can_be_typed() {
     let host = Host::new();
     let up = format!("{} up --data {}", env!("CARGO_BIN_EXE_hearth"), host.data().display());
