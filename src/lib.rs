@@ -4,6 +4,7 @@ pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod connections;
 pub mod contracts;
 mod crash;
 pub mod daemon;
@@ -11,7 +12,7 @@ pub mod engine;
 pub mod mailbox;
 pub mod model;
 pub mod runtime;
-pub mod seats;
+
 pub mod socket;
 pub mod state;
 pub mod time;

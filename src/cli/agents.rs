@@ -9,7 +9,7 @@ use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
 use super::image::{self, BuiltImage};
 use super::listed::{self, Column, Listed};
-use super::{Done, Failure, agent_state, change, mount_args, print, purge, status, zone};
+use super::{Done, Failure, agent_state, change, daemon_status, mount_args, print, purge, zone};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
@@ -234,7 +234,7 @@ impl AgentKeys {
 fn find<'c>(known: &'c Configuration, folder: &str) -> Result<&'c AgentEntry, Failure> {
     Folder::new(folder)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
-    found.ok_or_else(|| entity::missing("agent", folder))
+    found.ok_or_else(|| entity::no_agent(known, folder))
 }
 
 fn facts(agent: &AgentEntry) -> Vec<(&'static str, Option<String>)> {
@@ -300,7 +300,7 @@ pub(super) fn common_zone(known: &Configuration) -> Option<&str> {
 
 fn show(paths: &Paths, agent: &AgentEntry, common_zone: Option<&str>, json: bool) -> Done {
     let fields = agent.keys();
-    let daemon = status::ask(paths).unwrap_or_default();
+    let daemon = daemon_status::ask(paths).unwrap_or_default();
     let (holds, from) = zone::that_holds(daemon.as_ref(), agent.settings.timezone.as_deref(), common_zone);
     let mut facts = facts(agent);
     facts.push(("zone", Some(holds.to_string())));

@@ -153,7 +153,7 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
 fn agent(paths: &Paths, folder: &str) -> Result<AgentId, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
-    found.map(|agent| agent.id).ok_or_else(|| entity::missing("agent", folder))
+    found.map(|agent| agent.id).ok_or_else(|| entity::no_agent(&known, folder))
 }
 
 /// Shows the approval before it is decided, if it is still open.

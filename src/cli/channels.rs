@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::listed::{self, Column, Listed, or_empty};
-use super::{Done, change, configuration, status};
+use super::{Done, change, configuration, daemon_status};
 use crate::channel::webhook;
 use crate::config::Paths;
 use crate::model::address::ChannelName;
@@ -56,7 +56,7 @@ pub(super) fn channels(paths: &Paths, command: &ChannelsCommand, json: bool) -> 
 
 fn list(paths: &Paths, json: bool) -> Done {
     let known = configuration::read(paths)?;
-    let daemon = status::ask(paths)?;
+    let daemon = daemon_status::ask(paths)?;
     let channels: Vec<_> = known.channels.iter().map(|channel| shape(channel, daemon.as_ref())).collect();
     listed::list(&channels, json, "no channels")
 }

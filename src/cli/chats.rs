@@ -7,11 +7,11 @@ use super::configuration::{self, ChatEntry, Configuration};
 use super::entity::{self, text, typed};
 use super::listed::{self, Column, Listed};
 use super::lookup::ChatRef;
-use super::{Done, Failure, change, human_time};
+use super::{Done, Failure, change, human_time, print};
 use crate::config::Paths;
 use crate::config::file::write::{Fields, Value};
 use crate::model::address::Address;
-use crate::model::configure::Change;
+use crate::model::configure::{Change, WiringSpec};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ChatsCommand {
@@ -107,8 +107,23 @@ pub(super) fn chats(paths: &Paths, command: &ChatsCommand, json: bool) -> Done {
                 ChatRef::Id(_) => address(&known, chat).map(|at| (at.channel, at.platform_id))?,
                 ChatRef::Place(channel, platform_id) => (channel.clone(), platform_id.clone()),
             };
-            change::edit(paths, Change::DenyChat(channel, platform_id), json)
+            change::edit(paths, Change::DenyChat(channel, platform_id), json)?;
+            if let Ok(entry) = find(&known, chat) {
+                note_listeners(entry);
+            }
+            Ok(())
         }
+    }
+}
+
+/// Says that agents in a denied chat go on.
+fn note_listeners(chat: &ChatEntry) {
+    for WiringSpec { agent, .. } in &chat.spec.wirings {
+        let chat = label(chat);
+        print::warning(&format!(
+            "{agent} goes on listening in {chat}: `deny` only ends questions about chats without agents; `hearth wirings remove \
+             {chat} {agent}` ends that"
+        ));
     }
 }
 
@@ -131,7 +146,12 @@ pub(super) fn find<'c>(known: &'c Configuration, chat: &ChatRef) -> Result<&'c C
             entry.spec.channel == *channel && entry.spec.platform_id == *platform_id
         }
     };
-    known.chats.iter().find(same).ok_or_else(|| entity::missing("chat", &chat.to_string()))
+    let missing = || {
+        let address = |entry: &ChatEntry| format!("{}/{}", entry.spec.channel, entry.spec.platform_id);
+        let addresses: Vec<String> = known.chats.iter().map(address).collect();
+        entity::missing_among("chat", &chat.to_string(), addresses.iter().map(String::as_str))
+    };
+    known.chats.iter().find(same).ok_or_else(missing)
 }
 
 /// A chat's address.

@@ -17,7 +17,7 @@ use super::problems::{FailedStarts, RateLimitedAgent};
 use super::progress::StageBar;
 use super::report::Report;
 use super::self_test::{SelfTest, self_test};
-use super::{Done, Failure, channels as networks, hoard, labels, status};
+use super::{Done, Failure, channels as networks, daemon_status, hoard, labels};
 use crate::channel::terminal;
 use crate::clock;
 use crate::config::{Paths, env};
@@ -78,7 +78,7 @@ struct DoctorReport {
 
 /// Checks everything; fails if anything is broken.
 pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
-    let daemon = status::ask(paths);
+    let daemon = daemon_status::ask(paths);
     let mut checks = vec![data(paths)];
     let usable = checks.iter().all(|check| check.result != CheckStatus::Fail);
     checks.extend(usable.then(|| disk(paths)));

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::listed::{self, Column, Listed};
 use super::lookup::{self, ChatRef};
-use super::{Done, chats, configuration, human_time, labels, print, time_args, why::find};
+use super::{Done, chats, configuration, human_time, print, time_args, why::find};
 use crate::config::Paths;
 use crate::model::Timestamp;
 use crate::model::message::Drop;
@@ -14,7 +14,7 @@ use crate::state::{self, Read, Reader, Tables};
 #[derive(Debug, Args)]
 pub(super) struct DroppedArgs {
     /// Show at most this many
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
     limit: usize,
     /// Only from this chat: mg7, or channel/platform-id
     #[arg(long, value_name = "CHAT")]
@@ -110,7 +110,7 @@ fn collect(
                 platform_message: drop.platform_message.map(|id| id.to_string()),
                 agent: drop.agent.map(|agent| lookup::folder(db, txn, agent)).transpose()?,
                 reason: drop.reason.to_string(),
-                words: labels::reason(drop.reason),
+                words: drop.reason.explanation(),
             })
         })
         .collect::<Result<_, state::Error>>()?;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::configuration::Configuration;
 use super::{Done, Failure, human_time, print};
 use crate::config::file::write::{Fields, Value, head, variable};
+use crate::config::nearest;
 
 /// Facts whose values are times. They are shown local, with their ages.
 const TIMES: &[&str] = &["created", "denied"];
@@ -95,10 +96,25 @@ pub(super) fn missing(what: &str, name: &str) -> Failure {
     Failure::Failed(format!("{what} {name} not found; see `hearth {what}s list`"))
 }
 
+/// The error for a missing entity, with the most similar of the existing ones if there is one.
+pub(super) fn missing_among<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
+    match nearest(name, known) {
+        Some(nearest) => Failure::Failed(format!(
+            "{what} {name} not found; did you mean `{nearest}`? `hearth {what}s list` shows all"
+        )),
+        None => missing(what, name),
+    }
+}
+
+/// The error for a missing agent.
+pub(super) fn no_agent(known: &Configuration, folder: &str) -> Failure {
+    missing_among("agent", folder, known.agents.iter().map(|agent| agent.folder.as_str()))
+}
+
 /// Rejects the name of an unknown agent.
 pub(super) fn known_agent(known: &Configuration, folder: &str) -> Done {
     let found = known.agents.iter().any(|agent| agent.folder.as_str() == folder);
-    if found { Ok(()) } else { Err(missing("agent", folder)) }
+    if found { Ok(()) } else { Err(no_agent(known, folder)) }
 }
 
 /// The error for an existing entity, with a hint what to do instead.

@@ -7,6 +7,15 @@ use super::{Done, print};
 /// A column of a table: its heading, and the text of a cell.
 pub(super) type Column<T> = (&'static str, fn(&T) -> String);
 
+/// Parses a maximum number of rows.
+pub(super) fn limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be at least 1".to_owned()),
+        Ok(limit) => Ok(limit),
+        Err(_) => Err("it must be a number".to_owned()),
+    }
+}
+
 /// A line of `show`: its name, and its value. A line without a value is left out.
 pub(super) type Field = (&'static str, Option<String>);
 

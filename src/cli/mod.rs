@@ -22,6 +22,7 @@ mod check;
 mod configuration;
 mod consent;
 mod cron;
+mod daemon_status;
 mod decide;
 mod destinations;
 mod doctor;
@@ -71,7 +72,7 @@ mod zone;
 
 /// A host daemon for personal AI agents: receives chat messages, runs an agent for each conversation, and delivers the answers
 #[derive(Debug, Parser)]
-#[command(name = "hearth", version, max_term_width = 100, disable_help_subcommand = true, after_help = FIRST_STEPS)]
+#[command(name = "hearth", version, max_term_width = 100, after_help = FIRST_STEPS)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -124,7 +125,7 @@ enum Command {
     /// Run one sweep: process everything that is due
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
-    #[command(subcommand)]
+    #[command(subcommand, alias = "agent")]
     Agents(Box<agents::AgentsCommand>),
     /// List, show and change chats
     #[command(subcommand)]
@@ -212,9 +213,19 @@ enum Command {
     /// Show which instant a local time means; needs no data directory
     #[command(subcommand)]
     Time(time::TimeCommand),
+    /// Show the log of the service
+    Logs(service::LogsArgs),
+    /// Start the service
+    Start,
+    /// Stop the service until the next login or `start`
+    Stop,
+    /// Stop and start the service
+    Restart,
+    /// Print the version
+    Version,
     /// The program on the agents' side
     #[command(hide = true)]
-    Agent {
+    AgentProgram {
         /// One of its commands; without one it is the runner of an agent's process
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
@@ -291,7 +302,7 @@ pub fn main() -> ExitCode {
     if let Some(done) = without_data(&cli.command, cli.global.json) {
         return exit(done);
     }
-    if let Command::Agent { arguments } = &cli.command {
+    if let Command::AgentProgram { arguments } = &cli.command {
         let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         return agent_runner::main_from_arguments(&words);
     }
@@ -311,6 +322,15 @@ fn misused(error: &clap::Error) -> ExitCode {
     exit(Err(session::misused(&error.to_string())))
 }
 
+fn version(json: bool) -> Done {
+    let version = env!("CARGO_PKG_VERSION");
+    if json {
+        print::json(&serde_json::json!({ "version": version }))
+    } else {
+        print::line(&format!("hearth {version}"))
+    }
+}
+
 /// Runs commands that need no data directory.
 fn without_data(command: &Command, json: bool) -> Option<Done> {
     match command {
@@ -318,6 +338,7 @@ fn without_data(command: &Command, json: bool) -> Option<Done> {
         Command::Man { dir } => Some(shell::man(dir, Cli::command())),
         Command::Cron(command) => Some(cron::cron(command, json)),
         Command::Time(command) => Some(time::time(command, json)),
+        Command::Version => Some(version(json)),
         Command::Workspace(args) => workspace::without_data(args, json),
         _ => None,
     }
@@ -373,9 +394,14 @@ fn run(cli: Cli) -> Done {
         Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, args, json),
         Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
-        Command::Status(args) => status::run(&paths, &args, json),
+        Command::Status(args) if args.watch => watch::watch(&paths, json),
+        Command::Status(_) => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),
         Command::Service(args) => service::service(&paths, &args, json),
+        Command::Logs(wanted) => service::of_this_system(&paths, &service::ServiceCommand::Logs(wanted), json),
+        Command::Start => service::of_this_system(&paths, &service::ServiceCommand::Start, json),
+        Command::Stop => service::of_this_system(&paths, &service::ServiceCommand::Stop, json),
+        Command::Restart => service::of_this_system(&paths, &service::ServiceCommand::Restart, json),
         Command::Image(command) => image::image(&paths, &command, json),
         Command::Import(ImportCommand::Nanoclaw(args)) => import::nanoclaw(&paths, &args, json),
         Command::Check(args) => check::check(&paths, &args, json),
@@ -383,7 +409,8 @@ fn run(cli: Cli) -> Done {
         Command::Restore(args) => backup::restore(&paths, &args, json),
         Command::Compact => backup::compact(&paths, json),
         Command::Store(command) => store::run(&paths, &command, json),
-        Command::Agent { .. }
+        Command::Version
+        | Command::AgentProgram { .. }
         | Command::Completions { .. }
         | Command::Man { .. }
         | Command::Cron(_)

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::print::{self, Tone};
-use super::{Done, Failure, status};
+use super::{Done, Failure, daemon_status};
 use crate::config::Paths;
 use crate::daemon::rehearse;
 use crate::daemon::selftest::{self, Finding, Verdict};
@@ -108,7 +108,7 @@ fn settings(paths: &Paths) -> Settings {
 
 /// The runtime of the running daemon, or the one that a daemon would choose now.
 fn in_use(paths: &Paths, settings: &Settings) -> Result<RuntimeKind, Failure> {
-    match status::ask(paths).ok().flatten() {
+    match daemon_status::ask(paths).ok().flatten() {
         Some(daemon) if daemon.runtime == RuntimeKind::Podman.as_str() => Ok(RuntimeKind::Podman),
         Some(_) => Ok(RuntimeKind::Process),
         None => Ok(rehearse(settings).map_err(|error| Failure::Failed(error.to_string()))?.0),

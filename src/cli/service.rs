@@ -38,19 +38,25 @@ pub(super) struct ServiceArgs {
 }
 
 #[derive(Debug, Subcommand)]
-enum ServiceCommand {
+pub(super) enum ServiceCommand {
     /// Start Hearth now and whenever you log in
     Install(install::InstallArgs),
     /// Show whether the service runs and answers
     Status,
     /// Show its log
     Logs(LogsArgs),
+    /// Start the installed service
+    Start,
+    /// Stop it until the next login or `start`
+    Stop,
+    /// Stop and start it
+    Restart,
     /// Stop and remove the service; the data is kept
     Uninstall,
 }
 
 #[derive(Debug, Args)]
-struct LogsArgs {
+pub(super) struct LogsArgs {
     /// Keep printing new lines
     #[arg(short, long)]
     follow: bool,
@@ -84,21 +90,71 @@ impl Manager {
     }
 }
 
-/// Installs, shows and removes the service.
+/// Installs, shows, starts, stops and removes the service.
 pub(super) fn service(paths: &Paths, args: &ServiceArgs, json: bool) -> Done {
-    let manager = args.manager.unwrap_or(Manager::of_this_system());
+    perform(paths, args.manager.unwrap_or(Manager::of_this_system()), &args.command, json)
+}
+
+/// Performs a command with the service manager of this system.
+pub(super) fn of_this_system(paths: &Paths, command: &ServiceCommand, json: bool) -> Done {
+    perform(paths, Manager::of_this_system(), command, json)
+}
+
+fn perform(paths: &Paths, manager: Manager, command: &ServiceCommand, json: bool) -> Done {
     let definition = Definition::of(paths, manager)?;
-    match &args.command {
+    match command {
         ServiceCommand::Install(wanted) => install::install(paths, &definition, wanted, json),
         ServiceCommand::Status => look::status(paths, &definition, json),
-        ServiceCommand::Logs(wanted) => logs(&definition, wanted, json),
+        ServiceCommand::Logs(wanted) => logs(paths, &definition, wanted, json),
+        ServiceCommand::Start => change(paths, &definition, ServiceChange::Start),
+        ServiceCommand::Stop => change(paths, &definition, ServiceChange::Stop),
+        ServiceCommand::Restart => change(paths, &definition, ServiceChange::Restart),
         ServiceCommand::Uninstall => install::uninstall(paths, &definition, json),
     }
 }
 
+/// A change of a running service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServiceChange {
+    Start,
+    Stop,
+    Restart,
+}
+
+fn change(paths: &Paths, definition: &Definition, wanted: ServiceChange) -> Done {
+    installed(paths, definition)?;
+    match (definition.manager, wanted) {
+        (Manager::Systemd, ServiceChange::Start) => systemd::start(definition, false)?,
+        (Manager::Systemd, ServiceChange::Stop) => systemd::pause(definition)?,
+        (Manager::Systemd, ServiceChange::Restart) => systemd::start(definition, true)?,
+        (Manager::Launchd, ServiceChange::Start | ServiceChange::Restart) => launchd::start(definition)?,
+        (Manager::Launchd, ServiceChange::Stop) => launchd::pause(definition)?,
+    }
+    print::line(match wanted {
+        ServiceChange::Start => "started",
+        ServiceChange::Stop => "stopped; it starts again at the next login",
+        ServiceChange::Restart => "restarted",
+    })
+}
+
+/// Rejects commands for a service that is not installed, and says how the daemon runs instead.
+fn installed(paths: &Paths, definition: &Definition) -> Done {
+    if definition.file.exists() {
+        return Ok(());
+    }
+    let how = match crate::state::holder(paths.data()) {
+        Some(pid) => {
+            format!("process {pid} runs Hearth outside of a service: its log and its Ctrl-C are in its terminal")
+        }
+        None => "run `hearth service install`, or `hearth run` in a terminal".to_owned(),
+    };
+    Err(Failure::Failed(format!("no service is installed for {}: {how}", paths.data().display())))
+}
+
 /// Runs the log viewer in the foreground.
 #[expect(clippy::disallowed_methods, reason = "its end is waited for, however long somebody reads")]
-fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
+fn logs(paths: &Paths, definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
+    installed(paths, definition)?;
     let (program, arguments) = match definition.manager {
         Manager::Systemd => ("journalctl", systemd::log_arguments(definition, wanted, json)),
         Manager::Launchd => ("tail", launchd::log_arguments(definition, wanted, json)?),

@@ -28,7 +28,7 @@ pub(super) enum SessionsCommand {
         /// Only of this agent
         agent: Option<String>,
         /// Show at most this many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
         limit: usize,
     },
     /// Show the prompt that the agent would get now, from waiting messages and context

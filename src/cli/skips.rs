@@ -26,7 +26,7 @@ pub(super) enum SkipsCommand {
         #[arg(long)]
         all: bool,
         /// Show at most this many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
         limit: usize,
     },
     /// Show one skip

@@ -10,7 +10,8 @@ use super::problems::{FailedStarts, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
 use super::{
-    Done, Failure, channels, hoard, human_size, human_time, labels, lookup, print, problems, tasks, transcripts, watch,
+    Done, Failure, channels, daemon_status, hoard, human_size, human_time, labels, lookup, print, problems, tasks,
+    transcripts,
 };
 use crate::config::{Machine, Paths};
 use crate::daemon::{Sandbox, proof, sandbox};
@@ -25,10 +26,8 @@ use crate::state::{self, Admission, Read, Reader, Tables, Timed};
 mod checked;
 mod incarnations;
 mod places;
-mod reach;
 
 use checked::LastCheck;
-pub(super) use reach::ask;
 
 /// The answer of `hearth status --json`.
 #[derive(Debug, Serialize)]
@@ -135,17 +134,13 @@ struct OutboundCounts {
 pub(super) struct StatusArgs {
     /// Show it live, with keys to act; with --json, print a line per change
     #[arg(short, long)]
-    watch: bool,
+    pub(super) watch: bool,
 }
 
-/// Shows the status, once or continuously.
-pub(super) fn run(paths: &Paths, args: &StatusArgs, json: bool) -> Done {
-    if args.watch { watch::watch(paths, json) } else { status(paths, json) }
-}
-
-fn status(paths: &Paths, json: bool) -> Done {
+/// Shows the status once.
+pub(super) fn status(paths: &Paths, json: bool) -> Done {
     let mut warnings = Vec::new();
-    let (daemon, problem) = match ask(paths) {
+    let (daemon, problem) = match daemon_status::ask(paths) {
         Ok(daemon) => (daemon, None),
         Err(error) => (None, Some(error.to_string())),
     };

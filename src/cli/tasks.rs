@@ -4,11 +4,17 @@ use std::io::Read as _;
 
 use clap::{Args, Subcommand};
 
+use super::configuration::{ChatEntry, Configuration};
+use super::listed;
 use super::lookup::ChatRef;
 use super::offline::{mismatch, submit as submit_command};
-use super::{Done, Failure, agents, chats, configuration, entity, human_time, status, zone};
+use super::{Done, Failure, agents, chats, configuration, daemon_status, entity, human_time, zone};
+use crate::channel::terminal;
 use crate::clock;
 use crate::config::Paths;
+use crate::model::address::Address;
+use crate::model::configure::{ChatSpec, RoleSpec};
+use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::model::id::{SessionId, TaskId};
 use crate::model::task::{Missed, NewTask, Overlap, Patch, TaskChange, TaskCommand, TaskHome, TaskOrigin};
 use crate::model::time::{Millis, Timestamp};
@@ -21,6 +27,8 @@ use crate::time::zone::Zone;
 
 mod shown;
 
+/// The shortest interval for an agent with a model without `--force`.
+const CHEAP: Millis = Millis::minutes(1);
 /// Maximum age of a time that still counts as now.
 const JUST_NOW: Millis = Millis::minutes(1);
 
@@ -70,7 +78,7 @@ pub(super) enum TasksCommand {
         /// Its id, like ta3
         task: TaskId,
         /// Show at most this many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
         limit: usize,
     },
 }
@@ -101,9 +109,15 @@ pub(super) struct AddArgs {
     /// Run it in the agent's maintenance session, which belongs to no conversation (the default)
     #[arg(long)]
     maintenance: bool,
-    /// Where its answers go: mg7, or channel/platform-id
+    /// Where its answers go: mg7, or channel/platform-id [default: the owner's direct chat, else the agent's only chat]
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
+    /// Send its answers nowhere; the agent can still send messages with its tools
+    #[arg(long, conflicts_with = "chat")]
+    no_chat: bool,
+    /// Allow intervals below a minute for an agent with a model
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     rules: RunPolicyArgs,
 }
@@ -178,12 +192,20 @@ pub(super) fn submit(paths: &Paths, command: TaskCommand) -> Result<TaskId, Fail
 fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == args.agent);
-    let agent = found.ok_or_else(|| entity::missing("agent", &args.agent))?;
-    let reply = args.chat.map(|chat| chats::address(&known, &chat)).transpose()?;
+    let agent = found.ok_or_else(|| entity::no_agent(&known, &args.agent))?;
+    let reply = match args.chat {
+        Some(chat) => Some(chats::address(&known, &chat)?),
+        // A conversation has a chat of its own.
+        None if args.no_chat || args.session.is_some() => None,
+        None => Some(default_chat(&known, &args.agent)?),
+    };
+    if !args.force {
+        check_cost(agent.folder.as_str(), &agent.settings, args.every.as_deref())?;
+    }
     let recurrence = recurrence(args.every, args.cron)?;
     if let (Some(at), None) = (&args.at, &recurrence) {
         let (own, common) = (agent.settings.timezone.as_deref(), agents::common_zone(&known));
-        let (zone, _) = zone::that_holds(status::ask(paths).unwrap_or_default().as_ref(), own, common);
+        let (zone, _) = zone::that_holds(daemon_status::ask(paths).unwrap_or_default().as_ref(), own, common);
         check_ahead(at, &zone, clock::wall())?;
     }
     Ok(NewTask {
@@ -198,6 +220,55 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
         overlap: args.rules.overlap.unwrap_or_default(),
         origin: TaskOrigin::Operator,
     })
+}
+
+/// The chat for the answers of a task: the direct chat of an owner with the agent, else the agent's only chat.
+fn default_chat(known: &Configuration, folder: &str) -> Result<Address, Failure> {
+    let has_agent = |chat: &&ChatEntry| chat.spec.wirings.iter().any(|wiring| wiring.agent.as_str() == folder);
+    let all: Vec<&ChatEntry> = known.chats.iter().filter(has_agent).collect();
+    let owners = || known.users.iter().filter(|user| user.spec.roles.contains(&RoleSpec::Owner));
+    let is_owners = |chat: &&ChatEntry| {
+        let ChatSpec { channel, platform_id, group, .. } = &chat.spec;
+        !group && owners().any(|user| user.spec.id.to_string() == format!("{channel}:{platform_id}"))
+    };
+    // People read a terminal only while they sit there.
+    let is_terminal = |chat: &&ChatEntry| chat.spec.channel.as_str() == terminal::NAME;
+    let mut direct: Vec<&ChatEntry> = all.iter().copied().filter(is_owners).collect();
+    if direct.is_empty() {
+        direct = all.iter().copied().filter(is_terminal).collect();
+    }
+    match (direct.as_slice(), all.as_slice()) {
+        ([chat], _) | ([], [chat]) => {
+            let ChatSpec { channel, platform_id, .. } = &chat.spec;
+            Ok(Address { channel: channel.clone(), platform_id: platform_id.clone(), thread: None })
+        }
+        (_, []) => Err(Failure::Failed(format!(
+            "{folder} listens in no chat, so its answers could go nowhere: name a chat with --chat, wire one with `hearth wirings \
+             add`, or add --no-chat"
+        ))),
+        (_, several) => {
+            let names: Vec<String> = several.iter().map(|chat| chats::label(chat)).collect();
+            let names = names.join(", ");
+            Err(Failure::Failed(format!(
+                "{folder} listens in several chats: choose one of {names} with --chat, or add --no-chat"
+            )))
+        }
+    }
+}
+
+/// Rejects a very short interval for an agent with a model, because each run costs a turn of the model.
+fn check_cost(folder: &str, settings: &AgentSettings, every: Option<&str>) -> Done {
+    let interval = every.and_then(|every| Every::parse(every).ok()).map(Every::length);
+    match (settings.provider, interval) {
+        (ProviderKind::Claude, Some(interval)) if interval < CHEAP => {
+            let runs = Millis::days(1).get() / interval.get().max(1);
+            Err(Failure::Failed(format!(
+                "every {} would ask the model of {folder} {runs} times a day; add --force if you want to pay for that",
+                every.unwrap_or_default()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Rejects a time in the past, at which the task would run at once. A time within the last minute means now.
@@ -232,6 +303,11 @@ fn change(args: SetArgs) -> Result<TaskChange, Failure> {
 /// The recurrence. Each form has its own flag.
 fn recurrence(every: Option<String>, cron: Option<String>) -> Result<Option<String>, Failure> {
     if let Some(every) = &every {
+        if !every.is_empty() && every.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(Failure::Failed(format!(
+                "--every {every} has no unit: write {every}s, {every}m, {every}h or {every}d"
+            )));
+        }
         Every::parse(every).map_err(|error| Failure::Failed(error.to_string()))?;
     }
     if let Some(cron) = &cron {

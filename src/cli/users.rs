@@ -4,14 +4,15 @@ use clap::{Args, Subcommand};
 use serde::{Serialize, Serializer};
 
 use super::configuration::{self, Configuration, UserEntry};
+use super::consent::Consent;
 use super::entity::{self, text, texts};
 use super::listed::{self, Column, Listed};
-use super::{Done, Failure, change};
+use super::{Done, Failure, change, print};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value, role_word};
 use crate::model::address::UserId;
-use crate::model::configure::Change;
+use crate::model::configure::{Change, RoleSpec};
 use crate::model::entity::Folder;
 
 #[derive(Debug, Subcommand)]
@@ -39,11 +40,17 @@ pub(super) enum UsersCommand {
         /// Remove all roles, or all memberships
         #[arg(long, value_name = "KEY", value_parser = ["roles", "member_of"])]
         clear: Vec<String>,
+        /// Also remove the last owner
+        #[arg(long)]
+        force: bool,
     },
     /// Remove a person with roles and memberships
     Remove {
         /// channel:sender-id, like telegram:123
         user: String,
+        /// Also remove the last owner
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -78,6 +85,9 @@ pub(super) enum RolesCommand {
         user: String,
         /// `owner`, `admin` or `admin:<folder>`
         role: String,
+        /// Also remove the last owner
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -119,12 +129,19 @@ pub(super) fn users(paths: &Paths, command: &UsersCommand, json: bool) -> Done {
             keys.put(&mut fields, &[]);
             change::put(paths, &known, entity::toml(&[("[[users]]", &fields)]), json)
         }
-        UsersCommand::Set { user, keys, clear } => {
+        UsersCommand::Set { user, keys, clear, force } => {
+            let stays_owner = keys.roles.iter().any(|role| role == "owner");
+            if !stays_owner && (!keys.roles.is_empty() || clear.iter().any(|key| key == "roles")) {
+                keep_an_owner(&known, user, *force, json)?;
+            }
             let mut fields = Fields::of_user(&find(&known, user)?.spec);
             keys.put(&mut fields, clear);
             change::put(paths, &known, entity::toml(&[("[[users]]", &fields)]), json)
         }
-        UsersCommand::Remove { user } => change::edit(paths, Change::RemoveUser(UserId::parse(user)?), json),
+        UsersCommand::Remove { user, force } => {
+            keep_an_owner(&known, user, *force, json)?;
+            change::edit(paths, Change::RemoveUser(UserId::parse(user)?), json)
+        }
     }
 }
 
@@ -143,9 +160,29 @@ pub(super) fn roles(paths: &Paths, command: &RolesCommand, json: bool) -> Done {
         RolesCommand::Grant { user, role } => {
             change::edit(paths, Change::Grant(UserId::parse(user)?, file::role(role).map_err(Failure::Failed)?), json)
         }
-        RolesCommand::Revoke { user, role } => {
-            change::edit(paths, Change::Revoke(UserId::parse(user)?, file::role(role).map_err(Failure::Failed)?), json)
+        RolesCommand::Revoke { user, role, force } => {
+            let role = file::role(role).map_err(Failure::Failed)?;
+            if role == RoleSpec::Owner {
+                keep_an_owner(&configuration::read(paths)?, user, *force, json)?;
+            }
+            change::edit(paths, Change::Revoke(UserId::parse(user)?, role), json)
         }
+    }
+}
+
+/// Asks before the only owner loses that role. Without an owner, Hearth can ask no one for approvals.
+fn keep_an_owner(known: &Configuration, user: &str, force: bool, json: bool) -> Done {
+    let id = UserId::parse(user)?;
+    let owners = known.users.iter().filter(|entry| entry.spec.roles.contains(&RoleSpec::Owner));
+    let owners: Vec<&UserId> = owners.map(|entry| &entry.spec.id).collect();
+    let why = format!("{user} is the only owner: without one, no one decides approvals and hears of problems");
+    match Consent::of(force || owners != [&id], json) {
+        Consent::Given => Ok(()),
+        Consent::Asked if print::agreed(&format!("{why}. Go on? [y/N]: ")) => Ok(()),
+        Consent::Asked => Err(Failure::Failed("cancelled: nothing was changed".to_owned())),
+        Consent::Missing => Err(Failure::Failed(format!(
+            "{why}; make someone else owner first with `hearth roles grant CHANNEL:ID owner`, or add --force"
+        ))),
     }
 }
 
@@ -186,7 +223,11 @@ impl UserKeys {
 
 fn find<'c>(known: &'c Configuration, user: &str) -> Result<&'c UserEntry, Failure> {
     let id = UserId::parse(user)?;
-    known.users.iter().find(|entry| entry.spec.id == id).ok_or_else(|| entity::missing("user", user))
+    let missing = || {
+        let ids: Vec<String> = known.users.iter().map(|entry| entry.spec.id.to_string()).collect();
+        entity::missing_among("user", user, ids.iter().map(String::as_str))
+    };
+    known.users.iter().find(|entry| entry.spec.id == id).ok_or_else(missing)
 }
 
 fn facts(user: &UserEntry) -> Vec<(&'static str, Option<String>)> {

@@ -5,10 +5,12 @@
 
 pub mod env;
 pub mod file;
+pub mod nearest;
 pub mod paths;
 pub mod seams;
 pub mod zone;
 
 pub use file::BadFile;
+pub use nearest::nearest;
 pub use paths::{BadPlace, Contents, Paths};
 pub use zone::Machine;

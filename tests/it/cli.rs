@@ -57,12 +57,12 @@ fn the_commands_of_the_agents_side_are_reached() {
         command.env("NANOCLAW_SENTINEL", at("sentinel")).env("NANOCLAW_STATE_PATH", at("state.json"));
         Running::start(command, b"").end()
     };
-    let ended = run(&["agent", "needs-bootstrap", "--json", "--help"]);
+    let ended = run(&["agent-program", "needs-bootstrap", "--json", "--help"]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert!(ended.stdout.contains("sentinel_missing"), "{ended:#?}");
-    assert_eq!(run(&["agent", "register-session", "--help"]).code, Some(0));
-    assert_eq!(run(&["agent", "needs-bootstrap"]).code, Some(1));
-    assert_eq!(run(&["agent", "mute", "add", "-100", "--value", "{}"]).code, Some(0));
+    assert_eq!(run(&["agent-program", "register-session", "--help"]).code, Some(0));
+    assert_eq!(run(&["agent-program", "needs-bootstrap"]).code, Some(1));
+    assert_eq!(run(&["agent-program", "mute", "add", "-100", "--value", "{}"]).code, Some(0));
     assert!(!host.data().join("store").exists());
 }
 
@@ -308,6 +308,87 @@ fn a_daemon_is_alone_with_its_data() {
     assert_eq!((chat.code, chat.stdout.as_str()), (Some(0), "echo: found you\n"), "{chat:#?}");
     assert_eq!(host.stop().code, Some(0));
     assert!(!host.data().join("run/socket").exists());
+}
+
+#[test]
+fn mistyped_words_get_an_error_that_says_what_to_type() {
+    let host = Host::with_echo();
+    assert_eq!(host.run(&["agents", "set", "main", "--provider", "claude"], b"").code, Some(0));
+    for (words, code, said) in [
+        ("tasks add main hello --every 5", 1, "--every 5 has no unit: write 5s, 5m, 5h or 5d"),
+        ("tasks add main hello --every 1s", 1, "would ask the model of main 86400 times a day; add --force"),
+        ("agents show mian", 1, "agent mian not found; did you mean `main`?"),
+        ("agents show x", 1, "agent x not found; see `hearth agents list`"),
+        ("dropped --limit 0", 2, "it must be at least 1"),
+        ("stop", 1, "no service is installed"),
+        ("start", 1, "run `hearth service install`"),
+        ("restart", 1, "no service is installed"),
+        ("logs -f", 1, "no service is installed"),
+        ("agnets list", 2, "'agents'"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let ended = host.run(&words, b"");
+        assert_eq!(ended.code, Some(code), "{words:?}: {ended:#?}");
+        assert!(ended.stderr.contains(said), "{words:?}: {ended:#?}");
+    }
+    let one_word = host.run(&["agents", "add", "cmd", "--provider", "command", "--command", "python3 x"], b"");
+    assert!(one_word.stderr.contains("`command` is one word with spaces, `python3 x`"), "{one_word:#?}");
+    assert_eq!(host.run(&["tasks", "add", "main", "hello", "--every", "1s", "--force"], b"").code, Some(0));
+    for (words, said) in [
+        (vec!["help"], "Usage: hearth"),
+        (vec!["help", "agents"], "Usage: hearth agents"),
+        (vec!["version"], concat!("hearth ", env!("CARGO_PKG_VERSION"))),
+        (vec!["agent", "list"], "main"),
+    ] {
+        let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+        command.env("HEARTH_DATA", host.data()).args(&words);
+        let ended = Running::start(command, b"").end();
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
+        assert!(ended.stdout.contains(said), "{words:?}: {ended:#?}");
+    }
+}
+
+#[test]
+fn the_last_owner_is_removed_only_on_request_and_a_denied_chat_keeps_its_agents() {
+    let host = Host::with_echo();
+    host.done(&["users", "add", "net:ann", "--roles", "owner"], b"");
+    for words in [
+        &["roles", "revoke", "net:ann", "owner"][..],
+        &["users", "remove", "net:ann"],
+        &["users", "set", "net:ann", "--roles", "admin"],
+        &["users", "set", "net:ann", "--clear", "roles"],
+    ] {
+        let refused = host.run(words, b"");
+        assert_eq!(refused.code, Some(1), "{words:?}: {refused:#?}");
+        assert!(refused.stderr.contains("net:ann is the only owner"), "{words:?}: {refused:#?}");
+    }
+    host.done(&["users", "set", "net:ann", "--name", "Ann"], b"");
+    host.done(&["users", "add", "net:bob", "--roles", "owner"], b"");
+    host.done(&["roles", "revoke", "net:ann", "owner"], b"");
+    host.done(&["roles", "revoke", "net:bob", "owner", "--force"], b"");
+    let denied = host.run(&["chats", "deny", "telegram/123"], b"");
+    assert_eq!(denied.code, Some(0), "{denied:#?}");
+    assert!(denied.stderr.contains("main goes on listening in telegram/123"), "{denied:#?}");
+}
+
+#[test]
+fn the_first_terminal_says_who_answers_what_to_do_next_and_what_can_be_typed() {
+    let host = Host::new();
+    let up = format!("{} up --data {}", env!("CARGO_BIN_EXE_hearth"), host.data().display());
+    let mut command = host.bare("script");
+    command.args(["-qfec", &format!("stty cols 200 -echo; {up}; echo left with $?"), "/dev/null"]).env("TERM", "xterm");
+    let mut terminal = Running::start_open(command);
+    terminal.wait_stdout("agent: main, with the provider echo, which only repeats what you write");
+    terminal.wait_stdout("(you)");
+    terminal.wait_stdout("next: connect a model with `hearth agents set main --provider claude`");
+    terminal.wait_stdout("talking to main");
+    terminal.type_line("/help");
+    terminal.wait_stdout("what you can type:");
+    terminal.type_line("/login");
+    terminal.wait_stdout("the message was not accepted: this command is never sent to agents");
+    terminal.type_line(" Exit ");
+    terminal.wait_stdout("left with 0");
+    drop(terminal.end());
 }
 
 /// A conversation on a terminal, with a daemon that dies while somebody types.

@@ -83,7 +83,7 @@ const ENTITIES: &[Step<'_>] = &[
     (&["chats", "deny", "telegram/2"], 0, "created   chat telegram/2"),
     (&["chats", "remove", "telegram/2"], 0, "removed   chat telegram/2"),
     (&["members", "remove", "helper", "telegram:66"], 0, "removed   member telegram:66 of helper"),
-    (&["users", "remove", "telegram:66"], 0, "removed   user telegram:66"),
+    (&["users", "remove", "telegram:66", "--force"], 0, "removed   user telegram:66"),
     (&["wirings", "remove", "telegram/1", "helper"], 0, "removed   wiring telegram/1 -> helper"),
     (&["chats", "remove", "telegram/1"], 0, "removed   chat telegram/1"),
     (&["agents", "remove", "helper"], 0, "removed   agent helper"),

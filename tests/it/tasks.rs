@@ -258,3 +258,30 @@ fn the_agent_keeps_its_own_tasks() {
     );
     host.check();
 }
+
+#[test]
+fn a_task_without_a_chat_answers_its_owner_or_in_the_only_chat_and_is_refused_if_there_is_none() {
+    let host = Host::with_echo();
+    let add = |host: &Host, more: &[&str]| {
+        let ended = host.run(&[&["tasks", "add", "main", "look", "--every", "1h", "--json"], more].concat(), b"");
+        (ended.code, ended.stdout, ended.stderr)
+    };
+    let chat_of = |(code, stdout, stderr): (Option<i32>, String, String)| -> Value {
+        assert_eq!(code, Some(0), "{stderr}");
+        serde_json::from_str::<Value>(&stdout).unwrap()["chat"].clone()
+    };
+    host.done(&["agents", "add", "alone"], b"");
+    let nowhere = host.run(&["tasks", "add", "alone", "look", "--every", "1h"], b"");
+    assert_eq!(nowhere.code, Some(1), "{nowhere:#?}");
+    assert!(nowhere.stderr.contains("alone listens in no chat"), "{nowhere:#?}");
+    assert_eq!(chat_of(add(&host, &["--no-chat"])), Value::Null);
+    assert_eq!(chat_of(add(&host, &[])), "telegram/123");
+    host.done(&["chats", "add", "telegram/456"], b"");
+    host.done(&["wirings", "add", "telegram/456", "main"], b"");
+    let (code, _, stderr) = add(&host, &[]);
+    let choices = "main listens in several chats: choose one of telegram/123, telegram/456 with --chat";
+    assert!(code == Some(1) && stderr.contains(choices), "{stderr}");
+    host.done(&["users", "add", "telegram:456", "--roles", "owner"], b"");
+    assert_eq!(chat_of(add(&host, &[])), "telegram/456");
+    assert_eq!(chat_of(add(&host, &["--chat", "telegram/123"])), "telegram/123");
+}

@@ -14,10 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hearth_wire::Context;
 use rustix::io::Errno;
 
 use crate::clock::Stopwatch;
-use crate::desk::Failure;
+use crate::failure::Failure;
+use crate::roots::Roots;
 use crate::{life, log, secrets};
 
 /// Maximum length of a line from a process.
@@ -215,6 +217,21 @@ fn command(program: &str, arguments: &[String], launch: &Launch, dir: &Path) -> 
     }
     command.envs(launch.env.iter().map(|(name, value)| (name, value)));
     command
+}
+
+/// Variables of every process that the runner starts, in addition to inherited ones.
+pub(crate) fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> {
+    let mut env = vec![
+        ("HOME", roots.home.to_string_lossy().into_owned()),
+        ("NANOCLAW_SESSION_NAME", context.session_name.clone()),
+    ];
+    if let Some(tmp) = &roots.tmp {
+        env.push(("TMPDIR", tmp.to_string_lossy().into_owned()));
+    }
+    if let Ok(zone) = hearth_zone::Zone::parse(&context.timezone) {
+        env.push(("TZ", zone.variable()));
+    }
+    env
 }
 
 /// A missing program is permanent; a lack of system resources may pass.

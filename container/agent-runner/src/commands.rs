@@ -4,9 +4,9 @@
 //! messages are always text. Pure.
 
 use hearth_wire::InMessage;
+use serde_json::Value;
 
 use crate::prompt::text_of;
-use crate::provider;
 
 /// The prefix of the ids of agents as senders.
 const AGENT: &str = "agent:";
@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Native(String),
 }
 
+/// Providers that support [`NATIVE`] commands.
+const PROVIDERS_WITH_COMMANDS: [&str; 1] = ["claude"];
 /// Commands for the provider.
 const NATIVE: [&str; 4] = ["/compact", "/context", "/cost", "/files"];
 
@@ -57,12 +59,26 @@ pub(crate) fn of_turn(messages: &[InMessage], provider: &str) -> Option<Command>
 }
 
 fn command(message: &InMessage, provider: &str) -> Option<Command> {
-    let sender = message.content.get("senderId").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let sender = message.content.get("senderId").and_then(Value::as_str).unwrap_or_default();
     let is_chat = ["chat", "chat-sdk"].contains(&message.kind.as_str());
     if !message.trigger || !is_chat || sender.starts_with(AGENT) {
         return None;
     }
-    parse(text_of(message)).filter(|command| *command == Command::Clear || provider::takes_commands(provider))
+    parse(text_of(message)).filter(|command| *command == Command::Clear || PROVIDERS_WITH_COMMANDS.contains(&provider))
+}
+
+/// The script of a message, if it has to run before the message is shown.
+pub(crate) fn script_of(message: &InMessage) -> Option<&str> {
+    let script = message.content.get("script").and_then(Value::as_str)?;
+    (message.kind == "task" && !script.trim().is_empty()).then_some(script)
+}
+
+/// Splits a turn's messages: if other messages trigger a turn, those with scripts are postponed, and each runs by
+/// itself later. So a chat waits for at most one script.
+pub(crate) fn postpone_scripts(messages: Vec<InMessage>) -> (Vec<InMessage>, Vec<InMessage>) {
+    let others_ask = messages.iter().any(|message| message.trigger && script_of(message).is_none());
+    let mut first = !others_ask;
+    messages.into_iter().partition(|message| script_of(message).is_none() || std::mem::take(&mut first))
 }
 
 /// White space as defined by Rust or by JavaScript, like the host.
@@ -158,5 +174,38 @@ mod tests {
         assert!(command(&other, "claude").is_none());
         let task = InMessage { kind: "task".to_owned(), ..message(2, true, "/clear") };
         assert!(command(&task, "claude").is_none());
+    }
+
+    fn with_script(seq: u64, kind: &str, script: Option<&str>) -> InMessage {
+        let (id, timestamp) = (format!("ms{seq}"), String::new());
+        let content = json!({ "text": "x", "script": script });
+        InMessage {
+            v: 1,
+            seq,
+            id,
+            kind: kind.to_owned(),
+            trigger: seq != 9,
+            timestamp,
+            unknown_sender: false,
+            reply: None,
+            content,
+        }
+    }
+
+    #[test]
+    fn a_script_waits_for_those_who_ask_and_goes_alone() {
+        let seqs = |messages: Vec<InMessage>| messages.iter().map(|message| message.seq).collect::<Vec<_>>();
+        for (taken, now, later) in [
+            (vec![(1, "task"), (2, "chat")], vec![2], vec![1]),
+            (vec![(1, "task"), (2, "task")], vec![1], vec![2]),
+            (vec![(9, "chat"), (10, "task"), (11, "task")], vec![9, 10], vec![11]),
+            (vec![(1, "chat")], vec![1], vec![]),
+        ] {
+            let messages = taken.iter().map(|(seq, kind)| with_script(*seq, kind, (*kind == "task").then_some("true")));
+            let (first, rest) = postpone_scripts(messages.collect());
+            assert_eq!((seqs(first), seqs(rest)), (now, later), "{taken:?}");
+        }
+        assert_eq!(script_of(&with_script(1, "chat", Some("rm -rf /"))), None, "what people write is no script");
+        assert_eq!(script_of(&with_script(1, "task", Some("  "))), None);
     }
 }

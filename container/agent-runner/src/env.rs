@@ -4,26 +4,21 @@ use std::ffi::OsString;
 
 use hearth_zone::Zone;
 
-use crate::roots::{Roots, Start, StartError};
-
-/// The start parameters in this process's variables.
-pub(crate) fn start() -> Result<Start, StartError> {
-    Start::from_variables(&variable)
-}
-
-/// The attempts of a self-test, which replace a session's work.
-pub(crate) fn probe() -> Option<String> {
-    variable(crate::probe::PROBE_VARIABLE)
-}
-
+/// JSON object of directories, see [`crate::Roots`].
+pub const ROOTS_VARIABLE: &str = "HEARTH_ROOTS";
+/// Number of the incarnation this process is.
+pub const INCARNATION_VARIABLE: &str = "HEARTH_INCARNATION";
+/// Descriptor of the life pipe, see `life.rs`.
+pub const LIFE_VARIABLE: &str = "HEARTH_LIFE_FD";
+/// Descriptor of the lock by which the host sees whether anything of this incarnation still lives.
+pub const LOCK_VARIABLE: &str = "HEARTH_LOCK_FD";
+/// Named pipe from which secrets are read before anything else, see `handed.rs`.
+pub const SECRETS_VARIABLE: &str = "HEARTH_SECRETS";
+/// Names of the variables that came through the pipe, with commas between them. The runner sets it for itself.
+pub const SECRET_NAMES_VARIABLE: &str = "HEARTH_SECRET_NAMES";
 /// Whether children inherit a variable.
 pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()
-}
-
-/// The configured directories, for commands that do not run a session.
-pub(crate) fn roots() -> Result<Roots, StartError> {
-    Roots::from_variables(&variable)
 }
 
 /// The process's time zone, if it is valid.
@@ -38,7 +33,7 @@ pub(crate) fn all() -> impl Iterator<Item = (String, String)> {
 
 /// A variable as text. Invalid Unicode becomes replacement characters, which the parser then rejects.
 #[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 

@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
-use crate::roots::{SECRET_NAMES_VARIABLE, SECRETS_VARIABLE};
+use crate::env::{SECRET_NAMES_VARIABLE, SECRETS_VARIABLE};
 
 /// How long to wait until the host starts writing. The host ends a container that does not get its secrets.
 const WAIT_MAX: Duration = Duration::from_secs(120);

@@ -10,58 +10,8 @@ use hearth_wire::{
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::read_error::ReadError;
 use crate::stop::Error;
-
-/// Why a file could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// A file system error, which may pass.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Larger than the contract allows.
-    #[error("{} has more than {limit} bytes, the most a file may have", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The bound.
-        limit: u64,
-    },
-    /// Does not follow the contract.
-    #[error("{} is not what the contract says: {reason}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Written by a newer program.
-    #[error("{} is of contract version {found}, this program knows {known}: use a newer image", path.display(), known = WIRE_VERSION)]
-    TooNew {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-    },
-}
-
-impl ReadError {
-    /// The file does not exist (any more).
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
-    }
-
-    /// Whether reading again cannot help, because files never change.
-    #[must_use]
-    pub fn is_final(&self) -> bool {
-        !matches!(self, Self::Io { .. })
-    }
-}
 
 #[derive(Deserialize)]
 struct Versioned {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth_wire::{AckName, InMessage, limits};
 
 use crate::agent::AgentHalf;
-use crate::host::{HostHalf, ReadError};
+use crate::host::HostHalf;
 use crate::log;
+use crate::read_error::ReadError;
 use crate::stop::Error;
 
 /// Reads the host's messages and tracks which are finished.

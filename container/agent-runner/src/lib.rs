@@ -24,8 +24,8 @@ mod child;
 mod clock;
 mod commands;
 pub mod confine;
-mod desk;
 mod env;
+mod failure;
 mod gate;
 mod handed;
 mod host;
@@ -38,9 +38,11 @@ mod outgoing;
 pub mod probe;
 mod prompt;
 mod provider;
+mod read_error;
 mod report;
 mod roots;
 mod runner;
+mod runner_state;
 mod script;
 mod secrets;
 mod state;
@@ -49,18 +51,19 @@ mod strip;
 mod tmp;
 mod tools;
 mod trusted;
+mod turn;
 mod watch;
 
 use std::process::ExitCode;
 
 pub use child::END_MAX;
-pub use host::ReadError;
+pub use env::{
+    INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, SECRET_NAMES_VARIABLE, SECRETS_VARIABLE,
+};
 pub use prompt::command::{PromptError, prompt_of};
 pub use provider::{addressed, ended, understood};
-pub use roots::{
-    INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, Roots, SECRET_NAMES_VARIABLE, SECRETS_VARIABLE,
-    Start, StartError,
-};
+pub use read_error::ReadError;
+pub use roots::{Roots, Start, StartError};
 pub use script::last_value;
 pub use stop::{Error, Stop};
 pub use strip::strip_internal;
@@ -78,7 +81,7 @@ pub fn main_from_env() -> ExitCode {
         log::note(format_args!("not started: {}", handed::restart_with(&pipe)));
         return ExitCode::from(2);
     }
-    let start = match env::start() {
+    let start = match Start::from_env() {
         Ok(start) => start,
         Err(error) => {
             log::note(&error);
@@ -98,7 +101,7 @@ pub fn main_from_env() -> ExitCode {
         log::note(format_args!("not started, because {} cannot be entered: {error}", start.roots.group.display()));
         return ExitCode::from(2);
     }
-    if let Some(asked) = env::probe() {
+    if let Some(asked) = env::variable(probe::PROBE_VARIABLE) {
         return probe::main(&asked);
     }
     match run(&start) {

@@ -6,8 +6,9 @@ use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::env::{LIFE_VARIABLE, LOCK_VARIABLE};
 use crate::log;
-use crate::roots::{LIFE_VARIABLE, LOCK_VARIABLE, Start};
+use crate::roots::Start;
 use crate::stop::Error;
 
 /// Whether this process was asked to end.

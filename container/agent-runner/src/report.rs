@@ -11,17 +11,17 @@ mod post;
 
 use std::time::Duration;
 
-use hearth_wire::{Context, InMessage, OutId, OutKind, OutMessage, Reply, Retry, WIRE_VERSION, limits};
+use hearth_wire::{Context, InMessage, OutId, OutKind, OutMessage, Reply, WIRE_VERSION, limits};
 use serde_json::Value;
 
-use crate::desk::{Failure, TurnState};
+use crate::failure::Failure;
 use crate::log;
 use crate::outgoing::{
     Attachment, Content, OutgoingRecipient, Utterance, answered, attachment_names, known_target, pieces,
 };
-use crate::runner::compose;
-use crate::stop::{Error, Stop};
+use crate::runner_state::RunnerState;
 use crate::strip::strip_payload;
+use crate::turn::{Turn, TurnError};
 
 pub(crate) use self::post::{Post, Scene};
 
@@ -34,57 +34,10 @@ const QUESTION_SECONDS: f64 = 300.0;
 /// Additional time for the host to report that a question was not answered.
 const QUESTION_GRACE: Duration = Duration::from_secs(60);
 
-/// The content of one turn.
-#[derive(Debug, Clone)]
-pub(crate) struct Turn {
-    /// The context as it was when the turn began.
-    pub(crate) context: Context,
-    /// Context messages, the newest ones.
-    pub(crate) background: Vec<InMessage>,
-    /// Triggering messages; empty only between turns.
-    pub(crate) asked: Vec<InMessage>,
-    /// The prompt text.
-    pub(crate) prompt: String,
-    /// The text of a native command for the provider, such as `/compact`.
-    pub(crate) native: Option<String>,
-}
-
-/// Why a turn did not succeed.
-#[derive(Debug)]
-pub(crate) enum TurnError {
-    /// The provider failed permanently; the host gets the reason.
-    Failed(String),
-    /// The provider failed temporarily; the host sends the messages again.
-    Passing(String, Retry),
-    /// The runner must stop.
-    Stopped(Stop),
-}
-
-impl From<Stop> for TurnError {
-    fn from(stop: Stop) -> Self {
-        Self::Stopped(stop)
-    }
-}
-
-impl From<Error> for TurnError {
-    fn from(error: Error) -> Self {
-        Self::Stopped(Stop::Broken(error))
-    }
-}
-
-impl From<Failure> for TurnError {
-    fn from(Failure { error, retry }: Failure) -> Self {
-        match retry {
-            Some(retry) => Self::Passing(error, retry),
-            None => Self::Failed(error),
-        }
-    }
-}
-
 /// A provider's handle of one turn.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
-    desk: &'a mut TurnState,
+    state: &'a mut RunnerState,
     turn: &'a Turn,
     /// The open part: its triggering messages, all messages that end with it, and the answers so far.
     asked: Vec<InMessage>,
@@ -103,21 +56,21 @@ struct Arrival {
 
 impl<'a> Report<'a> {
     /// The report of a claimed turn.
-    pub(crate) fn new(desk: &'a mut TurnState, turn: &'a Turn, seqs: Vec<u64>) -> Self {
-        desk.heard.hear(&turn.background);
-        desk.heard.hear(&turn.asked);
-        Self { desk, turn, asked: turn.asked.clone(), seqs, answers: Vec::new(), told: Vec::new() }
+    pub(crate) fn new(state: &'a mut RunnerState, turn: &'a Turn, seqs: Vec<u64>) -> Self {
+        state.heard.hear(&turn.background);
+        state.heard.hear(&turn.asked);
+        Self { state, turn, asked: turn.asked.clone(), seqs, answers: Vec::new(), told: Vec::new() }
     }
 
     /// Claims newly arrived messages if one of them triggers. Returns their id and their text for the provider.
     pub(crate) fn arrivals(&mut self) -> Result<Option<(u64, String)>, TurnError> {
-        let Some(messages) = self.desk.arrived(&self.turn.context.provider.name)? else { return Ok(None) };
-        let context = self.desk.gate.pass()?;
-        self.desk.numbers.at_least(context.next_number);
+        let Some(messages) = self.state.arrived(&self.turn.context.provider.name)? else { return Ok(None) };
+        let context = self.state.gate.pass()?;
+        self.state.numbers.at_least(context.next_number);
         let id = messages.last().map_or(0, |message| message.seq);
         // The turn's first prompt already showed the messages of an earlier incarnation.
         let context = Context { already_sent: Vec::new(), ..context };
-        let told = compose(self.desk.root(), context, messages.clone());
+        let told = Turn::compose(self.state.root(), context, messages.clone());
         self.told.push(Arrival { id, messages });
         Ok(Some((id, told.prompt)))
     }
@@ -127,7 +80,7 @@ impl<'a> Report<'a> {
         let (read, told): (Vec<_>, Vec<_>) = std::mem::take(&mut self.told).into_iter().partition(|told| told.id == id);
         self.told = told;
         for message in read.into_iter().flat_map(|arrival| arrival.messages) {
-            self.desk.heard.hear(std::slice::from_ref(&message));
+            self.state.heard.hear(std::slice::from_ref(&message));
             self.seqs.push(message.seq);
             if message.trigger {
                 self.asked.push(message);
@@ -150,7 +103,7 @@ impl<'a> Report<'a> {
         match outcome {
             Ok(()) => {
                 for message in answers {
-                    self.desk.write(&mut |agent| agent.out(&message))?;
+                    self.state.write(&mut |agent| agent.out(&message))?;
                     out.push(message.id);
                 }
             }
@@ -158,7 +111,7 @@ impl<'a> Report<'a> {
                 let last = seqs.last().copied().unwrap_or_default();
                 log::note(format_args!("the turn of message {last} failed: {}", failure.error));
                 for message in answers.iter().filter(|message| !message.files.is_empty()) {
-                    self.desk.agent.drop_out_files(&message.id);
+                    self.state.agent.drop_out_files(&message.id);
                 }
                 failed = Some(failure);
             }
@@ -166,17 +119,17 @@ impl<'a> Report<'a> {
         // Only many arrivals together can exceed the limit of one ack. In that case the ack with the answers is written
         // first.
         let (rest, last) = seqs.split_at(seqs.len().saturating_sub(limits::ENDS_PER_ACK + 1));
-        self.desk.end(last, out, failed.as_ref())?;
+        self.state.end(last, out, failed.as_ref())?;
         for some in rest.chunks(limits::ENDS_PER_ACK + 1) {
-            self.desk.end(some, Vec::new(), failed.as_ref())?;
+            self.state.end(some, Vec::new(), failed.as_ref())?;
         }
-        self.desk.state.settle()?;
+        self.state.board.settle()?;
         Ok(())
     }
 
     /// Ends the turn, whatever its result. Messages that the provider has not read wait for the next one.
     pub(crate) fn leave(self) {
-        self.desk.inbox.put_back(self.told.into_iter().flat_map(|arrival| arrival.messages));
+        self.state.inbox.put_back(self.told.into_iter().flat_map(|arrival| arrival.messages));
     }
 
     /// The context of the turn.
@@ -186,49 +139,49 @@ impl<'a> Report<'a> {
 
     /// The running tool, if any: of several, the one with the longest timeout.
     pub(crate) fn tool(&self) -> Option<&str> {
-        self.desk.state.tool()
+        self.state.board.tool()
     }
 
     /// Whether to continue. To be called in every pause, at least every 250 ms.
     pub(crate) fn check(&mut self) -> Result<(), TurnError> {
-        self.desk.gate.check()?;
-        self.desk.state.flush()?;
-        self.desk.memory.flush()?;
+        self.state.gate.check()?;
+        self.state.board.flush()?;
+        self.state.memory.flush()?;
         Ok(())
     }
 
     /// Records activity of the provider.
     pub(crate) fn progress(&mut self) -> Result<(), TurnError> {
-        self.desk.gate.check()?;
-        self.desk.state.progress()?;
+        self.state.gate.check()?;
+        self.state.board.progress()?;
         Ok(())
     }
 
     /// Records the start of a tool. `call` identifies it at its end.
     pub(crate) fn tool_started(&mut self, call: &str, name: &str, timeout_ms: Option<u64>) -> Result<(), TurnError> {
-        self.desk.gate.pass()?;
-        self.desk.state.progress()?;
-        self.desk.state.tool_started(call, name, timeout_ms)?;
+        self.state.gate.pass()?;
+        self.state.board.progress()?;
+        self.state.board.tool_started(call, name, timeout_ms)?;
         Ok(())
     }
 
     pub(crate) fn tool_ended(&mut self, call: &str) -> Result<(), TurnError> {
-        self.desk.state.progress()?;
-        self.desk.state.tool_ended(call)?;
+        self.state.board.progress()?;
+        self.state.board.tool_ended(call)?;
         Ok(())
     }
 
     /// Records that no tool runs any more.
     pub(crate) fn tools_ended(&mut self) -> Result<(), TurnError> {
-        self.desk.state.settle()?;
+        self.state.board.settle()?;
         Ok(())
     }
 
     /// Sends a message at once, whatever the turn's result.
     pub(crate) fn say(&mut self, utterance: Utterance) -> Result<(), TurnError> {
-        self.desk.state.progress()?;
+        self.state.board.progress()?;
         for message in self.prepare(utterance, false)? {
-            self.desk.write(&mut |agent| agent.out(&message))?;
+            self.state.write(&mut |agent| agent.out(&message))?;
         }
         Ok(())
     }
@@ -248,18 +201,18 @@ impl<'a> Report<'a> {
             return Err(TurnError::Failed(format!("a request to the host is too large: {size} bytes")));
         }
         self.tool_started(message.id.as_str(), &name, timeout_ms)?;
-        self.desk.write(&mut |agent| agent.out(&message))?;
+        self.state.write(&mut |agent| agent.out(&message))?;
         Ok(message.id)
     }
 
     /// Sends a message at once and asks for the result. Returns the ids of the requests, one for each part of a long
     /// text.
     pub(crate) fn say_and_ask(&mut self, utterance: Utterance) -> Result<Vec<OutId>, TurnError> {
-        self.desk.state.progress()?;
+        self.state.board.progress()?;
         let mut asked = Vec::new();
         for mut message in self.prepare(utterance, false)? {
             message.request_id = Some(message.id.clone());
-            self.desk.write(&mut |agent| agent.out(&message))?;
+            self.state.write(&mut |agent| agent.out(&message))?;
             asked.push(message.id);
         }
         Ok(asked)
@@ -267,7 +220,7 @@ impl<'a> Report<'a> {
 
     /// The host's answer to a request, if available.
     pub(crate) fn reply(&mut self, request: &OutId) -> Result<Option<Reply>, TurnError> {
-        match self.desk.host.reply(request) {
+        match self.state.host.reply(request) {
             Ok(None) => Ok(None),
             Ok(Some(reply)) => {
                 self.tool_ended(request.as_str())?;
@@ -283,7 +236,7 @@ impl<'a> Report<'a> {
 
     /// Adds an answer, which is sent if the turn succeeds.
     pub(crate) fn answer(&mut self, utterance: Utterance) -> Result<(), TurnError> {
-        self.desk.state.progress()?;
+        self.state.board.progress()?;
         if self.answers.len() >= MOST_ANSWERS {
             return Err(TurnError::Failed(format!("the provider gave more than {MOST_ANSWERS} answers in one turn")));
         }
@@ -294,12 +247,12 @@ impl<'a> Report<'a> {
 
     /// The provider's stored continuation.
     pub(crate) fn continuation(&self) -> Option<String> {
-        self.desk.memory.continuation(&self.turn.context.provider.name).map(str::to_owned)
+        self.state.memory.continuation(&self.turn.context.provider.name).map(str::to_owned)
     }
 
     /// Stores the provider's continuation; `None` means a new conversation.
     pub(crate) fn remember(&mut self, continuation: Option<&str>) -> Result<(), TurnError> {
-        self.desk.memory.remember(&self.turn.context.provider.name, continuation)?;
+        self.state.memory.remember(&self.turn.context.provider.name, continuation)?;
         Ok(())
     }
 
@@ -324,7 +277,7 @@ impl<'a> Report<'a> {
             }
         };
         let in_reply_to = answered(&self.asked, &utterance.target, destination);
-        utterance.target = self.desk.heard.in_thread(utterance.target, destination);
+        utterance.target = self.state.heard.in_thread(utterance.target, destination);
         let limit = context.limits.max_json_bytes.min(limits::JSON_BYTES);
         let names = attachment_names(&utterance.files).map_err(TurnError::Failed)?;
         let Utterance { content, target, files } = utterance;
@@ -349,9 +302,9 @@ impl<'a> Report<'a> {
         let max = self.turn.context.limits.max_file_bytes.min(limits::FILE_BYTES);
         for file in files {
             match file.open(max) {
-                Ok(mut content) => self.desk.write(&mut |agent| agent.out_file(id, &file.name, &mut content))?,
+                Ok(mut content) => self.state.write(&mut |agent| agent.out_file(id, &file.name, &mut content))?,
                 Err(reason) => {
-                    self.desk.agent.drop_out_files(id);
+                    self.state.agent.drop_out_files(id);
                     return Err(TurnError::Failed(reason));
                 }
             }
@@ -366,8 +319,8 @@ impl<'a> Report<'a> {
         is_final: bool,
         in_reply_to: Option<u64>,
     ) -> Result<OutMessage, TurnError> {
-        let incarnation = self.desk.gate.incarnation();
-        let number = self.desk.numbers.take(&mut self.desk.memory)?;
+        let incarnation = self.state.gate.incarnation();
+        let number = self.state.numbers.take(&mut self.state.memory)?;
         let seq = self.asked.last().map_or(0, |message| message.seq);
         let id = OutId::new(format!("{incarnation}-{number}-{seq}")).map_err(TurnError::Failed)?;
         let (kind, content) = Content::Text(String::new()).into_parts();

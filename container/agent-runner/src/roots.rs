@@ -5,19 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::confine::{CONFINE_VARIABLE, Rules};
+use crate::env::{self, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE};
 
-/// JSON object of directories, see [`Roots`].
-pub const ROOTS_VARIABLE: &str = "HEARTH_ROOTS";
-/// Number of the incarnation this process is.
-pub const INCARNATION_VARIABLE: &str = "HEARTH_INCARNATION";
-/// Descriptor of the life pipe, see `life.rs`.
-pub const LIFE_VARIABLE: &str = "HEARTH_LIFE_FD";
-/// Descriptor of the lock by which the host sees whether anything of this incarnation still lives.
-pub const LOCK_VARIABLE: &str = "HEARTH_LOCK_FD";
-/// Named pipe from which secrets are read before anything else, see `handed.rs`.
-pub const SECRETS_VARIABLE: &str = "HEARTH_SECRETS";
-/// Names of the variables that came through the pipe, with commas between them. The runner sets it for itself.
-pub const SECRET_NAMES_VARIABLE: &str = "HEARTH_SECRET_NAMES";
 /// For crash tests: die after so many durable steps, see `agent.rs`. A build without debug assertions ignores it.
 #[cfg(debug_assertions)]
 const CRASH_VARIABLE: &str = "HEARTH_TEST_CRASH_AFTER_STEPS";
@@ -114,12 +103,12 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// Reads the variable through `get`.
+    /// The configured directories, for commands that do not run a session.
     ///
     /// # Errors
     /// The variable's error.
-    pub(crate) fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, StartError> {
-        parse_roots(get(ROOTS_VARIABLE))
+    pub(crate) fn from_env() -> Result<Self, StartError> {
+        parse_roots(env::variable(ROOTS_VARIABLE))
     }
 }
 
@@ -141,6 +130,14 @@ pub struct Start {
 }
 
 impl Start {
+    /// Reads this process's variables.
+    ///
+    /// # Errors
+    /// The first variable that is missing or wrong.
+    pub(crate) fn from_env() -> Result<Self, StartError> {
+        Self::from_variables(&env::variable)
+    }
+
     /// Reads the variables through `get`, so that tests need no environment.
     ///
     /// # Errors
@@ -148,7 +145,7 @@ impl Start {
     pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, StartError> {
         let incarnation = get(INCARNATION_VARIABLE).ok_or(StartError::Missing { name: INCARNATION_VARIABLE })?;
         Ok(Self {
-            roots: Roots::from_variables(get)?,
+            roots: parse_roots(get(ROOTS_VARIABLE))?,
             incarnation: parse_number(INCARNATION_VARIABLE, incarnation)?,
             confine: parse_rules(get(CONFINE_VARIABLE))?,
             life_fd: parse_optional(LIFE_VARIABLE, get)?,

@@ -1,28 +1,29 @@
 //! The main loop: wait for messages, take them, prompt the provider, write answers and acks.
 
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use hearth_wire::{Context, InMessage};
+use hearth_wire::InMessage;
 
 use crate::agent::AgentHalf;
 use crate::beat::{self, Pace};
 use crate::commands::{self, Command};
-use crate::desk::{Failure, TurnState};
+use crate::failure::Failure;
 use crate::gate::RunGuard;
 use crate::host::HostHalf;
 use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
 use crate::outgoing::{LastAddresses, Utterance};
-use crate::prompt::prompt;
 use crate::provider::Drivers;
-use crate::report::{Report, Turn, TurnError};
+use crate::report::Report;
 use crate::roots::Start;
+use crate::runner_state::RunnerState;
 use crate::script::{self, ScriptDecision};
 use crate::state::StateBoard;
 use crate::stop::Stop;
+use crate::turn::{Turn, TurnError};
 use crate::watch::Watch;
 use crate::{life, log, tmp};
 
@@ -40,11 +41,11 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let watch = Watch::new(&host);
     let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
-    let state = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
+    let board = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
     let (inbox, heard, roots) = (Inbox::default(), LastAddresses::default(), start.roots.clone());
-    let desk = TurnState { host, gate, agent, memory, numbers, state, inbox, heard, roots };
+    let state = RunnerState { host, gate, agent, memory, numbers, board, inbox, heard, roots };
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
-    let mut runner = Runner { root, drivers, desk, pace };
+    let mut runner = Runner { root, drivers, state, pace };
     let Err(stop) = work(&mut runner, &watch);
     runner.drivers.close();
     Err(stop)
@@ -52,10 +53,10 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
 
 fn work(runner: &mut Runner, watch: &Watch) -> Result<Infallible, Stop> {
     loop {
-        runner.desk.gate.check()?;
+        runner.state.gate.check()?;
         if !runner.step()? {
-            runner.desk.state.flush()?;
-            runner.desk.memory.flush()?;
+            runner.state.board.flush()?;
+            runner.state.memory.flush()?;
             runner.pace.idle();
             watch.wait();
         }
@@ -66,7 +67,7 @@ struct Runner {
     /// The session's directory.
     root: PathBuf,
     drivers: Drivers,
-    desk: TurnState,
+    state: RunnerState,
     /// Pace of the heartbeat.
     pace: Pace,
 }
@@ -74,13 +75,13 @@ struct Runner {
 impl Runner {
     /// Runs one turn if a message triggers it, else handles the provider's output.
     fn step(&mut self) -> Result<bool, Stop> {
-        let found = self.desk.inbox.look(&self.desk.host, &self.desk.agent)?;
-        self.desk.numbers.seen(found.highest);
+        let found = self.state.inbox.look(&self.state.host, &self.state.agent)?;
+        self.state.numbers.seen(found.highest);
         for (seq, error) in &found.broken {
             self.pace.work();
-            self.desk.refuse(*seq, error)?;
+            self.state.refuse(*seq, error)?;
         }
-        if self.desk.inbox.asks() {
+        if self.state.inbox.asks() {
             self.pace.work();
             self.turn()?;
             return Ok(true);
@@ -96,30 +97,30 @@ impl Runner {
     /// Takes the waiting messages and finishes them with one ack. If the runner is killed before the ack, all of them
     /// are repeated; after it, none.
     fn turn(&mut self) -> Result<(), Stop> {
-        let context = self.desk.gate.pass()?;
+        let context = self.state.gate.pass()?;
         let provider = context.provider.name.clone();
-        let (messages, later) = commands::cut(self.desk.inbox.take(), &provider);
-        self.desk.inbox.put_back(later);
-        let (mut messages, later) = script::part(messages);
-        self.desk.inbox.put_back(later);
+        let (messages, later) = commands::cut(self.state.inbox.take(), &provider);
+        self.state.inbox.put_back(later);
+        let (mut messages, later) = commands::postpone_scripts(messages);
+        self.state.inbox.put_back(later);
         if !self.wakes(&mut messages)? {
-            self.desk.inbox.put_back(messages);
+            self.state.inbox.put_back(messages);
             return Ok(());
         }
         let seqs: Vec<u64> = messages.iter().map(|message| message.seq).collect();
-        self.desk.claim(&seqs)?;
+        self.state.claim(&seqs)?;
         if !messages.iter().any(|message| message.trigger) {
-            return self.desk.end(&seqs, Vec::new(), None);
+            return self.state.end(&seqs, Vec::new(), None);
         }
         let command = commands::of_turn(&messages, &provider);
-        let context = self.desk.gate.pass()?;
-        self.desk.numbers.at_least(context.next_number);
+        let context = self.state.gate.pass()?;
+        self.state.numbers.at_least(context.next_number);
         let clears = command == Some(Command::Clear);
-        let mut turn = compose(&self.root, context, messages);
+        let mut turn = Turn::compose(&self.root, context, messages);
         if let Some(Command::Native(words)) = command {
             turn.native = Some(words);
         }
-        let mut report = Report::new(&mut self.desk, &turn, seqs);
+        let mut report = Report::new(&mut self.state, &turn, seqs);
         let ended = if clears { clear(&mut self.drivers, &mut report) } else { self.drivers.turn(&turn, &mut report) };
         conclude(report, ended)?;
         self.drivers.clean_up();
@@ -129,10 +130,12 @@ impl Runner {
     /// Runs the script of the task among these messages, if there is one, and returns whether to wake the agent. If
     /// not, the task is finished and removed from the messages.
     fn wakes(&mut self, messages: &mut Vec<InMessage>) -> Result<bool, Stop> {
-        let Some(place) = messages.iter().position(|message| script::of(message).is_some()) else { return Ok(true) };
+        let Some(place) = messages.iter().position(|message| commands::script_of(message).is_some()) else {
+            return Ok(true);
+        };
         let mut task = messages.remove(place);
-        self.desk.claim(&[task.seq])?;
-        match script::run(&mut self.desk, script::of(&task).unwrap_or_default())? {
+        self.state.claim(&[task.seq])?;
+        match script::run(&mut self.state, commands::script_of(&task).unwrap_or_default())? {
             ScriptDecision::Wake(data) => {
                 if let Some(content) = task.content.as_object_mut() {
                     content.insert("scriptOutput".to_owned(), data);
@@ -140,16 +143,16 @@ impl Runner {
                 messages.insert(place, task);
                 Ok(true)
             }
-            ScriptDecision::Rest(gated) => self.desk.end_gated(task.seq, gated).map(|()| false),
+            ScriptDecision::Rest(gated) => self.state.end_gated(task.seq, gated).map(|()| false),
         }
     }
 
     /// Handles the provider's output outside of turns.
     fn between(&mut self) -> Result<(), Stop> {
-        let context = self.desk.gate.pass()?;
-        self.desk.numbers.at_least(context.next_number);
-        let turn = compose(&self.root, context, Vec::new());
-        let mut report = Report::new(&mut self.desk, &turn, Vec::new());
+        let context = self.state.gate.pass()?;
+        self.state.numbers.at_least(context.next_number);
+        let turn = Turn::compose(&self.root, context, Vec::new());
+        let mut report = Report::new(&mut self.state, &turn, Vec::new());
         match self.drivers.between(&mut report) {
             Err(TurnError::Stopped(stop)) => Err(stop),
             Err(TurnError::Failed(reason) | TurnError::Passing(reason, _)) => {
@@ -182,13 +185,4 @@ fn clear(drivers: &mut Drivers, report: &mut Report<'_>) -> Result<(), TurnError
     report.remember(None)?;
     drivers.close();
     report.answer(Utterance::reply("Session cleared."))
-}
-
-/// Builds a turn: all triggering messages, and the newest context.
-pub(crate) fn compose(root: &Path, context: Context, messages: Vec<InMessage>) -> Turn {
-    let (asked, mut background): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| message.trigger);
-    let most = usize::try_from(context.limits.max_prompt_messages).unwrap_or(usize::MAX);
-    background.drain(..background.len().saturating_sub(most));
-    let prompt = prompt(root, &context, &background, &asked);
-    Turn { context, background, asked, prompt, native: None }
 }

@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hearth_wire::{Gated, InMessage};
+use hearth_wire::Gated;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::Value;
 
+use crate::child::environment;
 use crate::clock::Stopwatch;
-use crate::desk::TurnState;
-use crate::provider::environment;
+use crate::runner_state::RunnerState;
 use crate::stop::Stop;
 use crate::{log, secrets};
 
@@ -46,33 +46,19 @@ pub(crate) enum ScriptDecision {
     Rest(Gated),
 }
 
-/// The script of a message, if it has to run before the message is shown.
-pub(crate) fn of(message: &InMessage) -> Option<&str> {
-    let script = message.content.get("script").and_then(Value::as_str)?;
-    (message.kind == "task" && !script.trim().is_empty()).then_some(script)
-}
-
-/// Splits a turn's messages: if other messages trigger a turn, those with scripts are postponed, and each runs by
-/// itself later. So a chat waits for at most one script.
-pub(crate) fn part(messages: Vec<InMessage>) -> (Vec<InMessage>, Vec<InMessage>) {
-    let others_ask = messages.iter().any(|message| message.trigger && of(message).is_none());
-    let mut first = !others_ask;
-    messages.into_iter().partition(|message| of(message).is_none() || std::mem::take(&mut first))
-}
-
 /// Runs a script to its end.
-pub(crate) fn run(desk: &mut TurnState, script: &str) -> Result<ScriptDecision, Stop> {
+pub(crate) fn run(state: &mut RunnerState, script: &str) -> Result<ScriptDecision, Stop> {
     let timeout = u64::try_from(TIMEOUT.as_millis()).ok();
-    desk.state.progress()?;
-    desk.state.tool_started(TOOL, TOOL, timeout)?;
-    let context = desk.gate.pass()?;
-    let started = Running::start(script, &desk.roots.group, environment(&context, &desk.roots));
+    state.board.progress()?;
+    state.board.tool_started(TOOL, TOOL, timeout)?;
+    let context = state.gate.pass()?;
+    let started = Running::start(script, &state.roots.group, environment(&context, &state.roots));
     let verdict = match started {
-        Ok(running) => decide(&running.wait(desk)?),
+        Ok(running) => decide(&running.wait(state)?),
         Err(error) => ScriptDecision::failed(&format!("it cannot be started: {error}")),
     };
-    desk.state.progress()?;
-    desk.state.tool_ended(TOOL)?;
+    state.board.progress()?;
+    state.board.tool_ended(TOOL)?;
     if let ScriptDecision::Rest(Gated { why, failed: true }) = &verdict {
         log::note(format_args!("a task's script failed: {why}"));
     }
@@ -160,11 +146,11 @@ impl Running {
         }
     }
 
-    fn wait(mut self, desk: &mut TurnState) -> Result<Ended, Stop> {
+    fn wait(mut self, state: &mut RunnerState) -> Result<Ended, Stop> {
         let watch = Stopwatch::start();
         let cut = loop {
-            desk.gate.check()?;
-            desk.state.flush()?;
+            state.gate.check()?;
+            state.board.flush()?;
             if self.is_over() {
                 break None;
             }
@@ -299,38 +285,5 @@ mod tests {
         let verdict = decide(&Ended { how: How::TooLong, output: Vec::new(), error: vec![b'e'; 9_000] });
         let ScriptDecision::Rest(rest) = verdict else { panic!() };
         assert!(rest.failed && rest.why.len() < 600, "{rest:?}");
-    }
-
-    fn message(seq: u64, kind: &str, script: Option<&str>) -> InMessage {
-        let (id, timestamp) = (format!("ms{seq}"), String::new());
-        let content = json!({ "text": "x", "script": script });
-        InMessage {
-            v: 1,
-            seq,
-            id,
-            kind: kind.to_owned(),
-            trigger: seq != 9,
-            timestamp,
-            unknown_sender: false,
-            reply: None,
-            content,
-        }
-    }
-
-    #[test]
-    fn a_script_waits_for_those_who_ask_and_goes_alone() {
-        let seqs = |messages: Vec<InMessage>| messages.iter().map(|message| message.seq).collect::<Vec<_>>();
-        for (taken, now, later) in [
-            (vec![(1, "task"), (2, "chat")], vec![2], vec![1]),
-            (vec![(1, "task"), (2, "task")], vec![1], vec![2]),
-            (vec![(9, "chat"), (10, "task"), (11, "task")], vec![9, 10], vec![11]),
-            (vec![(1, "chat")], vec![1], vec![]),
-        ] {
-            let messages = taken.iter().map(|(seq, kind)| message(*seq, kind, (*kind == "task").then_some("true")));
-            let (first, rest) = part(messages.collect());
-            assert_eq!((seqs(first), seqs(rest)), (now, later), "{taken:?}");
-        }
-        assert_eq!(of(&message(1, "chat", Some("rm -rf /"))), None, "what people write is no script");
-        assert_eq!(of(&message(1, "task", Some("  "))), None);
     }
 }

@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use crate::env;
-use crate::roots::{INCARNATION_VARIABLE, SECRET_NAMES_VARIABLE};
+use crate::env::{self, INCARNATION_VARIABLE, SECRET_NAMES_VARIABLE};
 
 /// Minimum length of a likely secret; shorter values could be part of ordinary words.
 const SHORTEST: usize = 8;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::host::ReadError;
+use crate::read_error::ReadError;
 
 /// Why a runner stopped.
 #[derive(Debug, thiserror::Error)]

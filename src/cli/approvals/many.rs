@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::super::decide::{self, BatchDecision};
 use super::super::lookup::{self, ChatRef};
-use super::super::{Done, Failure, entity, labels, print};
+use super::super::{Done, Failure, entity, labels, listed, print};
 use crate::config::Paths;
 use crate::model::approval::{Approval, ApprovalSubject};
 use crate::model::card::PromptSubject;
@@ -17,7 +17,7 @@ use crate::state::{self, Read, Reader, Tables};
 #[derive(Debug, Clone, Copy, Args)]
 pub(in crate::cli) struct Page {
     /// Show at most this many
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
     pub(in crate::cli) limit: usize,
     /// Skip the pages before this one
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]

@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::file::{Definition, ExistingUnit};
 use super::look::look;
 use super::{Manager, launchd, systemd};
-use crate::cli::{Done, Failure, print, status};
+use crate::cli::{Done, Failure, daemon_status, print};
 use crate::config::Paths;
 use crate::state;
 
 #[derive(Debug, Args)]
-pub(super) struct InstallArgs {
+pub(in crate::cli) struct InstallArgs {
     /// Only print the service file
     #[arg(long)]
     dry_run: bool,
@@ -137,7 +137,7 @@ fn start(
     if not_now {
         return Ok(system.active);
     }
-    let daemon = status::ask(paths)?;
+    let daemon = daemon_status::ask(paths)?;
     let other = daemon.filter(|daemon| Some(daemon.pid) != system.pid);
     if let Some(other) = other {
         let pid = other.pid;

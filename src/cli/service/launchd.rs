@@ -17,19 +17,19 @@ fn target(definition: &Definition) -> String {
 
 /// Loads the current file into launchd, which starts the service.
 pub(super) fn start(definition: &Definition) -> Done {
-    let_go(definition)?;
+    pause(definition)?;
     have(PROGRAM, &["enable", &target(definition)])?;
     have(PROGRAM, &["bootstrap", &domain(), &definition.file.display().to_string()]).map(drop)
 }
 
 /// Stops the service for good.
 pub(super) fn stop(definition: &Definition) -> Done {
-    let_go(definition)?;
+    pause(definition)?;
     have(PROGRAM, &["disable", &target(definition)]).map(drop)
 }
 
 /// Unloads the service. Ignores the exit status, because a service that is not loaded needs no unloading.
-fn let_go(definition: &Definition) -> Done {
+pub(super) fn pause(definition: &Definition) -> Done {
     ask(PROGRAM, &["bootout", &target(definition)], super::ACTING).map(drop)
 }
 

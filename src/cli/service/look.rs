@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::file::{Definition, ExistingUnit};
 use super::{Manager, launchd, systemd};
-use crate::cli::{Done, Failure, print, status};
+use crate::cli::{Done, Failure, daemon_status, print};
 use crate::config::Paths;
 use crate::socket::protocol::DaemonStatus;
 
@@ -73,7 +73,7 @@ pub(super) fn look(definition: &Definition) -> Result<System, Failure> {
 pub(super) fn status(paths: &Paths, definition: &Definition, json: bool) -> Done {
     let found = definition.found()?;
     let system = look(definition)?;
-    let (daemon, mut problems) = match status::ask(paths) {
+    let (daemon, mut problems) = match daemon_status::ask(paths) {
         Ok(daemon) => (daemon, Vec::new()),
         Err(error) => (None, vec![error.to_string()]),
     };

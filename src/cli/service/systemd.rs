@@ -42,6 +42,11 @@ pub(super) fn start(definition: &Definition, anew: bool) -> Done {
     })
 }
 
+/// Stops the service until it is started again.
+pub(super) fn pause(definition: &Definition) -> Done {
+    have(PROGRAM, &user(&["stop", &definition.name])).map(drop)
+}
+
 /// Stops and disables the service.
 pub(super) fn stop(definition: &Definition) -> Done {
     have(PROGRAM, &user(&["disable", "--now", &definition.name])).map(drop)

@@ -18,7 +18,7 @@ pub(super) use self::import::{ClawArgs, claw};
 
 use self::place::CommandDir;
 use super::workspace::{self, AllowBroad, Cwd, Guarded};
-use super::{Done, Failure};
+use super::{Done, Failure, listed};
 use crate::cli::workspace::error::WorkspaceError;
 use crate::config::Paths;
 
@@ -69,7 +69,7 @@ enum SessionCommand {
     /// List the sessions, the newest first
     List {
         /// Show at most this many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
         limit: usize,
         /// Show the sessions in the trash
         #[arg(long)]
@@ -80,7 +80,7 @@ enum SessionCommand {
         #[command(flatten)]
         which: SessionArg,
         /// Show at most this many records, the newest ones
-        #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = listed::limit)]
         limit: usize,
         /// An earlier revision, from before it was cleared or compacted
         #[arg(long, value_name = "NUMBER")]

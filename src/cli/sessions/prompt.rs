@@ -2,7 +2,7 @@
 
 use agent_runner::{Roots, prompt_of};
 
-use crate::cli::{Done, entity, lookup, print, status};
+use crate::cli::{Done, daemon_status, entity, lookup, print};
 use crate::config::{Machine, Paths};
 use crate::engine::peek;
 use crate::mailbox::Mailboxes;
@@ -20,7 +20,7 @@ pub(super) fn prompt(paths: &Paths, reader: &Reader, session: SessionId, json: b
     })?;
     let (view, messages) = found.ok_or_else(|| entity::missing("session", &session.to_string()))?;
     // A running daemon knows more about this machine. Without one, this command's own environment decides.
-    let daemon = status::ask(paths).unwrap_or_default();
+    let daemon = daemon_status::ask(paths).unwrap_or_default();
     let machine = daemon.as_ref().map(|daemon| daemon.zone.as_str());
     let zone = Machine::look().zone(view.timezone.as_deref(), machine).zone;
     let in_container = daemon.is_some_and(|daemon| daemon.runtime.starts_with(CONTAINERS));

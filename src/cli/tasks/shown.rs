@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::listed::{self, Column, Field, Listed};
-use crate::cli::{Done, Failure, configuration, entity, human_time, labels, lookup, print, status};
+use crate::cli::{Done, Failure, configuration, daemon_status, entity, human_time, labels, lookup, print};
 use crate::config::{Machine, Paths};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, SkipReason, Task, TaskHome, TaskOrigin};
@@ -97,7 +97,7 @@ impl Zones {
     fn find(paths: &Paths, reader: &Reader) -> Result<Self, Failure> {
         let common = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.timezone);
         // The daemon may see another machine time zone than this command.
-        let daemon = status::ask(paths).ok().flatten().and_then(|daemon| Zone::parse(&daemon.zone).ok());
+        let daemon = daemon_status::ask(paths).ok().flatten().and_then(|daemon| Zone::parse(&daemon.zone).ok());
         Ok(Self { common, daemon })
     }
 
@@ -155,7 +155,12 @@ impl Listed for TaskJson {
             ),
             ("repeats", Some(self.recurrence.clone().unwrap_or_else(|| "no".to_owned()))),
             ("runs in", Some(self.session.clone().unwrap_or_else(|| "the maintenance session".to_owned()))),
-            ("answers go to", self.chat.clone()),
+            (
+                "answers go to",
+                self.chat
+                    .clone()
+                    .or_else(|| self.session.is_none().then(|| "no chat; its tools can send messages".to_owned())),
+            ),
             ("missed runs", Some(missed)),
             ("overlap", Some(if self.overlap == "refuse" { "skip".to_owned() } else { self.overlap.clone() })),
             ("running", self.running.clone()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cli::report::{MessageCounts, Report};
-use crate::cli::{Failure, approvals, labels, lookup, questions, status};
+use crate::cli::{Failure, approvals, daemon_status, labels, lookup, questions};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
@@ -120,7 +120,7 @@ pub(super) struct TaskView {
 
 /// Reads the view. Read errors become part of it.
 pub(super) fn look(paths: &Paths) -> View {
-    let (daemon, told) = match status::ask(paths) {
+    let (daemon, told) = match daemon_status::ask(paths) {
         Ok(daemon) => (daemon, None),
         Err(error) => (None, Some(error.to_string())),
     };

@@ -6,11 +6,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{BadFile, Problem, TOP, folder};
+use crate::config::nearest;
 use crate::model::entity::Folder;
 use crate::time::zone::Zone;
-
-/// Minimum similarity, from 0 to 1, of a mistyped key and a suggested one.
-const NEAR: f64 = 0.6;
 
 /// Problems of one file, collected while it is read.
 pub(super) struct Problems<'t> {
@@ -311,11 +309,8 @@ pub(super) fn is_line(text: &str) -> bool {
 
 /// What to do about an unknown key.
 fn advice(name: &str, keys: &Keys) -> String {
-    let all = || keys.known.iter().chain(keys.later);
-    let alike = |known: &str| strsim::normalized_damerau_levenshtein(&name.to_lowercase(), known);
-    let nearest = all().map(|known| (alike(known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
-    match nearest {
-        Some((score, known)) if score >= NEAR => format!("did you mean `{known}`?"),
+    match nearest(name, keys.known.iter().chain(keys.later).copied()) {
+        Some(known) => format!("did you mean `{known}`?"),
         _ if TOP.known.contains(&name) => "it belongs at the top of the file, before the first table".to_owned(),
         _ => format!("possible are {}", keys.known.join(", ")),
     }

@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Prompt, PromptMessage};
-use crate::host::{ReadError, read_json};
+use crate::host::read_json;
+use crate::read_error::ReadError;
+use crate::roots::Roots;
 use crate::{env, log};
 
 const USAGE: &str = "usage: hearth-runner prompt [--tz ZONE] [--context FILE] <messages.json\n\
@@ -101,7 +103,7 @@ fn run(arguments: &[String]) -> Result<(), PromptError> {
     let context = asked.context.as_deref().map(read_json::<Context>).transpose()?;
     let zone = asked.zone.as_deref().map(Zone::parse).transpose()?;
     let text = read(io::stdin().lock(), INPUT_BYTES)?;
-    let root = env::roots().map_err(|error| PromptError::Usage(error.to_string()))?.session;
+    let root = Roots::from_env().map_err(|error| PromptError::Usage(error.to_string()))?.session;
     print(&of(&text, context.unwrap_or_else(nobody), zone, &root)?)
 }
 

@@ -8,15 +8,16 @@ use hearth_wire::{Address, OutId, OutKind, Retry};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Provider, during, environment};
+use super::{Provider, during};
 use crate::addendum::instructions;
-use crate::child::{Launch, LineProcess, ProcessOutput};
-use crate::desk::Failure;
+use crate::child::{Launch, LineProcess, ProcessOutput, environment};
+use crate::failure::Failure;
 use crate::log;
 use crate::outgoing::{Attachment, Content, OutgoingRecipient, Source, Utterance};
-use crate::report::{Report, Turn, TurnError};
+use crate::report::Report;
 use crate::roots::Roots;
 use crate::tools::Server;
+use crate::turn::{Turn, TurnError};
 
 const SLICE: Duration = Duration::from_millis(200);
 /// The same while an answer of the host is pending.

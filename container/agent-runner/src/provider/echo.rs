@@ -41,8 +41,9 @@ use super::Provider;
 use crate::clock::Stopwatch;
 use crate::outgoing::{Attachment, Content, OutgoingRecipient, Source, Utterance};
 use crate::prompt::text_of;
-use crate::report::{Report, Turn, TurnError};
+use crate::report::Report;
 use crate::roots::Roots;
+use crate::turn::{Turn, TurnError};
 
 const SLICE: Duration = Duration::from_millis(50);
 

@@ -7,10 +7,9 @@ mod echo;
 pub use claude::{addressed, ended};
 pub use command::understood;
 
-use hearth_wire::Context;
-
-use crate::report::{Report, Turn, TurnError};
+use crate::report::Report;
 use crate::roots::Roots;
+use crate::turn::{Turn, TurnError};
 
 /// Generates an agent's answers.
 pub(crate) trait Provider {
@@ -37,22 +36,15 @@ pub(crate) trait Provider {
 /// A registered provider.
 struct Entry {
     name: &'static str,
-    /// Whether it supports commands like `/compact`.
-    takes_commands: bool,
     open: fn(&Roots) -> Box<dyn Provider>,
 }
 
 /// All providers. To add one, write a module and add a line here.
 const REGISTRY: [Entry; 3] = [
-    Entry { name: "claude", takes_commands: true, open: claude::open },
-    Entry { name: "command", takes_commands: false, open: command::open },
-    Entry { name: "echo", takes_commands: false, open: echo::open },
+    Entry { name: "claude", open: claude::open },
+    Entry { name: "command", open: command::open },
+    Entry { name: "echo", open: echo::open },
 ];
-
-/// Whether a provider supports commands like `/compact`.
-pub(crate) fn takes_commands(name: &str) -> bool {
-    REGISTRY.iter().any(|entry| entry.name == name && entry.takes_commands)
-}
 
 /// The current provider. It is kept until the context asks for another one.
 pub(crate) struct Drivers {
@@ -116,21 +108,6 @@ fn open(name: &str, roots: &Roots) -> Result<Box<dyn Provider>, String> {
 /// The tool that was running when a provider's process ended, as the end of a sentence.
 fn during(tool: Option<&str>) -> String {
     tool.map(|tool| format!(" while the tool {tool} ran")).unwrap_or_default()
-}
-
-/// Variables of every provider's process, in addition to inherited ones.
-pub(crate) fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str, String)> {
-    let mut env = vec![
-        ("HOME", roots.home.to_string_lossy().into_owned()),
-        ("NANOCLAW_SESSION_NAME", context.session_name.clone()),
-    ];
-    if let Some(tmp) = &roots.tmp {
-        env.push(("TMPDIR", tmp.to_string_lossy().into_owned()));
-    }
-    if let Ok(zone) = hearth_zone::Zone::parse(&context.timezone) {
-        env.push(("TZ", zone.variable()));
-    }
-    env
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use hearth_wire::{Context, InMessage, OutId, OutKind, limits};
 use serde_json::Value;
 
-use super::{Report, TurnError, request_tool};
+use super::{Report, request_tool};
 use crate::outgoing::{Attachment, OutgoingRecipient};
 use crate::roots::Roots;
+use crate::turn::TurnError;
 
 /// The data available to tools.
 #[derive(Debug)]
@@ -42,10 +43,10 @@ pub(crate) struct Posted {
 impl Report<'_> {
     /// The current data for tools.
     pub(crate) fn scene(&mut self) -> Result<Scene<'_>, TurnError> {
-        let context = self.desk.gate.pass()?;
-        self.desk.numbers.at_least(context.next_number);
+        let context = self.state.gate.pass()?;
+        self.state.numbers.at_least(context.next_number);
         let turn = self.asked.last().map_or(0, |message| message.seq);
-        Ok(Scene { context, asked: &self.asked, roots: &self.desk.roots, turn })
+        Ok(Scene { context, asked: &self.asked, roots: &self.state.roots, turn })
     }
 
     /// Writes a message or request that takes effect at once, and asks the host for its answer. It counts as a tool
@@ -68,7 +69,7 @@ impl Report<'_> {
             let most = self.turn.context.limits.max_file_bytes.min(limits::FILE_BYTES);
             match file.open(most) {
                 Ok(mut content) => {
-                    self.desk.write(&mut |agent| agent.out_file(&message.id, &file.name, &mut content))?
+                    self.state.write(&mut |agent| agent.out_file(&message.id, &file.name, &mut content))?
                 }
                 Err(why) => return Ok(Err(why)),
             }
@@ -78,7 +79,7 @@ impl Report<'_> {
         } else {
             self.progress()?;
         }
-        self.desk.write(&mut |agent| agent.out(&message))?;
+        self.state.write(&mut |agent| agent.out(&message))?;
         Ok(Ok(Posted { request: message.id, number: message.number }))
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::plan::tests::{Stage, message};
+    use crate::tools::tests::{Stage, message};
 
     fn chat(name: &str, platform_id: &str) -> Value {
         json!({"name": name, "type": "channel", "channel": "telegram", "platform_id": platform_id})

@@ -268,8 +268,8 @@ fn group() -> [Entry; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::TOOLS;
     use crate::tools::group::TOOLS as GROUP;
-    use crate::tools::plan::TOOLS;
 
     #[test]
     fn every_tool_is_described_and_nothing_else() {

@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::plan::tests::Stage;
+    use crate::tools::tests::Stage;
 
     fn call(stage: &Stage, name: &str, arguments: Value) -> Result<String, String> {
         tool(name).unwrap()(&Arguments::read(arguments).unwrap(), &stage.scene())

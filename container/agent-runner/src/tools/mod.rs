@@ -29,10 +29,11 @@ use hearth_wire::{OutId, Reply};
 use serde_json::Value;
 
 use self::arguments::Arguments;
-use self::plan::AcceptedReply;
+use self::plan::{AcceptedReply, PlannedCall};
 use self::rpc::{Incoming, Question};
 use crate::clock::Stopwatch;
-use crate::report::{Report, TurnError};
+use crate::report::{Report, Scene};
+use crate::turn::TurnError;
 
 pub use self::rehearse::rehearse;
 
@@ -40,6 +41,32 @@ pub use self::rehearse::rehearse;
 const MOST_CALLS: usize = 200;
 /// Maximum number of calls that wait for the host.
 const MOST_WAITING: usize = 32;
+
+/// A tool, which is pure except for checking a file to send. An error is the reason for a rejection.
+type Tool = fn(&Arguments, &Scene<'_>) -> Result<PlannedCall, String>;
+
+/// All tools, in the agent's order.
+const TOOLS: [(&str, Tool); 15] = [
+    ("send_message", say::send_message),
+    ("send_file", say::send_file),
+    ("edit_message", say::edit_message),
+    ("add_reaction", say::add_reaction),
+    ("send_card", say::send_card),
+    ("ask_user_question", people::ask_user_question),
+    ("create_agent", own::create_agent),
+    ("install_packages", own::install_packages),
+    ("add_mcp_server", own::add_mcp_server),
+    ("schedule_task", tasks::schedule_task),
+    ("list_tasks", tasks::list_tasks),
+    ("update_task", tasks::update_task),
+    ("cancel_task", tasks::cancel_task),
+    ("pause_task", tasks::pause_task),
+    ("resume_task", tasks::resume_task),
+];
+
+fn tool(name: &str) -> Option<Tool> {
+    TOOLS.iter().find(|(known, _)| *known == name).map(|(_, tool)| *tool)
+}
 
 /// The server for one provider process.
 #[derive(Debug, Default)]
@@ -133,7 +160,7 @@ impl Server {
         arguments: Value,
         report: &mut Report<'_>,
     ) -> Result<Option<Value>, TurnError> {
-        let (tool, own) = (plan::tool(name), group::tool(name));
+        let (tool, own) = (tool(name), group::tool(name));
         if tool.is_none() && own.is_none() {
             return Ok(Some(rpc::unknown_tool(name)));
         }
@@ -205,3 +232,6 @@ fn heard(reply: Option<Reply>, call: &Waiting) -> Result<String, String> {
         None => call.told.unanswered(call.number),
     }
 }
+
+#[cfg(test)]
+mod tests;

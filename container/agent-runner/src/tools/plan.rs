@@ -1,43 +1,15 @@
-//! Plans of calls: what to write, and what to tell the agent. One function per tool, none of which writes.
+//! The plan of a call: what to write, and what to tell the agent.
 
 use std::time::Duration;
 
 use hearth_wire::OutKind;
 use serde_json::{Map, Value};
 
-use super::arguments::Arguments;
-use super::{own, people, say, tasks};
 use crate::outgoing::OutgoingRecipient;
 use crate::report::{Post, Scene};
 
 /// How long the host may take to reject an action. After that it counts as accepted.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// A tool, which is pure except for checking a file to send. An error is the reason for a rejection.
-pub(super) type Tool = fn(&Arguments, &Scene<'_>) -> Result<PlannedCall, String>;
-
-/// All tools, in the agent's order.
-pub(super) const TOOLS: [(&str, Tool); 15] = [
-    ("send_message", say::send_message),
-    ("send_file", say::send_file),
-    ("edit_message", say::edit_message),
-    ("add_reaction", say::add_reaction),
-    ("send_card", say::send_card),
-    ("ask_user_question", people::ask_user_question),
-    ("create_agent", own::create_agent),
-    ("install_packages", own::install_packages),
-    ("add_mcp_server", own::add_mcp_server),
-    ("schedule_task", tasks::schedule_task),
-    ("list_tasks", tasks::list_tasks),
-    ("update_task", tasks::update_task),
-    ("cancel_task", tasks::cancel_task),
-    ("pause_task", tasks::pause_task),
-    ("resume_task", tasks::resume_task),
-];
-
-pub(super) fn tool(name: &str) -> Option<Tool> {
-    TOOLS.iter().find(|(known, _)| *known == name).map(|(_, tool)| *tool)
-}
 
 /// The plan of a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,6 +83,3 @@ impl PlannedCall {
         Self { post, told, patience: PATIENCE }
     }
 }
-
-#[cfg(test)]
-pub(super) mod tests;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::arguments::Arguments;
 use super::rpc::{self, Incoming};
-use super::{at_once, plan};
+use super::{at_once, tool};
 use crate::outgoing::OutgoingRecipient;
 use crate::report::{Post, Scene};
 use crate::roots::Roots;
@@ -22,7 +22,7 @@ pub fn rehearse(message: Value, context: &Context, asked: &[InMessage], roots: &
     };
     let result = match at_once(question) {
         Ok(result) => result,
-        Err((name, arguments)) => match plan::tool(&name) {
+        Err((name, arguments)) => match tool(&name) {
             None => rpc::unknown_tool(&name),
             Some(tool) => {
                 let scene = Scene { context: context.clone(), asked, roots, turn: 0 };

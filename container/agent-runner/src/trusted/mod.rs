@@ -151,6 +151,11 @@ fn print(line: &str) {
     }
 }
 
+/// Trims white space, including information separators like the writers of these files.
+fn stripped(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
 /// White space as defined by these files: Unicode's, and the information separators.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)

@@ -75,7 +75,7 @@ fn judge(current: &OsString, sentinel: impl FnOnce() -> std::path::PathBuf) -> (
             return (Reason::Unreadable, None);
         }
     };
-    let stored = stripped(&text);
+    let stored = super::stripped(&text);
     let reason = if stored.is_empty() {
         Reason::Empty
     } else if current.to_str() == Some(stored) {
@@ -91,9 +91,4 @@ fn stored(path: &Path) -> Result<Option<String>, String> {
     let Some(bytes) = files::read(path).map_err(|error| at(files::system(&error, path)))? else { return Ok(None) };
     let text = String::from_utf8(bytes);
     text.map(Some).map_err(|error| at(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
-}
-
-/// Trims white space, including information separators like the writers of these files.
-pub(crate) fn stripped(text: &str) -> &str {
-    text.trim_matches(super::is_space)
 }

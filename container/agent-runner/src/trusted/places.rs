@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::say;
 use super::state_file::StateFile;
-use crate::env;
-use crate::roots::{ROOTS_VARIABLE, Roots};
+use crate::env::{self, ROOTS_VARIABLE};
+use crate::roots::Roots;
 
 /// The state file.
 const STATE: &str = "NANOCLAW_STATE_PATH";
@@ -34,7 +34,7 @@ impl Places {
     /// The paths of this process. If the configured directories are invalid, an error is logged in the name of `tool`
     /// and a container's directories are used.
     pub(crate) fn of_process(tool: &str) -> Self {
-        match env::roots() {
+        match Roots::from_env() {
             Ok(roots) => Self { roots, told: env::is_set(ROOTS_VARIABLE) },
             Err(error) => {
                 say(tool, format_args!("{error}; using the directories of a container"));

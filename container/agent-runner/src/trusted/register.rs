@@ -91,7 +91,7 @@ fn sentinel(path: &Path) -> Result<bool, String> {
         say(TOOL, format_args!("${ID} is not UTF-8; skipping sentinel write so next run re-bootstraps"));
         return Ok(false);
     };
-    if super::needs::stripped(text) != text {
+    if super::stripped(text) != text {
         say(
             TOOL,
             format_args!("${ID} has white space around it, so that no sentinel matches it; next run re-bootstraps"),

@@ -9,9 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::control::SERVER;
 use super::hooks::NEVER;
-use crate::child::Launch;
+use crate::child::{Launch, environment};
 use crate::log;
-use crate::provider::environment;
 use crate::roots::Roots;
 
 /// Variables that make the CLI predictable. Variables from the agent's configuration have precedence.

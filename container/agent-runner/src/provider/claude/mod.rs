@@ -32,9 +32,10 @@ use self::turns::Attempt;
 use super::Provider;
 use crate::addendum::instructions;
 use crate::child::LineProcess;
-use crate::desk::Failure;
-use crate::report::{Report, Turn, TurnError};
+use crate::failure::Failure;
+use crate::report::Report;
 use crate::roots::Roots;
+use crate::turn::{Turn, TurnError};
 use crate::{env, log};
 
 /// The provider and its running CLI.

@@ -13,9 +13,10 @@ use super::{compaction, control, hooks, launch};
 use crate::child::{Launch, LineProcess};
 use crate::log;
 use crate::outgoing::Utterance;
-use crate::report::{Report, TurnError};
+use crate::report::Report;
 use crate::roots::Roots;
 use crate::tools::Server;
+use crate::turn::TurnError;
 
 /// The CLI version that this provider was tested with. Versions differ in relevant ways.
 const PINNED: &str = "2.1.329";

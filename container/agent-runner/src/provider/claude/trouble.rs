@@ -4,7 +4,7 @@ use hearth_wire::Retry;
 
 use super::super::during;
 use super::lines::Complaint;
-use crate::desk::Failure;
+use crate::failure::Failure;
 
 /// Kinds of errors, by how they are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use crate::child::ProcessOutput;
 use crate::clock::{Stopwatch, now_ms};
 use crate::log;
 use crate::outgoing::Utterance;
-use crate::report::{Report, Turn, TurnError};
+use crate::report::Report;
+use crate::turn::{Turn, TurnError};
 
 const SLICE: Duration = Duration::from_millis(100);
 /// The same while a tool waits for the host.

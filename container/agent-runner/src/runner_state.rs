@@ -4,20 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_wire::{Ack, AckStatus, Gated, InMessage, OutId, Retry, WIRE_VERSION};
+use hearth_wire::{Ack, AckStatus, Gated, InMessage, OutId, WIRE_VERSION};
 
 use crate::agent::AgentHalf;
 use crate::clock::{Stopwatch, now_iso};
+use crate::failure::Failure;
 use crate::gate::RunGuard;
-use crate::host::{HostHalf, ReadError};
+use crate::host::HostHalf;
 use crate::inbox::Inbox;
 use crate::memory::Memory;
 use crate::numbers::Numbers;
 use crate::outgoing::LastAddresses;
+use crate::read_error::ReadError;
 use crate::roots::Roots;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
-use crate::{commands, log, script, secrets};
+use crate::{commands, log, secrets};
 
 /// How long to wait for space on a full disk, and the pause between tries.
 const FULL_DISK_PATIENCE: Duration = Duration::from_secs(60);
@@ -27,38 +29,19 @@ const ERROR_BYTES: usize = 4096;
 
 /// The state of the runner that outlives turns.
 #[derive(Debug)]
-pub(crate) struct TurnState {
+pub(crate) struct RunnerState {
     pub(crate) host: HostHalf,
     pub(crate) gate: RunGuard,
     pub(crate) agent: Arc<AgentHalf>,
     pub(crate) memory: Memory,
     pub(crate) numbers: Numbers,
-    pub(crate) state: StateBoard,
+    pub(crate) board: StateBoard,
     pub(crate) inbox: Inbox,
     pub(crate) heard: LastAddresses,
     pub(crate) roots: Roots,
 }
 
-/// A failed turn: the error, and whether to retry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) error: String,
-    pub(crate) retry: Option<Retry>,
-}
-
-impl Failure {
-    /// Would fail again.
-    pub(crate) fn lasting(error: impl Into<String>) -> Self {
-        Self { error: error.into(), retry: None }
-    }
-
-    /// Temporary: a retry counts as an attempt for the messages.
-    pub(crate) fn passing(error: impl Into<String>) -> Self {
-        Self { error: error.into(), retry: Some(Retry { rate_limited: false, after_ms: None }) }
-    }
-}
-
-impl TurnState {
+impl RunnerState {
     /// Writes something of a turn, if this incarnation still may. On a full disk it retries for a while, because
     /// failing would repeat the whole turn.
     pub(crate) fn write(&mut self, attempt: &mut dyn FnMut(&AgentHalf) -> Result<(), Error>) -> Result<(), Stop> {
@@ -84,7 +67,7 @@ impl TurnState {
         for seq in seqs {
             let ack = self.ack(*seq, AckStatus::Processing);
             self.write(&mut |agent| agent.ack(&ack))?;
-            self.state.claimed(*seq);
+            self.board.claimed(*seq);
         }
         Ok(())
     }
@@ -100,7 +83,7 @@ impl TurnState {
         let retry = failure.and_then(|failure| failure.retry);
         let ack = Ack { out, ends: others.to_vec(), error, retry, ..self.ack(*last, status) };
         self.write(&mut |agent| agent.ack(&ack))?;
-        self.state.ended(seqs);
+        self.board.ended(seqs);
         self.inbox.finish(seqs);
         Ok(())
     }
@@ -109,7 +92,7 @@ impl TurnState {
     pub(crate) fn end_gated(&mut self, seq: u64, gated: Gated) -> Result<(), Stop> {
         let ack = Ack { gated: Some(gated), ..self.ack(seq, AckStatus::Completed) };
         self.write(&mut |agent| agent.ack(&ack))?;
-        self.state.ended(&[seq]);
+        self.board.ended(&[seq]);
         self.inbox.finish(&[seq]);
         Ok(())
     }
@@ -128,7 +111,8 @@ impl TurnState {
         let (now, later) = commands::cut(self.inbox.take(), provider);
         self.inbox.put_back(later);
         // A script would delay the turn, so it runs afterwards.
-        let (scripted, now): (Vec<_>, Vec<_>) = now.into_iter().partition(|message| script::of(message).is_some());
+        let (scripted, now): (Vec<_>, Vec<_>) =
+            now.into_iter().partition(|message| commands::script_of(message).is_some());
         self.inbox.put_back(scripted);
         if !now.iter().any(|message| message.trigger) || commands::of_turn(&now, provider).is_some() {
             self.inbox.put_back(now);

@@ -15,7 +15,7 @@ const LOOKS: u32 = 10;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Asks the daemon for its status; none if no daemon holds the lock of the data directory.
-pub(in crate::cli) fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
+pub(super) fn ask(paths: &Paths) -> Result<Option<DaemonStatus>, Error> {
     for _ in 0..LOOKS {
         match ask_once(paths) {
             Err(Error::NotRunning { .. } | Error::Token { .. }) if state::holder(paths.data()).is_some() => {}

@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use hearth_wire::{Address, Context, InMessage};
+use hearth_wire::{Address, Context, InMessage, OutKind};
 use serde_json::json;
 
+use super::plan::PATIENCE;
 use super::*;
 use crate::outgoing::{Attachment, Source};
 use crate::roots::Roots;
