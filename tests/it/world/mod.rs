@@ -58,13 +58,6 @@ pub(crate) struct World {
     log: Vec<String>,
 }
 
-/// A place for a store: in memory if it has room for many, because syncing a disk would be most of a test's time.
-fn store_dir() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let has_room = rustix::fs::statvfs(memory).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= 1 << 30);
-    if has_room { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
-}
-
 impl World {
     pub(crate) fn new() -> Self {
         Self::with(Policy::STANDARD, |_| {})
@@ -76,7 +69,7 @@ impl World {
     }
 
     fn with_builds(builds: bool, policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
-        let dir = store_dir();
+        let dir = crate::host::disk::directory();
         let mut options = state::Options { reserve_bytes: 0, ..state::Options::new(0xabcd) };
         options.map_bytes = Some(256 << 20);
         options.margin_bytes = 0;
