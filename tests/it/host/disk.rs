@@ -4,20 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
-
 use super::{Host, skipped};
-
-/// A temporary directory: in memory if programs may run there and many stores have room, because syncing a disk would be
-/// most of a test's time.
-pub(crate) fn directory() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let fits =
-        |disk: StatVfs| disk.f_bavail * disk.f_frsize >= 1 << 30 && !disk.f_flag.contains(StatVfsMountFlags::NOEXEC);
-    let mut named = tempfile::Builder::new();
-    named.prefix("hearth-");
-    if statvfs(memory).is_ok_and(fits) { named.tempdir_in(memory).unwrap() } else { named.tempdir().unwrap() }
-}
 
 /// A file that fills the disk of a data directory to its end.
 pub(crate) struct Filler {
