@@ -100,6 +100,7 @@ fn a_channel_is_removed_and_comes_back() {
 #[test]
 fn a_lost_answer_brings_the_same_message_under_the_same_id() {
     let mut host = host();
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
     let receiver = Receiver::start(&["", "503 Busy"]);
     let listen = free_port();
     host.apply(&web(listen, &receiver.base_url()));
@@ -153,6 +154,8 @@ fn a_restored_store_uses_no_id_for_another_answer() {
     let backup = host.path("kept");
     let backup = backup.to_str().unwrap();
     host.done(&["backup", backup], b"");
+    // Not earlier: the backup must have a message that waits.
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
     host.start();
     wait_state(&host, "up");
     answer(&host, "m3");

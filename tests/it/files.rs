@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::host::beside::failing;
 use crate::host::{Host, event, wait_for};
 
 /// An agent that says what it was given: the digest of each file, or why there is none; and sends a file back.
@@ -135,11 +136,13 @@ fn files_of_refused_events_go_at_once() {
 /// At every step the daemon may die: the file is read, and nothing is taken in twice.
 #[test]
 fn deaths_between_a_file_and_its_message() {
-    for point in ["files-kept", "taken:2", "committed:2", "launch", "launch-exported", "launched"] {
+    let points = ["files-kept", "taken:2", "committed:2", "launch", "launch-exported", "launched"];
+    let failed = failing(points.len(), &points, |point| {
         let mut host = host();
-        host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), point.to_owned()));
+        host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+        host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), (*point).to_owned()));
         host.launch();
-        host.env.clear();
+        host.env.pop();
         let line = with_files("m1", json!([{"name": "a", "data": b64(b"one")}]));
         wait_for("the message to be taken in", || {
             if host.daemon().is_none_or(|daemon| daemon.try_end().is_some()) {
@@ -161,7 +164,8 @@ fn deaths_between_a_file_and_its_message() {
         assert_eq!((host.rows("bodies").len(), stored(&host.data()).len()), (1, 1), "{point}");
         host.check();
         host.stop();
-    }
+    });
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 /// Retention as a person tries it: without a daemon, as if it were another time.

@@ -1,76 +1,44 @@
-//! Variables for tests, and a build that does not contain them.
+//! Variables for tests: builds with debug assertions heed them. `tests/plain` shows that other builds do not.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::host::{Host, Running};
+use crate::host::Host;
 
-/// The program without debug assertions: only the packages that read variables for tests are compiled anew.
-fn plain() -> PathBuf {
-    let built = Path::new(env!("CARGO_BIN_EXE_hearth"));
-    if !cfg!(debug_assertions) {
-        return built.to_owned();
-    }
-    let folder = built.parent().unwrap();
-    let profile = match folder.file_name().and_then(|name| name.to_str()).unwrap() {
-        "debug" => "dev",
-        other => other,
-    };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-    cargo.args(["build", "--offline", "--workspace", "--features", "plain", "--example", "hearth-plain"]);
-    cargo.args(["--profile", profile]).arg("--target-dir").arg(folder.parent().unwrap());
-    for package in ["hearth", "agent-runner"] {
-        cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.debug-assertions=false"));
-    }
-    let built = cargo.output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    folder.join("examples/hearth-plain")
-}
-
-/// Whether the name of a variable for tests is in a program.
-fn names_variables(program: &Path) -> bool {
-    let found = Command::new("grep").args(["-q", "-a", "-F", "HEARTH_TEST_"]).arg(program).status().unwrap();
-    found.success()
-}
-
-/// A conversation with an agent that echoes, in one command.
-fn conversation(host: &Host, program: &Path) -> (Option<i32>, String) {
-    let mut command = host.bare(program.to_str().unwrap());
-    command.args(["chat", "hello", "--data"]).arg(host.data());
-    let ended = Running::start(command, b"").end();
-    (ended.code, ended.stdout)
-}
+/// The modules that name variables for tests; `tests/plain` compiles both.
+const READERS: [&str; 2] = ["src/config/seams.rs", "container/agent-runner/src/roots.rs"];
 
 #[test]
-fn a_build_without_debug_assertions_ignores_variables_for_tests() {
-    let plain = plain();
-    assert!(!names_variables(&plain));
-    let mut host = Host::with_echo();
-    let notes = host.path("notes");
-    let with = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
-    let cases = [
-        with("HEARTH_TEST_CRASH_AT", "any"),
-        with("HEARTH_TEST_POINTS", notes.to_str().unwrap()),
-        with("HEARTH_TEST_RUNNER", "/nonexistent"),
-    ];
-    for case in cases {
-        host.env = case;
-        assert_eq!(conversation(&host, &plain), (Some(0), "echo: hello\n".to_owned()), "{:?}", host.env);
-        assert!(!notes.exists());
+fn only_two_modules_name_variables_for_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut ahead: Vec<PathBuf> = ["src", "container", "tools"].map(|part| root.join(part)).to_vec();
+    let mut readers = Vec::new();
+    while let Some(path) = ahead.pop() {
+        if path.is_dir() {
+            // Folders named `tests` have nothing else.
+            let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+            ahead.extend(entries.filter(|path| !path.ends_with("tests")));
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let production = text.split("\n#[cfg(test)]\nmod tests").next().unwrap();
+            if production.contains("\"HEARTH_TEST_") {
+                readers.push(path.strip_prefix(root).unwrap().to_owned());
+            }
+        }
     }
+    readers.sort();
+    let mut expected = READERS.map(PathBuf::from);
+    expected.sort();
+    assert_eq!(readers, expected);
 }
 
-/// So that the test above shows something.
 #[cfg(debug_assertions)]
 #[test]
 fn a_build_with_debug_assertions_heeds_variables_for_tests() {
-    let program = Path::new(env!("CARGO_BIN_EXE_hearth"));
-    assert!(names_variables(program));
     let mut host = Host::with_echo();
-    host.env.push(("HEARTH_TEST_POINTS".to_owned(), host.path("notes").to_str().unwrap().to_owned()));
-    assert_eq!(conversation(&host, program).0, Some(0));
-    assert!(host.path("notes").exists());
+    let notes = host.path("notes");
+    host.env.push(("HEARTH_TEST_POINTS".to_owned(), notes.to_str().unwrap().to_owned()));
+    assert_eq!(host.done(&["chat", "hello"], b""), "echo: hello\n");
+    assert!(notes.exists());
     host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), "any".to_owned()));
-    assert_eq!(conversation(&host, program).0, None, "it kills itself");
+    assert_eq!(host.run(&["chat", "hello"], b"").code, None, "it kills itself");
 }

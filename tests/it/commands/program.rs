@@ -39,7 +39,7 @@ impl Program {
 
     /// Without a data directory.
     pub(super) fn before_the_first_start() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: crate::world::directory() }
     }
 
     fn data(&self) -> PathBuf {

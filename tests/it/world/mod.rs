@@ -30,6 +30,7 @@ use hearth::model::report::{ChangeReport, Refusal, Reply, RouteReport};
 use hearth::model::session::ChatSession;
 use hearth::model::{Awake, ChannelName, Effect, Input, Millis, Moment, Timestamp};
 use hearth::state::{self, Error, Read, SessionKey, Store, Tables};
+use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 
 pub(crate) use outside::Outside;
 use shown::{effect_line, reply_line};
@@ -58,11 +59,15 @@ pub(crate) struct World {
     log: Vec<String>,
 }
 
-/// A place for a store: in memory if it has room for many, because syncing a disk would be most of a test's time.
-fn store_dir() -> tempfile::TempDir {
+/// A temporary directory: in memory if programs may run there and many stores have room, because syncing a disk would be
+/// most of a test's time.
+pub(crate) fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    let has_room = rustix::fs::statvfs(memory).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= 1 << 30);
-    if has_room { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+    let fits =
+        |disk: StatVfs| disk.f_bavail * disk.f_frsize >= 1 << 30 && !disk.f_flag.contains(StatVfsMountFlags::NOEXEC);
+    let mut named = tempfile::Builder::new();
+    named.prefix("hearth-");
+    if statvfs(memory).is_ok_and(fits) { named.tempdir_in(memory).unwrap() } else { named.tempdir().unwrap() }
 }
 
 impl World {
@@ -76,7 +81,7 @@ impl World {
     }
 
     fn with_builds(builds: bool, policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
-        let dir = store_dir();
+        let dir = directory();
         let mut options = state::Options { reserve_bytes: 0, ..state::Options::new(0xabcd) };
         options.map_bytes = Some(256 << 20);
         options.margin_bytes = 0;
