@@ -79,8 +79,8 @@ mod tests {
     use crate::model::session::{ChatSession, Route, SessionName};
     use crate::model::time::Timestamp;
     use crate::model::workspace::{Discriminator, Fingerprint};
-    use crate::state::tests::store;
-    use crate::state::{Error, Store, Write};
+    use crate::tests::store;
+    use crate::{Error, Store, Write};
 
     const WORKSPACE: WorkspaceKey =
         WorkspaceKey { fingerprint: Fingerprint::from_number(7), discriminator: Discriminator(0) };

@@ -202,8 +202,8 @@ mod tests {
     use crate::model::entity::Origin;
     use crate::model::id::{AgentId, ChatId, MessageId};
     use crate::model::time::Timestamp;
-    use crate::state::tests::store;
-    use crate::state::{Error, ForeignKey, Result, Tables, Write};
+    use crate::tests::store;
+    use crate::{Error, ForeignKey, Result, Tables, Write};
 
     /// Gives out an id, counts a message, and fails if it is asked to.
     fn work(db: &Tables, txn: &mut Write<'_>, fails: &bool) -> Result<MessageId> {

@@ -20,7 +20,7 @@ fn plain() -> PathBuf {
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
     cargo.args(["build", "--offline", "--workspace", "--features", "plain", "--example", "hearth-plain"]);
     cargo.args(["--profile", profile]).arg("--target-dir").arg(folder.parent().unwrap());
-    for package in ["hearth", "agent-runner"] {
+    for package in ["hearth", "hearth-base", "hearth-edges", "hearth-engine", "hearth-state", "agent-runner"] {
         cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.debug-assertions=false"));
     }
     let built = cargo.output().unwrap();

@@ -1,12 +1,12 @@
 //! Sessions: found by their route, created on demand, stored in the workspace of their agent.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::Address;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::state;
 use crate::state::{RouteKey, SessionKey};
+use crate::tx::Tx;
 
 /// The session of an agent for a route when a message arrives. Its last number becomes the message's position. If there
 /// is none, it is created. Its replies go to the chat it begins in, and to the thread only if the session is for that

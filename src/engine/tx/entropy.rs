@@ -30,7 +30,7 @@ impl Entropy {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::tx::entropy::*;
+    use crate::tx::entropy::*;
 
     #[test]
     fn numbers_differ_and_the_same_entropy_gives_the_same_ones() {
