@@ -3,10 +3,10 @@
 pub mod channel;
 pub mod clock;
 pub mod config;
+pub mod connections;
 pub mod contracts;
 pub mod mailbox;
 pub mod runtime;
-pub mod seats;
 pub mod socket;
 
 #[cfg(all(test, target_os = "linux"))]

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender as Mailer, channel};
 use clap::Args;
 
 use super::{Done, Failure, offline, print, serve};
+use crate::channel::terminal;
 use crate::clock;
 use crate::config::{Paths, seams};
 use crate::daemon::Wish;
@@ -48,14 +49,39 @@ pub(super) fn up(paths: &Paths, args: &UpArgs, json: bool) -> Done {
         if let Response::Status(daemon) = client.ask(&Request::Status)? {
             print::note(&format!("runtime: {}, because {}", daemon.runtime, daemon.runtime_why));
         }
-        converse(paths, client, args.agent.as_deref(), None, json)
+        let attached = attach(&mut client, args.agent.as_deref())?;
+        greet(&attached);
+        converse(paths, client, &attached, None, json)
     })
+}
+
+/// Says which agent answers, with what, who its owner is, and what to do next.
+fn greet(attached: &Attached) {
+    let Attached { folder, provider, owners, .. } = attached;
+    let echoes = provider == "echo";
+    let does = if echoes { ", which only repeats what you write" } else { "" };
+    print::note(&format!("agent: {folder}, with the provider {provider}{does}"));
+    if owners.is_empty() {
+        print::note("owner: none; `hearth roles grant CHANNEL:ID owner` makes one");
+    } else {
+        let me = format!("{}:{}", terminal::NAME, rustix::process::getuid().as_raw());
+        let named: Vec<_> =
+            owners.iter().map(|id| if *id == me { format!("{id} (you)") } else { id.clone() }).collect();
+        print::note(&format!("owner: {}", named.join(", ")));
+    }
+    if echoes {
+        print::note(&format!(
+            "next: connect a model with `hearth agents set {folder} --provider claude`, and a chat network with \
+             `hearth channels add`; README.md has an example of both, and `hearth doctor` says what is missing"
+        ));
+    }
 }
 
 /// Starts a conversation, with the running daemon or with a temporary one.
 pub(super) fn chat(paths: &Paths, args: &ChatArgs, json: bool) -> Done {
-    with_daemon(paths, Opening::Existing, |client| {
-        converse(paths, client, args.agent.as_deref(), args.text.as_deref(), json)
+    with_daemon(paths, Opening::Existing, |mut client| {
+        let attached = attach(&mut client, args.agent.as_deref())?;
+        converse(paths, client, &attached, args.text.as_deref(), json)
     })
 }
 
@@ -72,6 +98,20 @@ fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Client) -> Don
     }
 }
 
+/// What ends a conversation on a terminal.
+const LEAVE: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
+/// What can be typed on a terminal.
+const HELP: &str = "what you can type:
+  any text        a message to the agent; a number answers an open question
+  /clear          start a new conversation
+  /compact        shorten the conversation (agents with a model)
+  /context, /cost, /files   what the conversation holds, costs and has read (agents with a model)
+  exit, quit      leave, like Ctrl-D";
+
+fn is_command(text: &str, commands: &[&str]) -> bool {
+    commands.iter().any(|command| text.trim().eq_ignore_ascii_case(command))
+}
+
 /// An event of a conversation.
 enum Event {
     Daemon(Box<Response>),
@@ -80,16 +120,29 @@ enum Event {
     InputOver,
 }
 
-fn converse(paths: &Paths, mut client: Client, agent: Option<&str>, question: Option<&str>, json: bool) -> Done {
-    let attached = client.ask(&Request::Attach { agent: agent.map(str::to_owned) })?;
-    let Response::Attached { name, .. } = attached else { return Err(unexpected(attached).into()) };
+/// The agent of a conversation.
+struct Attached {
+    folder: String,
+    name: String,
+    provider: String,
+    owners: Vec<String>,
+}
+
+fn attach(client: &mut Client, agent: Option<&str>) -> Result<Attached, Failure> {
+    match client.ask(&Request::Attach { agent: agent.map(str::to_owned) })? {
+        Response::Attached { agent, name, provider, owners } => Ok(Attached { folder: agent, name, provider, owners }),
+        other => Err(unexpected(other).into()),
+    }
+}
+
+fn converse(paths: &Paths, client: Client, attached: &Attached, question: Option<&str>, json: bool) -> Done {
     let sender = client.sender()?;
     let (events, happened) = channel();
     listen(client, events.clone());
     let screen = match question {
         Some(_) => prompt::Screen::plain(),
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !json => {
-            print::note(&format!("talking to {name}; press Ctrl-D to leave"));
+            print::note(&format!("talking to {}; `/help` lists what you can type, Ctrl-D leaves", attached.name));
             prompt::interactive(&paths.data().join("history"), events)?
         }
         None => prompt::piped(events),
@@ -222,6 +275,10 @@ impl Conversation {
             let event = happened.recv().map_err(|_| Failure::Failed("the conversation ended".to_owned()))?;
             match event {
                 Event::Typed(text) if text.trim().is_empty() => {}
+                Event::Typed(text) if self.screen.is_interactive() && is_command(&text, &LEAVE) => return Ok(()),
+                Event::Typed(text) if self.screen.is_interactive() && is_command(&text, &["/help"]) => {
+                    self.screen.show(None, HELP, &[])?;
+                }
                 Event::Typed(text) => self.say(&text)?,
                 Event::InputOver if self.screen.is_interactive() => return Ok(()),
                 Event::InputOver => input_over = true,

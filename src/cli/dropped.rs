@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::listed::{self, Column, Listed};
 use super::lookup::{self, ChatRef};
-use super::{Done, chats, configuration, human_time, labels, print, time_args, why::find};
+use super::{Done, chats, configuration, human_time, print, time_args, why::find};
 use crate::config::Paths;
 use crate::model::Timestamp;
 use crate::model::message::Drop;
@@ -110,7 +110,7 @@ fn collect(
                 platform_message: drop.platform_message.map(|id| id.to_string()),
                 agent: drop.agent.map(|agent| lookup::folder(db, txn, agent)).transpose()?,
                 reason: drop.reason.to_string(),
-                words: labels::reason(drop.reason),
+                words: drop.reason.explanation(),
             })
         })
         .collect::<Result<_, state::Error>>()?;

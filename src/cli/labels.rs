@@ -4,7 +4,7 @@ use super::{human_time, print};
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
-use crate::model::message::{Completion, Due, MessageState, Reason};
+use crate::model::message::{Completion, Due, MessageState};
 use crate::model::time::Millis;
 
 /// A count with the singular or plural word.
@@ -13,58 +13,6 @@ pub(super) fn count(number: impl TryInto<u64>, one: &str, many: &str) -> String 
     match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {one}"),
         number => format!("{number} {many}"),
-    }
-}
-
-/// Why something was dropped or ignored, and what to do if anything can be done.
-pub(super) fn reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::UnknownChat => "no agent is wired to the chat, and the bot was not addressed",
-        Reason::NoAgentWired => {
-            "the bot was addressed, but no agent is wired to the chat; wire one with `hearth wirings add CHAT AGENT`"
-        }
-        Reason::ChatDenied => "the chat is denied; `hearth chats allow CHAT` undoes that",
-        Reason::NoAgentEngaged => "no wired agent engages with the message",
-        Reason::PatternMismatch => "the text does not match the wiring's pattern",
-        Reason::NotMentioned => "the bot was not addressed",
-        Reason::UnknownUserScope => "the wiring is for known people only, and the message does not say who sent it",
-        Reason::SenderScopeNotMember => {
-            "the wiring is for known people only, and the sender is not a member; `hearth members add AGENT USER` makes them one"
-        }
-        Reason::UnknownUser => "the chat is for known people only, and the message does not say who sent it",
-        Reason::UnknownSenderStrict => {
-            "the chat is strict, and the sender is not a member; `hearth members add AGENT USER` makes them one"
-        }
-        Reason::ApprovalUnavailable => {
-            "the sender needs an approval, and no approver can be reached; `hearth members add AGENT USER` lets them in"
-        }
-        Reason::SenderHeld => "an approval of the sender is open; `hearth approvals list` shows it",
-        Reason::ChannelHeld => "an approval of the chat is open; `hearth approvals list` shows it",
-        Reason::HeldFull => "the sender has reached the limit of messages that wait for an approval",
-        Reason::ApprovalsFull => "the chat has reached the limit of open approvals; `hearth approvals list` shows them",
-        Reason::Rejected => "the approver rejected it",
-        Reason::ApprovalExpired => "the approval expired",
-        Reason::Superseded => "a newer message replaced it, or the subject of its approval no longer exists",
-        Reason::ChatRemoved => "the chat was removed",
-        Reason::NobodyToAsk => "no owner or administrator can be reached; `hearth roles grant USER owner` makes one",
-        Reason::Muted => "the thread is muted for the agent; `hearth mutes list` shows all mutes",
-        Reason::CommandFiltered => "this command is never sent to agents",
-        Reason::CommandDenied => "the command needs a role; `hearth roles grant USER admin:AGENT` grants it",
-        Reason::TooManyHops => "too many agents in a row passed it on without a message from a person",
-        Reason::Answer => "it answered a card",
-        Reason::Backlog => "the agent has reached its limit of queued messages",
-        Reason::AgentRemoved => "the agent was removed",
-        Reason::AlreadyStored => "the same event was stored before",
-        Reason::StoreFull => "the store or the disk is full; `hearth status` shows the usage",
-        Reason::Owner => "the sender is owner",
-        Reason::GlobalAdmin => "the sender administers everything",
-        Reason::AdminOfAgent => "the sender administers the agent",
-        Reason::Member => "the sender is a member",
-        Reason::Public => "the chat is public",
-        Reason::PatternMatch => "the text matches the wiring's pattern",
-        Reason::Mentioned => "the bot was addressed",
-        Reason::Sticky => "the agent was addressed in this thread before; `hearth sticky list` shows where",
-        Reason::RaisedToTrigger => "the event arrived again and asks for a turn",
     }
 }
 
@@ -121,7 +69,7 @@ pub(super) fn state_detail(state: &MessageState) -> Option<String> {
             Some(format!("the agent was not started: {}", why.why))
         }
         MessageState::Failed { error, .. } => Some(error.clone()),
-        MessageState::Dropped { reason: why, .. } => Some(reason(*why).to_owned()),
+        MessageState::Dropped { reason: why, .. } => Some(why.explanation().to_owned()),
     }
 }
 

@@ -146,19 +146,55 @@ pub(super) fn is_harmless(c: char) -> bool {
 
 /// A table that is readable with and without a terminal.
 pub(super) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
+    // A cell of several lines would look like several rows.
+    let cell = |text: String| plain(&text.replace(['\n', '\t'], " ")).into_owned();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect();
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(headings.iter().copied());
+    // Programs get one line per row.
     if io::stdout().is_terminal() {
-        // Cells wrap at the width of the screen. Programs get one line per row.
+        let widths = column_widths(headings, &rows);
+        let padded: usize = widths.iter().map(|width| width + 2).sum();
+        if table.width().is_some_and(|screen| padded > usize::from(screen)) {
+            return blocks(headings, &rows);
+        }
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+        for (column, width) in table.column_iter_mut().zip(widths) {
+            let width = comfy_table::Width::Fixed(u16::try_from(width + 2).unwrap_or(u16::MAX));
+            column.set_constraint(comfy_table::ColumnConstraint::LowerBoundary(width));
+        }
     }
     for row in rows {
-        // A cell of several lines would look like several rows.
-        let cell = |text: String| plain(&text.replace(['\n', '\t'], " ")).into_owned();
-        table.add_row(row.into_iter().map(cell).collect::<Vec<_>>());
+        table.add_row(row);
     }
     for text in table.to_string().lines() {
         line(text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// The least width of each column at which no word of it is broken.
+fn column_widths(headings: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
+    let longest = |text: &str| text.split(' ').map(|word| word.chars().count()).max().unwrap_or_default();
+    let mut widths: Vec<usize> = headings.iter().map(|heading| longest(heading)).collect();
+    for row in rows {
+        for (width, text) in widths.iter_mut().zip(row) {
+            *width = longest(text).max(*width);
+        }
+    }
+    widths
+}
+
+/// Prints a line per cell, for screens on which a table would break words.
+fn blocks(headings: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+    let name = headings.iter().map(|heading| heading.chars().count()).max().unwrap_or_default();
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 {
+            line("")?;
+        }
+        for (heading, text) in headings.iter().zip(row).filter(|(_, text)| !text.is_empty()) {
+            line(&format!("{heading:name$}  {text}"))?;
+        }
     }
     Ok(())
 }
@@ -181,6 +217,13 @@ mod tests {
         }
         assert_eq!(paint(Tone::Bad, "FAIL", false), "FAIL");
         assert_eq!(paint(Tone::Bad, "FAIL", true), "\u{1b}[31mFAIL\u{1b}[0m");
+    }
+
+    #[test]
+    fn the_longest_word_determines_the_least_width_of_a_column() {
+        let rows = [["terminal/main", "two words"].map(str::to_owned).to_vec()];
+        assert_eq!(column_widths(&["CHAT", "CONTEXT FROM"], &rows), [13, 7]);
+        assert_eq!(column_widths(&["CHAT"], &[]), [4]);
     }
 
     #[test]

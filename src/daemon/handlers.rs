@@ -12,7 +12,7 @@ use crate::model::address::{Address, ForeignId};
 use crate::model::content::{Content, RawJson};
 use crate::model::id::OutgoingId;
 use crate::model::input::{InboundEvent, Input};
-use crate::model::message::{MessageKind, MessageState};
+use crate::model::message::{MessageKind, MessageState, Reason};
 use crate::model::report::{Outcome, Refusal, Reply};
 use crate::model::routed::RouteResult;
 use crate::model::time::Timestamp;
@@ -190,7 +190,14 @@ impl Daemon {
         }
         let address = terminal::address(&plan.agent).map_err(|error| error.to_string())?;
         let (to, mut told) = channel(terminal::QUEUE);
-        let attached = Response::Attached { agent: plan.agent.to_string(), name: plan.agent.to_string() };
+        let provider = self.store().read(|db, txn| setup::provider(db, txn, &plan.agent));
+        let owners = self.store().read(setup::owners);
+        let attached = Response::Attached {
+            agent: plan.agent.to_string(),
+            name: plan.agent.to_string(),
+            provider: provider.map_err(|error| error.to_string())?,
+            owners: owners.map_err(|error| error.to_string())?,
+        };
         responses.send(attached).await.map_err(|_| "the client is gone".to_owned())?;
         let personal = terminal::personal(&uid.to_string()).map_err(|error| error.to_string())?;
         let attachment = self.terminals().attach(address.platform_id.clone(), personal.platform_id.clone(), to);
@@ -220,7 +227,7 @@ impl Daemon {
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
                 Some(message) => Response::Accepted { id: id.to_owned(), message: message.to_string() },
                 None => {
-                    let reason = report.reason.map_or("nobody listens", |reason| reason.as_str());
+                    let reason = report.reason.map_or("no agent listens here", Reason::explanation);
                     refused("dropped", format!("the message was not accepted: {reason}"))
                 }
             },

@@ -4,10 +4,10 @@ use crate::channel::terminal;
 use crate::model::address::{BadName, ForeignId, UserId};
 use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
 use crate::model::entity::{
-    AgentSettings, Engage, Folder, Ignored, Origin, SenderScope, SessionMode, Trust, UnknownSenders,
+    AgentSettings, Engage, Folder, Ignored, Origin, Role, SenderScope, SessionMode, Trust, UnknownSenders,
 };
 use crate::model::id::AgentId;
-use crate::state::{self, ChatKey, PersonKey, Read, Tables, Text, WiringKey};
+use crate::state::{self, ChatKey, GrantKey, PersonKey, Read, RoleHolderKey, Tables, Text, WiringKey};
 
 /// Folder of the agent that is created if none exists.
 const FIRST_AGENT: &str = "main";
@@ -68,6 +68,27 @@ pub fn plan(db: &Tables, txn: &Read<'_>, asked: Option<&str>, uid: u32) -> Resul
     changes.extend(chat(db, txn, &agent, id)?);
     let configure = (!changes.is_empty()).then_some(Configure::new(changes, Origin::Runtime));
     Ok(Plan { agent, configure })
+}
+
+/// The provider of an agent; empty if it does not exist.
+///
+/// # Errors
+/// A damaged or unreadable store.
+pub fn provider(db: &Tables, txn: &Read<'_>, agent: &Folder) -> Result<String, state::Error> {
+    let Some(id) = db.agents_by_folder.get(txn, &Text::new(agent.as_str())?)? else { return Ok(String::new()) };
+    Ok(db.agents.require(txn, &id)?.settings.provider.as_str().to_owned())
+}
+
+/// Ids of all owners, in the order of their grants.
+///
+/// # Errors
+/// A damaged or unreadable store.
+pub fn owners(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let mut owners = Vec::new();
+    for (RoleHolderKey { role, person, .. }, ()) in db.roles_by_grant.collect_prefix(txn, &Role::Owner, usize::MAX)? {
+        owners.push(db.roles.require(txn, &GrantKey { person, role })?.user.to_string());
+    }
+    Ok(owners)
 }
 
 /// The person at a terminal.

@@ -30,6 +30,7 @@ pub mod mailbox;
 pub mod message;
 pub mod mount;
 pub mod policy;
+pub mod reason_text;
 pub mod record;
 pub mod report;
 pub mod request;

@@ -97,6 +97,12 @@ pub enum Response {
         agent: String,
         /// Its name.
         name: String,
+        /// Its provider.
+        #[serde(default)]
+        provider: String,
+        /// Ids of the owners of this installation.
+        #[serde(default)]
+        owners: Vec<String>,
     },
     /// What was said is stored.
     Accepted {

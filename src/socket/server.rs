@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::protocol::{GREETING_MAX, LINE_MAX, Request, Response, VERSION};
-use crate::seats::{self, Priority, Seat, Seats};
+use crate::connections::{self, Connection, ConnectionLimit, Priority};
 
 /// Time limit for a client's greeting.
 const GREETING: Duration = Duration::from_secs(5);
@@ -92,41 +92,41 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 /// A running socket server.
 pub struct Serving {
     accepting: tokio::task::JoinHandle<()>,
-    seats: Seats,
+    limit: ConnectionLimit,
 }
 
 impl Serving {
     /// Starts accepting connections. Requires a tokio runtime.
-    pub fn start<D: Handler>(listener: UnixListener, desk: Arc<D>) -> Self {
-        let seats = Seats::new(seats::within_descriptors(CONNECTIONS_MAX, PARTS));
-        Self { accepting: tokio::spawn(accept(listener, desk, seats.clone())), seats }
+    pub fn start<D: Handler>(listener: UnixListener, handler: Arc<D>) -> Self {
+        let limit = ConnectionLimit::new(connections::within_descriptors(CONNECTIONS_MAX, PARTS));
+        Self { accepting: tokio::spawn(accept(listener, handler, limit.clone())), limit }
     }
 
     /// Accepts connections on another listener. Established connections stay open. Requires a tokio runtime.
-    pub fn listen_at<D: Handler>(&mut self, listener: UnixListener, desk: Arc<D>) {
+    pub fn listen_at<D: Handler>(&mut self, listener: UnixListener, handler: Arc<D>) {
         self.accepting.abort();
-        self.accepting = tokio::spawn(accept(listener, desk, self.seats.clone()));
+        self.accepting = tokio::spawn(accept(listener, handler, self.limit.clone()));
     }
 
     /// Stops accepting, and gives connected clients a moment to read their responses.
     pub async fn close(self) {
         self.accepting.abort();
         // Clients that stay longer are disconnected.
-        drop(tokio::time::timeout(FAREWELL, self.seats.emptied()).await);
+        drop(tokio::time::timeout(FAREWELL, self.limit.drained()).await);
     }
 }
 
-async fn accept<D: Handler>(listener: UnixListener, desk: Arc<D>, seats: Seats) {
+async fn accept<D: Handler>(listener: UnixListener, handler: Arc<D>, limit: ConnectionLimit) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (desk, seat) = (Arc::clone(&desk), seats.take().await);
-                tokio::spawn(async move { welcome(stream, desk, &seat).await });
+                let (handler, connection) = (Arc::clone(&handler), limit.acquire().await);
+                tokio::spawn(async move { welcome(stream, handler, &connection).await });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                if seats::out_of_descriptors(&error) {
-                    seats.give_way();
+                if connections::out_of_descriptors(&error) {
+                    limit.evict_idle();
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -135,7 +135,7 @@ async fn accept<D: Handler>(listener: UnixListener, desk: Arc<D>, seats: Seats) 
 }
 
 /// Serves a client that greets in time and with the right token.
-async fn welcome<D: Handler>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
+async fn welcome<D: Handler>(stream: UnixStream, handler: Arc<D>, connection: &Connection) {
     let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else { return };
     let (reader, writer) = stream.into_split();
     let mut requests = Requests { lines: BufReader::new(reader), lost: false };
@@ -145,12 +145,12 @@ async fn welcome<D: Handler>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
     let greeting = tokio::select! {
         // A greeting that has already arrived takes precedence.
         biased;
-        greeting = greeting => judge(greeting.ok().flatten(), desk.token()),
-        () = seat.leave() => Err(("busy", BUSY.to_owned())),
+        greeting = greeting => judge(greeting.ok().flatten(), handler.token()),
+        () = connection.evicted() => Err(("busy", BUSY.to_owned())),
     };
     let greeted = greeting.is_ok();
     if greeted {
-        seat.place().rises(Priority::Served);
+        connection.handle().raise(Priority::Serving);
     }
     let first = match greeting {
         Ok(()) => Response::Welcome { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() },
@@ -158,7 +158,7 @@ async fn welcome<D: Handler>(stream: UnixStream, desk: Arc<D>, seat: &Seat) {
     };
     let sent = responses.send(first).await.is_ok();
     if sent && greeted {
-        desk.serve(requests, responses, uid).await;
+        handler.serve(requests, responses, uid).await;
     } else {
         drop(responses);
     }

@@ -310,6 +310,26 @@ fn a_daemon_is_alone_with_its_data() {
     assert!(!host.data().join("run/socket").exists());
 }
 
+#[test]
+fn the_first_terminal_says_who_answers_what_to_do_next_and_what_can_be_typed() {
+    let host = Host::new();
+    let up = format!("{} up --data {}", env!("CARGO_BIN_EXE_hearth"), host.data().display());
+    let mut command = host.bare("script");
+    command.args(["-qfec", &format!("stty cols 200 -echo; {up}; echo left with $?"), "/dev/null"]).env("TERM", "xterm");
+    let mut terminal = Running::start_open(command);
+    terminal.wait_stdout("agent: main, with the provider echo, which only repeats what you write");
+    terminal.wait_stdout("(you)");
+    terminal.wait_stdout("next: connect a model with `hearth agents set main --provider claude`");
+    terminal.wait_stdout("talking to main");
+    terminal.type_line("/help");
+    terminal.wait_stdout("what you can type:");
+    terminal.type_line("/login");
+    terminal.wait_stdout("the message was not accepted: this command is never sent to agents");
+    terminal.type_line(" Exit ");
+    terminal.wait_stdout("left with 0");
+    drop(terminal.end());
+}
+
 /// A conversation on a terminal, with a daemon that dies while somebody types.
 #[test]
 fn a_terminal_is_given_back_as_it_was() {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 
-use crate::seats::{self, ConnectionHandle, Priority, Seat, Seats};
+use crate::connections::{self, Connection, ConnectionHandle, ConnectionLimit, Priority};
 
 /// Maximum number of connections, if the file descriptor limit allows it.
 const CALLERS_MAX: usize = 128;
@@ -36,7 +36,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// A listening socket.
 pub struct Entrance {
     listener: TcpListener,
-    seats: Seats,
+    limit: ConnectionLimit,
 }
 
 impl Entrance {
@@ -61,8 +61,8 @@ impl Entrance {
     /// If listening fails.
     pub async fn open_now(address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        let callers = seats::within_descriptors(CALLERS_MAX, PARTS);
-        Ok(Self { listener, seats: Seats::with_room(callers, ROOM_KIB - CALLERS_MAX * OWN_KIB) })
+        let callers = connections::within_descriptors(CALLERS_MAX, PARTS);
+        Ok(Self { listener, limit: ConnectionLimit::with_budget(callers, ROOM_KIB - CALLERS_MAX * OWN_KIB) })
     }
 
     /// The local address.
@@ -82,13 +82,13 @@ impl Listener for Entrance {
         loop {
             match TcpListener::accept(&self.listener).await {
                 Ok((stream, address)) => {
-                    let seat = self.seats.take().await;
-                    return (Caller { stream, patience: patience(), brought: 0, seat }, address);
+                    let connection = self.limit.acquire().await;
+                    return (Caller { stream, patience: patience(), brought: 0, connection }, address);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a caller could not be accepted");
-                    if seats::out_of_descriptors(&error) {
-                        self.seats.give_way();
+                    if connections::out_of_descriptors(&error) {
+                        self.limit.evict_idle();
                     }
                     tokio::time::sleep(BETWEEN_TRIES).await;
                 }
@@ -107,7 +107,7 @@ pub struct Caller {
     patience: Pin<Box<Sleep>>,
     /// Bytes received since they last reached the minimum, or since the last answer.
     brought: usize,
-    seat: Seat,
+    connection: Connection,
 }
 
 fn patience() -> Pin<Box<Sleep>> {
@@ -120,13 +120,13 @@ impl Caller {
         if self.patience.as_mut().poll(cx).is_ready() {
             return Poll::Ready(std::io::ErrorKind::TimedOut.into());
         }
-        self.seat.poll_leave(cx).map(|()| std::io::ErrorKind::ConnectionAborted.into())
+        self.connection.poll_evicted(cx).map(|()| std::io::ErrorKind::ConnectionAborted.into())
     }
 }
 
 impl Connected<IncomingStream<'_, Entrance>> for ConnectionHandle {
     fn connect_info(stream: IncomingStream<'_, Entrance>) -> Self {
-        stream.io().seat.place()
+        stream.io().connection.handle()
     }
 }
 
@@ -140,7 +140,7 @@ impl AsyncRead for Caller {
         self.brought = self.brought.saturating_add(into.filled().len().saturating_sub(before));
         if self.brought >= MUCH {
             self.brought = 0;
-            self.seat.place().rises(Priority::Bringing);
+            self.connection.handle().raise(Priority::Uploading);
         }
         read
     }
@@ -152,7 +152,7 @@ impl AsyncWrite for Caller {
         if written.is_ready() {
             self.patience = patience();
             self.brought = 0;
-            self.seat.place().answered();
+            self.connection.handle().answered();
         } else if let Poll::Ready(gone) = self.poll_gone(cx) {
             return Poll::Ready(Err(gone));
         }
@@ -209,7 +209,7 @@ mod tests {
         callers[0].write_all(b"HTTP").await.unwrap();
         stay[1].write_all(&[b'x'; MUCH]).await.unwrap();
         callers[1].read_exact(&mut [0; MUCH]).await.unwrap();
-        callers[2].seat.place().rises(Priority::Served);
+        callers[2].connection.handle().raise(Priority::Serving);
         stay[3].write_all(b"POST").await.unwrap();
         assert_eq!(callers[3].read_u8().await.unwrap(), b'P');
         let _comes = TcpStream::connect(address).await.unwrap();

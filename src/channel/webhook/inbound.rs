@@ -21,11 +21,11 @@ use super::judge;
 use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
 use crate::channel::event::{self, EVENT_BYTES_MAX};
 use crate::channel::intake::{Ingress, NotTaken};
+use crate::connections::{ConnectionHandle, Priority};
 use crate::model::address::ChannelName;
 use crate::model::input::InboundEvent;
 use crate::model::routed::RouteResult;
 use crate::model::time::Timestamp;
-use crate::seats::{ConnectionHandle, Priority};
 
 /// Timeout of reading one body.
 const READING: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ struct Room(ConnectionHandle);
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.0.no_room();
+        self.0.release();
     }
 }
 
@@ -145,7 +145,7 @@ async fn signed_body(
     let room = Room(caller.clone());
     let body = tokio::time::timeout(READING, read(&room, request.into_body())).await.map_err(late)??;
     gate.key.check(&timestamp, &signature, &body).map_err(Refusal::Stranger)?;
-    caller.rises(Priority::Served);
+    caller.raise(Priority::Serving);
     Ok((room, body))
 }
 
@@ -166,7 +166,7 @@ async fn read(room: &Room, mut body: Body) -> Result<Vec<u8>, Refusal> {
         let length = bytes.len().saturating_add(piece.len());
         check_length(length)?;
         let wanted = (length / 1_024 + 1).saturating_sub(OWN_KIB);
-        if wanted > taken && !room.0.room(wanted).await {
+        if wanted > taken && !room.0.reserve(wanted).await {
             return Err(Refusal::Later("there is too much to do".to_owned()));
         }
         taken = wanted;

@@ -16,11 +16,11 @@ use tokio::sync::watch;
 
 use super::Channel;
 use super::intake::Ingress;
+use crate::connections::ConnectionHandle;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
-use crate::seats::ConnectionHandle;
 use attempt::Body;
 pub use entrance::Entrance;
 use inbound::RequestContext;

@@ -219,7 +219,7 @@ impl Trace<'_, '_> {
             _ => Reason::SenderHeld,
         };
         self.step(held.stored, None, format!("waits for a decision: {id}"));
-        let words = format!("{id}: {}", labels::reason(reason));
+        let words = format!("{id}: {}", reason.explanation());
         let agents = match held.agents.as_slice() {
             [] => vec![None],
             agents => agents.iter().map(|agent| lookup::folder(db, txn, *agent).map(Some)).collect::<Result<_, _>>()?,
@@ -309,7 +309,7 @@ impl Trace<'_, '_> {
         }
         let agent = drop.agent.map(|agent| lookup::folder(self.db, self.txn, agent)).transpose()?;
         let whose = agent.as_ref().map_or_else(String::new, |agent| format!(" for {agent}"));
-        let words = labels::reason(drop.reason).to_owned();
+        let words = drop.reason.explanation().to_owned();
         self.step(drop.at, None, format!("dropped{whose}: {words}"));
         let decision = match drop.reason {
             Reason::CommandFiltered => "filtered",

@@ -96,6 +96,6 @@ fn decide(message: MessageId, state: &MessageState) -> Option<FireOutcome> {
         }),
         MessageState::Completed { .. } => Some(FireOutcome::Done(message)),
         MessageState::Failed { error, .. } => Some(FireOutcome::Failed(message, error.clone())),
-        MessageState::Dropped { reason, .. } => Some(FireOutcome::Failed(message, reason.as_str().to_owned())),
+        MessageState::Dropped { reason, .. } => Some(FireOutcome::Failed(message, reason.explanation().to_owned())),
     }
 }

@@ -46,17 +46,17 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("state", &["crash", "model"]),
     ("time", &["model"]),
     ("clock", &["model"]),
-    // Both are pure: what a zone is, is decided where zones are read.
+    // Both are pure: zones are interpreted where they are read.
     ("config", &["model", "time"]),
-    ("socket", &["config", "crash", "model", "seats"]),
-    ("channel", &["config", "crash", "model", "seats"]),
+    ("socket", &["config", "connections", "crash", "model"]),
+    ("channel", &["config", "connections", "crash", "model"]),
     ("mailbox", &["config", "crash", "model"]),
     ("contracts", &["config", "crash", "model"]),
     ("runtime", &["config", "crash", "model"]),
-    // Whoever does something outside of a transaction can be made to die there by a test.
+    // Effects outside of a transaction have crash points.
     ("crash", &[]),
-    // Who gives way is the same for every listener.
-    ("seats", &[]),
+    // Every listener has the same limit.
+    ("connections", &[]),
     // For tests.
     ("faults", &[]),
     ("model", &[]),
