@@ -75,6 +75,9 @@ pub(super) fn start(daemon: bool, wanted: LogFormat) {
     });
 }
 
+/// The crate whose modules are named in logs and filters as those of `hearth`, whose folders lie beside them.
+const EDGES: &str = "hearth_edges::";
+
 /// Parses the log filter: comma-separated levels, each optionally preceded by a module and `=`.
 fn read(levels: &str) -> Result<Targets, String> {
     let parts: Vec<&str> = levels.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
@@ -84,7 +87,9 @@ fn read(levels: &str) -> Result<Targets, String> {
     if let Some(part) = parts.iter().find(|part| !part.chars().all(is_name)) {
         return Err(format!("`{part}` is neither a level nor a module"));
     }
-    parts.join(",").parse().map_err(|error| format!("{error}"))
+    let edges = parts.iter().filter_map(|part| Some(format!("{EDGES}{}", part.strip_prefix("hearth::")?)));
+    let all: Vec<String> = parts.iter().map(|part| (*part).to_owned()).chain(edges).collect();
+    all.join(",").parse().map_err(|error| format!("{error}"))
 }
 
 /// Suppresses a repeated warning until some time has passed.
@@ -162,7 +167,7 @@ where
         };
         let mut line = String::new();
         self.inner.format_event(cx, Writer::new(&mut line), event)?;
-        let line = one_line(line.trim_end());
+        let line = with_module(&one_line(line.trim_end()), self.form);
         match again {
             None => writer.write_str(&line)?,
             Some(again) => writer.write_str(&with_count(&line, again, self.form))?,
@@ -189,6 +194,14 @@ fn one_line(line: &str) -> String {
 fn is_colour(text: &str) -> bool {
     let code = text.strip_prefix("\u{1b}[");
     code.is_some_and(|code| code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'))
+}
+
+/// Names the module that logs as the filter does.
+fn with_module(line: &str, form: LogFormat) -> String {
+    match form {
+        LogFormat::Json => line.replacen(&format!("\"target\":\"{EDGES}"), "\"target\":\"hearth::", 1),
+        LogFormat::Text => line.to_owned(),
+    }
 }
 
 fn with_count(line: &str, again: u64, form: LogFormat) -> String {
@@ -233,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_is_logged_is_chosen_by_module_and_level() {
-        let debug = |filter: &Targets| filter.would_enable("hearth::engine", &Level::DEBUG);
+        let debug = |filter: &Targets| filter.would_enable("hearth_edges::runtime", &Level::DEBUG);
         let warn = |filter: &Targets| filter.would_enable("another", &Level::WARN);
         for (levels, expected) in [
             ("hearth=info,warn", Some((false, true))),
@@ -242,7 +255,7 @@ mod tests {
             ("hearth=debug", Some((true, false))),
             (",debug", Some((true, true))),
             ("off", Some((false, false))),
-            ("hearth::engine=trace", Some((true, false))),
+            ("hearth::runtime=trace", Some((true, false))),
             ("", Some((false, false))),
             ("hearth=debg", None),
             ("\"debug\"", None),
@@ -348,6 +361,14 @@ mod tests {
                 assert!(read["error"].as_str().unwrap().starts_with("x\r\nERROR"), "{read}");
             }
         }
+    }
+
+    #[test]
+    fn every_module_is_named_as_one_of_hearth() {
+        let line = "{\"message\":\"\\\"target\\\":\\\"hearth_edges::a\",\"target\":\"hearth_edges::runtime\"}";
+        let named = "{\"message\":\"\\\"target\\\":\\\"hearth_edges::a\",\"target\":\"hearth::runtime\"}";
+        assert_eq!(with_module(line, LogFormat::Json), named);
+        assert_eq!(with_module(named, LogFormat::Text), named);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::config::Paths;
+use crate::config::{Paths, seams};
+use crate::crash;
 
 mod agent_state;
 mod agents;
@@ -299,6 +300,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
+    crash::ask(seams::crash_at(), seams::points().as_deref());
     if let Some(done) = without_data(&cli.command, cli.global.json) {
         return exit(done);
     }

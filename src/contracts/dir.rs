@@ -404,6 +404,7 @@ fn kind(stat: &Stat) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults;
 
     #[test]
     fn no_more_names_are_listed_than_were_asked_for() {
@@ -468,9 +469,9 @@ mod tests {
         std::fs::create_dir(place.path().join("below")).unwrap();
         std::fs::write(place.path().join("file"), "x").unwrap();
         let dir = Dir::open(place.path()).unwrap();
-        for (errno, words) in crash::errors() {
+        for (errno, words) in faults::errors() {
             for (function, work) in CASES {
-                match crash::refused(errno, || work(&dir, place.path())) {
+                match faults::refused(errno, || work(&dir, place.path())) {
                     Ok(value) => assert!(is_a_value(function, words, &value), "{function}, {words}: {value}"),
                     Err(error) => {
                         let text = error.to_string();

@@ -28,10 +28,12 @@
 //! | `configure` | operator commands and configuration files |
 //! | `housekeeping` | start, sweep, retention, clock changes, removals in slices |
 
+use hearth_base::{model, time};
+use hearth_state as state;
+
 use crate::model::card::PromptSubject;
 use crate::model::input::Input;
 use crate::model::report::Reply;
-use crate::state;
 
 pub mod commit;
 pub mod workspaces;

@@ -189,8 +189,8 @@ fn handles(tables: heed::Result<CommitOrAbort<ByteTables<'static>, Error>>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::small;
-    use crate::state::{Reader, Store};
+    use crate::tests::small;
+    use crate::{Reader, Store};
 
     /// A data directory with a store that has no table but the one with this identity, if any.
     #[expect(clippy::disallowed_methods, reason = "no store that Hearth makes is like this")]

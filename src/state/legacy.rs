@@ -29,7 +29,7 @@ fn unknown(version: u16) -> Unreadable {
 macro_rules! frozen_enum {
     ($($frozen:ident => $model:path { $($variant:ident),+ })+) => {$(
         #[derive(serde::Serialize, serde::Deserialize)]
-        pub(in crate::state) enum $frozen {
+        pub(crate) enum $frozen {
             $($variant),+
         }
 
@@ -49,24 +49,24 @@ use frozen_enum;
 pub(super) mod example {
     use serde::{Deserialize, Serialize};
 
+    use crate::envelope::{Record, Unreadable, decode};
+    use crate::legacy::unknown;
     use crate::model::id::ChatId;
-    use crate::state::envelope::{Record, Unreadable, decode};
-    use crate::state::legacy::unknown;
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    pub(in crate::state) struct Note {
-        pub(in crate::state) chats: Vec<ChatId>,
-        pub(in crate::state) loud: bool,
+    pub(crate) struct Note {
+        pub(crate) chats: Vec<ChatId>,
+        pub(crate) loud: bool,
     }
 
     #[derive(Serialize, Deserialize)]
-    pub(in crate::state) struct NoteV1 {
-        pub(in crate::state) chat: ChatId,
+    pub(crate) struct NoteV1 {
+        pub(crate) chat: ChatId,
     }
 
     #[derive(Serialize, Deserialize)]
-    pub(in crate::state) struct NoteV2 {
-        pub(in crate::state) chats: Vec<ChatId>,
+    pub(crate) struct NoteV2 {
+        pub(crate) chats: Vec<ChatId>,
     }
 
     impl From<NoteV1> for NoteV2 {

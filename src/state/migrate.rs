@@ -70,8 +70,8 @@ pub(super) fn migrate(db: &Tables, txn: &mut Write<'_>, install: u64, steps: &[S
 mod tests {
     use super::*;
     use crate::model::configure::Settings;
-    use crate::state::tests::store;
-    use crate::state::{Error, Number, Text};
+    use crate::tests::store;
+    use crate::{Error, Number, Text};
 
     fn renames(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.counters.put(txn, &Text::new("renamed")?, &Number(2))

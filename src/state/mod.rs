@@ -64,5 +64,7 @@ pub use write::{Basis, Write};
 /// A read transaction. A write transaction can be used in its place.
 pub type Read<'t> = heed::RoTxn<'t>;
 
+use hearth_base::{crash, model};
+
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@ pub type Agree<'a> = &'a dyn Fn(&Incoming) -> std::result::Result<(), String>;
 
 impl Incoming {
     /// Collects the references of a store.
-    pub(in crate::state) fn of(reader: &Reader) -> Result<Self> {
+    pub(crate) fn of(reader: &Reader) -> Result<Self> {
         reader.read(|db, txn| {
             let Meta { install, .. } = db.meta.require(txn, &())?;
             Ok(Self { install, references: references(db, txn)? })

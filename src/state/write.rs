@@ -230,8 +230,8 @@ mod tests {
     use crate::model::id::{AgentId, ChatId, MessageId, SessionId};
     use crate::model::incarnation::{Incarnation, IncarnationId, SpecDigest};
     use crate::model::time::{Awake, Timestamp};
-    use crate::state::tests::store;
-    use crate::state::{Basis, Error, ForeignKey, Result, Tables, Write};
+    use crate::tests::store;
+    use crate::{Basis, Error, ForeignKey, Result, Tables, Write};
 
     /// Gives out an id, counts a message, and fails if it is asked to.
     fn work(db: &Tables, txn: &mut Write<'_>, fails: &bool) -> Result<MessageId> {

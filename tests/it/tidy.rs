@@ -8,7 +8,7 @@ mod rust;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rules::{BANS, EMPTY_NAMES, ENGINE, IMPORTS, LINES_MAX, LONG_FILES, NAMES, TEST_LINES_MAX, Thing};
+use rules::{BANS, EMPTY_NAMES, ENGINE, FOLDERS, IMPORTS, LINES_MAX, LONG_FILES, NAMES, ROOTS, TEST_LINES_MAX, Thing};
 
 /// Path from the root of the repository -> text.
 type Files = BTreeMap<String, String>;
@@ -68,19 +68,20 @@ fn is_test(path: &str) -> bool {
         || path.starts_with("benches/")
 }
 
-/// The folder of `src/` that a file belongs to; none for `lib.rs` and other crates.
+/// The folder of `src/` that a file belongs to; none for roots of crates, and for crates elsewhere.
 fn folder(path: &str) -> Option<&str> {
     if path.starts_with("tools/") {
         return Some("tools");
     }
-    let first = path.strip_prefix("src/")?.split('/').next()?;
-    Some(first.trim_end_matches(".rs")).filter(|folder| *folder != "lib")
+    let first = path.strip_prefix("src/").filter(|_| !ROOTS.contains(&path))?.split('/').next()?;
+    Some(first.trim_end_matches(".rs"))
 }
 
-/// How many modules deep in the crate a file is: what `super` counts from.
+/// How many modules deep in its crate a file is: what `super` counts from.
 fn module_depth(path: &str) -> usize {
     let path = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
-    path.split('/').count()
+    let is_crate = path.split('/').next().is_some_and(|folder| FOLDERS.contains(&folder));
+    path.split('/').count() - usize::from(is_crate)
 }
 
 fn imports(path: &str, code: &str) -> Vec<String> {
@@ -91,15 +92,16 @@ fn imports(path: &str, code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for import in rust::paths(code) {
         let supers = import.segments.iter().take_while(|segment| *segment == "super").count();
+        let segment = |at: usize| import.segments.get(at).map(String::as_str);
         let target = match import.segments[0].as_str() {
-            "crate" => import.segments.get(1),
-            "hearth" if import.segments.len() > 1 => import.segments.get(1),
-            "super" if supers >= module_depth(path) => import.segments.get(supers),
+            "crate" | "hearth" | "hearth_base" | "hearth_edges" => segment(1),
+            name @ ("hearth_engine" | "hearth_state") => name.strip_prefix("hearth_"),
+            "super" if supers >= module_depth(path) => segment(supers),
             _ => None,
         };
         let Some(target) = target else { continue };
-        let known = IMPORTS.iter().any(|(name, _)| name == target);
-        if known && target != folder && !allowed.contains(&target.as_str()) {
+        let known = IMPORTS.iter().any(|(name, _)| *name == target);
+        if known && target != folder && !allowed.contains(&target) {
             found.push(format!("{path}:{}: `{folder}` may not import `{target}`", import.line));
         }
     }
@@ -115,8 +117,8 @@ fn layers(path: &str, code: &str) -> Vec<String> {
     for import in rust::paths(code) {
         let supers = import.segments.iter().take_while(|segment| *segment == "super").count();
         let target = match import.segments[0].as_str() {
-            "crate" if import.segments.get(1).is_some_and(|name| name == "engine") => import.segments.get(2),
-            "super" if supers + 1 == module_depth(path) => import.segments.get(supers),
+            "crate" => import.segments.get(1),
+            "super" if supers == module_depth(path) => import.segments.get(supers),
             _ => None,
         };
         if let Some(target) = target
@@ -234,15 +236,13 @@ fn orphans(files: &Files) -> Vec<String> {
     for path in files.keys().filter(|path| path.starts_with("src/") || path.starts_with("tests/it/")) {
         let Some(module) = path.strip_suffix(".rs").map(|path| path.trim_end_matches("/mod")) else { continue };
         let Some((parent, name)) = module.rsplit_once('/') else { continue };
-        if matches!(path.as_str(), "src/lib.rs" | "src/main.rs" | "tests/it/main.rs") {
+        let is_root = ROOTS.contains(&path.as_str()) || (parent == "src" && FOLDERS.contains(&name));
+        if is_root || matches!(path.as_str(), "src/main.rs" | "tests/it/main.rs") {
             continue;
         }
-        let roots = [
-            format!("{parent}.rs"),
-            format!("{parent}/mod.rs"),
-            format!("{parent}/lib.rs"),
-            format!("{parent}/main.rs"),
-        ];
+        let of_crate = ROOTS.iter().filter(|_| parent == "src").map(|root| (*root).to_owned());
+        let of_folder = ["", "/mod", "/main"].map(|root| format!("{parent}{root}.rs"));
+        let roots: Vec<String> = of_folder.into_iter().chain(of_crate).collect();
         let declared = |text: &String| {
             let words = rust::paths(&rust::code(text));
             words.windows(2).any(|pair| pair[0].segments == ["mod"] && pair[1].segments == [name])
@@ -280,11 +280,7 @@ fn planted_violations_are_found() {
         ("tools/dump/main.rs", "hearth::engine::apply();", "`tools` may not import `engine`"),
         ("src/novel/x.rs", "", "`novel` is not in the import table"),
         ("src/engine/x.rs", "use heed::Env;", "`heed` is not used here"),
-        (
-            "src/engine/rows/x.rs",
-            "use crate::engine::{turns, Result};",
-            "`rows` is below `turns` and may not import it",
-        ),
+        ("src/engine/rows/x.rs", "use crate::{turns, Result};", "`rows` is below `turns` and may not import it"),
         ("src/engine/rows/x.rs", "fn f() { super::super::turns::g() }", "`rows` is below `turns`"),
         ("src/state/x.rs", "use bincode::config;", "`bincode` is not used here"),
         ("src/engine/x.rs", "fn f() { serde_json::to_string(1) }", "`serde_json` is not used here"),

@@ -1,18 +1,18 @@
 //! Who may decide an approval, and in which order approvers are asked.
 
-use crate::engine::Result;
-use crate::engine::approvals::direct;
-use crate::engine::approvals::direct::Direct;
-use crate::engine::delivery::notice;
-use crate::engine::rows::{people, sessions};
-use crate::engine::rules::access::AccessLevel;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::direct;
+use crate::approvals::direct::Direct;
+use crate::delivery::notice;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::approval::ApprovalSubject;
 use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::message::Reason;
+use crate::rows::{people, sessions};
+use crate::rules::access::AccessLevel;
 use crate::state::{GrantKey, RoleHolderKey};
+use crate::tx::Tx;
 
 /// Maximum number of holders of one role that are considered, far above any real number.
 const HOLDERS_MAX: usize = 100;
@@ -119,7 +119,7 @@ fn holders(tx: &Tx<'_, '_>, role: Role) -> Result<Vec<UserId>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::approvals::approvers::*;
+    use crate::approvals::approvers::*;
 
     #[test]
     fn people_of_the_channel_it_came_from_are_asked_first() {

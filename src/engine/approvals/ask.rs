@@ -1,12 +1,12 @@
 //! Creates approvals.
 
-use crate::engine::Result;
-use crate::engine::approvals::{send, texts};
-use crate::engine::rows::approvals;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::{send, texts};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
+use crate::rows::approvals;
+use crate::tx::Tx;
 
 /// The approval that a message waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

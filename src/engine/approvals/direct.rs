@@ -1,16 +1,16 @@
 //! The direct-message address of a person, outside of any group chat.
 
-use crate::engine::Result;
-use crate::engine::approvals::send;
-use crate::engine::rows::{approvals, channels, chats};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::send;
 use crate::model::Turn;
 use crate::model::address::{Address, ForeignId, UserId};
 use crate::model::approval::ApprovalState;
 use crate::model::entity::{Chat, DirectMessage, Origin, UnknownSenders};
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
+use crate::rows::{approvals, channels, chats};
 use crate::state::{ApproverKey, PersonKey};
+use crate::tx::Tx;
 
 /// The channel of the users of this machine's terminal.
 const TERMINAL: &str = "terminal";
@@ -124,7 +124,7 @@ pub(crate) fn on_terminal(user: &UserId) -> Option<Address> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::approvals::direct::*;
+    use crate::approvals::direct::*;
 
     #[test]
     fn a_person_is_their_own_chat_except_on_the_terminal() {

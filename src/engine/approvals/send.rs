@@ -1,12 +1,10 @@
 //! Delivers cards to approvers: tries one after another until a card is shown.
 
-use crate::engine::Result;
-use crate::engine::approvals::direct::Direct;
-use crate::engine::approvals::{approvers, direct, texts, waitlist};
-use crate::engine::delivery::prompts;
-use crate::engine::delivery::prompts::NewCard;
-use crate::engine::rows::{approvals, channels, sessions};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::direct::Direct;
+use crate::approvals::{approvers, direct, texts, waitlist};
+use crate::delivery::prompts;
+use crate::delivery::prompts::NewCard;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use crate::model::backoff::Backoff;
@@ -16,6 +14,8 @@ use crate::model::effect::Effect;
 use crate::model::id::{ApprovalId, OutboundId};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
+use crate::rows::{approvals, channels, sessions};
+use crate::tx::Tx;
 
 /// Longest wait before a card is sent again.
 const AGAIN_MAX: Millis = Millis::minutes(60);
@@ -211,7 +211,7 @@ fn decide_wait(policy: &Policy, approval: &Approval) -> Millis {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::approvals::send::*;
+    use crate::approvals::send::*;
 
     #[test]
     fn approvers_are_asked_in_turn() {

@@ -1,16 +1,16 @@
 //! Cards of approvals: their full text and their options.
 
-use crate::engine::Result;
-use crate::engine::delivery::prompts;
-use crate::engine::rows::sessions;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::prompts;
 use crate::model::approval::ApprovalSubject;
 use crate::model::approval_text::{AgentName, ApprovalText, Names, Place, render};
 use crate::model::card::CardOption;
 use crate::model::entity::{Agent, Chat, normalize_name};
 use crate::model::id::{AgentId, ApprovalId};
 use crate::model::visible::{free, is_unseen};
+use crate::rows::sessions;
 use crate::state::{Read, Tables};
+use crate::tx::Tx;
 
 /// Maximum length of an agent's label in characters. No channel cuts labels of this length.
 const LABEL_MAX: usize = 60;
@@ -187,7 +187,7 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::approvals::texts::*;
+    use crate::approvals::texts::*;
     use crate::model::entity::{AgentSettings, Folder, Origin};
     use crate::model::time::Timestamp;
 

@@ -1,18 +1,18 @@
 //! Limits how many cards one person is shown at once. Further approvals wait until that person has decided some. One
 //! message, the digest, says how many wait. It offers no decision.
 
-use crate::engine::Result;
-use crate::engine::approvals::direct::Direct;
-use crate::engine::approvals::{direct, send};
-use crate::engine::delivery::{notice, queue};
-use crate::engine::rows::{approvals, channels};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::direct::Direct;
+use crate::approvals::{direct, send};
+use crate::delivery::{notice, queue};
 use crate::model::Turn;
 use crate::model::address::UserId;
 use crate::model::approval::{ApprovalState, Digest, Waitlist};
 use crate::model::delivery::{Act, MessageRef, OutState, Outbound};
 use crate::model::id::{ApprovalId, OutboundId};
+use crate::rows::{approvals, channels};
 use crate::state::{ApproverKey, PersonKey};
+use crate::tx::Tx;
 
 /// Number of waiting approvals that are examined to find the next cards to show. The rest are examined later.
 const LOOKED_AT: usize = 50;
@@ -130,7 +130,7 @@ fn words(waits: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::approvals::waitlist::*;
+    use crate::approvals::waitlist::*;
 
     #[test]
     fn a_digest_counts_in_words() {

@@ -1,17 +1,17 @@
 //! Applies an operator's configuration changes, all or none.
 
-use crate::engine::configure::prune::Named;
-use crate::engine::decisions::reconsider;
-use crate::engine::entities::change::{ChangeResult, ChangedAgents};
-use crate::engine::entities::{channels, destinations, mutes, people, restart, roles, sessions, threads, wirings};
-use crate::engine::lifecycle::rollout;
-use crate::engine::rows::settings;
-use crate::engine::rules::{launch_spec, pattern};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, entities, rows, schedule};
+use crate::configure::prune::Named;
+use crate::decisions::reconsider;
+use crate::entities::change::{ChangeResult, ChangedAgents};
+use crate::entities::{channels, destinations, mutes, people, restart, roles, sessions, threads, wirings};
+use crate::lifecycle::rollout;
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::entity::{Engage, Origin};
 use crate::model::report::{Action, Refusal, Reply};
+use crate::rows::settings;
+use crate::rules::{launch_spec, pattern};
+use crate::tx::Tx;
+use crate::{Result, entities, rows, schedule};
 
 pub(crate) mod prune;
 

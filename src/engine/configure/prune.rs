@@ -1,13 +1,13 @@
 //! Removes entities that a file created and does not name any more. Entities created by commands or by Hearth stay.
 
-use crate::engine::Result;
-use crate::engine::entities::change::{ChangeResult, ChangedAgents};
-use crate::engine::entities::{agents, channels, people, wirings};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change::{ChangeResult, ChangedAgents};
+use crate::entities::{agents, channels, people, wirings};
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::configure::Change;
 use crate::model::entity::{Folder, Origin};
 use crate::state::WiringKey;
+use crate::tx::Tx;
 use std::collections::BTreeSet;
 
 /// The entities that a list of changes names.
@@ -100,9 +100,9 @@ impl Named {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::configure::prune::*;
-    use crate::engine::scene::{Scene, chat, folder, person, settings};
+    use crate::configure::prune::*;
     use crate::model::configure::UserSpec;
+    use crate::scene::{Scene, chat, folder, person, settings};
 
     fn user(id: &str) -> UserSpec {
         UserSpec { id: person(id), name: None, roles: Vec::new(), member_of: Vec::new() }

@@ -1,22 +1,22 @@
 //! Approvals for chats without an agent in which the bot was addressed: an owner chooses the agent, and the newest
 //! message is routed to it.
 
-use crate::engine::approvals::texts::{CONNECT, IGNORE, NEW_AGENT};
-use crate::engine::decisions::outcome::{Choice, DecisionReply};
-use crate::engine::decisions::{naming, outcome};
-use crate::engine::entities::change::ChangedAgents;
-use crate::engine::entities::{change, roles, wirings};
-use crate::engine::routing::held;
-use crate::engine::rows::{channels, chats, people};
-use crate::engine::rules::access::AccessLevel;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, decisions};
+use crate::approvals::texts::{CONNECT, IGNORE, NEW_AGENT};
+use crate::decisions::outcome::{Choice, DecisionReply};
+use crate::decisions::{naming, outcome};
+use crate::entities::change::ChangedAgents;
+use crate::entities::{change, roles, wirings};
 use crate::model::address::UserId;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider, Held};
 use crate::model::configure::WiringSpec;
 use crate::model::entity::{Chat, Engage, Ignored, Origin, SenderScope, SessionMode};
 use crate::model::id::{AgentId, ApprovalId, ChatId};
 use crate::model::message::Reason;
+use crate::routing::held;
+use crate::rows::{channels, chats, people};
+use crate::rules::access::AccessLevel;
+use crate::tx::Tx;
+use crate::{Result, decisions};
 
 /// Carries out a decision about a chat.
 pub(crate) fn decided(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
@@ -157,7 +157,7 @@ pub(crate) fn decide_engage(group: bool, threaded: bool) -> Engage {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::decisions::channels::*;
+    use crate::decisions::channels::*;
 
     /// NanoClaw treats every chat without threads as a direct message, so it engages on everything in plain groups.
     #[test]

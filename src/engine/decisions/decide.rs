@@ -1,16 +1,16 @@
 //! The operator's decisions by command.
 
-use crate::engine::approvals::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT};
-use crate::engine::decisions::outcome::Choice;
-use crate::engine::decisions::{outcome, press};
-use crate::engine::requests::questions;
-use crate::engine::skips::answer;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, approvals, rules};
+use crate::approvals::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT};
+use crate::decisions::outcome::Choice;
+use crate::decisions::{outcome, press};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::card::{CardOption, PromptSubject};
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
+use crate::requests::questions;
+use crate::skips::answer;
+use crate::tx::Tx;
+use crate::{Result, approvals, rules};
 
 /// Applies the operator's choice: the value of an option, its label, or its number.
 pub(crate) fn decide(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str) -> Result<Reply> {
@@ -81,7 +81,7 @@ fn decide_option(options: &[CardOption], value: &str) -> std::result::Result<Car
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::decisions::decide::*;
+    use crate::decisions::decide::*;
 
     fn options(all: &[(&str, &str)]) -> Vec<CardOption> {
         let option = |(label, value): &(&str, &str)| CardOption {

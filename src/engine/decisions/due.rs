@@ -1,13 +1,13 @@
 //! Handles approval deadlines: cards to resend, agent names that were not given, and approvals that expire.
 
-use crate::engine::Result;
-use crate::engine::approvals::{send, waitlist};
-use crate::engine::decisions::{outcome, reconsider};
-use crate::engine::rows::approvals;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::{send, waitlist};
+use crate::decisions::{outcome, reconsider};
 use crate::model::approval::ApprovalState;
 use crate::model::id::ApprovalId;
+use crate::rows::approvals;
 use crate::state::Timed;
+use crate::tx::Tx;
 
 /// Approvals examined per sweep. Each may also move the messages that wait for it.
 const PER_SWEEP: usize = 16;

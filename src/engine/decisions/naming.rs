@@ -1,19 +1,19 @@
 //! Names an agent created from a card: the next message of the person who chose it, where they were asked, is the name.
 
-use crate::engine::Result;
-use crate::engine::approvals::texts::{self, NEW_AGENT};
-use crate::engine::decisions::channels;
-use crate::engine::decisions::outcome::{Choice, DecisionReply};
-use crate::engine::delivery::{notice, prompts};
-use crate::engine::entities::agents;
-use crate::engine::rows::approvals;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::texts::{self, NEW_AGENT};
+use crate::decisions::channels;
+use crate::decisions::outcome::{Choice, DecisionReply};
+use crate::delivery::{notice, prompts};
+use crate::entities::agents;
 use crate::model::address::UserId;
 use crate::model::approval::{Approval, ApprovalState, Decider};
 use crate::model::card::PromptSubject;
 use crate::model::entity::{AgentSettings, Folder, Origin, normalize_name};
 use crate::model::id::{AgentId, ApprovalId};
+use crate::rows::approvals;
 use crate::state::PersonKey;
+use crate::tx::Tx;
 
 /// Maximum length of an agent's name in characters.
 const NAME_MAX: usize = 64;
@@ -124,7 +124,7 @@ fn decide_folder(name: &str, taken: impl Fn(&str) -> bool) -> Option<Folder> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::decisions::naming::*;
+    use crate::decisions::naming::*;
     use crate::model::address::{Address, ChannelName, ForeignId};
     use crate::model::approval::ApprovalSubject;
     use crate::model::id::ChatId;

@@ -1,20 +1,20 @@
 //! Carries out decisions: their effects and the end of the approval are one transaction.
 
-use crate::engine::approvals::texts::APPROVE;
-use crate::engine::approvals::waitlist;
-use crate::engine::decisions::{channels, senders};
-use crate::engine::delivery::prompts;
-use crate::engine::requests::Denial;
-use crate::engine::routing::held;
-use crate::engine::rows::approvals;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, requests};
+use crate::approvals::texts::APPROVE;
+use crate::approvals::waitlist;
+use crate::decisions::{channels, senders};
+use crate::delivery::prompts;
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::card::CardOption;
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
 use crate::model::report::Reply;
+use crate::requests::Denial;
+use crate::routing::held;
+use crate::rows::approvals;
+use crate::tx::Tx;
+use crate::{Result, requests};
 
 /// A valid choice: the person may decide, and the approval is open.
 pub(crate) struct Choice {

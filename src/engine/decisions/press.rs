@@ -1,13 +1,9 @@
 //! Button presses on approval cards.
 
-use crate::engine::Result;
-use crate::engine::approvals::approvers;
-use crate::engine::decisions::outcome;
-use crate::engine::decisions::outcome::Choice;
-use crate::engine::requests::questions;
-use crate::engine::rows::approvals;
-use crate::engine::skips::answer;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::approvers;
+use crate::decisions::outcome;
+use crate::decisions::outcome::Choice;
 use crate::model::approval::{Approval, Decider};
 use crate::model::card::{Button, CardOption, PromptSubject};
 use crate::model::delivery::Act;
@@ -15,6 +11,10 @@ use crate::model::id::ApprovalId;
 use crate::model::input::Press;
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
+use crate::requests::questions;
+use crate::rows::approvals;
+use crate::skips::answer;
+use crate::tx::Tx;
 
 /// Handles a button press. It checks first whether the person may decide at all, then whether the button is still
 /// valid. A press that fails a check changes nothing, neither the approval nor the card.

@@ -4,18 +4,18 @@
 //! any approval, so a walk over all of them follows, slice by slice, in further inputs. After a crash, the next sweep
 //! continues it.
 
-use crate::engine::Result;
-use crate::engine::approvals::{approvers, send};
-use crate::engine::decisions::{channels, outcome, senders};
-use crate::engine::rows::settings::RECONSIDERED;
-use crate::engine::rows::{agents, approvals, sessions};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::{approvers, send};
+use crate::decisions::{channels, outcome, senders};
 use crate::model::address::UserId;
 use crate::model::approval::ApprovalSubject;
 use crate::model::effect::Effect;
 use crate::model::id::ApprovalId;
 use crate::model::input::Continuation;
+use crate::rows::settings::RECONSIDERED;
+use crate::rows::{agents, approvals, sessions};
 use crate::state::{Number, PersonKey, Text};
+use crate::tx::Tx;
 use std::collections::BTreeSet;
 
 /// Approvals examined per transaction. Each may also move the messages that wait for it.

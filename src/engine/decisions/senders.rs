@@ -1,20 +1,20 @@
 //! Approvals of unknown senders: all messages of a sender are held until the approval is decided.
 
-use crate::engine::approvals::approvers;
-use crate::engine::approvals::texts::{APPROVE, REJECT};
-use crate::engine::decisions::outcome;
-use crate::engine::decisions::outcome::{Choice, DecisionReply};
-use crate::engine::entities::roles;
-use crate::engine::routing::held;
-use crate::engine::routing::held::{About, Settlement};
-use crate::engine::rows::{approvals, people};
-use crate::engine::rules::access;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, decisions};
+use crate::approvals::approvers;
+use crate::approvals::texts::{APPROVE, REJECT};
+use crate::decisions::outcome;
+use crate::decisions::outcome::{Choice, DecisionReply};
+use crate::entities::roles;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::id::{AgentId, ApprovalId, ChatId};
 use crate::model::message::Reason;
+use crate::routing::held;
+use crate::routing::held::{About, Settlement};
+use crate::rows::{approvals, people};
+use crate::rules::access;
 use crate::state::WiringKey;
+use crate::tx::Tx;
+use crate::{Result, decisions};
 
 /// Carries out a decision about an unknown sender.
 pub(crate) fn decided(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {

@@ -1,17 +1,17 @@
 //! Messages that address the bot in a chat without an agent.
 
-use crate::engine::approvals::ask::Waits;
-use crate::engine::approvals::{approvers, ask, texts};
-use crate::engine::routing::held;
-use crate::engine::rows::people;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, decisions, rows};
+use crate::approvals::ask::Waits;
+use crate::approvals::{approvers, ask, texts};
 use crate::model::approval::{ApprovalState, ApprovalSubject};
 use crate::model::channel::UnknownChats;
 use crate::model::entity::Chat;
 use crate::model::id::ChatId;
 use crate::model::input::InboundEvent;
 use crate::model::message::Reason;
+use crate::routing::held;
+use crate::rows::people;
+use crate::tx::Tx;
+use crate::{Result, decisions, rows};
 
 /// The outcome for a message that addresses the bot in a chat without an agent.
 pub(crate) enum Unheard {

@@ -1,17 +1,17 @@
 //! Delivery attempts. The start of an attempt is committed before the channel is called.
 
-use crate::engine::Result;
-use crate::engine::delivery::{prompts, result};
-use crate::engine::rows::{channels, sessions};
-use crate::engine::tx::{Hook, Tx};
+use crate::Result;
+use crate::delivery::{prompts, result};
 use crate::model::Turn;
 use crate::model::channel::OnUncertain;
 use crate::model::delivery::{Act, Author, Delivery, DeliveryAct, MessageRef, OutState, Outbound};
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::time::Awake;
+use crate::rows::{channels, sessions};
 use crate::state::ThreadKey;
 use crate::state::derived;
+use crate::tx::{Hook, Tx};
 
 /// Messages of one queue that may fail in a row before the rest is left to the sweep.
 const FAILING_MAX: usize = 50;
@@ -196,11 +196,11 @@ fn delivery(tx: &Tx<'_, '_>, id: OutboundId, outbound: Outbound) -> Result<Optio
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::delivery::attempt::*;
-    use crate::engine::delivery::notice;
-    use crate::engine::scene::{Scene, place};
+    use crate::delivery::attempt::*;
+    use crate::delivery::notice;
     use crate::model::address::Address;
     use crate::model::delivery::DeliveryResult;
+    use crate::scene::{Scene, place};
 
     /// Withdraws one of two messages in a queue, and checks what happens to each and whether it was possible.
     #[test]

@@ -1,15 +1,15 @@
 //! Notices to people and agents about failures. Nothing fails silently.
 
-use crate::engine::Result;
-use crate::engine::delivery::queue;
-use crate::engine::rows::{agents, notes, sessions};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::queue;
 use crate::model::address::{Address, ChannelName};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::id::{MessageId, OutboundId, SessionId, TaskId};
 use crate::model::mailbox::{Hidden, HiddenFile};
 use crate::model::task::Task;
+use crate::rows::{agents, notes, sessions};
 use crate::state::ForeignKey;
+use crate::tx::Tx;
 
 /// The channel on which an owner of this machine is always reachable.
 const OWNER_CHANNEL: &str = "terminal";

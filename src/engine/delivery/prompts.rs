@@ -3,14 +3,14 @@
 //! A valid card has a row in `asked`. A text answer finds the card through this row, and so does a finished delivery
 //! that has to report to the asker. A card without the row is ignored.
 
-use crate::engine::delivery::{attempt, notice, queue};
-use crate::engine::tx::{Hook, Tx};
-use crate::engine::{Result, readable};
+use crate::delivery::{attempt, notice, queue};
 use crate::model::address::Address;
 use crate::model::card::{Card, CardOption, PromptSubject};
 use crate::model::delivery::{Act, Author, MessageRef, OutState, Outbound};
 use crate::model::id::{ApprovalId, OutboundId};
 use crate::state::PromptKey;
+use crate::tx::{Hook, Tx};
+use crate::{Result, readable};
 
 /// Characters of the question that a closed card still shows.
 const CLOSED_BODY_MAX: usize = 500;
@@ -155,7 +155,7 @@ pub(crate) fn length(title: &str, body: &str, options: &[CardOption]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::delivery::prompts::*;
+    use crate::delivery::prompts::*;
 
     #[test]
     fn closed_cards_are_short() {

@@ -1,12 +1,12 @@
 //! Outgoing queues: one per address, sent in order.
 
-use crate::engine::Result;
-use crate::engine::delivery::attempt;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::attempt;
 use crate::model::Turn;
 use crate::model::delivery::Outbound;
 use crate::model::id::OutboundId;
 use crate::state::{ThreadKey, derived};
+use crate::tx::Tx;
 
 /// Stores a message from Hearth and puts it into its outgoing queue.
 pub(crate) fn say(tx: &mut Tx<'_, '_>, notice: Outbound) -> Result<OutboundId> {

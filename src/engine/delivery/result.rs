@@ -1,9 +1,7 @@
 //! Results of delivery attempts.
 
-use crate::engine::Result;
-use crate::engine::delivery::{attempt, notice};
-use crate::engine::rows::journal;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::{attempt, notice};
 use crate::model::address::{Address, ChannelName};
 use crate::model::delivery::{Act, Attempt, DeliveryResult, OutState, Outbound};
 use crate::model::id::OutboundId;
@@ -11,7 +9,9 @@ use crate::model::journal::{Event, JournalEntry};
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::{Millis, Moment};
+use crate::rows::journal;
 use crate::state::Timed;
+use crate::tx::Tx;
 
 /// Records a delivery outcome. Outcomes of superseded attempts are ignored, except success.
 pub(crate) fn delivered(
@@ -168,11 +168,11 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
 
 #[cfg(test)]
 pub(super) mod tests {
-    use crate::engine::delivery::result::*;
-    use crate::engine::scene::{Scene, place};
+    use crate::delivery::result::*;
     use crate::model::content::RawJson;
     use crate::model::delivery::Author;
     use crate::model::time::{Awake, Timestamp};
+    use crate::scene::{Scene, place};
 
     fn outbound(attempts: u32, first: Awake) -> Outbound {
         Outbound {
@@ -212,7 +212,7 @@ pub(super) mod tests {
     }
 
     /// Records the outcome of the newest attempt.
-    pub(in crate::engine) fn heard(tx: &mut Tx<'_, '_>, id: OutboundId, result: DeliveryResult) -> Result<Reply> {
+    pub(crate) fn heard(tx: &mut Tx<'_, '_>, id: OutboundId, result: DeliveryResult) -> Result<Reply> {
         let attempt = tx.db.outbound.require(tx, &id)?.attempt();
         delivered(tx, id, attempt.expect("one is under way"), result)
     }

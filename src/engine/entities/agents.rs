@@ -1,17 +1,17 @@
 //! Agents: created with a workspace of their own, changed in place, archived when removed.
 
-use crate::engine::entities::change::{ChangeResult, ChangedAgents};
-use crate::engine::entities::{roles, threads, wirings};
-use crate::engine::rows::{agents, settings};
-use crate::engine::rules::launch_spec;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, entities, lifecycle, rows, schedule};
+use crate::entities::change::{ChangeResult, ChangedAgents};
+use crate::entities::{roles, threads, wirings};
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
 use crate::model::incarnation::StopReason;
 use crate::model::input::Continuation;
 use crate::model::report::Action;
+use crate::rows::{agents, settings};
+use crate::rules::launch_spec;
+use crate::tx::Tx;
+use crate::{Result, entities, lifecycle, rows, schedule};
 use std::collections::BTreeSet;
 
 /// Creates an agent or changes its settings. Live incarnations are told.
@@ -106,8 +106,8 @@ pub(crate) fn insert(tx: &mut Tx<'_, '_>, folder: &Folder, settings: AgentSettin
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::entities::agents::*;
-    use crate::engine::scene::{Scene, folder, settings};
+    use crate::entities::agents::*;
+    use crate::scene::{Scene, folder, settings};
 
     #[test]
     fn what_was_removed_can_still_be_purged() {

@@ -1,14 +1,14 @@
 //! Consequences of changes to entities, collected and applied once.
 
-use crate::engine::lifecycle::mailbox_view::SessionRef;
-use crate::engine::lifecycle::{mailbox_view, replies};
-use crate::engine::rows::sessions;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle};
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::{mailbox_view, replies};
 use crate::model::effect::{Effect, Export};
 use crate::model::id::AgentId;
 use crate::model::incarnation::IncarnationId;
 use crate::model::report::{Action, ChangeReport};
+use crate::rows::sessions;
+use crate::tx::Tx;
+use crate::{Result, lifecycle};
 use std::collections::BTreeSet;
 
 /// Consequences of changes, applied once no matter how many changes there are.

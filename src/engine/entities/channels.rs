@@ -1,17 +1,17 @@
 //! Channel instances, as configured by an operator.
 
-use crate::engine::Result;
-use crate::engine::entities::change;
-use crate::engine::entities::change::{ChangeResult, ChangedAgents};
-use crate::engine::rows::destinations;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change;
+use crate::entities::change::{ChangeResult, ChangedAgents};
 use crate::model::address::ChannelName;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::ChannelSpec;
 use crate::model::effect::Effect;
 use crate::model::entity::Origin;
 use crate::model::report::Action;
+use crate::rows::destinations;
 use crate::state::ForeignKey;
+use crate::tx::Tx;
 
 /// Creates or changes a channel instance.
 pub(crate) fn put(

@@ -1,15 +1,15 @@
 //! Commands for agents' destinations, and for chats that are denied.
 
-use crate::engine::Result;
-use crate::engine::entities::change;
-use crate::engine::entities::change::{ChangeResult, ChangedAgents};
-use crate::engine::rows::{agents, chats};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change;
+use crate::entities::change::{ChangeResult, ChangedAgents};
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::configure::DestinationSpec;
 use crate::model::entity::{Destination, Folder, normalize_name};
 use crate::model::report::Action;
+use crate::rows::{agents, chats};
 use crate::state::{DestinationKey, Text};
+use crate::tx::Tx;
 
 /// Adds a destination: a chat or agent that an agent may write to, under a local name.
 pub(crate) fn add(
@@ -113,8 +113,8 @@ fn no_chat(channel: &ChannelName, id: &ForeignId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::entities::destinations::*;
-    use crate::engine::scene::{Scene, folder, place};
+    use crate::entities::destinations::*;
+    use crate::scene::{Scene, folder, place};
 
     fn to_chat(id: &str) -> DestinationSpec {
         let (channel, id) = place(id);

@@ -1,16 +1,16 @@
 //! Operator mutes by thread name, stored in an agent's session state, which its programs share. A name may belong to a
 //! thread outside of Hearth's chats, for example in a mailbox that these programs read.
 
-use crate::engine::Result;
-use crate::engine::entities::change;
-use crate::engine::entities::change::ChangeResult;
-use crate::engine::rows::agents;
-use crate::engine::state_file::own;
-use crate::engine::state_file::own::Unmutable;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change;
+use crate::entities::change::ChangeResult;
 use crate::model::entity::Folder;
 use crate::model::group::FieldName;
 use crate::model::report::Action;
+use crate::rows::agents;
+use crate::state_file::own;
+use crate::state_file::own::Unmutable;
+use crate::tx::Tx;
 
 /// Mutes the thread with this name.
 pub(crate) fn mute(tx: &mut Tx<'_, '_>, folder: &Folder, name: &str, note: Option<&str>) -> Result<ChangeResult> {

@@ -1,17 +1,17 @@
 //! People with their roles and memberships, as configured by an operator.
 
-use crate::engine::Result;
-use crate::engine::entities::change;
-use crate::engine::entities::change::ChangeResult;
-use crate::engine::rows::agents;
-use crate::engine::rules::texts;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change;
+use crate::entities::change::ChangeResult;
 use crate::model::address::UserId;
 use crate::model::configure::{RoleSpec, UserSpec};
 use crate::model::entity::{Grant, Membership, Origin, Role, User};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
+use crate::rows::agents;
+use crate::rules::texts;
 use crate::state::{GrantKey, MemberKey, PersonKey};
+use crate::tx::Tx;
 use std::collections::BTreeSet;
 
 /// Gives a person exactly these roles and memberships.

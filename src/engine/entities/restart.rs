@@ -1,18 +1,18 @@
 //! Operator commands for sessions: restart, reset, and change of provider.
 
-use crate::engine::entities::change;
-use crate::engine::entities::change::{ChangeResult, ChangedAgents};
-use crate::engine::lifecycle::{capacity, rollout, start_backoff};
-use crate::engine::rows::{agents, journal, notes, sessions};
-use crate::engine::rules::texts;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle};
+use crate::entities::change;
+use crate::entities::change::{ChangeResult, ChangedAgents};
+use crate::lifecycle::{capacity, rollout, start_backoff};
 use crate::model::entity::{Folder, ProviderKind};
 use crate::model::id::SessionId;
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::journal::Event;
 use crate::model::report::Action;
 use crate::model::session::{ChatSession, SessionStatus};
+use crate::rows::{agents, journal, notes, sessions};
+use crate::rules::texts;
+use crate::tx::Tx;
+use crate::{Result, lifecycle};
 use std::collections::BTreeSet;
 
 /// Stops the live incarnations of an agent at once. Their unfinished work is requeued and costs no try. Only their

@@ -1,16 +1,16 @@
 //! Grants and revokes single roles and memberships by command. `people` applies those from a file.
 
-use crate::engine::Result;
-use crate::engine::entities::change;
-use crate::engine::entities::change::ChangeResult;
-use crate::engine::rows::{agents, people};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change;
+use crate::entities::change::ChangeResult;
 use crate::model::address::UserId;
 use crate::model::configure::RoleSpec;
 use crate::model::entity::{Folder, Grant, Membership, Origin, Role, User};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
+use crate::rows::{agents, people};
 use crate::state::{GrantKey, MemberKey, PersonKey, RoleHolderKey};
+use crate::tx::Tx;
 
 /// Gives a person a role. Creates the person's row if there is none.
 pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec, origin: Origin) -> Result<ChangeResult> {
@@ -136,8 +136,8 @@ fn member_entity(folder: &Folder, user: &UserId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::entities::roles::*;
-    use crate::engine::scene::{Scene, folder, person};
+    use crate::entities::roles::*;
+    use crate::scene::{Scene, folder, person};
 
     const OWNER: RoleSpec = RoleSpec::Owner;
     const ADMIN: RoleSpec = RoleSpec::Admin;
@@ -213,7 +213,7 @@ mod tests {
             scene.done(|tx, _| grant(tx, &person("net:ann"), &admin_of(name), Origin::Runtime));
             scene.done(|tx, _| add_member(tx, &folder(name), &person("net:ann"), Origin::Runtime));
         }
-        scene.done(|tx, _| crate::engine::entities::agents::remove(tx, &folder("a")));
+        scene.done(|tx, _| crate::entities::agents::remove(tx, &folder("a")));
         assert_eq!(scene.keys("roles"), ["net/ann/admin:ag2"]);
         assert_eq!(scene.keys("members"), ["ag2/net/ann"]);
         assert_eq!(scene.keys("roles_by_grant").len(), 1);

@@ -1,18 +1,18 @@
 //! Creates sessions before their first message, so that history from another host can be imported into them.
 
-use crate::engine::entities::change;
-use crate::engine::entities::change::ChangeResult;
-use crate::engine::rows::{agents, channels, chats, sessions};
-use crate::engine::rules::{engage, texts};
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::locate;
-use crate::engine::{Result, readable};
+use crate::entities::change;
+use crate::entities::change::ChangeResult;
 use crate::model::address::Address;
 use crate::model::entity::Folder;
 use crate::model::id::AgentId;
 use crate::model::report::Action;
 use crate::model::workspace::{Fingerprint, Workspace};
+use crate::rows::{agents, channels, chats, sessions};
+use crate::rules::{engage, texts};
 use crate::state::WiringKey;
+use crate::tx::Tx;
+use crate::workspaces::locate;
+use crate::{Result, readable};
 
 /// Creates the session that messages of this chat or thread are routed to, unless it exists.
 pub(crate) fn session(tx: &mut Tx<'_, '_>, folder: &Folder, address: &Address) -> Result<ChangeResult> {
@@ -61,8 +61,8 @@ pub(crate) fn make_workspace(tx: &mut Tx<'_, '_>, agent: AgentId, folder: &Folde
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::entities::sessions::*;
-    use crate::engine::scene::{Scene, folder, place};
+    use crate::entities::sessions::*;
+    use crate::scene::{Scene, folder, place};
 
     #[test]
     fn a_session_is_made_once_and_only_where_its_agent_listens() {

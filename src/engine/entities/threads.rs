@@ -3,13 +3,8 @@
 //! Following is stored separately and does not depend on the existence of a session. Only an engagement starts it. It
 //! ends when it expires, with a mute, by command, and with its wiring.
 
-use crate::engine::entities::change::ChangeResult;
-use crate::engine::entities::{change, mutes};
-use crate::engine::rows::{agents, channels, chats, threads};
-use crate::engine::rules::texts;
-use crate::engine::state_file::own;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
+use crate::entities::change::ChangeResult;
+use crate::entities::{change, mutes};
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::effect::Effect;
@@ -18,7 +13,12 @@ use crate::model::group::FieldName;
 use crate::model::id::AgentId;
 use crate::model::report::Action;
 use crate::model::thread::Mute;
+use crate::rows::{agents, channels, chats, threads};
+use crate::rules::texts;
 use crate::state::{ChatKey, Timed};
+use crate::state_file::own;
+use crate::tx::Tx;
+use crate::{Result, readable};
 
 /// Mutes a thread or a whole chat for an agent, and stops following it. Messages that already wait are not affected.
 pub(crate) fn mute(tx: &mut Tx<'_, '_>, folder: &Folder, address: &Address) -> Result<ChangeResult> {

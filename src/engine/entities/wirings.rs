@@ -1,19 +1,19 @@
 //! Chats and their wirings, as configured by an operator. Adding a wiring adds a destination for its agent; removing it
 //! removes the destination.
 
-use crate::engine::Result;
-use crate::engine::entities::change::{ChangeResult, ChangedAgents};
-use crate::engine::entities::{change, threads};
-use crate::engine::rows::{agents, chats};
-use crate::engine::rules::texts;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change::{ChangeResult, ChangedAgents};
+use crate::entities::{change, threads};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{ChatSpec, WiringSpec};
 use crate::model::entity::{Chat, Destination, Engage, Folder, Origin, Wiring, normalize_name};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::input::InboundEvent;
 use crate::model::report::{Action, ChangeReport};
+use crate::rows::{agents, chats};
+use crate::rules::texts;
 use crate::state::{DestinationKey, Text, WiringKey};
+use crate::tx::Tx;
 use std::borrow::Cow;
 
 /// Creates or changes a chat and adds or changes these wirings.

@@ -1,13 +1,13 @@
 //! Reacts to changes of the machine's clocks.
 
-use crate::engine::entities::change::ChangedAgents;
-use crate::engine::rows::agents;
-use crate::engine::schedule::recompute;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, entities, schedule};
+use crate::entities::change::ChangedAgents;
 use crate::model::input::ClockChange;
 use crate::model::report::Reply;
+use crate::rows::agents;
+use crate::schedule::recompute;
 use crate::time::zone::Zone;
+use crate::tx::Tx;
+use crate::{Result, entities, schedule};
 
 /// Recomputes the schedules. Agents that use the machine's time zone are told when it changes.
 pub(crate) fn changed(tx: &mut Tx<'_, '_>, change: &ClockChange) -> Result<Reply> {

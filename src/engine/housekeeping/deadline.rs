@@ -1,6 +1,6 @@
 //! The time of the next deadline, so that no polling is necessary.
 
-use crate::engine::Result;
+use crate::Result;
 use crate::model::id::{MessageId, OutboundId, TaskId};
 use crate::model::time::{Awake, Millis, Moment};
 use crate::state::{Read, Tables, Timed};

@@ -1,12 +1,12 @@
 //! Reports about the files of an agent group's folder.
 
-use crate::engine::rows::agents;
-use crate::engine::state_file::{own, state};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, skips};
 use crate::model::group::GroupInput;
 use crate::model::id::AgentId;
 use crate::model::report::Reply;
+use crate::rows::agents;
+use crate::state_file::{own, state};
+use crate::tx::Tx;
+use crate::{Result, skips};
 
 /// Handles a report about an agent group's files.
 pub(crate) fn apply(tx: &mut Tx<'_, '_>, agent: AgentId, happened: &GroupInput) -> Result<Reply> {

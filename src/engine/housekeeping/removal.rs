@@ -1,19 +1,19 @@
 //! Removals and other work too large for one transaction. It continues in further inputs, and every start and sweep
 //! resumes it.
 
-use crate::engine::decisions::reconsider;
-use crate::engine::lifecycle::context;
-use crate::engine::rows::{agents, messages, sessions};
-use crate::engine::schedule::change;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::purge;
-use crate::engine::{Result, skips, state_file};
+use crate::decisions::reconsider;
+use crate::lifecycle::context;
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::report::Reply;
 use crate::model::session::SessionStatus;
+use crate::rows::{agents, messages, sessions};
+use crate::schedule::change;
 use crate::state::InboxKey;
+use crate::tx::Tx;
+use crate::workspaces::purge;
+use crate::{Result, skips, state_file};
 
 /// Does the next part of a piece of work.
 pub(crate) fn go_on(tx: &mut Tx<'_, '_>, rest: Continuation) -> Result<Reply> {

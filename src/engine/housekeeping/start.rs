@@ -1,14 +1,14 @@
 //! The start of the daemon: asks for the state of what an earlier run left, then sweeps.
 
-use crate::engine::entities::threads;
-use crate::engine::housekeeping::sweep;
-use crate::engine::lifecycle::rollout;
-use crate::engine::schedule::recompute;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, skips};
+use crate::entities::threads;
+use crate::housekeeping::sweep;
+use crate::lifecycle::rollout;
 use crate::model::effect::Effect;
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::report::Reply;
+use crate::schedule::recompute;
+use crate::tx::Tx;
+use crate::{Result, skips};
 
 /// Inquires about every incarnation that was not closed, then sweeps.
 pub(crate) fn start(tx: &mut Tx<'_, '_>) -> Result<Reply> {

@@ -1,19 +1,11 @@
 //! The sweep: does all work whose time has come. It uses only indexes, so the cost follows the work, not the size of
 //! the store.
 
-use crate::engine::decisions::due;
-use crate::engine::delivery::{queue, result};
-use crate::engine::entities::threads;
-use crate::engine::housekeeping::{removal, retention};
-use crate::engine::lifecycle::{capacity, dispatch, fetch, replies};
-use crate::engine::requests::questions;
-use crate::engine::rows::{agents, messages};
-use crate::engine::rules::liveness;
-use crate::engine::rules::liveness::{Liveness, Signs};
-use crate::engine::schedule::{recompute, run};
-use crate::engine::state_file::pending;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle, skips};
+use crate::decisions::due;
+use crate::delivery::{queue, result};
+use crate::entities::threads;
+use crate::housekeeping::{removal, retention};
+use crate::lifecycle::{capacity, dispatch, fetch, replies};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -21,7 +13,15 @@ use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::mailbox::{Beat, Observation};
 use crate::model::message::{Due, MessageState};
 use crate::model::report::{Caused, Reply};
+use crate::requests::questions;
+use crate::rows::{agents, messages};
+use crate::rules::liveness;
+use crate::rules::liveness::{Liveness, Signs};
+use crate::schedule::{recompute, run};
 use crate::state::{InboxKey, Timed};
+use crate::state_file::pending;
+use crate::tx::Tx;
+use crate::{Result, lifecycle, skips};
 use std::collections::BTreeMap;
 
 /// Records observations, then does all work whose time has come. Without any, nothing is written.

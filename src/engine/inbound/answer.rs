@@ -1,12 +1,8 @@
 //! Text answers to cards: the number of an option, or the requested name of a new agent.
 
-use crate::engine::approvals::{approvers, direct};
-use crate::engine::decisions::{naming, press};
-use crate::engine::delivery::notice;
-use crate::engine::routing::seen::{EventKey, SeenOutcome};
-use crate::engine::rows::{chats, people};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, routing};
+use crate::approvals::{approvers, direct};
+use crate::decisions::{naming, press};
+use crate::delivery::notice;
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Card, PromptSubject};
 use crate::model::delivery::{Act, OutState};
@@ -15,7 +11,11 @@ use crate::model::input::{InboundEvent, Press};
 use crate::model::message::Reason;
 use crate::model::report::{Outcome, Reply, RouteReport};
 use crate::model::skip::SkipState;
+use crate::routing::seen::{EventKey, SeenOutcome};
+use crate::rows::{chats, people};
 use crate::state::{ChatKey, PersonKey, PromptKey};
+use crate::tx::Tx;
+use crate::{Result, routing};
 
 /// Number of open cards per address among which a bare number finds the newest one shown. A text that names a card
 /// finds it among all of them.
@@ -176,7 +176,7 @@ fn decide_form(text: &str) -> Form {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::inbound::answer::*;
+    use crate::inbound::answer::*;
 
     #[test]
     fn only_exact_answers_are_answers() {

@@ -1,20 +1,20 @@
 //! Events that arrive more than once.
 
-use crate::engine::lifecycle::dispatch::DueMessage;
-use crate::engine::lifecycle::mailbox_view::SessionRef;
-use crate::engine::lifecycle::{dispatch, mailbox_view};
-use crate::engine::routing::weigh::InboundContext;
-use crate::engine::routing::{threads, weigh};
-use crate::engine::rows::{chats, journal, messages, people, sessions};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, routing};
+use crate::lifecycle::dispatch::DueMessage;
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::{dispatch, mailbox_view};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{ChatId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
 use crate::model::message::{MessageState, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
+use crate::routing::weigh::InboundContext;
+use crate::routing::{threads, weigh};
+use crate::rows::{chats, journal, messages, people, sessions};
 use crate::state::WiringKey;
+use crate::tx::Tx;
+use crate::{Result, routing};
 
 /// Handles a repeated event. Nothing changes, except that a context message that engages now is raised to a trigger.
 pub(crate) fn repeat(tx: &mut Tx<'_, '_>, event: &InboundEvent, threads: Option<bool>, seen: &Seen) -> Result<Reply> {

@@ -1,16 +1,16 @@
 //! Inbound events: which agents receive them, which refuse them, and why.
 
-use crate::engine::decisions::unheard;
-use crate::engine::decisions::unheard::Unheard;
-use crate::engine::entities::wirings;
-use crate::engine::routing::seen::{EventKey, SeenOutcome};
-use crate::engine::routing::{FanOut, threads};
-use crate::engine::rows::{chats, people};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, routing};
+use crate::decisions::unheard;
+use crate::decisions::unheard::Unheard;
+use crate::entities::wirings;
 use crate::model::input::InboundEvent;
 use crate::model::message::Reason;
 use crate::model::report::{Outcome, Reply, RouteReport, WiringReport};
+use crate::routing::seen::{EventKey, SeenOutcome};
+use crate::routing::{FanOut, threads};
+use crate::rows::{chats, people};
+use crate::tx::Tx;
+use crate::{Result, routing};
 use std::borrow::Cow;
 
 pub(crate) mod answer;

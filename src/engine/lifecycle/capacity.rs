@@ -1,14 +1,14 @@
 //! Limits the number of running incarnations and assigns free slots.
 
-use crate::engine::lifecycle::mailbox_view::SessionRef;
-use crate::engine::lifecycle::{dispatch, rate_limit};
-use crate::engine::rows::sessions;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle, readable};
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::{dispatch, rate_limit};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::time::Awake;
+use crate::rows::sessions;
 use crate::state::{Basis, InboxKey};
+use crate::tx::Tx;
+use crate::{Result, lifecycle, readable};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ fn limit(tx: &Tx<'_, '_>) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::lifecycle::capacity::*;
+    use crate::lifecycle::capacity::*;
 
     #[test]
     fn idle_ones_go_first_and_nobody_older_goes() {

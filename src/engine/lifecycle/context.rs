@@ -1,13 +1,13 @@
 //! Context: messages that request no turn but accompany the next one. Only the newest are kept.
 
-use crate::engine::Result;
-use crate::engine::rows::messages;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::message::{Completion, MessageState};
+use crate::rows::messages;
 use crate::state::InboxKey;
+use crate::tx::Tx;
 
 /// The newest context messages of a session, ascending. Older ones are completed as capped in the same transaction.
 /// What is too much for one transaction follows in a continuation.

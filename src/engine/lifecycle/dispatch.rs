@@ -1,17 +1,17 @@
 //! Dispatches queued messages to an agent's live incarnation, or starts a new one.
 
-use crate::engine::Result;
-use crate::engine::lifecycle::capacity::CapacityLimit;
-use crate::engine::lifecycle::mailbox_view::SessionRef;
-use crate::engine::lifecycle::{capacity, mailbox_view, rate_limit, start_backoff};
-use crate::engine::rows::{agents, notes, sessions};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::lifecycle::capacity::CapacityLimit;
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::{capacity, mailbox_view, rate_limit, start_backoff};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::message::MessageKind;
 use crate::model::session::{ChatSession, SessionStatus};
+use crate::rows::{agents, notes, sessions};
 use crate::state::Basis;
+use crate::tx::Tx;
 use std::sync::Arc;
 
 /// Sends a session's agent a text that requests a turn of its own.
@@ -200,7 +200,7 @@ fn launch_effect(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, incarnation: u32) -> R
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::lifecycle::dispatch::*;
+    use crate::lifecycle::dispatch::*;
     use crate::model::id::AgentId;
     use crate::model::incarnation::{Exit, SpecDigest, StopReason};
     use crate::model::session::{Route, SessionName};

@@ -1,13 +1,13 @@
 //! Messages that fail for good: each one is ended, and the people who wait for it are told.
 
-use crate::engine::Result;
-use crate::engine::delivery::notice;
-use crate::engine::rows::{journal, messages, notes};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::notice;
 use crate::model::address::Address;
 use crate::model::id::{MessageId, OutboundId, SessionId, TaskId};
 use crate::model::journal::Event;
 use crate::model::message::{Body, Message, MessageState};
+use crate::rows::{journal, messages, notes};
+use crate::tx::Tx;
 use std::collections::BTreeSet;
 
 /// Characters of each message shown in a notice about several of them.
@@ -131,7 +131,7 @@ fn excerpt(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::lifecycle::failures::*;
+    use crate::lifecycle::failures::*;
 
     #[test]
     fn excerpts_have_sixty_characters_on_one_line() {

@@ -3,19 +3,19 @@
 //! The message is stored with its position in the session. It is dispatched when its files are present or known to be
 //! missing. The row in `fetches` survives a crash, so a later run requests the files again.
 
-use crate::engine::Result;
-use crate::engine::lifecycle::dispatch::DueMessage;
-use crate::engine::lifecycle::mailbox_view::SessionRef;
-use crate::engine::lifecycle::{dispatch, mailbox_view};
-use crate::engine::rows::{agents, messages, sessions};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::lifecycle::dispatch::DueMessage;
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::{dispatch, mailbox_view};
 use crate::model::address::ChannelName;
 use crate::model::content::{Attachment, FileBytes};
 use crate::model::effect::{self, Effect};
 use crate::model::id::{BodyId, MessageId};
 use crate::model::message::{Due, Fetch, MessageState};
 use crate::model::report::Reply;
+use crate::rows::{agents, messages, sessions};
 use crate::state::derived;
+use crate::tx::Tx;
 
 /// Shown for a file whose fetch timed out.
 const TOO_LATE: &str = "it could not be fetched in time; ask for it again";

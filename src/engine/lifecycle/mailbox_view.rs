@@ -1,9 +1,6 @@
 //! The intended content of a session's mailbox, derived only from the tables.
 
-use crate::engine::lifecycle::{context, replies};
-use crate::engine::rows::{agents, people};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, rows};
+use crate::lifecycle::{context, replies};
 use crate::model::address::Address;
 use crate::model::delivery::{Author, OutState};
 use crate::model::effect::{AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage};
@@ -11,7 +8,10 @@ use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::ChatSession;
+use crate::rows::{agents, people};
 use crate::state::{DestinationKey, Read, SentKey, Tables};
+use crate::tx::Tx;
+use crate::{Result, rows};
 
 /// Maximum number of messages in one mailbox at a time. More follow when these are done.
 const EXPORTED_MAX: usize = 200;

@@ -1,10 +1,7 @@
 //! The life of incarnations. Their end has a fixed order: the runtime confirms that the process is gone, its mailbox is
 //! collected completely, its claims are reset, and only then may the next one start.
 
-use crate::engine::lifecycle::failures::Failures;
-use crate::engine::rows::{journal, sessions};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
+use crate::lifecycle::failures::Failures;
 use crate::model::configure::Settings;
 use crate::model::effect::Effect;
 use crate::model::id::AgentId;
@@ -14,6 +11,9 @@ use crate::model::journal::Event;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Awake;
+use crate::rows::{journal, sessions};
+use crate::tx::Tx;
+use crate::{Result, readable};
 
 pub(crate) mod capacity;
 pub(crate) mod context;
@@ -218,7 +218,7 @@ pub(crate) fn describe(exit: &Exit) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::lifecycle::*;
+    use crate::lifecycle::*;
     use crate::model::incarnation::{SpecDigest, ToolUse};
 
     const NOW: Awake = Awake::new(2, 60_000);

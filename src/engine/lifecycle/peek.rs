@@ -1,7 +1,7 @@
 //! Read-only view of what an agent would receive now, for display.
 
-use crate::engine::Result;
-use crate::engine::lifecycle::mailbox_view;
+use crate::Result;
+use crate::lifecycle::mailbox_view;
 use crate::model::effect::{ContextView, ExportedMessage};
 use crate::model::id::SessionId;
 use crate::model::session::ChatSession;

@@ -1,17 +1,17 @@
 //! Pauses an agent's work while its provider limits requests.
 
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::retry::Work;
-use crate::engine::rows::messages;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
+use crate::delivery::notice;
+use crate::lifecycle::retry::Work;
 use crate::model::backoff::Backoff;
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::message::{Due, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
+use crate::rows::messages;
 use crate::state::Timed;
+use crate::tx::Tx;
+use crate::{Result, readable};
 use std::collections::BTreeSet;
 
 /// Minimum pause, no matter what the provider says.

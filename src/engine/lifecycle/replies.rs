@@ -1,14 +1,14 @@
 //! Answers to agents' requests. Their rows and files exist as long as the incarnation that asked lives.
 
-use crate::engine::rows::questions;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
 use crate::model::approval::HostReply;
 use crate::model::content::RawJson;
 use crate::model::effect::{Effect, Export, ExportedReply};
 use crate::model::id::{QuestionId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
+use crate::rows::questions;
 use crate::state::Text;
+use crate::tx::Tx;
+use crate::{Result, readable};
 
 /// Maximum number of answers kept per incarnation. Beyond it, the answer to the oldest request is removed; it was read
 /// long ago.

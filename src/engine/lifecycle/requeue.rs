@@ -1,15 +1,15 @@
 //! Requeues the unfinished work of a run that ended.
 
-use crate::engine::Result;
-use crate::engine::lifecycle::Loss;
-use crate::engine::lifecycle::failures::Failures;
-use crate::engine::rows::{agents, journal, messages};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::lifecycle::Loss;
+use crate::lifecycle::failures::Failures;
 use crate::model::id::MessageId;
 use crate::model::journal::Event;
 use crate::model::message::{Due, Message, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
+use crate::rows::{agents, journal, messages};
+use crate::tx::Tx;
 
 /// Queues an unfinished message again, or adds it to the failures after its last try. Returns the message as it was.
 pub(crate) fn requeue(

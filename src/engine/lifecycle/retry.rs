@@ -4,12 +4,9 @@
 //! sessions share an account, and its messages wait. After the pause, one session at a time is tried until a turn
 //! succeeds.
 
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::failures::Failures;
-use crate::engine::lifecycle::rate_limit;
-use crate::engine::rows::{agents, journal, messages, sessions};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle};
+use crate::delivery::notice;
+use crate::lifecycle::failures::Failures;
+use crate::lifecycle::rate_limit;
 use crate::model::address::Address;
 use crate::model::effect::{Discard, Effect};
 use crate::model::hold_off::RateLimit;
@@ -20,7 +17,10 @@ use crate::model::mailbox::{Failure, RetryHint};
 use crate::model::message::{Due, Message, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
+use crate::rows::{agents, journal, messages, sessions};
 use crate::state::InboxKey;
+use crate::tx::Tx;
+use crate::{Result, lifecycle};
 use std::collections::BTreeSet;
 
 /// A turn that failed and may be retried.

@@ -1,11 +1,11 @@
 //! Applies a changed launch configuration: live agents are replaced when idle, and backoffs are cancelled.
 
-use crate::engine::lifecycle::{capacity, rate_limit, start_backoff};
-use crate::engine::rows::sessions;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle, rows};
+use crate::lifecycle::{capacity, rate_limit, start_backoff};
 use crate::model::id::AgentId;
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
+use crate::rows::sessions;
+use crate::tx::Tx;
+use crate::{Result, lifecycle, rows};
 use std::collections::BTreeSet;
 
 /// Applies a changed launch configuration to these agents.

@@ -1,16 +1,16 @@
 //! Failed starts. A missing program or image is the operator's problem, so messages keep waiting.
 
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::capacity;
-use crate::engine::rows::sessions;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
+use crate::delivery::notice;
+use crate::lifecycle::capacity;
 use crate::model::address::Address;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::{Exit, Incarnation, StopReason};
 use crate::model::policy::Policy;
 use crate::model::session::ChatSession;
 use crate::model::time::{Awake, Millis};
+use crate::rows::sessions;
+use crate::tx::Tx;
+use crate::{Result, readable};
 use std::collections::BTreeSet;
 
 /// Maximum number of waiting messages of a session whose senders are told.
@@ -91,7 +91,7 @@ fn decide_wait(policy: &Policy, failed_before: u32) -> Millis {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::lifecycle::start_backoff::*;
+    use crate::lifecycle::start_backoff::*;
     use crate::model::incarnation::{Phase, SpecDigest};
     use crate::model::time::Timestamp;
 

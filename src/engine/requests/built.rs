@@ -1,17 +1,17 @@
 //! Results of image builds: tells the sessions that requested packages, and starts agents from the new image.
 
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::{dispatch, rollout};
-use crate::engine::requests::self_change;
-use crate::engine::rows::sessions;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle, readable};
+use crate::delivery::notice;
+use crate::lifecycle::{dispatch, rollout};
 use crate::model::entity::Packages;
 use crate::model::id::AgentId;
 use crate::model::incarnation::{Phase, StopReason};
 use crate::model::report::Reply;
 use crate::model::request::Install;
 use crate::model::session::SessionStatus;
+use crate::requests::self_change;
+use crate::rows::sessions;
+use crate::tx::Tx;
+use crate::{Result, lifecycle, readable};
 use std::collections::BTreeSet;
 
 /// Tells the sessions whose packages the image contains, or failed to contain. Each request is removed when it is

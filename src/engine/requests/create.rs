@@ -1,15 +1,15 @@
 //! Creates agents on request of agents. After the approval, one transaction stores the group, destinations and notice.
 
-use crate::engine::Result;
-use crate::engine::entities::change::ChangedAgents;
-use crate::engine::entities::{agents, change};
-use crate::engine::lifecycle::dispatch;
-use crate::engine::requests::self_change;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::entities::change::ChangedAgents;
+use crate::entities::{agents, change};
+use crate::lifecycle::dispatch;
 use crate::model::approval_text::destination_name;
 use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Origin, Packages, Trust};
 use crate::model::id::{AgentId, SessionId};
+use crate::requests::self_change;
 use crate::state::{DestinationKey, Text};
+use crate::tx::Tx;
 
 /// How error texts begin.
 pub(crate) const CANNOT: &str = "Cannot create agent";
@@ -108,8 +108,8 @@ fn free_folder(tx: &Tx<'_, '_>, local: &str) -> Result<Option<Folder>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::requests::create::*;
     use crate::model::entity::{Access, ExtraMount, McpServer, Network};
+    use crate::requests::create::*;
 
     #[test]
     fn what_the_maker_may_do_is_not_passed_on() {

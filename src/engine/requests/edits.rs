@@ -1,13 +1,13 @@
 //! Edits and reactions: resolves the number that an agent uses to a message that it may change.
 
-use crate::engine::Result;
-use crate::engine::rows::{destinations, messages};
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::{Address, ForeignId};
 use crate::model::delivery::{Act, Author, MessageRef, OutState, Outbound};
 use crate::model::id::{OutboundId, SessionId};
 use crate::model::session::ChatSession;
+use crate::rows::{destinations, messages};
 use crate::state::SentKey;
+use crate::tx::Tx;
 
 /// The action on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,20 @@
 //! Agents' requests to the host: questions to people, changes of themselves, new agents. Also their messages to each
 //! other.
 
-use crate::engine::Result;
-use crate::engine::lifecycle::replies;
-use crate::engine::lifecycle::replies::Asker;
-use crate::engine::requests::peers::Peer;
-use crate::engine::rows::{agents, notes, sessions};
-use crate::engine::rules::json;
-use crate::engine::rules::json::Field;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::lifecycle::replies;
+use crate::lifecycle::replies::Asker;
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalSubject, Decider};
 use crate::model::content::RawJson;
 use crate::model::id::{ApprovalId, OutboundId, SessionId};
 use crate::model::mailbox::Said;
 use crate::model::request::Request;
+use crate::requests::peers::Peer;
+use crate::rows::{agents, notes, sessions};
+use crate::rules::json;
+use crate::rules::json::Field;
+use crate::tx::Tx;
 
 pub(crate) mod built;
 pub(crate) mod create;

@@ -1,14 +1,8 @@
 //! Messages between agents. The transaction that stores an agent's message also delivers it to the other agent.
 
-use crate::engine::Result;
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::dispatch;
-use crate::engine::rows::destinations::CHANNEL;
-use crate::engine::rows::messages::NewMessage;
-use crate::engine::rows::{agents, messages, notes, sessions};
-use crate::engine::rules::json;
-use crate::engine::rules::json::Field;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::notice;
+use crate::lifecycle::dispatch;
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::content::Content;
 use crate::model::entity::{Destination, Folder};
@@ -17,6 +11,12 @@ use crate::model::mailbox::Said;
 use crate::model::message::{Body, Drop, Due, Hop, Message, MessageKind, MessageState, Reason};
 use crate::model::session::{ChatSession, SessionStatus};
 use crate::model::time::Millis;
+use crate::rows::destinations::CHANNEL;
+use crate::rows::messages::NewMessage;
+use crate::rows::{agents, messages, notes, sessions};
+use crate::rules::json;
+use crate::rules::json::Field;
+use crate::tx::Tx;
 
 /// Messages of a session that are searched for the last one from another agent.
 const BACK_MAX: usize = 200;

@@ -1,16 +1,11 @@
 //! Agents' questions to people. Each is shown as a card and answered once by a person who may talk to the agent there,
 //! or it expires.
 
-use crate::engine::Result;
-use crate::engine::delivery::prompts;
-use crate::engine::delivery::prompts::NewCard;
-use crate::engine::lifecycle::replies::Asker;
-use crate::engine::lifecycle::{dispatch, replies};
-use crate::engine::rows::{chats, notes, people, questions, sessions};
-use crate::engine::rules::access::AccessLevel;
-use crate::engine::rules::json::Field;
-use crate::engine::rules::{access, json, texts};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::prompts;
+use crate::delivery::prompts::NewCard;
+use crate::lifecycle::replies::Asker;
+use crate::lifecycle::{dispatch, replies};
 use crate::model::address::{Address, UserId};
 use crate::model::approval::{Decider, Question, QuestionState};
 use crate::model::card::{CardOption, PromptSubject};
@@ -19,7 +14,12 @@ use crate::model::id::{OutboundId, QuestionId};
 use crate::model::input::Press;
 use crate::model::report::Reply;
 use crate::model::request::NewQuestion;
+use crate::rows::{chats, notes, people, questions, sessions};
+use crate::rules::access::AccessLevel;
+use crate::rules::json::Field;
+use crate::rules::{access, json, texts};
 use crate::state::{Timed, WiringKey};
+use crate::tx::Tx;
 
 /// Maximum number of open questions of all agents together.
 const OPEN_MAX: u64 = 1_000;
@@ -232,7 +232,7 @@ fn asker(question: &Question) -> Asker {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::requests::questions::*;
+    use crate::requests::questions::*;
 
     #[test]
     fn an_operator_chooses_by_value_label_or_place() {

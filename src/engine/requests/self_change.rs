@@ -1,18 +1,18 @@
 //! Agents' requests to change themselves: packages in their image, MCP servers. They need an approval.
 
-use crate::engine::lifecycle::replies::Asker;
-use crate::engine::lifecycle::{dispatch, replies, rollout};
-use crate::engine::requests::{Denial, create, variables};
-use crate::engine::rows::sessions;
-use crate::engine::rules::json;
-use crate::engine::rules::json::Field;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, approvals};
+use crate::lifecycle::replies::Asker;
+use crate::lifecycle::{dispatch, replies, rollout};
 use crate::model::approval::{Approval, ApprovalSubject};
 use crate::model::entity::{Agent, AgentSettings, McpServer, Packages};
 use crate::model::id::{AgentId, ApprovalId, SessionId};
 use crate::model::message::Reason;
 use crate::model::request::Install;
+use crate::requests::{Denial, create, variables};
+use crate::rows::sessions;
+use crate::rules::json;
+use crate::rules::json::Field;
+use crate::tx::Tx;
+use crate::{Result, approvals};
 
 /// Maximum number of open approvals per session.
 const OPEN_MAX: usize = 10;

@@ -1,19 +1,19 @@
 //! Agents' requests about their scheduled tasks. Each is answered at once, with the texts of the agents' tools.
 
-use crate::engine::Result;
-use crate::engine::lifecycle::replies;
-use crate::engine::lifecycle::replies::Asker;
-use crate::engine::requests::{ResolvedRecipient, self_change};
-use crate::engine::rows::{agents, sessions};
-use crate::engine::rules::json;
-use crate::engine::rules::json::Field;
-use crate::engine::schedule::change;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::lifecycle::replies;
+use crate::lifecycle::replies::Asker;
 use crate::model::id::{AgentId, TaskId};
 use crate::model::request::TaskRequest;
 use crate::model::session::SessionName;
 use crate::model::task::{Missed, NewTask, Overlap, Task, TaskCommand, TaskHome, TaskOrigin, TaskState};
+use crate::requests::{ResolvedRecipient, self_change};
+use crate::rows::{agents, sessions};
+use crate::rules::json;
+use crate::rules::json::Field;
+use crate::schedule::change;
 use crate::time::{every, local};
+use crate::tx::Tx;
 
 /// Maximum number of tasks in a list.
 const LISTED_MAX: usize = 200;
@@ -137,11 +137,11 @@ fn line(id: TaskId, task: &Task) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::requests::tasks::*;
-    use crate::engine::rows::messages;
-    use crate::engine::scene::Scene;
     use crate::model::message::MessageState;
     use crate::model::time::{Millis, Timestamp};
+    use crate::requests::tasks::*;
+    use crate::rows::messages;
+    use crate::scene::Scene;
 
     const A: AgentId = AgentId::new(1);
 
@@ -198,7 +198,7 @@ mod tests {
         tell(&scene, TaskCommand::Run(TaskId::new(4)));
         fail(&scene, TaskId::new(4));
         scene.jump(Timestamp::from_millis(0).plus(Millis::days(1_995)));
-        scene.done(|tx, _| crate::engine::schedule::run::due(tx).map(|()| Ok(Vec::new())));
+        scene.done(|tx, _| crate::schedule::run::due(tx).map(|()| Ok(Vec::new())));
         fail(&scene, TaskId::new(5));
         let words = |lines: &[String]| -> Vec<String> {
             lines.iter().map(|line| line.split(" at=").next().unwrap().to_owned()).collect()

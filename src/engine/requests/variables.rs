@@ -1,10 +1,10 @@
 //! Checks the daemon's environment variables that agents' requests name. Only variables that the operator listed for
 //! the agent are allowed, and never one that a channel or another agent uses.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::entity::{Agent, EnvValue, McpServer};
 use crate::model::id::AgentId;
+use crate::tx::Tx;
 
 /// Why an agent may not have a server with these secrets; none if it may. Checked when the request arrives and again
 /// when it is approved, since the configuration may have changed.
@@ -71,7 +71,7 @@ fn decide_names(reference: &str, variable: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::requests::variables::*;
+    use crate::requests::variables::*;
 
     #[test]
     fn only_listed_variables_can_be_named() {

@@ -1,20 +1,20 @@
 //! Held messages, which wait for an approval. Each message is in exactly one state: held, with agents, or dropped.
 
-use crate::engine::Result;
-use crate::engine::approvals::ask::Waits;
-use crate::engine::approvals::{ask, send};
-use crate::engine::routing::replay;
-use crate::engine::routing::replay::Waiting;
-use crate::engine::rows::messages::Removed;
-use crate::engine::rows::{approvals, messages};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::ask::Waits;
+use crate::approvals::{ask, send};
 use crate::model::address::UserId;
 use crate::model::approval::{Approval, ApprovalSubject, Held};
 use crate::model::content::FileBytes;
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId};
 use crate::model::message::{Body, Reason};
+use crate::routing::replay;
+use crate::routing::replay::Waiting;
+use crate::rows::messages::Removed;
+use crate::rows::{approvals, messages};
 use crate::state::{HeldKey, PersonKey, SenderKey, derived};
+use crate::tx::Tx;
 
 /// Shown to agents and people for a file that was not kept.
 const LEFT_OUT: &str = "it was not kept, because too many bytes of files waited for approval; ask for it again";

@@ -1,18 +1,11 @@
 //! Routes messages to the agents that listen in their chat, and holds messages until an approval.
 
-use crate::engine::Result;
-use crate::engine::approvals::ask::Waits;
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::dispatch::DueMessage;
-use crate::engine::lifecycle::mailbox_view::SessionRef;
-use crate::engine::lifecycle::{dispatch, fetch};
-use crate::engine::routing::held::Stranger;
-use crate::engine::routing::seen::{EventKey, SeenOutcome};
-use crate::engine::routing::weigh::InboundContext;
-use crate::engine::rows::messages::NewMessage;
-use crate::engine::rows::{channels, messages, people, sessions};
-use crate::engine::rules::{access, engage};
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::ask::Waits;
+use crate::delivery::notice;
+use crate::lifecycle::dispatch::DueMessage;
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::{dispatch, fetch};
 use crate::model::address::{Address, UserId};
 use crate::model::approval::Held;
 use crate::model::effect::ExportedMessage;
@@ -22,7 +15,14 @@ use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::model::time::Millis;
+use crate::routing::held::Stranger;
+use crate::routing::seen::{EventKey, SeenOutcome};
+use crate::routing::weigh::InboundContext;
+use crate::rows::messages::NewMessage;
+use crate::rows::{channels, messages, people, sessions};
+use crate::rules::{access, engage};
 use crate::state::derived;
+use crate::tx::Tx;
 
 pub(crate) mod held;
 pub(crate) mod replay;

@@ -1,14 +1,14 @@
 //! Routes held messages after a decision, or drops them with a reason.
 
-use crate::engine::routing::seen::{EventKey, SeenOutcome};
-use crate::engine::routing::{FanOut, threads};
-use crate::engine::rows::chats;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, routing};
 use crate::model::approval::Held;
 use crate::model::id::{AgentId, BodyId, ChatId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Reason};
+use crate::routing::seen::{EventKey, SeenOutcome};
+use crate::routing::{FanOut, threads};
+use crate::rows::chats;
+use crate::tx::Tx;
+use crate::{Result, routing};
 
 /// A held message.
 pub(crate) struct Waiting<'a> {

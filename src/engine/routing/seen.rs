@@ -1,12 +1,12 @@
 //! Detection of duplicate events.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::ForeignId;
 use crate::model::id::{ApprovalId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Reason, Seen};
 use crate::state::SeenKey;
+use crate::tx::Tx;
 
 /// An event that can be remembered, with its key. Events without an id are never duplicates.
 pub(crate) struct EventKey<'a> {

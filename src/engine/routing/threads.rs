@@ -1,10 +1,5 @@
 //! Thread state during routing: followed threads and muted threads.
 
-use crate::engine::routing::weigh::InboundContext;
-use crate::engine::rows::{channels, threads};
-use crate::engine::state_file::own;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
 use crate::model::address::Address;
 use crate::model::effect::Effect;
 use crate::model::entity::{Engage, Wiring};
@@ -12,7 +7,12 @@ use crate::model::group::FieldName;
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::thread::Sticky;
+use crate::routing::weigh::InboundContext;
+use crate::rows::{channels, threads};
 use crate::state::{Basis, ForeignKey};
+use crate::state_file::own;
+use crate::tx::Tx;
+use crate::{Result, readable};
 
 /// Records an engagement: in a group, a sticky wiring makes the agent follow the thread. The thread's messages are
 /// requested once per event, however many agents it engages.

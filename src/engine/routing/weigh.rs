@@ -1,15 +1,15 @@
 //! Decides whether an agent engages with a message.
 
-use crate::engine::Result;
-use crate::engine::routing::threads;
-use crate::engine::rows::people;
-use crate::engine::rules::engage;
-use crate::engine::rules::engage::{EngageDecision, EngageFacts};
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::UserId;
 use crate::model::entity::{Chat, Engage, Wiring};
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
+use crate::routing::threads;
+use crate::rows::people;
+use crate::rules::engage;
+use crate::rules::engage::{EngageDecision, EngageFacts};
+use crate::tx::Tx;
 
 /// A message on its way to a wiring.
 #[derive(Clone, Copy)]

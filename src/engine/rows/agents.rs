@@ -1,14 +1,14 @@
 //! Agents: look-ups, time zone and launch configuration.
 
-use crate::engine::rules::{launch_spec, texts};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
 use crate::model::entity::{Agent, Folder};
 use crate::model::id::AgentId;
 use crate::model::incarnation::SpecDigest;
 use crate::model::session::ChatSession;
+use crate::rules::{launch_spec, texts};
 use crate::state::{Read, Tables, Text};
 use crate::time::zone::Zone;
+use crate::tx::Tx;
+use crate::{Result, readable};
 
 /// Whether an agent was removed.
 pub(crate) fn is_removed(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {

@@ -1,12 +1,12 @@
 //! The only writer of approvals: a row changes together with the waitlist of its approver.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::Turn;
 use crate::model::address::UserId;
 use crate::model::approval::{Approval, Waitlist};
 use crate::model::id::ApprovalId;
 use crate::state::PersonKey;
+use crate::tx::Tx;
 
 /// Stores a new approval.
 pub(crate) fn insert(tx: &mut Tx<'_, '_>, approval: &Approval) -> Result<ApprovalId> {

@@ -1,10 +1,10 @@
 //! Channels and their capabilities.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::ChannelName;
 use crate::model::channel::{Capabilities, ChannelInstance, ChannelKind};
 use crate::state::ForeignKey;
+use crate::tx::Tx;
 
 /// The built-in channel.
 const TERMINAL: &str = "terminal";

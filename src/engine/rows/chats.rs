@@ -1,11 +1,11 @@
 //! Chats and the agents that listen in them.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::{Agent, Chat, Origin, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId};
 use crate::state::{Basis, ChatKey, WiringKey};
+use crate::tx::Tx;
 use std::sync::Arc;
 
 /// Maximum number of wirings of one chat, more than any installation has.

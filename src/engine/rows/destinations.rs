@@ -1,12 +1,12 @@
 //! Destinations of agents.
 
-use crate::engine::Result;
-use crate::engine::rows::chats;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::Address;
 use crate::model::entity::Destination;
 use crate::model::id::AgentId;
 use crate::model::message::Body;
+use crate::rows::chats;
+use crate::tx::Tx;
 
 /// Whether an agent has a destination in the chat of an address.
 pub(crate) fn may_write_to(tx: &Tx<'_, '_>, agent: AgentId, address: &Address) -> Result<bool> {

@@ -1,9 +1,9 @@
 //! The journal, which explains decisions to `why`.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::journal::{Event, JournalEntry};
+use crate::tx::Tx;
 
 /// Records an event of a message.
 pub(crate) fn of_message(tx: &mut Tx<'_, '_>, message: MessageId, event: Event) -> Result<()> {

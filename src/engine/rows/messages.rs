@@ -1,7 +1,6 @@
 //! The only writer of messages: a row changes together with the backlog of its agent.
 
-use crate::engine::Result;
-use crate::engine::tx::{Hook, Tx};
+use crate::Result;
 use crate::model::address::Address;
 use crate::model::content::{BlobId, FileBytes};
 use crate::model::effect::{Effect, Settled};
@@ -11,6 +10,7 @@ use crate::model::task::Slot;
 use crate::model::time::Awake;
 use crate::state::indexed::Updated;
 use crate::state::{InboxKey, Text};
+use crate::tx::{Hook, Tx};
 use std::collections::BTreeSet;
 
 /// When each of the session's claimed messages was claimed.

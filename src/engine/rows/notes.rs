@@ -1,15 +1,15 @@
 //! Messages from Hearth to an agent.
 
-use crate::engine::Result;
-use crate::engine::rows::messages::NewMessage;
-use crate::engine::rows::{messages, sessions};
-use crate::engine::rules::json;
-use crate::engine::rules::json::Field;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::ForeignId;
 use crate::model::content::{Content, RawJson};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::message::{Body, MessageKind};
+use crate::rows::messages::NewMessage;
+use crate::rows::{messages, sessions};
+use crate::rules::json;
+use crate::rules::json::Field;
+use crate::tx::Tx;
 
 /// Sender name of Hearth's messages.
 const SENDER: &str = "system";

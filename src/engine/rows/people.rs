@@ -1,16 +1,16 @@
 //! People: their names and their standing with agents.
 
-use crate::engine::Result;
-use crate::engine::rows::destinations;
-use crate::engine::rules::access;
-use crate::engine::rules::access::AccessLevel;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::UserId;
 use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Reason};
+use crate::rows::destinations;
+use crate::rules::access;
+use crate::rules::access::AccessLevel;
 use crate::state::{Basis, GrantKey, MemberKey, PersonKey, Read, Tables};
+use crate::tx::Tx;
 
 /// Updates the display name of a known person. Unknown senders get no row.
 pub(crate) fn refresh_name(tx: &mut Tx<'_, '_>, user: Option<&UserId>, name: Option<&str>) -> Result<()> {

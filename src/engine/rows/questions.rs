@@ -1,8 +1,8 @@
-use crate::engine::Result;
-use crate::engine::rows::{agents, notes, sessions};
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::approval::{Decider, Question, QuestionState};
 use crate::model::id::QuestionId;
+use crate::rows::{agents, notes, sessions};
+use crate::tx::Tx;
 
 /// Adds an answer that may not have been read to the context of the next turn.
 pub(crate) fn leave_answer(tx: &mut Tx<'_, '_>, id: QuestionId) -> Result<()> {

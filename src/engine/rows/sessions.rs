@@ -1,13 +1,13 @@
 //! Sessions: found by their route, created on demand, stored in the workspace of their agent.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::Address;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::model::workspace::WorkspaceKey;
 use crate::state;
 use crate::state::{Basis, RouteKey, SessionKey};
+use crate::tx::Tx;
 use std::sync::Arc;
 
 /// The session of an agent for a route when a message arrives. Its last number becomes the message's position. If there

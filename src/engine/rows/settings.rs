@@ -1,9 +1,9 @@
 //! Settings, and the cursors of walks.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::configure::Settings;
 use crate::model::entity::Folder;
+use crate::tx::Tx;
 
 /// Clears the default agent if it is the removed one.
 pub(crate) fn forget_default(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<()> {

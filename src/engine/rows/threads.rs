@@ -1,10 +1,10 @@
 //! Keys of threads, and the end of following them.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::address::{Address, ForeignId};
 use crate::model::id::AgentId;
 use crate::state::{AgentThreadKey, ThreadKey};
+use crate::tx::Tx;
 
 /// The names that programs within agent groups may use for a thread, or for a chat with all its threads: its id alone,
 /// or prefixed with the chat, or with channel and chat. Both `:` and `/` separate the parts.

@@ -32,7 +32,7 @@ pub(crate) fn decide_access(policy: UnknownSenders, standing: AccessLevel) -> st
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::rules::access::*;
+    use crate::rules::access::*;
 
     #[test]
     fn access_follows_the_policy_table() {

@@ -48,7 +48,7 @@ fn is_space(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::rules::commands::*;
+    use crate::rules::commands::*;
 
     #[test]
     fn commands_follow_the_table() {

@@ -1,15 +1,15 @@
 //! Decides whether an agent engages with a message.
 
-use crate::engine::rules::access::AccessLevel;
-use crate::engine::rules::commands::CommandDecision;
-use crate::engine::rules::pattern::Patterns;
-use crate::engine::rules::{access, commands};
 use crate::model::address::Address;
 use crate::model::entity::{ContextFrom, Engage, Ignored, SenderScope, SessionMode, UnknownSenders, Wiring};
 use crate::model::id::ChatId;
 use crate::model::message::{MessageKind, Reason};
 use crate::model::report::Decision;
 use crate::model::session::Route;
+use crate::rules::access::AccessLevel;
+use crate::rules::commands::CommandDecision;
+use crate::rules::pattern::Patterns;
+use crate::rules::{access, commands};
 
 /// A wiring's decision about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,10 +150,10 @@ pub(crate) fn decide_route(mode: SessionMode, chat: ChatId, source: &Address) ->
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::rules::engage::*;
     use crate::model::address::{ChannelName, ForeignId};
     use crate::model::entity::{Origin, SessionMode};
     use crate::model::time::Timestamp;
+    use crate::rules::engage::*;
 
     fn wiring(engage: Engage, senders: SenderScope, ignored: Ignored) -> Wiring {
         let created = Timestamp::from_millis(0);

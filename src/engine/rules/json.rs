@@ -62,7 +62,7 @@ fn quote(json: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::rules::json::*;
+    use crate::rules::json::*;
     use serde_json::{Value, json};
 
     fn read(raw: &RawJson) -> Value {

@@ -45,8 +45,8 @@ pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::rules::launch_spec::*;
     use crate::model::entity::{Network, Trust};
+    use crate::rules::launch_spec::*;
 
     #[test]
     fn what_only_a_start_can_change_counts_and_nothing_else() {

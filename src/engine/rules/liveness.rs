@@ -89,9 +89,9 @@ fn rested_max(policy: &Policy, rest: Millis) -> Millis {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::rules::liveness::*;
     use crate::model::incarnation::{SpecDigest, ToolUse};
     use crate::model::time::Timestamp;
+    use crate::rules::liveness::*;
 
     const NOW: u64 = 10 * 3_600;
 

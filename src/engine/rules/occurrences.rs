@@ -160,7 +160,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::rules::occurrences::*;
+    use crate::rules::occurrences::*;
 
     fn at(text: &str) -> Timestamp {
         Timestamp::parse(text).unwrap()

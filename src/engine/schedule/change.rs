@@ -1,20 +1,20 @@
 //! Changes to tasks by people and agents: add, change, pause, resume, cancel, run now.
 
-use crate::engine::rows::{agents, sessions};
-use crate::engine::rules::occurrences::Series;
-use crate::engine::schedule::{end, pending, recompute, run};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, schedule};
 use crate::model::id::{AgentId, TaskId};
 use crate::model::task::{
     FireOutcome, NewTask, Patch, Recurrence, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::time::{Millis, Timestamp};
+use crate::rows::{agents, sessions};
+use crate::rules::occurrences::Series;
+use crate::schedule::{end, pending, recompute, run};
 use crate::state::OccurrenceId;
 use crate::time::cron::Cron;
 use crate::time::every::Every;
 use crate::time::local;
 use crate::time::zone::Zone;
+use crate::tx::Tx;
+use crate::{Result, schedule};
 
 /// Maximum number of open tasks per agent.
 const TASKS_MAX: usize = 1_000;

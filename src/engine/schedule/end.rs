@@ -1,13 +1,13 @@
 //! The remaining slots of a series that ends or gets another schedule. Every slot whose time has come gets a record.
 
-use crate::engine::rules::occurrences::Run;
-use crate::engine::schedule::{pending, run};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, schedule};
 use crate::model::id::TaskId;
 use crate::model::task::{FireOutcome, SkipReason, Task, TaskState};
+use crate::rules::occurrences::Run;
+use crate::schedule::{pending, run};
 use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
+use crate::tx::Tx;
+use crate::{Result, schedule};
 
 /// Cancels a task and all its remaining slots.
 pub(crate) fn cancel(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<()> {

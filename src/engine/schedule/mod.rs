@@ -2,12 +2,12 @@
 //! never forks: an active one has exactly one future slot. A series never dies: a run that fails or never ends only
 //! holds up itself.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Task};
 use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
+use crate::tx::Tx;
 
 pub(crate) mod change;
 pub(crate) mod end;

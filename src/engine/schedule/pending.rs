@@ -2,16 +2,16 @@
 //! They stay unchanged. Each gets a record with the time zone it came by and the time until which the old schedule
 //! applied.
 
-use crate::engine::rows::agents;
-use crate::engine::rules::occurrences::{Passed, Run, Series};
-use crate::engine::schedule::{FIRES_MAX, recompute, run};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, schedule};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task};
 use crate::model::time::{Millis, Timestamp};
+use crate::rows::agents;
+use crate::rules::occurrences::{Passed, Run, Series};
+use crate::schedule::{FIRES_MAX, recompute, run};
 use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
+use crate::tx::Tx;
+use crate::{Result, schedule};
 
 /// The series of a task from its next slot on, in a time zone.
 pub(crate) fn series(tx: &Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zone) -> Result<Series> {

@@ -1,16 +1,16 @@
 //! Recomputes next slots after the clock was set back or a time zone changed. A slot computed from a wrong clock would
 //! silence its series until that time comes. Slots with a requested instant keep it, and used slots stay used.
 
-use crate::engine::rows::agents;
-use crate::engine::rows::settings::RENEWAL;
-use crate::engine::rules::occurrences::Series;
-use crate::engine::schedule::{FIRES_MAX, pending};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, schedule};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, Task};
 use crate::model::time::{Millis, Timestamp};
+use crate::rows::agents;
+use crate::rows::settings::RENEWAL;
+use crate::rules::occurrences::Series;
+use crate::schedule::{FIRES_MAX, pending};
 use crate::state::{Number, OccurrenceId, Text};
+use crate::tx::Tx;
+use crate::{Result, schedule};
 use std::collections::BTreeSet;
 
 /// Requests new next slots for all tasks. [`renew_some`] computes them, also in every following sweep.
@@ -145,9 +145,9 @@ pub(crate) fn grid(task: &Task, now: Timestamp) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::schedule::recompute::*;
-    use crate::engine::schedule::run::tests::{at, task};
     use crate::model::task::{Missed, Overlap, TaskState};
+    use crate::schedule::recompute::*;
+    use crate::schedule::run::tests::{at, task};
 
     /// In minutes: a grid of ten, its start, when the task was created and changed, its next slot, and now.
     #[test]

@@ -1,14 +1,6 @@
 //! Uses, skips or queues slots whose time has come, and records each of them.
 
-use crate::engine::lifecycle::dispatch;
-use crate::engine::rows::messages::NewMessage;
-use crate::engine::rows::{agents, messages, sessions};
-use crate::engine::rules::json;
-use crate::engine::rules::json::Field;
-use crate::engine::rules::occurrences::{Passed, Run, Series};
-use crate::engine::schedule::{FIRES_MAX, end, pending};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, schedule};
+use crate::lifecycle::dispatch;
 use crate::model::address::Address;
 use crate::model::content::Content;
 use crate::model::id::{AgentId, MessageId, TaskId};
@@ -16,7 +8,15 @@ use crate::model::message::{Body, MessageKind};
 use crate::model::session::SessionStatus;
 use crate::model::task::{Fire, FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
+use crate::rows::messages::NewMessage;
+use crate::rows::{agents, messages, sessions};
+use crate::rules::json;
+use crate::rules::json::Field;
+use crate::rules::occurrences::{Passed, Run, Series};
+use crate::schedule::{FIRES_MAX, end, pending};
 use crate::state::{ChatKey, OccurrenceId, Timed};
+use crate::tx::Tx;
+use crate::{Result, schedule};
 
 /// Maximum number of tasks per sweep; the next one continues.
 const FIRED_MAX: usize = 100;
@@ -237,8 +237,8 @@ fn decide(task: &Task, Passed { newest, before }: Passed, now: Timestamp) -> Cat
 
 #[cfg(test)]
 pub(super) mod tests {
-    use crate::engine::schedule::run::*;
     use crate::model::task::{Recurrence, TaskOrigin};
+    use crate::schedule::run::*;
 
     pub(in super::super) fn at(minute: i64) -> Timestamp {
         Timestamp::from_millis(minute * 60_000)

@@ -1,17 +1,17 @@
 //! The end of an occurrence: records its outcome and starts the slot that waited for it, if the backlog has space.
 
-use crate::engine::delivery::notice;
-use crate::engine::rows::agents;
-use crate::engine::rules::occurrences::Run;
-use crate::engine::schedule::{end, pending, run};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, schedule};
+use crate::delivery::notice;
 use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Completion, MessageState};
 use crate::model::task::{FireOutcome, Gated, SkipReason, Slot, Task, TaskState};
 use crate::model::time::Timestamp;
+use crate::rows::agents;
+use crate::rules::occurrences::Run;
+use crate::schedule::{end, pending, run};
 use crate::state::OccurrenceId;
 use crate::time::zone::Zone;
+use crate::tx::Tx;
+use crate::{Result, schedule};
 
 /// The number of failures in a row after which the owner is told, who may not see the task's chat. For a task with a
 /// script, the reply address is told too, because single script failures are not reported there.

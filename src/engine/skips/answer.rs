@@ -1,18 +1,18 @@
 //! Answers to questions about skips.
 
-use crate::engine::Result;
-use crate::engine::approvals::approvers;
-use crate::engine::delivery::prompts;
-use crate::engine::lifecycle::dispatch;
-use crate::engine::rows::{agents, sessions};
-use crate::engine::rules::{skip_texts, texts};
-use crate::engine::skips::told;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::approvers;
+use crate::delivery::prompts;
+use crate::lifecycle::dispatch;
 use crate::model::approval::Decider;
 use crate::model::id::SkipId;
 use crate::model::input::Press;
 use crate::model::report::Reply;
 use crate::model::skip::{SkipAnswer, SkipState, SkipSummary};
+use crate::rows::{agents, sessions};
+use crate::rules::{skip_texts, texts};
+use crate::skips::told;
+use crate::tx::Tx;
 
 /// Handles a button press on the card, or a text answer. Everyone with authority over the agent may answer.
 pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: SkipId, press: &Press) -> Result<Reply> {

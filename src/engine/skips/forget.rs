@@ -1,12 +1,12 @@
 //! Removes skips, some time after they are over or together with their agent.
 
-use crate::engine::Result;
-use crate::engine::delivery::prompts;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::delivery::prompts;
 use crate::model::id::{AgentId, SkipId};
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::time::Timestamp;
 use crate::state::SkillKey;
+use crate::tx::Tx;
 
 /// The text on a closed card whose agent was removed.
 const REMOVED: &str = "The agent was removed";
@@ -69,11 +69,11 @@ const fn is_open(skip: &SkipSummary) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::skips::forget::*;
-    use crate::engine::skips::tests::{report, skip};
     use crate::model::approval::Decider;
     use crate::model::id::OutboundId;
     use crate::model::skip::{SkipAnswer, SkipKind};
+    use crate::skips::forget::*;
+    use crate::skips::tests::{report, skip};
 
     #[test]
     fn only_what_nobody_needs_any_more_is_over() {

@@ -7,16 +7,16 @@
 //! A temporary failure is reported as information. A deliberate skip or a repeated failure is a question that stays
 //! open until it is answered.
 
-use crate::engine::rows::messages;
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle};
 use crate::model::effect::Effect;
 use crate::model::entity::Agent;
 use crate::model::id::{AgentId, SessionId, SkipId};
 use crate::model::report::Reply;
 use crate::model::skip::{FoundSkip, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipSummary};
 use crate::model::time::Awake;
+use crate::rows::messages;
 use crate::state::{SkillKey, Text};
+use crate::tx::Tx;
+use crate::{Result, lifecycle};
 
 pub(crate) mod answer;
 pub(crate) mod forget;

@@ -1,7 +1,7 @@
-use crate::engine::skips::*;
 use crate::model::content::BlobId;
 use crate::model::skip::SkipStep;
 use crate::model::time::Timestamp;
+use crate::skips::*;
 
 pub(super) fn report(kind: SkipKind, items: &[&str]) -> SkipReport {
     SkipReport {

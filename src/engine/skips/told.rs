@@ -1,12 +1,9 @@
 //! Reports skips to people and handles the delivery of these reports.
 
-use crate::engine::Result;
-use crate::engine::approvals::approvers;
-use crate::engine::delivery::prompts::NewCard;
-use crate::engine::delivery::{notice, prompts};
-use crate::engine::rows::sessions;
-use crate::engine::rules::skip_texts;
-use crate::engine::tx::Tx;
+use crate::Result;
+use crate::approvals::approvers;
+use crate::delivery::prompts::NewCard;
+use crate::delivery::{notice, prompts};
 use crate::model::address::Address;
 use crate::model::card::PromptSubject;
 use crate::model::delivery::{OutState, Outbound};
@@ -14,6 +11,9 @@ use crate::model::effect::Effect;
 use crate::model::entity::{Agent, TechnicalSkips};
 use crate::model::id::{OutboundId, SkipId};
 use crate::model::skip::{SkipFile, SkipKind, SkipState, SkipSummary};
+use crate::rows::sessions;
+use crate::rules::skip_texts;
+use crate::tx::Tx;
 
 /// Reports a skip in its conversation, otherwise to a person with authority over the agent. If the operator chose so, a
 /// technical skip is not reported and the next run retries.
@@ -128,7 +128,7 @@ fn decide_way(kind: SkipKind, again_and_again: bool, wanted: TechnicalSkips) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::skips::told::*;
+    use crate::skips::told::*;
 
     #[test]
     fn only_what_mends_itself_is_ever_kept_quiet() {

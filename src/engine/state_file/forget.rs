@@ -1,9 +1,9 @@
 //! Removes the session state of a removed agent. The file stays in its folder.
 
-use crate::engine::Result;
-use crate::engine::state_file::pending;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::id::AgentId;
+use crate::state_file::pending;
+use crate::tx::Tx;
 
 /// Removes a part of the session state of a removed agent. Returns whether nothing is left.
 pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> {

@@ -12,13 +12,13 @@
 //! A file that was started afresh, because it could not be read, only has what registering a session writes. Nothing
 //! was removed on purpose then, so everything comes back.
 
-use crate::engine::Result;
-use crate::engine::state_file::pending;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::content::RawJson;
 use crate::model::group::{StateDocument, StateField, StateFile, StatePart};
 use crate::model::id::AgentId;
 use crate::state::{ForeignKey, StateFieldKey};
+use crate::state_file::pending;
+use crate::tx::Tx;
 use std::collections::HashMap;
 
 pub(crate) const VERSION: &str = "schema_version";
@@ -127,7 +127,7 @@ fn starts_afresh(theirs: &StateDocument, rows: &[(StateFieldKey, StateField)]) -
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::state_file::merge::*;
+    use crate::state_file::merge::*;
 
     #[test]
     fn whoever_changed_a_field_has_it() {

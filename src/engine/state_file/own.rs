@@ -1,16 +1,16 @@
 //! Hearth's own changes to a session-state file: rows change at once, the file as soon as its lock is free.
 
-use crate::engine::state_file::merge::{IDS, MUTED};
-use crate::engine::state_file::render::{ARRAY, OBJECT};
-use crate::engine::state_file::{merge, render, state};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
 use crate::model::content::RawJson;
 use crate::model::effect::Effect;
 use crate::model::group::{FieldName, STATE_FIELDS_MAX, StateField, StateFile, StatePart};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
 use crate::state::{ForeignKey, StateFieldKey};
+use crate::state_file::merge::{IDS, MUTED};
+use crate::state_file::render::{ARRAY, OBJECT};
+use crate::state_file::{merge, render, state};
+use crate::tx::Tx;
+use crate::{Result, readable};
 
 /// Records ids that are already in the file.
 pub(crate) fn see(tx: &mut Tx<'_, '_>, agent: AgentId, ids: &[String]) -> Result<()> {

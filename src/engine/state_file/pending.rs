@@ -4,13 +4,8 @@
 //! not erase the first, which is shown again when the second is over. Clearing the slot ends the response that it
 //! showed, unless Hearth knows that this one is still in progress and another one was answered.
 
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::dispatch;
-use crate::engine::rows::{agents, sessions};
-use crate::engine::state_file::merge::PENDING;
-use crate::engine::state_file::{merge, own, state};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
+use crate::delivery::notice;
+use crate::lifecycle::dispatch;
 use crate::model::content::RawJson;
 use crate::model::delivery::Author;
 use crate::model::group::{
@@ -19,7 +14,12 @@ use crate::model::group::{
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::{Message, MessageState};
 use crate::model::session::SessionStatus;
+use crate::rows::{agents, sessions};
 use crate::state::{ForeignKey, InboxKey, PendingResponseKey, StateFieldKey, Timed};
+use crate::state_file::merge::PENDING;
+use crate::state_file::{merge, own, state};
+use crate::tx::Tx;
+use crate::{Result, readable};
 
 /// The value of an empty slot.
 pub(crate) const NOTHING: &str = "null";

@@ -1,12 +1,12 @@
 //! Renders a session-state file: indented by two spaces, ASCII, without a final newline. Values are stored in this
 //! form.
 
-use crate::engine::Result;
-use crate::engine::state_file::merge::{IDS, MUTED, SESSIONS};
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::group::{StateExport, StateField, StatePart, ascii};
 use crate::model::id::AgentId;
 use crate::state::{Digest, StateFieldKey};
+use crate::state_file::merge::{IDS, MUTED, SESSIONS};
+use crate::tx::Tx;
 
 /// An object whose fields are rows of their own.
 pub(crate) const OBJECT: &str = "{}";

@@ -1,9 +1,6 @@
 //! Handles looks at a session-state file: merges it, and exports it if the rows differ.
 
-use crate::engine::Result;
-use crate::engine::state_file::merge::VERSION;
-use crate::engine::state_file::{merge, render};
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::content::{BlobId, RawJson};
 use crate::model::group::{
     FieldName, SeenId, StateContent, StateDocument, StateExport, StateField, StateFile, StatePart, StateRead,
@@ -11,6 +8,9 @@ use crate::model::group::{
 };
 use crate::model::id::AgentId;
 use crate::state::{ForeignKey, StateFieldKey};
+use crate::state_file::merge::VERSION;
+use crate::state_file::{merge, render};
+use crate::tx::Tx;
 
 /// Maximum number of names of copies that are remembered. The copies stay in the folder.
 const QUARANTINED_MAX: usize = 20;

@@ -1,13 +1,9 @@
 //! Agents' output: claims, turn ends with their answers, and messages sent during a turn. Each file is applied once.
 
-use crate::engine::delivery::notice;
-use crate::engine::lifecycle::failures::Failures;
-use crate::engine::lifecycle::retry::FailedTurn;
-use crate::engine::lifecycle::{capacity, dispatch, replies, retry, start_backoff};
-use crate::engine::requests::Accepted;
-use crate::engine::rows::{journal, messages, sessions};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, lifecycle, requests, skips};
+use crate::delivery::notice;
+use crate::lifecycle::failures::Failures;
+use crate::lifecycle::retry::FailedTurn;
+use crate::lifecycle::{capacity, dispatch, replies, retry, start_backoff};
 use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
@@ -16,6 +12,10 @@ use crate::model::mailbox::{Answer, CollectedRecord, Collection, Failure, Recipi
 use crate::model::message::{Completion, Message, MessageState};
 use crate::model::report::Reply;
 use crate::model::task::Gated;
+use crate::requests::Accepted;
+use crate::rows::{journal, messages, sessions};
+use crate::tx::Tx;
+use crate::{Result, lifecycle, requests, skips};
 
 pub(crate) mod said;
 

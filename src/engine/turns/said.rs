@@ -1,13 +1,7 @@
 //! Writes agents' outgoing messages: checks what an agent may send where, and queues it.
 
-use crate::engine::delivery::queue;
-use crate::engine::lifecycle::replies::Asker;
-use crate::engine::requests::edits::To;
-use crate::engine::requests::peers::{Peer, Sent};
-use crate::engine::requests::{Accepted, ResolvedRecipient, edits, peers};
-use crate::engine::rows::{agents, destinations, journal, messages, sessions};
-use crate::engine::tx::Tx;
-use crate::engine::{Result, requests};
+use crate::delivery::queue;
+use crate::lifecycle::replies::Asker;
 use crate::model::address::Address;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::Destination;
@@ -17,7 +11,13 @@ use crate::model::mailbox::{Recipient, Said};
 use crate::model::message::Message;
 use crate::model::request::RequestedAction;
 use crate::model::session::ChatSession;
+use crate::requests::edits::To;
+use crate::requests::peers::{Peer, Sent};
+use crate::requests::{Accepted, ResolvedRecipient, edits, peers};
+use crate::rows::{agents, destinations, journal, messages, sessions};
 use crate::state::{DestinationKey, SentKey, Text};
+use crate::tx::Tx;
+use crate::{Result, requests};
 
 /// What to do with an agent's output that is allowed.
 enum Acceptance {

@@ -1,7 +1,7 @@
 //! Decides whether to trust the wall clock. A clock that jumped ahead by days may be wrong, and data removed for its
 //! age does not come back when the clock is corrected.
 
-use crate::engine::Result;
+use crate::Result;
 use crate::model::time::{Awake, Millis, Moment};
 use crate::state::{Read, Store, Tables};
 use std::sync::{Mutex, PoisonError};
@@ -45,8 +45,8 @@ fn decide(last: Moment, now: Moment) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::tx::clock_guard::*;
     use crate::model::time::Timestamp;
+    use crate::tx::clock_guard::*;
 
     #[test]
     fn a_jump_of_days_is_believed_after_an_hour() {

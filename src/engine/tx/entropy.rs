@@ -11,7 +11,7 @@ pub struct Entropy {
 }
 
 impl Entropy {
-    /// Creates it from a number from [`crate::clock::random`], or one that a test chose.
+    /// Creates it from a number from `clock::random`, or one that a test chose.
     #[must_use]
     pub const fn of(seed: u64) -> Self {
         Self { seed, drawn: Cell::new(0) }
@@ -30,7 +30,7 @@ impl Entropy {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::tx::entropy::*;
+    use crate::tx::entropy::*;
 
     #[test]
     fn numbers_differ_and_the_same_entropy_gives_the_same_ones() {

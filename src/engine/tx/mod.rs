@@ -1,8 +1,6 @@
 //! The processing of one input: its transaction, outside values and effects.
 
-use crate::engine::Result;
-use crate::engine::rules::pattern::Patterns;
-use crate::engine::tx::entropy::Entropy;
+use crate::Result;
 use crate::model::card::PromptSubject;
 use crate::model::delivery::Outbound;
 use crate::model::effect::Effect;
@@ -12,8 +10,10 @@ use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::task::Slot;
 use crate::model::time::Moment;
+use crate::rules::pattern::Patterns;
 use crate::state::{Store, Tables, Write};
 use crate::time::zone::Zone;
+use crate::tx::entropy::Entropy;
 use std::ops::{Deref, DerefMut};
 
 pub(crate) mod clock_guard;

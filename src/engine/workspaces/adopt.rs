@@ -1,14 +1,14 @@
 //! `hearth workspace adopt`: declares that a directory is a workspace that the store knows from another path.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::locate::Located;
-use crate::engine::workspaces::{Outcome, locate, view};
+use crate::Result;
 use crate::model::report::Refusal;
 use crate::model::workspace::{
     AdoptFrom, Workspace, WorkspaceFact, WorkspaceKey, WorkspaceReply, WorkspaceSight, key_text,
 };
 use crate::state::Digest;
+use crate::tx::Tx;
+use crate::workspaces::locate::Located;
+use crate::workspaces::{Outcome, locate, view};
 
 /// Makes a directory a known workspace. Its history stays, and its path becomes the directory's. If the directory
 /// already is that workspace, nothing changes.

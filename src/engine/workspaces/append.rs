@@ -1,11 +1,11 @@
 //! Appends records to a session.
 
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::record::SessionRecord;
 use crate::model::session_command::{Guard, SessionOutcome};
+use crate::tx::Tx;
+use crate::workspaces::rows;
+use crate::workspaces::rows::{Outcome, StoredSession};
 
 /// Appends all of the records, or none.
 pub(crate) fn append(

@@ -1,10 +1,10 @@
 //! Clears a session.
 
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::session_command::{Guard, SessionOutcome};
+use crate::tx::Tx;
+use crate::workspaces::rows;
+use crate::workspaces::rows::{Outcome, StoredSession};
 
 /// Starts an empty revision. Id, title, model, lineage and creation time stay, and the previous revision keeps the
 /// records. A session without records stays as it is.

@@ -1,13 +1,13 @@
 //! Compacts a session.
 
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
-use crate::engine::workspaces::view::Cut;
-use crate::engine::workspaces::{rows, view};
 use crate::model::id::SessionId;
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::Compaction;
 use crate::model::session_command::{CompactSession, Guard, SessionOutcome};
+use crate::tx::Tx;
+use crate::workspaces::rows::{Outcome, StoredSession};
+use crate::workspaces::view::Cut;
+use crate::workspaces::{rows, view};
 
 /// Starts a revision with the newest records only. The previous revision keeps the others. Does nothing if no message
 /// would be removed.
@@ -65,9 +65,9 @@ const fn begins_turn(role: SpeakerRole) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::workspaces::compact::*;
     use crate::model::content::RawJson;
     use crate::model::time::Timestamp;
+    use crate::workspaces::compact::*;
 
     /// `u`, `a`, `t`, `s` are messages, `p` is a prompt.
     fn records(roles: &str) -> Vec<SessionRecord> {

@@ -1,12 +1,12 @@
 //! Creates sessions in a workspace.
 
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
-use crate::engine::workspaces::{locate, rename, rows};
 use crate::model::id::ChangeId;
 use crate::model::session::WorkspaceSession;
 use crate::model::session_command::{Home, NewSession, SessionRefusal};
 use crate::model::workspace::{WorkspaceKey, key_text};
+use crate::tx::Tx;
+use crate::workspaces::rows::{Outcome, StoredSession};
+use crate::workspaces::{locate, rename, rows};
 
 /// Creates a session with its first records.
 pub(crate) fn create(tx: &mut Tx<'_, '_>, new: NewSession) -> Outcome<StoredSession> {

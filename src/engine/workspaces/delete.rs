@@ -1,11 +1,11 @@
 //! Moves sessions to the trash and restores them.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
-use crate::engine::workspaces::{purge, rows, switch};
+use crate::Result;
 use crate::model::id::SessionId;
 use crate::model::session_command::{Guard, SessionOutcome, SessionRefusal};
+use crate::tx::Tx;
+use crate::workspaces::rows::{Outcome, StoredSession};
+use crate::workspaces::{purge, rows, switch};
 
 /// Moves a session to the trash, unless a process holds it. Forks of it keep what they share.
 pub(crate) fn delete(tx: &mut Tx<'_, '_>, id: SessionId, guard: Guard) -> Outcome<(StoredSession, SessionOutcome)> {

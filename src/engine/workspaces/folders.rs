@@ -1,11 +1,11 @@
 //! Workspaces of agent groups' folders, which are inside of the data directory and move with it.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::locate;
+use crate::Result;
 use crate::model::id::AgentId;
 use crate::model::report::Reply;
 use crate::model::workspace::{Witness, Workspace, WorkspaceFact};
+use crate::tx::Tx;
+use crate::workspaces::locate;
 
 /// Records what the folders look like. If a folder is a different directory than before, it was copied or restored with
 /// the data directory. It is adopted because its location is right.

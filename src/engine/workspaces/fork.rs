@@ -1,18 +1,18 @@
 //! Forks sessions.
 
-use crate::engine::Result;
-use crate::engine::rules::json;
-use crate::engine::rules::json::Field;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows::{Halt, Outcome, StoredSession};
-use crate::engine::workspaces::view::{Cut, Direction};
-use crate::engine::workspaces::{create, locate, rename, rows, view};
+use crate::Result;
 use crate::model::content::RawJson;
 use crate::model::id::{ChangeId, SessionId};
 use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::{Base, Lineage, WorkspaceSession};
 use crate::model::session_command::{ForkSession, Home, NewSession, SessionOutcome, SessionRefusal};
 use crate::model::workspace::{WorkspaceFact, WorkspaceKey};
+use crate::rules::json;
+use crate::rules::json::Field;
+use crate::tx::Tx;
+use crate::workspaces::rows::{Halt, Outcome, StoredSession};
+use crate::workspaces::view::{Cut, Direction};
+use crate::workspaces::{create, locate, rename, rows, view};
 
 /// Creates a fork. A fork of a workspace session shares its records, at the same cost for any number of them. For an
 /// agent's session the newest messages are copied, because retention removes the originals.
@@ -155,7 +155,7 @@ fn decide_branch(given: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::workspaces::fork::*;
+    use crate::workspaces::fork::*;
 
     #[test]
     fn branches_are_trimmed() {

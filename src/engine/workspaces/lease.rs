@@ -1,11 +1,11 @@
 //! Leases: which process holds a session.
 
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::record::Lease;
 use crate::model::session_command::{Guard, Holder, SessionOutcome, SessionRefusal};
+use crate::tx::Tx;
+use crate::workspaces::rows;
+use crate::workspaces::rows::{Outcome, StoredSession};
 
 /// Gives a session to a process. A session that is held is taken over only if its holder is known to be dead, or is the
 /// same process.

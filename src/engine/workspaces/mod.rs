@@ -1,9 +1,9 @@
 //! Workspaces and their sessions. Each input about them is one transaction.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::report::Reply;
 use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
+use crate::tx::Tx;
 
 pub(crate) mod adopt;
 pub(crate) mod append;

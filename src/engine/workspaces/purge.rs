@@ -1,10 +1,7 @@
 //! Purges sessions: by command, or when their time in the trash is over. A purge is done in pieces. A session that is
 //! being purged has the oldest possible time in the trash, so every sweep continues it.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
-use crate::engine::workspaces::{delete, rows, switch, view};
+use crate::Result;
 use crate::model::effect::Effect;
 use crate::model::id::SessionId;
 use crate::model::input::Continuation;
@@ -12,6 +9,9 @@ use crate::model::session::{Base, Session};
 use crate::model::session_command::{Guard, SessionOutcome};
 use crate::model::time::Timestamp;
 use crate::state::{BaseKey, RecordKey, RevisionBaseKey, RevisionKey, SessionKey};
+use crate::tx::Tx;
+use crate::workspaces::rows::{Outcome, StoredSession};
+use crate::workspaces::{delete, rows, switch, view};
 
 /// The time in the trash that marks a session as being purged.
 pub(crate) const UNDER_WAY: Timestamp = Timestamp::from_millis(0);

@@ -1,10 +1,10 @@
 //! Names of sessions.
 
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::session_command::{NewSession, SessionOutcome, SessionRefusal};
+use crate::tx::Tx;
+use crate::workspaces::rows;
+use crate::workspaces::rows::{Outcome, StoredSession};
 
 /// Maximum length of a title or another given name, in characters.
 const NAME_MAX: usize = 200;
@@ -40,7 +40,7 @@ pub(crate) fn check(what: &'static str, name: Option<&str>) -> std::result::Resu
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::workspaces::rename::*;
+    use crate::workspaces::rename::*;
 
     #[test]
     fn titles_are_one_line_that_says_something() {

@@ -1,7 +1,6 @@
 //! The only writer of workspace sessions: their rows and indexes change together.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::id::{ChangeId, SessionId};
 use crate::model::policy::Policy;
 use crate::model::record::{RecordBody, SessionRecord};
@@ -11,6 +10,7 @@ use crate::model::time::{Millis, Timestamp};
 use crate::model::workspace::WorkspaceKey;
 use crate::state;
 use crate::state::{LabelKey, RecordKey, RevisionKey, SessionKey, Text};
+use crate::tx::Tx;
 
 /// Maximum size of a record in bytes of its content. The store needs a third more.
 pub(crate) const RECORD_BYTES_MAX: usize = 12 << 20;
@@ -32,9 +32,9 @@ impl From<SessionRefusal> for Halt {
     }
 }
 
-impl<E: Into<state::Error>> From<E> for Halt {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
+impl From<state::Error> for Halt {
+    fn from(error: state::Error) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -256,7 +256,7 @@ fn number(count: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::workspaces::rows::*;
+    use crate::workspaces::rows::*;
 
     #[test]
     fn so_much_is_stored_at_once_and_no_more() {

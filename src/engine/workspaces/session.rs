@@ -1,12 +1,12 @@
 //! Commands about workspace sessions. Each is one transaction.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows::{Halt, Outcome};
-use crate::engine::workspaces::{append, clear, compact, create, delete, fork, lease, purge, rename, rows, switch};
+use crate::Result;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::session_command::{SessionCommand, SessionDone, SessionOutcome, SessionRefusal};
+use crate::tx::Tx;
+use crate::workspaces::rows::{Halt, Outcome};
+use crate::workspaces::{append, clear, compact, create, delete, fork, lease, purge, rename, rows, switch};
 
 /// Carries out a command.
 pub(crate) fn session(tx: &mut Tx<'_, '_>, command: &SessionCommand) -> Result<Reply> {

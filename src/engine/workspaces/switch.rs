@@ -1,10 +1,10 @@
 //! The current session of a workspace, which is resumed when none is named.
 
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::rows;
-use crate::engine::workspaces::rows::{Outcome, StoredSession};
 use crate::model::id::SessionId;
 use crate::model::session_command::SessionOutcome;
+use crate::tx::Tx;
+use crate::workspaces::rows;
+use crate::workspaces::rows::{Outcome, StoredSession};
 
 /// Makes a session the current one of its workspace.
 pub(crate) fn switch(tx: &mut Tx<'_, '_>, id: SessionId) -> Outcome<(StoredSession, SessionOutcome)> {

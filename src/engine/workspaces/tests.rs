@@ -1,16 +1,16 @@
 //! Creation, replacement and adoption of workspaces, and the rows they leave.
 
-use crate::engine::workspaces::locate::stored;
 use crate::state::SessionKey;
+use crate::workspaces::locate::stored;
 use std::cell::RefCell;
 
 use proptest::prelude::*;
 
-use crate::engine::scene::Scene;
-use crate::engine::workspaces::*;
 use crate::model::id::SessionId;
 use crate::model::session::{Session, SessionLabel, WorkspaceSession};
 use crate::model::workspace::{AdoptFrom, Discriminator, Fingerprint, Witness, WorkspaceKey, WorkspaceSight, key_text};
+use crate::scene::Scene;
+use crate::workspaces::*;
 
 fn witness(inode: u64) -> Witness {
     Witness { place: "m/host".to_owned(), device: 1, inode, born: Some(7) }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::crash::{errors, refused};
+use crate::faults::{errors, refused};
 use crate::mailbox::dir::{Dir, DirEntry, fresh};
 use crate::mailbox::error::Error;
 

@@ -254,7 +254,7 @@ fn what_stands_in_for_files_is_replaced() {
 #[test]
 fn the_golden_message_is_what_the_host_writes() {
     let place = Place::new();
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/container/wire/fixtures/in-message-files.json");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../container/wire/fixtures/in-message-files.json");
     let mut golden: Value = serde_json::from_slice(&fs::read(golden).unwrap()).unwrap();
     let content = json!({"text": "see", "sender": "Ann", "senderId": "42", "attachments": [
         {"name": "photo.png", "type": "image"}, {"name": "old.pdf"}, {"name": "link", "url": "https://example.org/x"},

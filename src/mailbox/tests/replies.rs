@@ -14,7 +14,7 @@ use super::export::context;
 use super::{Place, SESSION, names};
 
 fn fixture(name: &str) -> Vec<u8> {
-    fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/container/wire/fixtures/").to_owned() + name).unwrap()
+    fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../container/wire/fixtures/").to_owned() + name).unwrap()
 }
 
 fn fixture_json(name: &str) -> Value {

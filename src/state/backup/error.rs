@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::state::error::{self as state, out_of_space};
+use crate::error::{self as state, out_of_space};
 
 /// Result of everything that copies the store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -138,13 +138,13 @@ pub enum Error {
 
 impl Error {
     /// Classifies an error of a file.
-    pub(in crate::state) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| if out_of_space(&source) { Self::NoRoom { path } } else { Self::Io { path, source } }
     }
 
     /// Classifies an error of a copy: the copy ran out of space, not the store.
-    pub(in crate::state) fn of_store(error: state::Error, path: &Path) -> Self {
+    pub(crate) fn of_store(error: state::Error, path: &Path) -> Self {
         if error.is_full() { Self::NoRoom { path: path.to_owned() } } else { Self::State(error) }
     }
 }

@@ -11,16 +11,16 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, Progress, Result, Step};
 use crate::crash;
-use crate::state::error as state;
-pub(super) use crate::state::files::store_file;
-use crate::state::files::{EntryKind, look, open};
+use crate::error as state;
+pub(super) use crate::files::store_file;
+use crate::files::{EntryKind, look, open};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
 
 /// Whether a directory contains a store file of any kind. A directory that cannot be read is an error, not a missing
 /// store, so that no second store is created.
-pub(in crate::state) fn is_there(dir: &Path) -> state::Result<bool> {
+pub(crate) fn is_there(dir: &Path) -> state::Result<bool> {
     match look(&store_file(dir)) {
         Ok(found) => Ok(found != EntryKind::Nothing),
         Err(source) => Err(state::Error::Unopened { path: dir.to_owned(), source }),
@@ -28,7 +28,7 @@ pub(in crate::state) fn is_there(dir: &Path) -> state::Result<bool> {
 }
 
 /// Moves the file of a store that is complete and closed into a directory that has none; on disk when this returns.
-pub(in crate::state) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
+pub(crate) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
     let place = store_file(to);
     crash::point("store-move");
     std::fs::rename(store_file(from), &place).map_err(state::Error::io(&place))?;
@@ -118,7 +118,7 @@ fn pass(
 }
 
 /// A digest as people compare it.
-pub(in crate::state) fn hex(hasher: Sha256) -> String {
+pub(crate) fn hex(hasher: Sha256) -> String {
     hasher.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
@@ -163,7 +163,7 @@ pub(super) fn parent(path: &Path) -> &Path {
 
 /// A directory on its way to a name of its own. Dropped before that, it goes away with all that is in it.
 #[derive(Debug)]
-pub(in crate::state) struct Part {
+pub(crate) struct Part {
     path: PathBuf,
     finished: bool,
 }
@@ -171,14 +171,14 @@ pub(in crate::state) struct Part {
 impl Part {
     /// An empty directory; what an interrupted try left under its name is removed. The caller holds a lock that keeps
     /// others from using the name.
-    pub(in crate::state) fn create(path: PathBuf) -> Result<Self> {
+    pub(crate) fn create(path: PathBuf) -> Result<Self> {
         leave_room(&path)?;
         crash::point("part-make");
         DirBuilder::new().mode(0o700).create(&path).map_err(Error::io(&path))?;
         Ok(Self { path, finished: false })
     }
 
-    pub(in crate::state) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -222,7 +222,7 @@ impl Drop for Part {
 }
 
 /// Removes what an interrupted try left under a name of ours.
-pub(in crate::state) fn leave_room(path: &Path) -> Result<()> {
+pub(crate) fn leave_room(path: &Path) -> Result<()> {
     crash::point("leftovers-remove");
     match std::fs::remove_dir_all(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path)(e)),

@@ -5,9 +5,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{Error, Result, files};
+use crate::meta::Meta;
+use crate::migrate;
 use crate::model::Timestamp;
-use crate::state::meta::Meta;
-use crate::state::migrate;
 
 /// Its file in a backup.
 pub(super) const MANIFEST: &str = "manifest.json";

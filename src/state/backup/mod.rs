@@ -29,8 +29,8 @@ pub use manifest::Manifest;
 pub use place::newest_in;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 
-pub(in crate::state) use files::{Part, hex, is_there, move_file};
-pub(in crate::state) use switch::{LockedStore, move_aside, next, put_in_place, remove_unfinished};
+pub(crate) use files::{Part, hex, is_there, move_file};
+pub(crate) use switch::{LockedStore, move_aside, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
 

@@ -6,11 +6,11 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{Error, Manifest, Part, Progress, Proof, Result, Step, copy, files, place, prove};
 use crate::crash;
+use crate::lock::{self, WriterLock};
 use crate::model::Timestamp;
-use crate::state::lock::{self, WriterLock};
-use crate::state::references::{Agree, Incoming, Reference};
-use crate::state::store::{Draft, Reader};
-use crate::state::{error as state, filesystem};
+use crate::references::{Agree, Incoming, Reference};
+use crate::store::{Draft, Reader};
+use crate::{error as state, filesystem};
 
 /// Parameters of a restore.
 #[derive(Debug, Clone)]
@@ -60,24 +60,24 @@ pub struct Compacted {
 }
 
 /// The store directory of a data directory, locked by this process.
-pub(in crate::state) struct LockedStore {
+pub(crate) struct LockedStore {
     data: PathBuf,
     _lock: WriterLock,
 }
 
 impl LockedStore {
     /// Takes the daemon's lock.
-    pub(in crate::state) fn take(data: &Path) -> Result<Self> {
+    pub(crate) fn take(data: &Path) -> Result<Self> {
         filesystem::check(data)?;
         Ok(Self { data: data.to_owned(), _lock: lock::take(data)? })
     }
 
-    pub(in crate::state) fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.data.join("store")
     }
 
     /// Whether there is anything at the store's path.
-    pub(in crate::state) fn is_taken(&self) -> Result<bool> {
+    pub(crate) fn is_taken(&self) -> Result<bool> {
         is_filled(&self.store())
     }
 
@@ -86,7 +86,7 @@ impl LockedStore {
     }
 
     /// Whether there are mailboxes, which belong to a store.
-    pub(in crate::state) fn has_mailboxes(&self) -> Result<bool> {
+    pub(crate) fn has_mailboxes(&self) -> Result<bool> {
         is_filled(&self.mailboxes())
     }
 
@@ -108,7 +108,7 @@ impl LockedStore {
     }
 
     /// The directory in which the next store is built.
-    pub(in crate::state) fn next(&self) -> Result<Part> {
+    pub(crate) fn next(&self) -> Result<Part> {
         Part::create(next(&self.data))
     }
 }
@@ -125,20 +125,20 @@ fn is_filled(dir: &Path) -> Result<bool> {
 const NEXT: &str = "store.next";
 
 /// The directory in which a data directory's next store is built.
-pub(in crate::state) fn next(data: &Path) -> PathBuf {
+pub(crate) fn next(data: &Path) -> PathBuf {
     data.join(NEXT)
 }
 
 /// Removes what an interrupted restore, import, compaction or creation of a store left. The caller holds the daemon's
 /// lock.
-pub(in crate::state) fn remove_unfinished(data: &Path) {
+pub(crate) fn remove_unfinished(data: &Path) {
     // Anything that cannot be removed takes up space but does no harm.
     drop(files::leave_room(&next(data)));
 }
 
 /// Moves the mailboxes and files of a missing store aside, under names with the time. The caller holds the daemon's
 /// lock.
-pub(in crate::state) fn move_aside(data: &Path, now: Option<Timestamp>) -> state::Result<()> {
+pub(crate) fn move_aside(data: &Path, now: Option<Timestamp>) -> state::Result<()> {
     let stamp = now.map_or_else(|| "unknown".to_owned(), place::stamp);
     for name in ["sessions", "files"] {
         let (from, to) = (data.join(name), data.join(format!("{name}.old-{stamp}")));
@@ -228,7 +228,7 @@ pub fn compact(data: &Path, progress: &dyn Progress) -> Result<Compacted> {
 }
 
 /// Puts a finished store in place. If a time is given, the current store is moved aside under a name with that time.
-pub(in crate::state) fn put_in_place(
+pub(crate) fn put_in_place(
     target: &LockedStore,
     mut part: Part,
     replaced: Option<Timestamp>,

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::Check;
+use crate::derived::{file_bytes, holder};
+use crate::error::readable;
 use crate::model::Turn;
 use crate::model::approval::{Approval, ApprovalSubject, Held, QuestionState};
 use crate::model::card::PromptSubject;
 use crate::model::id::OutboundId;
 use crate::model::skip::SkipState;
-use crate::state::derived::{file_bytes, holder};
-use crate::state::error::readable;
-use crate::state::{ApproverKey, HeldKey, PromptKey, Result};
+use crate::{ApproverKey, HeldKey, PromptKey, Result};
 
 /// Waitlists of approvers count exactly their waiting approvals.
 pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {

@@ -1,12 +1,12 @@
 //! Checks references between entities, and sessions with their incarnations.
 
 use super::Check;
+use crate::error::readable;
 use crate::model::entity::{Destination, Role};
 use crate::model::incarnation::IncarnationId;
 use crate::model::session::Session;
 use crate::model::task::{TaskHome, TaskState};
-use crate::state::error::readable;
-use crate::state::{PersonKey, Result, SessionKey, ThreadKey};
+use crate::{PersonKey, Result, SessionKey, ThreadKey};
 
 /// References of entities have targets, and keys match their records.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {

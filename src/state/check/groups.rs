@@ -1,7 +1,7 @@
 //! Checks the tables about agent groups' session-state files.
 
 use super::Check;
-use crate::state::{ForeignKey, Result};
+use crate::{ForeignKey, Result};
 
 /// Fields are stored under their names and belong to a file.
 pub(super) fn state_files(check: &mut Check<'_, '_>) -> Result<()> {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::Check;
+use crate::derived::refused_for_backlog;
 use crate::model::id::AgentId;
 use crate::model::message::{Due, MessageState};
 use crate::model::session::Session;
-use crate::state::derived::refused_for_backlog;
-use crate::state::{ForeignKey, Result, SessionKey};
+use crate::{ForeignKey, Result, SessionKey};
 
 /// Bodies with a pending fetch have remote files, and their messages do not reach an agent before the files are
 /// fetched.

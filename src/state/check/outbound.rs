@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Check;
+use crate::Result;
 use crate::model::delivery::{Author, OutState};
 use crate::model::id::OutboundId;
-use crate::state::Result;
 
 /// Messages belong to sessions, and what waits for delivery has an address.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {

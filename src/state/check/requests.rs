@@ -4,7 +4,7 @@ use super::Check;
 use crate::model::approval::QuestionState;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
-use crate::state::{Result, SessionKey};
+use crate::{Result, SessionKey};
 
 /// Open questions lead to cards, answers to incarnations that can read them.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {

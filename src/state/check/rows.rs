@@ -1,15 +1,15 @@
 //! Checks single rows.
 
+use crate::key::KeyPart;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
     SkipId, TaskId,
 };
-use crate::state::key::KeyPart;
-use crate::state::table::{Codec, Rows};
-use crate::state::{Error, Result, Text};
+use crate::table::{Codec, Rows};
+use crate::{Error, Result, Text};
 
 use super::Check;
-use crate::state::error::readable;
+use crate::error::readable;
 
 /// Every row of every table has a key of its kind and a value that decodes.
 pub(super) fn every_row_is_readable(check: &mut Check<'_, '_>) -> Result<()> {

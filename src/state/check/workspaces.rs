@@ -1,14 +1,14 @@
 //! Checks workspaces, their own sessions, and the records of those.
 
 use super::Check;
+use crate::error::readable;
+use crate::key::KeyPart;
 use crate::model::record::RecordBody;
 use crate::model::session::{Base, Revision, Session};
 use crate::model::time::Timestamp;
 use crate::model::workspace::Workspace;
-use crate::state::error::readable;
-use crate::state::key::KeyPart;
-use crate::state::table::{Codec, Rows};
-use crate::state::{Digest, RecordKey, Result, RevisionKey, SessionKey};
+use crate::table::{Codec, Rows};
+use crate::{Digest, RecordKey, Result, RevisionKey, SessionKey};
 
 /// Workspaces have their current session, and what refers to workspaces and their sessions has targets.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {

@@ -9,12 +9,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 
 use super::{DumpLine, Options, Row, name, put};
-use crate::state::bytes::hex;
-use crate::state::error::{Error, Result};
-use crate::state::schema::Tables;
-use crate::state::store::Reader;
-use crate::state::tables::About;
-use crate::state::untyped::{Untyped, each_slice};
+use crate::bytes::hex;
+use crate::error::{Error, Result};
+use crate::schema::Tables;
+use crate::store::Reader;
+use crate::tables::About;
+use crate::untyped::{Untyped, each_slice};
 
 /// Digest of a row's value, by the bytes of its key.
 type Held = BTreeMap<Vec<u8>, u64>;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::envelope::Unreadable;
 use crate::model::Timestamp;
 use crate::model::entity::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Folder, Limits, McpServer, Network, Origin, Packages,
@@ -9,86 +10,85 @@ use crate::model::entity::{
 };
 use crate::model::id::SessionId;
 use crate::model::request::Install;
-use crate::state::envelope::Unreadable;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct AgentV1 {
-    pub(in crate::state) folder: Folder,
-    pub(in crate::state) settings: SettingsV1,
-    pub(in crate::state) origin: OriginV1,
-    pub(in crate::state) created: Timestamp,
-    pub(in crate::state) archived: Option<Timestamp>,
-    pub(in crate::state) installs: Vec<InstallV1>,
+pub(crate) struct AgentV1 {
+    pub(crate) folder: Folder,
+    pub(crate) settings: SettingsV1,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
+    pub(crate) archived: Option<Timestamp>,
+    pub(crate) installs: Vec<InstallV1>,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct SettingsV1 {
-    pub(in crate::state) name: String,
-    pub(in crate::state) provider: ProviderV1,
-    pub(in crate::state) command: Vec<String>,
-    pub(in crate::state) env: Vec<(String, EnvValueV1)>,
-    pub(in crate::state) model: Option<String>,
-    pub(in crate::state) effort: Option<String>,
-    pub(in crate::state) trust: TrustV1,
-    pub(in crate::state) unconfined: bool,
-    pub(in crate::state) blocked_tools: Vec<String>,
-    pub(in crate::state) max_prompt_messages: u32,
-    pub(in crate::state) max_parallel: u32,
-    pub(in crate::state) packages: PackagesV1,
-    pub(in crate::state) mcp_servers: Vec<ServerV1>,
-    pub(in crate::state) instructions: Option<String>,
-    pub(in crate::state) network: NetworkV1,
-    pub(in crate::state) mounts: Vec<MountV1>,
-    pub(in crate::state) limits: LimitsV1,
-    pub(in crate::state) skills: SkillsV1,
-    pub(in crate::state) timezone: Option<String>,
-    pub(in crate::state) technical_skips: TechnicalSkipsV1,
+pub(crate) struct SettingsV1 {
+    pub(crate) name: String,
+    pub(crate) provider: ProviderV1,
+    pub(crate) command: Vec<String>,
+    pub(crate) env: Vec<(String, EnvValueV1)>,
+    pub(crate) model: Option<String>,
+    pub(crate) effort: Option<String>,
+    pub(crate) trust: TrustV1,
+    pub(crate) unconfined: bool,
+    pub(crate) blocked_tools: Vec<String>,
+    pub(crate) max_prompt_messages: u32,
+    pub(crate) max_parallel: u32,
+    pub(crate) packages: PackagesV1,
+    pub(crate) mcp_servers: Vec<ServerV1>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) network: NetworkV1,
+    pub(crate) mounts: Vec<MountV1>,
+    pub(crate) limits: LimitsV1,
+    pub(crate) skills: SkillsV1,
+    pub(crate) timezone: Option<String>,
+    pub(crate) technical_skips: TechnicalSkipsV1,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) enum EnvValueV1 {
+pub(crate) enum EnvValueV1 {
     Plain(String),
     Reference(String),
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct PackagesV1 {
-    pub(in crate::state) apt: Vec<String>,
-    pub(in crate::state) npm: Vec<String>,
+pub(crate) struct PackagesV1 {
+    pub(crate) apt: Vec<String>,
+    pub(crate) npm: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct ServerV1 {
-    pub(in crate::state) name: String,
-    pub(in crate::state) command: String,
-    pub(in crate::state) args: Vec<String>,
-    pub(in crate::state) env: Vec<(String, EnvValueV1)>,
+pub(crate) struct ServerV1 {
+    pub(crate) name: String,
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, EnvValueV1)>,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct MountV1 {
-    pub(in crate::state) host_path: String,
-    pub(in crate::state) container_path: Option<String>,
-    pub(in crate::state) access: AccessV1,
+pub(crate) struct MountV1 {
+    pub(crate) host_path: String,
+    pub(crate) container_path: Option<String>,
+    pub(crate) access: AccessV1,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct LimitsV1 {
-    pub(in crate::state) memory: Option<u64>,
-    pub(in crate::state) cpu: Option<u32>,
-    pub(in crate::state) pids: Option<u32>,
+pub(crate) struct LimitsV1 {
+    pub(crate) memory: Option<u64>,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) pids: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) enum SkillsV1 {
+pub(crate) enum SkillsV1 {
     All,
     Only(Vec<String>),
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct InstallV1 {
-    pub(in crate::state) session: SessionId,
-    pub(in crate::state) packages: PackagesV1,
+pub(crate) struct InstallV1 {
+    pub(crate) session: SessionId,
+    pub(crate) packages: PackagesV1,
 }
 
 super::frozen_enum! {
@@ -194,6 +194,6 @@ impl From<AgentV1> for Agent {
     }
 }
 
-pub(in crate::state) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
+pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
     super::first::<AgentV1, Agent>(version, body)
 }

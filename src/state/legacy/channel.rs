@@ -5,21 +5,21 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::agent::OriginV1;
+use crate::envelope::Unreadable;
 use crate::model::Timestamp;
 use crate::model::address::ChannelName;
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
-use crate::state::envelope::Unreadable;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct ChannelV1 {
-    pub(in crate::state) name: ChannelName,
-    pub(in crate::state) kind: KindV1,
-    pub(in crate::state) token: Option<String>,
-    pub(in crate::state) base_url: Option<String>,
-    pub(in crate::state) secret: Option<String>,
-    pub(in crate::state) listen: Option<SocketAddr>,
-    pub(in crate::state) origin: OriginV1,
-    pub(in crate::state) created: Timestamp,
+pub(crate) struct ChannelV1 {
+    pub(crate) name: ChannelName,
+    pub(crate) kind: KindV1,
+    pub(crate) token: Option<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) secret: Option<String>,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
 }
 
 super::frozen_enum! {
@@ -45,6 +45,6 @@ impl From<ChannelV1> for ChannelInstance {
     }
 }
 
-pub(in crate::state) fn upgrade(version: u16, body: &[u8]) -> Result<ChannelInstance, Unreadable> {
+pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<ChannelInstance, Unreadable> {
     super::first::<ChannelV1, ChannelInstance>(version, body)
 }

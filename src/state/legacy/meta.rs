@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::envelope::Unreadable;
-use crate::state::meta::Meta;
+use crate::envelope::Unreadable;
+use crate::meta::Meta;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct MetaV1 {
-    pub(in crate::state) format: u32,
-    pub(in crate::state) install: u64,
-    pub(in crate::state) runs: u64,
+pub(crate) struct MetaV1 {
+    pub(crate) format: u32,
+    pub(crate) install: u64,
+    pub(crate) runs: u64,
 }
 
 /// Ids that went out before there were epochs stay as they are.
@@ -19,6 +19,6 @@ impl From<MetaV1> for Meta {
     }
 }
 
-pub(in crate::state) fn upgrade(version: u16, body: &[u8]) -> Result<Meta, Unreadable> {
+pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Meta, Unreadable> {
     super::first::<MetaV1, Meta>(version, body)
 }

@@ -3,23 +3,23 @@
 use serde::{Deserialize, Serialize};
 
 use super::agent::OriginV1;
+use crate::envelope::Unreadable;
 use crate::model::Timestamp;
 use crate::model::entity::{Engage, Ignored, SenderScope, SessionMode, Wiring};
-use crate::state::envelope::Unreadable;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) struct WiringV1 {
-    pub(in crate::state) engage: EngageV1,
-    pub(in crate::state) senders: SendersV1,
-    pub(in crate::state) ignored: IgnoredV1,
-    pub(in crate::state) session: SessionV1,
-    pub(in crate::state) priority: i32,
-    pub(in crate::state) origin: OriginV1,
-    pub(in crate::state) created: Timestamp,
+pub(crate) struct WiringV1 {
+    pub(crate) engage: EngageV1,
+    pub(crate) senders: SendersV1,
+    pub(crate) ignored: IgnoredV1,
+    pub(crate) session: SessionV1,
+    pub(crate) priority: i32,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::state) enum EngageV1 {
+pub(crate) enum EngageV1 {
     Pattern(String),
     Mention,
     MentionSticky,
@@ -52,6 +52,6 @@ impl From<WiringV1> for Wiring {
     }
 }
 
-pub(in crate::state) fn upgrade(version: u16, body: &[u8]) -> Result<Wiring, Unreadable> {
+pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Wiring, Unreadable> {
     super::first::<WiringV1, Wiring>(version, body)
 }

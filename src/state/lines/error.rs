@@ -1,7 +1,7 @@
 //! Errors of export and import.
 
-use crate::state::backup;
-use crate::state::error as state;
+use crate::backup;
+use crate::error as state;
 
 /// Result of an export or import.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

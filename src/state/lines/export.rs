@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{Error, First, Last, Result, Row, VERSION, seal, to_hex};
-use crate::state::backup::{self, Progress, Step};
-use crate::state::schema::Tables;
-use crate::state::store::Reader;
-use crate::state::tables::{About, Kind};
-use crate::state::untyped::{RowFormat, RowText, Untyped, each_slice};
-use crate::state::{Error as StateError, migrate};
+use crate::backup::{self, Progress, Step};
+use crate::schema::Tables;
+use crate::store::Reader;
+use crate::tables::{About, Kind};
+use crate::untyped::{RowFormat, RowText, Untyped, each_slice};
+use crate::{Error as StateError, migrate};
 
 /// Result of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{Error, First, Last, Result, Row, VERSION, from_hex, unseal};
-use crate::state::backup::{self, LockedStore, Progress, Step, put_in_place};
-use crate::state::references::{Agree, Incoming, Reference};
-use crate::state::store::Draft;
-use crate::state::untyped::{Foreign, NotTaken, Untyped};
-use crate::state::{Error as StateError, Write, check, migrate};
+use crate::backup::{self, LockedStore, Progress, Step, put_in_place};
+use crate::references::{Agree, Incoming, Reference};
+use crate::store::Draft;
+use crate::untyped::{Foreign, NotTaken, Untyped};
+use crate::{Error as StateError, Write, check, migrate};
 
 /// Rows and bytes of one transaction.
 const BATCH_ROWS: usize = 1_000;

@@ -5,29 +5,29 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use super::{Missing, Options, Reader, begin_write};
+use crate::backup::{self, Progress};
 use crate::crash;
-use crate::state::backup::{self, Progress};
-use crate::state::env::{self, Access, Expected};
-use crate::state::error::{Error, Result};
-use crate::state::meta::Meta;
-use crate::state::pages::{self, Proved};
-use crate::state::schema::Tables;
-use crate::state::{Write, migrate};
+use crate::env::{self, Access, Expected};
+use crate::error::{Error, Result};
+use crate::meta::Meta;
+use crate::pages::{self, Proved};
+use crate::schema::Tables;
+use crate::{Write, migrate};
 
 /// A new store under construction, in a private directory.
 #[derive(Debug)]
-pub(in crate::state) struct Draft {
+pub(crate) struct Draft {
     reader: Reader,
 }
 
 impl Draft {
     /// Makes a store without any rows in a directory that has none.
-    pub(in crate::state) fn make(dir: &Path, map_bytes: Option<usize>) -> Result<Self> {
+    pub(crate) fn make(dir: &Path, map_bytes: Option<usize>) -> Result<Self> {
         Self::open_sized(&Proved::vacant(dir)?, map_bytes)
     }
 
     /// Opens a copy, after checking all of its pages.
-    pub(in crate::state) fn open(dir: &Path, progress: &dyn Progress) -> Result<Self> {
+    pub(crate) fn open(dir: &Path, progress: &dyn Progress) -> Result<Self> {
         Self::open_sized(&pages::whole(dir, progress)?, None)
     }
 
@@ -37,12 +37,12 @@ impl Draft {
         Ok(Self { reader: Reader { env, tables } })
     }
 
-    pub(in crate::state) const fn reader(&self) -> &Reader {
+    pub(crate) const fn reader(&self) -> &Reader {
         &self.reader
     }
 
     /// As `Store::write`.
-    pub(in crate::state) fn write<T, E: From<Error>>(
+    pub(crate) fn write<T, E: From<Error>>(
         &self,
         work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -54,7 +54,7 @@ impl Draft {
     }
 
     /// Begins an epoch of outgoing ids, and gives the store another identity if there is one. Returns its identity row.
-    pub(in crate::state) fn begin_epoch(&self, entropy: u64, install: Option<u64>) -> Result<Meta> {
+    pub(crate) fn begin_epoch(&self, entropy: u64, install: Option<u64>) -> Result<Meta> {
         self.write(|db, txn| db.begin_epoch(txn, entropy, install))
     }
 }

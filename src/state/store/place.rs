@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::begin_read;
-use crate::state::env::{self, Access};
-use crate::state::error::{Error, Result};
-use crate::state::{backup, filesystem, lock, pages};
+use crate::env::{self, Access};
+use crate::error::{Error, Result};
+use crate::{backup, filesystem, lock, pages};
 
 /// Warnings about the location of a data directory's store.
 ///

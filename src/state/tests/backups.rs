@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::Timestamp;
-use crate::model::id::{AgentId, ApprovalId, OutboundId};
-use crate::state::backup::{
+use crate::backup::{
     BackupPath, Error, FinishedBackup, Manifest, Proof, Request, Restore, Unwatched, backup, compact, default_dir,
     frozen, restore,
 };
-use crate::state::dump::to_text;
-use crate::state::migrate::{FORMAT, Step};
-use crate::state::tests::{samples, small, store};
-use crate::state::{Number, Options, Reader, Result, Store, Tables, Text, Write, check};
+use crate::dump::to_text;
+use crate::migrate::{FORMAT, Step};
+use crate::model::Timestamp;
+use crate::model::id::{AgentId, ApprovalId, OutboundId};
+use crate::tests::{samples, small, store};
+use crate::{Number, Options, Reader, Result, Store, Tables, Text, Write, check};
 
 fn request(data: &Path, minute: i64) -> Request {
     let now = Timestamp::from_millis(1_767_225_600_000 + minute * 60_000);

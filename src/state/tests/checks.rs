@@ -1,5 +1,6 @@
 //! The checker finds nothing in a consistent store, and finds each inconsistency.
 
+use crate::check::{check, check_in_parts};
 use crate::model::approval::ApprovalState;
 use crate::model::delivery::OutState;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, OutboundId, SessionId};
@@ -7,10 +8,9 @@ use crate::model::incarnation::IncarnationId;
 use crate::model::message::{Due, Hop, MessageState};
 use crate::model::session::{ChatSession, Session};
 use crate::model::{Awake, Timestamp};
-use crate::state::check::{check, check_in_parts};
-use crate::state::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
-use crate::state::tests::store;
-use crate::state::{HeldKey, InboxKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
+use crate::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
+use crate::tests::store;
+use crate::{HeldKey, InboxKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
 
 /// What the checker says after a change to the small world.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {

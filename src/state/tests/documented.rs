@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bytes::hex;
+use crate::envelope::seal_version;
 use crate::model::card::PromptSubject;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
@@ -10,16 +12,14 @@ use crate::model::id::{AgentId, ChatId, QuestionId, SessionId};
 use crate::model::session::Route;
 use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, ForeignId, Timestamp, Turn};
-use crate::state::bytes::hex;
-use crate::state::envelope::seal_version;
-use crate::state::records::RECORDS;
-use crate::state::tests::{samples, store};
-use crate::state::{Digest, Error, ForeignKey, KeyPart, RouteKey, Tables, Text, migrate};
+use crate::records::RECORDS;
+use crate::tests::{samples, store};
+use crate::{Digest, Error, ForeignKey, KeyPart, RouteKey, Tables, Text, migrate};
 
 mod types;
 
 fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/store-format.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/store-format.md")
 }
 
 fn document() -> String {
@@ -174,7 +174,7 @@ fn types_of(name: &str) -> (&'static str, &'static str) {
 fn tables() -> String {
     let (_dir, store) = store();
     let rows = |db: &Tables| {
-        let row = |(about, rows): (&crate::state::About, &dyn crate::state::untyped::Untyped)| {
+        let row = |(about, rows): (&crate::About, &dyn crate::untyped::Untyped)| {
             let (key, value) = types_of(about.name);
             let value = match rows.record() {
                 Some((name, version)) => format!("record `{value}` (`{name}` {version})"),

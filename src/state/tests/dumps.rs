@@ -1,9 +1,9 @@
 //! Dumps show everything, redact private data, and name damage.
 
+use crate::dump::{Changes, Follow, Format, Options, Summary, dump, to_text};
 use crate::model::id::{AgentId, BodyId};
-use crate::state::dump::{Changes, Follow, Format, Options, Summary, dump, to_text};
-use crate::state::tests::{samples, store};
-use crate::state::{Error, InboxKey, Number, Reader, Store, Text};
+use crate::tests::{samples, store};
+use crate::{Error, InboxKey, Number, Reader, Store, Text};
 
 fn lines(store: &Store, options: &Options) -> (Vec<serde_json::Value>, Summary) {
     let mut out = Vec::new();

@@ -2,14 +2,14 @@
 
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
+use crate::envelope::{Unreadable, open, seal, seal_version};
+use crate::legacy::example::{Note, NoteV1, NoteV2};
 use crate::model::content::{Content, RawJson};
 use crate::model::id::ChatId;
 use crate::model::message::{Body, MessageKind};
 use crate::model::{ForeignId, Timestamp};
-use crate::state::envelope::{Unreadable, open, seal, seal_version};
-use crate::state::legacy::example::{Note, NoteV1, NoteV2};
-use crate::state::tests::store;
-use crate::state::{Error, Number, Text};
+use crate::tests::store;
+use crate::{Error, Number, Text};
 
 #[test]
 fn every_older_version_becomes_the_present_one() {

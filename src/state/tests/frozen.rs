@@ -3,18 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::backup::{Manifest, default_dir};
+use crate::check::check;
+use crate::dump::to_text;
 use crate::model::id::OutboundId;
-use crate::state::backup::{Manifest, default_dir};
-use crate::state::check::check;
-use crate::state::dump::to_text;
-use crate::state::tests::{samples, small, store};
-use crate::state::{Error, Store};
+use crate::tests::{samples, small, store};
+use crate::{Error, Store};
 
 /// Formats of which there are fixtures.
 const RELEASED: &[u32] = &[1, 2];
 
 fn fixture(format: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/store/format-{format}.mdb"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/fixtures/store/format-{format}.mdb"))
 }
 
 /// A copy, because opening a store counts its run.
@@ -50,7 +50,7 @@ fn a_store_of_format_1_is_upgraded() {
     let dir = copy(1);
     let store = Store::open(dir.path(), small()).unwrap();
     let meta = store.read(|db, txn| db.meta.require(txn, &())).unwrap();
-    assert_eq!(meta.format, crate::state::migrate::FORMAT);
+    assert_eq!(meta.format, crate::migrate::FORMAT);
     assert_eq!(meta.outgoing(OutboundId::new(10)).to_string(), "mo10");
     assert_eq!(meta.outgoing(OutboundId::new(11)).to_string(), "00c0ffee-mo11");
     let backup = default_dir(dir.path()).join(format!("before-format-{}.hearth", meta.format));
@@ -63,8 +63,8 @@ const UNRELEASED: Option<u32> = None;
 /// Writes the fixture of the present format where there is none.
 #[test]
 fn the_present_format_has_a_fixture() {
-    let path = fixture(crate::state::migrate::FORMAT);
-    if path.exists() || UNRELEASED == Some(crate::state::migrate::FORMAT) {
+    let path = fixture(crate::migrate::FORMAT);
+    if path.exists() || UNRELEASED == Some(crate::migrate::FORMAT) {
         return;
     }
     let (_dir, store) = store();

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::state::bytes::hex;
-use crate::state::tests::{samples, store};
-use crate::state::{Error, Tables};
+use crate::bytes::hex;
+use crate::tests::{samples, store};
+use crate::{Error, Tables};
 
 #[test]
 fn every_byte_of_a_small_world() {

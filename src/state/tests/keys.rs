@@ -9,8 +9,8 @@ use crate::model::id::{AgentId, ApprovalId, ChatId, OutboundId, SessionId};
 use crate::model::session::Route;
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
 use crate::model::{Awake, ChannelName, ForeignId, Timestamp, Turn, UserId};
-use crate::state::tests::store;
-use crate::state::{
+use crate::tests::store;
+use crate::{
     AgentThreadKey, ChatKey, Digest, Error, ForeignKey, KeyPart, PersonKey, PromptKey, QueueKey, RouteKey, Text,
     ThreadKey, Timed,
 };

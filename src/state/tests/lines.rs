@@ -2,11 +2,11 @@
 
 use proptest::prelude::{ProptestConfig, any, proptest};
 
+use crate::backup::Unwatched;
+use crate::lines::{Error, Import, Imported, export, import};
 use crate::model::id::{AgentId, BodyId, OutboundId};
-use crate::state::backup::Unwatched;
-use crate::state::lines::{Error, Import, Imported, export, import};
-use crate::state::tests::{samples, small, store};
-use crate::state::{Number, Store, Tables, Text, check};
+use crate::tests::{samples, small, store};
+use crate::{Number, Store, Tables, Text, check};
 
 fn exported(store: &Store) -> String {
     let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! Tests of the page check.
 
 use super::store;
-use crate::state::{Error, Number, Result, Store, Text, pages};
+use crate::{Error, Number, Result, Store, Text, pages};
 
 fn key(number: u64) -> Text {
     Text::new(format!("{number:0300}")).unwrap()
@@ -49,8 +49,8 @@ fn a_store_that_is_whole_is_never_refused() {
     undone.unwrap();
     pages::look(&place, usize::MAX).unwrap();
     drop(store);
-    pages::trust(&place, crate::state::lock::Writer::Died).unwrap();
-    pages::trust(&place, crate::state::lock::Writer::GaveUp).unwrap();
+    pages::trust(&place, crate::lock::Writer::Died).unwrap();
+    pages::trust(&place, crate::lock::Writer::GaveUp).unwrap();
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_file_that_is_not_whole_is_refused() {
     for cut in [0, 100, PAGE, PAGE + 100, 2 * PAGE, whole.len() / 2] {
         std::fs::write(&file, &whole[..cut]).unwrap();
         refusal(pages::look(&place, usize::MAX));
-        refusal(pages::trust(&place, crate::state::lock::Writer::GaveUp));
+        refusal(pages::trust(&place, crate::lock::Writer::GaveUp));
         assert!(matches!(Store::open(dir.path(), super::small()), Err(Error::Broken { .. })), "cut off at {cut}");
         assert_eq!(std::fs::read(&file).unwrap(), &whole[..cut], "it was written to");
     }

@@ -25,7 +25,7 @@ use crate::model::task::{
 use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
-use crate::state::{
+use crate::{
     AgentThreadKey, DestinationKey, GrantKey, MemberKey, Number, OccurrenceId, PersonKey, Result, SeenKey, SessionKey,
     Tables, Text, ThreadKey, WiringKey, Write,
 };

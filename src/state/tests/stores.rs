@@ -3,11 +3,9 @@
 use crate::model::configure::Settings;
 use crate::model::id::{AgentId, ChatId, Counted, MessageId, SessionId};
 use crate::model::{Awake, Timestamp};
-use crate::state::room::{Admission, NoRoom};
-use crate::state::tests::{small, store};
-use crate::state::{
-    Error, InboxKey, Meta, Number, Options, Read, Reader, Result, Store, Tables, Text, Timed, Write, migrate,
-};
+use crate::room::{Admission, NoRoom};
+use crate::tests::{small, store};
+use crate::{Error, InboxKey, Meta, Number, Options, Read, Reader, Result, Store, Tables, Text, Timed, Write, migrate};
 
 fn text(text: &str) -> Text {
     Text::new(text).unwrap()
@@ -76,9 +74,8 @@ fn a_death_while_the_store_is_made_leaves_no_half_of_it() {
             assert!(matches!(read, Err(Error::NoStore { .. })), "{shown:?}: {read:?}");
         }
         let store = Store::open(dir.path(), small()).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
-        let (found, meta) = store
-            .read(|db, txn| Ok::<_, Error>((crate::state::check::check(db, txn)?, db.meta.require(txn, &())?)))
-            .unwrap();
+        let (found, meta) =
+            store.read(|db, txn| Ok::<_, Error>((crate::check::check(db, txn)?, db.meta.require(txn, &())?))).unwrap();
         assert_eq!((found.len(), meta.install, store.begin_run().unwrap()), (0, 0x00c0_ffee, 1), "{shown:?}");
         assert!(store.has_reserve(), "{shown:?}");
         assert!(!dir.path().join("store.next").exists(), "{shown:?}");

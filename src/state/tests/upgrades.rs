@@ -1,11 +1,11 @@
 //! Records of older versions, byte by byte, and what they are read as. These bytes never change.
 
+use crate::Meta;
+use crate::envelope::{Record, Unreadable, decode, open, seal_version};
+use crate::legacy::agent::{AgentV1, NetworkV1};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::{Agent, Engage, Ignored, Network, Origin, SenderScope, SessionMode, Wiring};
-use crate::state::Meta;
-use crate::state::envelope::{Record, Unreadable, decode, open, seal_version};
-use crate::state::legacy::agent::{AgentV1, NetworkV1};
-use crate::state::tests::samples::{agent, at, telegram};
+use crate::tests::samples::{agent, at, telegram};
 
 const META: &str = "01000136ca2fe901fceeffc00000";
 const CHANNEL: &str = "01000117b9d81a0874656c656772616d01010c656e763a54454c454752414d00000000fd0250b5ed36030000";

@@ -1,11 +1,11 @@
 //! Finds messages that queued edits and reactions still refer to. These rows must stay, so that the next attempt means
 //! the same as the last.
 
-use crate::engine::tx::Tx;
-use crate::engine::{Result, readable};
 use crate::model::delivery::{Act, MessageRef, Outbound};
 use crate::model::id::OutboundId;
 use crate::state::ThreadKey;
+use crate::tx::Tx;
+use crate::{Result, readable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queued messages of one address that are examined. If there are more, all messages of that address stay.

@@ -4,15 +4,9 @@
 //! number of old rows. The table `swept` holds the position of each walk. Old rows that have to stay, such as a message
 //! that still waits, are skipped and examined again the next day.
 
-use crate::engine::delivery::prompts;
-use crate::engine::housekeeping::retention::changing::Changing;
-use crate::engine::housekeeping::retention::walk::{Pass, Walk};
-use crate::engine::rows::messages::Removed;
-use crate::engine::rows::{approvals, messages};
-use crate::engine::schedule::run_ended;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::{purge, take_in};
-use crate::engine::{Result, readable, skips};
+use crate::delivery::prompts;
+use crate::housekeeping::retention::changing::Changing;
+use crate::housekeeping::retention::walk::{Pass, Walk};
 use crate::model::approval::{Question, QuestionState};
 use crate::model::content::BlobId;
 use crate::model::delivery::{Act, Author, OutState, Outbound};
@@ -22,7 +16,13 @@ use crate::model::message::{Body, Message, MessageState, Seen};
 use crate::model::report::Caused;
 use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
+use crate::rows::messages::Removed;
+use crate::rows::{approvals, messages};
+use crate::schedule::run_ended;
 use crate::state::{ChatKey, ForeignKey, Number, Read, SeenKey, Tables, Text, Timed, derived};
+use crate::tx::Tx;
+use crate::workspaces::{purge, take_in};
+use crate::{Result, readable, skips};
 
 pub(crate) mod changing;
 pub(crate) mod walk;

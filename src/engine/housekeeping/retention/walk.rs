@@ -1,8 +1,8 @@
 //! The position of one retention walk, kept from sweep to sweep.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::state::{Number, Text};
+use crate::tx::Tx;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 

@@ -1,8 +1,8 @@
 //! Character classes: the content of brackets.
 
-use crate::engine::rules::pattern::translate::{Refused, Result, Translation};
-use crate::engine::rules::pattern::units;
-use crate::engine::rules::pattern::units::Units;
+use crate::rules::pattern::translate::{Refused, Result, Translation};
+use crate::rules::pattern::units;
+use crate::rules::pattern::units::Units;
 
 const DASH: u32 = 0x2D;
 

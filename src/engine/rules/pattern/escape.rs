@@ -1,8 +1,8 @@
 //! Escape sequences.
 
-use crate::engine::rules::pattern::translate::{Result, Translation};
-use crate::engine::rules::pattern::units;
-use crate::engine::rules::pattern::units::Units;
+use crate::rules::pattern::translate::{Result, Translation};
+use crate::rules::pattern::units;
+use crate::rules::pattern::units::Units;
 
 impl Translation {
     /// Translates an escape outside of classes. Returns whether it can be repeated.

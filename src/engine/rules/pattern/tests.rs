@@ -1,4 +1,4 @@
-use crate::engine::rules::pattern::*;
+use crate::rules::pattern::*;
 
 #[test]
 fn patterns_search_unanchored_and_case_sensitive() {

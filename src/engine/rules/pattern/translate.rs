@@ -2,8 +2,8 @@
 //!
 //! Callers only ask whether a text matches, so groups do not capture and lazy quantifiers equal greedy ones.
 
-use crate::engine::rules::pattern::units;
-use crate::engine::rules::pattern::units::Units;
+use crate::rules::pattern::units;
+use crate::rules::pattern::units::Units;
 use regex::Regex;
 use std::fmt::Write as _;
 use std::sync::LazyLock;

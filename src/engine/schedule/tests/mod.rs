@@ -1,10 +1,4 @@
-use crate::engine::entities::agents;
-use crate::engine::rows::messages;
-use crate::engine::scene::{Scene, folder};
-use crate::engine::schedule::recompute::renew_all;
-use crate::engine::schedule::recompute::renew_some;
-use crate::engine::schedule::run_ended::forget_fires;
-use crate::engine::schedule::*;
+use crate::entities::agents;
 use crate::model::entity::{AgentSettings, Origin};
 use crate::model::id::AgentId;
 use crate::model::id::{MessageId, SessionId};
@@ -13,6 +7,12 @@ use crate::model::task::{
     Missed, NewTask, Overlap, Patch, Recurrence, SkipReason, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::time::{Millis, Timestamp};
+use crate::rows::messages;
+use crate::scene::{Scene, folder};
+use crate::schedule::recompute::renew_all;
+use crate::schedule::recompute::renew_some;
+use crate::schedule::run_ended::forget_fires;
+use crate::schedule::*;
 
 mod waiting;
 
@@ -47,7 +47,7 @@ fn scene() -> Scene {
 }
 
 fn zone(scene: &Scene, name: &str) {
-    let settings = AgentSettings { timezone: Some(name.to_owned()), ..crate::engine::scene::settings() };
+    let settings = AgentSettings { timezone: Some(name.to_owned()), ..crate::scene::settings() };
     scene.done(|tx, after| agents::put(tx, &folder("a"), settings, Origin::Runtime, after));
 }
 

@@ -1,5 +1,5 @@
-use crate::engine::schedule::run::due;
-use crate::engine::schedule::tests::*;
+use crate::schedule::run::due;
+use crate::schedule::tests::*;
 use crate::state::OccurrenceId;
 
 /// A slot that was used while the clock was ahead comes again while another one waits. It takes no space.

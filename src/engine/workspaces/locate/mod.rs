@@ -1,14 +1,14 @@
 //! Identifies the workspace of a directory. The fingerprint is only the first part of a key. The complete path and the
 //! directory's witness decide whether a directory is a workspace.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
+use crate::Result;
 use crate::model::report::Refusal;
 use crate::model::workspace::{
     Discriminator, Fingerprint, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey, WorkspaceSight, key_text,
 };
 use crate::state;
 use crate::state::{Digest, Read, Tables, WorkspaceDigestKey, WorkspaceEventKey};
+use crate::tx::Tx;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
-use crate::engine::workspaces::locate::*;
 use crate::model::id::AgentId;
 use crate::model::time::Timestamp;
 use crate::model::workspace::Witness;
+use crate::workspaces::locate::*;
 
 fn witness(inode: u64) -> Witness {
     Witness { place: "m/host".to_owned(), device: 1, inode, born: Some(7) }

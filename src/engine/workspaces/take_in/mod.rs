@@ -3,11 +3,7 @@
 //! Importing the same file twice changes nothing. A changed file becomes a new revision of its session, unless the
 //! session was changed here as well. Then both stay as they are.
 
-use crate::engine::Result;
-use crate::engine::tx::Tx;
-use crate::engine::workspaces::locate::Located;
-use crate::engine::workspaces::rows::{Halt, Outcome, StoredSession};
-use crate::engine::workspaces::{create, locate, rows};
+use crate::Result;
 use crate::model::id::{ChangeId, SessionId};
 use crate::model::record::ImportedFile;
 use crate::model::report::{Refusal, Reply};
@@ -17,6 +13,10 @@ use crate::model::take_in::{FileRefused, PartialImport, SessionHead, TakeIn, Too
 use crate::model::time::{Millis, Timestamp};
 use crate::model::workspace::{WorkspaceEvent, WorkspaceFact, WorkspaceKey, WorkspaceReply};
 use crate::state::{Digest, ImportKey, RevisionKey, SessionKey};
+use crate::tx::Tx;
+use crate::workspaces::locate::Located;
+use crate::workspaces::rows::{Halt, Outcome, StoredSession};
+use crate::workspaces::{create, locate, rows};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-use crate::engine::workspaces::take_in::*;
+use crate::workspaces::take_in::*;
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms)

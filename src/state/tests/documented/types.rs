@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::types_of;
-use crate::state::{Kind, Tables};
+use crate::{Kind, Tables};
 
 /// Described in the document's own words, or well known.
 const DESCRIBED: [&str; 8] = ["Arc", "Box", "Content", "Option", "Result", "SocketAddr", "String", "Vec"];
@@ -60,7 +60,7 @@ fn used(definition: &str) -> Vec<&str> {
 
 /// Definitions of all records in the order of their tables, then of the types in them, each once.
 pub(super) fn listed() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = vec![std::fs::read_to_string(root.join("state/meta.rs")).unwrap()];
     sources(&root.join("model"), &mut files);
     let mut known = BTreeMap::new();

@@ -1,6 +1,7 @@
 //! Sample approvals, questions and followed threads.
 
 use super::{AGENT, CHAT, SESSION, ada, address, at, json, telegram};
+use crate::derived::{count_held, file_bytes};
 use crate::model::approval::{
     Approval, ApprovalState, ApprovalSubject, Digest, Held, HostReply, Question, QuestionState, Waitlist,
 };
@@ -9,8 +10,7 @@ use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::Origin;
 use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
 use crate::model::thread::Sticky;
-use crate::state::derived::{count_held, file_bytes};
-use crate::state::{AgentThreadKey, ForeignKey, HeldKey, PersonKey, PromptKey, Result, Tables, Text, ThreadKey, Write};
+use crate::{AgentThreadKey, ForeignKey, HeldKey, PersonKey, PromptKey, Result, Tables, Text, ThreadKey, Write};
 
 /// Fills the tables.
 pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {

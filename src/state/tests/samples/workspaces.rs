@@ -15,7 +15,7 @@ use crate::model::take_in::PartialImport;
 use crate::model::workspace::{
     Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey,
 };
-use crate::state::{
+use crate::{
     Digest, ForeignKey, ImportKey, PendingResponseKey, RecordKey, Result, RevisionKey, SessionKey, StateFieldKey,
     Tables, WorkspaceEventKey, Write,
 };
@@ -131,15 +131,9 @@ fn trashed() -> WorkspaceSession {
         revision: 0,
         records: 0,
         messages: 0,
+        base: None,
         deleted: Some(at(9)),
         ..fork()
-    }
-    .without_base()
-}
-
-impl WorkspaceSession {
-    fn without_base(self) -> Self {
-        Self { base: None, ..self }
     }
 }
 

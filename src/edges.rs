@@ -1,0 +1,15 @@
+//! EDGES: what Hearth exchanges with the world outside. They know the model, and neither the store nor the engine.
+
+pub mod channel;
+pub mod clock;
+pub mod config;
+pub mod connections;
+pub mod contracts;
+pub mod mailbox;
+pub mod runtime;
+pub mod socket;
+
+#[cfg(all(test, target_os = "linux"))]
+mod faults;
+
+use hearth_base::{crash, model, time};
