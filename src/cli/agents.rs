@@ -205,6 +205,13 @@ impl AgentKeys {
              timezone`";
             return Err(Failure::Failed(text.to_owned()));
         }
+        if let [only] = self.command.as_slice()
+            && let Some((program, _)) = only.trim().split_once(char::is_whitespace)
+        {
+            return Err(Failure::Failed(format!(
+                "`--command` is one word with spaces, `{only}`: give `{program}` and each of its arguments with a --command of its own"
+            )));
+        }
         entity::overlay(fields, given, clear);
         mount_args::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
         self.put_env(fields, unset_env)

@@ -332,7 +332,7 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
         assert!(ended.stderr.contains(said), "{words:?}: {ended:#?}");
     }
     let one_word = host.run(&["agents", "add", "cmd", "--provider", "command", "--command", "python3 x"], b"");
-    assert!(one_word.stderr.contains("`command` is one word with spaces, `python3 x`"), "{one_word:#?}");
+    assert!(one_word.stderr.contains("`--command` is one word with spaces, `python3 x`"), "{one_word:#?}");
     assert_eq!(host.run(&["tasks", "add", "main", "hello", "--every", "1s", "--force"], b"").code, Some(0));
     for (words, said) in [
         (vec!["help"], "Usage: hearth"),

@@ -130,14 +130,6 @@ fn command(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
     {
         problems.add(value.span().start, "`command` is empty; name the program, or leave it out");
     }
-    if let [(at, only)] = words.as_slice()
-        && let Some((program, _)) = only.trim().split_once(char::is_whitespace)
-    {
-        let text = format!(
-            "`command` is one word with spaces, `{only}`: give `{program}` and each of its arguments as a word of its own"
-        );
-        problems.add(*at, text);
-    }
     for (at, _) in words.iter().filter(|(_, word)| word.contains('\0')) {
         problems.add(*at, "`command` contains a NUL character, which no program can be given; remove it");
     }
