@@ -105,7 +105,7 @@ fn perform(paths: &Paths, manager: Manager, command: &ServiceCommand, json: bool
     match command {
         ServiceCommand::Install(wanted) => install::install(paths, &definition, wanted, json),
         ServiceCommand::Status => look::status(paths, &definition, json),
-        ServiceCommand::Logs(wanted) => logs(paths, &definition, wanted, json),
+        ServiceCommand::Logs(wanted) => logs(&definition, wanted, json),
         ServiceCommand::Start => change(paths, &definition, ServiceChange::Start),
         ServiceCommand::Stop => change(paths, &definition, ServiceChange::Stop),
         ServiceCommand::Restart => change(paths, &definition, ServiceChange::Restart),
@@ -144,7 +144,7 @@ fn installed(paths: &Paths, definition: &Definition) -> Done {
     }
     let how = match crate::state::holder(paths.data()) {
         Some(pid) => {
-            format!("process {pid} runs Hearth outside of a service: its log and its Ctrl-C are in its terminal")
+            format!("process {pid} runs Hearth outside of a service: stop it with Ctrl-C in its terminal")
         }
         None => "run `hearth service install`, or `hearth run` in a terminal".to_owned(),
     };
@@ -153,8 +153,7 @@ fn installed(paths: &Paths, definition: &Definition) -> Done {
 
 /// Runs the log viewer in the foreground.
 #[expect(clippy::disallowed_methods, reason = "its end is waited for, however long somebody reads")]
-fn logs(paths: &Paths, definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
-    installed(paths, definition)?;
+fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
     let (program, arguments) = match definition.manager {
         Manager::Systemd => ("journalctl", systemd::log_arguments(definition, wanted, json)),
         Manager::Launchd => ("tail", launchd::log_arguments(definition, wanted, json)?),

@@ -47,7 +47,7 @@ fn text(path: &Path) -> &str {
 
 /// A data directory with one agent that hears everything in one chat.
 fn installation() -> (tempfile::TempDir, PathBuf) {
-    let dir = crate::world::directory();
+    let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("hearth.toml");
     std::fs::write(&config, with_chat("")).unwrap();
     let data = dir.path().join("data");
@@ -426,7 +426,7 @@ token = "file:/etc/token"
 /// A store of another installation that reads files and runs commands is put in place only by someone who agreed.
 #[test]
 fn references_of_a_foreign_store_need_consent() {
-    let dir = crate::world::directory();
+    let dir = tempfile::tempdir().unwrap();
     let (data, toml, lines) = (dir.path().join("data"), dir.path().join("hearth.toml"), dir.path().join("x.jsonl"));
     std::fs::write(&toml, COMMANDED).unwrap();
     let shown = fine(&data, &["apply", text(&toml)]);

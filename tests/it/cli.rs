@@ -323,7 +323,6 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
         ("stop", 1, "no service is installed"),
         ("start", 1, "run `hearth service install`"),
         ("restart", 1, "no service is installed"),
-        ("logs -f", 1, "no service is installed"),
         ("agnets list", 2, "'agents'"),
     ] {
         let words: Vec<&str> = words.split(' ').collect();

@@ -79,7 +79,7 @@ impl Host {
 
     /// Without a data directory.
     pub(crate) fn before_the_first_start() -> Self {
-        let dir = crate::world::directory();
+        let dir = tempfile::Builder::new().prefix("hearth-").tempdir().unwrap();
         let runtime = dir.path().join("runtime");
         std::fs::create_dir(&runtime).unwrap();
         std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

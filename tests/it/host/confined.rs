@@ -23,7 +23,7 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn new() -> Self {
-        let house = Self { directory: crate::world::directory() };
+        let house = Self { directory: tempfile::tempdir().unwrap() };
         std::fs::create_dir(house.path("user")).unwrap();
         std::fs::write(house.path("user/key"), "the user's key").unwrap();
         house
