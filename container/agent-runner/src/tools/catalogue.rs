@@ -1,4 +1,4 @@
-//! Descriptions of the tools for the agent: one entry each, in the order of [`super::plan::TOOLS`], then of
+//! Descriptions of the tools for the agent: one entry each, in the order of [`super::TOOLS`], then of
 //! [`super::group::TOOLS`].
 
 use serde_json::{Map, Value, json};
