@@ -56,10 +56,19 @@ impl Disk {
         None
     }
 
-    /// Lets it be written, `rw`, or not, `ro`.
+    /// Lets it be written, `rw`, or not, `ro`. A process that another test is just starting may still hold a file open.
     pub(crate) fn remount(&self, how: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&self.0).output().unwrap();
-        assert!(done.status.success(), "{done:?}");
+        let option = format!("remount,{how}");
+        let remounted = || Command::new("mount").args(["-o", &option]).arg(&self.0).output().unwrap();
+        let mut done = remounted();
+        for _ in 0..100 {
+            if done.status.success() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            done = remounted();
+        }
+        panic!("{done:?}");
     }
 }
 
