@@ -157,6 +157,9 @@ pub(super) struct SetArgs {
     /// Remove its script
     #[arg(long)]
     no_script: bool,
+    /// Allow intervals below a minute for an agent with a model
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     rules: RunPolicyArgs,
 }
@@ -168,7 +171,7 @@ pub(super) fn tasks(paths: &Paths, command: TasksCommand, json: bool) -> Done {
         TasksCommand::Show { task } => return shown::show(paths, task, json),
         TasksCommand::History { task, limit } => return shown::history(paths, task, limit, json),
         TasksCommand::Add(args) => TaskCommand::Add(Box::new(new(paths, args)?)),
-        TasksCommand::Set(args) => TaskCommand::Set(args.task, Box::new(change(args)?)),
+        TasksCommand::Set(args) => TaskCommand::Set(args.task, Box::new(change(paths, args)?)),
         TasksCommand::Pause { task } => TaskCommand::Pause(task),
         TasksCommand::Resume { task } => TaskCommand::Resume(task),
         TasksCommand::Cancel { task } => TaskCommand::Cancel(task),
@@ -284,7 +287,15 @@ fn check_ahead(at: &str, zone: &Zone, now: Timestamp) -> Done {
     }
 }
 
-fn change(args: SetArgs) -> Result<TaskChange, Failure> {
+fn change(paths: &Paths, args: SetArgs) -> Result<TaskChange, Failure> {
+    if args.every.is_some() && !args.force {
+        let of = Reader::open(paths.data())?.read(|db, txn| db.tasks.get(txn, &args.task))?.map(|task| task.agent);
+        let known = configuration::read(paths)?;
+        // An unknown task is refused when the change is made.
+        if let Some(agent) = known.agents.iter().find(|agent| Some(agent.id) == of) {
+            check_cost(agent.folder.as_str(), &agent.settings, args.every.as_deref())?;
+        }
+    }
     let patch = |value: Option<String>, removed: bool| match value {
         Some(value) => Patch::Set(value),
         None if removed => Patch::Clear,
