@@ -67,16 +67,24 @@ pub enum Basis {
 }
 
 impl Basis {
+    /// The tables that belong to a basis.
+    const TABLES: [(&'static str, Self); 11] = [
+        ("agents", Self::Decisions),
+        ("channels", Self::Decisions),
+        ("chats", Self::Decisions),
+        ("chats_by_address", Self::Decisions),
+        ("claims", Self::Runs),
+        ("incarnations", Self::Runs),
+        ("live", Self::Runs),
+        ("members", Self::Decisions),
+        ("roles", Self::Decisions),
+        ("sessions", Self::Sessions),
+        ("wirings", Self::Decisions),
+    ];
+
     /// The basis that a table belongs to.
     pub(super) fn of(table: &str) -> Option<Self> {
-        match table {
-            "channels" | "agents" | "chats" | "chats_by_address" | "wirings" | "roles" | "members" => {
-                Some(Self::Decisions)
-            }
-            "incarnations" | "live" | "claims" => Some(Self::Runs),
-            "sessions" => Some(Self::Sessions),
-            _ => None,
-        }
+        Self::TABLES.iter().find(|(name, _)| *name == table).map(|(_, basis)| *basis)
     }
 }
 
@@ -317,6 +325,13 @@ mod tests {
                 Ok::<_, Error>(())
             })
             .unwrap();
+    }
+
+    #[test]
+    fn every_table_of_a_basis_exists() {
+        for (name, _) in Basis::TABLES {
+            assert!(Tables::ABOUT.iter().any(|table| table.name == name), "{name}");
+        }
     }
 
     #[test]
