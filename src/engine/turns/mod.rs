@@ -313,7 +313,7 @@ impl Collector {
     }
 
     /// Whether an answer of scheduled work has no reply address. It is kept, and the turn has not failed.
-    fn is_for_nobody(&self, tx: &Tx<'_, '_>, said: &Said) -> Result<bool> {
+    fn has_no_recipient(&self, tx: &Tx<'_, '_>, said: &Said) -> Result<bool> {
         let (Recipient::Reply, None, Some(seq)) = (&said.to, &said.request, said.in_reply_to) else { return Ok(false) };
         let Some((_, message)) = messages::at(tx, self.session, seq)? else { return Ok(false) };
         let session = sessions::load(tx, self.session)?;
@@ -325,7 +325,7 @@ impl Collector {
         let (mut said, mut trouble) = (Vec::new(), Vec::new());
         for answer in answers {
             match answer {
-                Answer::Read(text) if self.is_for_nobody(tx, &text)? => {
+                Answer::Read(text) if self.has_no_recipient(tx, &text)? => {
                     said::discard(tx, self.session, &text)?;
                 }
                 Answer::Read(text) => {
