@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::config::env::env_lookup;
 use crate::config::{Paths, seams};
 use crate::crash;
 
@@ -126,7 +127,7 @@ enum Command {
     /// Run one sweep: process everything that is due
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
-    #[command(subcommand, alias = "agent")]
+    #[command(subcommand)]
     Agents(Box<agents::AgentsCommand>),
     /// List, show and change chats
     #[command(subcommand)]
@@ -226,7 +227,7 @@ enum Command {
     Version,
     /// The program on the agents' side
     #[command(hide = true)]
-    AgentProgram {
+    Agent {
         /// One of its commands; without one it is the runner of an agent's process
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
@@ -304,8 +305,13 @@ pub fn main() -> ExitCode {
     if let Some(done) = without_data(&cli.command, cli.global.json) {
         return exit(done);
     }
-    if let Command::AgentProgram { arguments } = &cli.command {
+    if let Command::Agent { arguments } = &cli.command {
         let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        if means_agents(&words) {
+            let meant = ["hearth agents".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ");
+            let said = format!("`hearth agent` is for programs of agents; did you mean `{meant}`?");
+            return exit(Err(Failure::Failed(said)));
+        }
         return agent_runner::main_from_arguments(&words);
     }
     log::start(matches!(cli.command, Command::Run(_)), cli.global.log_format);
@@ -322,6 +328,15 @@ fn misused(error: &clap::Error) -> ExitCode {
         error.exit();
     }
     exit(Err(session::misused(&error.to_string())))
+}
+
+/// Whether a person who typed `hearth agent` meant `hearth agents`.
+fn means_agents(words: &[String]) -> bool {
+    match words.first() {
+        Some(word) => Cli::command().find_subcommand("agents").is_some_and(|of| of.find_subcommand(word).is_some()),
+        // Hearth starts the runner without arguments and with this variable.
+        None => env_lookup(agent_runner::INCARNATION_VARIABLE).is_none(),
+    }
 }
 
 fn version(json: bool) -> Done {
@@ -412,7 +427,7 @@ fn run(cli: Cli) -> Done {
         Command::Compact => backup::compact(&paths, json),
         Command::Store(command) => store::run(&paths, &command, json),
         Command::Version
-        | Command::AgentProgram { .. }
+        | Command::Agent { .. }
         | Command::Completions { .. }
         | Command::Man { .. }
         | Command::Cron(_)

@@ -57,12 +57,12 @@ fn the_commands_of_the_agents_side_are_reached() {
         command.env("NANOCLAW_SENTINEL", at("sentinel")).env("NANOCLAW_STATE_PATH", at("state.json"));
         Running::start(command, b"").end()
     };
-    let ended = run(&["agent-program", "needs-bootstrap", "--json", "--help"]);
+    let ended = run(&["agent", "needs-bootstrap", "--json", "--help"]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert!(ended.stdout.contains("sentinel_missing"), "{ended:#?}");
-    assert_eq!(run(&["agent-program", "register-session", "--help"]).code, Some(0));
-    assert_eq!(run(&["agent-program", "needs-bootstrap"]).code, Some(1));
-    assert_eq!(run(&["agent-program", "mute", "add", "-100", "--value", "{}"]).code, Some(0));
+    assert_eq!(run(&["agent", "register-session", "--help"]).code, Some(0));
+    assert_eq!(run(&["agent", "needs-bootstrap"]).code, Some(1));
+    assert_eq!(run(&["agent", "mute", "add", "-100", "--value", "{}"]).code, Some(0));
     assert!(!host.data().join("store").exists());
 }
 
@@ -323,6 +323,7 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
         ("stop", 1, "no service is installed"),
         ("start", 1, "run `hearth service install`"),
         ("restart", 1, "no service is installed"),
+        ("agent list", 1, "did you mean `hearth agents list --data "),
         ("agnets list", 2, "'agents'"),
     ] {
         let words: Vec<&str> = words.split(' ').collect();
@@ -332,12 +333,15 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
     }
     let one_word = host.run(&["agents", "add", "cmd", "--provider", "command", "--command", "python3 x"], b"");
     assert!(one_word.stderr.contains("`--command` is one word with spaces, `python3 x`"), "{one_word:#?}");
+    assert_eq!(host.run(&["tasks", "add", "main", "hello", "--every", "1h"], b"").code, Some(0));
+    let costly = ["tasks", "set", "ta1", "--every", "1s"];
+    assert!(host.run(&costly, b"").stderr.contains("86400 times a day; add --force"));
+    assert_eq!(host.run(&[&costly[..], &["--force"]].concat(), b"").code, Some(0));
     assert_eq!(host.run(&["tasks", "add", "main", "hello", "--every", "1s", "--force"], b"").code, Some(0));
     for (words, said) in [
         (vec!["help"], "Usage: hearth"),
         (vec!["help", "agents"], "Usage: hearth agents"),
         (vec!["version"], concat!("hearth ", env!("CARGO_PKG_VERSION"))),
-        (vec!["agent", "list"], "main"),
     ] {
         let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
         command.env("HEARTH_DATA", host.data()).args(&words);
@@ -345,6 +349,11 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
         assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
         assert!(ended.stdout.contains(said), "{words:?}: {ended:#?}");
     }
+    let mut alone = host.bare(env!("CARGO_BIN_EXE_hearth"));
+    alone.arg("agent");
+    let alone = Running::start(alone, b"").end();
+    assert_eq!(alone.code, Some(1), "{alone:#?}");
+    assert!(alone.stderr.contains("did you mean `hearth agents`?"), "{alone:#?}");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn every_command_is_in_the_list_of_commands() {
 fn documents_name_only_commands_that_there_are() {
     let mut commands = commands();
     // No page shows the commands of an agent's side: `docs/trusted.md` does.
-    commands.insert("agent-program".to_owned());
+    commands.insert("agent".to_owned());
     let has_commands = |name: &str| commands.iter().any(|other| other.starts_with(&format!("{name} ")));
     let mut seen = 0;
     for name in documents() {

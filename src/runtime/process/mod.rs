@@ -78,11 +78,11 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The runner is `program agent-program`. Remains of an earlier incarnation get ten seconds to end.
+    /// The runner is `program agent`. Remains of an earlier incarnation get ten seconds to end.
     pub fn new(program: PathBuf, path: OsString, locks: PathBuf, lookup: Lookup) -> Self {
         let (grace, patience) = (END_MAX, Duration::from_secs(10));
         let sandbox = Sandbox::missing_for("nothing was looked for that confines", "");
-        let (arguments, guarded) = (vec!["agent-program".into()], Vec::new());
+        let (arguments, guarded) = (vec!["agent".into()], Vec::new());
         Self { program, arguments, path, locks, lookup, sandbox, guarded, grace, patience }
     }
 

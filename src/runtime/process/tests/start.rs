@@ -8,7 +8,7 @@ const WAIT_FOR_THE_END: &str = "echo $$ >> $1/pids; read line <&3; exit 7";
 fn the_default_runner_is_a_hidden_command_of_the_program_itself() {
     let lookup: Lookup = Arc::new(|_| None);
     let setup = Setup::new("/bin/hearth".into(), "/bin".into(), "/locks".into(), lookup);
-    assert_eq!(setup.arguments, ["agent-program"]);
+    assert_eq!(setup.arguments, ["agent"]);
     assert_eq!((setup.grace, setup.patience), (Duration::from_secs(12), Duration::from_secs(10)));
 }
 
