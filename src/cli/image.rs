@@ -26,7 +26,7 @@ pub(super) enum ImageCommand {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Needs Podman and its socket, a statically linked runner (`cargo runner` in Hearth's source makes one), and a network to fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
+    after_help = "Needs Podman and its socket, a statically linked runner (packages and `./install.sh --from-source` install one), and a network to fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
 --base, --cli, --registry and --trust are stored with the image and used by later builds, including the daemon's; --forget ignores them.
 A build that fails, is interrupted or takes longer than 15 minutes does not change existing images."
 )]
@@ -36,7 +36,7 @@ pub(super) struct BuildArgs {
     /// Image to build on [default: a pinned Debian]
     #[arg(long, value_name = "NAME")]
     base: Option<String>,
-    /// Statically linked runner [default: beside this program, or built by `cargo runner`]
+    /// Statically linked runner [default: the one installed with this program, or built by `cargo runner`]
     #[arg(long, value_name = "FILE")]
     runner: Option<PathBuf>,
     /// Use this unpacked agent CLI (directory or program) instead of fetching it

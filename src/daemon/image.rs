@@ -244,8 +244,14 @@ fn find_runner(given: Option<&Path>, machine: Machine) -> Result<PathBuf, Error>
             Err(problem) => Err(Error::Runner { path, problem }),
         };
     }
+    let program = std::env::current_exe().unwrap_or_default();
+    first_runner(candidates(&program, machine), machine)
+}
+
+/// The first of these files that is a runner for this processor.
+fn first_runner(candidates: Vec<PathBuf>, machine: Machine) -> Result<PathBuf, Error> {
     let mut tried = Vec::new();
-    for path in std::env::current_exe().ok().map(|program| candidates(&program, machine)).unwrap_or_default() {
+    for path in candidates {
         match runner::check(&path, machine) {
             Ok(()) => return Ok(path),
             Err(problem) => tried.push(format!("{} ({problem})", path.display())),
@@ -254,13 +260,15 @@ fn find_runner(given: Option<&Path>, machine: Machine) -> Result<PathBuf, Error>
     Err(Error::NoRunner { tried: tried.join(", ") })
 }
 
-/// Candidate paths of the runner: beside this program, where it is installed, and the output path of `cargo runner` if
-/// this program runs from its build directory (`target/<profile>/hearth`, or one directory deeper in tests).
+/// Candidate paths of the runner: where packages and `install.sh` put it (`<prefix>/lib/hearth/` for
+/// `<prefix>/bin/hearth`), beside this program, and the output path of `cargo runner` if this program runs from its build
+/// directory (`target/<profile>/hearth`, or one directory deeper in tests).
 fn candidates(program: &Path, machine: Machine) -> Vec<PathBuf> {
+    let installed = program.ancestors().nth(2).map(|prefix| prefix.join("lib/hearth").join(RUNNER));
     let beside = program.parent().map(|dir| dir.join(RUNNER));
     let built = format!("{machine}-unknown-linux-gnu/release/{RUNNER}");
     let above = program.ancestors().skip(2).take(2).map(|dir| dir.join(&built));
-    beside.into_iter().chain(above).collect()
+    installed.into_iter().chain(beside).chain(above).collect()
 }
 
 /// Time limit for a Podman call.
@@ -335,10 +343,24 @@ mod tests {
     }
 
     #[test]
-    fn runners_are_looked_for_beside_the_program_and_where_cargo_leaves_them() {
-        let looked = candidates(Path::new("/src/target/debug/hearth"), Machine::X86_64);
-        let names: Vec<&str> = looked.iter().filter_map(|path| path.to_str()).collect();
-        assert_eq!(names[0], "/src/target/debug/hearth-runner");
-        assert_eq!(names[1], "/src/target/x86_64-unknown-linux-gnu/release/hearth-runner");
+    fn a_runner_is_found_where_packages_put_it_beside_the_program_and_where_cargo_leaves_it() {
+        for (program, runner) in [
+            ("/usr/bin/hearth", "/usr/lib/hearth/hearth-runner"),
+            ("/opt/hearth/hearth", "/opt/hearth/hearth-runner"),
+            ("/src/target/debug/hearth", "/src/target/x86_64-unknown-linux-gnu/release/hearth-runner"),
+            ("/src/target/debug/deps/it", "/src/target/x86_64-unknown-linux-gnu/release/hearth-runner"),
+        ] {
+            let looked = candidates(Path::new(program), Machine::X86_64);
+            assert!(looked.iter().any(|path| path == Path::new(runner)), "{program}: {looked:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_runner_the_one_missing_command_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("bin/hearth");
+        let refused = first_runner(candidates(&program, Machine::X86_64), Machine::X86_64).unwrap_err().to_string();
+        assert!(refused.contains("run `./install.sh --from-source` in Hearth's source"), "{refused}");
+        assert!(refused.contains(dir.path().join("lib/hearth/hearth-runner").to_str().unwrap()), "{refused}");
     }
 }

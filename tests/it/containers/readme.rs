@@ -25,8 +25,7 @@ fn from_nothing_to_an_agent_on_telegram() {
     let steps: Vec<&str> =
         shell.iter().flat_map(|block| block.lines()).map(|line| line.split('#').next().unwrap().trim()).collect();
     // The first makes the image, which is there already: `.ci/podman.sh` does just that. A daemon stands in for the service.
-    let before =
-        ["cargo runner && hearth image build", "hearth apply agent.toml", "hearth service install", "hearth status"];
+    let before = ["hearth image build", "hearth apply agent.toml", "hearth service install", "hearth status"];
     let after = ["hearth approvals list", "hearth approvals approve ap1", "hearth why latest"];
     assert_eq!(steps, [&before[..], &after].concat());
     let home = house.host.path(".");

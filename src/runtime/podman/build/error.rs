@@ -85,8 +85,8 @@ pub enum Error {
     },
     /// No runner was found that works in an image.
     #[error(
-        "there is no runner that works in an image: make one with `cargo runner` in Hearth's source, or name one with \
-         --runner. Looked at: {tried}"
+        "there is no runner that works in an image: run `./install.sh --from-source` in Hearth's source, which installs \
+         one beside this program, or name one with --runner. Looked at: {tried}"
     )]
     NoRunner {
         /// The files that were tried, and why each was rejected.
