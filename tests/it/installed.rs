@@ -75,6 +75,32 @@ fn the_service_is_of_one_installation() {
     assert_eq!(system.json(INSTALL)["written"], "changed");
 }
 
+/// The unit of the packages differs only in what it cannot know: the store, its installation, and its user's programs.
+#[test]
+fn the_packaged_unit_has_the_settings_of_the_installed_one() {
+    let system = System::new();
+    system.host.apply("schema = 1\n");
+    let installed = system.json(&["install", "--dry-run"])["text"].as_str().unwrap().to_owned();
+    let packaged = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/hearth.service")).unwrap();
+    let settings = |text: &str| -> Vec<String> {
+        let own = ["ExecStart=", "ConditionPathExists=", "RequiresMountsFor=", "EnvironmentFile=", "Environment=", "#"];
+        let lines = text.lines().filter(|line| !line.is_empty() && !own.iter().any(|start| line.starts_with(start)));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(settings(&packaged), settings(&installed));
+    // A disk that is not mounted is no fresh directory.
+    assert!(packaged.contains("ConditionPathExists=%h/.local/share/hearth/store\n"), "{packaged}");
+}
+
+#[test]
+fn the_files_for_the_image_of_the_host_name_this_version() {
+    let image = format!("localhost/hearth:{}", env!("CARGO_PKG_VERSION"));
+    for file in ["container/host/compose.yaml", "container/host/hearth.container", "docs/install.md"] {
+        let text = std::fs::read_to_string(format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        assert!(text.contains(&image), "{file} does not name {image}");
+    }
+}
+
 /// What was put in place runs, even if an earlier command did not come that far.
 #[test]
 fn a_restart_that_failed_is_made_up_for() {
