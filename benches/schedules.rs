@@ -5,7 +5,8 @@ use hearth::engine::commit::{Engine, Submission};
 use hearth::model::id::AgentId;
 use hearth::model::input::Input;
 use hearth::model::report::Reply;
-use hearth::model::task::{Missed, NewTask, Overlap, TaskCommand, TaskHome, TaskOrigin};
+use hearth::model::task::{Missed, Overlap, TaskHome, TaskOrigin};
+use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::time::{Millis, Moment};
 
 use crate::ground::asked::at_most;

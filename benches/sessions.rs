@@ -9,7 +9,9 @@ use hearth::model::input::Input;
 use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use hearth::model::session_command::{ForkSession, Guard, Home, NewSession, SessionCommand};
 use hearth::model::time::Timestamp;
-use hearth::model::workspace::{WorkspaceInput, WorkspaceKey, WorkspaceSight};
+use hearth::model::workspace::WorkspaceKey;
+use hearth::model::workspace_command::WorkspaceInput;
+use hearth::model::workspace_sight::WorkspaceSight;
 
 use crate::ground::asked::{Asked, at_most, commits};
 use crate::ground::compare::compare;

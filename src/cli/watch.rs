@@ -18,7 +18,7 @@ use crate::clock;
 use crate::config::Paths;
 use crate::model::configure::Change;
 use crate::model::entity::Folder;
-use crate::model::task::TaskCommand;
+use crate::model::task_command::TaskCommand;
 
 mod draw;
 mod screen;

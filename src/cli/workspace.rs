@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 use super::{Done, print, session};
 use crate::config::{Paths, env};
 use crate::contracts::workspace::{self as directory, Broad};
-use crate::model::workspace::{Fingerprint, WorkspaceSight};
+use crate::model::workspace::Fingerprint;
+use crate::model::workspace_sight::WorkspaceSight;
 use crate::state::{self, Digest, Reader, WorkspaceDigestKey};
 use error::WorkspaceError;
 

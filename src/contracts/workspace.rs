@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use crate::model::workspace::{Witness, WorkspaceSight};
+use crate::model::workspace::Witness;
+use crate::model::workspace_sight::WorkspaceSight;
 
 /// Inode number of a machine's first mount namespace; others are counted up from it.
 const FIRST_NAMESPACE: u64 = 0xf000_0001;

@@ -5,7 +5,8 @@ use super::engine_thread::Item;
 use crate::contracts::workspace::witness;
 use crate::model::id::AgentId;
 use crate::model::input::Input;
-use crate::model::workspace::{Witness, WorkspaceInput};
+use crate::model::workspace::Witness;
+use crate::model::workspace_command::WorkspaceInput;
 use crate::state;
 
 impl Daemon {

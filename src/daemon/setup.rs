@@ -23,7 +23,7 @@ pub enum Error {
     NoSuchAgent(String, String),
     /// The name cannot be an agent's.
     #[error(transparent)]
-    Folder(#[from] crate::model::entity::BadFolder),
+    Folder(#[from] crate::model::folder::BadFolder),
     /// A name of our own.
     #[error(transparent)]
     Name(#[from] BadName),

@@ -11,7 +11,7 @@ use super::{Applied, Cx, Tx, apply, hooks, workspaces};
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
-use crate::model::task::TaskCommand;
+use crate::model::task_command::TaskCommand;
 use crate::model::time::{Millis, Moment};
 use crate::state::{self, Admission, Store, Tables, Write};
 use crate::time::zone::Zone;

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::entity::{Folder, Origin};
+use super::folder::Folder;
 use super::hold::Hold;
-use super::request::Install;
+use super::id::SessionId;
+use super::origin::Origin;
 use super::time::Timestamp;
 
 /// How far an agent is trusted; decides mounts and defaults.
@@ -96,6 +97,15 @@ pub struct Packages {
     pub apt: Vec<String>,
     /// Of npm.
     pub npm: Vec<String>,
+}
+
+/// Packages that an agent requested and that were approved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Install {
+    /// The session that is told the result.
+    pub session: SessionId,
+    /// The requested packages.
+    pub packages: Packages,
 }
 
 /// Network access of an agent. The process runtime enforces at most [`Network::None`]; otherwise an agent reaches

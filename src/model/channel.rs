@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::address::ChannelName;
-use super::entity::Origin;
+use super::origin::Origin;
 use super::time::Timestamp;
 
 /// The kind of network behind a channel.

@@ -11,9 +11,9 @@ use super::id::{AgentId, BodyId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
-use super::task::TaskCommand;
+use super::task_command::TaskCommand;
 use super::time::{Millis, Timestamp};
-use super::workspace::WorkspaceInput;
+use super::workspace_command::WorkspaceInput;
 
 /// One input, one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,9 @@ use super::input::Continuation;
 use super::message::Reason;
 use super::session_command::{SessionDone, SessionRefusal};
 use super::task::Task;
-use super::workspace::WorkspaceReply;
+use super::workspace_command::WorkspaceReply;
+
+pub use super::refusal::Refusal;
 
 /// The reply to an input. Inputs from Hearth itself get [`Reply::Done`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,20 +129,6 @@ impl From<&Effect> for Caused {
         };
         Self { what: Cow::Borrowed(what), about }
     }
-}
-
-/// A refusal of a whole input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// A word for programs.
-    pub code: &'static str,
-    /// What happened, where, and what to do.
-    pub message: String,
-}
-
-impl Refusal {
-    /// Code for a change that is based on an outdated configuration.
-    pub const CHANGED: &'static str = "changed";
 }
 
 /// What was decided about an inbound event.

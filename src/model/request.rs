@@ -1,11 +1,9 @@
 //! Requests of agents to Hearth, after the mailbox has read and bounded them.
 
-use serde::{Deserialize, Serialize};
-
 use super::card::CardOption;
 use super::entity::{McpServer, Packages};
-use super::id::{SessionId, TaskId};
-use super::task::TaskChange;
+use super::id::TaskId;
+use super::task_command::TaskChange;
 use super::time::Millis;
 
 /// Action that an agent wants for something it wrote.
@@ -21,15 +19,6 @@ pub enum RequestedAction {
     Request(Box<Request>),
     /// Invalid regardless of the store's content. The agent is told why.
     Impossible(String),
-}
-
-/// Packages that an agent requested and that were approved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Install {
-    /// The session that is told the result.
-    pub session: SessionId,
-    /// The requested packages.
-    pub packages: Packages,
 }
 
 /// A request of an agent to Hearth.

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::as_text;
 use super::id::SessionId;
 use super::record::SessionRecord;
-use super::report::Refusal;
+use super::refusal::Refusal;
 use super::session::{SessionLabel, SessionSource, WorkspaceSession};
 use super::time::Timestamp;
-use super::workspace::{WorkspaceKey, WorkspaceSight};
+use super::workspace::WorkspaceKey;
+use super::workspace_sight::WorkspaceSight;
 
 /// A command on a workspace session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

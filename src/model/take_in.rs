@@ -8,7 +8,7 @@ use super::record::SessionRecord;
 use super::session::{Compaction, SessionLabel, SessionSource};
 use super::time::Timestamp;
 use super::workspace::WorkspaceKey;
-use super::workspace_command::{WorkspaceSight, path};
+use super::workspace_sight::{WorkspaceSight, path};
 
 /// Metadata of a session in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

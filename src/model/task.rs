@@ -7,8 +7,6 @@ use super::id::{AgentId, MessageId, SessionId, TaskId};
 use super::time::{Millis, Timestamp};
 use super::workspace::Fingerprint;
 
-pub use super::task_command::{NewTask, Patch, TaskChange, TaskCommand};
-
 /// Recurrence of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recurrence {

@@ -6,8 +6,6 @@ use super::fnv::fnv_1a;
 use super::id::{AgentId, SessionId};
 use super::time::Timestamp;
 
-pub use super::workspace_command::{AdoptFrom, WorkspaceInput, WorkspaceReply, WorkspaceSight};
-
 /// 64-bit FNV-1a of the canonical workspace path, shown as 16 lower-case hex digits. It is a name, not a secret, and
 /// may collide: the discriminator tells colliding workspaces apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::SessionSource;
 use crate::model::session_command::SessionCommand;
 use crate::model::take_in::TakeIn;
-use crate::model::workspace::WorkspaceInput;
-use crate::model::workspace_command::is_path;
+use crate::model::workspace_command::WorkspaceInput;
+use crate::model::workspace_sight::is_path;
 
 /// Checks a change to a workspace. The error names the field.
 pub(super) fn workspace(input: &WorkspaceInput) -> Result<(), String> {

@@ -11,8 +11,8 @@ use crate::model::input::Input;
 use crate::model::report::{Caused, ChangeReport, Refusal, Reply};
 use crate::model::routed::RouteResult;
 use crate::model::session_command::{SessionDone, SessionRefusal};
-use crate::model::task::TaskCommand;
-use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
+use crate::model::task_command::TaskCommand;
+use crate::model::workspace_command::{WorkspaceInput, WorkspaceReply};
 
 /// A change to the store that a client requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

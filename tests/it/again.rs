@@ -6,7 +6,8 @@ use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason};
 use hearth::model::mailbox::{Answer, CollectedRecord, Collection, Failure, Recipient, Record, RetryHint};
 use hearth::model::message::{Due, MessageState};
-use hearth::model::task::{NewTask, TaskHome};
+use hearth::model::task::TaskHome;
+use hearth::model::task_command::NewTask;
 use hearth::model::{Effect, Input, Millis};
 
 use crate::world::lifecycle::{answer, live, pass, per_thread, running, threads};

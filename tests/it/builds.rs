@@ -1,10 +1,10 @@
 //! Images of agents: what follows when one was built, could not be, or is another one.
 
+use hearth::model::agent::Install;
 use hearth::model::entity::Packages;
 use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::report::Reply;
-use hearth::model::request::Install;
 
 use crate::world::outside::{claim, end};
 use crate::world::requests::{S, ask, decide, main_agent, newest, packages, working_in};

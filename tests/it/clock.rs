@@ -3,7 +3,8 @@
 use hearth::model::id::{AgentId, TaskId};
 use hearth::model::input::ClockChange;
 use hearth::model::report::Reply;
-use hearth::model::task::{FireOutcome, Missed, NewTask, Overlap, Patch, Task, TaskCommand, TaskHome, TaskOrigin};
+use hearth::model::task::{FireOutcome, Missed, Overlap, Task, TaskHome, TaskOrigin};
+use hearth::model::task_command::{NewTask, Patch, TaskCommand};
 use hearth::model::{Effect, Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end};
@@ -167,7 +168,8 @@ fn a_grid_of_a_wrong_future_is_asked_for_by_nobody() {
     let mut world = World::of(ONE);
     let grid = add(&mut world, None, Some("6h"));
     world.step_clock(DAY);
-    let change = hearth::model::task::TaskChange { recurrence: Patch::Set("4h".to_owned()), ..Default::default() };
+    let change =
+        hearth::model::task_command::TaskChange { recurrence: Patch::Set("4h".to_owned()), ..Default::default() };
     world.put(Input::Task(TaskCommand::Set(grid, Box::new(change))));
     world.step_clock(-DAY);
     world.put(Input::Task(TaskCommand::Pause(grid)));

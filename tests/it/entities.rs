@@ -9,7 +9,7 @@ use hearth::model::incarnation::StopReason;
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Action, ChangeReport, Outcome, Reply};
-use hearth::model::task::{NewTask, TaskCommand};
+use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Effect, Input, Millis};
 
 use crate::world::outside::{claim, end, mid_turn, said};

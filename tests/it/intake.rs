@@ -5,7 +5,8 @@ use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::mailbox::{Answer, CollectedRecord, Collection, Failure, Recipient, Record, RetryHint};
 use hearth::model::message::{Completion, MessageState};
-use hearth::model::task::{NewTask, TaskHome};
+use hearth::model::task::TaskHome;
+use hearth::model::task_command::NewTask;
 use hearth::model::{Input, Millis};
 
 use crate::world::lifecycle::{answer, pass, running};

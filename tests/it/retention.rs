@@ -13,7 +13,7 @@ use hearth::model::message::{Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
 use hearth::model::request::RequestedAction;
-use hearth::model::task::{NewTask, TaskCommand};
+use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis, Timestamp};
 
 use crate::world::outside::{claim, end, mid_turn, said};

@@ -7,7 +7,8 @@ use hearth::model::id::{SessionId, TaskId};
 use hearth::model::mailbox::{CollectedRecord, Collection, Failure, Recipient, Record, RetryHint, Said};
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
-use hearth::model::task::{FireOutcome, Gated, NewTask, Task, TaskCommand, TaskHome, TaskState};
+use hearth::model::task::{FireOutcome, Gated, Task, TaskHome, TaskState};
+use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis};
 
 use crate::world::outside::{claim, end, said};

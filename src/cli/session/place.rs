@@ -4,7 +4,8 @@ use crate::cli::workspace::error::WorkspaceError;
 use crate::config::Paths;
 use crate::daemon::groups_path;
 use crate::engine::workspaces::{Located, locate};
-use crate::model::workspace::{Fingerprint, WorkspaceKey, WorkspaceSight, key_text};
+use crate::model::workspace::{Fingerprint, WorkspaceKey, key_text};
+use crate::model::workspace_sight::WorkspaceSight;
 use crate::state::{self, Read, Reader, Tables};
 
 /// The place of a command.

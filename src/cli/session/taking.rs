@@ -16,7 +16,7 @@ use crate::model::id::SessionId;
 use crate::model::record::{RecordBody, SessionRecord};
 use crate::model::session::SessionLabel;
 use crate::model::take_in::{FileRefused, FileSession, FileState, TakeIn, TookIn};
-use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
+use crate::model::workspace_command::{WorkspaceInput, WorkspaceReply};
 use crate::socket::command::{Answer, ClientCommand};
 use crate::state::{Digest, ImportKey, SessionKey};
 

@@ -22,7 +22,8 @@ use crate::model::session_command::{
     CompactSession, ForkSession, Guard, Holder, Home, NewSession, SessionCommand, SessionDone, SessionOutcome,
 };
 use crate::model::session_ref::Reference;
-use crate::model::workspace::{WorkspaceInput, key_text};
+use crate::model::workspace::key_text;
+use crate::model::workspace_command::WorkspaceInput;
 use crate::socket::command::{Answer, ClientCommand, RequestRefused};
 
 type SessionResult = Result<(), WorkspaceError>;

@@ -10,9 +10,9 @@ use crate::cli::offline::{self, mismatch};
 use crate::cli::print;
 use crate::config::{Paths, paths};
 use crate::contracts::workspace as directory;
-use crate::model::workspace::{
-    AdoptFrom, WorkspaceInput, WorkspaceKey, WorkspaceReply, WorkspaceSight, key_text, parse_key,
-};
+use crate::model::workspace::{WorkspaceKey, key_text, parse_key};
+use crate::model::workspace_command::{AdoptFrom, WorkspaceInput, WorkspaceReply};
+use crate::model::workspace_sight::WorkspaceSight;
 use crate::socket::command::{Answer, ClientCommand};
 use crate::state::{self, Digest, Reader};
 

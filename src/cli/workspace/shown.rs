@@ -13,9 +13,8 @@ use crate::config::Paths;
 use crate::contracts::workspace as directory;
 use crate::daemon::groups_path;
 use crate::engine::workspaces::{Located, Relations, relations};
-use crate::model::workspace::{
-    Fingerprint, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey, WorkspaceSight, key_text,
-};
+use crate::model::workspace::{Fingerprint, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey, key_text};
+use crate::model::workspace_sight::WorkspaceSight;
 use crate::state::{self, Read, Tables};
 
 /// A workspace with its counts.

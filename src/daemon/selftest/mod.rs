@@ -82,7 +82,7 @@ pub enum Error {
     State(#[from] crate::state::Error),
     /// A name of the test's own.
     #[error(transparent)]
-    Folder(#[from] crate::model::entity::BadFolder),
+    Folder(#[from] crate::model::folder::BadFolder),
     /// A name of the test's own.
     #[error(transparent)]
     Name(#[from] crate::model::address::BadName),

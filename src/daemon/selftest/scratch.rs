@@ -26,7 +26,8 @@ use crate::model::input::Input;
 use crate::model::message::{Message, MessageState};
 use crate::model::report::Reply;
 use crate::model::session::SessionName;
-use crate::model::task::{Missed, NewTask, Overlap, TaskCommand, TaskHome, TaskOrigin};
+use crate::model::task::{Missed, Overlap, TaskHome, TaskOrigin};
+use crate::model::task_command::{NewTask, TaskCommand};
 use crate::runtime::Spec;
 use crate::runtime::process::Setup;
 

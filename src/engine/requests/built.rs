@@ -2,11 +2,11 @@
 
 use crate::delivery::notice;
 use crate::lifecycle::{dispatch, rollout};
+use crate::model::agent::Install;
 use crate::model::entity::Packages;
 use crate::model::id::AgentId;
 use crate::model::incarnation::{Phase, StopReason};
 use crate::model::report::Reply;
-use crate::model::request::Install;
 use crate::model::session::SessionStatus;
 use crate::requests::self_change;
 use crate::rows::sessions;

@@ -2,11 +2,11 @@
 
 use crate::lifecycle::replies::Asker;
 use crate::lifecycle::{dispatch, replies, rollout};
+use crate::model::agent::Install;
 use crate::model::approval::{Approval, ApprovalSubject};
 use crate::model::entity::{Agent, AgentSettings, McpServer, Packages};
 use crate::model::id::{AgentId, ApprovalId, SessionId};
 use crate::model::message::Reason;
-use crate::model::request::Install;
 use crate::requests::{Denial, create, variables};
 use crate::rows::sessions;
 use crate::rules::json;

@@ -1,9 +1,8 @@
 //! Changes to tasks by people and agents: add, change, pause, resume, cancel, run now.
 
 use crate::model::id::{AgentId, TaskId};
-use crate::model::task::{
-    FireOutcome, NewTask, Patch, Recurrence, Task, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
-};
+use crate::model::task::{FireOutcome, Recurrence, Task, TaskHome, TaskOrigin, TaskState};
+use crate::model::task_command::{NewTask, Patch, TaskChange, TaskCommand};
 use crate::model::time::{Millis, Timestamp};
 use crate::rows::{agents, sessions};
 use crate::rules::occurrences::Series;

@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::model::report::Refusal;
-use crate::model::workspace::{
-    AdoptFrom, Workspace, WorkspaceFact, WorkspaceKey, WorkspaceReply, WorkspaceSight, key_text,
-};
+use crate::model::workspace::{Workspace, WorkspaceFact, WorkspaceKey, key_text};
+use crate::model::workspace_command::{AdoptFrom, WorkspaceReply};
+use crate::model::workspace_sight::WorkspaceSight;
 use crate::state::Digest;
 use crate::tx::Tx;
 use crate::workspaces::locate::Located;

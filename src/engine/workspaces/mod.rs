@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::model::report::Reply;
-use crate::model::workspace::{WorkspaceInput, WorkspaceReply};
+use crate::model::workspace_command::{WorkspaceInput, WorkspaceReply};
 use crate::tx::Tx;
 
 pub(crate) mod adopt;

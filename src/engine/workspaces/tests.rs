@@ -8,7 +8,9 @@ use proptest::prelude::*;
 
 use crate::model::id::SessionId;
 use crate::model::session::{Session, SessionLabel, WorkspaceSession};
-use crate::model::workspace::{AdoptFrom, Discriminator, Fingerprint, Witness, WorkspaceKey, WorkspaceSight, key_text};
+use crate::model::workspace::{Discriminator, Fingerprint, Witness, WorkspaceKey, key_text};
+use crate::model::workspace_command::AdoptFrom;
+use crate::model::workspace_sight::WorkspaceSight;
 use crate::scene::Scene;
 use crate::workspaces::*;
 

@@ -3,7 +3,7 @@
 use super::{Fields, filled, string};
 use crate::model::id::TaskId;
 use crate::model::request::TaskRequest;
-use crate::model::task::{Patch, TaskChange};
+use crate::model::task_command::{Patch, TaskChange};
 
 /// Parses an agent's request about its tasks.
 pub(super) fn request(content: &Fields) -> Result<TaskRequest, String> {

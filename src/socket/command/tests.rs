@@ -10,9 +10,12 @@ use crate::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use crate::model::session::{Compaction, SessionLabel, SessionSource};
 use crate::model::session_command::{CompactSession, ForkSession, Guard, Home, NewSession, SessionCommand};
 use crate::model::take_in::{FileRefused, FileState, SessionHead, TakeIn};
-use crate::model::task::{Missed, NewTask, Overlap, Patch, TaskChange, TaskHome, TaskOrigin};
+use crate::model::task::{Missed, Overlap, TaskHome, TaskOrigin};
+use crate::model::task_command::{NewTask, Patch, TaskChange};
 use crate::model::time::Timestamp;
-use crate::model::workspace::{AdoptFrom, Witness, WorkspaceSight, parse_key};
+use crate::model::workspace::{Witness, parse_key};
+use crate::model::workspace_command::AdoptFrom;
+use crate::model::workspace_sight::WorkspaceSight;
 
 fn raw(text: &str) -> RawJson {
     RawJson::trusted(text.to_owned())

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::Unreadable;
 use crate::model::Timestamp;
+use crate::model::agent::Install;
 use crate::model::entity::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Folder, Limits, McpServer, Network, Origin, Packages,
     ProviderKind, Skills, TechnicalSkips, Trust,
 };
 use crate::model::id::SessionId;
-use crate::model::request::Install;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AgentV1 {

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use hearth::model::id::{AgentId, SessionId, TaskId};
 use hearth::model::mailbox::{CollectedRecord, Record};
 use hearth::model::report::Reply;
-use hearth::model::task::{
-    FireOutcome, Gated, Missed, NewTask, Overlap, SkipReason, TaskCommand, TaskHome, TaskOrigin, TaskState,
-};
+use hearth::model::task::{FireOutcome, Gated, Missed, Overlap, SkipReason, TaskHome, TaskOrigin, TaskState};
+use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis, Timestamp};
 use proptest::prelude::*;
 

@@ -9,7 +9,7 @@ use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use hearth::model::session::{Session, SessionLabel, SessionSource};
 use hearth::model::session_command::{CompactSession, ForkSession, Guard, SessionCommand, SessionDone, SessionRefusal};
 use hearth::model::take_in::{FileState, SessionHead, TakeIn};
-use hearth::model::workspace::WorkspaceInput;
+use hearth::model::workspace_command::WorkspaceInput;
 use hearth::model::{Input, Millis, Timestamp};
 use hearth::state::check::check_in_parts;
 use proptest::prelude::*;

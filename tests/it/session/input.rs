@@ -5,7 +5,8 @@ use hearth::model::record::{RecordBody, SessionRecord, SpeakerRole};
 use hearth::model::report::Reply;
 use hearth::model::session::SessionLabel;
 use hearth::model::session_command::{Home, NewSession, SessionCommand, SessionDone, SessionRefusal};
-use hearth::model::workspace::{WorkspaceInput, WorkspaceSight};
+use hearth::model::workspace_command::WorkspaceInput;
+use hearth::model::workspace_sight::WorkspaceSight;
 use hearth::model::{Input, Timestamp};
 
 use crate::world::World;

@@ -9,7 +9,8 @@ use hearth::model::report::Reply;
 use hearth::model::session::{Session, SessionLabel, SessionSource, WorkspaceSession};
 use hearth::model::session_command::{ForkSession, Guard, Holder, SessionCommand, SessionOutcome};
 use hearth::model::take_in::{FileRefused, FileState, SessionHead, TakeIn, TookIn};
-use hearth::model::workspace::{WorkspaceFact, WorkspaceInput, WorkspaceReply};
+use hearth::model::workspace::WorkspaceFact;
+use hearth::model::workspace_command::{WorkspaceInput, WorkspaceReply};
 use hearth::model::{Input, Millis, Timestamp};
 use hearth::state::{RevisionKey, SessionKey};
 

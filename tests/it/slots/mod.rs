@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono_tz::Tz;
 use hearth::model::id::{AgentId, TaskId};
 use hearth::model::report::Reply;
-use hearth::model::task::{
-    Fire, FireOutcome, Missed, NewTask, Overlap, Patch, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
-};
+use hearth::model::task::{Fire, FireOutcome, Missed, Overlap, TaskHome, TaskOrigin, TaskState};
+use hearth::model::task_command::{NewTask, Patch, TaskChange, TaskCommand};
 use hearth::model::{Millis, Timestamp};
 
 pub(crate) use self::oracle::changes;

@@ -450,6 +450,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/model/take_in.rs", "commands travel over the socket"),
             ("src/model/task_command.rs", "commands travel over the socket"),
             ("src/model/workspace_command.rs", "commands travel over the socket"),
+            ("src/model/workspace_sight.rs", "so do the directories they name"),
         ],
         why: "records are encoded without field names, where these attributes do not decode",
     },

@@ -1,7 +1,8 @@
 //! Tasks of the first agent.
 
 use hearth::model::id::AgentId;
-use hearth::model::task::{Missed, NewTask, Overlap, TaskCommand, TaskHome, TaskOrigin};
+use hearth::model::task::{Missed, Overlap, TaskHome, TaskOrigin};
+use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis};
 
 use super::World;

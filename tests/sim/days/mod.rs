@@ -34,7 +34,7 @@ use hearth::model::channel::ChannelKind;
 use hearth::model::id::SessionId;
 use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
-use hearth::model::task::TaskCommand;
+use hearth::model::task_command::TaskCommand;
 use hearth::model::{Effect, Input, Millis};
 
 use self::agents::Mind;

@@ -3,7 +3,7 @@
 
 use hearth::model::Input;
 use hearth::model::report::Reply;
-use hearth::model::task::TaskCommand;
+use hearth::model::task_command::TaskCommand;
 use hearth::state::{Admission, NoRoom, Options};
 
 use super::Sim;

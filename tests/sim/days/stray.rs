@@ -8,7 +8,8 @@ use hearth::model::incarnation::Exit;
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{CollectedRecord, Collection, Recipient, RetryHint, Said};
 use hearth::model::report::Reply;
-use hearth::model::task::{TaskCommand, TaskOrigin};
+use hearth::model::task::TaskOrigin;
+use hearth::model::task_command::TaskCommand;
 use hearth::model::{Awake, Input};
 
 use super::Sim;

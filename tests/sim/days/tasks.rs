@@ -4,7 +4,8 @@ use hearth::model::Input;
 use hearth::model::Millis;
 use hearth::model::id::{AgentId, SessionId};
 use hearth::model::report::Reply;
-use hearth::model::task::{FireOutcome, NewTask, TaskCommand, TaskOrigin};
+use hearth::model::task::{FireOutcome, TaskOrigin};
+use hearth::model::task_command::{NewTask, TaskCommand};
 
 use super::people::address;
 use super::plan::Setting;

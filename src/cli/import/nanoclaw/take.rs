@@ -21,7 +21,8 @@ use crate::model::configure::Change;
 use crate::model::entity::Folder;
 use crate::model::id::SessionId;
 use crate::model::report::Action;
-use crate::model::task::{Missed, NewTask, Overlap, TaskCommand, TaskHome, TaskOrigin};
+use crate::model::task::{Missed, Overlap, TaskHome, TaskOrigin};
+use crate::model::task_command::{NewTask, TaskCommand};
 use crate::socket::change::ChangeRequest;
 
 /// Maximum number of changes per transaction.

@@ -3,9 +3,8 @@ use crate::model::entity::{AgentSettings, Origin};
 use crate::model::id::AgentId;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::message::{Completion, MessageState};
-use crate::model::task::{
-    Missed, NewTask, Overlap, Patch, Recurrence, SkipReason, TaskChange, TaskCommand, TaskHome, TaskOrigin, TaskState,
-};
+use crate::model::task::{Missed, Overlap, Recurrence, SkipReason, TaskHome, TaskOrigin, TaskState};
+use crate::model::task_command::{NewTask, Patch, TaskChange, TaskCommand};
 use crate::model::time::{Millis, Timestamp};
 use crate::rows::messages;
 use crate::scene::{Scene, folder};

@@ -4,8 +4,9 @@
 use crate::Result;
 use crate::model::report::Refusal;
 use crate::model::workspace::{
-    Discriminator, Fingerprint, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey, WorkspaceSight, key_text,
+    Discriminator, Fingerprint, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey, key_text,
 };
+use crate::model::workspace_sight::WorkspaceSight;
 use crate::state;
 use crate::state::{Digest, Read, Tables, WorkspaceDigestKey, WorkspaceEventKey};
 use crate::tx::Tx;
