@@ -7,6 +7,7 @@ use heed::{MdbError, PutFlags};
 
 use super::envelope::{self, MAX_BODY_BYTES, Unreadable, Unwritable};
 use super::error::{Error, Result};
+use super::hex::hex;
 use super::key::BadKey;
 use super::range::{ByteRange, borrowed};
 use super::write::Basis;
@@ -203,8 +204,4 @@ impl ByteRows {
             Unwritable::Encoding(reason) => Error::Unwritable { table, key, reason },
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }

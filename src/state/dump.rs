@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::bytes::hex;
 use super::error::{Error, Result};
+use super::hex::hex;
+use super::reader::Reader;
 use super::schema::Tables;
-use super::store::Reader;
 use super::tables::About;
-use super::untyped::{RowFormat, RowText, Untyped, each_slice};
+use super::untyped::{RowFormat, RowText, Untyped};
 
 mod follow;
 
@@ -96,7 +96,7 @@ impl Walk<'_> {
     fn table(&mut self, about: &About, rows: &dyn Untyped) -> Result<()> {
         self.summary.tables += 1;
         let mut begun = false;
-        each_slice(self.reader, rows.bytes(), &mut |slice| {
+        self.reader.each_slice(rows.bytes(), &mut |slice| {
             for (key, value) in slice {
                 if !std::mem::replace(&mut begun, true) {
                     self.heading(about)?;

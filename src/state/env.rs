@@ -6,21 +6,15 @@ use heed::{CommitOrAbort, DatabaseOpener, EnvFlags, EnvOpenOptions, WithoutTls};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Read;
 use super::bytes::ByteTable;
 use super::envelope::{self, Record, Unreadable};
 use super::error::{Error, Result, out_of_space};
 use super::key::KeyPart;
 use super::meta::Meta;
 use super::migrate;
-use super::pages::Proved;
+use super::pages::{MAP_BYTES, Proved};
 use super::schema::Tables;
-
-/// An open environment. Read transactions are not bound to threads, so that pools of threads can read.
-pub(super) type Env = heed::Env<WithoutTls>;
-
-/// Address space to ask for; the file stays as small as what it holds.
-pub(super) const MAP_BYTES: u64 = 1 << 40;
+use super::{Env, Read};
 
 /// Minimum size of the map.
 const MAP_BYTES_MIN: usize = 1 << 26;
@@ -82,6 +76,18 @@ fn open_once(dir: &Path, access: Access, map_bytes: usize) -> heed::Result<Env> 
     unsafe {
         options.flags(flags).open(dir)
     }
+}
+
+/// Begins a transaction that reads.
+#[expect(clippy::disallowed_methods, reason = "the one place where transactions that read begin")]
+pub(super) fn begin_read(env: &Env) -> Result<heed::RoTxn<'_, heed::WithoutTls>> {
+    env.read_txn().map_err(Error::lmdb("beginning to read"))
+}
+
+/// Begins a transaction that writes.
+#[expect(clippy::disallowed_methods, reason = "the one place where transactions that write begin")]
+pub(super) fn begin_write(env: &Env) -> Result<heed::RwTxn<'_>> {
+    env.write_txn().map_err(Error::lmdb("beginning to write"))
 }
 
 /// Whether a store must already exist.

@@ -1,13 +1,15 @@
 //! Migrates older stores to the current format, in steps that never change after their release.
 
+use super::Write;
 use super::envelope::Record;
 use super::error::Result;
 use super::key::KeyPart;
 use super::meta::Meta;
 use super::schema::Tables;
 use super::table::Table;
-use super::{Write, derived};
 use crate::model::id::OutboundId;
+
+mod format_2;
 
 /// Format of the stores that this program writes: the set of tables, the layout of keys, and relations between tables.
 /// The layout of a record is covered by the record's own version.
@@ -34,7 +36,7 @@ fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.agents, txn)?;
     rewrite(&db.channels, txn)?;
     rewrite(&db.wirings, txn)?;
-    derived::fill(db, txn)
+    format_2::fill(db, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record.

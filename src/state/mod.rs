@@ -11,6 +11,7 @@ mod tables;
 pub mod backup;
 mod bytes;
 pub mod check;
+mod counters;
 pub mod derived;
 mod digest;
 pub mod dump;
@@ -19,16 +20,22 @@ pub mod envelope;
 pub mod error;
 mod files;
 mod filesystem;
+pub mod held_bytes;
+mod hex;
 pub mod indexed;
 pub mod key;
 pub mod keys;
 mod legacy;
 pub mod lines;
+mod location;
 mod lock;
 pub mod meta;
 pub mod migrate;
+pub mod options;
 mod pages;
+mod progress;
 mod range;
+pub mod reader;
 pub mod records;
 pub mod references;
 pub mod room;
@@ -51,11 +58,14 @@ pub use keys::{
     RecencyKey, RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SentKey, SessionKey,
     SkillKey, StateFieldKey, ThreadKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
+pub use location::{exists, installation, look_at_place};
 pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};
+pub use options::{Missing, Options};
+pub use reader::Reader;
 pub use room::{Admission, NoRoom, Usage};
 pub use schema::Tables;
-pub use store::{Missing, Options, Reader, Store, exists, installation, look_at_place};
+pub use store::Store;
 pub use table::{Index, Table};
 pub use tables::{About, Kind};
 pub use text_key::{BadText, Digest, ForeignKey, RouteKey, Text};
@@ -63,6 +73,9 @@ pub use write::{Basis, Write};
 
 /// A read transaction. A write transaction can be used in its place.
 pub type Read<'t> = heed::RoTxn<'t>;
+
+/// An open environment. Read transactions are not bound to threads, so that pools of threads can read.
+type Env = heed::Env<heed::WithoutTls>;
 
 use hearth_base::{crash, model};
 

@@ -9,14 +9,17 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::backup::{Progress, Step};
 use super::error::{Error, Result as Stored};
+use super::files;
 use super::lock::Writer;
-use super::{env, files};
+use super::progress::{Progress, Step};
 
 mod page;
 
 use page::{Kind, Node, Page, Root, broken, root, u16_at, u32_at, u64_at};
+
+/// Address space that the map asks for, and so the maximum size of a file.
+pub(super) const MAP_BYTES: u64 = 1 << 40;
 
 /// Why LMDB must not map a file.
 #[derive(Debug, thiserror::Error)]
@@ -204,7 +207,7 @@ impl Snapshot {
             return Err(broken(page, format!("cannot have the snapshot {}", newest.number)));
         }
         match newest.last.checked_add(1).and_then(|pages| pages.checked_mul(newest.page_bytes)) {
-            Some(bytes) if bytes <= env::MAP_BYTES => Ok(newest),
+            Some(bytes) if bytes <= MAP_BYTES => Ok(newest),
             _ => Err(Broken::Sized(newest.last)),
         }
     }

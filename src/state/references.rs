@@ -4,8 +4,8 @@
 use super::Read;
 use super::error::Result;
 use super::meta::Meta;
+use super::reader::Reader;
 use super::schema::Tables;
-use super::store::Reader;
 use crate::model::approval::ApprovalSubject;
 use crate::model::entity::{AgentSettings, EnvValue, McpServer};
 

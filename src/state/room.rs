@@ -15,6 +15,9 @@ use super::error::{Error, Result, out_of_space};
 use super::schema::Tables;
 use crate::crash;
 
+/// The file that keeps room on the disk.
+pub(super) const RESERVE: &str = "reserve";
+
 /// Whether new work is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {

@@ -1,86 +1,26 @@
 //! Opens the store and runs all its transactions.
 
-use std::fs::{DirBuilder, File};
-use std::io::Seek as _;
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::backup::Progress;
-use super::env::{self, Access, Env, Expected};
+use super::env::{self, Access, Expected, begin_write};
 use super::error::{Error, Result};
-use super::lock::{self, Writer, WriterLock};
+use super::location::place;
+use super::lock::{self, WriterLock};
 use super::meta::Meta;
 use super::migrate::Step;
-use super::pages::Proved;
-use super::room::{self, Admission, Bounds, Usage};
+use super::options::{Missing, Options};
+use super::reader::Reader;
+use super::room::{self, Admission, RESERVE, Usage};
 use super::schema::Tables;
 use super::{Read, Write, backup, filesystem, migrate, pages};
 use crate::crash;
-use crate::model::Timestamp;
 
 mod draft;
-mod place;
 
 pub(super) use draft::Draft;
 use draft::create;
-use place::place;
-pub use place::{exists, installation, look_at_place};
-
-/// Options for opening a store.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// A random number, different for every opening. It becomes the id of a new installation and the first epoch of its
-    /// outgoing ids.
-    pub install: u64,
-    /// Bytes the store may use unless its settings say otherwise.
-    pub max_bytes: u64,
-    /// Bytes that must stay free on its disk, in addition to the reserve.
-    pub margin_bytes: u64,
-    /// Size of the reserve.
-    pub reserve_bytes: u64,
-    /// Address space for the map; none for as much as the system grants, up to 1 TiB.
-    pub map_bytes: Option<usize>,
-    /// Time of opening: part of the name of a backup before a migration, and of the names of mailboxes and files that
-    /// are moved aside.
-    pub now: Option<Timestamp>,
-    /// What to do if there is no store.
-    pub missing: Missing,
-}
-
-/// What opening does if a data directory has no store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
-    /// Creates one.
-    Create,
-    /// Creates one, after moving mailboxes and files of an earlier store aside. The new store would give the same
-    /// numbers to other sessions, and would remove files that it does not know.
-    CreateBeside,
-    /// Fails with [`Error::NoStore`] and creates nothing.
-    Refuse,
-}
-
-impl Options {
-    /// The daemon's options.
-    #[must_use]
-    pub const fn new(install: u64) -> Self {
-        Self {
-            install,
-            max_bytes: 64 << 30,
-            margin_bytes: 64 << 20,
-            reserve_bytes: 16 << 20,
-            map_bytes: None,
-            now: None,
-            missing: Missing::Create,
-        }
-    }
-}
-
-/// Read access to a store.
-#[derive(Debug, Clone)]
-pub struct Reader {
-    env: Env,
-    tables: Tables,
-}
 
 /// Read and write access to a store. Only one process has it.
 #[derive(Debug)]
@@ -92,122 +32,6 @@ pub struct Store {
     warnings: Vec<String>,
     lock: WriterLock, // last: it is released when the environment is closed
 }
-
-impl Reader {
-    /// Opens a store while a daemon may be writing it. Creates nothing and does not need the daemon's lock.
-    ///
-    /// # Errors
-    /// [`Error::NoStore`] if there is none, [`Error::NewerFormat`] if it is too new to be understood, [`Error::Broken`]
-    /// if its file is none that LMDB may read.
-    pub fn open(data: &Path) -> Result<Self> {
-        let dir = place(data)?;
-        Self::of(&pages::trust(&dir, lock::last_writer(data))?)
-    }
-
-    /// Like [`Self::open`], for work on the whole store: checks all pages of its file first, unless a daemon has it
-    /// open.
-    ///
-    /// # Errors
-    /// As for [`Self::open`].
-    pub fn open_unless_held(data: &Path, progress: &dyn Progress) -> Result<Self> {
-        match lock::last_writer(data) {
-            Writer::Lives => Self::open(data),
-            Writer::GaveUp | Writer::Died => Self::open_proved(data, progress),
-        }
-    }
-
-    /// Like [`Self::open`], but checks all pages of the store's file first, even if a daemon has it open.
-    ///
-    /// # Errors
-    /// As for [`Self::open`].
-    pub fn open_proved(data: &Path, progress: &dyn Progress) -> Result<Self> {
-        let dir = place(data)?;
-        Self::of(&pages::whole(&dir, progress)?)
-    }
-
-    fn of(place: &Proved<'_>) -> Result<Self> {
-        Self::with(place, Access::ReadOnly)
-    }
-
-    fn with(place: &Proved<'_>, access: Access) -> Result<Self> {
-        let env = env::open(place, access, None)?;
-        let tables = env::open_tables(&env, begin_read(&env)?)?;
-        Ok(Self { env, tables })
-    }
-
-    /// Opens a finished copy of a store that no process writes, after checking all of its pages.
-    pub(super) fn open_copy(dir: &Path) -> Result<Self> {
-        Self::with(&pages::look(dir, usize::MAX)?, Access::Copy)
-    }
-
-    /// Copies a snapshot of the store into a new file, without unused pages. LMDB refuses to leave those out if it has
-    /// lost count of its pages; then the copy includes them.
-    pub(super) fn copy_into(&self, file: &mut File) -> Result<()> {
-        let copied = match self.env.copy_to_file(file, heed::CompactionOption::Enabled) {
-            Err(heed::Error::Mdb(heed::MdbError::Incompatible)) => file
-                .set_len(0)
-                .and_then(|()| file.rewind())
-                .map_err(heed::Error::Io)
-                .and_then(|()| self.env.copy_to_file(file, heed::CompactionOption::Disabled)),
-            copied => copied,
-        };
-        copied.map_err(Error::lmdb("being copied"))
-    }
-
-    /// Number of the last committed transaction.
-    #[must_use]
-    pub fn last_change(&self) -> usize {
-        self.env.info().last_txn_id
-    }
-
-    /// Runs a read transaction. Keep it short: while it is open, pages that were freed meanwhile cannot be reused.
-    ///
-    /// # Errors
-    /// Those of `work`.
-    pub fn read<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &Read<'_>) -> Result<T, E>) -> Result<T, E> {
-        let txn = begin_read(&self.env)?;
-        work(&self.tables, &txn)
-    }
-
-    /// Space used and space left in the store of a data directory, while a daemon may be writing it.
-    ///
-    /// # Errors
-    /// Those of looking.
-    pub fn usage(&self, data: &Path) -> Result<Usage> {
-        let options = Options::new(0);
-        let dir = data.join("store");
-        let reserved = room::reserved(&dir.join(RESERVE), options.reserve_bytes);
-        self.usage_of(&dir, &options, reserved)
-    }
-
-    /// Highest number of reader slots used at once, and the number of slots.
-    #[must_use]
-    pub fn readers(&self) -> (u32, u32) {
-        let info = self.env.info();
-        (info.number_of_readers, info.maximum_number_of_readers)
-    }
-
-    fn usage_of(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Usage> {
-        let bounds = self.bounds(dir, options, reserved)?;
-        Ok(bounds.with_used(self.read(room::used_bytes)?))
-    }
-
-    fn bounds(&self, dir: &Path, options: &Options, reserved: bool) -> Result<Bounds> {
-        let (info, stat) = (self.env.info(), self.env.unnamed_database_stat());
-        let settings = self.read(|db, txn| db.settings.get(txn, &()))?;
-        let map = u64::try_from(info.map_size).unwrap_or(u64::MAX);
-        let missing = if reserved { 0 } else { options.reserve_bytes };
-        Ok(Bounds {
-            file: room::page_bytes(info.last_page_number, stat.page_size),
-            limit: settings.and_then(|s| s.store_max_bytes).unwrap_or(options.max_bytes).min(map - map / 5),
-            free: room::free(dir)?,
-            needed: options.margin_bytes.saturating_add(missing),
-        })
-    }
-}
-
-/// The file that keeps room on the disk.
-const RESERVE: &str = "reserve";
 
 impl Store {
     /// Opens the store of a data directory; where there is none, `options.missing` decides.
@@ -371,7 +195,7 @@ impl Store {
     /// try, which has the reserve.
     fn commit(&self, txn: Write<'_>) -> Result<()> {
         crash::point("store-commit");
-        let committed = txn.commit(&self.reader.tables);
+        let committed = self.reader.tables.commit(txn);
         crash::point("store-committed");
         match committed {
             Err(Error::Lmdb { doing, source: heed::Error::Io(e) })
@@ -460,14 +284,4 @@ impl Store {
     fn reserve_path(&self) -> PathBuf {
         self.dir.join(RESERVE)
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place where transactions that read begin")]
-fn begin_read(env: &Env) -> Result<heed::RoTxn<'_, heed::WithoutTls>> {
-    env.read_txn().map_err(Error::lmdb("beginning to read"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place where transactions that write begin")]
-fn begin_write(env: &Env) -> Result<heed::RwTxn<'_>> {
-    env.write_txn().map_err(Error::lmdb("beginning to write"))
 }

@@ -175,7 +175,7 @@ impl KeyPart for Digest {
     }
 
     fn show(&self, parts: &mut Vec<String>) {
-        parts.push(super::bytes::hex(&self.0));
+        parts.push(super::hex::hex(&self.0));
     }
 }
 

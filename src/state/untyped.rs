@@ -6,11 +6,10 @@
 use serde::Serialize;
 
 use super::Write;
-use super::bytes::{ByteRow, ByteRows};
+use super::bytes::ByteRows;
 use super::envelope::{Record, Unwritable};
 use super::error::{Error, Result};
 use super::key::{BadKey, KeyPart};
-use super::store::Reader;
 use super::table::{Codec, Index, Plain, Rows, Table};
 
 /// A row's value, and the parts of its key in text form.
@@ -156,23 +155,4 @@ fn parts(key: &impl KeyPart) -> Vec<String> {
     let mut parts = Vec::new();
     key.show(&mut parts);
     parts
-}
-
-/// Rows and bytes that one read transaction copies: far less than a second's work.
-const SLICE_ROWS: usize = 500;
-const SLICE_BYTES: usize = 4 << 20;
-
-/// Visits all rows of a table, slice by slice. No transaction is open during the visits.
-pub(super) fn each_slice<E: From<Error>>(
-    reader: &Reader,
-    rows: &ByteRows,
-    work: &mut dyn FnMut(Vec<ByteRow>) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut last: Option<Vec<u8>> = None;
-    loop {
-        let slice = reader.read(|_, txn| rows.slice(txn, last.as_deref(), SLICE_ROWS, SLICE_BYTES))?;
-        let Some((key, _)) = slice.last() else { return Ok(()) };
-        last = Some(key.clone());
-        work(slice)?;
-    }
 }

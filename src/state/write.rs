@@ -7,12 +7,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::env::Env;
+use super::Env;
 use super::error::{Error, Result};
 use super::key::{KeyPart, encoded};
-use super::meta::Number;
-use super::schema::Tables;
-use super::text_key::Text;
 use crate::model::id::{AgentId, Counter};
 
 /// A write transaction, which can also read. Only [`Store`](super::Store) begins and commits one.
@@ -91,11 +88,11 @@ impl Basis {
 /// Values that nearly every input changes. Many inputs are committed together, so they are written only once per
 /// commit.
 #[derive(Debug, Clone, Default)]
-struct Held {
+pub(super) struct Held {
     /// Last allocated numbers.
-    counters: [Option<u64>; Counter::ALL.len()],
+    pub(super) counters: [Option<u64>; Counter::ALL.len()],
     /// Numbers of pending or claimed triggering messages, by agent.
-    backlog: Vec<(AgentId, u64)>,
+    pub(super) backlog: Vec<(AgentId, u64)>,
 }
 
 impl<'t> Write<'t> {
@@ -103,20 +100,8 @@ impl<'t> Write<'t> {
         Self { txn, held: Held::default(), made: DerivedCache::default() }
     }
 
-    /// Writes the cached values and commits.
-    pub(super) fn commit(mut self, db: &Tables) -> Result<()> {
-        let held = std::mem::take(&mut self.held);
-        for (counter, number) in Counter::ALL.iter().zip(held.counters) {
-            if let Some(number) = number {
-                db.counters.replace(&mut self, &Text::from(*counter), &Number(number))?;
-            }
-        }
-        for (agent, count) in held.backlog {
-            match count {
-                0 => drop(db.backlog.delete(&mut self, &agent)?),
-                count => db.backlog.put(&mut self, &agent, &count)?,
-            }
-        }
+    /// Commits, after [`Tables::commit`](super::Tables::commit) has written what is held.
+    pub(super) fn finish(self) -> Result<()> {
         self.txn.commit().map_err(Error::lmdb("committing"))
     }
 
@@ -187,6 +172,11 @@ impl<'t> Write<'t> {
     /// Invalidates the cached values of this basis: one of its tables changes.
     pub(super) fn forget(&mut self, basis: Basis) {
         self.made.get_mut().retain(|(of, ..)| *of != basis);
+    }
+
+    /// Takes the values that are not written yet.
+    pub(super) fn take_held(&mut self) -> Held {
+        std::mem::take(&mut self.held)
     }
 
     /// The last number that this transaction allocated from a counter.

@@ -14,7 +14,7 @@ use crate::model::id::{BodyId, MessageId};
 use crate::model::message::{Due, Fetch, MessageState};
 use crate::model::report::Reply;
 use crate::rows::{agents, messages, sessions};
-use crate::state::derived;
+use crate::state::held_bytes;
 use crate::tx::Tx;
 
 /// Shown for a file whose fetch timed out.
@@ -123,7 +123,7 @@ fn settle(tx: &mut Tx<'_, '_>, id: BodyId, found: &[Attachment], otherwise: &str
         }
     }
     messages::put_files(tx, id, &body)?;
-    derived::recount_held(tx.db, tx, id, &body)?;
+    held_bytes::recount_held(tx.db, tx, id, &body)?;
     tx.db.fetches.delete(tx, &id)?;
     for message in parked(tx, id)? {
         release(tx, message)?;

@@ -13,7 +13,7 @@ use crate::routing::replay;
 use crate::routing::replay::Waiting;
 use crate::rows::messages::Removed;
 use crate::rows::{approvals, messages};
-use crate::state::{HeldKey, PersonKey, SenderKey, derived};
+use crate::state::{HeldKey, PersonKey, SenderKey, held_bytes};
 use crate::tx::Tx;
 
 /// Shown to agents and people for a file that was not kept.
@@ -22,9 +22,9 @@ const LEFT_OUT: &str = "it was not kept, because too many bytes of files waited 
 /// Stores a held message.
 pub(crate) fn hold(tx: &mut Tx<'_, '_>, id: ApprovalId, body: BodyId, held: &Held) -> Result<()> {
     let row = tx.db.bodies.require(tx, &body)?;
-    let bytes = derived::file_bytes(&row);
+    let bytes = held_bytes::file_bytes(&row);
     if bytes > 0 && tx.db.held_messages_by_body.get(tx, &(body, id))?.is_none() {
-        derived::count_held(tx.db, tx, &row, |held| held.saturating_add(bytes))?;
+        held_bytes::count_held(tx.db, tx, &row, |held| held.saturating_add(bytes))?;
     }
     tx.db.held_messages_by_body.put(tx, &(body, id), &bytes)?;
     tx.db.held_messages.put(tx, &HeldKey { approval: id, body }, held)
@@ -36,7 +36,7 @@ pub(crate) fn leave_out(tx: &Tx<'_, '_>, body: &mut Body) -> Result<()> {
     if body.attachments.iter().all(|file| file.blob.stored().is_none()) {
         return Ok(());
     }
-    let mut person = match derived::holder(body) {
+    let mut person = match held_bytes::holder(body) {
         Some(holder) => tx.db.held_bytes_by_person.get(tx, &holder)?.unwrap_or(0),
         None => 0,
     };
@@ -122,7 +122,7 @@ fn let_go(tx: &mut Tx<'_, '_>, id: ApprovalId, body_id: BodyId, body: Body, kept
     let bytes = tx.db.held_messages_by_body.get(tx, &(body_id, id))?.unwrap_or(0);
     tx.db.held_messages_by_body.delete(tx, &(body_id, id))?;
     if bytes > 0 {
-        derived::count_held(tx.db, tx, &body, |held| held.saturating_sub(bytes))?;
+        held_bytes::count_held(tx.db, tx, &body, |held| held.saturating_sub(bytes))?;
     }
     if kept {
         return Ok(());

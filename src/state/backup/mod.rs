@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::error as state;
 use super::meta::Meta;
+use super::reader::Reader;
 use super::schema::Tables;
-use super::store::Reader;
 use super::{Read, check, migrate};
 use crate::crash;
 use crate::model::Timestamp;
@@ -24,6 +24,7 @@ pub mod manifest;
 mod place;
 pub mod switch;
 
+pub use super::progress::{Progress, Step, Unwatched};
 pub use error::{Error, Result};
 pub use manifest::Manifest;
 pub use place::newest_in;
@@ -33,38 +34,6 @@ pub(crate) use files::{Part, hex, is_there, move_file};
 pub(crate) use switch::{LockedStore, move_aside, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
-
-/// A stage of long work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// The store is copied; the total is unknown.
-    Copying,
-    /// A copy is read for its digest; counted in bytes.
-    Reading,
-    /// A copy is proved to agree with itself.
-    Checking,
-    /// Rows are exported or imported; counted in rows.
-    Rows,
-}
-
-/// Receives progress reports of long work.
-pub trait Progress {
-    /// A stage begins. `total` is its size, if known.
-    fn begin(&self, step: Step, total: Option<u64>);
-
-    /// Adds to the work done.
-    fn advance(&self, by: u64);
-}
-
-/// Ignores progress reports.
-#[derive(Debug, Clone, Copy)]
-pub struct Unwatched;
-
-impl Progress for Unwatched {
-    fn begin(&self, _step: Step, _total: Option<u64>) {}
-
-    fn advance(&self, _by: u64) {}
-}
 
 /// Checks that a copy must pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

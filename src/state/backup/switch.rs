@@ -8,8 +8,9 @@ use super::{Error, Manifest, Part, Progress, Proof, Result, Step, copy, files, p
 use crate::crash;
 use crate::lock::{self, WriterLock};
 use crate::model::Timestamp;
+use crate::reader::Reader;
 use crate::references::{Agree, Incoming, Reference};
-use crate::store::{Draft, Reader};
+use crate::store::Draft;
 use crate::{error as state, filesystem};
 
 /// Parameters of a restore.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Check;
-use crate::derived::{file_bytes, holder};
 use crate::error::readable;
+use crate::held_bytes::{file_bytes, holder};
 use crate::model::Turn;
 use crate::model::approval::{Approval, ApprovalSubject, Held, QuestionState};
 use crate::model::card::PromptSubject;

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Read;
-use super::bytes::hex;
 use super::envelope::Record;
 use super::error::{Error, Result, readable};
+use super::hex::hex;
 use super::indexed::{Indexed, Rederive, VisitIndexed};
 use super::key::KeyPart;
+use super::reader::Reader;
 use super::schema::Tables;
-use super::store::Reader;
 use super::table::{Codec, Index, Rows};
 use super::untyped::{RowFormat, Untyped};
 

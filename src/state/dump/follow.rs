@@ -9,12 +9,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 
 use super::{DumpLine, Options, Row, name, put};
-use crate::bytes::hex;
 use crate::error::{Error, Result};
+use crate::hex::hex;
+use crate::reader::Reader;
 use crate::schema::Tables;
-use crate::store::Reader;
 use crate::tables::About;
-use crate::untyped::{Untyped, each_slice};
+use crate::untyped::Untyped;
 
 /// Digest of a row's value, by the bytes of its key.
 type Held = BTreeMap<Vec<u8>, u64>;
@@ -96,7 +96,7 @@ impl FollowPass<'_> {
     fn table(&mut self, about: &'static About, rows: &dyn Untyped) -> Result<()> {
         let mut before = self.held.remove(about.name).unwrap_or_default();
         let mut now = Held::new();
-        each_slice(self.reader, rows.bytes(), &mut |slice| {
+        self.reader.each_slice(rows.bytes(), &mut |slice| {
             for (key, value) in slice {
                 let digest = digest(&value);
                 match before.remove(&key) {

@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, First, Last, Result, Row, VERSION, seal, to_hex};
 use crate::backup::{self, Progress, Step};
+use crate::reader::Reader;
 use crate::schema::Tables;
-use crate::store::Reader;
 use crate::tables::{About, Kind};
-use crate::untyped::{RowFormat, RowText, Untyped, each_slice};
+use crate::untyped::{RowFormat, RowText, Untyped};
 use crate::{Error as StateError, migrate};
 
 /// Result of an export.
@@ -61,7 +61,7 @@ impl Lines<'_> {
 
     fn table(&mut self, about: &About, rows: &dyn Untyped) -> Result<()> {
         let mut count = 0_u64;
-        each_slice(self.reader, rows.bytes(), &mut |slice| {
+        self.reader.each_slice(rows.bytes(), &mut |slice| {
             self.progress.advance(u64::try_from(slice.len()).unwrap_or(u64::MAX));
             for (key, value) in slice {
                 self.write(about.name, &row_of(about, rows, &key, &value)?)?;

@@ -4,13 +4,15 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use super::{Missing, Options, Reader, begin_write};
-use crate::backup::{self, Progress};
+use crate::backup;
 use crate::crash;
-use crate::env::{self, Access, Expected};
+use crate::env::{self, Access, Expected, begin_write};
 use crate::error::{Error, Result};
 use crate::meta::Meta;
+use crate::options::{Missing, Options};
 use crate::pages::{self, Proved};
+use crate::progress::Progress;
+use crate::reader::Reader;
 use crate::schema::Tables;
 use crate::{Write, migrate};
 
@@ -49,7 +51,7 @@ impl Draft {
         let mut txn = Write::new(begin_write(&self.reader.env)?);
         let done = work(&self.reader.tables, &mut txn)?;
         crash::point("draft-commit");
-        txn.commit(&self.reader.tables)?;
+        self.reader.tables.commit(txn)?;
         Ok(done)
     }
 

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::bytes::hex;
 use crate::envelope::seal_version;
+use crate::hex::hex;
 use crate::model::card::PromptSubject;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;

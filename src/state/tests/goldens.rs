@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bytes::hex;
+use crate::hex::hex;
 use crate::tests::{samples, store};
 use crate::{Error, Tables};
 

@@ -1,7 +1,7 @@
 //! Sample approvals, questions and followed threads.
 
 use super::{AGENT, CHAT, SESSION, ada, address, at, json, telegram};
-use crate::derived::{count_held, file_bytes};
+use crate::held_bytes::{count_held, file_bytes};
 use crate::model::approval::{
     Approval, ApprovalState, ApprovalSubject, Digest, Held, HostReply, Question, QuestionState, Waitlist,
 };

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::begin_read;
-use crate::env::{self, Access};
+use crate::env::{self, Access, begin_read};
 use crate::error::{Error, Result};
 use crate::{backup, filesystem, lock, pages};
 
