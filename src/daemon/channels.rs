@@ -4,24 +4,18 @@
 //! messages wait.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::engine_thread::Inbox;
-use super::files::BlobGuard;
-use super::ingress::Door;
-use super::metrics::Metrics;
-use super::typing::Typing;
+use super::channel_context::ChannelContext;
+use super::ingress::ChannelIngress;
 use crate::channel::Channel;
 use crate::channel::intake::Ingress;
 use crate::channel::telegram;
 use crate::channel::webhook::{self, Setup};
 use crate::clock;
 use crate::config::env;
-use crate::engine::commit::Engine;
 use crate::model::address::ChannelName;
 use crate::model::backoff::Backoff;
 use crate::model::channel::{ChannelInstance, ChannelKind};
@@ -47,24 +41,6 @@ pub struct LineStatus {
 pub(super) struct Channels {
     context: ChannelContext,
     lines: Mutex<BTreeMap<ChannelName, Connection>>,
-}
-
-/// What the channels' tasks need.
-pub(super) struct ChannelContext {
-    /// Runtime for the tasks.
-    pub(super) tokio: Handle,
-    /// Queue for what happens on the channels.
-    pub(super) inbox: Arc<Inbox>,
-    /// The store with the channels' settings.
-    pub(super) engine: Arc<Engine>,
-    /// Base directory for the paths of outgoing files.
-    pub(super) sessions: PathBuf,
-    /// Typing indicators, which are told the results of deliveries.
-    pub(super) typing: Arc<Typing>,
-    /// Settles the files of submitted messages.
-    pub(super) fates: BlobGuard,
-    /// Counts deliveries.
-    pub(super) metrics: Arc<Metrics>,
 }
 
 /// One channel and its task.
@@ -179,13 +155,13 @@ impl Channels {
                     continue;
                 }
             };
-            let door: Arc<dyn Ingress> = Arc::new(Door::new(&name, &self.context));
-            let over = match self.connect(row.clone(), &door).await {
+            let ingress: Arc<dyn Ingress> = Arc::new(ChannelIngress::new(&name, &self.context));
+            let over = match self.connect(row.clone(), &ingress).await {
                 Ok(channel) => {
                     tries = 0;
                     tracing::info!(channel = %name, "connected");
                     self.set(&name, row.kind, ConnectionState::Up(channel));
-                    door.reachable();
+                    ingress.reachable();
                     changed.changed().await.is_err()
                 }
                 Err(why) => {
@@ -234,7 +210,7 @@ impl Channels {
         }
     }
 
-    async fn connect(&self, row: ChannelInstance, door: &Arc<dyn Ingress>) -> Result<Arc<dyn Channel>, String> {
+    async fn connect(&self, row: ChannelInstance, ingress: &Arc<dyn Ingress>) -> Result<Arc<dyn Channel>, String> {
         let token = secret("token", row.token.clone()).await?;
         let secret = secret("secret", row.secret.clone()).await?;
         let (name, sessions) = (row.name, self.context.sessions.clone());
@@ -245,13 +221,13 @@ impl Channels {
                 let listen = row.listen.unwrap_or(webhook::LISTEN);
                 let setup =
                     Setup { name, secret, base_url: row.base_url, listen, sessions, link_previews, now: clock::wall };
-                webhook::start(setup, Arc::clone(door)).await
+                webhook::start(setup, Arc::clone(ingress)).await
             }
             ChannelKind::Telegram => {
                 let token = token.ok_or("it has no token")?;
                 let setup =
                     telegram::Setup { name, token, base_url: row.base_url, sessions, link_previews: row.link_previews };
-                let bot = telegram::start(setup, Arc::clone(door), &self.context.tokio);
+                let bot = telegram::start(setup, Arc::clone(ingress), &self.context.tokio);
                 bot.map(|bot| bot as Arc<dyn Channel>).map_err(|error| error.to_string())
             }
             ChannelKind::Terminal => Err("the terminal is always connected".to_owned()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::channels::ChannelContext;
+use super::channel_context::ChannelContext;
 use super::engine_thread::{Inbox, Item};
 use super::files::{self, BlobGuard};
 use super::metrics::Metrics;
@@ -22,7 +22,7 @@ use crate::model::message::Reason;
 use crate::model::report::{Reply, RouteReport};
 
 /// Intake of one channel.
-pub(super) struct Door {
+pub(super) struct ChannelIngress {
     channel: ChannelName,
     inbox: Arc<Inbox>,
     engine: Arc<Engine>,
@@ -31,7 +31,7 @@ pub(super) struct Door {
     metrics: Arc<Metrics>,
 }
 
-impl Door {
+impl ChannelIngress {
     /// Creates the intake of a channel.
     pub(super) fn new(channel: &ChannelName, context: &ChannelContext) -> Self {
         Self {
@@ -90,7 +90,7 @@ fn routed(reply: Reply) -> Result<RouteReport, NotTaken> {
     }
 }
 
-impl Ingress for Door {
+impl Ingress for ChannelIngress {
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
         Box::pin(async move {
             self.check(&event.source.channel)?;

@@ -28,6 +28,7 @@ use crate::runtime::Runtime;
 use crate::state;
 
 mod builds;
+mod channel_context;
 mod channels;
 mod drain;
 mod effects;
@@ -227,7 +228,7 @@ impl Daemon {
         let (metrics, terminal) = (Metrics::new(engine.store(), runtime.name())?, ChannelName::new(terminal::NAME)?);
         let terminals = attended(&inbox, &metrics, &terminal);
         let removals = Remover::new(&files, &engine, &workers, &stop).start()?;
-        let context = channels::ChannelContext {
+        let context = channel_context::ChannelContext {
             tokio: tokio.clone(),
             inbox: Arc::clone(&inbox),
             engine: Arc::clone(&engine),
@@ -259,7 +260,12 @@ impl Daemon {
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        typing.run(&channels)?;
+        let shown = Arc::clone(&channels);
+        typing.run(move |session, at| {
+            if let Some(channel) = shown.channel(&at.channel) {
+                channel.typing(session, at);
+            }
+        })?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
         daemon.look_at_folders();

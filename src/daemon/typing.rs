@@ -3,7 +3,6 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Error;
-use super::channels::Channels;
 use super::worker;
 use crate::clock::Clock;
 use crate::model::address::Address;
@@ -36,16 +35,12 @@ impl Typing {
         Arc::new(Self { clock: clock.clone(), state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Starts the thread.
-    pub(super) fn run(self: &Arc<Self>, channels: &Arc<Channels>) -> Result<(), Error> {
-        let (typing, channels) = (Arc::clone(self), Arc::clone(channels));
+    /// Starts the thread, which shows an indicator with `show`.
+    pub(super) fn run(self: &Arc<Self>, show: impl Fn(SessionId, &Address) + Send + 'static) -> Result<(), Error> {
+        let typing = Arc::clone(self);
         let work = move || {
             while let Some(due) = typing.next() {
-                for (session, at) in due {
-                    if let Some(channel) = channels.channel(&at.channel) {
-                        channel.typing(session, &at);
-                    }
-                }
+                due.iter().for_each(|(session, at)| show(*session, at));
             }
         };
         worker::start("typing", work).map(drop)

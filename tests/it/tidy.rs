@@ -1,7 +1,8 @@
-//! House rules that no compiler knows: who imports whom, what has one place, how long files are.
+//! House rules that the compiler does not check: imports, circles of imports, bans, and the length of files.
 //!
 //! The rules are data in [`rules`]; the checks work on a map of files, so that they are tested with planted violations.
 
+mod circles;
 mod rules;
 mod rust;
 
@@ -55,6 +56,7 @@ fn violations(files: &Files) -> Vec<String> {
             found.extend(names(path, &code));
         }
     }
+    found.extend(circles::circles(files));
     found.extend(orphans(files));
     found.extend(tests_of_others(files));
     found

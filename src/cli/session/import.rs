@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::place::CommandDir;
 use super::taking::{Importer, Report};
 use crate::cli::workspace::error::WorkspaceError;
-use crate::cli::workspace::{self, AllowBroad, Guarded};
+use crate::cli::workspace::{AllowBroad, Guarded, guard, sight};
 use crate::cli::{Done, Failure, print};
 use crate::config::{Paths, env};
 use crate::contracts::claw::{self, WorkspaceScan};
@@ -57,9 +57,9 @@ fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), WorkspaceError>
         let hint = "name the directory in which claw was used, the one with .claw in it";
         return Err(WorkspaceError::new("workspace_missing", message, hint));
     }
-    let sight = match workspace::guard(&args.dir, args.allow, json)? {
+    let sight = match guard(&args.dir, args.allow, json)? {
         Guarded::Aborted => return Ok(()),
-        Guarded::Go => workspace::sight(paths, &args.dir)?,
+        Guarded::Go => sight(paths, &args.dir)?,
     };
     let place = CommandDir::new(paths, sight);
     let mut taking = Importer::new(&place, args.dry_run)?;

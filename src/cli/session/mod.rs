@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 pub(super) use self::import::{ClawArgs, claw};
 
 use self::place::CommandDir;
-use super::workspace::{self, AllowBroad, Cwd, Guarded};
+use super::workspace::{AllowBroad, Cwd, Guarded, guard, sight};
 use super::{Done, Failure, listed};
 use crate::cli::workspace::error::WorkspaceError;
 use crate::config::Paths;
@@ -251,9 +251,9 @@ fn tell(trouble: WorkspaceError, action: &str, json: bool) -> Failure {
 /// The place of a command; none if the user declined. The directory is checked before anything is read.
 fn begin(paths: &Paths, args: &SessionArgs, json: bool) -> Result<Option<CommandDir>, WorkspaceError> {
     let dir = args.cwd.find()?;
-    match workspace::guard(&dir, args.allow, json)? {
+    match guard(&dir, args.allow, json)? {
         Guarded::Aborted => Ok(None),
-        Guarded::Go => Ok(Some(CommandDir::new(paths, workspace::sight(paths, &dir)?))),
+        Guarded::Go => Ok(Some(CommandDir::new(paths, sight(paths, &dir)?))),
     }
 }
 

@@ -10,7 +10,8 @@ use super::place::CommandDir;
 use super::shape::{self, DirectoryState, RecordJson, SessionJson};
 use super::{OptionalSessionArg, lifecycle};
 use crate::cli::workspace::error::WorkspaceError;
-use crate::cli::{human_time, print, workspace as directory};
+use crate::cli::workspace::put_path;
+use crate::cli::{human_time, print};
 use crate::contracts::git;
 use crate::contracts::workspace::path_of;
 use crate::engine::workspaces::view::{self, Cut};
@@ -36,7 +37,7 @@ pub(super) fn surroundings(place: &CommandDir) -> DirectoryState {
 pub(super) fn workspace_json(place: &CommandDir, name: String) -> Value {
     let mut shape = Map::new();
     shape.insert("fingerprint".to_owned(), json!(name));
-    directory::put_path(&mut shape, "root", &place.sight.path);
+    put_path(&mut shape, "root", &place.sight.path);
     Value::Object(shape)
 }
 

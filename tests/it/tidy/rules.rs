@@ -497,6 +497,9 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("container/agent-runner/src/env.rs", "the runner's environment"),
 ];
 
+/// Files that may import each other in a circle.
+pub(super) const CIRCLE_MAX: usize = 4;
+
 /// Lines of a file without its tests.
 pub(super) const LINES_MAX: usize = 500;
 

@@ -1,0 +1,30 @@
+//! What the tasks of channels share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::engine_thread::Inbox;
+use super::files::BlobGuard;
+use super::metrics::Metrics;
+use super::typing::Typing;
+use crate::engine::commit::Engine;
+
+/// What the channels' tasks need.
+pub(super) struct ChannelContext {
+    /// Runtime for the tasks.
+    pub(super) tokio: Handle,
+    /// Queue for what happens on the channels.
+    pub(super) inbox: Arc<Inbox>,
+    /// The store with the channels' settings.
+    pub(super) engine: Arc<Engine>,
+    /// Base directory for the paths of outgoing files.
+    pub(super) sessions: PathBuf,
+    /// Typing indicators, which are told the results of deliveries.
+    pub(super) typing: Arc<Typing>,
+    /// Settles the files of submitted messages.
+    pub(super) fates: BlobGuard,
+    /// Counts deliveries.
+    pub(super) metrics: Arc<Metrics>,
+}
