@@ -112,7 +112,7 @@ fn routing(c: &mut Criterion) {
 /// Strangers of one chat; more people than may wait there would be dropped.
 const STRANGERS: usize = 20;
 
-/// Chats where somebody is asked about strangers, enough for one stranger per commit. The owner is asked at the terminal.
+/// Chats that ask about strangers, enough for one stranger per commit. The owner is asked at the terminal.
 fn asking() -> String {
     let mut text = "schema = 1\nmax_containers = 1000\n[[agents]]\nfolder = \"a0\"\nmax_parallel = 1000\n".to_owned();
     text.push_str("[[users]]\nid = \"terminal:1\"\nroles = [\"owner\"]\n");
@@ -147,7 +147,7 @@ fn ingest(c: &mut Criterion) {
     let ground = Ground::new(&configuration(1, always), |engine| {
         let mut all: Vec<Submission> = (0..commits()).map(|n| event("bench", "c", &format!("m{n}"), "1")).collect();
         all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
-        // Nobody takes what is said: the lane's first message waits, the others queue behind it.
+        // Messages are not delivered: the first one of the queue waits, the others stay behind it.
         all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
         engine.commit(&all, moment(0), 7).unwrap();
     });

@@ -55,7 +55,7 @@ fn head(whole: bool) -> String {
     let how = if Asked::now().size(0, 1, 0) == 1 { " -- --quick" } else { "" };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    // Major and minor: the rest names a build that nobody else has.
+    // Major and minor: the rest names a build.
     let kernel = release.split(|c: char| !c.is_ascii_digit()).take(2).collect::<Vec<_>>().join(".");
     writeln!(
         text,

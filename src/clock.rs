@@ -125,8 +125,8 @@ impl Watch {
     }
 }
 
-/// What happened between two readings. The boot clock says how much time really passed, the monotonic one how much of it
-/// the machine was awake; what the wall clock says beyond that, somebody did.
+/// The changes between two readings. The boot clock says how much time really passed, the monotonic one how much of it
+/// the machine was awake. Any other difference of the wall clock is a change that a person or a program made.
 fn between(before: Reading, after: Reading) -> Between {
     let ms = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let awake = ms(after.monotonic.saturating_sub(before.monotonic));
@@ -156,8 +156,8 @@ const fn boot() -> Option<Duration> {
     None
 }
 
-/// Wakes the one thread that waits for it at a time that others set. It waits by the monotonic clock, which stands still
-/// while the machine sleeps, so that it never waits longer than it was told after that.
+/// Wakes the one thread that waits for it at a time that others set. It waits by the monotonic clock, which stands
+/// still while the machine sleeps, so that it never waits longer than it was told after that.
 #[derive(Debug, Default)]
 pub struct Alarm {
     at: Mutex<Option<Instant>>,
@@ -165,7 +165,7 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Wakes in this time; none is not before the longest time of whoever waits.
+    /// Wakes in this time; none means the longest time of the waiting threads.
     pub fn set(&self, length: Option<Millis>) {
         *self.lock() = length.and_then(|length| monotonic().checked_add(length.duration()));
         self.changed.notify_one();

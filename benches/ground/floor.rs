@@ -82,7 +82,7 @@ pub(crate) fn read_all(ground: &Ground) {
     assert!(tables.iter().map(rows).sum::<usize>() > 0);
 }
 
-/// Opens the store without Hearth; nobody else has it open.
+/// Opens the store without Hearth; no other process has it open.
 #[expect(unsafe_code, reason = "the floor is LMDB itself, opened as the store opens it")]
 fn raw(ground: &Ground) -> heed::Env {
     let mut options = heed::EnvOpenOptions::new();

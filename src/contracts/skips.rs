@@ -122,7 +122,7 @@ pub fn remove(paths: &Paths, folder: &Folder, skill: &str, wanted: &BlobId) -> R
     // First rename the file, so that whatever is written under its name from here on is a separate report.
     let aside = format!(".{name}.removed.tmp");
     if group.kind(aside.as_ref())? == Kind::File {
-        end(&group, &name, &aside, wanted)?; // whoever took it away was killed
+        end(&group, &name, &aside, wanted)?; // the process that moved it was killed
     }
     if !is_file(&group, &name, wanted)? {
         return Ok(());

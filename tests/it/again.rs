@@ -104,7 +104,7 @@ fn a_turn_stays_together() {
     assert_eq!(world.outside.shown.len(), 1);
 }
 
-/// Files of a failed turn that are found again change nothing, whoever lives by then.
+/// Files of a failed turn that are found again change nothing, even while another run is live.
 #[test]
 fn files_of_a_failed_turn_found_twice() {
     for again in [RetryHint::Later, RetryHint::Wait(None)] {
@@ -198,7 +198,8 @@ fn an_agent_is_held_off_as_a_whole() {
     assert_eq!(world.read(|db, txn| db.rate_limits.len(txn)), 0);
 }
 
-/// While an agent is held off, another word of its provider makes that longer at most, and is no further refusal in a row.
+/// While an agent is held off, another word of its provider makes that longer at most, and is no further refusal in a
+/// row.
 #[test]
 fn a_second_word_while_an_agent_is_held_off() {
     let mut world = World::of(&per_thread("max_parallel = 3"));
@@ -253,7 +254,7 @@ fn people_are_told_once_of_a_wait() {
     }
     let said = said_to_people(&world);
     assert!(said[0].contains("will answer as soon as") && said[0].contains("529 overloaded"), "{said:?}");
-    // Whoever writes meanwhile is told, too: of their own message, once.
+    // The author of a message that arrives meanwhile is told too, once, about their own message.
     fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::minutes(60))));
     world.inject(&event("2", "are you there?", ""));
     world.settle();
@@ -370,8 +371,8 @@ fn what_would_fail_again_is_given_up() {
     assert_eq!(said_to_people(&world), ["Your message could not be processed: no such model"]);
 }
 
-/// Messages that fail together are counted and shown once where they came from, scheduled tasks each by its name: of a turn that would
-/// fail again, and of one that was lost too often.
+/// Messages that fail together are counted and shown once where they came from, scheduled tasks each by its name: of a
+/// turn that would fail again, and of one that was lost too often.
 #[test]
 fn what_fails_together_is_told_once_but_every_task() {
     for lost in [false, true] {

@@ -64,7 +64,7 @@ fn event(id: &str, said: &str) -> String {
     .to_string()
 }
 
-/// Feeds events and tells what became of each.
+/// Sends events and returns the outcome of each.
 fn inject(data: &Path, ids: &[String], said: &str) -> Vec<String> {
     let mut child = hearth(data, &["inject"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -118,7 +118,7 @@ fn backups(data: &Path) -> Vec<PathBuf> {
     names(&data.join("backups")).iter().map(|name| data.join("backups").join(name)).collect()
 }
 
-/// The drill: whoever was told "accepted" before the backup began is in it, though the daemon works on and then dies.
+/// The drill: every message that was accepted before the backup began is in it, though the daemon goes on and dies.
 #[test]
 fn what_was_accepted_before_a_hot_backup_is_in_it() {
     let (dir, data) = installation();
@@ -383,7 +383,7 @@ fn a_damaged_record_is_named_and_nothing_is_made_of_it() {
 fn changes_are_shown_until_somebody_has_seen_enough() {
     let (_dir, data) = installation();
     let _daemon = Daemon::start(&data);
-    // Nobody says when it looks for the first time: things happen until it tells of one.
+    // The time of its first look is unknown: events are sent until it reports one.
     let follow = |args: &[&str]| {
         let mut child = dump(&data, args).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());

@@ -1,5 +1,5 @@
-//! Input that nobody should send: events on standard input, and files in an agent's half of a mailbox. Each is refused with
-//! its reason, and the next message is answered as if nothing had happened.
+//! Invalid input: events on standard input, and files in an agent's half of a mailbox. Each is refused with its reason,
+//! and the next message is answered.
 
 use std::fs;
 use std::os::unix::fs::symlink;

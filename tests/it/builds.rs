@@ -14,7 +14,7 @@ fn both() -> Packages {
     Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] }
 }
 
-/// Somebody approved packages, and images are built.
+/// An approver approved packages, and images are built.
 fn approved() -> World {
     let mut world = working_in(World::building());
     ask(&mut world, "p", packages());
@@ -86,7 +86,7 @@ fn who_started_before_the_image_was_there_is_replaced() {
 #[test]
 fn a_build_that_fails_is_told_once_to_the_agent_and_to_the_owner() {
     let mut world = approved();
-    // Somebody is at the terminal.
+    // The owner is at the terminal.
     world.inject(&event_in(("terminal", "t", None), ("o", "x", ""), ""));
     world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\"");
     built(&mut world, both(), Err("there is no package jq"));

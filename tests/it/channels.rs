@@ -1,4 +1,5 @@
-//! Channels of a running daemon: a bridge in another language, receivers that fail, and channels that come, change and go.
+//! Channels of a running daemon: a bridge in another language, receivers that fail, and channels that come, change and
+//! go.
 //!
 //! What a file describes is named and comes up. Missing credentials, a network that fails and errors of any other kind
 //! leave a channel down, visibly, and it is connected again after 2, 5, 10 seconds and so on, without end.
@@ -317,7 +318,7 @@ fn files_edits_and_reactions_go_through_a_bridge() {
     host.check();
 }
 
-/// A card at the owner, the press of somebody else, the press of the owner twice, and nonsense.
+/// A card for the owner, another person's press, the owner's press twice, and nonsense.
 #[test]
 fn a_button_pressed_through_a_bridge_lets_a_stranger_in() {
     let mut host = host();
@@ -349,7 +350,7 @@ fn a_button_pressed_through_a_bridge_lets_a_stranger_in() {
     host.check();
 }
 
-/// What comes while a daemon waits for its end stays with whoever sends it, and a turn that has begun ends.
+/// What arrives while a daemon shuts down stays with the sender, and a turn that has begun ends.
 #[test]
 fn a_daemon_that_stops_asks_bridges_to_come_again() {
     let (mut host, port) = (host(), free_port());

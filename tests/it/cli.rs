@@ -121,8 +121,8 @@ fn both_terminals_see_what_is_said() {
     }
 }
 
-/// The owner sits at a terminal and a stranger writes elsewhere: the question comes to the terminal, a number answers it,
-/// and the stranger's words go to the agent, not the number.
+/// The owner sits at a terminal and a stranger writes elsewhere: the question comes to the terminal, a number answers
+/// it, and the stranger's words go to the agent, not the number.
 #[test]
 fn a_stranger_is_let_in_from_the_terminal() {
     let mut host = Host::new();
@@ -399,7 +399,7 @@ fn the_first_terminal_says_who_answers_what_to_do_next_and_what_can_be_typed() {
     drop(terminal.end());
 }
 
-/// A conversation on a terminal, with a daemon that dies while somebody types.
+/// A conversation on a terminal, with a daemon that dies while the user types.
 #[test]
 fn a_terminal_is_given_back_as_it_was() {
     let mut host = Host::new();

@@ -40,7 +40,7 @@ fn next(world: &World, id: TaskId) -> String {
     task(world, id).next.map(|at| at.to_string()).unwrap_or_default()
 }
 
-/// Slots with a record, and what became of them in a word.
+/// Slots with a record, and the outcome of each in a word.
 fn fires(world: &World, id: TaskId) -> Vec<String> {
     let rows = world.read(|db, txn| db.task_runs.collect_prefix(txn, &id, 1_000));
     let word = |outcome: &FireOutcome| match outcome {
@@ -225,7 +225,7 @@ fn the_machine_can_move_while_it_runs() {
     let told = |effect: &Effect| matches!(effect, Effect::Export(export) if export.context.is_some());
     assert_eq!(world.effects.iter().filter(|effect| told(effect)).count(), 1, "the context is written again");
     world.settle();
-    // Where there is a zone of the house that of the machine is nobody's.
+    // With a configured time zone, the machine's time zone is not used.
     let mut world = World::of(&format!("timezone = \"Asia/Tokyo\"\n{ONE}"));
     world.inject(&event("m1", "hi", ""));
     world.settle();

@@ -287,7 +287,7 @@ fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
     );
 }
 
-/// A store that the system does not open is there: nobody is told to make another one, nor to ask again.
+/// A store that cannot be opened exists: the message suggests neither creating another one nor retrying.
 #[test]
 fn a_store_that_cannot_be_opened_is_named_and_no_new_one_suggested() {
     let program = Program::new();

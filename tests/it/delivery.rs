@@ -71,8 +71,8 @@ fn to(thread: &str) -> Recipient {
     Recipient::Address(address("net", "C", Some(thread)))
 }
 
-/// One lane per address in order, lanes next to each other: the first of each goes out at once, the next when it is
-/// known what became of it.
+/// Each address has one queue in order, and queues do not wait for each other: the first message of each goes out at
+/// once, the next one when the outcome of the first is known.
 #[test]
 fn lanes_are_in_order_and_in_parallel() {
     let mut world = working();
@@ -93,7 +93,7 @@ fn lanes_are_in_order_and_in_parallel() {
     world.heard_of(OutboundId::new(1), ok());
     world.heard_of(OutboundId::new(2), ok());
     assert_eq!(asked(&world), [5, 2, 4]);
-    // What is heard of a message that nobody tried is nothing.
+    // A report about a message without an attempt changes nothing.
     world.heard_of(OutboundId::new(4), ok());
     assert!(matches!(state(&world, 4), OutState::Delivered { .. }));
     let before = world.text();
@@ -177,7 +177,7 @@ fn what_a_platform_rejects_is_given_up_at_once() {
     assert_eq!((failed_with(&world, 1).as_str(), world.outside.attempts.len()), ("too long", 1));
 }
 
-/// A terminal that nobody looks at keeps its messages without end, and has them at once when somebody comes.
+/// A terminal that is not open keeps its messages without limit, and shows them as soon as it is opened.
 #[test]
 fn absent_readers_are_waited_for() {
     let mut world = working();
@@ -240,7 +240,7 @@ fn no_adapter() {
 #[test]
 fn a_crash_in_an_attempt() {
     let mut world = working();
-    world.outside.channel = Box::new(|_| None); // it goes out, and nobody hears of it
+    world.outside.channel = Box::new(|_| None); // it goes out, and no result is reported
     say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     for uncertain in 1..=2 {
@@ -260,7 +260,7 @@ fn a_crash_in_an_attempt() {
     assert_eq!(uncertain, 2);
 }
 
-/// An attempt of which nothing is heard for a minute is one whose outcome nobody knows.
+/// An attempt without a report for a minute has an uncertain outcome.
 #[test]
 fn a_silent_channel() {
     let mut world = working();
@@ -372,8 +372,8 @@ fn a_refused_answer_fails_the_turn() {
     assert!(shown(&world)[0].contains("could not be processed"), "{:?}", shown(&world));
 }
 
-/// Numbers are odd, bounded, not far above the last one, and each is used once; what is refused for its number takes none
-/// away.
+/// Numbers are odd, bounded, not far above the last one, and each is used once; what is refused for its number takes
+/// none away.
 #[test]
 fn numbers() {
     let mut world = working();
@@ -458,8 +458,8 @@ fn answers_with_impossible_names() {
     assert!(matches!(world.all_messages()[0].1.state, MessageState::Failed { .. }));
 }
 
-/// The last words of an incarnation are delivered although it is gone; a request that nobody can read the answer of is
-/// refused among the context of the next one.
+/// The last messages of an incarnation are delivered although it is gone. A request whose answer can no longer be read
+/// is refused in the context of the next one.
 #[test]
 fn last_words_and_requests() {
     let mut world = working();

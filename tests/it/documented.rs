@@ -144,7 +144,7 @@ fn every_command_is_in_the_list_of_commands() {
     assert!(missing.is_empty(), "docs/commands.md names none of these commands: {missing:?}");
 }
 
-/// Documents tell nobody to type what is no command.
+/// Documents never mention a command that does not exist.
 #[test]
 fn documents_name_only_commands_that_there_are() {
     let mut commands = commands();

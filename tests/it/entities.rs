@@ -384,7 +384,7 @@ fn a_removed_agent_is_told_nothing() {
     assert_eq!(world.all_messages().len(), 1);
 }
 
-/// A chat that was removed is nobody's destination any more.
+/// A removed chat is no agent's destination any more.
 #[test]
 fn a_removed_chat() {
     let mut world = World::of(ONE);
@@ -400,7 +400,7 @@ fn a_removed_chat() {
     assert_eq!(named, Destination::Chat(hearth::model::id::ChatId::new(2)));
 }
 
-/// Whoever is removed takes no more messages of chats that name nobody; the rest of the settings stays.
+/// A removed member receives no more messages of chats without a named person; the other settings stay.
 #[test]
 fn a_removed_agent_is_nobodys_default() {
     let toml = format!("default_agent = \"main\"\ntimezone = \"Asia/Tokyo\"\n[[agents]]\nfolder = \"other\"\n{ONE}");
@@ -413,8 +413,8 @@ fn a_removed_agent_is_nobodys_default() {
     }
 }
 
-/// What an agent is started with is partly the house's: another image or zone ends who is idle, and their tasks come by the
-/// new zone.
+/// What an agent is started with is partly the house's: another image or zone ends who is idle, and their tasks come by
+/// the new zone.
 #[test]
 fn other_settings_of_the_house_reach_its_agents() {
     for (settings, ends, next) in [

@@ -114,7 +114,7 @@ fn a_dry_run_keeps_no_file() {
     host.stop();
 }
 
-/// Strangers do not fill the disk with what nobody will read.
+/// Strangers do not fill the disk with unread files.
 #[test]
 fn files_of_refused_events_go_at_once() {
     let mut host = host();

@@ -30,7 +30,7 @@ fn state(host: &Host) -> Value {
     serde_json::from_str(&host.done(&["agents", "state", "main", "--json"], b"")).unwrap()
 }
 
-/// All that the writers wrote is in the file and in the store, and what nobody went on with is cleared.
+/// Everything that the writers wrote is in the file and in the store, and abandoned entries are cleared.
 fn assert_shared(host: &Host, prefixes: &[&str], rounds: usize) {
     let names: Vec<String> =
         prefixes.iter().flat_map(|prefix| (0..rounds).map(move |n| format!("{prefix}{n}"))).collect();
@@ -113,7 +113,7 @@ fn trouble_is_named_and_nothing_is_wiped() {
         std::fs::metadata(path.with_file_name("session-state.json.lock")).unwrap().permissions().mode() & 0o600 > 0
     );
     host.stop();
-    // Whoever has removed the copy needs to hear of it no more.
+    // When the copy is removed, the warning ends.
     std::fs::remove_file(copy).unwrap();
     std::fs::remove_file(&path).unwrap();
     host.start();

@@ -24,12 +24,12 @@ use crate::world::{ONE, World, event_in};
 
 const AGENT: AgentId = AgentId::new(1);
 
-/// A file in an order and a layout of somebody else's.
+/// A file in the order and layout of another program.
 const AS_PYTHON_MAY: &str = r#"{"mood": {"a": [1, {}]}, "schema_version": 1,
  "sessions": {"default": {"epoch": 1, "session_id": null}, "maintenance": {"epoch": 2}},
  "session_id": null, "pending_response": null, "seen_email_ids": ["a", "b"], "muted_threads": {"t1": true}}"#;
 
-/// A world with an agent, and its file; whoever holds the lock does one thing after the other.
+/// A world with an agent and its file; the holder of the lock does one thing after the other.
 struct Shared {
     world: World,
     file: Option<String>,
@@ -95,7 +95,7 @@ impl Shared {
         serde_json::from_str(self.file.as_ref().unwrap()).unwrap()
     }
 
-    /// Somebody else changes the file.
+    /// Another program changes the file.
     fn foreign(&mut self, change: impl FnOnce(&mut Value)) {
         let mut value = self.file.as_ref().map_or_else(|| json!({"schema_version": 1}), |_| self.json());
         change(&mut value);
@@ -303,7 +303,7 @@ fn ids_are_a_window() {
     }
     let there = shared.json()["seen_email_ids"].as_array().unwrap().len();
     assert_eq!(there, 5_000);
-    // An id that somebody lost comes back, in its place; one that is seen again stays where it is.
+    // A lost id comes back in its place; one that is seen again stays where it is.
     shared.foreign(|file| file["seen_email_ids"] = json!(["id5999", "new", "id2000"]));
     shared.look(3);
     let ids = shared.json()["seen_email_ids"].as_array().unwrap().clone();
@@ -320,7 +320,7 @@ fn ids_are_a_window() {
     shared.world.assert_sound();
 }
 
-/// What may happen between two looks, and how far a look comes before somebody dies.
+/// What may happen between two syncs, and the step of a sync at which a process dies.
 #[derive(Debug, Clone)]
 enum Step {
     Foreign(u8, u8),
@@ -345,8 +345,8 @@ fn a_step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(cases(96))]
 
-    /// Foreign and own writes in any order, with a death after any step of any look: each side's last word on what is its
-    /// own stands, and no id is lost.
+    /// Foreign and own writes in any order, with a death after any step of any look: each side's last word on what is
+    /// its own stands, and no id is lost.
     #[test]
     fn no_interleaving_loses_a_field(steps in prop::collection::vec(a_step(), 1..40)) {
         let mut shared = Shared { world: World::new(), file: None };
@@ -511,8 +511,8 @@ fn a_clock_that_has_just_jumped_ahead_makes_nothing_old() {
     assert_eq!((left(&shared).0, waits(&shared)), (0, false));
 }
 
-/// What a program of the group mutes does not wake the agent, by any of the names that programs give to a thread or a chat,
-/// and wakes it again when that is taken back.
+/// What a program of the group mutes does not wake the agent, by any of the names that programs give to a thread or a
+/// chat, and wakes it again when that is taken back.
 #[test]
 fn a_thread_that_the_group_mutes_wakes_nobody() {
     for (name, thread, chat) in [
@@ -543,7 +543,8 @@ fn a_thread_that_the_group_mutes_wakes_nobody() {
     }
 }
 
-/// The operator takes back what a program muted: by the place, if the program named it so, and by the program's own name.
+/// The operator takes back what a program muted: by the place, if the program named it so, and by the program's own
+/// name.
 #[test]
 fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
     let folder = || Folder::new("main").unwrap();
@@ -616,7 +617,7 @@ fn there_are_no_more_mutes_than_are_read() {
     shared.world.assert_sound();
 }
 
-/// What is noted with a mute stays if nothing else is said, and a field that is somebody else's is left to them.
+/// The note of a mute stays unless it is changed, and fields of other programs are left alone.
 #[test]
 fn an_operator_mutes_by_the_name_that_programs_have() {
     let mute = |note: Option<&str>| {
@@ -643,8 +644,8 @@ fn an_operator_mutes_by_the_name_that_programs_have() {
     assert_eq!(shared.world.text(), before);
 }
 
-/// A file with nothing but what registering a session writes was begun anew, and lost what it lacks; any other file lacks
-/// what somebody took out of it.
+/// A file that has only the fields of a new registration was created anew, and its missing fields were lost; in any
+/// other file, missing fields were removed on purpose.
 #[test]
 fn who_begins_a_file_anew_removes_nothing() {
     let session = || json!({"epoch": 3, "session_id": null});

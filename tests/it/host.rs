@@ -29,8 +29,8 @@ use serde_json::{Value, json};
 
 /// Longest wait for anything that has to happen; a machine under load is slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// Time between the first two looks at something that is waited for. It grows: most things happen soon, and looks at the
-/// store cost the programs under test their processor.
+/// Time between the first two looks at something that is waited for. It grows: most things happen soon, and looks at
+/// the store cost the programs under test their processor.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 /// Longest time between two looks.
 const LAST_LOOK: Duration = Duration::from_millis(25);
@@ -148,7 +148,7 @@ impl Host {
         self.done(&["apply", "-"], toml.as_bytes());
     }
 
-    /// Injects one message of the chat `telegram/123` and returns what became of it.
+    /// Injects one message of the chat `telegram/123` and returns its outcome.
     pub(crate) fn inject(&self, id: &str, text: &str) -> Value {
         let line = self.done(&["inject"], event(id, text).to_string().as_bytes());
         serde_json::from_str(&line).unwrap()
@@ -197,7 +197,8 @@ impl Host {
         self.daemon.take().expect("no daemon was started").end()
     }
 
-    /// Asks the daemon to stop and waits until it did. One that does not serve yet would not hear that: it would be killed.
+    /// Asks the daemon to stop and waits until it did. One that does not serve yet would not hear that: it would be
+    /// killed.
     pub(crate) fn stop(&mut self) -> Ended {
         let mut daemon = self.daemon.take().expect("no daemon was started");
         wait_for("the daemon to serve or end", || (daemon.serves() || daemon.try_end().is_some()).then_some(()));
@@ -303,7 +304,7 @@ pattern = "."
 /// The chat of the terminal, whose every message is for the agent `main`, which echoes: answers are really delivered.
 pub(crate) const TERMINAL: &str = terminal!();
 
-/// The same, and a room in which whoever writes has to be let in.
+/// The same, with a chat whose unknown senders need an approval.
 pub(crate) const HOUSE: &str = concat!(
     terminal!(),
     r#"
@@ -408,7 +409,7 @@ impl Running {
             );
             rest(&mut pace);
         };
-        // Whoever inherited its output may live on; what was said until now is complete when both streams are idle.
+        // A process that inherited its output may live on; the output is complete when both streams are idle.
         wait_for("the output", || {
             (Arc::strong_count(&self.stdout) == 1 && Arc::strong_count(&self.stderr) == 1).then_some(())
         });
@@ -478,8 +479,8 @@ fn rest(pace: &mut Duration) {
     *pace = (*pace * 5 / 4).min(LAST_LOOK);
 }
 
-/// Says that a test is not made, for what this machine lacks. What a test prints that passes is not shown: `.ci/run` names
-/// a file in which it gathers what was skipped.
+/// Says that a test is not made, for what this machine lacks. What a test prints that passes is not shown: `.ci/run`
+/// names a file in which it gathers what was skipped.
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     eprintln!("SKIPPED: {why}");
     let list = std::env::var_os("HEARTH_TEST_LEFT_OUT").map(|list| std::fs::OpenOptions::new().append(true).open(list));

@@ -160,7 +160,7 @@ fn what_hearth_did_not_make_is_left_alone() {
     system.state("LoadState=loaded\nActiveState=active\nMainPID=1\n");
     assert_eq!(system.json(INSTALL)["written"], "unchanged");
     assert_eq!(system.told().last().unwrap(), "systemctl --user start UNIT");
-    // A new version that is not to be started yet is started by whoever wants that.
+    // A new version that is not started automatically is started by the user.
     std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + "# another\n").unwrap();
     assert_eq!(system.json(&["install", "--as-root", "--no-start"])["written"], "changed");
     assert_eq!(system.json(INSTALL)["written"], "changed");
@@ -271,7 +271,7 @@ fn the_system_is_told_how_the_daemon_is() {
     assert_eq!(host.ended().code, Some(0));
 }
 
-/// Whoever finds a daemon may end it: it ends in order from the first moment at which its socket is there.
+/// A daemon can be stopped cleanly from the first moment at which its socket exists.
 #[test]
 fn a_daemon_that_was_just_found_ends_in_order() {
     let mut host = Host::with_echo();

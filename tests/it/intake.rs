@@ -1,5 +1,5 @@
-//! What agents write, where it is not what one would expect: numbers that nobody has, turns that name too much, answers
-//! that were said before, files that are found after their incarnation is gone.
+//! Unexpected output of agents: unknown numbers, turns that name too much, repeated answers, files that are found after
+//! their incarnation is gone.
 
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, StopReason};
@@ -47,7 +47,7 @@ fn a_number_that_was_taken_in_vain_is_never_given() {
     }
 }
 
-/// Whoever failed and said so itself is not spoken over.
+/// An agent that reported its own failure gets no second failure notice.
 #[test]
 fn a_failure_is_told_by_the_agent_or_else_by_the_host() {
     for (says, expected) in [(true, "words 3"), (false, "Your message could not be processed: too long")] {
@@ -98,7 +98,7 @@ fn an_answer_that_was_said_at_once_is_not_missing() {
     }
 }
 
-/// Files that were taken in, and that nobody could remove, are no news when their incarnation is gone.
+/// Collected files that could not be removed are not collected again when their incarnation is gone.
 #[test]
 fn what_was_taken_in_is_known_after_its_incarnation() {
     let mut world = running();
@@ -123,7 +123,7 @@ fn what_was_taken_in_is_known_after_its_incarnation() {
     }
 }
 
-/// Whoever says something in its turn works on it: it is not taken for stuck as one is that says nothing.
+/// An agent that writes during its turn is working: it does not count as stuck.
 #[test]
 fn what_is_said_at_once_is_progress() {
     for says in [true, false] {
@@ -141,8 +141,8 @@ fn what_is_said_at_once_is_progress() {
     }
 }
 
-/// What is found in one look is no conversation: claims come first in it, then words, then ends. What was done with the last
-/// message says nothing of the next one; words about that do.
+/// What is found in one look is no conversation: claims come first in it, then words, then ends. What was done with the
+/// last message says nothing of the next one; words about that do.
 #[test]
 fn what_ends_or_is_said_of_the_last_message_is_no_progress_of_the_next() {
     let words = |about| mid_turn(said(7, 1, about, Recipient::Reply));
@@ -172,7 +172,7 @@ fn what_ends_or_is_said_of_the_last_message_is_no_progress_of_the_next() {
     }
 }
 
-/// Whoever only says something has not begun to work: its starts count as failed until it takes a message.
+/// An agent that only writes has not begun to work: its starts count as failed until it claims a message.
 #[test]
 fn words_before_a_claim_are_no_start() {
     let mut world = World::of(crate::world::ONE);

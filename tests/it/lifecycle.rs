@@ -120,7 +120,8 @@ fn late_files() {
     assert_eq!(world.text(), before, "found again before it was removed");
 }
 
-/// A claim that was found only after the end of its message says nothing new, before its incarnation is closed and after.
+/// A claim that was found only after the end of its message says nothing new, before its incarnation is closed and
+/// after.
 #[test]
 fn a_claim_after_the_end() {
     let mut world = running();
@@ -216,7 +217,7 @@ fn leftover_finals_are_abandoned() {
     assert_eq!(shown, ["words 3"]);
 }
 
-/// What nobody got is not told to the next incarnation as said.
+/// An undelivered message is not shown to the next incarnation as sent.
 #[test]
 fn what_was_not_delivered_was_not_said() {
     let mut world = running();
@@ -300,7 +301,7 @@ fn an_agent_that_claims_the_wrong_thing() {
     assert_eq!(world.all_outbound().len(), 1, "told once, of the message that asked");
 }
 
-/// A restart of the daemon is nobody's fault: no try, and what waits out a backoff is due at once.
+/// A restart of the daemon costs no try, and messages in backoff are queued at once.
 #[test]
 fn a_restart_counts_nothing() {
     let mut world = running();
@@ -337,7 +338,7 @@ fn an_incarnation_that_outlives_the_daemon() {
     assert_eq!(world.outside.launched.len(), 1);
 }
 
-/// At most so many run, in the house and per agent; whoever waits longest gets the place of whoever is idle longest.
+/// Running agents are limited, in total and per agent; the longest waiting one replaces the longest idle one.
 #[test]
 fn places() {
     for toml in [per_thread("max_parallel = 2"), format!("max_containers = 2\n{}", per_thread("max_parallel = 9"))] {
@@ -350,7 +351,7 @@ fn places() {
             world.put(claims);
         }
         pass(&mut world, 20);
-        // Whoever is ended in a turn would be the first to get the place again.
+        // An agent that is stopped during a turn would be the first to get the slot again.
         let stopped = |session| world.incarnation(SessionId::new(session), 1).stopped_for;
         assert_eq!((live(&world), stopped(1), stopped(2)), (vec![1, 2], None, None), "nobody is ended in a turn");
         answer(&mut world, 2, 2);
@@ -412,8 +413,8 @@ pattern = "."
     assert_eq!(live(&world), [1, 2]);
 }
 
-/// A turn that fails without a word is told in every place from which somebody asked, once in each, whichever of its
-/// messages the acknowledgement is of.
+/// A turn that fails without a message is reported to every chat that had a question in it, once each, whichever of its
+/// messages the acknowledgement names.
 #[test]
 fn a_failed_turn_is_told_wherever_somebody_asked() {
     for lead in [0, 1, 2] {

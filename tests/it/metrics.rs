@@ -20,7 +20,8 @@ fn get(port: u16, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// Reads the text as the format demands: families one after another, each declared before its samples, buckets that rise.
+/// Reads the text as the format demands: families one after another, each declared before its samples, buckets that
+/// rise.
 fn read(text: &str) -> Samples {
     let (mut samples, mut family, mut families) = (Samples::new(), (String::new(), String::new()), BTreeSet::new());
     let mut lines = text.lines().peekable();
@@ -164,7 +165,7 @@ fn an_address_that_is_taken_ends_the_start_before_anything_began() {
     host.stop();
 }
 
-/// A web page can have its own name lead to this machine, and ask in the browser of somebody here.
+/// The name of a web page can resolve to this machine, and the page can then send requests from a local user's browser.
 #[test]
 fn pages_with_names_of_their_own_are_not_answered() {
     let mut host = Host::with_echo();
@@ -192,7 +193,7 @@ fn callers_who_say_nothing_hinder_nobody() {
     let port = port_of(host.daemon().unwrap());
     let silent: Vec<_> = (0..300).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     assert!(get(port, "/metrics").1.contains("hearth_build"));
-    // Nobody's time was up for it: of those who would have had to wait for a seat themselves this one is still there.
+    // It evicted no connection: the one that would have been evicted is still open.
     silent[200].set_nonblocking(true).unwrap();
     assert_eq!(silent[200].peek(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     host.stop();

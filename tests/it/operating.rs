@@ -1,4 +1,5 @@
-//! What an operator sees of a daemon that runs: its log, the view of everything as it changes, and what can be done there.
+//! What an operator sees of a daemon that runs: its log, the view of everything as it changes, and what can be done
+//! there.
 
 use std::io::{Read as _, Write as _};
 
@@ -128,7 +129,7 @@ fn programs_watch_line_by_line() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:#?}");
 }
 
-/// An answer for a network that nobody configured goes nowhere: it is said which one.
+/// An answer for an unconfigured channel is not delivered: the output names the channel.
 #[test]
 fn what_waits_for_a_channel_that_is_not_configured_is_told() {
     let mut host = Host::with_echo();
@@ -143,7 +144,7 @@ fn what_waits_for_a_channel_that_is_not_configured_is_told() {
     assert!(doctor.contains("add [channels.telegram] to hearth.toml"), "{doctor}");
 }
 
-/// `head` has seen enough: that is no failure, and nothing goes on for nobody.
+/// `head` closes the pipe: that is no failure, and the command ends.
 #[test]
 fn whoever_reads_no_more_ends_the_command_well() {
     let host = Host::with_echo();

@@ -1,5 +1,5 @@
-//! What an operator relies on: changes that meet, directories that go, output that fits where it goes, and processes that
-//! get nothing of the store.
+//! What an operator relies on: changes that meet, directories that go, output that fits where it goes, and processes
+//! that get nothing of the store.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
@@ -119,8 +119,8 @@ fn changes_that_meet_are_all_made() {
     }
 }
 
-/// A file with so many users that what it would change does not fit into a pipe: the command waits in the middle of showing
-/// it, which is when somebody else changes the configuration.
+/// The file has so many users that the list of changes does not fit into a pipe. The command blocks while it prints
+/// them, and another process changes the configuration meanwhile.
 #[test]
 fn what_was_shown_is_what_is_applied() {
     let users: String = (0..4_000).map(|n| format!("[[users]]\nid = \"t:{n}\"\n")).collect();
@@ -153,7 +153,8 @@ fn what_was_shown_is_what_is_applied() {
     }
 }
 
-/// The drill: a daemon dies, its store is replaced by a backup of before, and life goes on from there with the same agents.
+/// The drill: a daemon dies, its store is replaced by a backup of before, and life goes on from there with the same
+/// agents.
 #[test]
 fn life_goes_on_from_a_backup() {
     let mut host = Host::with_echo();
@@ -204,7 +205,7 @@ fn output_is_plain_where_it_should_be() {
         let piped = host.run(&words, b"");
         assert!(!format!("{}{}", piped.stdout, piped.stderr).contains('\u{1b}'), "{piped:#?}");
     }
-    // A table has a line per row where nobody can see the width of a screen.
+    // Without a terminal, whose width is known, a table has one line per row.
     host.done(&["chats", "add", "t/1", "--name", &"long name ".repeat(40)], b"");
     assert_eq!(host.done(&["chats", "list"], b"").lines().count(), 3);
 }
@@ -222,7 +223,8 @@ fn names_of_strangers_do_not_command_the_terminal() {
     }
 }
 
-/// LMDB opens its file inheritable. Neither an agent nor the command of a reference gets it, or anything else of the daemon.
+/// LMDB opens its file inheritable. Neither an agent nor the command of a reference gets it, or anything else of the
+/// daemon.
 #[test]
 fn no_process_gets_the_store() {
     let mut host = Host::new();

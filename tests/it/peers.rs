@@ -21,8 +21,9 @@ const S2: SessionId = SessionId::new(2);
 const SB: SessionId = SessionId::new(3);
 const SC: SessionId = SessionId::new(4);
 
-/// Agents `a` (two chats), `b` and `c` (one each), and `d`, which nobody ever wrote to. All but `d` may write to `b`, and
-/// `b` to `a`. Each session has one message of a person, which its incarnation took in.
+/// Agents `a` (two chats), `b` and `c` (one each), and `d`, which has received no message. All but `d` may write to
+/// `b`, and
+/// `b` to `a`. Each session has one message of a person, which its incarnation claimed.
 fn world() -> World {
     world_of(Policy::STANDARD)
 }
@@ -114,7 +115,7 @@ enum Step {
     SayOf(SessionId, &'static str),
     /// It says something without saying where, about the newest message of another agent.
     Answer(SessionId),
-    /// Nobody uses the session any more.
+    /// The session is not used any more.
     Archive(SessionId),
 }
 
@@ -231,7 +232,8 @@ fn an_agent_without_sessions_gets_one_without_a_chat() {
     assert!(world.journal().last().unwrap().contains("it has no address"), "{:?}", world.journal());
 }
 
-/// Unlike in NanoClaw, a file that is not there is found at the edge, and the whole message is refused with that reason.
+/// Unlike in NanoClaw, a file that is not there is found at the edge, and the whole message is refused with that
+/// reason.
 #[test]
 fn files_go_along() {
     let mut world = world();

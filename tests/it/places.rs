@@ -28,7 +28,7 @@ fn configuration(house: u32, parallel: &[u32]) -> String {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Somebody writes to a session of an agent.
+    /// Sends a message to a session of an agent.
     Said(usize, u8),
     /// The session that runs and was not served for longest ends a turn.
     Turn,
@@ -79,8 +79,9 @@ fn turn(world: &mut World) {
 proptest! {
     #![proptest_config(cases(16))]
 
-    /// A session that starts waited longest of those whose agents had a place left; nobody waits while there is room; and
-    /// whoever waits is served after as many turns as there were messages, however much is said meanwhile.
+    /// A session that starts has waited longest of those whose agents had a free slot. No session waits while a slot is
+    /// free. The number of turns before a waiting session runs is bounded by the number of messages, whatever arrives
+    /// meanwhile.
     #[test]
     fn whoever_waits_longest_is_next(
         house in 1..4_u32,
@@ -126,7 +127,7 @@ proptest! {
             world.all_messages().iter().filter(|(_, m)| !matches!(m.state, MessageState::Completed { .. })).count()
         };
         for extra in 0..2 * open(&world) {
-            // One agent never stops talking to itself, and starves nobody.
+            // An agent that never stops talking to itself starves no other agent.
             let last = world.all_messages().last().map(|(id, _)| *id);
             world.inject(&event_in(("net", "C0", Some("t0")), (&format!("more{extra}"), "x", ""), ""));
             world.settle();

@@ -1,7 +1,8 @@
 //! A death before everything that Hearth does outside of a transaction, and before and after every commit.
 //!
-//! A conversation in which everything happens is held once while the points are counted, then again and again with a death
-//! at the k-th of them. Each time everybody is answered once, the store agrees with itself, and nothing is left over.
+//! A conversation in which everything happens is held once while the points are counted, then again and again with a
+//! death at the k-th of them. Each time everybody is answered once, the store agrees with itself, and nothing is left
+//! over.
 //!
 //! An ordinary run takes every so many points; `HEARTH_ALL_POINTS=1` takes all, `HEARTH_POINT=<k>` one.
 
@@ -29,7 +30,8 @@ const THREADS: usize = 6;
 /// Conversations of an ordinary run.
 const MOST: usize = 30;
 
-/// Of so many conversations one may be over before its death: points come and go with the moments at which things happen.
+/// Of so many conversations one may be over before its death: points come and go with the moments at which things
+/// happen.
 const DEATHS_PER_MISS: usize = 20;
 
 #[test]
@@ -76,7 +78,8 @@ fn passed(notes: &Path) -> Vec<String> {
     std::fs::read_to_string(notes).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// A room on a webhook, whose every message is for the agent, and the group of Telegram that stands for the house's room.
+/// A room on a webhook, whose every message is for the agent, and the group of Telegram that stands for the house's
+/// room.
 const WEB: &str = r#"
 [[chats]]
 channel = "web"
@@ -122,7 +125,7 @@ struct Conversation {
 
 /// How a conversation went.
 struct Held {
-    /// The points that the first daemon passed, if nobody was to die.
+    /// The points that the first daemon passed, if no process was to die.
     points: Vec<String>,
     /// How many of them until everything was answered for the first time.
     quiet: usize,
@@ -215,7 +218,7 @@ impl Conversation {
         if self.at.is_none() {
             self.quiet = passed(&self.notes).len();
         }
-        // An answer that found nobody becomes a message, which begins when there is a daemon again.
+        // An answer without a waiting run becomes a message, which starts a turn when a daemon runs again.
         for _ in 0..4 {
             let ended = self.host.stop();
             self.assert_ended(&ended);
@@ -312,11 +315,12 @@ impl Conversation {
             for row in self.host.rows("questions") {
                 if row["value"]["state"] == "Open" {
                     let id = row["key"].as_str().or(row["key"][0].as_str()).unwrap();
-                    // Somebody else's turn may have ended it meanwhile.
+                    // Another session's turn may have ended it meanwhile.
                     self.host.run(&["questions", "answer", id, "Yes"], b"");
                 }
             }
-            // The messages first: an answer is stored together with the end of its message, so it is in the rows read after.
+            // The messages first: an answer is stored together with the end of its message, so it is in the rows read
+            // after.
             let messages = self.host.rows("messages");
             let live: BTreeSet<String> = to_be_shown(&self.host).into_keys().collect();
             let shown: BTreeSet<String> = shown.lock().unwrap().keys().cloned().collect();
@@ -391,8 +395,8 @@ impl Conversation {
         assert!(left.is_empty(), "left over: {left:#?}");
     }
 
-    /// On Telegram nobody knows what became of a message whose sender died: it comes again, and says so. Over the web it
-    /// comes again under the same id.
+    /// On Telegram, the outcome of a message whose sender died is unknown: it is sent again with a note. Over a webhook
+    /// it is sent again under the same id.
     fn judge_networks(&self) {
         let shown = self.telegram.shown(GROUP);
         let answers: Vec<&String> = shown.iter().filter(|text| text.contains("may I come in")).collect();

@@ -1,5 +1,5 @@
-//! How much context reaches a prompt: the newest N messages at a wake, every message that asks for a turn, and what became
-//! of the rest.
+//! How much context reaches a prompt: the newest N messages at a start, every message that triggers a turn, and the
+//! fate of the others.
 
 use hearth::model::Effect;
 use hearth::model::effect::Export;
@@ -15,7 +15,7 @@ fn capped_at(kept: u32) -> World {
     ))
 }
 
-/// Says things, `!` to the bot and `.` to nobody; effects are lost but those of the last one.
+/// Sends messages, `!` to the bot and `.` as context; only the last one's effects are performed.
 fn say(world: &mut World, what: &str) {
     let before = world.all_messages().len();
     for (n, c) in what.chars().enumerate() {
@@ -89,8 +89,8 @@ fn messages_that_ask_for_a_turn_are_never_capped() {
     }
 }
 
-/// Context is counted at each wake anew; what a turn took in counts no more, and what is capped stays stored and asks for
-/// nothing.
+/// Context is counted at each wake anew; what a turn took in counts no more, and what is capped stays stored and asks
+/// for nothing.
 #[test]
 fn every_wake_counts_anew() {
     let mut world = capped_at(2);

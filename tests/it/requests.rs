@@ -114,7 +114,7 @@ fn a_question_is_asked_where_the_message_came_from_and_answered_once() {
     assert_eq!(reply(&world, "q"), Some(Ok(json!({"value": "no", "label": "No", "userId": "net:ann"}))));
 }
 
-/// Whoever may not answer, or presses what was never offered, changes nothing, neither in the store nor on the card.
+/// An unauthorised press, or one of an option that was never offered, changes neither the store nor the card.
 #[test]
 fn only_people_of_the_agent_answer_and_only_what_was_asked() {
     let mut world = working();
@@ -155,7 +155,7 @@ fn a_question_lapses_and_late_answers_do_nothing() {
     assert_eq!(press(&mut world, "net:ann", 0), (false, "This question is closed.".into()));
 }
 
-/// Nobody is left who could be told of the answer, or that there is none.
+/// No run is left that could receive the answer or the failure.
 #[test]
 fn a_question_of_an_agent_that_is_gone_is_told_to_nobody() {
     for answered in [false, true] {
@@ -224,7 +224,8 @@ fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
     assert!(world.outside.inbox[&S].contains_key(&message.seq), "the next incarnation has it");
 }
 
-/// The incarnation dies between the answer and reading it: what a person said goes along with the turn that is begun again.
+/// The incarnation dies between the answer and reading it: what a person said goes along with the turn that is begun
+/// again.
 #[test]
 fn an_answer_that_nobody_has_read_is_not_lost() {
     let mut world = working();
@@ -242,8 +243,8 @@ fn an_answer_that_nobody_has_read_is_not_lost() {
     assert!(world.outside.inbox[&S].contains_key(&note.seq), "it goes along with the message that comes back");
 }
 
-/// What a turn did with an answer is done: it is not told to a later one that the incarnation does not survive. A turn that
-/// wants to be begun again has not ended.
+/// What a turn did with an answer is done: it is not told to a later one that the incarnation does not survive. A turn
+/// that wants to be begun again has not ended.
 #[test]
 fn an_answer_that_was_used_is_not_told_again() {
     for again in [false, true] {
@@ -272,7 +273,7 @@ fn an_answer_that_was_used_is_not_told_again() {
     }
 }
 
-/// The turn is begun again and asks the same: people see one card, and whoever asks now gets the answer.
+/// The turn is repeated and asks the same: people see one card, and the current run gets the answer.
 #[test]
 fn a_question_that_is_asked_again_is_the_same_one() {
     let mut world = working();
@@ -537,7 +538,7 @@ fn a_card_that_fails_late_takes_no_answer_back() {
     assert!(matches!(the_question(&world).state, QuestionState::Answered { .. }), "{:?}", the_question(&world).state);
 }
 
-/// An answer that was not read is nobody's when the agent is gone.
+/// An unread answer is discarded when the agent is gone.
 #[test]
 fn an_answer_to_an_agent_that_is_gone_is_left_nowhere() {
     let mut world = working();
@@ -552,7 +553,7 @@ fn an_answer_to_an_agent_that_is_gone_is_left_nowhere() {
     assert_eq!(world.all_messages().len(), before);
 }
 
-/// Requests that cannot be are answered, whoever asks for how they went hears it, and nothing of it starts a turn.
+/// Invalid requests are answered, a run that asks for the result gets it, and none of this starts a turn.
 #[test]
 fn every_request_is_answered() {
     let mut world = working();

@@ -94,7 +94,8 @@ fn a_restart_of_many_and_of_none() {
     assert!(world.configure(vec![restart(None)]).is_err(), "one that was removed is none");
 }
 
-/// One session is started again, whatever its phase: the others of its agent are left alone, and nothing is started twice.
+/// One session is started again, whatever its phase: the others of its agent are left alone, and nothing is started
+/// twice.
 #[test]
 fn a_restart_of_one_session() {
     let mut world = World::of(&per_thread("max_parallel = 3"));
@@ -126,7 +127,7 @@ fn a_restart_of_one_session() {
     }
 }
 
-/// Whoever changes something about a session whose starts fail wants to see at once whether it helps.
+/// A change to a session whose starts fail ends the backoff, so that its effect shows at once.
 #[test]
 fn a_session_that_could_not_start_is_tried_at_once() {
     for (change, action) in [

@@ -258,8 +258,8 @@ fn what_still_has_to_go_out_keeps_its_files() {
     world.assert_sound();
 }
 
-/// What is to be changed by a message on its way is there until that has arrived: else the next attempt would be something
-/// else than the last one.
+/// What is to be changed by a message on its way is there until that has arrived: else the next attempt would be
+/// something else than the last one.
 #[test]
 fn what_is_still_to_be_edited_is_kept() {
     use hearth::model::address::ForeignId;
@@ -393,7 +393,7 @@ fn tasks_go_when_nothing_of_them_is_left() {
     days(&mut world, 20);
     sweep_all(&mut world);
     assert_eq!(left(&world), [true, true, true]);
-    // Its message ends long after it was cancelled: what became of it is kept for as long as everything.
+    // Its message ends long after it was cancelled: the outcome is kept for the usual time.
     let (message, row) = world.all_messages().pop().unwrap();
     while world.session(row.session).live.is_none() {
         world.pass(Millis::minutes(1));

@@ -46,8 +46,8 @@ fn ten_agents_hear_one_message() {
     world.check("routing_fan_out");
 }
 
-/// Strangers in chats the bot merely sits in leave no rows: not in an unknown chat, not in one where nobody listens, not
-/// as people. One who addresses it in an unknown chat leaves the chat and one record.
+/// Strangers in chats that the bot merely sits in leave no rows: not in an unknown chat, not in one without a wired
+/// agent, not as people. One who addresses it in an unknown chat leaves the chat and one record.
 #[test]
 fn strangers() {
     let mut world = World::of("[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"");
@@ -166,7 +166,7 @@ fn one_wiring_decides() {
         let case = format!("{policy} {wiring:?} {sender:?} {more:?}");
         let mut world = World::of(&format!("{PEOPLE}{}", chat(policy, &[("main", wiring)])));
         let users = world.read(|db, txn| db.users.len(txn));
-        // A name that claims to be the owner's id makes nobody the owner.
+        // A display name equal to the owner's id does not make the sender the owner.
         let sender = format!("\"senderId\":{sender:?},\"sender\":\"net:own\"");
         let report = world.inject(&event_in(("net", "C", None), ("1", "hello", &sender), more));
         assert_eq!(decisions(&report), [("main".to_owned(), decision, why)], "{case}");
@@ -314,8 +314,8 @@ fn sessions_by_mode() {
     }
 }
 
-/// A conversation about all of a chat is answered in the chat, not in the thread in which it happened to begin. Where the
-/// peer has no address at all for an agent with one session, Hearth has the chat in which it began.
+/// A conversation about all of a chat is answered in the chat, not in the thread in which it happened to begin. Where
+/// the peer has no address at all for an agent with one session, Hearth has the chat in which it began.
 #[test]
 fn the_default_address_of_a_session() {
     for (mode, thread) in [("shared", None), ("per-thread", Some("t1")), ("agent-shared", None)] {

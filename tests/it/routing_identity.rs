@@ -151,7 +151,7 @@ fn a_wiring_without_its_agent_is_skipped() {
     assert_eq!(decisions(&report), [("b".to_owned(), Decision::Engaged, Reason::PatternMatch)]);
 }
 
-/// Content that is only text names nobody, in whatever it says.
+/// Content that is only text identifies no sender, whatever it says.
 #[test]
 fn plain_text_has_no_sender() {
     let mut world = World::of(ONE);

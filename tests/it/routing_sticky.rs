@@ -68,7 +68,7 @@ fn subscriptions() {
         world.inject(&with_threads(threads, &event_in(("net", "C", thread), ("1", "x", ""), more)));
         assert_eq!(subscribed(&world).len(), expected, "{threads:?} {group} {thread:?} {more:?}");
     }
-    // Nobody who only listens by pattern or mention asks for a thread, and nobody who is refused.
+    // Wirings by pattern or mention do not follow a thread, and a refused sender starts no following.
     for (policy, wirings) in
         [("public", [("a", ALWAYS), ("b", MENTION)]), ("strict", [("a", STICKY), ("b", STICKY_KEEP)])]
     {
@@ -126,7 +126,7 @@ fn direct_messages_do_not_stick() {
     assert_eq!((decided(&mut world, Some("t"), ""), sticky_rows(&world)), (NO, 0));
 }
 
-/// With the wiring that an approval makes: the session that context creates engages nobody; in NanoClaw it did.
+/// With the wiring that an approval creates: context that creates a session engages no agent; in NanoClaw it did.
 #[test]
 fn accumulating_never_makes_sticky() {
     let mut world = of(STICKY_KEEP);
@@ -263,7 +263,8 @@ fn stickiness_ends_by_command() {
     assert_eq!(sticky_rows(&world), 0);
 }
 
-/// A muted thread never wakes the agent: what would engage is kept where the wiring keeps context, and recorded once else.
+/// A muted thread never wakes the agent: what would engage is kept where the wiring keeps context, and recorded once
+/// else.
 #[test]
 fn mutes() {
     const MUTED_KEPT: (Decision, Reason) = (Decision::Accumulated, Reason::Muted);
@@ -418,7 +419,7 @@ fn long_thread_names_stick() {
     assert_eq!([decided(&mut world, Some(&long), ""), decided(&mut world, Some(&other), "")], [YES, NO]);
 }
 
-/// What is refused engages nobody.
+/// A refused message engages no agent.
 #[test]
 fn a_backlog_and_a_refusal_do_not_stick() {
     let mut world = World::with(Policy { backlog_max: 1, ..Policy::STANDARD }, |_| {});

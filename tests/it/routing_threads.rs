@@ -20,12 +20,12 @@ fn threads_of(world: &World, report: &RouteReport) -> (Option<String>, Option<St
     (thread(body.source), thread(message.reply))
 }
 
-/// (What the adapter says, group, wiring's mode) -> sessions of two threads and of what is said outside of any, and whether
-/// threads are kept.
+/// (What the adapter says, group, wiring's mode) -> sessions of two threads and of what is said outside of any, and
+/// whether threads are kept.
 #[test]
 fn sessions_follow_the_thread_policy() {
     for (threads, group, mode, sessions, kept) in [
-        // Nobody knows: the wiring's mode, and answers go to the thread.
+        // Unknown to the adapter: the wiring's mode counts, and answers go to the thread.
         (None, true, "shared", [1, 1, 1, 1], true),
         (None, true, "per-thread", [1, 2, 1, 3], true),
         (None, false, "shared", [1, 1, 1, 1], true),
@@ -56,7 +56,7 @@ fn sessions_follow_the_thread_policy() {
     }
 }
 
-/// Where the adapter says nothing, the channel's kind does; and a channel that nobody described is unknown.
+/// If the adapter does not say, the channel's kind decides; an undescribed channel is unknown.
 #[test]
 fn the_kind_of_a_channel_knows_whether_it_has_threads() {
     let put = |world: &mut World, kind| {
@@ -159,7 +159,7 @@ fn typing_is_shown_where_the_answer_comes() {
     assert_eq!(typing(&world), [], "the same event again wakes nobody");
 }
 
-/// Nobody is shown at work while nothing can be brought: no place is free, or the incarnation is ending.
+/// Typing is not shown while no message can be handed over: no slot is free, or the incarnation is ending.
 #[test]
 fn typing_is_not_shown_while_nothing_wakes() {
     let one_place = chat("public", &[("main", ALWAYS)])

@@ -160,18 +160,18 @@ fn old_records_go_and_tasks_that_are_over_with_them() {
     world.assert_sound();
 }
 
-/// What an agent says at the end of work that belongs to no conversation is kept; that nobody hears it is no failure.
+/// The final text of work without a conversation is stored; that it is not delivered is no failure.
 #[test]
 fn an_answer_for_nobody_is_no_failure() {
     done_once(|number| vec![said(3, number, Some(2), Recipient::Reply)]).assert_sound();
 }
 
-/// The third failure in a row is told to the owner; that of a script, of which nobody else hears, also where its answers go.
+/// The third failure in a row is reported to the owner. The failure of a script is also reported where answers go.
 #[test]
 fn a_task_that_fails_again_and_again_is_told() {
     for (script, places) in [(None, vec!["t"]), (Some("exit 1".to_owned()), vec!["C", "t"])] {
         let mut world = World::of(ONE);
-        // Somebody is at the terminal.
+        // The owner is at the terminal.
         world.inject(&event_in(("terminal", "t", None), ("o", "x", ""), ""));
         world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\"");
         let reply = Some(hearth::model::Address {

@@ -91,15 +91,15 @@ fn people_hear_of_a_skip_once_when_the_turn_is_over() {
     assert_eq!(said[0].0, "net/C");
     assert!(said[0].1.contains("step 1: reason 1\n- cfp-1\n\nIt looks temporary"), "{said:?}");
     assert_eq!(world.outside.skips[&A], [], "its file went");
-    // The daemon died before it could remove it: nobody is told twice, and it goes.
+    // The daemon died before it could remove it: no one is told twice, and the file is removed.
     world.outside.skips.insert(A, vec![report(1, SkipKind::Technical)]);
     world.restart();
     world.settle();
     assert_eq!((told(&world).len(), world.outside.skips[&A].len()), (1, 0));
 }
 
-/// A skip is of the one turn in which its file appeared; where it may be of several, nobody is told before all of them can
-/// be over, or have taken too long.
+/// A skip belongs to the one turn in which its file appeared. If several turns are possible, it is reported only after
+/// all of them have ended or taken too long.
 #[test]
 fn a_skip_belongs_to_the_turn_that_can_have_left_it() {
     for both_work in [false, true] {
@@ -285,7 +285,7 @@ fn more_items_than_fit_are_counted() {
     }
 }
 
-/// What nobody can do any more cannot be asked for; that it is left can be said.
+/// A skip that can no longer be done offers no retry; leaving it is possible.
 #[test]
 fn nothing_is_done_now_by_an_agent_that_was_removed() {
     let mut world = working();
@@ -399,7 +399,7 @@ fn what_became_of_skips_is_kept_for_a_while_and_open_questions_for_ever() {
     world.settle();
     days(&mut world, 31);
     assert_eq!(states(&world), Vec::<&str>::new());
-    // Nobody remembers it: the same file again is another skip.
+    // It has been forgotten: the same file again is another skip.
     put(&mut world, vec![report(1, SkipKind::Technical)]);
     assert_eq!(states(&world), ["surfaced"]);
 }

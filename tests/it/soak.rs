@@ -1,8 +1,8 @@
-//! Mixed load for a while, with restarts and sudden deaths of everything: afterwards all that was accepted is accounted for,
-//! and nothing has grown that has no reason to.
+//! Mixed load for a while, with restarts and sudden deaths of everything: afterwards all that was accepted is accounted
+//! for, and nothing has grown that has no reason to.
 //!
-//! The first half has many daemons, one after the other, the second half one alone: what a process never gives back would
-//! go unseen as long as it goes with the process.
+//! The first half has many daemons, one after the other, the second half one alone: what a process never gives back
+//! would go unseen as long as it goes with the process.
 //!
 //! `HEARTH_SOAK` says for how many seconds; an ordinary run takes 20. `HEARTH_SEED` repeats the moments of a run.
 
@@ -47,7 +47,7 @@ struct Shared {
     over: AtomicBool,
     /// The daemon is the last one.
     alone: AtomicBool,
-    /// Nobody is to say anything new.
+    /// No new messages are to be sent.
     quiet: AtomicBool,
     /// How many still say something.
     talking: AtomicU32,
@@ -248,7 +248,8 @@ fn settle(host: &mut Host, shared: &Shared) {
     });
 }
 
-/// Everything that was accepted was answered once, but for what was refused with its reason; the store agrees with itself and nothing runs any more.
+/// Everything that was accepted was answered once, but for what was refused with its reason; the store agrees with
+/// itself and nothing runs any more.
 fn account(host: &Host, shared: &Shared) {
     let mut answers: BTreeMap<String, usize> = BTreeMap::new();
     for row in host.rows("outbound") {
@@ -260,8 +261,8 @@ fn account(host: &Host, shared: &Shared) {
             *answers.entry(line.to_owned()).or_default() += 1;
         }
     }
-    // More strangers at once than somebody may be asked about, or more at once than may wait for an agent, where the machine
-    // is slow: that is told, and is the end of it.
+    // More strangers at once than approvals may be open, or more messages than an agent's backlog may hold on a slow
+    // machine: each is reported and dropped.
     for row in host.rows("dropped") {
         assert!(["ApprovalsFull", "Backlog"].contains(&row["value"]["reason"].as_str().unwrap()), "{row}");
         *answers.entry(row["value"]["platform_message"].as_str().unwrap().to_owned()).or_default() += 1;
@@ -309,7 +310,7 @@ fn of_process(pid: u32) -> Option<(u64, u64)> {
     Some((field("RssAnon:")?, field("Threads:")?))
 }
 
-/// Files but the store, backups, and what is kept because somebody may ask for it: files that came and that were sent.
+/// Files except the store, backups, and files of messages, received and sent, which are kept for queries.
 fn files(data: &Path) -> u64 {
     let mut ahead: Vec<PathBuf> =
         vec![data.join("sessions"), data.join("groups"), data.join("homes"), data.join("run")];
@@ -334,8 +335,8 @@ type Of = fn(&Sample) -> u64;
 /// What is compared, how much more is nothing to speak of, and why.
 type Bound = (&'static str, Of, u64);
 
-/// Compares the first third of a run with the last one, and early with late looks at the daemon that lived longest: what
-/// it had at its start it has still, and bounds are so wide that only what adds up with the load can break them.
+/// Compares the first third of a run with the last one, and early with late looks at the daemon that lived longest:
+/// what it had at its start it has still, and bounds are so wide that only what adds up with the load can break them.
 fn flat(samples: &[Sample]) {
     let outside: [Bound; 2] = [
         // One for each session that is awake.
@@ -347,16 +348,16 @@ fn flat(samples: &[Sample]) {
     assert!(third > 2, "too few looks: {samples:?}");
     compare((&samples[..third], &samples[samples.len() - third..]), &outside, 50);
     within(samples);
-    // What was said is kept, and so is what became of it: some kilobytes for a message with all its rows and their indexes,
-    // and the pages that a backup or a check kept from being used again meanwhile.
+    // Messages and their outcomes are kept: some kilobytes for a message with all its rows and indexes, and the pages
+    // that a backup or a check kept from being reused meanwhile.
     let (begin, end) = (samples[0], samples[samples.len() - 1]);
     let (grown, messages) = (end.store.saturating_sub(begin.store), end.accepted - begin.accepted);
     eprintln!("soak: the store grew by {grown} bytes with {messages} messages");
     assert!(grown <= (8 << 20) + messages * (16 << 10), "the store grew by {grown} bytes with {messages} messages");
 }
 
-/// Compares early with late looks at the last daemon, which lived longest. What it fills once, such as its caches, it has
-/// filled in its first quarter; from then on it may not grow with the messages.
+/// Compares early with late looks at the last daemon, which lived longest. What it fills once, such as its caches, it
+/// has filled in its first quarter; from then on it may not grow with the messages.
 fn within(samples: &[Sample]) {
     let last = samples[samples.len() - 1].daemon;
     let life: Vec<Sample> = samples.iter().filter(|sample| sample.daemon == last).copied().collect();
@@ -376,8 +377,8 @@ fn within(samples: &[Sample]) {
     compare((early, late), &bounds, 0);
 }
 
-/// A kilobyte for each message, a descriptor or a thread for each fifty: that is what a run as long as that of `.ci/run`
-/// has to find.
+/// A kilobyte for each message, a descriptor or a thread for each fifty: that is what a run as long as that of
+/// `.ci/run` has to find.
 #[test]
 fn what_one_daemon_never_gives_back_is_seen() {
     let run = |of: fn(u64) -> Sample| -> Vec<Sample> { (0..120).map(|look| of(look * 20)).collect() };

@@ -58,7 +58,7 @@ fn an_agent_that_cannot_start() {
 #[test]
 fn the_third_failure_is_told() {
     let mut world = stopped();
-    // Somebody is at the terminal.
+    // The owner is at the terminal.
     world.inject(&event_in(("terminal", "t", None), ("o", "x", ""), ""));
     world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\"");
     sweep(&mut world, 5);
@@ -134,7 +134,7 @@ fn a_claim_ends_a_series_of_failed_starts() {
     assert_eq!((world.session(S).failed_starts, world.session(S).start_after), (0, None));
 }
 
-/// What an incarnation writes says that it runs, although nobody has heard so from the runtime.
+/// Output of an incarnation proves that it runs, even before the runtime has reported it.
 #[test]
 fn whoever_takes_something_has_started() {
     let mut world = World::of(ONE);
@@ -188,7 +188,7 @@ fn a_runner_that_never_beats() {
     assert_eq!((world.session(S).failed_starts, world.message(M).tries), (1, 0));
 }
 
-/// Whoever crashed in a turn of one that lives on is judged by the daemon that adopted it.
+/// A crash in a turn of a run that lives on is judged by the daemon that adopted it.
 #[test]
 fn an_adopted_incarnation_is_the_new_daemons() {
     let mut world = running();
@@ -274,8 +274,8 @@ fn what_was_started_otherwise_is_replaced() {
     }
 }
 
-/// NanoClaw's sweep woke a new incarnation and killed it in the same pass for what its predecessor had claimed. Here the
-/// predecessor's claims are reset before, and what was launched in a sweep is not judged in it.
+/// NanoClaw's sweep woke a new incarnation and killed it in the same pass for what its predecessor had claimed. Here
+/// the predecessor's claims are reset before, and what was launched in a sweep is not judged in it.
 #[test]
 fn a_newborn_is_not_judged_for_its_predecessor() {
     let mut world = running();
@@ -286,7 +286,7 @@ fn a_newborn_is_not_judged_for_its_predecessor() {
         world.put(Input::Sweep(world.outside.observations()));
         world.lose_effects();
     }
-    // Stuck, stopped, and nobody has heard of its end.
+    // Stuck, stopped, and its end was not reported.
     world.put(gone(S, 1, Exit::Signal(9)));
     world.outside.running.clear();
     world.settle();

@@ -1,5 +1,5 @@
-//! Stores whose disk fails: files that are cut off or damaged, writes and syncs that fail, power that goes, others who use
-//! the files. Always a clear message and an exit code, never the loss of what was acknowledged.
+//! Stores whose disk fails: files that are cut off or damaged, writes and syncs that fail, power that goes, others who
+//! use the files. Always a clear message and an exit code, never the loss of what was acknowledged.
 
 mod hostile;
 mod pages;
@@ -161,8 +161,8 @@ fn a_read_only_disk_is_said() {
     host.check();
 }
 
-/// Somebody else's open snapshot keeps pages from being used again. The file grows, which `status` and `doctor` say, and
-/// nothing else happens.
+/// Another process's open snapshot keeps pages from being reused. The file grows, which `status` and `doctor` report,
+/// and nothing else happens.
 #[test]
 fn a_reader_that_stays_is_named() {
     let mut host = Host::with_echo();
@@ -227,7 +227,7 @@ fn a_second_daemon_is_told_about_the_first() {
     host.check();
 }
 
-/// Whoever closes LMDB's lock file takes away the locks of its own process, and of no other.
+/// A process that closes LMDB's lock file loses its own locks, and no other process's.
 #[test]
 fn others_may_look_at_the_files_and_the_daemon_keeps_its_locks() {
     let mut host = Host::with_echo();

@@ -1,5 +1,5 @@
-//! What goes wrong around Hearth: sockets, disks, directories, damaged and newer stores. Errors are told clearly, nothing is
-//! lost, and what can go on goes on.
+//! What goes wrong around Hearth: sockets, disks, directories, damaged and newer stores. Errors are told clearly,
+//! nothing is lost, and what can go on goes on.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,7 +148,7 @@ fn a_damaged_record_is_named_and_the_rest_works() {
     assert_eq!(host.stop().code, Some(0));
 }
 
-/// A message that cannot be read any more keeps nobody else waiting.
+/// An unreadable message blocks no other message.
 #[test]
 fn a_damaged_message_that_waits_is_alone_with_its_damage() {
     let mut host = Host::with_echo();
@@ -166,7 +166,7 @@ fn a_damaged_message_that_waits_is_alone_with_its_damage() {
     assert_eq!(host.stop().code, Some(0));
 }
 
-/// Changes one character of a text in a store that nobody has open.
+/// Changes one character of a text in a closed store.
 fn damage(host: &Host, text: &[u8]) {
     crate::world::power::damage(&host.data().join("store/data.mdb"), text);
 }
@@ -247,8 +247,8 @@ fn a_store_that_fails_stops_the_daemon_with_the_reason() {
     }
 }
 
-/// A disk that is full for a while: new work is refused, what was begun comes to its end, nothing is lost, also when the
-/// daemon dies meanwhile, and everything goes on when there is room.
+/// A disk that is full for a while: new work is refused, what was begun comes to its end, nothing is lost, also when
+/// the daemon dies meanwhile, and everything goes on when there is room.
 #[test]
 fn a_full_disk_is_waited_out() {
     let mut host = Host::new();
@@ -310,7 +310,7 @@ fn a_death_before_the_reserve_goes_is_survived() {
         let (data, over) = (host.data(), AtomicBool::new(false));
         let looking = || (0..12_000).take_while(|_| !over.load(Ordering::SeqCst));
         std::thread::scope(|scope| {
-            // As long as somebody reads, each heartbeat that is noted needs new pages.
+            // While a reader is open, each recorded heartbeat needs new pages.
             scope.spawn(|| {
                 let read = Reader::open(&data).unwrap().read(|_, _| {
                     looking().for_each(|_| std::thread::sleep(Duration::from_millis(10)));
@@ -319,7 +319,7 @@ fn a_death_before_the_reserve_goes_is_survived() {
                 read.unwrap();
             });
             wait_for(point, || {
-                // What was shared is taken at once by whoever fills the disk.
+                // Shared space is taken at once by the program that fills the disk.
                 filler.take(&[1; 4_096]);
                 host.daemon()?.try_end()
             });
@@ -344,8 +344,8 @@ fn a_death_before_the_reserve_goes_is_survived() {
 /// Time without a heartbeat after which a runner counts as dead here: shorter than usual, and more than two heartbeats.
 const SILENT: Duration = Duration::from_secs(12);
 
-/// Who waits for room for longer than a silent runner may live is not dead, and its turn is not done again. Another program
-/// takes the part of the reserve that was meant for it, too.
+/// Who waits for room for longer than a silent runner may live is not dead, and its turn is not done again. Another
+/// program takes the part of the reserve that was meant for it, too.
 #[test]
 fn a_runner_that_waits_for_room_is_alive() {
     let mut host = Host::new();

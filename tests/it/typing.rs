@@ -28,7 +28,7 @@ fn last_sign(server: &FakeTelegram) -> usize {
     count
 }
 
-/// An agent of which nothing is seen is not shown for ever, and nobody is after the answer to the next message.
+/// A silent agent does not show as typing for ever, and typing ends with the answer to the next message.
 #[test]
 fn a_silent_agent_is_shown_for_a_while_and_nobody_after_the_answer() {
     let (mut host, server) = patient();

@@ -113,7 +113,7 @@ impl Drop for Watched {
 /// Between two looks at the store.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
-/// Ends when it is interrupted, when nobody reads its output any more, or when another store took this one's place.
+/// Ends when it is interrupted, when its output is closed, or when another store replaces this one.
 fn follow(dir: &Path, reader: &Reader, options: Options, out: &mut dyn Write) -> Result<bool, Error> {
     let (interrupted, _signals) = on_interrupt().map_err(output)?;
     let place = place(dir);
@@ -199,7 +199,7 @@ fn output(source: std::io::Error) -> Error {
     Error::Io { path: PathBuf::from("the output"), source }
 }
 
-/// Says something to people. Nobody can be told when that fails.
+/// Prints a message for people. A failure to print it cannot be reported.
 fn say(text: &str) {
     drop(writeln!(std::io::stderr(), "{text}"));
 }

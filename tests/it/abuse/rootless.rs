@@ -1,5 +1,5 @@
-//! A daemon of somebody without rights over the machine, with a Podman of their own: a message is answered in a container,
-//! through the death of container and daemon, and all of the list of attacks that holds without control groups is tried.
+//! The daemon of an unprivileged user with their own Podman. A message is answered in a container although the
+//! container and the daemon die, and every attack of the list that needs no control groups is tried.
 //!
 //! `.ci/rootless.sh` runs it as such a user. It needs `hearth-runner` as `cargo runner` makes it.
 

@@ -26,7 +26,7 @@ pub(crate) fn all_that_is_promised(answer: &Value, kind: RuntimeKind) {
         assert_eq!(shown["attack"], attack.name);
         let result = shown["result"].as_str().unwrap();
         let fits = match attack.stand(kind) {
-            // The machine may have nothing to try it with: whoever runs this has no home.
+            // The machine may lack what the trials need; the user who runs this has no home.
             Stand::Held if attack.name == "home" => ["held", "not_tried"].contains(&result),
             Stand::Held => result == "held",
             Stand::Tested(_) | Stand::Moot(_) => result == "not_tried",

@@ -1,4 +1,4 @@
-//! Who may talk to an agent: a role or a membership, or else nobody.
+//! Who may talk to an agent: only people with a role or a membership.
 
 use hearth::config::file;
 use hearth::model::UserId;
@@ -72,7 +72,7 @@ fn nobody_owns_one_agent() {
     assert!(file::parse("hearth.toml", toml).is_err());
 }
 
-/// As soon as there is an owner, somebody is asked.
+/// As soon as there is an owner, the owner is asked.
 #[test]
 fn the_first_owner_is_asked_from_then_on() {
     let mut ground = Ground::of(&GROUP.replace("roles = [\"owner\"]", ""));

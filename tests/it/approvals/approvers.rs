@@ -28,7 +28,7 @@ const OWNER: &str = "roles = [\"owner\"]";
 const ADMIN: &str = "roles = [\"admin\"]";
 const OF_ONE: &str = "roles = [\"admin:ag-1\"]";
 
-/// Who is asked one after the other about a stranger in the chat of an agent, when nobody takes the card.
+/// The order in which approvers are asked about a stranger if no card can be delivered.
 fn asked_in_turn(toml: &str, chat: &str) -> Vec<String> {
     let mut ground = Ground::of(toml);
     ground.world.outside.channel = Box::new(|_| Some(DeliveryResult::Rejected("blocked by the user".into())));
@@ -160,7 +160,7 @@ fn asked(ground: &Ground) -> (u32, String, usize) {
     (*failed, why.clone().unwrap_or_default(), ground.world.all_outbound().len())
 }
 
-/// There is nobody else: the one card waits for its reader, and is not written again and again.
+/// Without another approver, the one card stays open and is not sent repeatedly.
 #[test]
 fn a_card_that_nobody_else_can_take_waits() {
     let mut ground = Ground::of(&people(&[("telegram:111", OWNER)]));
@@ -176,7 +176,7 @@ fn a_card_that_nobody_else_can_take_waits() {
     }
 }
 
-/// Whoever cannot be shown a card is tried again after pauses that double.
+/// An approver whose card cannot be shown is tried again after pauses that double.
 #[test]
 fn the_pauses_between_cards_grow() {
     let mut ground = Ground::of(&people(&[("telegram:111", OWNER)]));

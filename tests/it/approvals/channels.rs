@@ -1,4 +1,4 @@
-//! Chats in which the bot is addressed and nobody listens.
+//! Chats in which the bot is addressed and no agent is wired.
 
 use hearth::model::approval::ApprovalState;
 use hearth::model::configure::{Change, RoleSpec};
@@ -102,7 +102,7 @@ fn the_newest_message_waits() {
     assert_eq!((ground.cards().len(), ground.open(), ground.held().len(), ground.count("bodies")), (1, 1, 1, 1));
     assert_eq!(ground.reasons(), [Reason::Superseded, Reason::Superseded]);
     ground.presses("telegram:owner", 0);
-    // The card named the caller: nobody is let in by an answer to it but them. The other is asked about in turn.
+    // The card named the caller: its answer admits only them. The other person is asked about next.
     assert_eq!(ground.members(), ["ag1 telegram:caller by telegram:owner"]);
     assert_eq!((ground.states(), ground.heard().len()), (vec!["approved", "pending"], 0));
     ground.presses("telegram:owner", 0);
@@ -176,7 +176,7 @@ fn an_owners_word_wires_silently_where_there_is_one_agent() {
             assert_eq!(ground.members().len(), 0, "{case}: an owner needs no membership");
         }
     }
-    // Somebody else's message waited already: it goes first.
+    // Another person's message was already waiting: it goes first.
     let mut ground = Ground::of(BARE);
     ground.says_in(NEW, ("caller", "one"), IN_GROUP);
     ground.says_in(NEW, ("owner", "two"), IN_GROUP);
@@ -303,7 +303,7 @@ fn a_new_agent_is_named_by_whoever_chose_it() {
     }
 }
 
-/// Somebody else who may decide, in the chat where a name is waited for: what they say is no name.
+/// Text from another approver, in the chat where a name is expected, is not taken as the name.
 #[test]
 fn a_name_is_taken_from_whoever_chose_only() {
     let second = "[[users]]\nid = \"telegram:second\"\nroles = [\"owner\"]\n";
@@ -317,8 +317,8 @@ fn a_name_is_taken_from_whoever_chose_only() {
     assert_eq!((named.outcome, ground.states()[0]), (Outcome::Consumed, "approved"));
 }
 
-/// A change of the configuration looks at so many open questions at once: whoever decides one of the others before its turn
-/// is told that the chat is gone, and no agent is made for it.
+/// A change of the configuration re-evaluates a limited number of open questions at once. A decision of one of the
+/// others is answered with "the chat is gone", and creates no agent.
 #[test]
 fn a_chat_that_is_gone_gets_no_agent() {
     let ahead = "[[chats]]\nchannel = \"telegram\"\nplatform_id = \"many\"\ngroup = true\n\
@@ -360,7 +360,7 @@ fn a_name_that_nobody_gives_opens_the_choice_again() {
     assert!(matches!(ground.approvals()[0].1.state, ApprovalState::Approved { .. }));
 }
 
-/// The choice is opened again to whoever made it, although it would be somebody else's turn.
+/// The choice is opened again to the person who made it, even if another approver is next.
 #[test]
 fn a_name_that_nobody_gives_is_asked_of_the_same_person() {
     let second = "[[users]]\nid = \"telegram:second\"\nroles = [\"owner\"]\n";
@@ -385,7 +385,7 @@ fn one_name_is_owed_at_a_time() {
     assert!(!decided && text.contains("already creating an agent"), "{text}");
     ground.says_in(("telegram", "owner", None), ("owner", "First"), MENTION);
     assert_eq!((ground.states(), ground.heard()), (vec!["approved", "pending"], vec!["one".to_owned()]));
-    // Whoever chose has lost the right by the time of the name.
+    // The chooser has lost the role by the time of the name.
     ground.presses("telegram:owner", 3);
     let owner = UserId::parse("telegram:owner").unwrap();
     ground.world.configure(vec![Change::Revoke(owner, RoleSpec::Owner)]).unwrap();

@@ -52,7 +52,7 @@ fn pass(ground: &mut Ground, length: Millis) {
     ground.world.assert_sound();
 }
 
-/// What lies in the mailbox of a session: texts, and what became of their files.
+/// The content of a session's mailbox: texts, and the state of their files.
 fn given(ground: &Ground, session: u64) -> Vec<(String, Vec<Result<(), String>>)> {
     let inbox = ground.world.outside.inbox.get(&SessionId::new(session));
     let file = |file: &Attachment| file.blob.get().map(drop).map_err(str::to_owned);

@@ -106,7 +106,7 @@ fn what_expires_unseen_makes_no_cards() {
     ground.world.assert_sound();
 }
 
-/// Each decider has cards of their own; whoever loses the right to decide is asked no more.
+/// Each approver has cards of their own. An approver who loses the role is not asked any more.
 #[test]
 fn what_waits_for_somebody_who_may_not_decide_any_more_is_shown_to_somebody_else() {
     let second = "[[users]]\nid = \"telegram:second\"\nroles = [\"owner\"]\n";
@@ -137,7 +137,7 @@ fn one_card_per_chat_and_hour_holds_in_a_flood() {
     assert_eq!(mention(&mut ground, 0), Outcome::Held);
 }
 
-/// Whoever becomes a member is heard at once, however much was asked before.
+/// A new member is heard at once, however many questions are open.
 #[test]
 fn a_new_member_is_heard_at_once_in_a_flood() {
     let policy = Policy { approvals_per_chat: 1_000, ..Policy::STANDARD };
@@ -232,8 +232,8 @@ fn what_an_input_reads_does_not_grow_with_what_is_open() {
     }
 }
 
-/// What an agent says to somebody goes before the cards that wait for the same person, whatever state the first of them is
-/// in; what was said stays in order.
+/// An agent's message to a person goes before the cards that wait for the same person, whatever the state of the first
+/// card. Messages stay in order.
 #[test]
 fn answers_go_before_cards() {
     let ok = || DeliveryResult::Delivered { platform_message: None };
@@ -350,15 +350,15 @@ fn strangers_are_told_once_that_they_wait() {
     ground.world.configure(vec![Change::Mute(Folder::new("andy").unwrap(), at)]).unwrap();
     ground.says("another", "five");
     assert_eq!(told(&ground), 2);
-    // In a chat in which nobody listens: also once, although the newest message takes the place of the others.
+    // In a chat without a wired agent: also once, although the newest message replaces the others.
     for text in ["one", "two"] {
         ground.says_in(("telegram", "new", None), ("caller", text), MENTION);
     }
     assert_eq!(ground.shown().iter().filter(|(at, _, text)| at == "telegram/new" && text.contains("waits")).count(), 1);
 }
 
-/// Files of strangers are kept up to a bound for each person and for all. Beyond it the message waits without the file, and
-/// says so.
+/// Files of strangers are kept up to a bound for each person and for all. Beyond it the message waits without the file,
+/// and says so.
 #[test]
 fn files_that_wait_are_bounded() {
     let policy = Policy { held_bytes_per_person: 10, held_bytes: 15, ..Policy::STANDARD };
@@ -394,7 +394,7 @@ fn files_that_wait_are_bounded() {
     assert_eq!(kept(&ground), [true, false, false, true]);
     ground.decides(ApprovalId::new(2), "reject");
     assert_eq!((ground.count("held_bytes"), ground.count("held_bytes_by_person")), (0, 0));
-    // Whom somebody knows is not bounded.
+    // Messages from known people are not limited.
     send(&mut ground, "ann");
     send(&mut ground, "ann");
     assert_eq!(kept(&ground), [true, false, true, true]);

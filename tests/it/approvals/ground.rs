@@ -92,12 +92,12 @@ impl Ground {
         Self { world, said, events: 0 }
     }
 
-    /// Somebody says something in the group.
+    /// Sends a message to the group.
     pub(super) fn says(&mut self, who: &str, text: &str) -> RouteReport {
         self.says_in(("telegram", "chat-123", None), (who, text), "")
     }
 
-    /// Somebody says something somewhere; everything that follows happens.
+    /// Sends a message to a chat, and performs everything that follows.
     pub(super) fn says_in(
         &mut self,
         place: (&str, &str, Option<&str>),
@@ -117,7 +117,7 @@ impl Ground {
         event_in(place, (&format!("m{}", self.events), text, &sender), more)
     }
 
-    /// Somebody presses the option of the newest card.
+    /// Presses an option of the newest card.
     pub(super) fn presses(&mut self, who: &str, option: u32) -> (bool, String) {
         let (to, card) = self.last_card();
         self.presses_on(who, (&to, card.button(option)))

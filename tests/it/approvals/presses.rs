@@ -1,4 +1,4 @@
-//! Presses: whoever may not, and whatever does not count, changes nothing; what counts, counts once.
+//! Presses: an unauthorised or invalid press changes nothing; a valid one counts once.
 
 use hearth::model::approval::ApprovalState;
 use hearth::model::card::{Button, PromptSubject};
@@ -39,7 +39,7 @@ fn authority_is_asked_first_and_now() {
         ("telegram:member", false),
         ("telegram:stranger", false),
         ("telegram:nobody", false),
-        // Unlike in NanoClaw: an id with a colon is prefixed like any other, so it names nobody else.
+        // Unlike in NanoClaw: an id with a colon is prefixed like any other, so it names no other person.
         ("telegram:telegram:owner", false),
         ("discord:owner", false),
     ] {
@@ -70,7 +70,7 @@ fn a_right_that_was_taken_does_not_count() {
     ground.world.settle();
     assert_eq!(ground.presses("telegram:owner", 0), (false, "You may not decide this.".to_owned()));
     assert_eq!(ground.states(), ["unsent"], "there is nobody left to ask");
-    // Somebody who may decide is asked in their place.
+    // Another approver is asked in their place.
     let mut ground = Ground::of(&format!("{GROUP}{PEOPLE}"));
     ground.says("stranger", "hello");
     assert_eq!(ground.card_places(), ["telegram/andys"]);
@@ -154,7 +154,7 @@ fn a_newer_card_replaces_the_older_one() {
 }
 
 /// Hearth edits the card of a decision where the channel can; where it cannot, it says so in a new message. A card that
-/// nobody has seen is not sent any more.
+/// was not delivered yet is not sent any more.
 #[test]
 fn cards_are_closed_by_what_the_channel_can() {
     let discord = GROUP.replace("telegram:owner", "terminal:1000");
@@ -259,8 +259,8 @@ fn a_decision_without_a_daemon_is_carried_out_by_the_next_start() {
     assert_eq!(ground.heard(), ["hello"]);
 }
 
-/// What a button says, and what it stands for. NanoClaw takes a position that no option has, and a value, literally; here
-/// a button means one option of one card or nothing, and only the operator's command takes values.
+/// What a button says, and what it stands for. NanoClaw takes a position that no option has, and a value, literally;
+/// here a button means one option of one card or nothing, and only the operator's command takes values.
 #[test]
 fn buttons_are_decoded() {
     for (text, is_button) in [

@@ -1,4 +1,4 @@
-//! Strangers in a wired chat: their messages wait until somebody answers, then all of them go, or none.
+//! Strangers in a wired chat: their messages wait for a decision, then all of them go, or none.
 
 use hearth::channel::event;
 use hearth::model::configure::Change;
@@ -60,7 +60,7 @@ fn allowed_strangers_are_heard_from_their_first_message_on() {
     assert_eq!(said, Timestamp::parse("2026-04-20T11:00:00Z").unwrap());
     let name = ground.world.read(|db, txn| Ok(db.users.iter(txn)?.nth(1).unwrap()?.1.name));
     assert_eq!(name.as_deref(), Some("Ann"));
-    // From now on they are somebody, and what was held is known as what it became.
+    // From now on they are known, and the held messages are stored as routed ones.
     assert_eq!(ground.says("stranger", "four").outcome, Outcome::Routed);
     let again = ground.world.inject(&crate::world::event_in(("telegram", "chat-123", None), ("m1", "one", ""), ""));
     assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::AlreadyStored)));
@@ -224,7 +224,7 @@ fn a_fan_out_waits_only_for_those_who_refused() {
     assert_eq!(ground.reasons(), [Reason::Rejected]);
 }
 
-/// Whoever administers one of two agents lets people in there and nowhere else.
+/// An admin of one of two agents admits people to that agent only.
 #[test]
 fn authority_over_one_agent_opens_that_one() {
     let mut ground = Ground::of(TWO);
@@ -236,7 +236,7 @@ fn authority_over_one_agent_opens_that_one() {
     assert_eq!(dropped, [("ag1".to_owned(), Reason::Rejected)]);
 }
 
-/// Another agent is addressed while somebody is asked: they are asked anew, about both, and once however often it is.
+/// Another agent is addressed while a card is open: one new card covers both agents, however often that happens.
 #[test]
 fn an_agent_that_is_addressed_later_is_asked_about_as_well() {
     let wiring =
@@ -324,7 +324,7 @@ fn what_is_gone_is_not_decided_any_more() {
     }
 }
 
-/// Somebody lets them in by another way: what waited goes at once. A chat that became strict changes nothing.
+/// A command admits them: the held messages go at once. A chat that became strict changes nothing.
 #[test]
 fn what_was_configured_answers_the_question() {
     let put = |policy: &str| {

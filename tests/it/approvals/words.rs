@@ -1,4 +1,4 @@
-//! Answers in words: exactly what was asked for, from whoever may answer; everything else is talk.
+//! Answers in words: only the exact words from an approver count; everything else is an ordinary message.
 
 use hearth::model::message::Reason;
 use hearth::model::report::Outcome;
@@ -109,8 +109,8 @@ fn numbers_of_others_are_talk() {
     assert_eq!((report.outcome, ground.states()), (Outcome::Consumed, vec!["approved"]), "buttons or not");
 }
 
-/// What is too long for one message of the channel is not cut: it can be rejected there, and is approved where all of it
-/// is shown.
+/// What is too long for one message of the channel is not cut: it can be rejected there, and is approved where all of
+/// it is shown.
 #[test]
 fn what_is_too_long_for_a_card_is_not_approved_on_it() {
     let name = "é".repeat(200);

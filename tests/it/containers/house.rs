@@ -1,4 +1,5 @@
-//! A Hearth whose agents are in containers: its Podman can be taken away from it alone, and Telegram shows what people see.
+//! A Hearth whose agents are in containers: its Podman can be taken away from it alone, and Telegram shows what people
+//! see.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -42,7 +43,8 @@ pub(super) struct House {
 }
 
 impl House {
-    /// With an agent `main`, described by `agent`, for everybody in the chat `telegram/123`; the daemon does not run yet.
+    /// With an agent `main`, described by `agent`, for everybody in the chat `telegram/123`; the daemon does not run
+    /// yet.
     pub(super) fn new(agent: &str) -> Option<Self> {
         let house = Self::empty()?;
         let uid = rustix::process::geteuid().as_raw();
@@ -203,7 +205,7 @@ impl House {
             let rows = self.host.rows("outbound");
             let done = |row: &Value| {
                 let state = &row["value"]["state"];
-                // Nobody sits at the terminal.
+                // No user is at the terminal.
                 row["value"]["to"]["channel"] != "telegram"
                     || state.get("Delivered").is_some()
                     || state.to_string().contains("Abandoned")
@@ -264,7 +266,7 @@ impl Door {
         Self { path: path.to_owned(), shared }
     }
 
-    /// Nobody gets through any more, and whoever is half through is cut off.
+    /// New connections are refused, and unfinished ones are cut off.
     pub(super) fn close(&self) {
         self.shared.closed.store(true, Ordering::SeqCst);
         std::fs::rename(&self.path, self.path.with_extension("away")).unwrap();

@@ -1,5 +1,5 @@
-//! Who dies and when: whatever it is, every question is answered once, what was said is said once, and nobody is told of
-//! what mended itself.
+//! Every process dies at every point: each question is answered once, no message is sent twice, and no one is notified
+//! of a failure that was repaired automatically.
 
 use rustix::process::Signal;
 use serde_json::json;

@@ -32,7 +32,7 @@ fn a_second_message_does_not_erase_the_first() {
     shared.foreign(|file| file["pending_response"] = Value::Null);
     shared.look(3);
     assert_eq!(shared.json()["pending_response"], Value::Null);
-    // Somebody who did not know writes what is over.
+    // A program with old data writes an entry that has ended.
     shared.foreign(|file| file["pending_response"] = b.clone());
     shared.look(3);
     assert_eq!(shared.json()["pending_response"], Value::Null);
@@ -87,8 +87,8 @@ fn what_is_worked_on_gets_more_time() {
     );
 }
 
-/// An entry that is over is begun again by another note about the same message, and not by the same one. It is kept for
-/// as long as somebody might write it again.
+/// A finished entry begins again with another note about the same message, not with the same note. It is kept as long
+/// as a program might write it again.
 #[test]
 fn what_is_over_may_be_begun_again() {
     let mut shared = Shared::with(&full());
@@ -118,7 +118,7 @@ fn what_is_over_may_be_begun_again() {
     assert!(entries(&shared).iter().any(|row| row.message == "x1" && row.position > first));
 }
 
-/// Somebody who writes another field says nothing about the slot; a slot that appears is one.
+/// A write of another field does not count as a write of the slot; a slot that appears does.
 #[test]
 fn only_the_slot_is_the_slot() {
     let mut shared = Shared::with(&json!({"schema_version": 1}));
@@ -138,8 +138,8 @@ fn only_the_slot_is_the_slot() {
     assert_eq!((entries(&shared)[0].state, shared.json()["pending_response"].clone()), (PendingState::Waiting, a));
 }
 
-/// Somebody empties the slot. If an older entry has its answer by then, that may be what was meant, and the one that is
-/// still worked on stays.
+/// A program empties the slot. If an older entry has its answer by then, that entry may be the one that was meant, and
+/// the one in progress stays.
 #[test]
 fn a_slot_that_is_emptied_may_be_that_of_the_one_before() {
     for (answered, stays) in [(true, true), (false, false)] {
@@ -174,7 +174,7 @@ fn a_number_is_that_of_the_newest_session_before_the_note() {
         let mut shared = Shared::with(&full());
         shared.world.apply(&crate::world::ONE.replace("pattern = \".\"", "pattern = \".\"\nsession = \"per-thread\""));
         shared.look(3);
-        // Two conversations with a message 2 each, ten minutes apart, the second one with the smaller id; nobody answered.
+        // Two conversations with an unanswered message 2 each, ten minutes apart, the second one with the smaller id.
         for thread in ["z", "y"] {
             shared.world.inject(&event_in(("net", "C", Some(thread)), (thread, "hi", ""), ""));
         }
@@ -228,8 +228,8 @@ fn entries(shared: &Shared) -> Vec<PendingResponse> {
     shared.world.read(|db, txn| db.pending_responses.iter(txn)?.map(|row| row.map(|(_, row)| row)).collect())
 }
 
-/// What became of the message that an entry names says whether its agent still has to hear of it: by a number of a prompt
-/// or by Hearth's id, with an answer, without one, given up, or of somebody else.
+/// The outcome of the message that an entry names decides whether its agent is reminded. The name is a number of a
+/// prompt or Hearth's id; the message was answered, completed without an answer, failed, or belongs to another agent.
 #[test]
 fn what_was_answered_is_told_to_nobody() {
     for (named, ends, tells) in [

@@ -14,8 +14,8 @@ use super::wait_for;
 
 pub(crate) const SECRET: &str = "a secret of both sides";
 
-/// A port of this machine that is free: below those that the system gives to whoever asks for any, and each only once, so
-/// that nobody else comes by it before it is used.
+/// A free port of this machine. It is below the range from which the system assigns ports, and each is used only once,
+/// so that no other program takes it first.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 100).unwrap() * 100;
@@ -30,7 +30,7 @@ pub(crate) fn sign(secret: &str, stamp: &str, body: &str) -> String {
     format!("v1={hex}")
 }
 
-/// Asks the web service; none if nobody listens there.
+/// Calls the web service; none if no service listens there.
 pub(crate) fn post(port: u16, secret: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
     let body = body.to_string();
     let stamp = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().to_string();

@@ -18,7 +18,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Connects and says nothing; `None` if nobody listens.
+    /// Connects and sends nothing; `None` if no server listens.
     pub(crate) fn try_connect(data: &Path) -> Option<Self> {
         let path = std::fs::read_to_string(data.join("run/socket")).ok()?;
         let stream = UnixStream::connect(path).ok()?;

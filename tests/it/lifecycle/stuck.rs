@@ -96,7 +96,7 @@ fn progress_of_a_newer_message_is_none_of_one_that_came_back() {
     }
 }
 
-/// A mailbox that nobody has come to look at says nothing: neither that its runner is silent, nor that it does nothing.
+/// A mailbox that was not looked at proves nothing: neither that its runner is silent nor that it is idle.
 #[test]
 fn nobody_is_ended_for_what_was_not_looked_at() {
     let unseen = |world: &mut World| {

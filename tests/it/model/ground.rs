@@ -4,13 +4,13 @@
 pub(super) const CHATS: [Chat; 5] = [
     // A group without threads, open to everybody.
     Chat { wirings: [ALWAYS, Wiring { known_only: true, ..MENTIONED }], ..GROUP },
-    // Somebody is asked about those whom the agents do not know.
+    // An approver is asked about people whom the agents do not know.
     Chat { name: "R", lets_in: LetsIn::Asked, wirings: [ALWAYS, Wiring { keeps_rest: false, ..STICKY }], ..GROUP },
     // Only those whom the agents know.
     Chat { name: "S", lets_in: LetsIn::Known, wirings: [DEPLOY, MENTIONED], ..GROUP },
     // A group with threads; one of its agents has one conversation for everything.
     Chat { name: "T", threads: true, wirings: [Wiring { agent: "a", ..STICKY }, ONE_FOR_ALL], ..GROUP },
-    // A conversation of two, with threads: nobody goes on listening there.
+    // A direct message with threads: agents do not follow threads there.
     Chat { name: "D", threads: true, group: false, wirings: [ALWAYS, Wiring { split: true, ..STICKY }], ..GROUP },
 ];
 
@@ -41,7 +41,7 @@ pub(super) struct Chat {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LetsIn {
     Everybody,
-    /// Those whom the agent knows; about others somebody is asked.
+    /// People whom the agent knows; an approver is asked about others.
     Asked,
     /// Those whom the agent knows.
     Known,
@@ -113,7 +113,7 @@ pub(super) fn agent(first: bool) -> &'static str {
     if first { "a" } else { "b" }
 }
 
-/// Whether somebody has authority over an agent.
+/// Whether a person has authority over an agent.
 pub(super) fn administers(who: usize, agent: &str) -> bool {
     matches!((PEOPLE[who], agent), ("boss", _) | ("bea", "b"))
 }

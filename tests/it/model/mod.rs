@@ -1,4 +1,5 @@
-//! The engine against the simplest form of what it does: the same inputs into both, the same results, after every input.
+//! The engine against the simplest form of what it does: the same inputs into both, the same results, after every
+//! input.
 //!
 //! `ground` says where that is; `reference` says what routing, threads, membership, decisions, claims and tries mean;
 //! `questions` what agents ask people, `series` what tasks do, `sticky` when wirings follow threads.
@@ -45,7 +46,7 @@ enum Step {
     Again(usize),
     Introduce(bool, usize),
     Forget(bool, usize),
-    /// Somebody decides the oldest that is open, or the operator does.
+    /// An approver or the operator decides the oldest open approval.
     Decide(Option<usize>, bool),
     Mute(bool, Place),
     Unmute(bool, Place),
@@ -61,7 +62,7 @@ enum Step {
     Restart,
 }
 
-/// How somebody goes on with a message.
+/// How an agent continues a message.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Ends,
@@ -229,7 +230,7 @@ impl Pair {
         self.world.pass(Millis::new(ms));
         self.world.sweep();
         self.house.pass(ms);
-        // Whoever was stopped is gone now, and what it left is looked at.
+        // Stopped runs are gone now, and their output is collected.
         self.world.settle();
         self.world.sweep();
     }
@@ -325,8 +326,8 @@ impl Pair {
         })
     }
 
-    /// Every message is where it should be and of the conversation that it should be of, agents have what they should have,
-    /// as many wait for a decision, and all that was refused is recorded.
+    /// Every message is where it should be and of the conversation that it should be of, agents have what they should
+    /// have, as many wait for a decision, and all that was refused is recorded.
     fn compare(&self) -> Result<(), TestCaseError> {
         let ids = self.ids();
         prop_assert_eq!(ids.len(), self.house.messages.len());

@@ -67,14 +67,14 @@ struct Desk {
     now: u64,
     live: u32,
     asked: Vec<Asked>,
-    /// Answers that found nobody who waited for them and wake the next one.
+    /// Answers that no run waited for, and that start the next one.
     wakes: usize,
-    /// What whoever waits was told: by the number under which it asked, whether that is an answer.
+    /// The reply to each waiting run: the number of its question, and whether it is an answer.
     told: Vec<(u64, bool)>,
 }
 
 impl Desk {
-    /// People are not asked twice what an earlier incarnation asked and nobody answered yet: that is asked on.
+    /// A question of an earlier run that is still open is not asked twice: the new run takes it over.
     fn ask(&mut self, title: usize, number: u64, seconds: u64) {
         let (by, until) = ((self.live, number), self.now + seconds.min(24 * 3_600));
         let left = |asked: &&mut Asked| {
@@ -86,7 +86,7 @@ impl Desk {
         }
     }
 
-    /// The first answer in time of somebody who may talk to the agent counts. Whether it does.
+    /// The first timely answer from a person who may talk to the agent counts. Returns whether it does.
     fn answer(&mut self, at: usize, who: usize, option: usize) -> bool {
         let asked = &mut self.asked[at];
         if asked.fate != Fate::Open || asked.until <= self.now || PEOPLE[who] == "net:stranger" {
@@ -171,7 +171,7 @@ impl Pair {
             }
             Step::Answer(..) => {}
             Step::Pass(seconds) => {
-                // Nobody is awake meanwhile: no agent is ended for it.
+                // No time awake passes, so no agent is stopped for it.
                 self.world.step_clock(i64::try_from(seconds * 1_000).unwrap());
                 self.world.sweep();
                 self.desk.pass(seconds);
@@ -228,7 +228,7 @@ impl Pair {
         self.world.read(|db, txn| db.questions.iter(txn)?.collect())
     }
 
-    /// Every question is where it should be, whoever waits was told, and what nobody waited for wakes the next one.
+    /// Every question is where it should be, waiting runs have their replies, and other answers start the next run.
     fn compare(&self) -> Result<(), TestCaseError> {
         let rows = self.questions();
         prop_assert_eq!(rows.len(), self.desk.asked.len());

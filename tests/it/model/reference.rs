@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ground::{CHATS, Engages, LetsIn, PEOPLE, Place, Said, TEXTS, Talk, Wiring, administers, talk, talks};
 
-/// What became of an event for an agent at once, and why.
+/// The immediate outcome of an event for an agent, with the reason.
 pub(super) type Word = (Fate, &'static str);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum State {
     Waits(u64),
     Claimed {
         since: u64,
-        /// Whoever works on it got on with it since.
+        /// The agent has made progress on it since.
         moved: bool,
     },
     Done,
@@ -43,7 +43,7 @@ pub(super) struct Message {
     pub(super) tries: u32,
 }
 
-/// Messages of somebody that wait for a decision about them, with the agents that would have heard them.
+/// Held messages of a person, with the agents that would have received them.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     agents: BTreeSet<&'static str>,
@@ -65,11 +65,11 @@ const STUCK: u64 = 60 * SECOND;
 const DAY: u64 = 24 * 3_600 * SECOND;
 const WEEK: u64 = 7 * DAY;
 
-/// Messages of one person that may wait for a decision, and people about whom somebody may be asked, by chat.
+/// Limits per chat: held messages of one person, and people with an open approval.
 pub(super) const HELD_MAX: usize = 2;
 pub(super) const ASKED_MAX: usize = 2;
 
-/// Why somebody is asked.
+/// Why an approver is asked.
 const HELD: &str = "unknown_sender_request_approval";
 
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl House {
         administers(who, agent) || self.known.contains(&(agent, who))
     }
 
-    /// Somebody says something new: what each agent makes of it, and the refusal if nobody has it.
+    /// A person sends a new message. Returns each agent's decision, and the reason of the drop if none receives it.
     pub(super) fn say(&mut self, mut said: Said) -> (BTreeMap<&'static str, Word>, Option<&'static str>) {
         if !CHATS[said.at.0].threads {
             said.at.1 = 0;
@@ -135,7 +135,7 @@ impl House {
         None
     }
 
-    /// Why nobody has an event, if nobody has: the first refusal, else that it was nobody's business, which is recorded.
+    /// Why an event is dropped, if it is: the first refusal, else that it concerned no agent, which is recorded.
     fn conclude(&mut self, words: &BTreeMap<&'static str, Word>) -> Option<&'static str> {
         let has = |fate| matches!(fate, Fate::Engaged | Fate::Kept);
         if words.values().any(|(fate, _)| has(*fate)) {
@@ -155,8 +155,8 @@ impl House {
         *self.refusals.entry(refusal).or_default() += 1;
     }
 
-    /// What an agent makes of an event. Who is not heard is refused with the reason. What is kept needs no permission, except among
-    /// known people only.
+    /// What an agent makes of an event. Who is not heard is refused with the reason. What is kept needs no permission,
+    /// except among known people only.
     fn judge(&self, said: Said, wiring: &Wiring) -> Word {
         let (text, named) = (TEXTS[said.text], !PEOPLE[said.who].is_empty());
         let engages = match wiring.engages {
@@ -210,7 +210,8 @@ impl House {
         word
     }
 
-    /// An agent has something new to do. In groups, one that is to go on listening where it was engaged does so for a day.
+    /// An agent has something new to do. In groups, one that is to go on listening where it was engaged does so for a
+    /// day.
     fn engaged(&mut self, at: Place, wiring: &Wiring) {
         if wiring.engages == Engages::Sticking && CHATS[at.0].group {
             self.sticks.insert((wiring.agent, at), self.now + DAY);
@@ -254,7 +255,7 @@ impl House {
         }
     }
 
-    /// The operator makes somebody known to an agent: what waited for that goes on.
+    /// The operator makes a person known to an agent: messages held for that reason are routed.
     pub(super) fn introduce(&mut self, agent: &'static str, who: usize) {
         self.known.insert((agent, who));
         let keys: Vec<_> = self.asked.keys().copied().filter(|(_, asked)| *asked == who).collect();
@@ -267,7 +268,7 @@ impl House {
         self.known.remove(&(agent, who));
     }
 
-    /// The oldest thing that somebody is asked about, as chat and person.
+    /// The oldest open approval, as chat and person.
     pub(super) fn oldest_asked(&self) -> Option<(usize, usize)> {
         self.asked.iter().min_by_key(|(_, asked)| asked.held.first().map(|held| held.event)).map(|(key, _)| *key)
     }
@@ -281,8 +282,8 @@ impl House {
         self.asked.values().map(|asked| asked.held.len()).sum()
     }
 
-    /// Somebody decides: one of these people, or the operator. Whoever has authority over none of the agents decides
-    /// nothing, and whoever has it over some lets in to these. Whether anything was decided.
+    /// One of these people, or the operator, decides. A person without authority over any of the agents decides
+    /// nothing; one with authority over some admits to these. Returns whether anything was decided.
     pub(super) fn decide(&mut self, key: (usize, usize), by: Option<usize>, yes: bool) -> bool {
         let agents = self.asked[&key].agents.clone();
         let may = |agent: &&str| by.is_none_or(|who| administers(who, agent));
@@ -293,7 +294,7 @@ impl House {
         if yes {
             self.known.extend(go.iter().map(|agent| (*agent, key.1)));
             self.let_go(key, &go, &others);
-            // Whoever is known by now is heard in all chats.
+            // People who became known are heard in all chats.
             let elsewhere: Vec<_> = self.asked.keys().copied().filter(|(_, asked)| *asked == key.1).collect();
             for other in elsewhere {
                 self.let_go(other, &go, &BTreeSet::new());
@@ -310,8 +311,8 @@ impl House {
         }
     }
 
-    /// What waited for these agents is heard by them, in order, and never by the others; what still waits for somebody
-    /// else goes on waiting.
+    /// Held messages go to these agents, in order, and never to the others. Messages that are held for other people
+    /// stay held.
     fn let_go(&mut self, key: (usize, usize), go: &BTreeSet<&'static str>, others: &BTreeSet<&'static str>) {
         let Some(mut asked) = self.asked.remove(&key) else { return };
         let mut rest = Vec::new();
@@ -339,7 +340,7 @@ impl House {
         }
     }
 
-    /// Time passes, and somebody looks at what is due.
+    /// Time passes, and a sweep runs.
     pub(super) fn pass(&mut self, length: u64) {
         self.now += length;
         let late: Vec<_> =
@@ -355,7 +356,7 @@ impl House {
         talks().into_iter().for_each(|talk| self.wake(talk));
     }
 
-    /// The daemon starts again, and agents live on: nobody waits out a backoff, and ages count anew.
+    /// The daemon restarts and agents live on: no message stays in backoff, and ages begin at zero.
     pub(super) fn restart(&mut self) {
         for message in &mut self.messages {
             match &mut message.state {
@@ -406,7 +407,7 @@ impl House {
         self.messages[at].state = State::Claimed { since: self.now, moved: false };
     }
 
-    /// Whoever works on a message says something: nobody takes it for stuck any more.
+    /// A run writes something: it does not count as stuck any more.
     pub(super) fn get_on(&mut self, at: usize) {
         let State::Claimed { moved, .. } = &mut self.messages[at].state else { panic!("{at} is worked on") };
         *moved = true;
@@ -418,8 +419,8 @@ impl House {
         }
     }
 
-    /// Nobody works on these messages of a turn any more: they are tried again together, after 5, 10, 20, 40 and 80 seconds
-    /// by how often that was done with one of them, and then given up. What only went along goes along again.
+    /// These messages of a turn have lost their run. They are retried together after 5, 10, 20, 40 and 80 seconds, by
+    /// the number of retries of any of them, and then fail. Messages that were only context go along again.
     pub(super) fn give_back(&mut self, those: &[usize]) {
         let triggers = |at: &&usize| self.messages[**at].state != State::Context;
         let turn: Vec<usize> = those.iter().filter(triggers).copied().collect();

@@ -50,8 +50,8 @@ fn a_turn_is_tried_again_as_a_whole() {
     assert_eq!(pair.house.offered(("a", Some((0, 0)))).len(), 2);
 }
 
-/// More strangers than chance makes: only so many are asked about, only so much of each waits, and whoever has authority
-/// over some of the agents decides for these.
+/// More strangers than random events produce: the number of open approvals and of held messages is limited, and a
+/// person with authority over some of the agents decides for these.
 #[test]
 fn strangers_wait_in_bounds() {
     let mut pair = Pair::new();
@@ -67,8 +67,8 @@ fn strangers_wait_in_bounds() {
     assert_eq!((pair.house.asked(), pair.house.held()), (1, 1));
 }
 
-/// Sooner than chance makes: whoever says something of a message is not stuck, although that is found together with its
-/// claim; whoever takes a further message and says nothing then is.
+/// Earlier than random events produce: a run that writes about a message is not stuck, although that is collected
+/// together with its claim. A run that then claims another message and writes nothing is stuck.
 #[test]
 fn what_is_said_at_once_counts() {
     let mut pair = Pair::new();

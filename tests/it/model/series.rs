@@ -1,5 +1,5 @@
-//! Tasks in their simplest form, on a grid of minutes: which of their times are used and how that ends, and which are not
-//! and why.
+//! Tasks in their simplest form, on a grid of minutes: which of their times are used and how that ends, and which are
+//! not and why.
 
 use hearth::state::OccurrenceId;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const MINUTE: i64 = 60_000;
 /// A task that skips what it missed may be so many minutes late.
 const LATE: i64 = 5;
 
-/// What became of a time.
+/// Outcome of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Runs,
@@ -41,7 +41,7 @@ enum Ending {
     Gated,
 }
 
-/// A task and what became of its times, in minutes since the beginning.
+/// A task and the outcomes of its slots, in minutes since the beginning.
 #[derive(Debug)]
 struct Series {
     /// None when there is no further one.
@@ -85,8 +85,8 @@ impl Series {
         self.next.filter(|next| *next <= now).map(grid).unwrap_or_default()
     }
 
-    /// Somebody looks at the clock. Of the times that passed, the newest ones are wanted, the others were missed; of those
-    /// that are wanted while a run goes on, one may wait. What was used already is neither.
+    /// A sweep. Of the slots that passed, the newest ones run and the others are missed. If a run is in progress, one
+    /// of the slots may wait. Slots that were used already are neither.
     fn look(&mut self, now: i64) {
         let rests = self.paused || self.cancelled;
         let Some(next) = self.next.filter(|next| !rests && *next <= now) else { return };
@@ -209,7 +209,7 @@ fn ended(seq: u64, number: u32, ending: Ending) -> CollectedRecord {
     found
 }
 
-/// Every time that was looked at, and what became of it.
+/// Every processed slot, with its outcome.
 fn fates(world: &World, id: TaskId, (start, every): (Timestamp, Option<i64>)) -> BTreeMap<i64, Fate> {
     let minute = |at: Timestamp| (at.millis() - start.millis()) / MINUTE;
     let rows = world.read(|db, txn| db.task_runs.collect_prefix(txn, &id, usize::MAX));

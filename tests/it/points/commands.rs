@@ -1,5 +1,5 @@
-//! Commands that work without a daemon, with a death at every point of theirs: the store is the old one or the new one, and
-//! the same command then does what it would have done.
+//! Commands that work without a daemon, with a death at every point of theirs: the store is the old one or the new one,
+//! and the same command then does what it would have done.
 
 use std::path::Path;
 
@@ -212,7 +212,7 @@ fn private(dir: &Path) {
     std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
 }
 
-/// Copies a directory that nobody uses; sockets and pipes are left out.
+/// Copies an unused directory, without sockets and pipes.
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     private(to);
     for entry in std::fs::read_dir(from).unwrap().flatten() {

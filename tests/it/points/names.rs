@@ -1,5 +1,5 @@
-//! Nothing that Hearth does outside of a transaction is left out: every point in the sources is one that the conversation
-//! or a command passes, or that a test of its own has a process die at.
+//! Nothing that Hearth does outside of a transaction is left out: every point in the sources is one that the
+//! conversation or a command passes, or that a test of its own has a process die at.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
 
 #[test]
 fn every_point_in_the_sources_is_passed() {
-    // A conversation comes to the second ones only if somebody looks at an agent's files while it lasts.
+    // The second ones are reached only if an agent's files are scanned during the conversation.
     let deaths_of_their_own = POINTS.iter().map(|(name, _)| *name).chain(STATE_FILE_POINTS);
     let mut passed: BTreeSet<String> = deaths_of_their_own.map(str::to_owned).collect();
     passed.extend(Conversation::new(&origin(), None).run().points);

@@ -1,5 +1,5 @@
-//! The service's file, with a death at every point of its making and its removal: the same command then does its work, and
-//! nothing unfinished stays beside it.
+//! The service's file, with a death at every point of its making and its removal: the same command then does its work,
+//! and nothing unfinished stays beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ type Case = (&'static [&'static str], bool);
 
 const CASES: [Case; 3] = [(INSTALL, false), (INSTALL, true), (&["uninstall"], true)];
 
-/// A system on which somebody installed another version of the service, or nobody did; and where its file lies.
+/// A system with or without another version of the service installed, and the path of its file.
 fn system(installed: bool) -> (System, PathBuf) {
     let system = System::new();
     system.host.apply("schema = 1\n");

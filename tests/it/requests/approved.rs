@@ -1,4 +1,4 @@
-//! What somebody has to approve: servers, packages, new agents.
+//! Requests that need an approval: servers, packages, new agents.
 
 use super::*;
 use crate::world::requests::{S, ask, decide, main_agent, newest, packages};
@@ -46,8 +46,8 @@ fn an_approved_server_is_used_by_the_next_incarnation() {
     );
 }
 
-/// A request names no variable of the daemon that the operator has not listed, and none that others use: neither when it
-/// comes nor when it is approved.
+/// A request names no variable of the daemon that the operator has not listed, and none that others use: neither when
+/// it comes nor when it is approved.
 #[test]
 fn secrets_of_the_daemon_are_not_for_requests() {
     let naming = |variable: &str| McpServer {
@@ -179,7 +179,7 @@ fn with_nobody_to_ask_the_agent_hears_so_at_once() {
     assert_eq!(world.read(|db, txn| db.approvals.len(txn)), 0);
 }
 
-/// New agents are named as in NanoClaw; unlike there, somebody has to agree.
+/// New agents are named as in NanoClaw; unlike there, they need an approval.
 #[test]
 fn new_agents_are_approved_and_made_in_one_step() {
     for (name, other, local, folder) in [

@@ -108,7 +108,7 @@ fn a_file_of_which_only_some_pieces_came_goes_after_a_day_in_slices() {
     }
     assert_eq!((left(&world), world.read(|db, txn| db.sessions_by_id.len(txn))), ((0, 3), 1));
     sound(&world);
-    // One of which nobody hears again is gone altogether.
+    // A session that is never used again is removed entirely.
     world.put(piece(8, 0, 400, false));
     world.pass(Millis::days(2));
     for _ in 0..4 {
@@ -185,7 +185,7 @@ fn a_session_from_its_beginning_to_its_end() {
     world.check("session_purged");
 }
 
-/// Every piece of a removal leaves a sound store, from which the next sweep goes on when nobody carries out what follows.
+/// Each slice of a removal leaves a consistent store, and the next sweep continues it if its effects are lost.
 #[test]
 fn a_removal_in_pieces_goes_on_after_every_loss() {
     for count in [1_usize, 249, 250, 251, 500, 750] {
@@ -232,7 +232,7 @@ fn a_removal_in_pieces_goes_on_after_every_loss() {
     }
 }
 
-/// However often it was forked, a fork begins with whoever has the last of its records.
+/// A fork reads from the ancestor that has the last of its records, however often it was forked.
 #[test]
 fn a_fork_of_forks_begins_where_its_last_record_is() {
     let mut world = World::new();
@@ -282,7 +282,7 @@ fn too_much_at_once_is_refused_and_changes_nothing() {
     assert_eq!(world.read(|db, txn| Ok((db.records.len(txn)?, db.sessions.len(txn)?))), (1, 1));
 }
 
-/// What somebody does with one of the sessions.
+/// Actions of a client on one of the sessions.
 #[derive(Debug, Clone)]
 enum Act {
     New,

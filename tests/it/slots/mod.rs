@@ -1,5 +1,5 @@
-//! What becomes of the slots of many series, kept by somebody who only hears of commands and of looks at the clock: the
-//! book of a simulator that holds the engine to it.
+//! Reference for the outcomes of the slots of many series. It knows only the commands and the sweeps, and the simulator
+//! compares the engine with it.
 
 mod oracle;
 
@@ -90,7 +90,7 @@ impl Series {
         self.floor = (self.anchor > now).then_some(self.anchor);
     }
 
-    /// One that begins later although nobody asked for that was made by a clock that was ahead: it is as old as can be.
+    /// One that begins later without a command was created by a clock that was ahead: it is as old as can be.
     fn settle(&mut self, now: i64) {
         let made_then = self.anchor == self.created || self.anchor == self.changed;
         if self.kind != Kind::Once && self.anchor > now && made_then {
@@ -98,7 +98,7 @@ impl Series {
         }
     }
 
-    /// Somebody did something with it.
+    /// A command was applied to it.
     fn touch(&mut self, now: i64) {
         self.settle(now);
         self.changed = now;
@@ -179,7 +179,7 @@ impl Book {
         (0..self.series.len()).filter(|at| !self.series[*at].over).collect()
     }
 
-    /// Somebody wants something done with one of the tasks. All that is due has been looked at before.
+    /// Applies a command to one of the tasks. Everything queued has been processed before.
     pub(crate) fn command(&mut self, house: &mut impl House, chance: &mut Chance) {
         let at = *chance.pick(&self.open());
         let id = self.series[at].id;
@@ -282,7 +282,8 @@ impl Book {
         });
     }
 
-    /// Each series that goes on is active or rests as it was told, and one of them has the next slot that the oracle names.
+    /// Each series that goes on is active or rests as it was told, and one of them has the next slot that the oracle
+    /// names.
     pub(crate) fn prove(&self, world: &World, chance: &mut Chance) {
         for series in self.series.iter().filter(|series| !series.over) {
             let task = world.read(|db, txn| db.tasks.require(txn, &series.id));

@@ -1,5 +1,5 @@
-//! Files of stores that somebody hostile made, given to every program that opens one: each refuses or serves, and none
-//! ends by a signal or hangs. A signal would end the test itself, so the programs are processes of their own.
+//! Files of stores from an attacker, given to every program that opens one: each refuses or serves, and none ends by a
+//! signal or hangs. A signal would end the test itself, so the programs are processes of their own.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

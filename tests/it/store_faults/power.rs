@@ -1,5 +1,5 @@
-//! The power goes: what was synced is there, of what was not some pages are, in any order. Whatever was acknowledged before
-//! is in the store that is left, and the store agrees with itself.
+//! The power goes: what was synced is there, of what was not some pages are, in any order. Whatever was acknowledged
+//! before is in the store that is left, and the store agrees with itself.
 
 use std::path::Path;
 
@@ -110,7 +110,7 @@ fn judge(image: &[u8], accepted: &[(String, usize)], at: usize, what: &str) {
     let store = dir.path().join("store");
     std::fs::create_dir(&store).unwrap();
     std::fs::write(store.join("data.mdb"), image).unwrap();
-    // Whoever had it did not give it up.
+    // The previous owner did not release it.
     std::fs::write(dir.path().join("hearth.lock"), "2147483647").unwrap();
     open(dir.path(), what);
     let all = stored(dir.path());

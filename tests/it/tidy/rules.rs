@@ -4,7 +4,7 @@
 ///
 /// The compiler guards the same between crates (`ROOTS`, `FOLDERS`), this table also within them.
 ///
-/// `main -> cli/daemon -> engine -> state -> model`; edges know configuration and model only; the model knows nobody.
+/// `main -> cli/daemon -> engine -> state -> model`; edges import configuration and model only, the model nothing.
 pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("main", &["cli", "daemon"]),
     // The mailbox says what a prompt would be made of.

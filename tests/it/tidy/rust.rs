@@ -180,35 +180,3 @@ pub(super) fn words(name: &str) -> Vec<String> {
     }
     words
 }
-
-#[test]
-fn comments_and_texts_are_not_code() {
-    let text = "a // crate::x\n/* b\n */ \"crate::y \\\" z\" 'q' '\\'' r#\"c\" d\"# &'life e\nfor r in 1 {}";
-    let code = code(text);
-    let left: Vec<&str> = code.split_whitespace().collect();
-    assert_eq!(left, ["a", "&'life", "e", "for", "r", "in", "1", "{}"]);
-    assert_eq!(code.lines().count(), text.lines().count());
-}
-
-#[test]
-fn imports_are_written_out() {
-    let code = "use crate::{a::b, c::{self, D},\n e};\nfn f() { super::super::state::open::<u8>() }";
-    let shown: Vec<String> =
-        paths(code).iter().map(|path| format!("{} {}", path.line, path.segments.join("::"))).collect();
-    for path in ["1 crate::a::b", "1 crate::c::self", "1 crate::c::D", "2 crate::e", "3 super::super::state::open"] {
-        assert!(shown.contains(&path.to_owned()), "{path}: {shown:?}");
-    }
-}
-
-#[test]
-fn test_modules_are_not_production() {
-    let code = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod tests {\n    x\n}\nc\n#[cfg(test)]\nfn d() {}";
-    let kept: Vec<String> = production(code).split_whitespace().map(str::to_owned).collect();
-    assert_eq!(kept, ["a", "#[cfg(test)]", "b", "#[cfg(test)]", "c", "#[cfg(test)]", "fn", "d()", "{}"]);
-}
-
-#[test]
-fn names_have_words() {
-    assert_eq!(words("DeviceManager"), ["", "device", "manager"]);
-    assert_eq!(words("device_manager"), ["device", "manager"]);
-}

@@ -49,7 +49,7 @@ pub(crate) struct World {
     wall: i64,
     awake: Awake,
     groups: Cell<u64>,
-    /// Nobody looks at its store in the end.
+    /// Its store is not checked in the end.
     pub(crate) forsaken: bool,
     /// What has to be done outside, in order.
     pub(crate) effects: VecDeque<Effect>,
@@ -59,8 +59,8 @@ pub(crate) struct World {
     log: Vec<String>,
 }
 
-/// A temporary directory: in memory if programs may run there and many stores have room, because syncing a disk would be
-/// most of a test's time.
+/// A temporary directory: in memory if programs may run there and many stores have room, because syncing a disk would
+/// be most of a test's time.
 pub(crate) fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let fits =
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// A world in which somebody builds images.
+    /// A world with a builder of images.
     pub(crate) fn building() -> Self {
         Self::with_builds(true, Policy::STANDARD, |_| {})
     }
@@ -222,14 +222,14 @@ impl World {
         panic!("effects and inputs follow each other for ever: {:?}", self.effects);
     }
 
-    /// A channel says what became of the newest attempt of a message, or of one that never was.
+    /// A channel reports the outcome of the newest attempt of a message, or of one that never was.
     pub(crate) fn heard_of(&mut self, id: OutboundId, result: DeliveryResult) {
         let newest = self.read(|db, txn| db.outbound.get(txn, &id)).and_then(|row| row.attempt());
         let none = Attempt { number: 1, since: self.now().awake };
         self.put(Input::Delivered(id, newest.unwrap_or(none), result));
     }
 
-    /// Nobody performs what waits.
+    /// Discards the waiting effects.
     pub(crate) fn lose_effects(&mut self) {
         self.effects.clear();
     }

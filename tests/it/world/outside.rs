@@ -44,7 +44,7 @@ pub(crate) struct Outside {
     pub(crate) destinations: BTreeMap<SessionId, Vec<String>>,
     /// The smallest number an agent may use, as its context says.
     pub(crate) numbers: BTreeMap<SessionId, u64>,
-    /// What agents wrote and nobody has collected, as it would be collected.
+    /// Collects agents' uncollected output.
     pub(crate) written: BTreeMap<SessionId, Vec<CollectedRecord>>,
     /// Skip summaries in the folders of agents.
     pub(crate) skips: BTreeMap<AgentId, Vec<FoundSkip>>,
@@ -74,7 +74,7 @@ pub(crate) struct Outside {
     pub(crate) startable: bool,
     /// Files to send that were released.
     pub(crate) released: Vec<String>,
-    /// Files of the store of files that nobody needs any more.
+    /// Blobs that are not needed any more.
     pub(crate) unneeded: Vec<BlobId>,
     /// Incarnations that could not be started.
     not_started: BTreeSet<(SessionId, u32)>,
@@ -191,7 +191,7 @@ impl Outside {
         (self.fetch)(fetch).map(|files| Input::Fetched(fetch.body, files)).into_iter().collect()
     }
 
-    /// Somebody puts a store of an earlier day in place: what was exchanged with agents is not its own, and none runs.
+    /// The user restores an older store: what was exchanged with agents does not match it, and no agent runs.
     pub(crate) fn leave_mailboxes(&mut self) {
         self.inbox.clear();
         self.replies.clear();
@@ -311,7 +311,8 @@ pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> CollectedRecord
     }
 }
 
-/// The file by which an incarnation says that a turn failed which may be tried again, with further messages of the turn.
+/// The file by which an incarnation says that a turn failed which may be tried again, with further messages of the
+/// turn.
 pub(crate) fn try_again(seq: u64, also: Vec<u64>, incarnation: u32, again: RetryHint) -> CollectedRecord {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
     let failure = Some(Failure { error: "529 overloaded".to_owned(), again });

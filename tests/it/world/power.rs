@@ -10,8 +10,8 @@ use hearth::state::{Error, Options, Store};
 use super::{World, engine};
 
 impl World {
-    /// The daemon dies with everything it had in memory, and another one opens the store, perhaps with other bounds. What
-    /// it has to do first is up to the caller.
+    /// The daemon dies with everything it had in memory, and another one opens the store, perhaps with other bounds.
+    /// What it has to do first is up to the caller.
     pub(crate) fn reopen(&mut self, change: impl FnOnce(&mut Options)) {
         self.close();
         change(&mut self.options);
@@ -19,8 +19,8 @@ impl World {
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
-    /// A newer Hearth had the store meanwhile, and then this one again: it refuses it, and not a byte of it changes. Then
-    /// the store is put back as it was.
+    /// A newer Hearth had the store meanwhile, and then this one again: it refuses it, and not a byte of it changes.
+    /// Then the store is put back as it was.
     pub(crate) fn refuse_a_newer_store(&mut self) {
         let own = self.bytes_when_closed();
         self.open();
@@ -38,10 +38,10 @@ impl World {
         self.open();
     }
 
-    /// The power goes while a group is being committed: nobody hears of it, and the store is what it was after the commit
-    /// before. A commit syncs its pages before the page that makes them count, and is answered after both; so the one
-    /// that is under way is all that a power cut can take, and it takes it whole. Here the file of the store is put back
-    /// as it was before the group, which is the same.
+    /// The power fails during the commit of a group: no caller gets an answer, and the store is as after the previous
+    /// commit. A commit syncs its pages before the page that makes them valid, and is answered after both. So a power
+    /// cut can lose only the commit in progress, and loses it entirely. Here the file of the store is replaced by its
+    /// state before the group, which is equivalent.
     pub(crate) fn cut_power(&mut self, inputs: Vec<Input>) {
         let before = self.bytes_when_closed();
         self.open();
@@ -95,7 +95,7 @@ impl World {
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
-    /// A record goes wrong on the disk while nobody has the store open; `text` is in that record only.
+    /// A record is damaged on the disk while the store is closed; only that record contains `text`.
     pub(crate) fn damage(&mut self, text: &[u8]) {
         self.close();
         damage(&self.file(), text);
@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// Changes one character of a text in the file of a store that nobody has open.
+/// Changes one character of a text in the file of a closed store.
 pub(crate) fn damage(store: &Path, text: &[u8]) {
     let mut bytes = std::fs::read(store).unwrap();
     let places: Vec<usize> =

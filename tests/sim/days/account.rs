@@ -17,8 +17,7 @@ use super::platform::Mood;
 use super::{Faults, Sim};
 use crate::slots::DAY;
 
-/// Looks at the clock until everything has to be over; the later ones are half a day apart, so that what nobody answers
-/// lapses.
+/// Sweeps until everything must have ended; the later sweeps are half a day apart, so that unanswered questions expire.
 const ROUNDS: usize = 1_500;
 
 /// Inputs that a time with hardly a page may leave without an answer; each of them comes again later.
@@ -144,7 +143,7 @@ impl Sim {
         }
     }
 
-    /// Nothing goes out once more but after an attempt of which nobody knows what became of it.
+    /// A message is sent again only after an attempt with an uncertain outcome.
     fn account_for_repetitions(&mut self) {
         let sent: Vec<(OutgoingId, u32, bool)> = self.platform.borrow().sent().collect();
         for (id, times, once) in sent.into_iter().filter(|(_, times, _)| *times > 1) {

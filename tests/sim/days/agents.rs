@@ -141,7 +141,7 @@ impl Sim {
         Said { wish: RequestedAction::Request(Box::new(request)), request: Some(name), ..words }
     }
 
-    /// Files appear in a mailbox; mostly somebody looks at once.
+    /// Files appear in a mailbox; mostly they are collected at once.
     fn write(&mut self, (session, number): (SessionId, u32), found: Vec<CollectedRecord>) {
         let papers = self.papers.entry((session, number)).or_default();
         found.iter().for_each(|found| papers.add(found));
@@ -151,7 +151,7 @@ impl Sim {
         }
     }
 
-    /// Somebody looks into a mailbox: at everything in it, or at what was written first.
+    /// Collects a mailbox: everything in it, or what was written first.
     pub(super) fn look(&mut self) {
         let sessions: Vec<SessionId> = self.world.outside.written.keys().copied().collect();
         if sessions.is_empty() {

@@ -39,7 +39,7 @@ impl std::fmt::Display for Told {
 }
 
 thread_local! {
-    /// Where the newest panic was, if somebody notes that.
+    /// Location of the newest panic, if it is recorded.
     pub(crate) static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

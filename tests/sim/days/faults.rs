@@ -54,7 +54,7 @@ impl Sim {
                 return;
             }
         }
-        // Nobody counted the rest: as if the machine had slept.
+        // The rest was not counted: as if the machine had slept.
         self.world.step_clock(length);
         self.sweep();
     }
@@ -76,7 +76,7 @@ impl Sim {
         self.only_the_clock_moves(length, |_| {});
     }
 
-    /// The clock moves and nobody is awake meanwhile: nobody's age grows.
+    /// The clock moves without time awake: no age grows.
     fn only_the_clock_moves(&mut self, length: i64, tell: impl FnOnce(&mut Self)) {
         let beats = self.beats();
         self.put(Input::Sweep(beats));
@@ -118,7 +118,7 @@ impl Sim {
         }
         if length > MINUTE && self.chance.one_in(3) {
             self.world.step_clock(-length);
-            return self.crash(); // nobody told the engine; the start finds out
+            return self.crash(); // the engine was not told; the start finds out
         }
         self.only_the_clock_moves(-length, |sim| {
             if length > MINUTE {
@@ -143,7 +143,7 @@ impl Sim {
         self.back(length);
     }
 
-    /// Close to the next change of somebody's clocks, if that is not too far away.
+    /// Close to the next clock change of a time zone, if that is not too far away.
     pub(super) fn season(&mut self) {
         let now = self.world.now().wall.millis();
         match self.next_season() {
@@ -230,7 +230,7 @@ impl Sim {
         }
     }
 
-    /// One in which something lies, of whoever runs or of somebody who is gone.
+    /// A mailbox with content, of a running or a removed session.
     fn some_mailbox(&mut self) -> Option<SessionId> {
         let written = self.world.outside.written.iter();
         let sessions: Vec<SessionId> = written.filter(|(_, files)| !files.is_empty()).map(|(id, _)| *id).collect();

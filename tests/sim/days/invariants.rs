@@ -1,7 +1,7 @@
-//! What has to hold: the promises of ARCHITECTURE.md, a function each or two. After every step they look at what changed. What
-//! needs a look at everything is asked from time to time, and sooner after deaths: that indexes agree with their rows, that
-//! a series has one time to come, that what was over is as it was. A plan with `check=every` asks that after every step,
-//! one with `check=10` after every tenth.
+//! What has to hold: the promises of ARCHITECTURE.md, a function each or two. After every step they look at what
+//! changed. What needs a look at everything is asked from time to time, and sooner after deaths: that indexes agree
+//! with their rows, that a series has one time to come, that what was over is as it was. A plan with `check=every` asks
+//! that after every step, one with `check=10` after every tenth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,8 @@ use super::plan::Setting;
 use crate::slots::DAY;
 use crate::world::World;
 
-/// Steps between looks at everything while the store is empty. A look costs what the store has, so they become rarer as it
-/// grows.
+/// Steps between looks at everything while the store is empty. A look costs what the store has, so they become rarer as
+/// it grows.
 const EVERY: u64 = 8;
 
 /// What is remembered of earlier looks.
@@ -113,8 +113,8 @@ impl Sim {
         }
     }
 
-    /// What a platform was told to be taken is in the store, through deaths, cut power and full maps: what it became, where
-    /// it waits, or why it was refused.
+    /// What a platform was told to be taken is in the store, through deaths, cut power and full maps: what it became,
+    /// where it waits, or why it was refused.
     fn what_was_acknowledged_is_stored(&mut self, all: bool) {
         let from = if all { self.events.len().saturating_sub(200) } else { self.memory.found };
         let now = self.world.now().wall.millis();
@@ -175,8 +175,8 @@ impl Sim {
         self.memory.over.insert(id, state);
     }
 
-    /// Somebody is told where the answer would have gone, of several messages of a turn in one notice that shows each; or
-    /// the turn said something itself.
+    /// A failed turn is reported where its answer would have gone, several messages of a turn in one notice that shows
+    /// each; or the turn sent something itself.
     fn somebody_is_told(&self, id: MessageId, message: &Message) {
         let (Some(reply), MessageState::Failed { at, .. }) = (&message.reply, &message.state) else {
             return; // then the owner hears of it, at any time
@@ -232,7 +232,8 @@ impl Sim {
             if let Author::Agent { session, wire_id, .. } = &outbound.author {
                 let goes = !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. });
                 if let Some(before) = self.memory.said.insert((*session, wire_id.clone()), id) {
-                    // A file that still lies there when what it said was forgotten long ago is noted again, and goes nowhere.
+                    // A file that still lies there when what it said was forgotten long ago is noted again, and goes
+                    // nowhere.
                     let known = self.world.read(|db, txn| db.outbound.contains(txn, &before));
                     assert!(!known && !goes, "{id} was stored before: {outbound:?}");
                 }
@@ -266,7 +267,8 @@ impl Sim {
         assert!(violations.is_empty(), "{}", violations.join("\n"));
     }
 
-    /// The store stays the one that it was, in the format that it had, whatever name the daemon would give to a new one.
+    /// The store stays the one that it was, in the format that it had, whatever name the daemon would give to a new
+    /// one.
     fn a_store_is_only_its_own(&mut self) {
         let meta: Meta = self.world.read(|db, txn| db.meta.require(txn, &()));
         assert_eq!((meta.format, meta.install), (self.memory.meta.format, self.memory.meta.install));

@@ -1,9 +1,9 @@
 //! Days of a house under everything that can go wrong, over the real engine and a real store in memory.
 //!
-//! Clock, mailboxes, containers and networks are simulated, and all that chance decides follows from the seed. Each step
-//! draws from a stream of its own, so that steps can be left out of a run without changing the others: that is how a
-//! failing run is made short. After every step the invariants hold; in the end the faults stop, and everything that was
-//! ever accepted is accounted for.
+//! Clock, mailboxes, containers and networks are simulated, and all that chance decides follows from the seed. Each
+//! step draws from a stream of its own, so that steps can be left out of a run without changing the others: that is how
+//! a failing run is made short. After every step the invariants hold; in the end the faults stop, and everything that
+//! was ever accepted is accounted for.
 //!
 //! Switches of the plan turn it into a run about one subject: lost effects, approvals, schedules, repeated inputs.
 //!
@@ -97,7 +97,7 @@ pub(crate) struct Sim {
     chance: Chance,
     faults: Faults,
     book: Book,
-    /// Effects that nobody carried out yet.
+    /// Effects that were not performed yet.
     due: VecDeque<Effect>,
     /// What was heard of effects and waits in the daemon's queue for its turn.
     late: VecDeque<Input>,
@@ -215,7 +215,7 @@ impl Sim {
         self.count(word);
         if self.is_tight() && self.step >= self.tight_until {
             self.widen();
-            self.prove(); // who was heard again may be nobody's member a moment later
+            self.prove(); // a sender who was heard again may lose the membership a moment later
         }
         self.happen(*kind);
         if self.plan.setting == Setting::Zones {
@@ -331,7 +331,7 @@ impl Sim {
         }
     }
 
-    /// The newest inputs, for whoever looks for the cause of a failure.
+    /// The newest inputs, for debugging a failure.
     pub(crate) fn trail(&self) -> String {
         let line = |(step, input): &(u64, Input)| {
             let text: String = format!("{input:?}").chars().take(400).collect();
@@ -340,7 +340,7 @@ impl Sim {
         self.trail.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// Nobody cares any more whether the store is sound: something else was wrong already.
+    /// Skips the check of the store: the run has failed already.
     pub(crate) fn give_up(mut self) {
         self.world.forsaken = true;
     }

@@ -22,10 +22,10 @@ use crate::world::outside::remote;
 use crate::world::routing::with_threads;
 use crate::world::{configuration, event_in, inbound};
 
-/// Everybody who has a role, by channel and the id that they have there: nobody else ever decides anything.
+/// Everyone with a role, by channel and their id there: only they ever decide anything.
 pub(super) const WITH_ROLES: [(&str, &str); 3] = [("net", "boss"), ("web", "chief"), ("net", "others")];
 
-/// Ids that read like somebody else with their channel in front: whoever has one is a stranger like others.
+/// Ids that look like another person's id with a channel in front: their owners are strangers like others.
 const BORROWED: [&str; 4] = ["net:boss", "web:chief", "net:others", "terminal:0"];
 
 /// Who may decide something, and who may not.
@@ -53,7 +53,7 @@ pub(super) struct Event {
     pub(super) at: i64,
     /// Hearth said that it has it: the platform will not send it again unless it errs.
     pub(super) taken: bool,
-    /// It was not refused: it is an agent's, or waits for somebody's decision, or was an answer.
+    /// It was not refused: it is an agent's, is held for a decision, or was an answer.
     pub(super) kept: bool,
     pub(super) chat: (&'static str, &'static str),
     /// It comes with a file, which its network keeps.
@@ -196,7 +196,7 @@ impl Sim {
         }
     }
 
-    /// Somebody presses some button of some card that was shown, perhaps twice; often it is a new one, and the owner.
+    /// A person presses a button of a card that was shown, perhaps twice; often a new card, and often the owner.
     pub(super) fn press(&mut self) {
         let cards = self.platform.borrow().cards.clone();
         if cards.is_empty() {
@@ -218,7 +218,7 @@ impl Sim {
         }
     }
 
-    /// Somebody says something where a card was shown: a number, a name, or nothing of the kind.
+    /// A person writes where a card was shown: a number, a name, or something else.
     pub(super) fn word(&mut self) {
         let cards = self.platform.borrow().cards.clone();
         if cards.is_empty() {
@@ -293,7 +293,7 @@ impl Sim {
         self.put(Input::Decide(matter, value));
     }
 
-    /// An operator mutes a thread, lets it be heard again, or ends that somebody listens there.
+    /// An operator mutes a thread, unmutes it, or ends the following of a thread.
     pub(super) fn thread(&mut self) {
         let input = self.thread_change();
         self.put(input);
@@ -309,7 +309,7 @@ impl Sim {
         Input::Configure(Configure::new(vec![change], Origin::Runtime))
     }
 
-    /// A skill leaves something undone and says so in a file; somebody looks for such files.
+    /// A skill skips work and reports it in a file; such files are scanned.
     pub(super) fn skip(&mut self) {
         let agent = AgentId::new(1 + self.chance.next(5));
         let number = u8::try_from(self.chance.next(200)).unwrap();

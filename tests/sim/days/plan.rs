@@ -7,7 +7,7 @@ use std::ops::Range;
 /// What can happen in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Somebody says something.
+    /// A person sends a message.
     Say,
     /// A platform sends an event again.
     Again,
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Crowd,
     /// An agent works.
     Work,
-    /// Somebody looks into a mailbox, at all that is there or at a part of it.
+    /// A mailbox is collected, entirely or in part.
     Look,
     /// Files of an incarnation that is gone appear.
     Ghost,
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Back,
     /// The clock jumps ahead and is corrected.
     Ahead,
-    /// The time comes close to a change of somebody's clocks.
+    /// The time comes close to a clock change of a time zone.
     Season,
     /// The daemon dies.
     Crash,
@@ -39,15 +39,15 @@ pub(crate) enum Kind {
     Cut,
     /// The map becomes as small as the store, or large again.
     Tight,
-    /// Somebody presses a button.
+    /// A person presses a button.
     Press,
-    /// Somebody answers a card with words.
+    /// A person answers a card in words.
     Word,
     /// The operator changes who may what.
     Command,
-    /// Somebody mutes a thread, or ends that an agent listens there.
+    /// A person mutes a thread, or ends an agent's following there.
     Thread,
-    /// Somebody wants something done with tasks.
+    /// A command about tasks.
     Task,
     /// A skill reports what it left undone.
     Skip,

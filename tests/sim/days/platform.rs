@@ -13,7 +13,7 @@ use super::plan::{Effects, Plan};
 use crate::world::chance::Chance;
 use crate::world::outside::{Outside, fetched};
 
-/// Cards that somebody may still look at.
+/// Cards that people may still see.
 const CARDS_MAX: usize = 60;
 
 /// How a channel is.
@@ -90,8 +90,8 @@ impl Platform {
         })
     }
 
-    /// People see it: once on a network that honours ids, as often as it is sent on others, and then they are told. An id
-    /// stands for one thing, or a network that honours them would show the wrong one.
+    /// People see it: once on a network that honours ids, as often as it is sent on others, and then they are told. An
+    /// id stands for one thing, or a network that honours them would show the wrong one.
     fn show(&mut self, delivery: &Delivery) {
         let new = || Sent { delivery: delivery.clone(), times: 0 };
         let sent = self.sent.entry(delivery.key).or_insert_with(new);

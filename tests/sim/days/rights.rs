@@ -17,7 +17,7 @@ use super::people::WITH_ROLES;
 pub(super) const CARDS: usize = 3;
 
 impl Sim {
-    /// Nobody is asked more than so much at once; what else they could decide waits.
+    /// The number of open cards per person is limited; further approvals wait.
     fn cards_are_few(&self) {
         let asked = self.world.read(|db, txn| {
             let mut asked: BTreeMap<_, usize> = BTreeMap::new();
@@ -30,8 +30,8 @@ impl Sim {
         assert!(asked.values().all(|cards| *cards <= CARDS), "{asked:?}");
     }
 
-    /// A decision is made once, by somebody who may, and with it everything that follows: nothing waits for it any more,
-    /// and what was asked for is there.
+    /// A decision is made once, by an approver, together with everything that follows: nothing waits for it any more,
+    /// and the requested thing exists.
     pub(super) fn decisions_are_whole(&mut self, all: bool) {
         self.cards_are_few();
         let next = self.memory.newest_asked.map_or(ApprovalId::new(0), |id| ApprovalId::new(id.number() + 1));
@@ -119,7 +119,7 @@ impl Sim {
         }
     }
 
-    /// An agent of this name, which can write to whoever wanted it, who can write to it.
+    /// An agent of this name, with its destinations and the agents that may write to it.
     fn was_made(&self, id: ApprovalId, session: SessionId, name: &str) {
         let (parent, _) = self.agent_of(session);
         let made = self.world.read(|db, txn| {
@@ -147,7 +147,7 @@ impl Sim {
         (id, self.world.read(|db, txn| db.agents.require(txn, &id)))
     }
 
-    /// Members were let in by the operator or by somebody who may; and nobody has a role who was given none.
+    /// Members were admitted by the operator or an approver, and every role was granted.
     pub(super) fn nobody_is_let_in(&self) {
         let members: Vec<_> = self.world.read(|db, txn| db.members.iter(txn)?.collect());
         for (MemberKey { agent, person }, row) in members {
@@ -161,8 +161,7 @@ impl Sim {
         }
     }
 
-    /// Whoever says something is somebody of the channel on which they say it; and in chats of known people, agents hear
-    /// nobody else.
+    /// The sender of a message is a user of its channel, and in chats of known people agents hear only known people.
     pub(super) fn nobody_strange_is_heard(&mut self, id: MessageId, message: &Message) {
         let body = self.world.read(|db, txn| db.bodies.get(txn, &message.body));
         let Some(body) = body else { return };

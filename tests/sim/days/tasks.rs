@@ -20,7 +20,7 @@ use crate::world::schedules;
 const SOON: u64 = 600;
 
 impl Sim {
-    /// Somebody adds a task, or changes one.
+    /// A command adds or changes a task.
     pub(super) fn task(&mut self) {
         // All that is due has been looked at before a task is changed; without room that has to wait.
         if self.is_tight() {

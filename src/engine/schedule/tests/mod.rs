@@ -378,7 +378,7 @@ fn what_was_made_by_a_clock_that_was_ahead_begins_when_it_would_have_whatever_is
         let scene = scene();
         scene.jump(at("2026-01-16T12:34:00Z"));
         add(&scene, new(None, Some(recurrence))).unwrap();
-        scene.jump(at("2026-01-15T13:00:00Z")); // nobody has seen yet that it was set back
+        scene.jump(at("2026-01-15T13:00:00Z")); // it was set back, which is not noticed yet
         tell(&scene, TaskCommand::Pause(T)).unwrap();
         tell(&scene, TaskCommand::Resume(T)).unwrap();
         set_clock(&scene, "2026-01-15T13:01:00Z");

@@ -57,8 +57,8 @@ fn posted(mut post: Value) {
     }
 }
 
-/// A line that the agent CLI writes, or its last words. A turn that fails says why; of last words nothing is lost but tags,
-/// white space and what is for nobody.
+/// A line that the agent CLI writes, or its last words. A turn that fails says why; of last words nothing is lost but
+/// tags, white space and internal text.
 pub fn cli(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Some(Err(why)) = ended(text) {

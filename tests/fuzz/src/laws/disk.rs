@@ -1,4 +1,4 @@
-//! Files of a store and of its backups that a disk, or somebody, has changed.
+//! Files of a store and of its backups that were changed by a failing disk or an attacker.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -30,8 +30,8 @@ pub fn manifest(bytes: &[u8]) {
 }
 
 /// Changes of a store's file, four bytes each: where, three of them, and what is there then; what is left over is where
-/// the file ends. LMDB believes its file, so that it may only have one whose pages are proved: what is opened can be read
-/// to its end without a signal, whatever else is wrong with it.
+/// the file ends. LMDB believes its file, so that it may only have one whose pages are proved: what is opened can be
+/// read to its end without a signal, whatever else is wrong with it.
 pub fn pages(bytes: &[u8]) {
     let mut file = store().0.clone();
     let (changes, rest) = bytes.as_chunks::<4>();
@@ -55,8 +55,8 @@ pub fn pages(bytes: &[u8]) {
     }
 }
 
-/// Whole files of stores, as somebody hostile or a bad disk makes them (`mutant`), into everything that opens one: it is
-/// refused or served, and no signal ends the process.
+/// Opens whole files of stores as an attacker or a failing disk makes them (`mutant`), with everything that opens
+/// stores. The file is refused or served, and no signal ends the process.
 pub fn stores(bytes: &[u8]) {
     let (whole, rows) = store();
     let file = mutant(whole, bytes);
@@ -84,7 +84,7 @@ fn told(error: Option<String>) {
     assert!(error.is_none_or(|words| !words.is_empty()), "a refusal has a reason");
 }
 
-/// A manifest that whoever changed the file wrote to go with it.
+/// A manifest that an attacker wrote to match the changed file.
 #[must_use]
 pub fn manifest_of(file: &[u8], rows: u64) -> String {
     let sha256 = Sha256::digest(file).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));

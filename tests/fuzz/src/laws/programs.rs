@@ -43,7 +43,7 @@ pub fn script(bytes: &[u8]) {
     }
 }
 
-/// Nobody listens, and there is always time.
+/// Has no listener and never runs out of time.
 struct Patient;
 
 impl Watch for Patient {
@@ -54,8 +54,8 @@ impl Watch for Patient {
     }
 }
 
-/// What something says over HTTP that listens where Podman should. It is understood or refused with words, in the same way
-/// every time, and nothing is a success that did not begin like one.
+/// What something says over HTTP that listens where Podman should. It is understood or refused with words, in the same
+/// way every time, and nothing is a success that did not begin like one.
 pub fn podman(bytes: &[u8]) {
     let dir = directory();
     let socket = dir.path().join("podman.sock");
@@ -98,6 +98,6 @@ fn answer(listener: &UnixListener, said: &[u8]) {
             _ => return,
         }
     }
-    // Whoever has heard enough hangs up.
+    // The reader closes the pipe when it has enough.
     drop(stream.write_all(said));
 }

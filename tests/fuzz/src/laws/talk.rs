@@ -44,8 +44,8 @@ fn sound(event: &InboundEvent) {
     }
 }
 
-/// An update of Telegram, or a text that an agent sends there. Who speaks is who the platform says, and what is sent fits
-/// and is marked only where it has something.
+/// An update of Telegram, or a text that an agent sends there. Who speaks is who the platform says, and what is sent
+/// fits and is marked only where it has something.
 pub fn telegram(bytes: &[u8]) {
     let name = ChannelName::new("telegram").expect("a name");
     let heard = bot::BotIdentity { channel: name.clone(), bot: 4_242, name: "hearth_bot".to_owned() };
@@ -53,7 +53,7 @@ pub fn telegram(bytes: &[u8]) {
         Ok(bot::Handed::Event(event)) => {
             assert_eq!(event.source.channel, name);
             sound(&event);
-            // Halves of characters in fields that nobody reads do no harm to a message, but to this look at all of it.
+            // Unpaired surrogates in unused fields do no harm to a message, but this check reads all of it.
             let Ok(update) = serde_json::from_slice::<Value>(bytes) else { return };
             let message = update.get("message").filter(|message| !message.is_null());
             let from = &message.unwrap_or(&update["channel_post"])["from"]["id"];
@@ -101,8 +101,8 @@ fn sent(delivery: &Delivery) {
     }
 }
 
-/// A timestamp in a line, a signature in a line, then a body. Nothing but what the secret signs is let in, and a body that
-/// is let in is an event, an action or refused with words.
+/// A timestamp in a line, a signature in a line, then a body. Nothing but what the secret signs is let in, and a body
+/// that is let in is an event, an action or refused with words.
 pub fn webhook(bytes: &[u8]) {
     const SECRET: &str = "a shared secret";
     let Some((timestamp, rest)) = headed(bytes) else { return };

@@ -1,4 +1,4 @@
-//! Presses of buttons by which nobody may decide.
+//! Button presses that must not decide anything.
 
 use serde_json::{Value, json};
 

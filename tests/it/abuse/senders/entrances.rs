@@ -107,7 +107,7 @@ pub(super) fn no_token(ground: &mut Ground) {
 pub(super) fn endless_line(ground: &mut Ground) {
     let mut stream = ground.socket();
     let piece = vec![b'x'; 1 << 16];
-    // Nobody listens to it any more long before its end.
+    // The server stops reading long before its end.
     let cut = (0..200).any(|_| stream.write_all(&piece).is_err());
     assert!(cut, "ten megabytes were listened to");
     let _rest = stream.read_to_end(&mut Vec::new());
@@ -122,7 +122,7 @@ pub(super) fn silence(ground: &mut Ground) {
     let mut told = String::new();
     silent[0].read_to_string(&mut told).unwrap();
     assert!(told.contains("\"busy\"") && told.lines().count() == 1, "{told}");
-    // Whoever has shown the token stays.
+    // A connection that has shown the token stays.
     let mut client = Running::start_open(ground.host.command(&["inject"]));
     let mut asks = |id: &str| {
         client.type_line(&event(id, "room", "hello").to_string());

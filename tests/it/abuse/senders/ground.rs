@@ -78,7 +78,7 @@ impl Ground {
         Some((status, serde_json::from_str(body).unwrap_or_default()))
     }
 
-    /// It says that whoever asks so is not known.
+    /// It answers that the sender is not known.
     pub(super) fn turns_away(&self, headers: &str, body: &str) {
         let answer = self.raw(headers, body);
         assert_eq!(answer.as_ref().map(|(status, _)| *status), Some(401), "{headers}: {answer:?}");
@@ -91,7 +91,7 @@ impl Ground {
         }
     }
 
-    /// The service still answers somebody honest.
+    /// The service still answers an honest client.
     pub(super) fn serves(&self) {
         let (status, answer) = self.web(&event("honest", "room", "still there?"));
         assert_eq!((status, &answer["outcome"]), (200, &json!("routed")), "{answer}");
@@ -108,7 +108,7 @@ impl Ground {
         buttons.map(|button| button["callback_data"].clone()).collect()
     }
 
-    /// Somebody presses; waits until they were answered.
+    /// Presses a button and waits for the answer.
     pub(super) fn press(&self, by: i64, button: &Value) {
         let before = self.telegram.calls("answerCallbackQuery").len();
         self.telegram.happens(json!({"callback_query": {

@@ -1,4 +1,4 @@
-//! Senders who pretend to be somebody else.
+//! Senders who impersonate other people.
 
 use serde_json::{Value, json};
 
