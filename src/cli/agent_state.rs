@@ -11,7 +11,7 @@ use crate::contracts::state_file;
 use crate::model::content::RawJson;
 use crate::model::group::{PendingState, StateField, StatePart};
 use crate::model::id::AgentId;
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, Read, Reader, SeenIdKey, Tables};
 
 /// Maximum characters of a value in a table.
 const SHOWN: usize = 60;
@@ -109,7 +109,7 @@ fn collect(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<StateView, sta
     });
     let mut ids = IdsJson::default();
     for row in db.seen_ids_by_position.prefix(txn, &agent)? {
-        let first = db.seen_ids.require(txn, &(agent, row?.1))?.first.to_string();
+        let first = db.seen_ids.require(txn, &SeenIdKey { agent, id: row?.1 })?.first.to_string();
         ids.count += 1;
         ids.oldest.get_or_insert_with(|| first.clone());
         ids.newest = Some(first);

@@ -15,7 +15,7 @@ use crate::model::content::RawJson;
 use crate::model::entity::Folder;
 use crate::model::group::{FieldName, StatePart};
 use crate::model::time::Timestamp;
-use crate::state::{self, AgentThreadKey, Read, Reader, StateFieldKey, Tables};
+use crate::state::{self, AgentThreadKey, Read, Reader, StateFieldKey, StateMuteKey, Tables};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MutesCommand {
@@ -208,7 +208,7 @@ fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<MuteEn
         }));
     }
     for row in db.state_mutes.iter(txn)? {
-        let ((agent, key), ()) = row?;
+        let (StateMuteKey { agent, name: key }, ()) = row?;
         let field = db.state_fields.get(txn, &StateFieldKey { agent, part: StatePart::Muted, name: key })?;
         let agent = lookup::folder(db, txn, agent)?;
         let Some(field) = field.filter(|_| is_wanted(&agent)) else { continue };

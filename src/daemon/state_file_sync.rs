@@ -30,7 +30,7 @@ use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::model::session::Session;
 use crate::model::time::{Awake, Millis};
-use crate::state::{self, Digest, ForeignKey, SessionKey};
+use crate::state::{self, Digest, ForeignKey, SeenIdKey, SessionKey};
 
 /// Interval for checking every folder.
 const WALK: Millis = Millis::minutes(1);
@@ -370,7 +370,7 @@ impl SyncState {
         let mut new = self.context.engine.store().read(|db, txn| {
             let mut new = Vec::new();
             for id in ids {
-                if !db.seen_ids.contains(txn, &(agent, ForeignKey::of(&id)))? {
+                if !db.seen_ids.contains(txn, &SeenIdKey { agent, id: ForeignKey::of(&id) })? {
                     new.push(id);
                 }
             }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::{PersonKey, QueueKey, SenderKey, ThreadKey};
+use super::keys::{AgentChatKey, Owned, PersonKey, QueueKey, SenderKey, ThreadKey};
 use super::text_key::Text;
 use crate::model::Awake;
 use crate::model::approval::{Approval, ApprovalSubject};
 use crate::model::content::BlobId;
 use crate::model::delivery::{OutState, Outbound};
-use crate::model::id::{AgentId, BodyId, ChatId, OutboundId, SessionId};
+use crate::model::id::{BodyId, ChatId, OutboundId, SessionId};
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::policy::Policy;
 
@@ -32,9 +32,9 @@ pub const fn head_due(outbound: &Outbound) -> Option<Awake> {
 }
 
 /// Keys of a body in the index of files.
-pub(super) fn blobs(id: BodyId, body: &Body) -> Vec<((Text, BodyId), ())> {
+pub(super) fn blobs(id: BodyId, body: &Body) -> Vec<(Owned<Text, BodyId>, ())> {
     let blobs: BTreeSet<&BlobId> = body.attachments.iter().filter_map(|file| file.blob.stored()).collect();
-    blobs.into_iter().filter_map(|blob| Some(((Text::new(blob.as_str()).ok()?, id), ()))).collect()
+    blobs.into_iter().filter_map(|blob| Some((Owned { owner: Text::new(blob.as_str()).ok()?, id }, ()))).collect()
 }
 
 /// The chat and the sender that an open approval is about.
@@ -71,6 +71,7 @@ pub(super) const fn asking_session(approval: &Approval) -> Option<SessionId> {
 
 /// The key of a dropped event in `dropped_for_backlog`, if it belongs there.
 #[must_use]
-pub fn refused_for_backlog(drop: &Drop) -> Option<(AgentId, ChatId)> {
-    drop.agent.zip(drop.chat).filter(|_| drop.reason == Reason::Backlog)
+pub fn refused_for_backlog(drop: &Drop) -> Option<AgentChatKey> {
+    let (agent, chat) = drop.agent.zip(drop.chat).filter(|_| drop.reason == Reason::Backlog)?;
+    Some(AgentChatKey { agent, chat })
 }

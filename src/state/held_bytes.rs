@@ -1,6 +1,6 @@
 //! Counts the bytes of files in held messages, by person or chat, and of all.
 
-use super::keys::HolderKey;
+use super::keys::{HolderKey, Owned};
 use super::schema::Tables;
 use super::{Result, Write};
 use crate::model::id::BodyId;
@@ -46,9 +46,9 @@ pub fn count_held(db: &Tables, txn: &mut Write<'_>, body: &Body, change: impl Fn
 /// Those of reading and writing rows.
 pub fn recount_held(db: &Tables, txn: &mut Write<'_>, id: BodyId, body: &Body) -> Result<()> {
     let bytes = file_bytes(body);
-    for ((_, approval), before) in db.held_messages_by_body.collect_prefix(txn, &id, usize::MAX)? {
+    for (Owned { id: approval, .. }, before) in db.held_messages_by_body.collect_prefix(txn, &id, usize::MAX)? {
         count_held(db, txn, body, |held| held.saturating_sub(before).saturating_add(bytes))?;
-        db.held_messages_by_body.put(txn, &(id, approval), &bytes)?;
+        db.held_messages_by_body.put(txn, &Owned { owner: id, id: approval }, &bytes)?;
     }
     Ok(())
 }

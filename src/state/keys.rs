@@ -4,7 +4,7 @@
 //! parts, and a field that is a struct changes nothing.
 
 use super::key::{BadKey, KeyPart, Prefix};
-use super::text_key::{Digest, ForeignKey, Text};
+use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
@@ -55,6 +55,55 @@ macro_rules! keys {
 }
 
 keys! {
+    /// An agent's session for a route.
+    AgentRouteKey {
+        /// The agent.
+        agent: AgentId,
+        /// The route.
+        route: RouteKey,
+    } in AgentId;
+    /// An agent in a chat.
+    AgentChatKey {
+        /// The agent.
+        agent: AgentId,
+        /// The chat.
+        chat: ChatId,
+    } in AgentId;
+    /// A thread under the name that an agent's state file has for it.
+    StateMuteKey {
+        /// The agent.
+        agent: AgentId,
+        /// The name.
+        name: ForeignKey,
+    } in AgentId;
+    /// An id that an agent's skills have seen.
+    SeenIdKey {
+        /// The agent.
+        agent: AgentId,
+        /// The id.
+        id: ForeignKey,
+    } in AgentId;
+    /// The position of an id that an agent's skills have seen.
+    SeenPositionKey {
+        /// The agent.
+        agent: AgentId,
+        /// The position.
+        position: u64,
+    } in AgentId;
+    /// A reply to a request of a session's run.
+    ReplyKey {
+        /// The session.
+        session: SessionId,
+        /// The run's name for the request.
+        request: Text,
+    } in SessionId;
+    /// An outgoing message under the id that its agent gave it.
+    WireKey {
+        /// The session of the agent.
+        session: SessionId,
+        /// The id.
+        id: Text,
+    } in SessionId;
     /// A person.
     PersonKey {
         /// Name of the channel.
@@ -422,3 +471,33 @@ impl<T: KeyPart, A: KeyPart> KeyPart for Timed<T, A> {
 }
 
 impl<T: KeyPart> Prefix<Timed<T>> for Timestamp {}
+
+/// A row of a table that lists records by what they belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owned<O, T> {
+    /// What the record belongs to.
+    pub owner: O,
+    /// The key of the record.
+    pub id: T,
+}
+
+impl<O: KeyPart, T: KeyPart> KeyPart for Owned<O, T> {
+    const MAX_BYTES: usize = O::MAX_BYTES + T::MAX_BYTES;
+
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.owner.encode(out);
+        self.id.encode(out);
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        Ok(Self { owner: O::decode(bytes)?, id: T::decode(bytes)? })
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        self.owner.show(parts);
+        self.id.show(parts);
+    }
+}
+
+impl<O: KeyPart, T: KeyPart> Prefix<Owned<O, T>> for O {}

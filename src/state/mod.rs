@@ -53,10 +53,11 @@ pub use error::{Error, Result};
 pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
 pub use keys::{
-    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, InboxKey,
-    LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey,
-    RecencyKey, RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SentKey, SessionKey,
-    SkillKey, StateFieldKey, ThreadKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
+    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, Owned, PendingResponseKey, PersonApprovalKey,
+    PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
+    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, StateFieldKey, StateMuteKey,
+    ThreadKey, Timed, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 pub use location::{exists, installation, look_at_place};
 pub use lock::{Writer, holder, last_writer};

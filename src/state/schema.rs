@@ -11,10 +11,11 @@ use super::error::Error;
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
 use super::keys::{
-    AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey, HolderKey, ImportKey, InboxKey,
-    LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey, PersonKey, PromptKey, QueueKey,
-    RecencyKey, RecordKey, RevisionBaseKey, RevisionKey, RoleHolderKey, SeenKey, SenderKey, SentKey, SessionKey,
-    SkillKey, StateFieldKey, Timed, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
+    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, Owned, PendingResponseKey, PersonApprovalKey,
+    PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
+    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, StateFieldKey, StateMuteKey, Timed,
+    WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
@@ -75,8 +76,8 @@ tables! {
     /// Agents wired to a chat.
     table wirings: WiringKey => Wiring {
         /// Chats an agent is wired to.
-        index wirings_by_agent: (AgentId, ChatId) => ()
-            = |key, _| Some(((key.agent, key.chat), ()));
+        index wirings_by_agent: Owned<AgentId, ChatId> => ()
+            = |key, _| Some((Owned { owner: key.agent, id: key.chat }, ()));
     }
     /// People, by channel and the adapter's id.
     table users: PersonKey => User;
@@ -144,14 +145,14 @@ tables! {
                 Some((BaseKey { parent, child: key.session }, ()))
             };
         /// The active session for a route of an agent.
-        index sessions_by_route: (AgentId, RouteKey) => SessionId
+        index sessions_by_route: AgentRouteKey => SessionId
             = |key, session| {
                 let session = session.as_active(SessionName::Default)?;
-                Some(((session.agent, RouteKey::from(&session.route)), key.session))
+                Some((AgentRouteKey { agent: session.agent, route: RouteKey::from(&session.route) }, key.session))
             };
         /// The same by agent, the newest one last.
-        index sessions_by_agent: (AgentId, SessionId) => ()
-            = |key, session| Some(((session.as_active(SessionName::Default)?.agent, key.session), ()));
+        index sessions_by_agent: Owned<AgentId, SessionId> => ()
+            = |key, session| Some((Owned { owner: session.as_active(SessionName::Default)?.agent, id: key.session }, ()));
         /// The active session of an agent for work that belongs to no conversation.
         index maintenance_sessions: AgentId => SessionId
             = |key, session| Some((session.as_active(SessionName::Maintenance)?.agent, key.session));
@@ -174,7 +175,7 @@ tables! {
     /// Bodies of messages, one per event.
     table bodies: BodyId => Body {
         /// Bodies that need a file of the store of files, by its digest.
-        index bodies_by_file as "blobs": (Text, BodyId) => ()
+        index bodies_by_file as "blobs": Owned<Text, BodyId> => ()
             = |id, body| derived::blobs(*id, body);
     }
     /// Bodies whose files are being fetched from their network. Their messages wait for that.
@@ -182,8 +183,8 @@ tables! {
     /// Messages of sessions.
     table messages: MessageId => Message {
         /// Messages by body, even if the body has been removed by retention.
-        index messages_by_body: (BodyId, MessageId) => ()
-            = |id, message| Some(((message.body, *id), ()));
+        index messages_by_body: Owned<BodyId, MessageId> => ()
+            = |id, message| Some((Owned { owner: message.body, id: *id }, ()));
         /// Messages of a session in order.
         index messages_by_session: InboxKey => MessageId
             = |id, message| Some((InboxKey::of(message), *id));
@@ -222,7 +223,7 @@ tables! {
     table dropped_events as "dropped": DropId => Drop;
     /// The newest of them that was dropped because of an agent's backlog, by agent and chat.
     // It depends on several rows: only the newest one counts.
-    manual dropped_for_backlog: (AgentId, ChatId) => DropId;
+    manual dropped_for_backlog: AgentChatKey => DropId;
 
     /// Incarnations: runs of agents' processes.
     table incarnations: IncarnationId => Incarnation {
@@ -237,9 +238,9 @@ tables! {
     /// Outgoing messages of agents and Hearth.
     table outbound: OutboundId => Outbound {
         /// The same by session and the agent's id. A repeated id changes nothing.
-        index outbound_by_wire: (SessionId, Text) => OutboundId
+        index outbound_by_wire: WireKey => OutboundId
             = |id, outbound| match &outbound.author {
-                Author::Agent { session, wire_id, .. } => Some(((*session, Text::new(wire_id.clone()).ok()?), *id)),
+                Author::Agent { session, wire_id, .. } => Some((WireKey { session: *session, id: Text::new(wire_id.clone()).ok()? }, *id)),
                 Author::Hearth => None,
             };
         /// The same by session and the agent's number.
@@ -252,8 +253,8 @@ tables! {
                 }
             };
         /// The same by the message that it is about.
-        index outbound_by_message: (MessageId, OutboundId) => ()
-            = |id, outbound| outbound.in_reply_to.map(|message| ((message, *id), ()));
+        index outbound_by_message: Owned<MessageId, OutboundId> => ()
+            = |id, outbound| outbound.in_reply_to.map(|message| (Owned { owner: message, id: *id }, ()));
         /// Outgoing queues: undelivered messages in order, by channel, chat and thread. Approval cards that were not shown
         /// come last.
         index outgoing_queues as "lanes": QueueKey => ()
@@ -284,8 +285,8 @@ tables! {
         index approvals_by_chat: ChatId => ApprovalId
             = |id, row| Some((derived::unwired_chat(row)?, *id)).filter(|_| row.state.is_open());
         /// All approvals about a chat without a wired agent, open or not, the newest last.
-        index approvals_of_chat: (ChatId, ApprovalId) => ()
-            = |id, row| Some(((derived::unwired_chat(row)?, *id), ()));
+        index approvals_of_chat: Owned<ChatId, ApprovalId> => ()
+            = |id, row| Some((Owned { owner: derived::unwired_chat(row)?, id: *id }, ()));
         /// Open ones about a person, in all chats.
         index approvals_by_person: PersonApprovalKey => ()
             = |id, row| {
@@ -293,8 +294,8 @@ tables! {
  Some((PersonApprovalKey { person, approval: *id }, ()))
  };
         /// Open ones that a session asked for.
-        index approvals_by_session: (SessionId, ApprovalId) => ()
-            = |id, row| Some(((derived::asking_session(row)?, *id), ()));
+        index approvals_by_session: Owned<SessionId, ApprovalId> => ()
+            = |id, row| Some((Owned { owner: derived::asking_session(row)?, id: *id }, ()));
         /// Open ones by approver: those being asked now first, then the waiting ones.
         index approvals_by_decider: ApproverKey => ()
             = |id, row| {
@@ -314,7 +315,7 @@ tables! {
     table held_messages as "held": HeldKey => Held;
     /// The same by message, with the bytes of its files.
     // It has the bytes of another table's row.
-    manual held_messages_by_body as "held_by_body": (BodyId, ApprovalId) => u64;
+    manual held_messages_by_body as "held_by_body": Owned<BodyId, ApprovalId> => u64;
     /// Bytes of files with held messages, by sender. No row means zero.
     // It is a sum over rows.
     manual held_bytes_by_person: HolderKey => u64;
@@ -329,28 +330,28 @@ tables! {
     }
     /// Open ones by agent.
     // The agent is in the row of the session.
-    manual questions_by_agent: (AgentId, QuestionId) => ();
+    manual questions_by_agent: Owned<AgentId, QuestionId> => ();
     /// Open approvals and questions that can be answered at an address by a number or a name, by channel and chat.
     // It depends on the message and on what the message asks about.
     manual open_prompts as "asked": PromptKey => PromptSubject;
     /// Replies to requests of live incarnations.
-    table replies: (SessionId, Text) => HostReply;
+    table replies: ReplyKey => HostReply;
     /// Scheduled tasks.
     table tasks: TaskId => Task {
         /// Future occurrences; one per active series.
         index tasks_due: Timed<TaskId> => ()
             = |id, task| task.due().map(|due| (Timed { at: due, id: *id }, ()));
         /// Tasks that are active or paused, by agent.
-        index tasks_by_agent: (AgentId, TaskId) => ()
-            = |id, task| task.state.is_open().then_some(((task.agent, *id), ()));
+        index tasks_by_agent: Owned<AgentId, TaskId> => ()
+            = |id, task| task.state.is_open().then_some((Owned { owner: task.agent, id: *id }, ()));
     }
     /// Outcomes of slots, by series and slot.
     table task_runs as "fires": OccurrenceId => Fire;
     /// Skips that agents' skills reported.
     table skips: SkipId => SkipSummary {
         /// Those that people have not been told of yet, by agent.
-        index skips_unsurfaced: (AgentId, SkipId) => ()
-            = |id, skip| (skip.state == SkipState::Waiting).then_some(((skip.agent, *id), ()));
+        index skips_unsurfaced: Owned<AgentId, SkipId> => ()
+            = |id, skip| (skip.state == SkipState::Waiting).then_some((Owned { owner: skip.agent, id: *id }, ()));
         /// Used to ignore repeats of a skip: by agent, then skill and digest of the file.
         index skips_by_file: SkillKey => ()
             = |id, skip| {
@@ -365,8 +366,8 @@ tables! {
                 Some((SkillKey { agent: skip.agent, skill, skip: *id }, ()))
             };
         /// Skips whose files have to be removed, by agent.
-        index skips_left: (AgentId, SkipId) => ()
-            = |id, skip| (skip.file == SkipFile::Left).then_some(((skip.agent, *id), ()));
+        index skips_left: Owned<AgentId, SkipId> => ()
+            = |id, skip| (skip.file == SkipFile::Left).then_some((Owned { owner: skip.agent, id: *id }, ()));
         /// Skips that people are being told of, by message.
         index skips_sent: OutboundId => SkipId
             = |id, skip| match skip.state {
@@ -391,16 +392,16 @@ tables! {
     /// Their fields.
     table state_fields: StateFieldKey => StateField {
         /// Threads that their session states mute, by the name that they have there.
-        index state_mutes: (AgentId, ForeignKey) => ()
+        index state_mutes: StateMuteKey => ()
             = |key, field| {
-                (key.part == StatePart::Muted && field.mutes()).then(|| ((key.agent, key.name.clone()), ()))
+                (key.part == StatePart::Muted && field.mutes()).then(|| (StateMuteKey { agent: key.agent, name: key.name.clone() }, ()))
             };
     }
     /// Ids that skills of an agent have seen.
-    table seen_ids: (AgentId, ForeignKey) => SeenId {
+    table seen_ids: SeenIdKey => SeenId {
         /// The same in order.
-        index seen_ids_by_position: (AgentId, u64) => ForeignKey
-            = |(agent, id), seen| Some(((*agent, seen.position), id.clone()));
+        index seen_ids_by_position: SeenPositionKey => ForeignKey
+            = |key, seen| Some((SeenPositionKey { agent: key.agent, position: seen.position }, key.id.clone()));
     }
     /// Messages that an agent group has begun to answer.
     table pending_responses: PendingResponseKey => PendingResponse {
@@ -412,10 +413,10 @@ tables! {
     /// Journal entries, for `why`.
     table journal: JournalId => JournalEntry {
         /// The same by message.
-        index journal_by_message: (MessageId, JournalId) => ()
-            = |id, entry| entry.message.map(|message| ((message, *id), ()));
+        index journal_by_message: Owned<MessageId, JournalId> => ()
+            = |id, entry| entry.message.map(|message| (Owned { owner: message, id: *id }, ()));
         /// The same by session.
-        index journal_by_session: (SessionId, JournalId) => ()
-            = |id, entry| entry.session.map(|session| ((session, *id), ()));
+        index journal_by_session: Owned<SessionId, JournalId> => ()
+            = |id, entry| entry.session.map(|session| (Owned { owner: session, id: *id }, ()));
     }
 }

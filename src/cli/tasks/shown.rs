@@ -8,7 +8,7 @@ use crate::config::{Machine, Paths};
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, SkipReason, Task, TaskHome, TaskOrigin};
 use crate::model::time::Timestamp;
-use crate::state::{self, Read, Reader, Tables};
+use crate::state::{self, Owned, Read, Reader, Tables};
 use crate::time::every;
 use crate::time::local;
 use crate::time::zone::Zone;
@@ -344,7 +344,7 @@ pub(in crate::cli) fn counts(
     let next = db.tasks_due.first(txn, ..)?;
     counts.next = next.map(|(key, ())| key.at.to_string());
     for row in db.tasks_by_agent.iter(txn)? {
-        let ((_, id), ()) = row?;
+        let (Owned { id, .. }, ()) = row?;
         let task = db.tasks.require(txn, &id)?;
         counts.open += 1;
         counts.paused += u64::from(task.due().is_none());

@@ -11,7 +11,7 @@ use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
 use crate::model::incarnation::IncarnationId;
 use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, InboxKey, Read, Reader, Tables, Timed};
+use crate::state::{self, Admission, InboxKey, Owned, Read, Reader, Tables, Timed};
 
 /// Maximum number of rows per list.
 const ROWS_MAX: usize = 200;
@@ -262,7 +262,7 @@ fn tasks(db: &Tables, txn: &Read<'_>) -> Result<Vec<TaskView>, state::Error> {
         ids.push(id);
     }
     let open = db.tasks_by_agent.collect_range(txn, .., ROWS_MAX)?;
-    let others: Vec<_> = open.into_iter().map(|((_, id), ())| id).filter(|id| !ids.contains(id)).collect();
+    let others: Vec<_> = open.into_iter().map(|(Owned { id, .. }, ())| id).filter(|id| !ids.contains(id)).collect();
     let mut found = Vec::new();
     for id in ids.into_iter().chain(others) {
         let task = db.tasks.require(txn, &id)?;

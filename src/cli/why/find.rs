@@ -6,7 +6,7 @@ use crate::model::Timestamp;
 use crate::model::address::ForeignId;
 use crate::model::id::{BodyId, DropId, MessageId, OutgoingId};
 use crate::model::message::{Body, Drop};
-use crate::state::{self, HeldKey, Read, SeenKey, Tables};
+use crate::state::{self, HeldKey, Owned, Read, SeenKey, Tables};
 
 /// Maximum number of messages and refusals that a search reads.
 const LOOKED_AT_MAX: u64 = 20_000;
@@ -176,12 +176,17 @@ fn held(
 
 /// The decision that a body waits for.
 fn waiting(db: &Tables, txn: &Read<'_>, body: BodyId) -> Result<Option<HeldKey>, state::Error> {
-    Ok(db.held_messages_by_body.first_in(txn, &body)?.map(|((body, approval), _)| HeldKey { approval, body }))
+    Ok(db
+        .held_messages_by_body
+        .first_in(txn, &body)?
+        .map(|(Owned { owner: body, id: approval }, _)| HeldKey { approval, body }))
 }
 
 /// The newest message that waits for a decision.
 fn newest_held(db: &Tables, txn: &Read<'_>) -> Result<Option<(Timestamp, HeldKey)>, state::Error> {
-    let Some(((body, approval), _)) = db.held_messages_by_body.last(txn, ..)? else { return Ok(None) };
+    let Some((Owned { owner: body, id: approval }, _)) = db.held_messages_by_body.last(txn, ..)? else {
+        return Ok(None);
+    };
     let key = HeldKey { approval, body };
     Ok(db.held_messages.get(txn, &key)?.map(|held| (held.stored, key)))
 }
@@ -229,7 +234,7 @@ fn same_event(a: &Drop, b: &Drop) -> bool {
 fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<FoundEvent, state::Error> {
     let message = db.messages.require(txn, &id)?;
     let same = db.messages_by_body.collect_prefix(txn, &message.body, SAME_MAX)?;
-    let mut all: BTreeSet<MessageId> = same.into_iter().map(|((_, id), ())| id).collect();
+    let mut all: BTreeSet<MessageId> = same.into_iter().map(|(Owned { id, .. }, ())| id).collect();
     all.insert(id);
     let Some(body) = db.bodies.get(txn, &message.body)? else {
         return Ok(FoundEvent { messages: all.into_iter().collect(), ..FoundEvent::default() });

@@ -16,7 +16,7 @@ use crate::model::incarnation::IncarnationId;
 use crate::model::journal::Event;
 use crate::model::message::{Body, Due, Message, MessageState, Reason, Seen};
 use crate::state::envelope::Record;
-use crate::state::{self, ChatKey, ForeignKey, HeldKey, KeyPart, Read, SeenKey, Table, Tables, WiringKey};
+use crate::state::{self, ChatKey, ForeignKey, HeldKey, KeyPart, Owned, Read, SeenKey, Table, Tables, WiringKey};
 
 /// Maximum number of answers and journal entries shown per message.
 const ROWS_MAX: usize = 1_000;
@@ -356,7 +356,7 @@ impl Trace<'_, '_> {
         let (db, txn) = (self.db, self.txn);
         let mut claimed = BTreeSet::new();
         let mut first = None;
-        for ((_, entry), ()) in db.journal_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
+        for (Owned { id: entry, .. }, ()) in db.journal_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
             let Some(row) = self.expect(&db.journal, &entry)? else { continue };
             first = first.or(Some(entry));
             if let Event::Claimed(number) = row.event {
@@ -389,13 +389,14 @@ impl Trace<'_, '_> {
             Some(first) => {
                 // What happened between its arrival and the first note about it is wanted too.
                 let before = JournalId::new(first.number().saturating_sub(BEFORE_MAX));
-                let range = (message.session, before)..=(message.session, JournalId::new(u64::MAX));
+                let entry = |id| Owned { owner: message.session, id };
+                let range = entry(before)..=entry(JournalId::new(u64::MAX));
                 db.journal_by_session.collect_range(txn, range, ROWS_MAX)?
             }
             None => db.journal_by_session.collect_last(txn, &message.session, ROWS_MAX)?,
         };
         let over = message.state.ended();
-        for ((_, entry), ()) in entries {
+        for (Owned { id: entry, .. }, ()) in entries {
             let Some(row) = self.expect(&db.journal, &entry)? else { continue };
             let during = row.at >= message.stored && over.is_none_or(|over| row.at <= over);
             let about = match &row.event {
@@ -414,7 +415,7 @@ impl Trace<'_, '_> {
     fn answers(&mut self, id: MessageId) -> Result<Vec<AnswerJson>, state::Error> {
         let (db, txn) = (self.db, self.txn);
         let mut answers = Vec::new();
-        for ((_, answer), ()) in db.outbound_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
+        for (Owned { id: answer, .. }, ()) in db.outbound_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
             let Some(outbound) = self.expect(&db.outbound, &answer)? else { continue };
             self.answer_steps(id, answer, &outbound);
             answers.push(AnswerJson {

@@ -10,6 +10,7 @@ use crate::model::input::InboundEvent;
 use crate::model::message::Reason;
 use crate::routing::held;
 use crate::rows::people;
+use crate::state::Owned;
 use crate::tx::Tx;
 use crate::{Result, decisions, rows};
 
@@ -73,7 +74,7 @@ pub(crate) fn ignores(tx: &Tx<'_, '_>, event: &InboundEvent) -> Result<bool> {
 
 /// Whether a card about the chat was recently answered with no. It is asked about again later.
 fn was_ignored(tx: &Tx<'_, '_>, chat: ChatId) -> Result<bool> {
-    let Some(((_, newest), ())) = tx.db.approvals_of_chat.last_in(tx, &chat)? else { return Ok(false) };
+    let Some((Owned { id: newest, .. }, ())) = tx.db.approvals_of_chat.last_in(tx, &chat)? else { return Ok(false) };
     let approval = tx.db.approvals.require(tx, &newest)?;
     let ignored = matches!(approval.state, ApprovalState::Rejected { .. });
     Ok(ignored && tx.now.wall < approval.created.plus(tx.policy.channel_card_again))

@@ -12,7 +12,7 @@ use crate::model::input::InboundEvent;
 use crate::model::report::{Action, ChangeReport};
 use crate::rows::{agents, chats};
 use crate::rules::texts;
-use crate::state::{DestinationKey, Text, WiringKey};
+use crate::state::{DestinationKey, Owned, Text, WiringKey};
 use crate::tx::Tx;
 use std::borrow::Cow;
 
@@ -116,7 +116,7 @@ pub(crate) fn remove(
 
 /// Removes every wiring of an agent.
 pub(crate) fn remove_all_of(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
-    for ((_, chat), ()) in tx.db.wirings_by_agent.collect_prefix(tx, &agent, usize::MAX)? {
+    for (Owned { id: chat, .. }, ()) in tx.db.wirings_by_agent.collect_prefix(tx, &agent, usize::MAX)? {
         unwire(tx, chat, agent)?;
     }
     Ok(())

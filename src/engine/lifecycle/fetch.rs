@@ -14,6 +14,7 @@ use crate::model::id::{BodyId, MessageId};
 use crate::model::message::{Due, Fetch, MessageState};
 use crate::model::report::Reply;
 use crate::rows::{agents, messages, sessions};
+use crate::state::Owned;
 use crate::state::held_bytes;
 use crate::tx::Tx;
 
@@ -105,7 +106,7 @@ fn is_wanted(tx: &Tx<'_, '_>, id: BodyId) -> Result<bool> {
 /// Messages that wait for the files of a body.
 fn parked(tx: &Tx<'_, '_>, id: BodyId) -> Result<Vec<MessageId>> {
     let mut found = Vec::new();
-    for ((_, message), ()) in tx.db.messages_by_body.collect_prefix(tx, &id, usize::MAX)? {
+    for (Owned { id: message, .. }, ()) in tx.db.messages_by_body.collect_prefix(tx, &id, usize::MAX)? {
         if matches!(tx.db.messages.require(tx, &message)?.state, MessageState::Pending(_)) {
             found.push(message);
         }

@@ -6,7 +6,7 @@ use crate::model::effect::{Effect, Export, ExportedReply};
 use crate::model::id::{QuestionId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::rows::questions;
-use crate::state::Text;
+use crate::state::{ReplyKey, Text};
 use crate::tx::Tx;
 use crate::{Result, readable};
 
@@ -62,7 +62,11 @@ fn put(
     {
         tx.db.replies.delete(tx, &oldest)?;
     }
-    tx.db.replies.put(tx, &(session, name), &HostReply { incarnation, number, question, answer })?;
+    tx.db.replies.put(
+        tx,
+        &ReplyKey { session, request: name },
+        &HostReply { incarnation, number, question, answer },
+    )?;
     export(tx, session).map(|()| true)
 }
 
@@ -71,7 +75,7 @@ pub(crate) fn of(tx: &Tx<'_, '_>, session: SessionId, live: Option<u32>) -> Resu
     let rows = tx.db.replies.collect_prefix(tx, &session, REPLIES_MAX)?;
     let mine = rows.into_iter().filter(|(_, reply)| live == Some(reply.incarnation));
     Ok(mine
-        .map(|((_, name), reply)| ExportedReply { request: name.as_str().to_owned(), answer: reply.answer })
+        .map(|(key, reply)| ExportedReply { request: key.request.as_str().to_owned(), answer: reply.answer })
         .collect())
 }
 
@@ -107,13 +111,14 @@ pub(crate) fn forget(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
 /// Exports answers for live incarnations again, because their files are never confirmed.
 pub(crate) fn again(tx: &mut Tx<'_, '_>) -> Result<()> {
     let mut found = Vec::new();
-    let mut from = (SessionId::new(0), Text::new("")?);
-    while let Some(((session, _), reply)) = tx.db.replies.first(tx, from..)? {
+    let first = |session| Text::new("").map(|request| ReplyKey { session, request });
+    let mut from = first(SessionId::new(0))?;
+    while let Some((ReplyKey { session, .. }, reply)) = tx.db.replies.first(tx, from..)? {
         found.push(IncarnationId { session, number: reply.incarnation });
         if found.len() >= tx.policy.rows_per_input {
             break;
         }
-        from = (SessionId::new(session.number().saturating_add(1)), Text::new("")?);
+        from = first(SessionId::new(session.number().saturating_add(1)))?;
     }
     for id in found {
         tx.isolated(|tx| if reads(tx, id)? { export(tx, id.session) } else { Ok(()) })?;

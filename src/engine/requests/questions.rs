@@ -18,7 +18,7 @@ use crate::rows::{chats, notes, people, questions, sessions};
 use crate::rules::access::AccessLevel;
 use crate::rules::json::Field;
 use crate::rules::{access, json, texts};
-use crate::state::{Timed, WiringKey};
+use crate::state::{Owned, Timed, WiringKey};
 use crate::tx::Tx;
 
 /// Maximum number of open questions of all agents together.
@@ -38,7 +38,7 @@ pub(crate) fn ask(
         return Ok(Err("the session is gone".to_owned()));
     };
     let open = tx.db.questions_by_agent.collect_prefix(tx, &agent, tx.policy.questions_per_agent)?;
-    let open: Vec<QuestionId> = open.into_iter().map(|((_, id), ())| id).collect();
+    let open: Vec<QuestionId> = open.into_iter().map(|(Owned { id, .. }, ())| id).collect();
     if adopt(tx, asker, &to, &new, &open)? {
         return Ok(Ok(()));
     }
@@ -71,7 +71,7 @@ pub(crate) fn ask(
         created: tx.now.wall,
     };
     tx.db.questions.put(tx, &id, &question)?;
-    tx.db.questions_by_agent.put(tx, &(agent, id), &())?;
+    tx.db.questions_by_agent.put(tx, &Owned { owner: agent, id }, &())?;
     Ok(Ok(()))
 }
 
@@ -218,7 +218,7 @@ fn lapse(tx: &mut Tx<'_, '_>, id: QuestionId, question: Question, why: &str) -> 
 
 fn close(tx: &mut Tx<'_, '_>, id: QuestionId, mut question: Question, state: QuestionState) -> Result<Question> {
     if let Some(session) = sessions::load(tx, question.session)? {
-        tx.db.questions_by_agent.delete(tx, &(session.agent, id))?;
+        tx.db.questions_by_agent.delete(tx, &Owned { owner: session.agent, id })?;
     }
     question.state = state;
     tx.db.questions.put(tx, &id, &question)?;

@@ -11,6 +11,7 @@ use crate::requests::{Denial, create, variables};
 use crate::rows::sessions;
 use crate::rules::json;
 use crate::rules::json::Field;
+use crate::state::Owned;
 use crate::tx::Tx;
 use crate::{Result, approvals};
 
@@ -53,7 +54,7 @@ pub(crate) fn ask(
 /// The open approvals that a session requested.
 fn open_of(tx: &Tx<'_, '_>, session: SessionId) -> Result<Vec<(ApprovalId, Approval)>> {
     let mut open = Vec::new();
-    for ((_, id), ()) in tx.db.approvals_by_session.collect_prefix(tx, &session, usize::MAX)? {
+    for (Owned { id, .. }, ()) in tx.db.approvals_by_session.collect_prefix(tx, &session, usize::MAX)? {
         open.push((id, tx.db.approvals.require(tx, &id)?));
     }
     Ok(open)

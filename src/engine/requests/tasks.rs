@@ -13,6 +13,7 @@ use crate::rows::{agents, sessions};
 use crate::rules::json;
 use crate::rules::json::Field;
 use crate::schedule::change;
+use crate::state::Owned;
 use crate::time::{every, local};
 use crate::tx::Tx;
 
@@ -104,7 +105,7 @@ fn list(tx: &Tx<'_, '_>, agent: AgentId, status: Option<&str>) -> Result<String>
 
 fn open(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {
     let ids = tx.db.tasks_by_agent.collect_prefix(tx, &agent, usize::MAX)?;
-    ids.into_iter().map(|((_, id), ())| Ok((id, tx.db.tasks.require(tx, &id)?))).collect()
+    ids.into_iter().map(|(Owned { id, .. }, ())| Ok((id, tx.db.tasks.require(tx, &id)?))).collect()
 }
 
 fn over(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<(TaskId, Task)>> {

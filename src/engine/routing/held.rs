@@ -13,7 +13,7 @@ use crate::routing::replay;
 use crate::routing::replay::Waiting;
 use crate::rows::messages::Removed;
 use crate::rows::{approvals, messages};
-use crate::state::{HeldKey, PersonKey, SenderKey, held_bytes};
+use crate::state::{HeldKey, Owned, PersonKey, SenderKey, held_bytes};
 use crate::tx::Tx;
 
 /// Shown to agents and people for a file that was not kept.
@@ -23,10 +23,10 @@ const LEFT_OUT: &str = "it was not kept, because too many bytes of files waited 
 pub(crate) fn hold(tx: &mut Tx<'_, '_>, id: ApprovalId, body: BodyId, held: &Held) -> Result<()> {
     let row = tx.db.bodies.require(tx, &body)?;
     let bytes = held_bytes::file_bytes(&row);
-    if bytes > 0 && tx.db.held_messages_by_body.get(tx, &(body, id))?.is_none() {
+    if bytes > 0 && tx.db.held_messages_by_body.get(tx, &Owned { owner: body, id })?.is_none() {
         held_bytes::count_held(tx.db, tx, &row, |held| held.saturating_add(bytes))?;
     }
-    tx.db.held_messages_by_body.put(tx, &(body, id), &bytes)?;
+    tx.db.held_messages_by_body.put(tx, &Owned { owner: body, id }, &bytes)?;
     tx.db.held_messages.put(tx, &HeldKey { approval: id, body }, held)
 }
 
@@ -119,8 +119,8 @@ pub(crate) fn drop_all(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId, reason
 /// Ends the hold of a message. Its body is removed unless an agent has it or another approval waits for it.
 fn let_go(tx: &mut Tx<'_, '_>, id: ApprovalId, body_id: BodyId, body: Body, kept: bool) -> Result<()> {
     tx.db.held_messages.delete(tx, &HeldKey { approval: id, body: body_id })?;
-    let bytes = tx.db.held_messages_by_body.get(tx, &(body_id, id))?.unwrap_or(0);
-    tx.db.held_messages_by_body.delete(tx, &(body_id, id))?;
+    let bytes = tx.db.held_messages_by_body.get(tx, &Owned { owner: body_id, id })?.unwrap_or(0);
+    tx.db.held_messages_by_body.delete(tx, &Owned { owner: body_id, id })?;
     if bytes > 0 {
         held_bytes::count_held(tx.db, tx, &body, |held| held.saturating_sub(bytes))?;
     }

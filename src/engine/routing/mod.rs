@@ -21,7 +21,7 @@ use crate::routing::weigh::InboundContext;
 use crate::rows::messages::NewMessage;
 use crate::rows::{channels, messages, people, sessions};
 use crate::rules::{access, engage};
-use crate::state::derived;
+use crate::state::{AgentChatKey, derived};
 use crate::tx::Tx;
 
 pub(crate) mod held;
@@ -230,7 +230,7 @@ impl<'a> FanOut<'a> {
 
     /// Tells the chat that an agent's backlog is full: at the first refusal, and again after an hour without one.
     fn tell_of_backlog(&mut self, tx: &mut Tx<'_, '_>, id: AgentId, agent: &Agent) -> Result<()> {
-        let last = tx.db.dropped_for_backlog.get(tx, &(id, self.chat_id))?;
+        let last = tx.db.dropped_for_backlog.get(tx, &AgentChatKey { agent: id, chat: self.chat_id })?;
         let last = last.map(|last| tx.db.dropped_events.get(tx, &last)).transpose()?.flatten();
         if last.is_some_and(|last| last.at.plus(TOLD_AGAIN) > tx.now.wall) {
             return Ok(());

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::journal::{Event, JournalEntry};
+use crate::state::Owned;
 use crate::tx::Tx;
 
 /// Records an event of a message.
@@ -18,7 +19,7 @@ pub(crate) fn of_session(tx: &mut Tx<'_, '_>, session: SessionId, event: Event) 
 /// The newest events of a session, more than one collection of its mailbox can produce.
 pub(crate) fn last_of_session(tx: &Tx<'_, '_>, session: SessionId) -> Result<Vec<Event>> {
     let mut events = Vec::new();
-    for ((_, id), ()) in tx.db.journal_by_session.collect_last(tx, &session, LAST_MAX)? {
+    for (Owned { id, .. }, ()) in tx.db.journal_by_session.collect_last(tx, &session, LAST_MAX)? {
         events.extend(tx.db.journal.get(tx, &id)?.map(|entry| entry.event));
     }
     Ok(events)
@@ -27,7 +28,7 @@ pub(crate) fn last_of_session(tx: &Tx<'_, '_>, session: SessionId) -> Result<Vec
 /// The newest events of a message, more than there can be claims of it.
 pub(crate) fn last_of_message(tx: &Tx<'_, '_>, message: MessageId) -> Result<Vec<Event>> {
     let mut events = Vec::new();
-    for ((_, id), ()) in tx.db.journal_by_message.collect_last(tx, &message, LAST_MAX)? {
+    for (Owned { id, .. }, ()) in tx.db.journal_by_message.collect_last(tx, &message, LAST_MAX)? {
         events.extend(tx.db.journal.get(tx, &id)?.map(|entry| entry.event));
     }
     Ok(events)

@@ -9,7 +9,7 @@ use crate::model::message::{Body, Due, Hop, Message, MessageState, Reason};
 use crate::model::task::Slot;
 use crate::model::time::Awake;
 use crate::state::indexed::Updated;
-use crate::state::{InboxKey, Text};
+use crate::state::{InboxKey, Text, WireKey};
 use crate::tx::{Hook, Tx};
 use std::collections::BTreeSet;
 
@@ -188,7 +188,7 @@ pub(crate) fn drop_message(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
 /// Whether the session's output with this id is already stored. An id that is too long for a key is not.
 pub(crate) fn is_known(tx: &Tx<'_, '_>, session: SessionId, wire_id: &str) -> Result<bool> {
     let Ok(wire_id) = Text::new(wire_id) else { return Ok(false) };
-    Ok(tx.db.outbound_by_wire.get(tx, &(session, wire_id))?.is_some())
+    Ok(tx.db.outbound_by_wire.get(tx, &WireKey { session, id: wire_id })?.is_some())
 }
 
 /// Whether a message is still open.

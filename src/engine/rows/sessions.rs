@@ -6,7 +6,7 @@ use crate::model::id::{AgentId, SessionId};
 use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::model::workspace::WorkspaceKey;
 use crate::state;
-use crate::state::{Basis, RouteKey, SessionKey};
+use crate::state::{AgentRouteKey, Basis, Owned, RouteKey, SessionKey};
 use crate::tx::Tx;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) fn arrive(
     route: Route,
     source: &Address,
 ) -> Result<(SessionId, ChatSession)> {
-    let by_route = (agent, RouteKey::from(&route));
+    let by_route = AgentRouteKey { agent, route: RouteKey::from(&route) };
     if let Some(session) = tx.db.sessions_by_route.get(tx, &by_route)? {
         let workspace = workspace_of(tx, agent)?;
         return Ok((session, receive(tx, SessionKey { workspace, session })?));
@@ -46,7 +46,7 @@ pub(crate) fn arrive_in(
     session: Option<SessionId>,
 ) -> Result<(SessionId, ChatSession)> {
     let newest = tx.db.sessions_by_agent.collect_last(tx, &agent, 1)?;
-    match session.or_else(|| newest.first().map(|((_, id), ())| *id)) {
+    match session.or_else(|| newest.first().map(|(Owned { id, .. }, ())| *id)) {
         Some(id) => Ok((id, receive(tx, key_of(tx, id)?)?)),
         None => make(tx, agent, Route::AgentShared, None),
     }
@@ -62,7 +62,7 @@ pub(crate) fn arrive_for_maintenance(tx: &mut Tx<'_, '_>, agent: AgentId) -> Res
 
 /// Like [`arrive`], before the first message, so no position is used. Returns whether the session was created.
 pub(crate) fn open(tx: &mut Tx<'_, '_>, agent: AgentId, route: Route, source: &Address) -> Result<(SessionId, bool)> {
-    if let Some(id) = tx.db.sessions_by_route.get(tx, &(agent, RouteKey::from(&route)))? {
+    if let Some(id) = tx.db.sessions_by_route.get(tx, &AgentRouteKey { agent, route: RouteKey::from(&route) })? {
         return Ok((id, false));
     }
     let thread = source.thread.clone().filter(|_| matches!(route, Route::PerThread(..)));

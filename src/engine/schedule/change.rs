@@ -7,7 +7,7 @@ use crate::model::time::{Millis, Timestamp};
 use crate::rows::{agents, sessions};
 use crate::rules::occurrences::Series;
 use crate::schedule::{end, pending, recompute, run};
-use crate::state::OccurrenceId;
+use crate::state::{OccurrenceId, Owned};
 use crate::time::cron::Cron;
 use crate::time::every::Every;
 use crate::time::local;
@@ -120,7 +120,7 @@ fn known(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<(TaskId, Task)>> {
     if !matches!(task.origin, TaskOrigin::Agent(_)) {
         return Ok(None);
     }
-    for ((_, id), ()) in tx.db.tasks_by_agent.collect_prefix(tx, &task.agent, TASKS_MAX)? {
+    for (Owned { id, .. }, ()) in tx.db.tasks_by_agent.collect_prefix(tx, &task.agent, TASKS_MAX)? {
         let found = tx.db.tasks.require(tx, &id)?;
         let what = |task: &Task| (task.prompt.clone(), task.script.clone(), task.recurrence.clone(), task.anchor);
         if found.origin == task.origin && found.home == task.home && what(&found) == what(task) {
@@ -268,7 +268,7 @@ pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> 
     let some = tx.db.tasks_by_agent.collect_prefix(tx, &agent, most)?;
     let all = some.len() < most;
     let zone = agents::zone_of(tx, agent)?;
-    for ((_, id), ()) in some {
+    for (Owned { id, .. }, ()) in some {
         let before = tx.db.tasks.require(tx, &id)?;
         let mut task = Task { changed: tx.now.wall, ..before.clone() };
         end::cancel(tx, id, &mut task, &zone)?;
@@ -280,7 +280,7 @@ pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> 
 /// Recomputes the next slots of an agent's tasks after its time zone changed from `before`.
 pub(crate) fn renew_zone(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> Result<()> {
     keep_due(tx, agent, before)?;
-    for ((_, id), ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
+    for (Owned { id, .. }, ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
         tx.isolated(|tx| recompute::one(tx, id))?;
     }
     Ok(())
@@ -288,7 +288,7 @@ pub(crate) fn renew_zone(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> 
 
 /// Keeps the slots of an agent's tasks that are already due, after its time zone changed from `before`.
 pub(crate) fn keep_due(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> Result<()> {
-    for ((_, id), ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
+    for (Owned { id, .. }, ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
         tx.isolated(|tx| pending::keep(tx, id, before))?;
     }
     Ok(())

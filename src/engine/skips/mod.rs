@@ -14,7 +14,7 @@ use crate::model::report::Reply;
 use crate::model::skip::{FoundSkip, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipSummary};
 use crate::model::time::Awake;
 use crate::rows::messages;
-use crate::state::{SkillKey, Text};
+use crate::state::{Owned, SkillKey, Text};
 use crate::tx::Tx;
 use crate::{Result, lifecycle};
 
@@ -36,7 +36,7 @@ pub(crate) fn looked(tx: &mut Tx<'_, '_>, agent: AgentId, look: &SkipLook) -> Re
         tx.isolated(|tx| take_in(tx, agent, &row, skill, report, look.after))?;
     }
     let mut at_work = None;
-    for ((_, id), ()) in tx.db.skips_unsurfaced.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
+    for (Owned { id, .. }, ()) in tx.db.skips_unsurfaced.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
         tx.isolated(|tx| {
             let mut skip = tx.db.skips.require(tx, &id)?;
             let over = is_over(tx, &skip, &mut at_work)?;
@@ -94,7 +94,7 @@ pub(crate) fn look_everywhere(tx: &mut Tx<'_, '_>) -> Result<()> {
 pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
     let mut agents: Vec<AgentId> = Vec::new();
     let mut at_work = None;
-    for ((agent, id), ()) in tx.db.skips_unsurfaced.collect_range(tx, .., DUE_MAX)? {
+    for (Owned { owner: agent, id }, ()) in tx.db.skips_unsurfaced.collect_range(tx, .., DUE_MAX)? {
         if agents.contains(&agent) {
             continue;
         }
@@ -109,7 +109,7 @@ pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
             Ok(())
         })?;
     }
-    for ((agent, id), ()) in tx.db.skips_left.collect_range(tx, .., DUE_MAX)? {
+    for (Owned { owner: agent, id }, ()) in tx.db.skips_left.collect_range(tx, .., DUE_MAX)? {
         tx.isolated(|tx| {
             if let (Some(row), Some(skip)) = (tx.db.agents.get(tx, &agent)?, tx.db.skips.get(tx, &id)?) {
                 tx.effects.push(told::removal(&row, id, &skip));

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::model::id::AgentId;
+use crate::state::SeenIdKey;
 use crate::state_file::pending;
 use crate::tx::Tx;
 
@@ -14,7 +15,7 @@ pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> 
         left -= 1;
     }
     for (_, id) in tx.db.seen_ids_by_position.collect_prefix(tx, &agent, left)? {
-        tx.db.seen_ids.delete(tx, &(agent, id))?;
+        tx.db.seen_ids.delete(tx, &SeenIdKey { agent, id })?;
         left -= 1;
     }
     for (_, row) in tx.db.pending_responses.collect_prefix(tx, &agent, left)? {

@@ -5,7 +5,7 @@ use crate::model::effect::Effect;
 use crate::model::group::{FieldName, STATE_FIELDS_MAX, StateField, StateFile, StatePart};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
-use crate::state::{ForeignKey, StateFieldKey};
+use crate::state::{ForeignKey, StateFieldKey, StateMuteKey};
 use crate::state_file::merge::{IDS, MUTED};
 use crate::state_file::render::{ARRAY, OBJECT};
 use crate::state_file::{merge, render, state};
@@ -69,7 +69,7 @@ pub(crate) fn unmute(tx: &mut Tx<'_, '_>, agent: AgentId, thread: &FieldName) ->
 /// The note of a thread in `muted_threads`; none if it is not muted there.
 pub(crate) fn muted(tx: &Tx<'_, '_>, agent: AgentId, thread: &FieldName) -> Result<Option<RawJson>> {
     let key = ForeignKey::of(thread);
-    if !tx.db.state_mutes.contains(tx, &(agent, key.clone()))? {
+    if !tx.db.state_mutes.contains(tx, &StateMuteKey { agent, name: key.clone() })? {
         return Ok(None);
     }
     // A key may hold only a digest of the name.

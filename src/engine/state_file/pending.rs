@@ -15,7 +15,7 @@ use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::{Message, MessageState};
 use crate::model::session::SessionStatus;
 use crate::rows::{agents, sessions};
-use crate::state::{ForeignKey, InboxKey, PendingResponseKey, StateFieldKey, Timed};
+use crate::state::{ForeignKey, InboxKey, Owned, PendingResponseKey, StateFieldKey, Timed};
 use crate::state_file::merge::PENDING;
 use crate::state_file::{merge, own, state};
 use crate::tx::Tx;
@@ -230,7 +230,7 @@ fn find(tx: &Tx<'_, '_>, agent: AgentId, row: &PendingResponse) -> Result<Option
     }
     let Ok(seq) = row.message.parse::<u64>() else { return Ok(None) };
     let mut found: Option<(MessageId, Message)> = None;
-    for ((_, session), ()) in tx.db.sessions_by_agent.collect_last(tx, &agent, SESSIONS_MAX)? {
+    for (Owned { id: session, .. }, ()) in tx.db.sessions_by_agent.collect_last(tx, &agent, SESSIONS_MAX)? {
         let Some(id) = tx.db.messages_by_session.get(tx, &InboxKey { session, seq })? else { continue };
         let Some(message) = readable(tx.db.messages.get(tx, &id))? else { continue };
         let newer = found.as_ref().is_none_or(|(_, other)| other.stored < message.stored);
@@ -242,7 +242,7 @@ fn find(tx: &Tx<'_, '_>, agent: AgentId, row: &PendingResponse) -> Result<Option
 }
 
 fn is_answered(tx: &Tx<'_, '_>, id: MessageId) -> Result<bool> {
-    for ((_, outbound), ()) in tx.db.outbound_by_message.collect_prefix(tx, &id, ANSWERS_MAX)? {
+    for (Owned { id: outbound, .. }, ()) in tx.db.outbound_by_message.collect_prefix(tx, &id, ANSWERS_MAX)? {
         let outbound = readable(tx.db.outbound.get(tx, &outbound))?;
         if outbound.is_some_and(|outbound| matches!(outbound.author, Author::Agent { .. })) {
             return Ok(true);
@@ -253,7 +253,9 @@ fn is_answered(tx: &Tx<'_, '_>, id: MessageId) -> Result<bool> {
 
 /// The newest active session of an agent.
 fn last_session(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<SessionId>> {
-    for ((_, session), ()) in tx.db.sessions_by_agent.collect_last(tx, &agent, SESSIONS_MAX)?.into_iter().rev() {
+    for (Owned { id: session, .. }, ()) in
+        tx.db.sessions_by_agent.collect_last(tx, &agent, SESSIONS_MAX)?.into_iter().rev()
+    {
         if readable(sessions::load(tx, session))?.is_some_and(|row| row.status == SessionStatus::Active) {
             return Ok(Some(session));
         }

@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::model::group::{StateExport, StateField, StatePart, ascii};
 use crate::model::id::AgentId;
-use crate::state::{Digest, StateFieldKey};
+use crate::state::{Digest, SeenIdKey, StateFieldKey};
 use crate::state_file::merge::{IDS, MUTED, SESSIONS};
 use crate::tx::Tx;
 
@@ -31,7 +31,7 @@ pub(crate) fn render(tx: &Tx<'_, '_>, agent: AgentId) -> Result<StateExport> {
     fields.sort_by_key(|(_, field)| field.position);
     let mut ids = Vec::new();
     for (_, key) in tx.db.seen_ids_by_position.collect_last(tx, &agent, tx.policy.seen_ids_max)?.into_iter().rev() {
-        ids.push(tx.db.seen_ids.require(tx, &(agent, key))?.id);
+        ids.push(tx.db.seen_ids.require(tx, &SeenIdKey { agent, id: key })?.id);
     }
     let text = text(&fields, &ids);
     let digest = Digest::of(text.as_bytes()).blob();

@@ -7,7 +7,7 @@ use crate::model::group::{
     StateTrouble,
 };
 use crate::model::id::AgentId;
-use crate::state::{ForeignKey, StateFieldKey};
+use crate::state::{ForeignKey, SeenIdKey, StateFieldKey};
 use crate::state_file::merge::VERSION;
 use crate::state_file::{merge, render};
 use crate::tx::Tx;
@@ -143,11 +143,11 @@ pub(crate) fn see(tx: &mut Tx<'_, '_>, agent: AgentId, file: &mut StateFile, ids
     let mut any = false;
     for id in ids {
         let key = ForeignKey::of(id);
-        if tx.db.seen_ids.contains(tx, &(agent, key.clone()))? {
+        if tx.db.seen_ids.contains(tx, &SeenIdKey { agent, id: key.clone() })? {
             continue;
         }
         let seen = SeenId { id: id.clone(), position: merge::next(file), first: tx.now.wall };
-        tx.db.seen_ids.put(tx, &(agent, key), &seen)?;
+        tx.db.seen_ids.put(tx, &SeenIdKey { agent, id: key }, &seen)?;
         any = true;
     }
     Ok(any)
@@ -170,10 +170,12 @@ pub(crate) fn trim(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> {
     let many = ids.len().saturating_sub(tx.policy.seen_ids_max);
     let mut any = false;
     for (place, (_, key)) in ids.into_iter().enumerate().take(tx.policy.rows_per_input / 2) {
-        if place >= many && (!tx.cx.steady || tx.db.seen_ids.require(tx, &(agent, key.clone()))?.first >= since) {
+        if place >= many
+            && (!tx.cx.steady || tx.db.seen_ids.require(tx, &SeenIdKey { agent, id: key.clone() })?.first >= since)
+        {
             break;
         }
-        tx.db.seen_ids.delete(tx, &(agent, key))?;
+        tx.db.seen_ids.delete(tx, &SeenIdKey { agent, id: key })?;
         any = true;
     }
     Ok(any)

@@ -10,7 +10,7 @@ use crate::model::approval::{Approval, ApprovalSubject, Held, QuestionState};
 use crate::model::card::PromptSubject;
 use crate::model::id::OutboundId;
 use crate::model::skip::SkipState;
-use crate::{ApproverKey, HeldKey, PromptKey, Result};
+use crate::{ApproverKey, HeldKey, Owned, PromptKey, Result};
 
 /// Waitlists of approvers count exactly their waiting approvals.
 pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {
@@ -46,7 +46,7 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
     })?;
     let txn = check.txn;
     let derive = |HeldKey { approval: id, body }: &HeldKey, _: &Held| {
-        let key = (*body, *id);
+        let key = Owned { owner: *body, id: *id };
         let bytes = match readable(db.bodies.get(txn, body)) {
             Ok(Some(body)) => file_bytes(&body),
             // A missing body is reported elsewhere.
@@ -54,9 +54,9 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
         };
         Some((key, bytes))
     };
-    check.agree(&db.held_messages, &db.held_messages_by_body, derive, |(body, id)| HeldKey {
-        approval: *id,
-        body: *body,
+    check.agree(&db.held_messages, &db.held_messages_by_body, derive, |key| HeldKey {
+        approval: key.id,
+        body: key.owner,
     })?;
     held_bytes(check)?;
     check.each(&db.approvals, |check, id, approval| match &approval.about {
@@ -77,7 +77,7 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
 fn held_bytes(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     let (mut people, mut all, mut is_whole) = (BTreeMap::new(), 0_u64, true);
-    check.each(&db.held_messages_by_body, |check, (body, _), bytes| {
+    check.each(&db.held_messages_by_body, |check, Owned { owner: body, .. }, bytes| {
         let body = check.look_up(&db.bodies, &body)?;
         is_whole &= body.is_some();
         let holder = body.as_ref().and_then(holder);

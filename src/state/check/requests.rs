@@ -4,7 +4,7 @@ use super::Check;
 use crate::model::approval::QuestionState;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
-use crate::{Result, SessionKey};
+use crate::{Owned, Result, SessionKey};
 
 /// Open questions lead to cards, answers to incarnations that can read them.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
@@ -19,17 +19,16 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
         &db.questions_by_agent,
         |id, question| {
             let open = question.state == QuestionState::Open;
-            Some(((agent_of(question.session).filter(|_| open)?, *id), ()))
+            Some((Owned { owner: agent_of(question.session).filter(|_| open)?, id: *id }, ()))
         },
-        |(_, id)| *id,
+        |key| key.id,
     )?;
     check.each(&db.questions, |check, id, question| match question.card {
         Some(card) if question.state == QuestionState::Open => check.refers(&db.questions, &id, &db.outbound, &card),
         _ => Ok(()),
     })?;
     check.each(&db.replies, |check, key, reply| {
-        let (session, _) = &key;
-        if check.look_up(&db.live_incarnations, session)? != Some(reply.incarnation) {
+        if check.look_up(&db.live_incarnations, &key.session)? != Some(reply.incarnation) {
             check.report(&db.replies, &key, format!("for incarnation {}, which is not live", reply.incarnation));
         }
         Ok(())

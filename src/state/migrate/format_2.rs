@@ -4,7 +4,7 @@ use crate::derived::refused_for_backlog;
 use crate::error::readable;
 use crate::held_bytes::{count_held, file_bytes};
 use crate::indexed;
-use crate::keys::{HeldKey, PersonKey, SessionKey};
+use crate::keys::{HeldKey, Owned, PersonKey, SessionKey};
 use crate::model::Turn;
 use crate::model::approval::{QuestionState, Waitlist};
 use crate::model::session::Session;
@@ -32,7 +32,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for (HeldKey { approval: id, body }, _) in held {
         let row = readable(db.bodies.get(txn, &body))?;
         let bytes = row.as_ref().map_or(0, file_bytes);
-        db.held_messages_by_body.put(txn, &(body, id), &bytes)?;
+        db.held_messages_by_body.put(txn, &Owned { owner: body, id }, &bytes)?;
         if let Some(row) = row {
             count_held(db, txn, &row, |held| held.saturating_add(bytes))?;
         }
@@ -51,7 +51,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         };
         let session = readable(db.sessions.get(txn, &SessionKey { workspace, session: question.session }))?;
         if let Some(agent) = session.as_ref().and_then(Session::as_chat).map(|session| session.agent) {
-            db.questions_by_agent.put(txn, &(agent, id), &())?;
+            db.questions_by_agent.put(txn, &Owned { owner: agent, id }, &())?;
         }
     }
     Ok(())

@@ -102,7 +102,7 @@ fn what_waits_for_files_is_waited_for() {
 
 #[test]
 fn the_newest_refusal_for_a_backlog_is_found() {
-    let key = (AGENT, CHAT);
+    let key = crate::AgentChatKey { agent: AGENT, chat: CHAT };
     assert_eq!(
         after(|db, txn| db.dropped_for_backlog.delete(txn, &key).map(drop)),
         ["dropped_for_backlog ag1/mg1: missing for dr2"]

@@ -26,8 +26,8 @@ use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
 use crate::{
-    AgentThreadKey, DestinationKey, GrantKey, MemberKey, Number, OccurrenceId, PersonKey, Result, SeenKey, SessionKey,
-    Tables, Text, ThreadKey, WiringKey, Write,
+    AgentChatKey, AgentThreadKey, DestinationKey, GrantKey, MemberKey, Number, OccurrenceId, PersonKey, Result,
+    SeenKey, SessionKey, Tables, Text, ThreadKey, WiringKey, Write,
 };
 
 mod asked;
@@ -352,7 +352,7 @@ fn refusals(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.dropped_events.put(txn, &DropId::new(1), &dropped)?;
     let full = Drop { chat: Some(CHAT), agent: Some(AGENT), reason: Reason::Backlog, ..dropped };
     db.dropped_events.put(txn, &DropId::new(2), &full)?;
-    db.dropped_for_backlog.put(txn, &(AGENT, CHAT), &DropId::new(2))
+    db.dropped_for_backlog.put(txn, &AgentChatKey { agent: AGENT, chat: CHAT }, &DropId::new(2))
 }
 
 fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {

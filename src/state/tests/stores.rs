@@ -5,7 +5,9 @@ use crate::model::id::{AgentId, ChatId, Counted, MessageId, SessionId};
 use crate::model::{Awake, Timestamp};
 use crate::room::{Admission, NoRoom};
 use crate::tests::{small, store};
-use crate::{Error, InboxKey, Meta, Number, Options, Read, Reader, Result, Store, Tables, Text, Timed, Write, migrate};
+use crate::{
+    Error, InboxKey, Meta, Number, Options, Owned, Read, Reader, Result, Store, Tables, Text, Timed, Write, migrate,
+};
 
 fn text(text: &str) -> Text {
     Text::new(text).unwrap()
@@ -184,7 +186,7 @@ fn keys_of_one_row_and_rows_without_a_value() {
     store
         .write(|db, txn| {
             db.settings.put(txn, &(), &Settings { max_containers: Some(3), ..Settings::default() })?;
-            db.wirings_by_agent.set(txn, &(AgentId::new(1), ChatId::new(2)), &())?;
+            db.wirings_by_agent.set(txn, &Owned { owner: AgentId::new(1), id: ChatId::new(2) }, &())?;
             db.messages_in_backoff.set(txn, &Timed { at: Awake::new(1, 5), id: MessageId::new(1) }, &())?;
             db.scheduled_messages.set(txn, &Timed { at: Timestamp::from_millis(-1), id: MessageId::new(1) }, &())
         })
@@ -192,7 +194,7 @@ fn keys_of_one_row_and_rows_without_a_value() {
     store
         .read(|db, txn| {
             assert_eq!(db.settings.require(txn, &())?.max_containers, Some(3));
-            assert_eq!(db.wirings_by_agent.first_in(txn, &AgentId::new(1))?.unwrap().0.1, ChatId::new(2));
+            assert_eq!(db.wirings_by_agent.first_in(txn, &AgentId::new(1))?.unwrap().0.id, ChatId::new(2));
             assert!(
                 db.scheduled_messages
                     .first(txn, ..Timed { at: Timestamp::from_millis(0), id: MessageId::new(0) })?

@@ -6,7 +6,7 @@ use hearth::model::id::SessionId;
 use hearth::model::incarnation::{IncarnationId, Phase};
 use hearth::model::mailbox::{Answer, CollectedRecord, Record, RetryHint};
 use hearth::model::message::MessageState;
-use hearth::state::{InboxKey, Text};
+use hearth::state::{InboxKey, Text, WireKey};
 
 use super::Sim;
 
@@ -69,7 +69,7 @@ impl Sim {
             let (session, number) = key;
             for name in said {
                 let text = Text::new(name.as_str()).unwrap();
-                let stored = self.world.read(|db, txn| db.outbound_by_wire.get(txn, &(session, text)));
+                let stored = self.world.read(|db, txn| db.outbound_by_wire.get(txn, &WireKey { session, id: text }));
                 assert!(stored.is_some(), "{session}.{number} said {name} and it is nowhere");
             }
             for seq in ended {

@@ -19,7 +19,7 @@ use crate::model::time::{Millis, Timestamp};
 use crate::rows::messages::Removed;
 use crate::rows::{approvals, messages};
 use crate::schedule::run_ended;
-use crate::state::{ChatKey, ForeignKey, Number, Read, SeenKey, Tables, Text, Timed, derived};
+use crate::state::{ChatKey, ForeignKey, Number, Owned, Read, SeenKey, Tables, Text, Timed, WireKey, derived};
 use crate::tx::Tx;
 use crate::workspaces::{purge, take_in};
 use crate::{Result, readable, skips};
@@ -62,7 +62,7 @@ pub fn needs_sent_files(
     now: Timestamp,
 ) -> Result<bool> {
     let retention = db.settings.get(txn, &())?.unwrap_or_default().retention;
-    let row = match Text::new(wire_id).map(|wire_id| db.outbound_by_wire.get(txn, &(session, wire_id))) {
+    let row = match Text::new(wire_id).map(|wire_id| db.outbound_by_wire.get(txn, &WireKey { session, id: wire_id })) {
         Ok(id) => id?.map(|id| db.outbound.get(txn, &id)).transpose()?.flatten(),
         Err(_) => None,
     };
@@ -366,14 +366,14 @@ enum Fate {
 fn fate(tx: &Tx<'_, '_>, id: BodyId, keep: Keep) -> Result<Fate> {
     let Some(end) = keep.until(tx.now.wall) else { return Ok(Fate::Young) };
     let mut messages = Vec::new();
-    for ((_, message), ()) in tx.db.messages_by_body.collect_prefix(tx, &id, tx.policy.rows_per_input)? {
+    for (Owned { id: message, .. }, ()) in tx.db.messages_by_body.collect_prefix(tx, &id, tx.policy.rows_per_input)? {
         messages.extend(readable(tx.db.messages.get(tx, &message))?);
     }
     if !messages.is_empty() {
         return Ok(decide_fate(&messages, end));
     }
-    let next = (BodyId::new(id.number().saturating_add(1)), MessageId::new(0));
-    let Some(((_, next), ())) = tx.db.messages_by_body.first(tx, next..)? else { return Ok(Fate::Young) };
+    let next = Owned { owner: BodyId::new(id.number().saturating_add(1)), id: MessageId::new(0) };
+    let Some((Owned { id: next, .. }, ())) = tx.db.messages_by_body.first(tx, next..)? else { return Ok(Fate::Young) };
     let young = readable(tx.db.messages.get(tx, &next))?.is_none_or(|message| message.stored >= end);
     if young {
         return Ok(Fate::Young);

@@ -10,7 +10,9 @@ use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::Origin;
 use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
 use crate::model::thread::Sticky;
-use crate::{AgentThreadKey, ForeignKey, HeldKey, PersonKey, PromptKey, Result, Tables, Text, ThreadKey, Write};
+use crate::{
+    AgentThreadKey, ForeignKey, HeldKey, Owned, PersonKey, PromptKey, ReplyKey, Result, Tables, Text, ThreadKey, Write,
+};
 
 /// Fills the tables.
 pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -49,14 +51,14 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for id in [1, 2] {
         let body = db.bodies.require(txn, &BodyId::new(1))?;
         let bytes = file_bytes(&body);
-        db.held_messages_by_body.put(txn, &(BodyId::new(1), ApprovalId::new(id)), &bytes)?;
+        db.held_messages_by_body.put(txn, &Owned { owner: BodyId::new(1), id: ApprovalId::new(id) }, &bytes)?;
         count_held(db, txn, &body, |held| held + bytes)?;
     }
     question(db, txn, option)?;
     let prompt = PromptKey::of(&address(None), OutboundId::new(1));
     db.open_prompts.put(txn, &prompt, &PromptSubject::Approval(ApprovalId::new(1)))?;
     let reply = HostReply { incarnation: 2, number: 19, question: None, answer: Ok(json("true")) };
-    db.replies.put(txn, &(SESSION, Text::new("q0")?), &reply)?;
+    db.replies.put(txn, &ReplyKey { session: SESSION, request: Text::new("q0")? }, &reply)?;
     let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
     let key = AgentThreadKey { agent: AGENT, thread: ThreadKey::of(&sticky.address) };
     db.thread_follows.put(txn, &key, &sticky)?;
@@ -93,7 +95,7 @@ fn question(db: &Tables, txn: &mut Write<'_>, option: CardOption) -> Result<()> 
         created: at(5),
     };
     db.questions.put(txn, &QuestionId::new(1), &question)?;
-    db.questions_by_agent.put(txn, &(AGENT, QuestionId::new(1)), &())
+    db.questions_by_agent.put(txn, &Owned { owner: AGENT, id: QuestionId::new(1) }, &())
 }
 
 fn put(db: &Tables, txn: &mut Write<'_>, id: u64, approval: &Approval) -> Result<()> {

@@ -16,8 +16,8 @@ use crate::model::workspace::{
     Discriminator, Fingerprint, Witness, Workspace, WorkspaceEvent, WorkspaceFact, WorkspaceKey,
 };
 use crate::{
-    Digest, ForeignKey, ImportKey, PendingResponseKey, RecordKey, Result, RevisionKey, SessionKey, StateFieldKey,
-    Tables, WorkspaceEventKey, Write,
+    Digest, ForeignKey, ImportKey, PendingResponseKey, RecordKey, Result, RevisionKey, SeenIdKey, SessionKey,
+    StateFieldKey, Tables, WorkspaceEventKey, Write,
 };
 
 const PARENT: SessionId = SessionId::new(3);
@@ -206,7 +206,7 @@ fn files(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     }
     let seen = SeenId { id: "\"mail-1\"".to_owned(), position: 1, first: at(4) };
     let key = ForeignKey::of(&seen.id);
-    db.seen_ids.put(txn, &(AGENT, key), &seen)?;
+    db.seen_ids.put(txn, &SeenIdKey { agent: AGENT, id: key }, &seen)?;
     let message = "77".to_owned();
     let key = ForeignKey::of(&message);
     let pending = PendingResponse {
