@@ -1,4 +1,4 @@
-//! Schedules: a sweep when some of many series are due, and series that go on; each beside its floor.
+//! Schedules: a sweep when some of many series are due, and repeating series; each beside its floor.
 
 use criterion::Criterion;
 use hearth::engine::commit::{Engine, Submission};

@@ -1,4 +1,4 @@
-//! Sessions of directories: what it costs to add to one, beside raw LMDB, and to find the newest of very many.
+//! Workspace sessions: appending to one, beside raw LMDB, and finding the newest of very many.
 
 use criterion::{BenchmarkId, Criterion};
 use hearth::engine::commit::{Engine, Submission};

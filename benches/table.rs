@@ -1,4 +1,4 @@
-//! The table of all numbers, made of what the others left: printed, and written to `benches/RESULTS.md`.
+//! The results table of all benchmarks: printed, and written to `benches/RESULTS.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! How long it takes until an agent's program has what was said: one that runs, and one that has to be started. The real
-//! program with the real runner on a real disk; the agent is a program that says when the first byte of its prompt came.
+//! Time until an agent's program receives a message, for a running agent and for one that has to be started. The real
+//! program with the real runner on a real disk; the agent reports when the first byte of its prompt arrived.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,7 +19,8 @@ pub(crate) const NAME: &str = "wake";
 
 /// Says when the first byte of each line came. A shell, since it is on this machine and in every image.
 const AGENT: &str = r#"while IFS= read -r -n 1 first; do now=$EPOCHREALTIME; IFS= read -r rest; echo "{\"type\":\"say\",\"text\":\"$now\"}"; echo '{"type":"done"}'; done"#;
-/// Agents that are started: no more than have a place at once, else the time that one more needs to get one would count.
+/// Agents that are started: no more than have a place at once, else the time that one more needs to get one would
+/// count.
 const STARTS: usize = 15;
 /// Says when it was started.
 const FLOOR: &str = "echo $EPOCHREALTIME";
@@ -62,7 +63,8 @@ struct Warm {
     sent: Vec<Duration>,
 }
 
-/// Before every message a bare commit is measured on the same disk: what a sync costs changes from one second to the next.
+/// Before every message a bare commit is measured on the same disk: what a sync costs changes from one second to the
+/// next.
 fn warm(times: usize) -> Warm {
     let ground = ground(1);
     let bare = Ground::new("", |_| {});

@@ -1,5 +1,5 @@
-//! How long a message takes to its agent's mailbox, and its answer to the terminal. The real program with the real runner
-//! on a real disk.
+//! Time from a message to its agent's mailbox, and from the answer to the terminal. The real program with the real
+//! runner on a real disk.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -46,8 +46,8 @@ struct Way {
     back: Vec<Duration>,
 }
 
-/// Talks to an agent. Before every message a bare commit is measured on the same disk: what a sync costs changes from one
-/// second to the next, and only what was measured side by side can be compared.
+/// Talks to an agent. Before every message a bare commit is measured on the same disk: what a sync costs changes from
+/// one second to the next, and only what was measured side by side can be compared.
 fn conversation(times: usize) -> Way {
     let dir = tempfile::tempdir_in(place()).unwrap();
     let bare = Ground::new("", |_| {});

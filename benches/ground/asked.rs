@@ -1,4 +1,4 @@
-//! What was asked for: by arguments, as criterion reads them, and by the environment.
+//! Options of a benchmark run, from arguments, as criterion reads them, and the environment.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! A scenario beside its floor.
+//! Measures a scenario and its floor in one run.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use super::Ground;
 use super::asked::{Asked, target};
 use super::floor;
 
-/// Measures groups of inputs, and the floor under them, which the writes of each commit are. `inputs` is how many things
-/// are done by all of them; of `pairs` of both, one right after the other, comes the ratio of the table.
+/// Measures groups of inputs, and the floor under them, which the writes of each commit are. `inputs` is how many
+/// things are done by all of them; of `pairs` of both, one right after the other, comes the ratio of the table.
 pub(crate) fn compare(
     c: &mut Criterion,
     name: &str,

@@ -1,4 +1,4 @@
-//! What the benchmarks stand on: stores that are set up once and copied.
+//! Shared parts of the benchmarks: stores that are set up once and copied.
 
 pub(crate) mod asked;
 pub(crate) mod compare;

@@ -1,4 +1,4 @@
-//! A part of the table of numbers, kept in a file until all are there.
+//! A part of the results table, kept in a file until all parts exist.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Podman's REST API with nothing around it: what a container costs without Hearth.
+//! Podman's REST API without Hearth: the floor for containers.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! Asking through the program itself: the agent that knows only the contract asks, people answer by command.
+//! Questions through the real program: an agent that knows only the contract asks, people answer by command.
 
 use serde_json::{Value, json};
 

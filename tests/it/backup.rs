@@ -1,4 +1,4 @@
-//! Backups as people make them and need them, with the real programs.
+//! Backup and restore with the real programs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};

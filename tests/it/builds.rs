@@ -1,4 +1,4 @@
-//! Images of agents: what follows when one was built, could not be, or is another one.
+//! Images of agents: the effects of a build, of a failed build, and of a changed image.
 
 use hearth::model::agent::Install;
 use hearth::model::entity::Packages;

@@ -1,4 +1,4 @@
-//! Session files of claw: whose they are, what becomes of them, and that they come out as they went in.
+//! Session files of claw: their owners, their import, and an export that equals the original.
 
 mod places;
 

@@ -1,5 +1,5 @@
-//! Confined agents, from the outside: the real program, a data directory of its own, agents in Python that try to get out.
-//! Skipped, loudly, where the kernel cannot confine.
+//! Confined agents: the real program, a data directory, agents in Python that try to escape. Skipped with a message
+//! where the kernel cannot confine.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the program and wait for it")]
 

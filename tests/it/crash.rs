@@ -1,7 +1,8 @@
-//! Every step of the daemon at which it can die, with every step of the agent at which it can die.
+//! Crashes of the daemon at each of its steps, combined with crashes of the agent at each of its steps.
 //!
-//! The agent is `tests/agent.py`, which knows nothing but the contract and counts its turns where no transaction reaches.
-//! Each cell of the table is a Hearth of its own: three messages, one death of each side, as many starts as it takes.
+//! The agent is `tests/agent.py`, which knows nothing but the contract and counts its turns where no transaction
+//! reaches. Each cell of the table is a Hearth of its own: three messages, one death of each side, as many starts as it
+//! takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

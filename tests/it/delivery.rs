@@ -1,4 +1,4 @@
-//! What agents say, on its way to people.
+//! Delivery of outgoing messages.
 
 use hearth::model::address::{Address, ChannelName, ForeignId};
 use hearth::model::delivery::{DeliveryResult, OutState};

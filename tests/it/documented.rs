@@ -1,4 +1,4 @@
-//! What a machine can tell of the documentation: that nothing is missing in it.
+//! Compares the documentation with the program: commands, options, keys and files.
 
 use std::collections::BTreeSet;
 use std::path::Path;

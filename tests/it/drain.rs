@@ -1,4 +1,4 @@
-//! A daemon that is asked to stop lets what is under way end: real agents, real signals, and people on Telegram.
+//! A stopping daemon lets turns finish: real agents, real signals, and people on Telegram.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Agents that are ended in order: their program hears of it and has time, and nothing is lost or said twice.
+//! Orderly stops of agents: their program is signalled and has time, and nothing is lost or sent twice.
 
 use std::time::{Duration, Instant};
 

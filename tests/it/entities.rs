@@ -1,4 +1,4 @@
-//! What an operator wants the entities to be, and what becomes of it.
+//! Operator changes to agents, chats, wirings and people, and their effects.
 
 use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::channel::ChannelKind;

@@ -1,4 +1,4 @@
-//! Groups of inputs of which one fails, or for which the store is too full.
+//! Groups of inputs in which one fails, or for which the store has no room.
 
 use hearth::model::configure::Change;
 use hearth::model::effect::Effect;

@@ -1,5 +1,5 @@
-//! The laws of the fuzz targets, on the inputs that are kept and on thousands that are made of them: so that everybody
-//! runs them, without a fuzzer. The same numbers make the same inputs.
+//! The laws of the fuzz targets, on the corpus and on thousands of inputs derived from it, without a fuzzer. Equal
+//! seeds give equal inputs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

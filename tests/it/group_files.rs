@@ -1,4 +1,4 @@
-//! The session-state file of an agent group with a daemon, programs that edit it at the same time, and deaths.
+//! The session-state file of an agent group under a daemon, with concurrent editors and crashes.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

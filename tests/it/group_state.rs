@@ -1,4 +1,4 @@
-//! The session state of an agent group: rows and a file that others edit, merged field by field.
+//! The session state of an agent group: rows and a file that other programs edit, merged field by field.
 
 mod pending;
 

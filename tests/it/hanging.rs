@@ -1,4 +1,4 @@
-//! Daemons that do not answer, lost their files, or ended with a reason; and their weekly look at the whole store.
+//! Daemons that hang, lost their files, or ended with a reason; and the weekly check of the whole store.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What agents see of the machine and keep of their conversations, through the real program.
+//! The files of the machine that agents see, and the conversations that they keep, through the real program.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

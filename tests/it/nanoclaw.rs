@@ -1,4 +1,4 @@
-//! `hearth import nanoclaw`: installations of both versions, taken over by the real program.
+//! `hearth import nanoclaw`: installations of both versions, imported by the real program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -295,8 +295,8 @@ fn what_is_none_is_told() {
     assert!(!host.data().exists());
 }
 
-/// What a stranger wrote into a configuration of NanoClaw is neither run nor read, and everything that agents will run and
-/// reach is listed before anything is imported.
+/// What a stranger wrote into a configuration of NanoClaw is neither run nor read, and everything that agents will run
+/// and reach is listed before anything is imported.
 #[test]
 fn foreign_texts_are_taken_as_texts_and_listed() {
     let host = Host::new();

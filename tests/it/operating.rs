@@ -1,5 +1,4 @@
-//! What an operator sees of a daemon that runs: its log, the view of everything as it changes, and what can be done
-//! there.
+//! A running daemon seen by its operator: its log, the live view, and the actions of the view.
 
 use std::io::{Read as _, Write as _};
 

@@ -1,5 +1,5 @@
-//! What an operator relies on: changes that meet, directories that go, output that fits where it goes, and processes
-//! that get nothing of the store.
+//! Guarantees for operators: concurrent changes, directories that disappear, output to pipes and narrow terminals, and
+//! child processes that inherit nothing of the store.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;

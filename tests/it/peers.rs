@@ -1,4 +1,4 @@
-//! Messages between agents: who gets them, who may not send them, and where they stop.
+//! Messages between agents: who receives them, who may not send them, and where loops stop.
 
 use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::configure::{Change, DestinationSpec};

@@ -1,4 +1,4 @@
-//! Places are given in the order of waiting, whatever agents there are and however busy they are.
+//! Slots are assigned in the order of waiting, whatever agents exist and however busy they are.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What was accepted before a crash is answered after it: with real processes and a real `kill -9`.
+//! Accepted messages are answered after a crash: with real processes and a real `kill -9`.
 
 use crate::host::agents::runners;
 use crate::host::{Host, Running, is_alive, wait_for};

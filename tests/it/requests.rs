@@ -1,4 +1,4 @@
-//! What agents ask of Hearth: questions, packages, servers, agents, edits and reactions; and how they hear of it.
+//! Requests of agents: questions, packages, servers, agents, edits and reactions; and the replies to them.
 
 use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::approval::{Approval, ApprovalState, Question, QuestionState};

@@ -1,4 +1,4 @@
-//! What an operator does to sessions: start them again, let them begin anew, let something else drive them.
+//! Operator commands on sessions: restart them, begin them anew, change their provider.
 
 use hearth::model::configure::Change;
 use hearth::model::effect::Effect;

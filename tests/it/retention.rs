@@ -1,4 +1,4 @@
-//! What is not kept for ever: what goes when, and what stays because something needs it.
+//! Retention: what is removed when, and what stays because it is needed.
 
 use std::cell::RefCell;
 use std::rc::Rc;

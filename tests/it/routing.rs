@@ -1,4 +1,4 @@
-//! Which agents hear an event, which refuse it, and why: tables over the whole engine.
+//! Which agents receive an event, which refuse it, and why: tables over the whole engine.
 
 use hearth::engine::pattern;
 use hearth::model::Timestamp;

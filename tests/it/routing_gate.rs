@@ -1,4 +1,5 @@
-//! The command gate within routing: what no agent gets, what needs a role, and that the sender of a denied one is told.
+//! The command gate within routing: commands that reach no agent, commands that need a role, and the notice of a
+//! denial.
 
 use std::fmt::Write as _;
 

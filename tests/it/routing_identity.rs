@@ -1,4 +1,4 @@
-//! Who is who and what is left of it: ids, names of people and chats, and strangers that leave nothing.
+//! Identities: ids, names of people and chats, and strangers who leave no rows.
 
 use std::fmt::Write as _;
 

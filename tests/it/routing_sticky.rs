@@ -1,4 +1,4 @@
-//! Threads in which an agent goes on listening, and threads that do not wake it.
+//! Followed threads, and threads that do not wake an agent.
 
 use hearth::model::address::{ChannelName, ForeignId};
 use hearth::model::configure::Change;

@@ -1,5 +1,5 @@
-//! Threads: what an adapter says of them, which session each goes to, where answers go, and where an agent is shown at
-//! work.
+//! Threads: capabilities of adapters, the session of each thread, the destination of answers, and where typing is
+//! shown.
 
 use hearth::model::channel::ChannelKind;
 use hearth::model::configure::{Change, ChannelSpec};

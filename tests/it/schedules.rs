@@ -1,4 +1,4 @@
-//! Tasks in a world of their own: no room, removed agents, sessions that are over, records that are old.
+//! Edge cases of tasks: full backlogs, removed agents, closed sessions, old records.
 
 use hearth::model::configure::Change;
 use hearth::model::delivery::Outbound;

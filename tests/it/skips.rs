@@ -1,4 +1,4 @@
-//! What skills left undone, from the file to the people who hear of it; and threads that programs in a group mute.
+//! Skipped work, from the file of a skill to the notice for people; and threads that programs of a group mute.
 
 use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
 use hearth::model::card::{Button, PromptSubject};

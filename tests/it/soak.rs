@@ -1,5 +1,5 @@
-//! Mixed load for a while, with restarts and sudden deaths of everything: afterwards all that was accepted is accounted
-//! for, and nothing has grown that has no reason to.
+//! Mixed load with restarts and crashes of every process: afterwards all accepted messages are accounted for, and
+//! nothing has grown without a reason.
 //!
 //! The first half has many daemons, one after the other, the second half one alone: what a process never gives back
 //! would go unseen as long as it goes with the process.

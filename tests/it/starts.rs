@@ -1,4 +1,4 @@
-//! Starts that fail, and incarnations that outlive the daemon.
+//! Failed starts, and incarnations that outlive the daemon.
 
 use hearth::model::configure::Change;
 use hearth::model::entity::Folder;

@@ -1,5 +1,5 @@
-//! Stores whose disk fails: files that are cut off or damaged, writes and syncs that fail, power that goes, others who
-//! use the files. Always a clear message and an exit code, never the loss of what was acknowledged.
+//! Stores on failing disks: truncated and damaged files, failing writes and syncs, power cuts, other users of the
+//! files. Each ends with a clear message and an exit code, and never loses what was acknowledged.
 
 mod hostile;
 mod pages;

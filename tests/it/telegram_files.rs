@@ -1,5 +1,5 @@
-//! Files of strangers on Telegram: the daemon asks for none before the approval, and for each of them afterwards, also if
-//! it dies meanwhile.
+//! Files of strangers on Telegram: the daemon fetches none before the approval, and each of them afterwards, also if it
+//! dies meanwhile.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What goes wrong around Hearth: sockets, disks, directories, damaged and newer stores. Errors are told clearly,
-//! nothing is lost, and what can go on goes on.
+//! Failures around Hearth: sockets, disks, directories, damaged and newer stores. Errors are clear, nothing is lost,
+//! and unaffected work continues.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};

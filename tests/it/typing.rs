@@ -1,4 +1,4 @@
-//! What people see of an agent at work: signs of a real daemon on Telegram, counted.
+//! Typing indicators of a real daemon on Telegram, counted.
 
 use std::time::{Duration, Instant};
 

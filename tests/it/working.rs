@@ -1,4 +1,4 @@
-//! Keeping agents at work, with the real daemon: starts that fail, agents that start again, sessions that begin anew.
+//! Recovery of agents under the real daemon: failed starts, restarts, sessions that begin anew.
 
 use serde_json::{Value, json};
 

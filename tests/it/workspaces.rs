@@ -1,4 +1,4 @@
-//! `hearth workspace` on real directories: links, bind mounts, names that are no text, fingerprints that collide.
+//! `hearth workspace` on real directories: links, bind mounts, names that are not text, fingerprints that collide.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

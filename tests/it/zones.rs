@@ -1,4 +1,4 @@
-//! Zones: which one holds, what agents are told of it, and the commands that reckon with times.
+//! Time zones: which one applies, what agents are told of it, and the commands that compute with times.
 
 use hearth::model::Effect;
 use hearth::model::effect::ContextView;

@@ -1,4 +1,4 @@
-//! A failing run made short: as few steps, and as few kinds of things that happen, as still break the same promise.
+//! Shrinks a failing run: as few steps, and as few kinds of events, as still break the same invariant.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What all runs of a command came to: what is checked only when it happens has to have happened.
+//! Coverage of all runs of a command: an event whose effects are checked must have happened at least once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the fuzzer runs. The laws are also compiled into the ordinary tests (`tests/it/fuzz.rs`).
+//! The laws that the fuzzer checks. They are also compiled into the ordinary tests (`tests/it/fuzz.rs`).
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Marked secrets in a run with everything on: they reach those who are to use them, and nothing that is written or shown.
+//! Marked secrets in a run with every feature on: they reach their users, and appear in no file and no output.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,7 +21,8 @@ const PLAIN: &str = "plain-text-of-the-agent-31d7";
 /// What is left of what the agent says that repeats its key.
 const HIDDEN: &str = r#"[["FILE", "KEY", "MADE"], []] [secret KEY] [secret KEY] [secret KEY]"#;
 
-/// Agents that say whether they have what they were given, and all else they have, and repeat it; and that make trouble.
+/// Agents that say whether they have what they were given, and all else they have, and repeat it; and that make
+/// trouble.
 const PROGRAM: &str = r#"
 import json, os, sys
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-//! The attack tables of docs/security.md are generated from the list: what is not on it is not promised. With
+//! Generates the attack tables of docs/security.md from the list, so that they promise nothing else. With
 //! `HEARTH_UPDATE_DOCS=1` the test writes them.
 
 use std::path::Path;

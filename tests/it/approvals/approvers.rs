@@ -1,4 +1,4 @@
-//! Who is asked, where they are reached, and what happens when they are not.
+//! The order of approvers, the addresses at which they are asked, and approvers who cannot be reached.
 
 use hearth::model::approval::ApprovalState;
 use hearth::model::channel::ChannelKind;

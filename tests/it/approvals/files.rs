@@ -1,5 +1,5 @@
-//! Files that the network keeps: nothing is fetched for a message that waits for an approval, and a message that is let
-//! through goes to its agent with its files, or with the reason why it has them not.
+//! Files that the network keeps: nothing is fetched for a held message. After the approval, the message goes to its
+//! agent with its files, or with the reason why a file is missing.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Floods: however many people and chats ask, a person is shown a few cards, answers go first, what is promised about a
-//! chat or a person holds, and no input costs more because more is open.
+//! Floods: however many people and chats ask, a person is shown a few cards, answers go first, limits per chat and
+//! person hold, and the cost of an input does not grow with the number of open approvals.
 
 use hearth::channel::event;
 use hearth::model::card::PromptSubject;

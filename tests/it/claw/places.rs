@@ -1,4 +1,4 @@
-//! Where a file lies, and which directory it says it belongs to.
+//! The location of a session file, and the directory that it names.
 
 use std::os::unix::fs::symlink;
 

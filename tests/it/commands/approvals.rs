@@ -1,4 +1,4 @@
-//! `hearth approvals` as people type it, and what `why` and `status` say of what waits.
+//! `hearth approvals`, and the output of `why` and `status` for open approvals.
 
 use super::program::{Program, masked};
 

@@ -1,4 +1,4 @@
-//! Mutes and stickiness as people type them, and what `why` and `dropped` say of them.
+//! Commands about mutes and following, and the output of `why` and `dropped` for them.
 
 use super::program::Program;
 

@@ -1,4 +1,4 @@
-//! Daemons and the containers they find: their own go on, changed ones are replaced, those of others are left alone.
+//! Daemons that find running containers: they adopt their own, replace changed ones, and leave others alone.
 
 use super::house::House;
 

@@ -1,5 +1,5 @@
-//! Packages in an agent's image: asked for, approved, built by the daemon with what `hearth image build` was once told,
-//! and there when the agent looks; and what is told when a build fails.
+//! Packages in an agent's image: requested, approved, built by the daemon with the options of the last `hearth image
+//! build`, and present for the agent; and the report of a failed build.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A death of the daemon before each of its orders to Podman: who asked is answered once, and no container stays.
+//! The daemon dies before each call to Podman: each question is answered once, and no container stays.
 
 use serde_json::Value;
 

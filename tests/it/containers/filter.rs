@@ -1,4 +1,4 @@
-//! What the filter of system calls takes from agents in their containers, and what it leaves them.
+//! System calls that the filter denies to agents in containers, and those that it allows.
 
 use super::house::House;
 use crate::host::skipped;

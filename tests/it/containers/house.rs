@@ -1,5 +1,5 @@
-//! A Hearth whose agents are in containers: its Podman can be taken away from it alone, and Telegram shows what people
-//! see.
+//! An installation whose agents run in containers. Its Podman can be cut off from it alone, and a fake Telegram shows
+//! what people see.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

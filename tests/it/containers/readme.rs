@@ -1,4 +1,4 @@
-//! The README's way from nothing to an agent on Telegram, step by step, with its own file.
+//! The README's steps from nothing to an agent on Telegram, with its own file.
 
 use serde_json::Value;
 
@@ -24,7 +24,8 @@ fn from_nothing_to_an_agent_on_telegram() {
     let shell = blocks(way, "```sh\n");
     let steps: Vec<&str> =
         shell.iter().flat_map(|block| block.lines()).map(|line| line.split('#').next().unwrap().trim()).collect();
-    // The first makes the image, which is there already: `.ci/podman.sh` does just that. A daemon stands in for the service.
+    // The first makes the image, which is there already: `.ci/podman.sh` does just that. A daemon stands in for the
+    // service.
     let before = ["hearth image build", "hearth apply agent.toml", "hearth service install", "hearth status"];
     let after = ["hearth approvals list", "hearth approvals approve ap1", "hearth why latest"];
     assert_eq!(steps, [&before[..], &after].concat());

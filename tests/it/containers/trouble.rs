@@ -1,4 +1,4 @@
-//! An API in trouble, seen by a real agent CLI in a container: nothing is lost, and people hear of it when it matters.
+//! API failures seen by a real agent CLI in a container: nothing is lost, and people are notified when it matters.
 
 use serde_json::Value;
 

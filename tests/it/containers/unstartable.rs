@@ -1,4 +1,4 @@
-//! Images that are missing or broken: people and the operator are told, and it mends itself when the image is there.
+//! Missing and broken images: people and the operator are notified, and agents start once the image exists.
 
 use std::path::Path;
 use std::process::Command;

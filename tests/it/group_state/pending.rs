@@ -1,4 +1,4 @@
-//! Messages that programs of the group say they will answer.
+//! Pending responses: messages that programs of the group have promised to answer.
 
 use hearth::model::Millis;
 use hearth::model::group::{PendingResponse, PendingState};

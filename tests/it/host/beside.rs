@@ -1,4 +1,4 @@
-//! Cases that run beside each other.
+//! Runs test cases in parallel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

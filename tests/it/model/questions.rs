@@ -1,4 +1,4 @@
-//! Questions in their simplest form: who may answer one, whom the answer reaches, and when it is too late.
+//! Reference for questions: who may answer one, whom the answer reaches, and when it expires.
 
 use hearth::model::approval::{Decider, Question, QuestionState};
 use hearth::model::card::{Button, CardOption, PromptSubject};

@@ -1,5 +1,5 @@
-//! A house in its simplest form: who hears what, who works on what, who waits for whose decision. Written from what is
-//! promised, with lists that are gone through, and without a line of the engine.
+//! Reference for routing, work and approvals. Written from the documented promises, with linear searches over lists,
+//! and without code of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What chance makes too seldom, step by step.
+//! Scripts for sequences that random inputs rarely produce.
 
 use super::ground::Said;
 use super::reference::State;

@@ -1,5 +1,5 @@
-//! Tasks in their simplest form, on a grid of minutes: which of their times are used and how that ends, and which are
-//! not and why.
+//! Reference for tasks, on a grid of minutes: which slots run and with which outcome, and which are skipped with which
+//! reason.
 
 use hearth::state::OccurrenceId;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Wirings that follow threads against their simplest form.
+//! Reference for wirings that follow threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,7 +121,8 @@ fn real_step(world: &mut World, step: &Step, id: usize) -> Option<bool> {
 proptest! {
     #![proptest_config(cases(24))]
 
-    /// A wiring that sticks engages when it is addressed or was lately, in threads that are not muted, and at no other time.
+    /// A wiring that sticks engages when it is addressed or was lately, in threads that are not muted, and at no other
+    /// time.
     #[test]
     fn stickiness_is_its_model(steps in proptest::collection::vec(a_step(), 1..40)) {
         let (mut world, mut model) = (World::of(KEEPING), Model::default());

@@ -1,4 +1,4 @@
-//! What goes wrong around sessions: names that collide, stores that cannot be used, a daemon that is killed, wrong usage.
+//! Failures around sessions: colliding names, unusable stores, a killed daemon, wrong usage.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

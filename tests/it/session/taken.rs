@@ -1,4 +1,5 @@
-//! Sessions that are taken in from files, again when the files have changed; and what is refused before any store is opened.
+//! Sessions that are imported from files, and again after a change; and files that are refused before a store is
+//! opened.
 
 use hearth::engine::workspaces::refused_as_given;
 use hearth::model::id::SessionId;

@@ -1,4 +1,4 @@
-//! Many at once, and ends in the middle.
+//! Concurrent clients of sessions, and clients that die in the middle.
 
 use std::collections::BTreeSet;
 

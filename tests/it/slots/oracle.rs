@@ -1,4 +1,4 @@
-//! What the slots of a series are, found in another way than the engine does: day by day, by the rules of the zone.
+//! Slots of a series, computed differently than in the engine: day by day, by the rules of the time zone.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Files of stores that were cut off, or in which bytes changed: a refusal that says what to do, and no end by a signal.
+//! Truncated and damaged files of stores: a refusal that says what to do, and no death by a signal.
 
 use std::path::Path;
 

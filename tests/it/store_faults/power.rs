@@ -1,5 +1,5 @@
-//! The power goes: what was synced is there, of what was not some pages are, in any order. Whatever was acknowledged
-//! before is in the store that is left, and the store agrees with itself.
+//! Power cuts: synced pages are there, of the others any may be. All acknowledged changes are in the remaining store,
+//! and the store is consistent.
 
 use std::path::Path;
 

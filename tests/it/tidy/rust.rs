@@ -1,4 +1,4 @@
-//! As much of Rust's grammar as the house rules need: code without comments and texts, and the paths in it.
+//! A minimal lexer for the house rules: code without comments and texts, and the paths in it.
 
 /// A path in code, such as `crate::state::Store`, with imports written out one by one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Numbers by chance that are always the same for a seed.
+//! A random number generator that gives the same numbers for the same seed.
 
 use std::ops::RangeInclusive;
 

@@ -1,5 +1,5 @@
-//! What is outside the engine: mailboxes with the agents that use them, the runtime, the channels. All in memory and in
-//! order; a test decides what the agents say and which effects are never carried out.
+//! The simulated surroundings of the engine: mailboxes with their agents, the runtime, the channels. All in memory and
+//! in order; a test decides what the agents write and which effects are dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The machine under the world: daemons that start anew over the same store, and power that goes.
+//! Restarts of the daemon over the same store, and power cuts.
 
 use std::path::{Path, PathBuf};
 

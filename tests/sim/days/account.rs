@@ -1,4 +1,4 @@
-//! The end: the faults stop, time goes on, and then everything that was ever accepted is accounted for.
+//! The end of a run: faults stop, time goes on, and then every accepted message is accounted for.
 
 use hearth::model::Millis;
 use hearth::model::card::PromptSubject;

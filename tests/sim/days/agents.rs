@@ -1,4 +1,5 @@
-//! Agents: they claim, say, ask, end, fail, hang and die, and write files that are looked at late, in part or never.
+//! Simulated agents: they claim, answer, ask, end, fail, hang and die, and write files that are collected late or
+//! never.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! One run, told as what it came to.
+//! One run and its result.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What goes wrong with the machine: clocks, sleep, deaths, power, room. And time itself.
+//! Faults of the machine: clocks, suspension, crashes, power cuts, full disks. And the passing of time.
 
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::{IncarnationId, Phase, StopReason, ToolUse};

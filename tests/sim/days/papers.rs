@@ -1,4 +1,4 @@
-//! What agents wrote: once an incarnation is closed, every word of it is stored, and whatever it ended is over.
+//! Output of agents: once an incarnation is closed, all of it is stored, and everything that it acknowledged has ended.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! People: what they say, press and decide, known ones and strangers; and the operator.
+//! Simulated people: messages, presses and decisions of known people and strangers; and the operator.
 
 use hearth::model::card::PromptSubject;
 use hearth::model::configure::{Change, Configure, DestinationSpec};

@@ -1,4 +1,4 @@
-//! The networks, and who sees what there.
+//! Simulated networks, and what people see there.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Backups, and what happens after one was restored: the house is as it was then, and only the clock and the networks
-//! know of the days in between. What they have seen under an id is what that id stands for, for ever.
+//! Backups, and runs after a restore: the store is as it was then, and only the clock and the networks know of the days
+//! in between. An outgoing id that the networks have seen never stands for another message.
 
 use std::path::PathBuf;
 
@@ -24,8 +24,8 @@ pub(super) struct Saved {
 }
 
 impl Sim {
-    /// Seldom, a backup is made, or the newest one is restored, perhaps once more. Chance decides apart from the steps, so
-    /// that what happens in them is the same as without.
+    /// Seldom, a backup is made, or the newest one is restored, perhaps once more. Chance decides apart from the steps,
+    /// so that what happens in them is the same as without.
     pub(super) fn back_up_or_restore(&mut self) {
         let mut chance = Chance::of_step(!self.plan.seed, self.step);
         if !chance.one_in(SELDOM) || self.is_tight() {

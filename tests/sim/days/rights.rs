@@ -1,4 +1,4 @@
-//! Who may what: decisions with all that follows from them, people who are let in, and strangers who are not.
+//! Permissions: decisions with all that follows from them, people who are admitted, and strangers who are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Room for the store: enough of it; none for new work, so that what ends work has to get through; and, for once beyond
-//! what Hearth provides for, hardly a page for anything.
+//! Disk space of the store: enough; none for new work, while messages that end work must succeed; and, beyond what
+//! Hearth provides for, almost none at all.
 
 use hearth::model::Input;
 use hearth::model::report::Reply;
@@ -103,8 +103,8 @@ impl Sim {
         matches!(admission, Admission::Open)
     }
 
-    /// An input did nothing, because there was no room. What begins work is refused by name instead, and what ends some has
-    /// to get through as long as there is the room that Hearth keeps for it.
+    /// An input did nothing, because there was no room. What begins work is refused by name instead, and what ends some
+    /// has to get through as long as there is the room that Hearth keeps for it.
     pub(super) fn found_no_room(&mut self, input: &Input) {
         assert!(!begins_work(input), "no room, and it was not refused by name: {input:?}");
         assert!(matches!(self.room, Room::Pages(_)), "there is room for what ends work ({:?}): {input:?}", self.room);

@@ -1,4 +1,4 @@
-//! Where a run takes place: the configuration, the time zones, and how long things last.
+//! Configuration, time zones and durations of a run.
 
 use super::plan::Setting;
 use crate::slots::{DAY, HOUR, MINUTE};

@@ -1,5 +1,5 @@
-//! Inputs that change nothing: those that come twice, and reports that match nothing. And groups, which change what their
-//! inputs change one after the other.
+//! Inputs that change nothing: repeated ones, and reports that match nothing. And groups of inputs, which have the
+//! effect of the inputs one after the other.
 
 use hearth::model::configure::Change;
 use hearth::model::delivery::{Attempt, DeliveryResult};

@@ -1,4 +1,4 @@
-//! Tasks: series whose slots are kept in the book, and errands, which run once.
+//! Simulated tasks: series whose slots are compared with the reference, and one-time tasks.
 
 use hearth::model::Input;
 use hearth::model::Millis;

@@ -1,4 +1,4 @@
-//! What agents and the programs that drive them ask for and say.
+//! Requests and output of agents and of the programs that run them.
 
 use agent_runner::{Roots, addressed, ended, rehearse, strip_internal};
 use hearth::mailbox::{Judged, judge};

@@ -1,4 +1,4 @@
-//! What people are asked to approve.
+//! Texts of approval cards.
 
 use hearth::model::approval::ApprovalSubject;
 use hearth::model::approval_text::{AgentName, Names, Place, destination_name, render};
@@ -11,9 +11,9 @@ use hearth::model::{ChannelName, ForeignId, UserId};
 const BORDER: u8 = 0xff;
 const SESSION: SessionId = SessionId::new(7);
 
-/// The kind of an approval, then its fields. Its text has nothing that cannot be seen, every line of it is one line, and
-/// everything that takes effect can be read back from it: so no two approvals of which a yes does different things have
-/// the same text.
+/// The kind of an approval, then its fields. Its text has nothing that cannot be seen, every line of it is one line,
+/// and everything that takes effect can be read back from it: so no two approvals of which a yes does different things
+/// have the same text.
 pub fn approvals(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else { return };
     let mut fields = rest.split(|byte| *byte == BORDER).map(|field| String::from_utf8_lossy(field).into_owned());

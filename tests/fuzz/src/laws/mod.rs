@@ -1,4 +1,4 @@
-//! What must hold for whatever bytes come from outside: one function per parser, which panics if its law is broken.
+//! Laws for parsers of outside bytes: one function per parser, which panics if its law is broken.
 //!
 //! A law never asks that bytes are accepted. It asks that they are accepted or refused with words, the same way every
 //! time, and that what was accepted means one thing: written and read again it is the same.

@@ -1,4 +1,4 @@
-//! What programs say that Hearth or its runner starts or asks: agents, scripts, Podman.
+//! Output of programs that Hearth or its runner starts or queries: agents, scripts, Podman.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;

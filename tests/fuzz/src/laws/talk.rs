@@ -1,4 +1,4 @@
-//! What comes over networks and the socket.
+//! Messages from networks and from the socket.
 
 use std::collections::BTreeSet;
 

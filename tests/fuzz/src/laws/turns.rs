@@ -1,4 +1,4 @@
-//! What agents are told.
+//! Prompts of agents.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ const CONTEXT: &str = include_str!("../../../../container/wire/fixtures/context.
 const ELEMENTS: [&str; 9] =
     ["context", "messages", "message", "quoted_message", "task", "webhook", "system_response", "already_sent", "said"];
 
-/// An array of messages, or a text that stands wherever people and networks can write. Whatever it is, the prompt has one
-/// element for each message and each ends where it should.
+/// An array of messages, or a text that stands wherever people and networks can write. Whatever it is, the prompt has
+/// one element for each message and each ends where it should.
 pub fn prompts(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let stripped = strip_internal(text);

@@ -1,4 +1,4 @@
-//! What people write: configuration, times, patterns.
+//! Text that people write: configuration, times, patterns.
 
 use hearth::config::file;
 use hearth::engine::pattern::{Patterns, check};
@@ -28,8 +28,8 @@ pub fn config(bytes: &[u8]) {
 /// Zones in which clocks were moved by an hour, half an hour, a day and not at all.
 const ZONES: [&str; 6] = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "America/New_York", "+05:45"];
 
-/// Eight bytes of an instant, one of a zone, then an expression. Runs rise and are the same when asked again; the written
-/// form is the same expression.
+/// Eight bytes of an instant, one of a zone, then an expression. Runs rise and are the same when asked again; the
+/// written form is the same expression.
 pub fn cron(bytes: &[u8]) {
     let Some((head, text)) = bytes.split_first_chunk::<9>() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
@@ -54,8 +54,8 @@ pub fn cron(bytes: &[u8]) {
     }
 }
 
-/// A zone in a line, then a time or an interval. A time that is read is in the years that are known, is read again from its written form,
-/// and can be shown.
+/// A zone in a line, then a time or an interval. A time that is read is in the years that are known, is read again from
+/// its written form, and can be shown.
 pub fn times(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Some((zone, text)) = text.split_once('\n') else { return };
@@ -90,8 +90,8 @@ fn utc_year(at: Timestamp) -> i32 {
     at.to_string()[..4].parse().expect("a year of four digits")
 }
 
-/// A pattern in a line, then a text. A pattern is taken or refused with words, and what is taken finds the same in a text
-/// every time. That it takes no longer than it may is the fuzzer's to see.
+/// A pattern in a line, then a text. A pattern is taken or refused with words, and what is taken finds the same in a
+/// text every time. That it takes no longer than it may is the fuzzer's to see.
 pub fn patterns(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Some((pattern, text)) = text.split_once('\n') else { return };

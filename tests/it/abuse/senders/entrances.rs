@@ -1,4 +1,4 @@
-//! The same again, what is not signed, and callers who stay.
+//! Replayed requests, unsigned requests, and connections that stay open.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! A daemon of its own for each attack, and what senders can do to it.
+//! A daemon for each attack, and the actions of senders.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

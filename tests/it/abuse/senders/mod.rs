@@ -1,4 +1,4 @@
-//! The half of the list that senders try, through a webhook, Telegram and the socket of a real daemon.
+//! Attacks by senders, through a webhook, Telegram and the socket of a real daemon.
 
 mod cards;
 mod entrances;

@@ -1,4 +1,4 @@
-//! Words, names and files that are more, or something else, than they seem.
+//! Deceptive words, names and files.
 
 use std::path::{Path, PathBuf};
 
@@ -130,7 +130,8 @@ pub(super) fn nested(ground: &mut Ground) {
     ground.serves();
 }
 
-/// Refused as what can never be right, with a word of the reason; a connection that just breaks tells the bridge nothing.
+/// Refused as what can never be right, with a word of the reason; a connection that just breaks tells the bridge
+/// nothing.
 fn is_refused(answer: Option<(u16, Value)>, word: &str, what: &str) {
     let Some((status, answer)) = answer else { panic!("{what}: no answer") };
     assert_eq!(status, 400, "{what}: {answer}");
