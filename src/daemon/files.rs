@@ -241,7 +241,7 @@ impl Remover {
     fn run(&self, wanted: &Receiver<FileRemoval>) {
         for walk in 0_u64.. {
             if let Err(error) = self.walk(walk % WALKS_PER_LOOK == 0) {
-                tracing::warn!(%error, "files that nobody needs could not be looked for; it is tried again");
+                tracing::warn!(%error, "cannot search for unneeded files, retrying");
             }
             loop {
                 match wanted.recv_timeout(WALK) {
@@ -257,7 +257,7 @@ impl Remover {
     fn remove(&self, blob: &BlobId) {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.stop.is_asked()) else { return };
         if let Err(error) = self.files.remove_unneeded(engine.store(), blob, clock::wall()) {
-            tracing::warn!(%error, "a file that nobody needs could not be removed; it is tried again");
+            tracing::warn!(%error, "cannot remove an unneeded file, retrying");
         }
     }
 

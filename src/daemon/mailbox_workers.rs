@@ -262,7 +262,7 @@ impl MailboxWorkers {
             Job::Withhold(session, done) => {
                 let withheld = self.withhold(session);
                 if done.send(()).is_err() {
-                    tracing::debug!(%session, "nobody waits any more for the end of what is under way");
+                    tracing::debug!(%session, "the end of the work in progress has no waiting caller any more");
                 }
                 (session, withheld)
             }

@@ -263,7 +263,7 @@ impl SyncState {
             }
             Ok(Done::Locked) if now.since(since) < LOCK_MAX => drop(self.waiting.insert(agent, since)),
             Ok(Done::Locked) => {
-                tracing::warn!(%agent, "somebody has held the lock of session-state.json for long; it is tried again");
+                tracing::warn!(%agent, "the lock of session-state.json has been held for long, retrying");
                 self.put_off(agent, now, Some(StateTrouble::Locked));
             }
             Ok(Done::Later) => self.put_off(agent, now, None),

@@ -186,7 +186,7 @@ pub enum SessionRefusal {
         session: SessionId,
     },
     /// It has changed since the caller read it.
-    #[error("session {session} has {found} records, not {expected}: somebody else has written to it")]
+    #[error("session {session} has {found} records, not {expected}: another process has written to it")]
     Changed {
         /// Which.
         session: String,
@@ -313,11 +313,9 @@ impl SessionRefusal {
             }
             Self::Changed { .. } => "read it again, then decide whether to write".to_owned(),
             Self::Held { pid, .. } => {
-                format!(
-                    "wait until process {pid} lets go of it, or fork it; a lease of a dead process is in nobody's way"
-                )
+                format!("wait until process {pid} lets go of it, or fork it; a lease of a dead process is ignored")
             }
-            Self::LeaseOver { .. } => "stop writing: somebody else has taken the session over".to_owned(),
+            Self::LeaseOver { .. } => "stop writing: another process has taken over the session".to_owned(),
             Self::Active { pid, .. } => format!("end process {pid} or let it switch to another session first"),
             Self::Exists { .. } => "choose another id, or leave it out".to_owned(),
             Self::TooMany { max, .. } => format!("give at most {max} at a time"),

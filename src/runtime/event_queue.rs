@@ -36,7 +36,7 @@ impl EventSender {
 
     fn put(&self, note: Note) {
         if self.0.send(note).is_err() {
-            tracing::error!("nobody listens to a runtime any more");
+            tracing::error!("events of a runtime have no receiver any more");
         }
     }
 }

@@ -190,7 +190,9 @@ fn absent_readers_are_waited_for() {
     pass(&mut world, 7_200);
     world.step_clock(30 * 86_400_000);
     pass(&mut world, 120);
-    assert!(matches!(&state(&world, 1), OutState::Waiting { after: Some(why), .. } if why == "nobody is there"));
+    assert!(
+        matches!(&state(&world, 1), OutState::Waiting { after: Some(why), .. } if why == "the recipient is not connected")
+    );
     world.outside.channel = Box::new(|_| Some(ok()));
     for (channel, chat) in [("net", "D"), ("other", "C")] {
         world.put(Input::Reachable(ChannelName::new(channel).unwrap(), Some(address(channel, chat, None))));

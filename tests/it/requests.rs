@@ -440,7 +440,7 @@ fn edits_and_reactions_find_their_message() {
     let theirs = ForeignId::new("message", "1").unwrap();
     assert_eq!((react.act, react.text.as_str()), (Act::React(Earlier::Theirs(theirs)), "new"));
     for (wish, why) in [
-        (RequestedAction::Edit(2), "Message #2 is somebody else's: it can be reacted to, not edited"),
+        (RequestedAction::Edit(2), "Message #2 was sent by someone else: it can be reacted to, not edited"),
         (RequestedAction::React(99), "Message #99 not found"),
         (RequestedAction::Edit(99), "Message #99 not found"),
         (RequestedAction::Edit(4), "Message #4 not found"),

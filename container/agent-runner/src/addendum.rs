@@ -29,7 +29,7 @@ pub(crate) fn instructions(context: &Context) -> String {
     parts.join("\n\n")
 }
 
-const WRAPPING: &str = "Wrap everything that somebody should read in a block: `<message to=\"name\">…</message>`, with the \
+const WRAPPING: &str = "Wrap everything that a person should read in a block: `<message to=\"name\">…</message>`, with the \
      name of a destination. Several blocks, also to different destinations, are delivered one by one. What is for \
      nobody, such as notes to yourself, goes into `<internal>…</internal>` and is never delivered.";
 

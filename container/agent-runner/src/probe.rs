@@ -274,7 +274,7 @@ fn greet(socket: &Path, line: &str) -> io::Result<String> {
 
 fn connect(address: &str) -> io::Result<String> {
     let address = address.parse().map_err(io::Error::other)?;
-    TcpStream::connect_timeout(&address, ANSWER).map(|_| "somebody answered".to_owned())
+    TcpStream::connect_timeout(&address, ANSWER).map(|_| "a server answered".to_owned())
 }
 
 fn has(bytes: &[u8], text: &str) -> bool {

@@ -50,7 +50,7 @@ pub(super) enum Failure {
     #[error("the server does not accept the token: {0}")]
     Token(String),
     /// Another program fetches the updates.
-    #[error("somebody else takes the bot's messages: {0}")]
+    #[error("another program receives the bot's messages: {0}")]
     Conflict(String),
     /// The call was rejected for good.
     #[error("{description}")]

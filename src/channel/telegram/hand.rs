@@ -138,7 +138,7 @@ impl Hand {
 }
 
 fn left_out(found: &[MessageFile]) -> Vec<Attachment> {
-    found.iter().map(|file| file.left_out("it was not loaded, because nobody got its message")).collect()
+    found.iter().map(|file| file.left_out("it was not loaded, because no agent received its message")).collect()
 }
 
 /// The press of one of Hearth's buttons; `None` for other buttons.

@@ -78,7 +78,7 @@ impl Ingress for Ears {
             heard.presses.push(press);
         }
         let decided = heard.presses.len() == 1;
-        let text = if decided { "Allowed." } else { "Somebody was faster." };
+        let text = if decided { "Allowed." } else { "Someone was faster." };
         Box::pin(async move { refusal.map_or(Ok(Pressed { decided, text: text.into() }), Err) })
     }
 

@@ -13,7 +13,7 @@ pub(super) fn unit(facts: &UnitFields<'_>) -> String {
     });
     let path = facts.path.map_or_else(String::new, |path| {
         format!(
-            "# The programs of whoever installed this, for agents that are not containers.\nEnvironment={}\n",
+            "# The programs of the user who installed this, for agents that are not containers.\nEnvironment={}\n",
             assignment("PATH", path)
         )
     });

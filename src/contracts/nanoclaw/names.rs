@@ -70,7 +70,7 @@ fn thread_id<'t>(channel: &str, chat: &str, thread: &'t str) -> &'t str {
 /// Why there is no such id here.
 pub(super) fn person(id: &str) -> Result<UserId, String> {
     if id.split_once(':').is_some_and(|(channel, _)| channel == CLI) {
-        return Err("it is whoever uses NanoClaw's terminal; here that is `terminal:` and the user's number".to_owned());
+        return Err("it is NanoClaw's terminal user; Hearth calls it `terminal:<uid>`".to_owned());
     }
     UserId::parse(id).map_err(|error| error.to_string())
 }

@@ -181,7 +181,7 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Inventory) {
     let leave = |found: &mut Inventory, why: &str| found.leave(Kind::Message, id.clone(), why);
     let kind = row.name("kind");
     if !matches!(kind.as_str(), "chat" | "chat-sdk") {
-        return leave(found, &format!("it is of the kind `{kind}`, which nobody said"));
+        return leave(found, &format!("its kind `{kind}` is not a message of a person"));
     }
     if row.filled("source_session_id").is_some() || row.text("channel_type").as_deref() == Some(names::AGENT) {
         return leave(found, "another agent said it");

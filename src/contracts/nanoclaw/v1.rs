@@ -64,7 +64,7 @@ pub(super) fn read(root: &Dir, db: &Database, wishes: &Wishes<'_>) -> Result<Inv
     }
     let chats = db.rows("chats")?.iter().filter(|row| !registered.contains_key(&row.name("jid"))).count();
     let chats = u64::try_from(chats).unwrap_or(u64::MAX);
-    found.leave_all(Kind::Chat, "chats", chats, "nobody registered them: no agent listens there");
+    found.leave_all(Kind::Chat, "chats", chats, "not registered: no agent listens there");
     found.leave_all(
         Kind::Other,
         "task_run_logs",

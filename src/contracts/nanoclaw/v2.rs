@@ -26,7 +26,7 @@ const CONFIG_MAX: u64 = 1 << 20;
 
 /// Tables that are not imported, with reasons.
 const LEFT: [(&str, &str); 4] = [
-    ("pending_questions", "questions wait in cards that NanoClaw sent; whoever asked asks again"),
+    ("pending_questions", "they wait in cards that NanoClaw sent; the agent has to ask again"),
     ("pending_approvals", "approvals wait in cards that NanoClaw sent; agents ask again for what they need"),
     ("unregistered_senders", "it says what NanoClaw refused; what Hearth refuses is in `hearth dropped`"),
     ("user_dms", "direct messages are found again when they are needed"),

@@ -36,7 +36,7 @@ impl Gauges {
         let own = Self::default();
         registry.register("messages", "Messages that are not over, by where they are", own.messages.clone());
         registry.register("undelivered", "Messages on their way out, by where they are", own.outbound.clone());
-        registry.register("asked", "What waits for a decision of somebody, by kind", own.open.clone());
+        registry.register("asked", "Open approvals and questions, by kind", own.open.clone());
         registry.register("incarnations", "Incarnations that live", own.incarnations.clone());
         registry.register(
             "sessions_waiting",

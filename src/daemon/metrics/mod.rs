@@ -93,16 +93,16 @@ impl Metrics {
         registry.register("commit_inputs", "Inputs that were committed together", commit_inputs.clone());
         registry.register("sweep_seconds", "Time of a commit that had a sweep in it", sweep_seconds.clone());
         registry.register("faults", "Inputs that could not be carried out", self.faults.clone());
-        registry.register("events", "Events that came in, by what became of them", self.events.clone());
+        registry.register("events", "Inbound events, by outcome", self.events.clone());
         registry.register(
             "drops",
-            "Refused events by reason: noise was meant for nobody, policy was somebody's decision, a fault is Hearth's",
+            "Dropped events, by reason: noise concerned no agent, policy was a person's decision, a fault is Hearth's",
             self.drops.clone(),
         );
         registry.register("deliveries", "Attempts to deliver, by channel and outcome", self.deliveries.clone());
         registry.register("launches", "Incarnations that were started", self.launches.clone());
         registry.register("incarnation_ends", "Incarnations that ended, by how", self.ended.clone());
-        registry.register("task_fires", "Times of tasks, by what became of them", self.fires.clone());
+        registry.register("task_fires", "Slots of tasks, by outcome", self.fires.clone());
     }
 
     /// A group of inputs was committed.

@@ -134,7 +134,7 @@ fn questions(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Foun
     let others = asked(scratch.other.0)? - before;
     let result = match (own, others) {
         (own, _) if own > most => Err(format!("{own} questions were asked at once")),
-        (_, 0) => Err("nobody else could ask any more".to_owned()),
+        (_, 0) => Err("no other agent could ask any more".to_owned()),
         (own, _) => Ok(format!("{own} of {} questions were asked, and others still can", attempts.len())),
     };
     note(found, "many-questions", result);

@@ -41,7 +41,7 @@ pub(crate) fn show_next(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
     let reachable = reachable(tx, &approval.about)?;
     match decide_next(&reachable, approval.approver.as_ref()) {
         Some((user, direct)) => offer(tx, id, &approval, user, direct),
-        None => failed(tx, id, "nobody who may decide can be reached").map(drop),
+        None => failed(tx, id, "no approver can be reached").map(drop),
     }
 }
 
@@ -146,13 +146,13 @@ pub(crate) fn again(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
     let Some(card) = approval.card else { return show_next(tx, id) };
     let others = reachable(tx, &approval.about)?.iter().any(|(user, _)| Some(user) != approval.approver.as_ref());
     if others && prompts::take_back(tx, card)? {
-        failed(tx, id, "nobody was there to take it")?;
+        failed(tx, id, "the approver is not connected")?;
         return show_next(tx, id);
     }
     let due = tx.now.wall.plus(decide_wait(tx.policy, &approval));
     approvals::update(tx, id, |approval| {
         let failed = failures(approval).saturating_add(1);
-        approval.state = ApprovalState::Unsent { failed, why: Some("nobody has taken it yet".to_owned()) };
+        approval.state = ApprovalState::Unsent { failed, why: Some("not delivered yet".to_owned()) };
         approval.due = due;
     })
     .map(drop)

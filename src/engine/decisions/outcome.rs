@@ -96,7 +96,7 @@ pub(crate) fn not_needed(tx: &mut Tx<'_, '_>, id: ApprovalId, why: &str) -> Resu
 /// Ends an approval that was not decided in time.
 pub(crate) fn expire(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
     let state = ApprovalState::Expired { at: tx.now.wall };
-    lapse(tx, id, state, Reason::ApprovalExpired, "nobody answered in time")
+    lapse(tx, id, state, Reason::ApprovalExpired, "no one answered in time")
 }
 
 fn lapse(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, reason: Reason, why: &str) -> Result<()> {

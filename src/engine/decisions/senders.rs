@@ -18,7 +18,9 @@ use crate::{Result, decisions};
 
 /// Carries out a decision about an unknown sender.
 pub(crate) fn decided(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
-    let Some(about) = held::about(&choice.approval) else { return Ok(Err("This is about nobody.".to_owned())) };
+    let Some(about) = held::about(&choice.approval) else {
+        return Ok(Err("This approval is not about a sender.".to_owned()));
+    };
     match choice.option.value.as_str() {
         APPROVE => allow(tx, choice, &about),
         REJECT => {

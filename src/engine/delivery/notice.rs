@@ -88,7 +88,7 @@ pub(crate) fn secrets_hidden(tx: &mut Tx<'_, '_>, session: SessionId, hidden: &H
     let folder = tx.db.agents.get(tx, &row.agent)?.map_or_else(String::new, |agent| format!(" {}", agent.folder));
     let text = format!(
         "The agent{folder} wrote the value of its secret ({names}) in session {session}. It was replaced by `[secret NAME]` \
-         before anything was stored or sent. Find out why it did; if it was led to it by somebody's text, change the secret."
+         before anything was stored or sent. Find out why it did; if a person's text led it to do so, change the secret."
     );
     tell_owner(tx, &text)
 }

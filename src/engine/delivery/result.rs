@@ -158,7 +158,7 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
             DeliveryStep::Again
         }
         DeliveryResult::Uncertain(error) => again(error),
-        DeliveryResult::Absent => DeliveryStep::NobodyThere("nobody is there"),
+        DeliveryResult::Absent => DeliveryStep::NobodyThere("the recipient is not connected"),
         DeliveryResult::NoAdapter if now.wall > outbound.stored.plus(policy.no_adapter_max) => {
             DeliveryStep::GiveUp("no adapter for the channel has run for a week".to_owned())
         }

@@ -68,7 +68,9 @@ fn ours(id: OutboundId, outbound: &Outbound, to: To, number: u64) -> std::result
 
 fn theirs(found: Option<(Address, ForeignId)>, to: To, number: u64) -> std::result::Result<(Address, Act), String> {
     match (found, to) {
-        (Some(_), To::Edit) => Err(format!("Message #{number} is somebody else's: it can be reacted to, not edited")),
+        (Some(_), To::Edit) => {
+            Err(format!("Message #{number} was sent by someone else: it can be reacted to, not edited"))
+        }
         (Some((address, id)), To::React) => Ok((address, Act::React(MessageRef::Theirs(id)))),
         (None, _) => Err(format!("Message #{number} is not in a chat")),
     }

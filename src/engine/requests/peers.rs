@@ -206,7 +206,7 @@ fn refuse(tx: &mut Tx<'_, '_>, speaker: &Speaker, session: SessionId, to: AgentI
     }
     let to_owner = format!(
         "{folder} and {other} have written to each other {most} times without a person; \
-         their messages stop here until somebody writes to one of them."
+         their messages stop here until a person writes to one of them."
     );
     notice::tell_owner(tx, &to_owner).map(|()| text)
 }

@@ -139,7 +139,7 @@ pub(crate) fn denied(tx: &mut Tx<'_, '_>, about: &ApprovalSubject, denial: Denia
     let action = action(about);
     let text = match denial {
         Denial::Rejected => format!("Your {action} request was rejected by admin."),
-        Denial::Lapsed => format!("Your {action} request has lapsed: nobody answered in time."),
+        Denial::Lapsed => format!("Your {action} request has expired: no one answered in time."),
         Denial::Impossible(why) => match about {
             ApprovalSubject::CreateAgent { .. } if why.starts_with(create::CANNOT) => why.to_owned(),
             _ => format!("Your {action} request was approved, but applying it failed: {why}"),

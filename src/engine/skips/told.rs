@@ -25,7 +25,7 @@ pub(crate) fn tell(tx: &mut Tx<'_, '_>, id: SkipId, mut skip: SkipSummary, agent
         return tx.db.skips.put(tx, &id, &skip);
     }
     let Some(to) = place(tx, &skip)? else {
-        let why = "there is no chat to say it in, and nobody with authority over the agent can be reached".to_owned();
+        let why = "the agent has no chat, and no one with authority over it can be reached".to_owned();
         skip.state = SkipState::Unsent(why, tx.now.wall);
         return tx.db.skips.put(tx, &id, &skip);
     };

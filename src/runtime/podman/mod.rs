@@ -193,12 +193,12 @@ impl Runtime for PodmanRuntime {
         if stale.is_empty() {
             return;
         }
-        tracing::info!(count = stale.len(), "containers that nobody needs are removed");
+        tracing::info!(count = stale.len(), "removing unused containers");
         let shared = Arc::clone(&self.shared);
         self.threads.wait(async move {
             for id in stale {
                 if let Err(error) = shared.api.remove(&id).await {
-                    tracing::warn!(id, %error, "a container that nobody needs cannot be removed");
+                    tracing::warn!(id, %error, "cannot remove an unused container");
                 }
             }
         });

@@ -169,7 +169,7 @@ impl ProcessRuntime {
         }
         let shared = Arc::clone(&self.shared);
         if let Err(error) = spawn_thread("clear", key, move || run::clear(&shared, key)) {
-            tracing::warn!(session = %key.0, %error, "cannot find out what became of an agent");
+            tracing::warn!(session = %key.0, %error, "cannot determine how an agent ended");
             self.shared.table.forget(key);
         }
     }

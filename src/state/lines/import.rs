@@ -174,7 +174,8 @@ fn put(draft: &Draft, rows: &[(u64, Row)]) -> Result<()> {
     draft.write(|db, txn| {
         for (line, row) in rows {
             let Some((_, table)) = db.all().find(|(about, _)| about.name == row.table) else {
-                let reason = format!("there is no table `{}`: a newer Hearth made it, or nobody did", row.table);
+                let reason =
+                    format!("unknown table `{}`: the export is from a newer Hearth, or was changed", row.table);
                 return Err(Error::Line { line: *line, reason });
             };
             put_row(txn, table, row).map_err(|bad| bad.at(*line))?;

@@ -172,7 +172,7 @@ fn a_card_that_nobody_else_can_take_waits() {
         ground.world.sweep();
         ground.world.settle();
         ground.world.assert_sound();
-        assert_eq!(asked(&ground), (failed, "nobody has taken it yet".to_owned(), 1));
+        assert_eq!(asked(&ground), (failed, "not delivered yet".to_owned(), 1));
     }
 }
 

@@ -295,7 +295,7 @@ fn a_decision_lapses() {
     ground.world.sweep();
     ground.world.settle();
     assert_eq!((ground.states(), ground.reasons()), (vec!["expired"], vec![Reason::ApprovalExpired]));
-    assert_eq!(ground.edits(), [closed("⌛ Expired: nobody answered in time")]);
+    assert_eq!(ground.edits(), [closed("⌛ Expired: no one answered in time")]);
     assert_eq!((ground.held().len(), ground.count("bodies"), ground.count("asked")), (0, 0, 0));
     ground.says("stranger", "two");
     assert_eq!(ground.open(), 1);

@@ -162,7 +162,7 @@ fn what_is_not_approved_is_told() {
     let said: Vec<String> =
         world.read(|db, txn| db.bodies.iter(txn)?.map(|row| row.map(|(_, body)| body.content.text)).collect());
     assert!(
-        said.contains(&"Your install_packages request has lapsed: nobody answered in time.".to_owned()),
+        said.contains(&"Your install_packages request has expired: no one answered in time.".to_owned()),
         "{said:?}"
     );
 }

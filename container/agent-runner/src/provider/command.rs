@@ -115,7 +115,7 @@ fn yes() -> bool {
 }
 
 /// Why a message was not sent.
-const SILENT: &str = "there is nothing in it but internal words, which are for nobody";
+const SILENT: &str = "it has only internal text, which is not delivered";
 
 /// Why a request was not made.
 const NO_OBJECT: &str = "the agent's program asked for something that is not an object";

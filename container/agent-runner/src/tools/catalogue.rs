@@ -142,7 +142,7 @@ fn own() -> [Entry; 3] {
             json!({
                 "apt": texts("Debian packages: names alone."),
                 "npm": texts("npm packages, installed globally: names alone, with scope if they have one."),
-                "reason": text("Why you need them; whoever decides reads it."),
+                "reason": text("Why you need them; the approver reads it."),
             }),
             &[],
         ),

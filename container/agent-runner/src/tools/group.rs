@@ -68,7 +68,7 @@ fn report_skip(arguments: &Arguments, scene: &Scene<'_>) -> Result<String, Strin
     let (_, replaced) = summary.write(&places, clock::now_ms() / 1_000)?;
     let before = if replaced { " The report of it that lay there is kept by the host." } else { "" };
     Ok(format!(
-        "The owner is told that {skill} skipped step {step} once this turn is over, unless somebody tells them in it and \
+        "The owner is told that {skill} skipped step {step} once this turn is over, unless someone tells them in it and \
          removes the file.{before} Do not mark as done what was skipped."
     ))
 }

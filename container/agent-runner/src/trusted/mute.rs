@@ -97,5 +97,5 @@ pub(crate) fn remove(state: &mut Object, thread: &Text) -> Result<Edit<bool>, St
 
 fn strange(state: &Object) -> String {
     let kind = state.get(FIELD).map_or("nothing", json::kind);
-    format!("{FIELD} is not an object (type {kind}); left as it is, whoever wrote it has to change it")
+    format!("{FIELD} is not an object (type {kind}); left as it is; the program that wrote it has to change it")
 }

@@ -81,7 +81,7 @@ fn internal_words_of_a_program_reach_nobody() {
     let bench = bench();
     let _runner = bench.start();
     bench.say(2, "mumble");
-    assert_eq!(bench.texts(2), ["there is nothing in it but internal words, which are for nobody"]);
+    assert_eq!(bench.texts(2), ["it has only internal text, which is not delivered"]);
 }
 
 #[test]

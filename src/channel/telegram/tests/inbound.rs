@@ -62,7 +62,7 @@ fn files_of_strangers_are_not_fetched() {
     assert_eq!(events.len(), 4, "they are recorded all the same");
     let files: Vec<_> = events.iter().flat_map(|event| &event.attachments).collect();
     assert_eq!(files.len(), 3);
-    assert!(files.iter().all(|file| file.blob.get().is_err_and(|why| why.contains("nobody got its message"))));
+    assert!(files.iter().all(|file| file.blob.get().is_err_and(|why| why.contains("no agent received its message"))));
 }
 
 /// While a message waits for an approval its file stays with Telegram. When Hearth asks for it, it is fetched once, and
@@ -285,7 +285,7 @@ fn a_pressed_button_is_taken_in_and_answered() {
     bench.until("it is answered", || bench.calls("answerCallbackQuery").len() == 2);
     assert_eq!(bench.heard(|heard| heard.presses.last().cloned()), Some(Press { by, at: at(123), button }));
     let answer = bench.calls("answerCallbackQuery").pop().unwrap().parameters;
-    assert_eq!((&answer["text"], &answer["show_alert"]), (&json!("Somebody was faster."), &json!(true)));
+    assert_eq!((&answer["text"], &answer["show_alert"]), (&json!("Someone was faster."), &json!(true)));
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl Provider for Claude {
         match attempt {
             Attempt::Ended => Ok(()),
             Attempt::Unknown | Attempt::Stale => {
-                Err(TurnError::Failed("the agent CLI resumes a conversation nobody asked for".to_owned()))
+                Err(TurnError::Failed("the agent CLI resumes another conversation than the requested one".to_owned()))
             }
         }
     }

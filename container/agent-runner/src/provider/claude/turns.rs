@@ -153,7 +153,7 @@ fn unasked(outcome: Outcome, report: &mut Report<'_>) -> Result<(), TurnError> {
     match outcome {
         Ok(text) => dispatch::addressed(&text).into_iter().try_for_each(|utterance| report.say(utterance)),
         Err(complaint) => {
-            log::note(format_args!("a turn nobody asked for failed: {}", complaint.text));
+            log::note(format_args!("a turn without a prompt failed: {}", complaint.text));
             Ok(())
         }
     }
