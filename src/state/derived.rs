@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::{AgentChatKey, Owned, PersonKey, QueueKey, SenderKey, ThreadKey};
+use super::keys::{AgentChatKey, PersonKey, QueueKey, SenderKey, ThreadKey};
+use super::list_keys::Owned;
 use super::text_key::Text;
 use crate::model::Awake;
 use crate::model::approval::{Approval, ApprovalSubject};

@@ -1,6 +1,7 @@
 //! Counts the bytes of files in held messages, by person or chat, and of all.
 
-use super::keys::{HolderKey, Owned};
+use super::keys::HolderKey;
+use super::list_keys::Owned;
 use super::schema::Tables;
 use super::{Result, Write};
 use crate::model::id::BodyId;

@@ -27,6 +27,7 @@ pub mod key;
 pub mod keys;
 mod legacy;
 pub mod lines;
+pub mod list_keys;
 mod location;
 mod lock;
 pub mod meta;
@@ -54,11 +55,12 @@ pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
 pub use keys::{
     AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
-    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, Owned, PendingResponseKey, PersonApprovalKey,
+    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
     PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
     SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, StateFieldKey, StateMuteKey,
-    ThreadKey, Timed, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    ThreadKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
+pub use list_keys::{Owned, Timed};
 pub use location::{exists, installation, look_at_place};
 pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};

@@ -12,11 +12,12 @@ use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexe
 use super::key::{BadKey, KeyPart};
 use super::keys::{
     AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
-    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, Owned, PendingResponseKey, PersonApprovalKey,
+    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
     PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
-    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, StateFieldKey, StateMuteKey, Timed,
+    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, StateFieldKey, StateMuteKey,
     WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
+use super::list_keys::{Owned, Timed};
 use super::meta::{Meta, Number};
 use super::table::{Index, Rows, Table};
 use super::tables::{About, Kind, rewritten};
