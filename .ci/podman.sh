@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs a command with a Podman of its own and the agents' image in it: `.ci/podman.sh cargo test`. For the command,
+# Runs a command with its own Podman and the agents' image: `.ci/podman.sh cargo test`. For the command,
 # CONTAINER_HOST and HEARTH_TEST_PODMAN name Podman's socket and HEARTH_TEST_IMAGE the image.
 #
 # Installs what a bare Debian machine lacks, as root. Everything else is below target/podman and stays there, so that the
 # next run builds only what changed. Images are not pulled: the base is made of Debian's packages.
-# Where this is impossible, the command runs without, and the tests that need containers say that they are skipped.
+# Where this is impossible, the command runs without them, and the tests that need containers print that they are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 place=$PWD/target/podman
@@ -31,7 +31,7 @@ if [ "${#missing[@]}" -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-# Podman asks for more files and processes than some machines allow, and nothing starts then.
+# Podman needs a higher limit of files and processes than some machines allow; without it nothing starts.
 files=$(ulimit -Hn)
 [ "$files" != unlimited ] || files=1048576
 processes=$(ulimit -Hu)
@@ -56,15 +56,15 @@ CONF
 export CONTAINERS_CONF=$place/containers.conf CONTAINERS_STORAGE_CONF=$place/storage.conf
 
 rm -f "$socket"
-# From there, since what watches a container leaves a file where it runs when memory ends.
+# From that directory, because conmon leaves a file in its working directory when memory runs out.
 (cd "$place" && exec podman system service --time=0 "unix://$socket" >"$place/service.log" 2>&1) &
 service=$!
 finish() {
-    # With what builds left behind that were interrupted.
+    # Includes what interrupted builds left behind.
     podman ps --all --external --quiet | xargs --no-run-if-empty podman rm --force --time 0 >/dev/null 2>&1 || true
     kill "$service" 2>/dev/null || true
     wait "$service" 2>/dev/null || true
-    # The store is a mount as long as it is in use.
+    # The store stays mounted as long as it is in use.
     awk -v place="$place/" 'index($2, place) == 1 { print $2 }' /proc/mounts | sort --reverse |
         xargs --no-run-if-empty umount 2>/dev/null || true
 }
@@ -94,10 +94,10 @@ trust=/etc/ssl/certs/ca-certificates.crt
 if [ -r "$trust" ]; then options+=(--trust "$trust"); fi
 if command -v npm >/dev/null; then options+=(--registry "$(npm config get registry 2>/dev/null)"); fi
 cargo runner
-# Built with all that tests need, because built alone it would have crates with other features, most of them once more.
+# Built together with the tests: built alone, its crates would have other features and most would be compiled again.
 cargo test --workspace --no-run --quiet
 "${CARGO_TARGET_DIR:-target}/debug/hearth" --data "$place/no-data" image build "${options[@]}"
-# What a build before this one left without a name would stay for ever.
+# Removes unnamed images of earlier builds, which would stay for ever.
 podman image prune --force --filter until=24h >/dev/null
 
 export HEARTH_TEST_PODMAN=$socket HEARTH_TEST_IMAGE=$image

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of Podman without root: as the user hearth-test, with a Podman of their own and a small image, where root
-# can make all that. Where it cannot, says what is missing.
+# Runs the Podman tests without root: as the user hearth-test, with its own Podman and a small image, if root can create
+# them. Otherwise prints what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ binary=$(cargo test -p hearth --test it --no-run --message-format=json |
 place=$PWD/target/podman-rootless
 rm -rf "$place"
 mkdir -p "$place"
-# Somebody else has to get at the tests and at where they are carried out.
+# Another user needs access to the tests and their working directory.
 below=$place
 while [ "$below" != / ]; do
     [ $((0$(stat -c %a "$below") & 1)) -ne 0 ] || without "$below is closed to others"
