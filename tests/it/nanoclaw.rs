@@ -150,7 +150,7 @@ fn version_2_is_taken_over_once() {
     }
     assert!(note(&report, "wirings", "w3").contains("its pattern cannot be one"));
     assert!(note(&report, "tasks", "t3").contains("its recurrence cannot be one"));
-    assert!(note(&report, "messages", "s1").contains("nobody said"));
+    assert!(note(&report, "messages", "s1").contains("not a message of a person"));
     assert!(note(&report, "files", "groups/andy/link").contains("is a link"));
     assert!(note(&report, "chats", "slack/slack:C1").contains("no channel `slack` is configured"));
     let text = |path: &str| std::fs::read_to_string(host.data().join(path)).unwrap();
