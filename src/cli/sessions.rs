@@ -188,8 +188,18 @@ fn reset(reader: &Reader, which: &str) -> Result<Vec<Change>, Failure> {
     active.map(|session| Ok(Change::ResetSession(session.session.parse()?))).collect()
 }
 
-/// At most `limit` sessions of all agents or of one, most recently active first.
 fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>, limit: usize) -> Result<Vec<SessionJson>, state::Error> {
+    let found = newest_of(db, txn, agent, limit)?;
+    found.into_iter().map(|(id, session)| shape(db, txn, id, &session)).collect()
+}
+
+/// At most `limit` sessions of all agents or of one, most recently active first.
+pub(super) fn newest_of(
+    db: &Tables,
+    txn: &Read<'_>,
+    agent: Option<&str>,
+    limit: usize,
+) -> Result<Vec<(SessionId, ChatSession)>, state::Error> {
     let mut found = Vec::new();
     for row in db.workspaces_by_agent.iter(txn)? {
         let (id, workspace) = row?;
@@ -202,7 +212,7 @@ fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>, limit: usize) -> Resul
     }
     found.sort_by_key(|(id, session)| (std::cmp::Reverse(session.active), *id));
     found.truncate(limit);
-    found.into_iter().map(|(id, session)| shape(db, txn, id, &session)).collect()
+    Ok(found)
 }
 
 /// The `limit` most recently active conversations in a workspace, and others of the same minute: the index knows minutes.

@@ -371,6 +371,17 @@ fn print(status: &Status) -> Done {
 }
 
 fn print_summary(status: &Status) -> Done {
+    let ApprovalCounts { open, unsent, held } = status.approvals;
+    if open > 0 {
+        let (held, unsent) = (
+            labels::count(held, "message waits", "messages wait"),
+            match unsent {
+                0 => String::new(),
+                some => format!(", {some} not delivered to an approver yet"),
+            },
+        );
+        print::line(&format!("to decide: {open}, for which {held}{unsent}: see `hearth approvals list`"))?;
+    }
     print::line(&format!("data: {}", status.data))?;
     print_daemon(status)?;
     places::print(&status.places)?;
@@ -387,12 +398,10 @@ fn print_summary(status: &Status) -> Done {
         let chats = labels::count(*count, "chat has unsent messages", "chats have unsent messages");
         print::line(&format!("  {chats}: {}", unsent_because(why)))?;
     }
-    print::line(&format!("dropped: {}", status.dropped))?;
-    let ApprovalCounts { open, unsent, held } = status.approvals;
-    if open > 0 {
-        let held = labels::count(held, "message", "messages");
+    if status.dropped > 0 {
         print::line(&format!(
-            "approvals: {open} open, {unsent} not delivered yet, {held} held: see `hearth approvals list`"
+            "dropped: {}, see `hearth dropped`",
+            labels::count(status.dropped, "message", "messages")
         ))?;
     }
     tasks::print_counts(&status.tasks)?;
@@ -400,12 +409,11 @@ fn print_summary(status: &Status) -> Done {
         let PendingStatus { message, agent, since, .. } = oldest;
         print::line(&format!("oldest queued message: {message} for {agent}, {}", human_time::age(since)))?;
     }
-    let StoreStatus { used_bytes, limit_bytes, free_bytes, unused_bytes, readers, readers_max, .. } = &status.store;
+    let StoreStatus { used_bytes, limit_bytes, free_bytes, .. } = &status.store;
     print::line(&format!(
-        "store: {} of {} used, {} of its file unused, {} free on the disk, {readers} of {readers_max} reader slots used",
+        "store: {} of {} used, {} free on the disk",
         human_size::decimal(*used_bytes),
         human_size::decimal(*limit_bytes),
-        human_size::decimal(*unused_bytes),
         human_size::decimal(*free_bytes)
     ))?;
     status.check.iter().try_for_each(LastCheck::print)
@@ -417,14 +425,13 @@ fn print_daemon(status: &Status) -> Done {
         return print::line(&format!("daemon: {state}"));
     };
     print::line(&format!(
-        "daemon: {} (pid {}, version {}, {}, {} queued)",
+        "daemon: {} (version {}, process {})",
         if daemon.draining { "stopping when work in progress has ended" } else { "running" },
-        daemon.pid,
         daemon.version,
-        labels::count(daemon.terminals, "terminal", "terminals"),
-        labels::count(daemon.queued, "input", "inputs")
+        daemon.pid
     ))?;
-    print::line(&format!("runtime: {}, because {}", daemon.runtime, daemon.runtime_why))?;
+    let agents = if daemon.runtime == RuntimeKind::Process.as_str() { "processes" } else { "containers" };
+    print::line(&format!("agents run as {agents}, because {}", daemon.runtime_why))?;
     for build in daemon.builds.iter().filter(|build| build.state == "building") {
         print::line(&format!("building: {} for agent {}", build.image, build.agent))?;
     }

@@ -20,6 +20,7 @@ use crate::model::configure::Change;
 use crate::model::entity::Folder;
 use crate::model::task_command::TaskCommand;
 
+mod details;
 mod draw;
 mod screen;
 mod view;
@@ -96,6 +97,8 @@ fn run(
     asked: &AtomicBool,
 ) -> Done {
     let mut screen = Screen::default();
+    screen.colours = print::coloured(&std::io::stdout());
+    let mut drawn: Option<(Screen, i64)> = None;
     while !asked.load(Ordering::SeqCst) {
         let now = clock::wall();
         while let Ok(view) = views.try_recv() {
@@ -103,7 +106,12 @@ fn run(
         }
         let size = terminal.size()?;
         screen.size = (size.width, size.height);
-        terminal.draw(|frame| draw::draw(frame, &screen, now))?;
+        // Ages change once a second.
+        let second = now.millis().div_euclid(1_000);
+        if drawn.as_ref().is_none_or(|(shown, at)| *shown != screen || *at != second) {
+            terminal.draw(|frame| draw::draw(frame, &screen, now))?;
+            drawn = Some((screen.clone(), second));
+        }
         if is_hung_up_within(DRAW)? {
             return Ok(());
         }

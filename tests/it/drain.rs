@@ -111,7 +111,7 @@ fn containers_that_cannot_be_had_are_not_replaced_by_something_else() {
         (&host.status()["daemon"]["runtime"], &host.status()["daemon"]["runtime_why"]),
         (&"process".into(), &why.into())
     );
-    assert!(host.done(&["status"], b"").contains(&format!("runtime: process, because {why}")));
+    assert!(host.done(&["status"], b"").contains(&format!("agents run as processes, because {why}")));
     assert!(host.done(&["doctor"], b"").contains("process, because "), "what a start without that would take");
     let stderr = host.stop().stderr;
     assert!(stderr.contains(&format!("runtime: process, because {why}")), "{stderr}");

@@ -1,22 +1,24 @@
 //! Drawing of the live view: a pure function of its state and the time.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line as Text;
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line as Text, Span};
+use ratatui::widgets::{Block, Borders, Cell, Clear, HighlightSpacing, Paragraph, Row, Table, TableState, Wrap};
 
+use super::details;
 use super::screen::{Mode, Screen, SelectableLine};
-use super::view::{Kind, QueueView, SessionView, TaskView};
-use crate::cli::human_time;
+use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionState, SessionView, TaskView};
+use crate::cli::{human_time, labels};
+use crate::model::configure::RuntimeKind;
 use crate::model::time::{Millis, Timestamp};
 
-const KEYS: &str = "\u{2191}\u{2193} Tab choose  a/r approve, reject  1-9 answer  R restart agent  k end  w cancel \
- backoff  p pause, resume  / filter  ? help  q quit";
+const KEYS: &str = "↑↓ choose   Enter details   a approve   r reject   / filter   ? all keys   q quit";
 
 const HELP: &[&str] = &[
     "↑ ↓ PgUp PgDn Home End   choose a line",
     "Tab, Shift-Tab           the next, the previous panel",
+    "Enter                    show everything about the line; Esc closes it",
     "a, r                     approve or reject what is asked for",
     "1 to 9                   answer a question by the number of an option",
     "R                        restart the agent of the line: all its runs end, its backoffs are cancelled",
@@ -29,35 +31,55 @@ const HELP: &[&str] = &[
     "Every action asks first: y confirms, n or Esc cancels.",
 ];
 
-/// Draws everything.
+/// Most lines of a panel other than the sessions, which get the rest of the screen.
+const LINES_MAX: usize = 6;
+
+/// A meaning that a colour repeats. The words beside it say the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Plain,
+    Quiet,
+    Good,
+    Attention,
+    Bad,
+}
+
+impl Tone {
+    fn style(self, screen: &Screen) -> Style {
+        let style = Style::new();
+        match self {
+            Self::Plain => style,
+            Self::Quiet => style.add_modifier(Modifier::DIM),
+            _ if !screen.colours => style,
+            Self::Good => style.fg(Color::Green),
+            Self::Attention => style.fg(Color::Yellow),
+            Self::Bad => style.fg(Color::Red),
+        }
+    }
+}
+
+/// Draws everything: decisions first, then problems, then what runs.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Timestamp) {
     let view = &screen.view;
-    let warnings = u16::try_from(view.warnings.len().min(4)).unwrap_or(4);
-    let lanes = u16::try_from(view.lanes.len().min(4)).unwrap_or(4);
-    let [head, sessions, asked, tasks, lane_area, warning_area, foot] = Layout::vertical([
+    let [head, asked, warnings, sessions, tasks, queues, foot] = Layout::vertical([
         Constraint::Length(2),
-        Constraint::Fill(3),
-        Constraint::Fill(2),
-        Constraint::Fill(2),
-        Constraint::Length(if lanes == 0 { 0 } else { lanes + 1 }),
-        Constraint::Length(if warnings == 0 { 0 } else { warnings + 1 }),
+        Constraint::Length(height(view.asked.len().max(1), 1)),
+        Constraint::Length(height(view.warnings.len(), 1)),
+        Constraint::Min(4),
+        Constraint::Length(height(view.tasks.len(), 2)),
+        Constraint::Length(height(view.lanes.len(), 1)),
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(Paragraph::new(headline(screen, now)), head);
-    session_panel(frame, screen, sessions, now);
+    headline(frame, screen, head, now);
     asked_panel(frame, screen, asked, now);
+    warning_panel(frame, screen, warnings);
+    session_panel(frame, screen, sessions, now);
     task_panel(frame, screen, tasks, now);
-    if lanes > 0 {
-        frame.render_widget(
-            Paragraph::new(view.lanes.iter().map(lane).collect::<Vec<_>>()).block(title("Outgoing queues")),
-            lane_area,
-        );
-    }
-    if warnings > 0 {
-        let lines: Vec<Text<'_>> = view.warnings.iter().map(|warning| Text::from(warning.as_str())).collect();
-        let style = Style::new().fg(ratatui::style::Color::Yellow);
-        frame.render_widget(Paragraph::new(lines).style(style).block(title("Warnings")), warning_area);
+    if !view.lanes.is_empty() {
+        let lines = view.lanes.iter().map(lane).collect::<Vec<_>>();
+        let heading = format!("UNSENT ({})", view.messages.undelivered);
+        frame.render_widget(Paragraph::new(lines).block(title(screen, &heading, Tone::Plain)), queues);
     }
     frame.render_widget(Paragraph::new(footline(screen)), foot);
     match &screen.mode {
@@ -67,44 +89,91 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Timestamp) {
             let lines = act.asked(area.width);
             popup(frame, "Sure?", &lines.iter().map(String::as_str).collect::<Vec<_>>());
         }
+        Mode::Details => {
+            if let Some(details) = details::of(screen, now) {
+                let lines: Vec<&str> = details.lines.iter().map(String::as_str).collect();
+                popup(frame, &details.title, &lines);
+            }
+        }
         Mode::Browse | Mode::Filter => {}
     }
 }
 
-fn title(text: &str) -> Block<'_> {
-    Block::new().borders(Borders::TOP).title(format!(" {text} "))
+/// Rows of a panel with this many lines, and headings if it has lines.
+fn height(lines: usize, headings: usize) -> u16 {
+    let shown = lines.min(LINES_MAX);
+    u16::try_from(if lines == 0 { 0 } else { shown.saturating_add(headings) }).unwrap_or(u16::MAX)
 }
 
-fn headline(screen: &Screen, now: Timestamp) -> Vec<Text<'static>> {
+fn title<'a>(screen: &Screen, text: &str, tone: Tone) -> Block<'a> {
+    let style = tone.style(screen).add_modifier(Modifier::BOLD);
+    Block::new().borders(Borders::TOP).border_style(Style::new().add_modifier(Modifier::DIM)).title(Text::styled(
+        format!(" {text} "),
+        // The border's style would dim the title as well.
+        style.remove_modifier(Modifier::DIM),
+    ))
+}
+
+fn headline(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let view = &screen.view;
-    let daemon = match (&view.daemon, &view.trouble) {
-        (Some(daemon), _) => format!(
-            "hearth {} is running (process {}, {}), {} inputs queued, {} terminals{}",
-            daemon.version,
-            daemon.pid,
-            daemon.runtime,
-            daemon.queued,
-            daemon.terminals,
-            if daemon.draining { ", STOPPING" } else { "" }
-        ),
-        (None, _) if !screen.looked => "looking…".to_owned(),
-        (None, Some(trouble)) => trouble.clone(),
+    let (text, tone) = match (&view.daemon, &view.trouble) {
+        (Some(daemon), _) => daemon_words(daemon),
+        (None, _) if !screen.looked => ("looking…".to_owned(), Tone::Plain),
+        (None, Some(trouble)) => (trouble.clone(), Tone::Bad),
         (None, None) => match &screen.absent_since {
-            Some(since) => format!("not running since {}", ago(since, now)),
-            None => "no daemon is running: start one with `hearth run` or `hearth up`".to_owned(),
+            Some(since) => (format!("not running since {}", ago(since, now)), Tone::Bad),
+            None => ("no daemon is running: start one with `hearth run` or `hearth up`".to_owned(), Tone::Bad),
         },
     };
-    let bad = screen.looked && view.daemon.is_none();
-    let style =
-        if bad { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new().add_modifier(Modifier::BOLD) };
-    let messages = &view.messages;
-    vec![
-        Text::styled(daemon, style),
-        Text::from(format!(
-            "messages: {} queued, {} in progress, {} retrying, {} scheduled; {} unsent",
-            messages.due, messages.claimed, messages.backing_off, messages.scheduled, messages.undelivered
-        )),
-    ]
+    let mut style = tone.style(screen).add_modifier(Modifier::BOLD);
+    if tone == Tone::Bad {
+        style = style.add_modifier(Modifier::REVERSED);
+    }
+    let lines = vec![Text::styled(text, style), Text::from(message_words(&view.messages))];
+    frame.render_widget(Paragraph::new(lines), area);
+    frame.render_widget(Paragraph::new(summary(screen)).alignment(Alignment::Right), second_row(area));
+}
+
+fn second_row(area: Rect) -> Rect {
+    Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(1), ..area }
+}
+
+fn daemon_words(daemon: &DaemonView) -> (String, Tone) {
+    let agents = if daemon.runtime == RuntimeKind::Process.as_str() { "as processes" } else { "in containers" };
+    let state = if daemon.draining { "is STOPPING: it waits for work in progress" } else { "is running" };
+    let tone = if daemon.draining { Tone::Attention } else { Tone::Good };
+    (format!("hearth {} {state} · agents run {agents}", daemon.version), tone)
+}
+
+/// Messages on their way, without zeros.
+fn message_words(messages: &Messages) -> String {
+    let counts = [
+        (messages.due, "queued"),
+        (messages.claimed, "in progress"),
+        (messages.backing_off, "retrying"),
+        (messages.scheduled, "scheduled"),
+        (messages.undelivered, "unsent"),
+    ];
+    let words: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if words.is_empty() { "no message waits".to_owned() } else { format!("messages: {}", words.join(", ")) }
+}
+
+/// The three numbers that a person looks for first.
+fn summary(screen: &Screen) -> Text<'static> {
+    let view = &screen.view;
+    let working = view.all_sessions().filter(|one| one.state() == SessionState::Working).count();
+    let part = |count: usize, words: &str, tone: Tone| {
+        let style =
+            if count == 0 { Tone::Quiet.style(screen) } else { tone.style(screen).add_modifier(Modifier::BOLD) };
+        Span::styled(format!("   {count} {words}"), style)
+    };
+    let problems = if view.warnings.len() == 1 { "problem" } else { "problems" };
+    Text::from(vec![
+        part(view.asked.len(), "to decide", Tone::Attention),
+        part(view.warnings.len(), problems, Tone::Bad),
+        part(working, "working", Tone::Good),
+    ])
 }
 
 fn footline(screen: &Screen) -> Text<'_> {
@@ -113,83 +182,143 @@ fn footline(screen: &Screen) -> Text<'_> {
     }
     match (&screen.note, screen.filter.as_str()) {
         (Some(note), _) => Text::styled(note.as_str(), Style::new().add_modifier(Modifier::BOLD)),
-        (None, "") => Text::styled(KEYS, Style::new().add_modifier(Modifier::DIM)),
+        (None, "") => Text::styled(KEYS, Tone::Quiet.style(screen)),
         (None, filter) => Text::from(format!("only lines with `{filter}`; Esc shows all")),
     }
 }
 
-/// A panel of selectable lines. `pick` chooses its lines.
-fn panel<'a>(
-    frame: &mut Frame<'_>,
-    screen: &Screen,
-    area: Rect,
-    name: &str,
-    columns: &[Constraint],
-    row: impl Fn(&SelectableLine) -> Option<Row<'a>>,
-) {
+/// What a panel shows: its heading, its columns, and the line of each thing that belongs to it.
+struct Panel<'p, F> {
+    heading: &'p str,
+    tone: Tone,
+    /// Names of the columns; empty for none.
+    names: &'p [&'p str],
+    widths: &'p [Constraint],
+    row: F,
+}
+
+fn panel<'a, F>(frame: &mut Frame<'_>, screen: &Screen, area: Rect, panel: &Panel<'_, F>)
+where
+    F: Fn(&SelectableLine) -> Option<Row<'a>>,
+{
     let (mut rows, mut chosen) = (Vec::new(), None);
     let choice = screen.chosen();
     for line in screen.lines() {
-        let Some(shown) = row(&line) else { continue };
+        let Some(shown) = (panel.row)(&line) else { continue };
         if choice.as_ref() == Some(&line) {
             chosen = Some(rows.len());
         }
         rows.push(shown);
     }
-    let heading = format!("{name} ({})", rows.len());
-    let table = Table::new(rows, columns.iter().copied())
-        .block(title(&heading))
+    let heading = format!("{} ({})", panel.heading, rows.len());
+    let tone = if rows.is_empty() { Tone::Plain } else { panel.tone };
+    let mut table = Table::new(rows, panel.widths.iter().copied())
+        .block(title(screen, &heading, tone))
+        .highlight_spacing(HighlightSpacing::Always)
+        .highlight_symbol("> ")
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    if !panel.names.is_empty() {
+        table = table.header(Row::new(panel.names.iter().copied()).style(Tone::Quiet.style(screen)));
+    }
     frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(chosen));
 }
 
-fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
-    let columns =
-        [Constraint::Length(10), Constraint::Fill(1), Constraint::Fill(2), Constraint::Length(9), Constraint::Fill(3)];
-    panel(frame, screen, area, "Sessions", &columns, |line| {
-        let SelectableLine::Session(at) = line else { return None };
-        let one = screen.view.sessions.get(*at)?;
-        let name = one.incarnation.map_or_else(|| one.session.clone(), |number| format!("{}.{number}", one.session));
-        let age = one.started.as_ref().map(|started| age(started, now)).unwrap_or_default();
-        Some(Row::new([name, one.agent.clone(), one.phase.clone(), age, doing(one, now)].map(Cell::from)))
-    });
+fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
+    let row = |line: &SelectableLine| {
+        let SelectableLine::Asked(at) = line else { return None };
+        let one = screen.view.asked.get(*at)?;
+        Some(Row::new([one.id.clone(), asked_words(one), format!("expires {}", ahead(&one.expires, now))]))
+    };
+    let widths = &[Constraint::Length(8), Constraint::Fill(1), Constraint::Length(17)];
+    panel(frame, screen, area, &Panel { heading: "TO DECIDE", tone: Tone::Attention, names: &[], widths, row });
+    if screen.looked && screen.view.asked.is_empty() {
+        let text = Text::styled("  nothing waits for a decision", Tone::Quiet.style(screen));
+        frame.render_widget(Paragraph::new(text), second_row(area));
+    }
 }
 
-fn doing(one: &SessionView, now: Timestamp) -> String {
-    let mut words = Vec::new();
-    words.extend((one.claimed > 0).then(|| format!("{} in progress", one.claimed)));
-    words.extend((one.due > 0).then(|| format!("{} queued", one.due)));
-    words.extend(one.tool.as_ref().map(|tool| format!("tool {tool}")));
-    words.extend((one.failed_starts > 0).then(|| format!("{} starts failed", one.failed_starts)));
-    words.extend(one.held_off.as_ref().map(|until| format!("rate-limited, next try {}", ahead(until, now))));
+fn asked_words(one: &PromptView) -> String {
+    let options = one.options.iter().enumerate().map(|(at, (label, _))| format!("{} {label}", at.saturating_add(1)));
+    match one.kind {
+        Kind::Approval => one.summary.clone(),
+        Kind::Question => format!("{} [{}]", one.about, options.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn warning_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
+    let row = |line: &SelectableLine| {
+        let SelectableLine::Warning(at) = line else { return None };
+        Some(Row::new([screen.view.warnings.get(*at)?.clone()]))
+    };
+    let widths = &[Constraint::Fill(1)];
+    panel(frame, screen, area, &Panel { heading: "PROBLEMS", tone: Tone::Bad, names: &[], widths, row });
+}
+
+fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
+    let row = |line: &SelectableLine| {
+        let SelectableLine::Session(at) = line else { return None };
+        let one = screen.session(*at)?;
+        let state = Cell::from(doing(one, now)).style(tone_of(one.state()).style(screen));
+        let last = one.last.clone().unwrap_or_default();
+        let ago = age(&one.active, now);
+        let [agent, chat, last, ago] = [one.agent.clone(), one.chat.clone(), last, ago].map(Cell::from);
+        Some(Row::new([agent, chat, state, last, ago]))
+    };
+    let names = &["AGENT", "CHAT", "STATE", "LAST MESSAGE", "AGE"];
+    let widths =
+        &[Constraint::Max(14), Constraint::Fill(3), Constraint::Fill(5), Constraint::Fill(4), Constraint::Length(7)];
+    panel(
+        frame,
+        screen,
+        area,
+        &Panel { heading: "AGENTS AT WORK AND RECENT CHATS", tone: Tone::Plain, names, widths, row },
+    );
+}
+
+const fn tone_of(state: SessionState) -> Tone {
+    match state {
+        SessionState::RateLimited | SessionState::Queued | SessionState::Stopping => Tone::Attention,
+        SessionState::Failing => Tone::Bad,
+        SessionState::Working | SessionState::Starting => Tone::Good,
+        SessionState::Idle => Tone::Quiet,
+    }
+}
+
+/// The state of a session, and what explains it.
+pub(super) fn doing(one: &SessionView, now: Timestamp) -> String {
+    let state = one.state();
+    let mut words = vec![state.word().to_owned()];
+    match (state, &one.held_off) {
+        (SessionState::RateLimited, Some(until)) => words.push(format!("next try {}", ahead(until, now))),
+        (SessionState::Failing, _) => words.push(format!("{} starts failed", one.failed_starts)),
+        (SessionState::Working, _) => {
+            words.extend(one.tool.as_ref().map(|tool| format!("uses {tool}")));
+        }
+        _ => {}
+    }
+    words.extend((one.due > 0 && state != SessionState::RateLimited).then(|| format!("{} waiting", one.due)));
     words.join(", ")
 }
 
-fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
-    let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(17)];
-    panel(frame, screen, area, "To decide", &columns, |line| {
-        let SelectableLine::Asked(at) = line else { return None };
-        let one = screen.view.asked.get(*at)?;
-        let options =
-            one.options.iter().enumerate().map(|(at, (label, _))| format!("{} {label}", at.saturating_add(1)));
-        let about = match one.kind {
-            Kind::Approval => one.summary.clone(),
-            Kind::Question => format!("{} [{}]", one.about, options.collect::<Vec<_>>().join(", ")),
-        };
-        Some(Row::new([one.id.clone(), about, format!("expires {}", ahead(&one.expires, now))].map(Cell::from)))
-    });
-}
-
 fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
-    let columns = [Constraint::Length(10), Constraint::Fill(1), Constraint::Length(16), Constraint::Fill(3)];
-    panel(frame, screen, area, "Tasks", &columns, |line| {
+    let row = |line: &SelectableLine| {
         let SelectableLine::Task(at) = line else { return None };
         let one = screen.view.tasks.get(*at)?;
-        Some(Row::new([one.task.clone(), one.agent.clone(), standing(one, now), one.prompt.clone()].map(Cell::from)))
-    });
+        let tone = match (one.running, one.paused) {
+            (true, _) => Tone::Good,
+            (false, true) => Tone::Attention,
+            (false, false) => Tone::Plain,
+        };
+        let next = Cell::from(standing(one, now)).style(tone.style(screen));
+        Some(Row::new([Cell::from(one.task.clone()), one.agent.clone().into(), next, one.prompt.clone().into()]))
+    };
+    let names = &["TASK", "AGENT", "NEXT RUN", "PROMPT"];
+    let widths = &[Constraint::Length(8), Constraint::Max(14), Constraint::Length(14), Constraint::Fill(1)];
+    panel(frame, screen, area, &Panel { heading: "TASKS", tone: Tone::Plain, names, widths, row });
 }
 
-fn standing(one: &TaskView, now: Timestamp) -> String {
+/// When a task runs next, or why it does not.
+pub(super) fn standing(one: &TaskView, now: Timestamp) -> String {
     match (&one.next, one.paused, one.running) {
         (_, _, true) => "running".to_owned(),
         (_, true, _) => "paused".to_owned(),
@@ -200,7 +329,8 @@ fn standing(one: &TaskView, now: Timestamp) -> String {
 
 fn lane(lane: &QueueView) -> Text<'_> {
     let why = lane.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    Text::from(format!("{}: {} sending, {} waiting{why}", lane.channel, lane.under_way, lane.waiting))
+    let chats = labels::count(lane.waiting, "chat waits", "chats wait");
+    Text::from(format!("  {}: {} being sent, {chats}{why}", lane.channel, lane.under_way))
 }
 
 fn popup(frame: &mut Frame<'_>, name: &str, lines: &[&str]) {
@@ -245,7 +375,7 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-fn age(then: &str, now: Timestamp) -> String {
+pub(super) fn age(then: &str, now: Timestamp) -> String {
     Timestamp::parse(then).map(|then| length(now.since(then))).unwrap_or_default()
 }
 
@@ -254,7 +384,7 @@ fn ago(then: &str, now: Timestamp) -> String {
 }
 
 /// Time until an instant.
-fn ahead(then: &str, now: Timestamp) -> String {
+pub(super) fn ahead(then: &str, now: Timestamp) -> String {
     match Timestamp::parse(then) {
         Some(then) if then <= now => "now".to_owned(),
         Some(then) => format!("in {}", length(then.since(now))),

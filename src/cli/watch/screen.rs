@@ -1,7 +1,7 @@
 //! State of the live view, and the effect of keys on it. Independent of terminal, store and clock.
 
 use super::draw::{popup_width, wrapped};
-use super::view::{Kind, View};
+use super::view::{Kind, SessionView, View};
 
 /// A key with a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub(super) enum Mode {
     /// The filter is being typed.
     Filter,
     Help,
+    /// Shows everything about the selected line.
+    Details,
     /// Waits for a confirmation.
     Confirm(WatchAction),
 }
@@ -87,9 +89,11 @@ pub(super) enum Mode {
 /// A selectable line, by its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SelectableLine {
-    /// Index into the sessions of the view, and so on.
-    Session(usize),
+    /// Index into the approvals and questions of the view, and so on.
     Asked(usize),
+    Warning(usize),
+    /// Index into all sessions of the view.
+    Session(usize),
     Task(usize),
 }
 
@@ -107,6 +111,8 @@ pub(super) struct Screen {
     pub(super) note: Option<String>,
     /// Columns and rows.
     pub(super) size: (u16, u16),
+    /// Whether the terminal shows colours.
+    pub(super) colours: bool,
     /// Subject of the selected line. It keeps the selection stable while lines come and go.
     chosen: Option<String>,
     /// Last position of the selection.
@@ -129,16 +135,22 @@ impl Screen {
     /// Selectable lines, in screen order.
     pub(super) fn lines(&self) -> Vec<SelectableLine> {
         let view = &self.view;
-        let sessions = (0..view.sessions.len()).map(SelectableLine::Session);
         let asked = (0..view.asked.len()).map(SelectableLine::Asked);
+        let warnings = (0..view.warnings.len()).map(SelectableLine::Warning);
+        let sessions = (0..view.all_sessions().count()).map(SelectableLine::Session);
         let tasks = (0..view.tasks.len()).map(SelectableLine::Task);
-        sessions.chain(asked).chain(tasks).filter(|line| self.matches(line)).collect()
+        asked.chain(warnings).chain(sessions).chain(tasks).filter(|line| self.matches(line)).collect()
     }
 
     /// The selected line.
     pub(super) fn chosen(&self) -> Option<SelectableLine> {
         let chosen = self.chosen.as_ref()?;
         self.lines().into_iter().find(|line| self.id(line).as_ref() == Some(chosen))
+    }
+
+    /// A session by its index among all.
+    pub(super) fn session(&self, at: usize) -> Option<&SessionView> {
+        self.view.all_sessions().nth(at)
     }
 
     fn matches(&self, line: &SelectableLine) -> bool {
@@ -148,13 +160,15 @@ impl Screen {
 
     fn words(&self, line: &SelectableLine) -> Option<String> {
         Some(match line {
-            SelectableLine::Session(at) => {
-                let one = self.view.sessions.get(*at)?;
-                format!("{} {} {}", one.session, one.agent, one.phase)
-            }
             SelectableLine::Asked(at) => {
                 let one = self.view.asked.get(*at)?;
                 format!("{} {}", one.id, one.about)
+            }
+            SelectableLine::Warning(at) => self.view.warnings.get(*at)?.clone(),
+            SelectableLine::Session(at) => {
+                let one = self.session(*at)?;
+                let last = one.last.as_deref().unwrap_or_default();
+                format!("{} {} {} {} {last}", one.session, one.agent, one.chat, one.state().word())
             }
             SelectableLine::Task(at) => {
                 let one = self.view.tasks.get(*at)?;
@@ -165,8 +179,9 @@ impl Screen {
 
     fn id(&self, line: &SelectableLine) -> Option<String> {
         Some(match line {
-            SelectableLine::Session(at) => self.view.sessions.get(*at)?.session.clone(),
             SelectableLine::Asked(at) => self.view.asked.get(*at)?.id.clone(),
+            SelectableLine::Warning(at) => self.view.warnings.get(*at)?.clone(),
+            SelectableLine::Session(at) => self.session(*at)?.session.clone(),
             SelectableLine::Task(at) => self.view.tasks.get(*at)?.task.clone(),
         })
     }
@@ -191,6 +206,10 @@ impl Screen {
         match std::mem::take(&mut self.mode) {
             Mode::Browse => self.browse(key),
             Mode::Help => None,
+            Mode::Details => match key {
+                Key::Escape | Key::Enter | Key::Char('q') => None,
+                _ => self.browse(key),
+            },
             Mode::Filter => {
                 self.type_filter(key);
                 None
@@ -251,6 +270,7 @@ impl Screen {
             Key::Tab => self.jump(&lines, true),
             Key::BackTab => self.jump(&lines, false),
             Key::Char(c) => self.ask_for(c),
+            Key::Enter if self.chosen().is_some() => self.mode = Mode::Details,
             Key::Enter | Key::Backspace | Key::Interrupt => {}
         }
         None
@@ -341,7 +361,7 @@ impl Screen {
     }
 
     fn restart(&self, key: char, at: usize) -> Result<WatchAction, String> {
-        let one = self.view.sessions.get(at).ok_or("it no longer exists")?;
+        let one = self.session(at).ok_or("it no longer exists")?;
         let (session, agent) = (one.session.clone(), &one.agent);
         match (key, one.incarnation) {
             ('R', _) => Ok(WatchAction::RestartAgent(agent.clone())),
@@ -349,7 +369,7 @@ impl Screen {
                 let what = format!("End {session}.{number} of {agent} now? Its messages are requeued.");
                 Ok(WatchAction::RestartSession(session, what))
             }
-            ('k', None) => Err(format!("{session} has no incarnation")),
+            ('k', None) => Err(format!("nothing runs in {session}")),
             (_, _) if one.held_off.is_some() => Ok(WatchAction::RestartAgent(agent.clone())),
             (_, _) if one.failed_starts > 0 => {
                 let what = format!("Cancel the backoff of {session} of {agent}, and start it now?");

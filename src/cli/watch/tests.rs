@@ -13,6 +13,9 @@ fn session(session: &str, incarnation: Option<u32>) -> SessionView {
     SessionView {
         session: session.into(),
         agent: "main".into(),
+        chat: "Family (telegram)".into(),
+        active: "2026-05-01T11:56:00.000Z".into(),
+        last: Some("what is for dinner?".into()),
         incarnation,
         phase: if incarnation.is_some() { "running" } else { "waiting" }.into(),
         started: incarnation.map(|_| "2026-05-01T11:57:55.000Z".into()),
@@ -65,6 +68,13 @@ fn view() -> View {
                 ..session("se4", None)
             },
         ],
+        recent: vec![SessionView {
+            chat: "terminal/@0".into(),
+            phase: "idle".into(),
+            due: 0,
+            last: None,
+            ..session("se9", None)
+        }],
         lanes: vec![QueueView {
             channel: "telegram".into(),
             under_way: 1,
@@ -140,7 +150,9 @@ fn help_and_questions_lie_over_everything() {
     screen.press(Key::Char('?'));
     insta::assert_snapshot!("help", drawn(&screen, 110, 24));
     screen.press(Key::Char('x'));
-    screen.press(Key::Char('k'));
+    for key in [Key::Tab, Key::Tab, Key::Char('k')] {
+        screen.press(key);
+    }
     insta::assert_snapshot!("sure", drawn(&screen, 80, 20));
 }
 
@@ -152,26 +164,28 @@ fn keys_lead_to_acts() {
     };
     let decide = |id: &str, value: &str| Some((id.to_owned(), value.to_owned()));
     for (at, keys, expected) in [
-        (4, "ay", decide("ap3", "approve")),
-        (4, "ry", decide("ap3", "reject")),
-        (4, "an", None),
-        (4, "1y", None),
-        (5, "2y", decide("qu7", "no")),
-        (5, "3y", None),
-        (5, "ay", None),
-        (0, "ay", None),
-        (0, "Ry", decide("agent", "main")),
-        (0, "ky", decide("session", "se1")),
-        (0, "kxy", decide("session", "se1")),
-        (0, "wy", None),
-        (1, "ky", None),
-        (1, "wy", None),
-        (2, "wy", decide("session", "se3")),
-        (3, "wy", decide("agent", "ops")),
-        (6, "py", decide("pause", "ta1")),
-        (7, "py", decide("resume", "ta2")),
-        (7, "Ry", decide("agent", "family")),
-        (0, "py", None),
+        (0, "ay", decide("ap3", "approve")),
+        (0, "ry", decide("ap3", "reject")),
+        (0, "an", None),
+        (0, "1y", None),
+        (1, "2y", decide("qu7", "no")),
+        (1, "3y", None),
+        (1, "ay", None),
+        (3, "ay", None),
+        (3, "Ry", decide("agent", "main")),
+        (3, "ky", decide("session", "se1")),
+        (3, "kxy", decide("session", "se1")),
+        (3, "wy", None),
+        (4, "ky", None),
+        (4, "wy", None),
+        (5, "wy", decide("session", "se3")),
+        (6, "wy", decide("agent", "ops")),
+        (8, "py", decide("pause", "ta1")),
+        (9, "py", decide("resume", "ta2")),
+        (9, "Ry", decide("agent", "family")),
+        (3, "py", None),
+        (2, "ay", None),
+        (7, "ky", None),
         (0, "z", None),
         (100, "py", decide("resume", "ta2")),
     ] {
@@ -197,9 +211,6 @@ fn nothing_is_approved_of_which_a_part_is_hidden() {
         let mut screen = screen();
         screen.view.asked[0].about =
             (0..lines).map(|n| format!("argument {n}: \"{}\"", "x".repeat(50))).collect::<Vec<_>>().join("\n");
-        for _ in 0..4 {
-            screen.press(Key::Down);
-        }
         screen
     };
     let mut fits = long(24);
@@ -222,8 +233,35 @@ fn nothing_is_approved_of_which_a_part_is_hidden() {
     );
 }
 
+/// Enter shows the whole line, and the keys for actions still work there.
 #[test]
-fn whoever_leaves_leaves_from_anywhere() {
+fn enter_shows_everything_about_a_line() {
+    let mut screen = screen();
+    for (steps, expected) in [
+        (0, ["telegram:5 (Ann) wants to talk", "a approves, r rejects", "hearth approvals show ap3"]),
+        (1, ["1  Yes", "2  No", "a number answers"]),
+        (1, ["channel telegram is down: no network", "hearth doctor", "Problem"]),
+        (1, ["chat: Family (telegram)", "last message: what is for dinner?", "run 4: running, started 2m05s ago"]),
+        (5, ["next run: in 20h00m", "prompt: Say good morning", "hearth tasks history ta1"]),
+    ] {
+        for _ in 0..steps {
+            screen.press(Key::Down);
+        }
+        assert_eq!(screen.press(Key::Enter), None);
+        let text = drawn(&screen, 100, 30);
+        for part in expected {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        screen.press(Key::Escape);
+        assert_eq!(screen.mode, Mode::Browse);
+    }
+    screen.press(Key::Enter);
+    screen.press(Key::Char('p'));
+    assert_eq!(screen.mode, Mode::Confirm(WatchAction::Pause("ta1".into())));
+}
+
+#[test]
+fn quitting_works_everywhere() {
     for mode in [Mode::Browse, Mode::Filter, Mode::Help, Mode::Confirm(WatchAction::Pause("ta1".into()))] {
         assert_eq!(in_mode(mode).press(Key::Interrupt), Some(Command::Quit));
     }
@@ -249,7 +287,7 @@ fn a_filter_leaves_lines_out_and_the_choice_is_one_of_the_rest() {
     assert_eq!(screen.mode, Mode::Confirm(WatchAction::Pause("ta1".into())));
     screen.press(Key::Escape);
     screen.press(Key::Escape);
-    assert_eq!((screen.filter.as_str(), screen.lines().len()), ("", 8));
+    assert_eq!((screen.filter.as_str(), screen.lines().len()), ("", 10));
     screen.press(Key::Char('/'));
     screen.press(Key::Char('x'));
     screen.press(Key::Backspace);
@@ -261,7 +299,9 @@ fn a_filter_leaves_lines_out_and_the_choice_is_one_of_the_rest() {
 #[test]
 fn the_choice_follows_its_line() {
     let mut screen = screen();
-    screen.press(Key::Down);
+    for key in [Key::Tab, Key::Tab, Key::Down] {
+        screen.press(key);
+    }
     let mut other = view();
     other.sessions.remove(0);
     screen.take(other.clone(), NOW);
@@ -284,18 +324,19 @@ fn the_choice_follows_its_line() {
 fn tab_goes_from_panel_to_panel() {
     let mut screen = screen();
     let chosen = |screen: &Screen| screen.chosen();
-    use super::screen::SelectableLine::{Asked, Session, Task};
+    use super::screen::SelectableLine::{Asked, Session, Task, Warning};
     for (key, expected) in [
-        (Key::Tab, Asked(0)),
-        (Key::Tab, Task(0)),
+        (Key::Tab, Warning(0)),
         (Key::Tab, Session(0)),
+        (Key::Tab, Task(0)),
+        (Key::Tab, Asked(0)),
         (Key::BackTab, Task(0)),
-        (Key::BackTab, Asked(0)),
+        (Key::BackTab, Session(0)),
         (Key::End, Task(1)),
-        (Key::Home, Session(0)),
+        (Key::Home, Asked(0)),
         (Key::PageDown, Task(1)),
-        (Key::PageUp, Session(0)),
-        (Key::Up, Session(0)),
+        (Key::PageUp, Asked(0)),
+        (Key::Up, Asked(0)),
     ] {
         screen.press(key);
         assert_eq!(chosen(&screen), Some(expected), "{key:?}");
@@ -311,6 +352,8 @@ fn strangers_do_not_command_the_screen() {
     view.asked[1].options[0].0 = evil.to_owned();
     view.lanes[0].why = Some(evil.to_owned());
     view.sessions[0].tool = Some(evil.to_owned());
+    view.sessions[1].chat = evil.to_owned();
+    view.sessions[1].last = Some(evil.to_owned());
     view.tasks[0].prompt = evil.to_owned();
     view.warnings.push(evil.to_owned());
     let mut screens = [Screen::default(), Screen::default(), Screen::default()];
@@ -318,8 +361,10 @@ fn strangers_do_not_command_the_screen() {
     screens[1].take(view.clone(), NOW);
     screens[1].note = Some(evil.to_owned());
     screens[2].take(view, NOW);
+    let mut details = screens[1].clone();
+    details.mode = Mode::Details;
     screens[2].mode = Mode::Confirm(WatchAction::Decide("ap3".into(), "approve".into(), format!("approve {evil}")));
-    for screen in screens {
+    for screen in screens.into_iter().chain([details]) {
         let drawn = drawn(&screen, 200, 40);
         assert!(drawn.contains("Ann") && drawn.chars().all(crate::cli::print::is_harmless), "{drawn:?}");
     }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cli::report::{MessageCounts, Report};
-use crate::cli::{Failure, approvals, daemon_status, labels, lookup, questions};
+use crate::cli::{Failure, approvals, daemon_status, labels, lookup, questions, sessions};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
 use crate::model::incarnation::IncarnationId;
+use crate::model::session::{ChatSession, Route};
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, InboxKey, Owned, Read, Reader, Tables, Timed};
 
@@ -17,6 +18,8 @@ use crate::state::{self, Admission, InboxKey, Owned, Read, Reader, Tables, Timed
 const ROWS_MAX: usize = 200;
 /// Maximum number of outgoing queues that are read.
 const LANES_MAX: usize = 1_000;
+/// Maximum number of sessions in which nothing runs or waits.
+const RECENT_MAX: usize = 20;
 
 /// Everything on the screen; one line of `hearth status --watch --json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -28,6 +31,8 @@ pub(super) struct View {
     pub(super) messages: Messages,
     /// Sessions with an incarnation, and those whose messages wait for one.
     pub(super) sessions: Vec<SessionView>,
+    /// Other sessions, most recently active first.
+    pub(super) recent: Vec<SessionView>,
     /// Outgoing messages, by channel.
     pub(super) lanes: Vec<QueueView>,
     /// Approvals and questions, oldest first.
@@ -35,6 +40,13 @@ pub(super) struct View {
     /// The next tasks, then paused ones.
     pub(super) tasks: Vec<TaskView>,
     pub(super) warnings: Vec<String>,
+}
+
+impl View {
+    /// All sessions, current ones first.
+    pub(super) fn all_sessions(&self) -> impl Iterator<Item = &SessionView> {
+        self.sessions.iter().chain(&self.recent)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,9 +72,14 @@ pub(super) struct Messages {
 pub(super) struct SessionView {
     pub(super) session: String,
     pub(super) agent: String,
+    /// The chat it belongs to, by its name if it has one.
+    pub(super) chat: String,
+    /// When a message last arrived, and the beginning of the last one; null without messages or if it was removed.
+    pub(super) active: String,
+    pub(super) last: Option<String>,
     /// The live incarnation; null for none.
     pub(super) incarnation: Option<u32>,
-    /// `starting`, `running`, … or `waiting`.
+    /// `starting`, `running`, …, `waiting`, or `idle` if nothing runs or waits.
     pub(super) phase: String,
     /// When the incarnation was started.
     pub(super) started: Option<String>,
@@ -74,6 +91,48 @@ pub(super) struct SessionView {
     pub(super) failed_starts: u32,
     /// Until when its agent is rate-limited by the provider.
     pub(super) held_off: Option<String>,
+}
+
+/// What a session does, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionState {
+    RateLimited,
+    /// Its starts fail.
+    Failing,
+    Working,
+    Starting,
+    Stopping,
+    Queued,
+    Idle,
+}
+
+impl SessionState {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::RateLimited => "rate-limited",
+            Self::Failing => "failing",
+            Self::Working => "working",
+            Self::Starting => "starting",
+            Self::Stopping => "stopping",
+            Self::Queued => "queued",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+impl SessionView {
+    pub(super) fn state(&self) -> SessionState {
+        match self {
+            // A limit concerns only sessions that want to work.
+            Self { held_off: Some(_), due, claimed, .. } if due + claimed > 0 => SessionState::RateLimited,
+            Self { failed_starts: 1.., incarnation: None, .. } => SessionState::Failing,
+            Self { phase, .. } if phase.starts_with("stopping") => SessionState::Stopping,
+            Self { claimed: 1.., .. } => SessionState::Working,
+            Self { phase, .. } if phase == "starting" => SessionState::Starting,
+            Self { due: 1.., .. } => SessionState::Queued,
+            Self { .. } => SessionState::Idle,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -162,11 +221,23 @@ fn read(paths: &Paths, daemon: Option<&DaemonStatus>) -> Result<View, Failure> {
 fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> Result<View, state::Error> {
     let held_off = report.held_off.iter().map(|one| (one.agent.clone(), one.again.clone())).collect();
     let MessageCounts { due, claimed, scheduled, backing_off, unsent } = report.messages;
+    let ids = current_sessions(db, txn)?;
+    let mut current = Vec::new();
+    for id in &ids {
+        let Some(session) = lookup::session(db, txn, *id)? else { continue };
+        current.push(session_view(db, txn, *id, &session, &held_off)?);
+    }
+    let mut recent = Vec::new();
+    let newest = sessions::newest_of(db, txn, None, RECENT_MAX)?;
+    for (id, session) in newest.into_iter().filter(|(id, _)| !ids.contains(id)) {
+        recent.push(session_view(db, txn, id, &session, &held_off)?);
+    }
     Ok(View {
         daemon: None,
         trouble: None,
         messages: Messages { due, claimed, backing_off, scheduled, undelivered: unsent },
-        sessions: sessions(db, txn, &held_off)?,
+        sessions: current,
+        recent,
         lanes: lanes(db, txn)?,
         asked: asked(db, txn)?,
         tasks: tasks(db, txn)?,
@@ -174,11 +245,8 @@ fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> Result<View, state::
     })
 }
 
-fn sessions(
-    db: &Tables,
-    txn: &Read<'_>,
-    held_off: &BTreeMap<String, String>,
-) -> Result<Vec<SessionView>, state::Error> {
+/// Sessions with an incarnation, and those with messages that wait for one.
+fn current_sessions(db: &Tables, txn: &Read<'_>) -> Result<Vec<SessionId>, state::Error> {
     let mut ids: Vec<SessionId> = Vec::new();
     for (session, _) in db.live_incarnations.collect_range(txn, .., ROWS_MAX)? {
         ids.push(session);
@@ -193,28 +261,64 @@ fn sessions(
     }
     ids.sort_unstable();
     ids.dedup();
-    let mut found = Vec::new();
-    for id in ids {
-        let Some(session) = lookup::session(db, txn, id)? else { continue };
-        let agent = lookup::folder(db, txn, session.agent)?;
-        let incarnation = match session.live {
-            Some(number) => db.incarnations.get(txn, &IncarnationId { session: id, number })?,
-            None => None,
-        };
-        found.push(SessionView {
-            session: id.to_string(),
-            incarnation: session.live,
-            phase: incarnation.as_ref().map_or_else(|| "waiting".to_owned(), |one| labels::phase(&one.phase)),
-            started: incarnation.as_ref().map(|one| one.started.to_string()),
-            tool: incarnation.and_then(|one| one.tool).map(|tool| labels::excerpt(&tool.name)),
-            due: db.ready_messages.collect_prefix(txn, &id, ROWS_MAX)?.len(),
-            claimed: db.claimed_messages.collect_prefix(txn, &id, ROWS_MAX)?.len(),
-            failed_starts: session.failed_starts,
-            held_off: held_off.get(&agent).cloned(),
-            agent,
-        });
-    }
-    Ok(found)
+    Ok(ids)
+}
+
+fn session_view(
+    db: &Tables,
+    txn: &Read<'_>,
+    id: SessionId,
+    session: &ChatSession,
+    held_off: &BTreeMap<String, String>,
+) -> Result<SessionView, state::Error> {
+    let agent = lookup::folder(db, txn, session.agent)?;
+    let incarnation = match session.live {
+        Some(number) => db.incarnations.get(txn, &IncarnationId { session: id, number })?,
+        None => None,
+    };
+    let due = db.ready_messages.collect_prefix(txn, &id, ROWS_MAX)?.len();
+    let phase = incarnation.as_ref().map(|one| labels::phase(&one.phase));
+    Ok(SessionView {
+        session: id.to_string(),
+        chat: chat(db, txn, session)?,
+        active: session.active.to_string(),
+        last: last_message(db, txn, id)?,
+        incarnation: session.live,
+        phase: phase.unwrap_or_else(|| if due > 0 { "waiting" } else { "idle" }.to_owned()),
+        started: incarnation.as_ref().map(|one| one.started.to_string()),
+        tool: incarnation.and_then(|one| one.tool).map(|tool| labels::excerpt(&tool.name)),
+        due,
+        claimed: db.claimed_messages.collect_prefix(txn, &id, ROWS_MAX)?.len(),
+        failed_starts: session.failed_starts,
+        held_off: held_off.get(&agent).cloned(),
+        agent,
+    })
+}
+
+/// The chat of a session as people know it.
+fn chat(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<String, state::Error> {
+    let (id, thread) = match &session.route {
+        Route::Shared(id) => (id, None),
+        Route::PerThread(id, thread) => (id, thread.as_ref()),
+        Route::AgentShared => return Ok("all its chats".to_owned()),
+    };
+    let name = match db.chats.get(txn, id)? {
+        Some(chat) => match chat.name {
+            Some(name) => format!("{} ({})", labels::excerpt(&name), chat.channel),
+            None => format!("{}/{}", chat.channel, chat.platform_id),
+        },
+        None => id.to_string(),
+    };
+    Ok(thread.map(|thread| format!("{name}, thread {thread}")).unwrap_or(name))
+}
+
+/// The beginning of the last message in a session. Its text may have been removed by retention.
+fn last_message(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<String>, state::Error> {
+    let last = db.messages_by_session.collect_last(txn, &id, 1)?;
+    let Some((_, message)) = last.first() else { return Ok(None) };
+    let Some(message) = db.messages.get(txn, message)? else { return Ok(None) };
+    let body = db.bodies.get(txn, &message.body)?;
+    Ok(body.map(|body| labels::excerpt(&body.content.text)).filter(|text| !text.is_empty()))
 }
 
 fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<QueueView>, state::Error> {
