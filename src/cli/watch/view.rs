@@ -304,6 +304,7 @@ fn chat(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<String, st
     };
     let name = match db.chats.get(txn, id)? {
         Some(chat) => match chat.name {
+            Some(name) if name == chat.channel.as_str() => name,
             Some(name) => format!("{} ({})", labels::excerpt(&name), chat.channel),
             None => format!("{}/{}", chat.channel, chat.platform_id),
         },
