@@ -101,6 +101,9 @@ pub(super) struct AgentKeys {
     /// `main`, `trusted` or `untrusted`
     #[arg(long)]
     trust: Option<String>,
+    /// What it may do with its folder: `read-only` or `read-write`, whatever its trust is
+    #[arg(long, value_name = "ACCESS")]
+    folder_access: Option<String>,
     /// `true` lets it run unconfined, with all the rights of your user
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     unconfined: Option<String>,
@@ -188,6 +191,7 @@ impl AgentKeys {
             ("model", text(self.model.as_ref())),
             ("effort", text(self.effort.as_ref())),
             ("trust", text(self.trust.as_ref())),
+            ("folder_access", text(self.folder_access.as_ref())),
             ("unconfined", typed(self.unconfined.as_ref())),
             ("blocked_tools", texts(&self.blocked_tools)),
             ("max_prompt_messages", typed(self.max_prompt_messages.as_ref())),

@@ -220,6 +220,8 @@ pub struct AgentSettings {
     pub request_env: Vec<String>,
     /// Whether its containers reach the host's loopback interface when their `network` is [`Network::Open`].
     pub allow_host_loopback: bool,
+    /// What it may do with its folder; none is decided by its trust.
+    pub folder_access: Option<Access>,
 }
 
 /// What happens to work that a skill skipped because of a temporary failure.
@@ -259,6 +261,17 @@ impl AgentSettings {
             technical_skips: TechnicalSkips::Tell,
             request_env: Vec::new(),
             allow_host_loopback: false,
+            folder_access: None,
+        }
+    }
+
+    /// What a confined incarnation may do with the agent's folder.
+    #[must_use]
+    pub const fn access_to_folder(&self) -> Access {
+        match (self.folder_access, self.trust) {
+            (Some(access), _) => access,
+            (None, Trust::Main | Trust::Trusted) => Access::ReadWrite,
+            (None, Trust::Untrusted) => Access::ReadOnly,
         }
     }
 

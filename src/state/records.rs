@@ -66,7 +66,7 @@ records! {
     "meta" 2 Meta from meta
     "settings" 1 Settings
     "number" 1 Number
-    "agent" 2 Agent from agent |row| {
+    "agent" 3 Agent from agent |row| {
         black_out(&mut row.settings.name);
         black_out_env(&mut row.settings.env);
         row.settings.mcp_servers.iter_mut().for_each(|server| black_out_env(&mut server.env));

@@ -69,6 +69,7 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
                 limits: sight.2,
                 skills: sight.3,
                 allow_host_loopback: !real,
+                folder_access: real.then_some(Access::ReadWrite),
                 ..AgentSettings::named(String::new())
             }
         })

@@ -7,7 +7,7 @@ use super::section::{Keys, Problems, Section, excerpt};
 use super::{COUNT_MAX, Once, env, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
-use crate::model::entity::{AgentSettings, Folder, ProviderKind, TechnicalSkips, Trust};
+use crate::model::entity::{Access, AgentSettings, Folder, ProviderKind, TechnicalSkips, Trust};
 
 /// The keys of `[[agents]]`.
 pub const AGENT_KEYS: &[&str] = &[
@@ -34,6 +34,7 @@ pub const AGENT_KEYS: &[&str] = &[
     "technical_skips",
     "request_env",
     "allow_host_loopback",
+    "folder_access",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -43,6 +44,9 @@ pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
 
 pub(super) const TECHNICAL_SKIPS: [(&str, TechnicalSkips); 2] =
     [("tell", TechnicalSkips::Tell), ("retry", TechnicalSkips::Retry)];
+
+pub(super) const ACCESS: [(&str, Access); 2] =
+    [(Access::ReadOnly.as_str(), Access::ReadOnly), (Access::ReadWrite.as_str(), Access::ReadWrite)];
 
 pub(super) const TRUSTS: [(&str, Trust); 3] =
     [("main", Trust::Main), ("trusted", Trust::Trusted), ("untrusted", Trust::Untrusted)];
@@ -96,6 +100,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         technical_skips: section.word(problems, "technical_skips", &TECHNICAL_SKIPS).unwrap_or(default.technical_skips),
         request_env: request_env(problems, section),
         allow_host_loopback: section.flag(problems, "allow_host_loopback").unwrap_or(default.allow_host_loopback),
+        folder_access: section.word(problems, "folder_access", &ACCESS),
     };
     check_provider(problems, section, &settings);
     settings

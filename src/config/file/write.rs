@@ -1,6 +1,6 @@
 //! Writes entities as `hearth.toml`: the inverse of reading it, with the same words.
 
-use super::agents::{PROVIDERS, TECHNICAL_SKIPS, TRUSTS};
+use super::agents::{ACCESS, PROVIDERS, TECHNICAL_SKIPS, TRUSTS};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section, sight};
@@ -126,6 +126,9 @@ impl Fields {
         fields.text("technical_skips", word(&TECHNICAL_SKIPS, settings.technical_skips));
         fields.texts("request_env", &settings.request_env);
         fields.plain("allow_host_loopback", settings.allow_host_loopback);
+        if let Some(access) = settings.folder_access {
+            fields.text("folder_access", word(&ACCESS, access));
+        }
         fields
     }
 

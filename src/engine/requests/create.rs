@@ -89,6 +89,7 @@ fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>)
         mounts: Vec::new(),
         request_env: Vec::new(),
         allow_host_loopback: false,
+        folder_access: None,
         instructions: instructions.map(str::to_owned),
         ..maker
     }
@@ -124,6 +125,7 @@ mod tests {
             mounts: vec![ExtraMount { host_path: "~/projects".into(), container_path: None, access }],
             request_env: vec!["TOKEN".into()],
             allow_host_loopback: true,
+            folder_access: Some(access),
             instructions: Some("Be the owner's.".into()),
             ..limited.clone()
         };

@@ -36,7 +36,8 @@ pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings
     let driver = (own.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
     let network = (settings.network, settings.allow_host_loopback);
-    let place = (settings.trust, settings.unconfined, network, &settings.mounts, settings.limits);
+    let place =
+        (settings.trust, settings.access_to_folder(), settings.unconfined, network, &settings.mounts, settings.limits);
     // The time zone is in the context file, but also in an environment variable that only a start can set.
     let zone = settings.timezone.as_ref().or(installation.timezone.as_ref());
     let text = format!("{driver:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, own.epoch);
@@ -45,7 +46,7 @@ pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings
 
 #[cfg(test)]
 mod tests {
-    use crate::model::entity::{Network, Trust};
+    use crate::model::entity::{Access, Network, Trust};
     use crate::rules::launch_spec::*;
 
     #[test]
@@ -66,6 +67,19 @@ mod tests {
             (6, (&plain, &none), (&AgentSettings { network: Network::None, ..plain.clone() }, &none), true),
             (10, (&plain, &none), (&AgentSettings { allow_host_loopback: true, ..plain.clone() }, &none), true),
             (11, (&plain, &none), (&AgentSettings { request_env: vec!["A".into()], ..plain.clone() }, &none), false),
+            (
+                12,
+                (&plain, &none),
+                (&AgentSettings { folder_access: Some(Access::ReadWrite), ..plain.clone() }, &none),
+                true,
+            ),
+            // What its trust says anyway.
+            (
+                13,
+                (&plain, &none),
+                (&AgentSettings { folder_access: Some(Access::ReadOnly), ..plain.clone() }, &none),
+                false,
+            ),
             (7, (&plain, &none), (&plain, &image), true),
             (8, (&plain, &none), (&plain, &zone), true),
             // An agent's own value and the installation's value count the same.

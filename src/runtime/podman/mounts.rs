@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::spec::{Bind, places};
-use crate::model::entity::Trust;
+use crate::model::entity::Access;
 use crate::runtime::owner::{give, is_shared, share, show};
 use crate::runtime::{Error, Spec, directory};
 
@@ -12,7 +12,7 @@ use crate::runtime::{Error, Spec, directory};
 pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> {
     directory::make(&spec.group_dir)?;
     directory::make(&spec.home_dir.join(".claude"))?;
-    let writes_group = !matches!(spec.settings.trust, Trust::Untrusted);
+    let writes_group = spec.settings.access_to_folder() == Access::ReadWrite;
     let host = settle(&spec.session_dir.join("host"))?;
     let mut binds = Vec::new();
     for (source, target, access) in places(spec, writes_group) {

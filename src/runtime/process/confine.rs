@@ -9,7 +9,7 @@ use agent_runner::confine::{Bounds, Calls, Rules};
 use super::jail::{Jail, Visible};
 use super::sandbox::Sandbox;
 use super::{Setup, programs};
-use crate::model::entity::{Access, Network, ProviderKind, Trust};
+use crate::model::entity::{Access, Network, ProviderKind};
 use crate::runtime::{Error, MEMORY, PIDS, Spec};
 
 /// System paths that any program may need. Not `/tmp`, `/var`, `/run` or `/home`, which contain other users' files.
@@ -133,9 +133,9 @@ fn rules(spec: &Spec, system: Vec<PathBuf>, named: Vec<PathBuf>) -> Rules {
     read.extend([RUNNER.into(), spec.session_dir.join("host")]);
     read.extend(named);
     let mut write = vec![spec.session_dir.join("agent"), spec.home_dir.clone()];
-    match spec.settings.trust {
-        Trust::Untrusted => read.push(spec.group_dir.clone()),
-        Trust::Trusted | Trust::Main => write.push(spec.group_dir.clone()),
+    match spec.settings.access_to_folder() {
+        Access::ReadOnly => read.push(spec.group_dir.clone()),
+        Access::ReadWrite => write.push(spec.group_dir.clone()),
     }
     for mount in &spec.mounts {
         match mount.access {
@@ -163,7 +163,7 @@ fn without_guarded(path: &Path, guarded: &[PathBuf]) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::entity::{AgentSettings, ProviderKind};
+    use crate::model::entity::{AgentSettings, ProviderKind, Trust};
     use crate::model::id::SessionId;
     use crate::model::incarnation::SpecDigest;
     use crate::model::mount::Mount;
@@ -208,6 +208,23 @@ mod tests {
             let outside = ["/", "/data", "/data/sessions", "/data/sessions/se4", "/data/groups", "/data/run"];
             assert!(rules.paths().all(|path| !outside.iter().any(|outside| path == Path::new(outside))), "{rules:?}");
             assert!(rules.devices.iter().all(|device| !device.ends_with("tty") && !device.ends_with("ptmx")));
+        }
+    }
+
+    #[test]
+    fn folder_access_decides_about_the_folder_and_nothing_else() {
+        for (trust, access) in [(Trust::Untrusted, Access::ReadWrite), (Trust::Main, Access::ReadOnly)] {
+            let plain = spec(trust, ProviderKind::Echo, &[]);
+            let settings = AgentSettings { folder_access: Some(access), ..plain.settings.clone() };
+            let mut expected = rules(&plain, Vec::new(), Vec::new());
+            let found = rules(&Spec { settings, ..plain }, Vec::new(), Vec::new());
+            let (from, to) = match access {
+                Access::ReadWrite => (&mut expected.read, &mut expected.write),
+                Access::ReadOnly => (&mut expected.write, &mut expected.read),
+            };
+            from.retain(|path| path != Path::new("/data/groups/main"));
+            to.push("/data/groups/main".into());
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"));
         }
     }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::Unreadable;
+use crate::envelope::{Unreadable, decode};
+use crate::legacy::unknown;
 use crate::model::Timestamp;
 use crate::model::agent::Install;
 use crate::model::entity::{
@@ -43,6 +44,24 @@ pub(crate) struct SettingsV1 {
     pub(crate) skills: SkillsV1,
     pub(crate) timezone: Option<String>,
     pub(crate) technical_skips: TechnicalSkipsV1,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AgentV2 {
+    pub(crate) folder: Folder,
+    pub(crate) settings: SettingsV2,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
+    pub(crate) archived: Option<Timestamp>,
+    pub(crate) installs: Vec<InstallV1>,
+}
+
+/// Two fields were added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV2 {
+    pub(crate) first: SettingsV1,
+    pub(crate) request_env: Vec<String>,
+    pub(crate) allow_host_loopback: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -157,11 +176,17 @@ fn list<Old, New: From<Old>>(old: Vec<Old>) -> Vec<New> {
 }
 
 /// An agent that reached everything reached the host's loopback interface, too, and keeps that.
-impl From<SettingsV1> for AgentSettings {
+impl From<SettingsV1> for SettingsV2 {
     fn from(old: SettingsV1) -> Self {
+        let allow_host_loopback = matches!(old.network, NetworkV1::Open);
+        Self { first: old, request_env: Vec::new(), allow_host_loopback }
+    }
+}
+
+impl From<SettingsV2> for AgentSettings {
+    fn from(old: SettingsV2) -> Self {
+        let SettingsV2 { first: old, request_env, allow_host_loopback } = old;
         Self {
-            allow_host_loopback: matches!(old.network, NetworkV1::Open),
-            request_env: Vec::new(),
             name: old.name,
             provider: old.provider.into(),
             command: old.command,
@@ -182,18 +207,32 @@ impl From<SettingsV1> for AgentSettings {
             skills: old.skills.into(),
             timezone: old.timezone,
             technical_skips: old.technical_skips.into(),
+            request_env,
+            allow_host_loopback,
+            folder_access: None,
         }
     }
 }
 
-impl From<AgentV1> for Agent {
+impl From<AgentV1> for AgentV2 {
     fn from(old: AgentV1) -> Self {
         let AgentV1 { folder, settings, origin, created, archived, installs } = old;
+        Self { folder, settings: settings.into(), origin, created, archived, installs }
+    }
+}
+
+impl From<AgentV2> for Agent {
+    fn from(old: AgentV2) -> Self {
+        let AgentV2 { folder, settings, origin, created, archived, installs } = old;
         let installs = list(installs);
         Self { folder, settings: settings.into(), origin: origin.into(), created, archived, installs }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
-    super::first::<AgentV1, Agent>(version, body)
+    match version {
+        1 => decode::<AgentV1>(body).map(AgentV2::from).map(Agent::from),
+        2 => decode::<AgentV2>(body).map(Agent::from),
+        _ => Err(unknown(version)),
+    }
 }

@@ -105,6 +105,7 @@ pub(super) fn agent(folder: &str) -> Agent {
         technical_skips: TechnicalSkips::Retry,
         request_env: vec!["TOKEN".to_owned()],
         allow_host_loopback: true,
+        folder_access: Some(Access::ReadWrite),
     };
     Agent {
         folder: Folder::new(folder).unwrap(),

@@ -102,7 +102,7 @@ fn remember(arguments: &Arguments, scene: &Scene<'_>) -> Result<String, String> 
 fn places(scene: &Scene<'_>) -> Result<Places, String> {
     if scene.roots.trusted.is_none() {
         return Err(
-            "this agent is not trusted, so the files of its group are read-only for it. Do not try again; tell \
+            "this agent is not trusted, so this tool does not write for all its sessions. Do not try again; tell \
                     the people you talk to what you wanted to note"
                 .to_owned(),
         );
