@@ -5,7 +5,9 @@ pub mod clock;
 pub mod config;
 pub mod connections;
 pub mod contracts;
+mod http;
 pub mod mailbox;
+pub mod provider;
 pub mod runtime;
 pub mod socket;
 

@@ -9,7 +9,6 @@ use crate::model::id::{OutboundId, SessionId};
 
 pub mod attachments;
 pub mod event;
-mod http;
 pub mod intake;
 mod json;
 pub mod split;

@@ -10,8 +10,8 @@ use reqwest::{Body, Client, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::super::http;
 use super::wire::{Answer, Located};
+use crate::http;
 
 /// Address of the public Bot API.
 pub(super) const PUBLIC: &str = "https://api.telegram.org";
@@ -32,7 +32,7 @@ const HIDDEN: &str = "[token]";
 
 /// Why a call failed. The texts are for people and never contain the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The server was not reached: nothing happened.
     #[error("the server cannot be reached: {0}")]
     Unreached(String),
@@ -214,16 +214,9 @@ impl Api {
     }
 
     /// Reads the body, if it is no larger than `max`.
-    async fn read(&self, mut response: Response, max: usize) -> Result<Vec<u8>, Failure> {
-        let mut bytes = Vec::new();
-        loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) if bytes.len().saturating_add(chunk.len()) > max => return Err(Failure::TooLarge),
-                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-                Ok(None) => return Ok(bytes),
-                Err(error) => return Err(Failure::Unclear(self.words(error))),
-            }
-        }
+    async fn read(&self, response: Response, max: usize) -> Result<Vec<u8>, Failure> {
+        let read = http::body(response, max).await.map_err(|error| Failure::Unclear(self.words(error)))?;
+        read.ok_or(Failure::TooLarge)
     }
 
     /// Classifies an error answer of the server.
@@ -258,7 +251,7 @@ impl Api {
     /// A request without an answer. Only while the connection is being established is it certain that nothing was sent.
     fn lost(&self, error: reqwest::Error) -> Failure {
         if error.is_connect() || error.is_builder() {
-            Failure::Unreached(self.words(error))
+            Failure::Unreached(self.clean(&http::unreached(error)))
         } else {
             Failure::Unclear(self.words(error))
         }
@@ -266,17 +259,13 @@ impl Api {
 
     /// The message of the HTTP client, with its causes.
     fn words(&self, error: reqwest::Error) -> String {
-        let error = error.without_url();
-        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-        self.clean(&causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+        self.clean(&http::words(error))
     }
 
     /// A foreign text without the token, on one line and bounded.
     fn clean(&self, text: &str) -> String {
-        let hidden = text.replace(&self.token, HIDDEN);
         let secret = self.token.split_once(':').map(|(_, secret)| secret).filter(|secret| secret.len() >= 8);
-        let hidden = secret.map_or_else(|| hidden.clone(), |secret| hidden.replace(secret, HIDDEN));
-        hidden.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
+        http::clean(&text.replace(&self.token, HIDDEN), secret.unwrap_or_default(), HIDDEN)
     }
 }
 

@@ -38,6 +38,7 @@ mod attachments;
 mod event;
 mod fetch;
 mod hand;
+mod identify;
 mod judge;
 mod lanes;
 mod line;
@@ -54,7 +55,8 @@ mod typing;
 mod under_way;
 mod wire;
 
-pub use api::Unusable;
+pub use api::{Failure, Unusable};
+pub use identify::{Bot, IdentifyError, identify};
 pub use judge::{BotIdentity, Handed, Stretch, read, texts};
 pub use line::State;
 

@@ -23,6 +23,7 @@ use fake::{Call, FakeTelegram, Fault, TOKEN};
 #[path = "../../../tests/it/host/fake_telegram.rs"]
 mod fake;
 
+mod identity;
 mod inbound;
 mod outbound;
 mod secret;

@@ -62,7 +62,7 @@ impl Receiver {
         closed: watch::Receiver<bool>,
     ) -> Result<Self, String> {
         let plain = url.starts_with("http://");
-        let client = crate::channel::http::client(plain).map_err(cause)?;
+        let client = crate::http::client(plain).map_err(cause)?;
         // Otherwise the client would report it only with the first message.
         client.post(url).build().map_err(|_| "its base_url is not a web address".to_owned())?;
         let (turns, pause) = (Semaphore::new(AT_ONCE), Pause::new(closed));

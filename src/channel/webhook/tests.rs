@@ -251,7 +251,7 @@ impl World {
     }
 
     async fn post_as(&self, path: &str, time: &str, sum: &str, body: &[u8]) -> (u16, Value, Option<String>) {
-        let client = crate::channel::http::client(true).unwrap();
+        let client = crate::http::client(true).unwrap();
         let request = client.post(format!("http://{}{path}", self.address)).body(body.to_vec());
         let response = request.header(TIMESTAMP_NAME, time).header(SIGNATURE_NAME, sum).send().await.unwrap();
         let after = response.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());

@@ -42,6 +42,10 @@ struct Shared {
     waiting: AtomicU64,
     open: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
+    /// The only key that is taken; empty: any.
+    key: Mutex<String>,
+    /// Keys that came, in order.
+    keys: Mutex<Vec<String>>,
 }
 
 /// What every request gets instead of an answer.
@@ -72,6 +76,8 @@ struct Script {
 struct Request {
     method: String,
     path: String,
+    /// From `x-api-key`, or a bearer token.
+    key: String,
     body: Value,
 }
 
@@ -125,6 +131,16 @@ impl FakeApi {
         *self.shared.trouble.lock().unwrap() = trouble;
     }
 
+    /// The only key that is taken from now on, as an API key or a bearer token.
+    pub(crate) fn takes(&self, key: &str) {
+        *self.shared.key.lock().unwrap() = key.to_owned();
+    }
+
+    /// The keys of all requests, in order.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.shared.keys.lock().unwrap().clone()
+    }
+
     /// Bodies of the requests for a message, in order.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.shared.requests.lock().unwrap().clone()
@@ -141,11 +157,25 @@ impl Drop for FakeApi {
 fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     let request = read_request(&stream)?;
     let path = request.path.split('?').next().unwrap_or_default();
+    shared.keys.lock().unwrap().push(request.key.clone());
+    let key = shared.key.lock().unwrap().clone();
+    if !key.is_empty() && key != request.key && path.starts_with("/v1/") {
+        return respond(&mut stream, 401, &failure("authentication_error", "invalid x-api-key"));
+    }
     match (request.method.as_str(), path) {
+        ("GET", "/v1/models") => models(&mut stream, shared),
         ("POST", "/v1/messages") => answer(&mut stream, shared, &request.body),
         ("POST", "/v1/messages/count_tokens") => respond(&mut stream, 200, &json!({"input_tokens": 100})),
         ("HEAD", _) | ("GET", "/") => respond(&mut stream, 200, &Value::Null),
         _ => respond(&mut stream, 404, &failure("not_found_error", "the stand-in has no such page")),
+    }
+}
+
+fn models(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let trouble = *shared.trouble.lock().unwrap();
+    match trouble {
+        Some(trouble) => be_in_trouble(stream, shared, trouble, false),
+        None => respond(stream, 200, &json!({"data": [{"type": "model", "id": "claude-test"}], "has_more": false})),
     }
 }
 
@@ -155,7 +185,7 @@ fn read_request(stream: &TcpStream) -> std::io::Result<Request> {
     reader.read_line(&mut line)?;
     let mut words = line.split_whitespace().map(str::to_owned);
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut length = 0;
+    let (mut length, mut key) = (0, String::new());
     loop {
         let mut header = String::new();
         reader.read_line(&mut header)?;
@@ -164,12 +194,16 @@ fn read_request(stream: &TcpStream) -> std::io::Result<Request> {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
                 length = value.trim().parse().unwrap()
             }
+            Some((name, value)) if name.eq_ignore_ascii_case("x-api-key") => key = value.trim().to_owned(),
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                key = value.trim().trim_start_matches("Bearer ").to_owned();
+            }
             Some(_) => {}
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    Ok(Request { method, path, body: serde_json::from_slice(&body).unwrap_or_default() })
+    Ok(Request { method, path, key, body: serde_json::from_slice(&body).unwrap_or_default() })
 }
 
 fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Result<()> {

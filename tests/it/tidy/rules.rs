@@ -20,6 +20,7 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
             "engine",
             "mailbox",
             "model",
+            "provider",
             "socket",
             "state",
             "time",
@@ -49,7 +50,9 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     // Both are pure: zones are interpreted where they are read.
     ("config", &["model", "time"]),
     ("socket", &["config", "connections", "crash", "model"]),
-    ("channel", &["config", "connections", "crash", "model"]),
+    ("channel", &["config", "connections", "crash", "http", "model"]),
+    ("provider", &["http", "model"]),
+    ("http", &[]),
     ("mailbox", &["config", "crash", "model"]),
     ("contracts", &["config", "crash", "model"]),
     ("runtime", &["config", "crash", "model"]),
@@ -133,6 +136,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/mailbox/", "the wire contract is JSON"),
             ("src/contracts/", "so are the other file contracts"),
             ("src/runtime/", "so is the API of a container engine"),
+            ("src/provider/", "and that of models"),
             ("src/daemon/handlers.rs", "what is typed at a terminal gets its payload"),
             ("src/daemon/proof.rs", "the last check of the store is a file that `status` reads"),
             ("src/socket", "so are requests and answers"),
@@ -215,17 +219,19 @@ pub(super) const BANS: &[Ban] = &[
         thing: Thing::Crate("reqwest"),
         within: "",
         places: &[
+            ("src/http.rs", "the client"),
             ("src/channel/", "networks are reached over HTTP"),
+            ("src/provider/", "so are the APIs of models"),
             ("src/runtime/podman/client.rs", "what Podman's crate cannot say, or reads far too much of"),
             ("src/runtime/podman/api.rs", "the requests"),
         ],
-        why: "only channels talk to the network",
+        why: "only channels and trials of credentials talk to the network",
     },
     Ban {
         thing: Thing::Crate("rustls"),
         within: "",
         places: &[
-            ("src/channel/http.rs", "chooses the cryptography of TLS"),
+            ("src/http.rs", "chooses the cryptography of TLS"),
             (
                 "src/runtime/podman/client.rs",
                 "names the same, which a client wants to know also where nothing is encrypted",

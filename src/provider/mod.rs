@@ -1,0 +1,50 @@
+//! EDGE: providers of agents: what each needs and costs, and a trial of its credentials that costs nothing.
+
+use crate::model::entity::ProviderKind;
+
+mod login;
+mod trial;
+
+pub use login::{Credential, Login, LoginError};
+pub use trial::{Accepted, Rejected, try_login};
+
+/// What a provider is, for people who choose one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// The provider.
+    pub provider: ProviderKind,
+    /// What it does.
+    pub is: &'static str,
+    /// What it needs before it can answer.
+    pub needs: &'static str,
+    /// What an answer costs.
+    pub costs: &'static str,
+}
+
+/// Every provider, the most useful first.
+pub const OFFERS: [Offer; 3] = [
+    Offer {
+        provider: ProviderKind::Claude,
+        is: "the Claude Code command line: reads, writes and runs things for you",
+        needs: "the program `claude`, which the image has, and one of: an API key of console.anthropic.com, a \
+                subscription token that `claude setup-token` prints, or the address of a server with the same API, like \
+                LiteLLM or Ollama",
+        costs: "with an API key, the price of the tokens; with a subscription, a part of its limits; with a server of \
+                your own, what that server asks",
+    },
+    Offer {
+        provider: ProviderKind::Command,
+        is: "any program of yours that reads and writes JSON lines",
+        needs: "the program and its arguments; container/agent-runner/COMMAND.md describes the lines",
+        costs: "what the program costs",
+    },
+    Offer {
+        provider: ProviderKind::Echo,
+        is: "repeats what you write, to try Hearth without a model",
+        needs: "nothing",
+        costs: "nothing",
+    },
+];
+
+#[cfg(test)]
+mod tests;
