@@ -98,4 +98,7 @@ pub trait Channel: Send + Sync {
     /// Shows once that a session's agent is working; platforms show it for a few seconds. The caller decides how often
     /// to repeat it. Best effort: nothing waits for it, and an indicator that cannot be sent at once is dropped.
     fn typing(&self, _session: SessionId, _at: &Address) {}
+
+    /// Says which tool a session's agent uses now; none between two tools. Best effort, like [`Self::typing`].
+    fn tool(&self, _at: &Address, _tool: Option<&str>) {}
 }

@@ -30,6 +30,8 @@ pub enum TerminalEvent {
     Message(Box<Delivery>),
     /// A message of this chat is finished.
     Settled(Box<Settled>),
+    /// The agent of this chat uses this tool now, or none.
+    Tool(Option<String>),
 }
 
 /// Handle of an attached terminal.
@@ -188,6 +190,13 @@ impl Channel for Terminals {
         let abandoned = state.abandoned(&chat);
         drop(state);
         self.absent(abandoned);
+    }
+
+    fn tool(&self, at: &Address, tool: Option<&str>) {
+        for seat in self.lock().attached.values().filter(|seat| seat.chat == at.platform_id) {
+            // A terminal that is too slow for its messages does not miss this.
+            drop(seat.to.try_send(TerminalEvent::Tool(tool.map(str::to_owned))));
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::IsTerminal;
-use std::sync::mpsc::{Receiver, Sender as Mailer, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Mailer, channel};
+use std::time::Duration;
 
 use clap::Args;
 
@@ -14,8 +15,10 @@ use crate::daemon::Wish;
 use crate::daemon::opening::Opening;
 use crate::socket::client::{Client, Sender, unexpected};
 use crate::socket::protocol::{End, Request, Response};
+use work::Work;
 
 mod prompt;
+mod work;
 
 #[derive(Debug, Args)]
 pub(super) struct UpArgs {
@@ -49,7 +52,7 @@ pub(super) fn up(paths: &Paths, args: &UpArgs, json: bool) -> Done {
         if let Response::Status(daemon) = client.ask(&Request::Status)? {
             print::note(&format!("runtime: {}, because {}", daemon.runtime, daemon.runtime_why));
         }
-        let attached = attach(&mut client, args.agent.as_deref())?;
+        let attached = attach(&mut client, args.agent.as_deref(), shows_work(json))?;
         greet(&attached);
         converse(paths, client, &attached, None, json)
     })
@@ -70,19 +73,42 @@ fn greet(attached: &Attached) {
         print::note(&format!("owner: {}", named.join(", ")));
     }
     if echoes {
-        print::note(&format!(
-            "next: connect a model with `hearth agents set {folder} --provider claude`, and a chat network with \
-             `hearth channels add`; README.md has an example of both, and `hearth doctor` says what is missing"
-        ));
+        print::note("next: `hearth setup` connects a model and a chat network, by asking questions");
     }
 }
 
 /// Starts a conversation, with the running daemon or with a temporary one.
 pub(super) fn chat(paths: &Paths, args: &ChatArgs, json: bool) -> Done {
     with_daemon(paths, Opening::Existing, |mut client| {
-        let attached = attach(&mut client, args.agent.as_deref())?;
+        let attached = attach(&mut client, args.agent.as_deref(), shows_work(json))?;
         converse(paths, client, &attached, args.text.as_deref(), json)
     })
+}
+
+/// The answers to one question.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    pub(super) texts: Vec<String>,
+    /// Whether the question did not get its answer.
+    pub(super) failed: bool,
+    /// Why not, if it is known.
+    pub(super) error: Option<String>,
+}
+
+/// Asks an agent one question, with the running daemon or with a temporary one.
+pub(super) fn ask(paths: &Paths, agent: &str, question: &str) -> Result<Answered, Failure> {
+    let mut answered = Answered::default();
+    with_daemon(paths, Opening::Existing, |mut client| {
+        let attached = attach(&mut client, Some(agent), shows_work(false))?;
+        let mut talk = Conversation::new(client.sender()?, prompt::Screen::collecting(), &attached);
+        let (events, happened) = channel();
+        listen(client, events);
+        let done = talk.say(question).and_then(|()| talk.run(&happened, true));
+        talk.sender.close();
+        answered = Answered { texts: talk.screen.collected(), failed: talk.failed, error: talk.error };
+        done
+    })?;
+    Ok(answered)
 }
 
 fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Client) -> Done) -> Done {
@@ -126,11 +152,20 @@ struct Attached {
     name: String,
     provider: String,
     owners: Vec<String>,
+    /// Whether to show what the agent does.
+    shows_work: bool,
 }
 
-fn attach(client: &mut Client, agent: Option<&str>) -> Result<Attached, Failure> {
-    match client.ask(&Request::Attach { agent: agent.map(str::to_owned) })? {
-        Response::Attached { agent, name, provider, owners } => Ok(Attached { folder: agent, name, provider, owners }),
+/// Whether a person sees what the agent does: not in the output of programs.
+fn shows_work(json: bool) -> bool {
+    !json && std::io::stdout().is_terminal() && print::coloured(&std::io::stderr())
+}
+
+fn attach(client: &mut Client, agent: Option<&str>, shows_work: bool) -> Result<Attached, Failure> {
+    match client.ask(&Request::Attach { agent: agent.map(str::to_owned), tools: shows_work })? {
+        Response::Attached { agent, name, provider, owners } => {
+            Ok(Attached { folder: agent, name, provider, owners, shows_work })
+        }
         other => Err(unexpected(other).into()),
     }
 }
@@ -147,18 +182,8 @@ fn converse(paths: &Paths, client: Client, attached: &Attached, question: Option
         }
         None => prompt::piped(events),
     };
-    let mut talk = Conversation {
-        sender,
-        screen,
-        json,
-        seen: HashSet::new(),
-        said: HashSet::new(),
-        early: HashMap::new(),
-        open: HashSet::new(),
-        owed: HashSet::new(),
-        aside: question.is_some().then(UnrelatedMessages::default),
-        failed: false,
-    };
+    let aside = question.is_some().then(UnrelatedMessages::default);
+    let mut talk = Conversation { json, aside, ..Conversation::new(sender, screen, attached) };
     let done = match question {
         Some(text) => talk.say(text).and_then(|()| talk.run(&happened, true)),
         None => talk.run(&happened, false),
@@ -188,6 +213,8 @@ fn listen(mut client: Client, events: Mailer<Event>) {
 struct Conversation {
     sender: Sender,
     screen: prompt::Screen,
+    /// What the agent does, if it is shown.
+    work: Option<Work>,
     json: bool,
     /// Ids of shown messages, so that each is shown once.
     seen: HashSet<String>,
@@ -202,6 +229,8 @@ struct Conversation {
     /// Only for a single question: messages that do not answer it, as far as known.
     aside: Option<UnrelatedMessages>,
     failed: bool,
+    /// Why a message failed.
+    error: Option<String>,
 }
 
 /// Messages that arrive while a single question is open.
@@ -263,6 +292,23 @@ impl UnrelatedMessages {
 }
 
 impl Conversation {
+    fn new(sender: Sender, screen: prompt::Screen, attached: &Attached) -> Self {
+        Self {
+            sender,
+            screen,
+            work: attached.shows_work.then(|| Work::of(attached.name.clone())),
+            json: false,
+            seen: HashSet::new(),
+            said: HashSet::new(),
+            early: HashMap::new(),
+            open: HashSet::new(),
+            owed: HashSet::new(),
+            aside: None,
+            failed: false,
+            error: None,
+        }
+    }
+
     fn say(&mut self, text: &str) -> Done {
         let id = format!("tty-{:016x}", clock::random()?);
         self.said.insert(id.clone());
@@ -271,8 +317,22 @@ impl Conversation {
 
     /// Runs until the input ends and every question is answered.
     fn run(&mut self, happened: &Receiver<Event>, mut input_over: bool) -> Done {
-        while !(input_over && self.said.is_empty() && self.open.is_empty() && self.owed.is_empty()) {
-            let event = happened.recv().map_err(|_| Failure::Failed("the conversation ended".to_owned()))?;
+        while !input_over || self.is_open() {
+            let wait = if self.is_open() { work::TICK } else { Duration::MAX };
+            self.show_work(false)?;
+            let event = match happened.recv_timeout(wait) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.show_work(true)?;
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::Failed("the conversation ended".to_owned()));
+                }
+            };
+            if matches!(event, Event::Typed(_)) {
+                self.screen.typed();
+            }
             match event {
                 Event::Typed(text) if text.trim().is_empty() => {}
                 Event::Typed(text) if self.screen.is_interactive() && is_command(&text, &LEAVE) => return Ok(()),
@@ -290,6 +350,19 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+
+    /// Whether answers are awaited.
+    fn is_open(&self) -> bool {
+        !(self.said.is_empty() && self.open.is_empty() && self.owed.is_empty())
+    }
+
+    /// Shows what the agent does, if it is time for that, or that it does nothing any more.
+    fn show_work(&mut self, now: bool) -> Done {
+        let open = self.is_open();
+        let Some(work) = &mut self.work else { return Ok(()) };
+        let text = work.text(open);
+        if now || !open { self.screen.work(text) } else { Ok(()) }
     }
 
     fn respond(&mut self, response: Response) -> Done {
@@ -337,6 +410,12 @@ impl Conversation {
                 if self.json { Ok(()) } else { self.screen.complain(&refusal.message) }
             }
             Response::Refused { refusal, .. } => Err(Failure::Failed(refusal.message)),
+            Response::Tool { name } => {
+                if let Some(work) = &mut self.work {
+                    work.tool(name);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -373,6 +452,7 @@ impl Conversation {
     /// Handles the end of one of our messages. Its announced answers may have been shown already.
     fn ended(&mut self, message: &str, end: End) -> Done {
         self.failed |= end.state != "completed";
+        self.error = end.error.clone().or(self.error.take());
         if self.json {
             let (state, error) = (&end.state, &end.error);
             print::json(&serde_json::json!({ "is": "settled", "message": message, "state": state, "error": error }))?;

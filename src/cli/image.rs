@@ -24,7 +24,7 @@ pub(super) enum ImageCommand {
     List,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(
     after_help = "Needs Podman and its socket, a statically linked runner (packages and `./install.sh --from-source` install one), and a network to fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
 --base, --cli, --registry and --trust are stored with the image and used by later builds, including the daemon's; --forget ignores them.
@@ -187,6 +187,11 @@ impl ImageSettings {
         };
         names.iter().map(choose).collect()
     }
+}
+
+/// `hearth image build` without options.
+pub(super) fn build_all(paths: &Paths) -> Done {
+    build(paths, &BuildArgs::default(), false)
 }
 
 fn build(paths: &Paths, args: &BuildArgs, json: bool) -> Done {

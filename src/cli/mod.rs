@@ -56,6 +56,7 @@ mod serve;
 mod service;
 mod session;
 mod sessions;
+mod setup;
 mod shell;
 mod skips;
 mod status;
@@ -65,6 +66,7 @@ mod tasks;
 mod time;
 mod time_args;
 mod transcripts;
+mod tty;
 mod users;
 mod watch;
 mod why;
@@ -85,7 +87,8 @@ struct Cli {
 /// Help for new users.
 const FIRST_STEPS: &str = "\
 First steps:
-  hearth up        set everything up and talk to an agent in this terminal
+  hearth up        try it: talk to an agent that only repeats what you write
+  hearth setup     set up an agent with a model, a chat network and the service
   hearth doctor    find problems and how to fix them
   hearth status    see running agents and queued messages
 ";
@@ -108,6 +111,8 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Set up an agent with a model, a chat network and the service, by answering questions
+    Setup(Box<setup::SetupArgs>),
     /// Set up what is missing, start the daemon, and talk to an agent in this terminal
     Up(chat::UpArgs),
     /// Run the daemon in the foreground
@@ -384,6 +389,7 @@ fn run(cli: Cli) -> Done {
         found => found?,
     };
     match cli.command {
+        Command::Setup(args) => setup::setup(&paths, &args, json),
         Command::Up(args) => chat::up(&paths, &args, json),
         Command::Run(args) => serve::run(&paths, &args),
         Command::Chat(args) => chat::chat(&paths, &args, json),

@@ -74,6 +74,32 @@ impl Progress for StageBar {
     }
 }
 
+/// An agent at work, on standard error.
+pub(super) struct Spinner(ProgressBar);
+
+impl Spinner {
+    /// Shows an empty line that moves.
+    pub(super) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(MOVE);
+        Self(bar)
+    }
+
+    /// Shows what is done now.
+    pub(super) fn say(&self, text: &str) {
+        self.0.set_message(print::plain(text).into_owned());
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// Progress of an image build: on a terminal the step and the last line, elsewhere one line per step.
 pub(super) struct Building {
     bar: Option<ProgressBar>,

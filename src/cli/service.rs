@@ -100,6 +100,18 @@ pub(super) fn of_this_system(paths: &Paths, command: &ServiceCommand, json: bool
     perform(paths, Manager::of_this_system(), command, json)
 }
 
+/// Name of the service of this data directory; none if it is not installed.
+pub(super) fn installed(paths: &Paths) -> Result<Option<String>, Failure> {
+    let definition = Definition::of(paths, Manager::of_this_system())?;
+    Ok(definition.file.exists().then_some(definition.name))
+}
+
+/// `hearth service install` without options and output. Returns what it did, for people.
+pub(super) fn install_now(paths: &Paths) -> Result<String, Failure> {
+    let definition = Definition::of(paths, Manager::of_this_system())?;
+    install::install_now(paths, &definition)
+}
+
 fn perform(paths: &Paths, manager: Manager, command: &ServiceCommand, json: bool) -> Done {
     let definition = Definition::of(paths, manager)?;
     match command {
@@ -122,7 +134,7 @@ enum ServiceChange {
 }
 
 fn change(paths: &Paths, definition: &Definition, wanted: ServiceChange) -> Done {
-    installed(paths, definition)?;
+    need_installed(paths, definition)?;
     match (definition.manager, wanted) {
         (Manager::Systemd, ServiceChange::Start) => systemd::start(definition, false)?,
         (Manager::Systemd, ServiceChange::Stop) => systemd::pause(definition)?,
@@ -138,7 +150,7 @@ fn change(paths: &Paths, definition: &Definition, wanted: ServiceChange) -> Done
 }
 
 /// Rejects commands for a service that is not installed, and says how the daemon runs instead.
-fn installed(paths: &Paths, definition: &Definition) -> Done {
+fn need_installed(paths: &Paths, definition: &Definition) -> Done {
     if definition.file.exists() {
         return Ok(());
     }

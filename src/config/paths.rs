@@ -344,6 +344,25 @@ impl Paths {
         self.run().join("secrets")
     }
 
+    /// Directory of the files with secrets that `hearth setup` asked for.
+    #[must_use]
+    pub fn kept_secrets(&self) -> PathBuf {
+        self.data.join("secrets")
+    }
+
+    /// Creates the directory of kept secrets, private to this user.
+    ///
+    /// # Errors
+    /// [`BadPlace`] when it cannot be created, or others could read or change it.
+    pub fn create_kept_secrets(&self) -> Result<PathBuf, BadPlace> {
+        private_directory(&self.data, true)?;
+        self.check()?;
+        let dir = self.kept_secrets();
+        private_directory(&dir, false)?;
+        check_private(&dir, self.uid)?;
+        Ok(dir)
+    }
+
     /// The file with the socket path of a running daemon, which may have been started with another runtime directory.
     #[must_use]
     pub fn socket_note(&self) -> PathBuf {

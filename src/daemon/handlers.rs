@@ -90,7 +90,7 @@ impl Daemon {
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
-            Request::Attach { agent } => match self.attach(agent, responses, uid).await {
+            Request::Attach { agent, tools } => match self.attach(agent, tools, responses, uid).await {
                 Ok(attached) => {
                     *talk = Some(attached);
                     None
@@ -180,7 +180,13 @@ impl Daemon {
         }
     }
 
-    async fn attach(&self, agent: Option<String>, responses: &Sender<Response>, uid: u32) -> Result<Talk, String> {
+    async fn attach(
+        &self,
+        agent: Option<String>,
+        tools: bool,
+        responses: &Sender<Response>,
+        uid: u32,
+    ) -> Result<Talk, String> {
         let plan = self.store().read(|db, txn| setup::plan(db, txn, agent.as_deref(), uid));
         let plan = plan.map_err(|error| error.to_string())?;
         if let Some(configure) = plan.configure
@@ -205,6 +211,9 @@ impl Daemon {
         let sessions = self.paths().sessions();
         let forwarding = tokio::spawn(async move {
             while let Some(told) = told.recv().await {
+                if !tools && matches!(told, TerminalEvent::Tool(_)) {
+                    continue;
+                }
                 if forward.send(shown(told, &sessions)).await.is_err() {
                     return;
                 }
@@ -276,6 +285,7 @@ fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<Inbound
 
 fn shown(told: TerminalEvent, sessions: &Path) -> Response {
     match told {
+        TerminalEvent::Tool(name) => Response::Tool { name },
         TerminalEvent::Message(delivery) => Response::Said {
             id: delivery.key.to_string(),
             speaker: delivery.speaker,

@@ -210,8 +210,11 @@ impl MailboxWorkers {
         let wholly = matches!(collected, Ok(Taken::Wholly));
         let (sight, failed) = sight.map_or_else(|error| (None, Err(error)), |sight| (sight, Ok(())));
         let news = sight.and_then(|sight| self.mailboxes.note(sight, wholly));
-        if news.as_ref().and_then(|news| news.state.as_ref()).is_some_and(|state| state.progress) {
-            self.context.typing.progress(session);
+        if let Some(state) = news.as_ref().and_then(|news| news.state.as_ref()) {
+            if state.progress {
+                self.context.typing.progress(session);
+            }
+            self.context.typing.tool(session, state.tool.as_ref().map(|tool| tool.name.as_str()));
         }
         lock(&self.heartbeats).looked(session, live, news, self.context.clock.now().awake);
         collected.and(failed)

@@ -75,7 +75,7 @@ pub use sd_notify::State;
 use skips::Skips;
 use state_file_sync::Groups;
 use stop::Stop;
-use typing::Typing;
+use typing::{Indicator, Typing};
 
 pub use crate::runtime::process::Sandbox;
 pub use channels::LineStatus;
@@ -261,9 +261,12 @@ impl Daemon {
             engine_thread: Mutex::default(),
         });
         let shown = Arc::clone(&channels);
-        typing.run(move |session, at| {
-            if let Some(channel) = shown.channel(&at.channel) {
-                channel.typing(session, at);
+        typing.run(move |indicator| {
+            if let Some(channel) = shown.channel(&indicator.at().channel) {
+                match indicator {
+                    Indicator::Typing(session, at) => channel.typing(*session, at),
+                    Indicator::Tool(at, tool) => channel.tool(at, tool.as_deref()),
+                }
             }
         })?;
         daemon.start_engine(removals)?;

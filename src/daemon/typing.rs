@@ -25,8 +25,24 @@ pub(super) struct Typing {
 struct State {
     signs: Signs,
     /// Indicators that the thread sends immediately.
-    now: Vec<(SessionId, Address)>,
+    now: Vec<Indicator>,
     over: bool,
+}
+
+/// What a channel shows of an agent at work.
+pub(super) enum Indicator {
+    /// It works.
+    Typing(SessionId, Address),
+    /// It uses this tool now, or none.
+    Tool(Address, Option<String>),
+}
+
+impl Indicator {
+    /// Where it is shown.
+    pub(super) const fn at(&self) -> &Address {
+        let (Self::Typing(_, at) | Self::Tool(at, _)) = self;
+        at
+    }
 }
 
 impl Typing {
@@ -35,12 +51,12 @@ impl Typing {
         Arc::new(Self { clock: clock.clone(), state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Starts the thread, which shows an indicator with `show`.
-    pub(super) fn run(self: &Arc<Self>, show: impl Fn(SessionId, &Address) + Send + 'static) -> Result<(), Error> {
+    /// Starts the thread, which shows each indicator with `show`.
+    pub(super) fn run(self: &Arc<Self>, show: impl Fn(&Indicator) + Send + 'static) -> Result<(), Error> {
         let typing = Arc::clone(self);
         let work = move || {
             while let Some(due) = typing.next() {
-                due.iter().for_each(|(session, at)| show(*session, at));
+                due.iter().for_each(&show);
             }
         };
         worker::start("typing", work).map(drop)
@@ -50,13 +66,22 @@ impl Typing {
     pub(super) fn start(&self, session: SessionId, at: Address) {
         let mut state = self.lock();
         state.signs.start(self.now(), session, at.clone());
-        state.now.push((session, at));
+        state.now.push(Indicator::Typing(session, at));
         self.changed.notify_one();
     }
 
     /// The session's agent did something.
     pub(super) fn progress(&self, session: SessionId) {
         self.lock().signs.progress(self.now(), session);
+    }
+
+    /// The session's agent uses another tool, or none any more.
+    pub(super) fn tool(&self, session: SessionId, tool: Option<&str>) {
+        let mut state = self.lock();
+        if let Some(at) = state.signs.tool(session, tool) {
+            state.now.push(Indicator::Tool(at, tool.map(str::to_owned)));
+            self.changed.notify_one();
+        }
     }
 
     /// A message is handed to its channel. Edits and reactions do not count as messages.
@@ -93,7 +118,7 @@ impl Typing {
     pub(super) fn over(&self, session: SessionId) {
         let mut state = self.lock();
         state.signs.stop(session);
-        state.now.retain(|(shown, _)| *shown != session);
+        state.now.retain(|due| !matches!(due, Indicator::Typing(shown, _) if *shown == session));
     }
 
     /// Ends the thread.
@@ -103,7 +128,7 @@ impl Typing {
     }
 
     /// Waits for indicators that are due. None after [`Typing::shut_down`].
-    fn next(&self) -> Option<Vec<(SessionId, Address)>> {
+    fn next(&self) -> Option<Vec<Indicator>> {
         let mut state = self.lock();
         loop {
             if state.over {
@@ -112,7 +137,7 @@ impl Typing {
             let now = self.now();
             let mut due = std::mem::take(&mut state.now);
             let (again, next) = state.signs.tick(now);
-            due.extend(again);
+            due.extend(again.into_iter().map(|(session, at)| Indicator::Typing(session, at)));
             if !due.is_empty() {
                 return Some(due);
             }

@@ -49,6 +49,9 @@ pub enum Request {
     Attach {
         /// The agent's folder. If absent: the only agent, or the default one.
         agent: Option<String>,
+        /// Whether the client understands [`Response::Tool`].
+        #[serde(default)]
+        tools: bool,
     },
     /// Send a message to the attached chat.
     Say {
@@ -128,6 +131,11 @@ pub enum Response {
         files: Vec<String>,
         /// The message it answers.
         in_reply_to: Option<String>,
+    },
+    /// The agent uses this tool now, or none. Only for clients that want it.
+    Tool {
+        /// Its name.
+        name: Option<String>,
     },
     /// A message came to its end.
     Settled {

@@ -5,6 +5,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::host::pty::Pty;
 use crate::host::{Host, Running, event, wait_for};
 
 fn lines(text: &str) -> Vec<&str> {
@@ -43,6 +44,30 @@ fn one_question_gets_its_answer_with_and_without_a_daemon() {
     assert!(said.iter().any(|line| line["is"] == "said" && line["text"] == "echo: as JSON"), "{json}");
     assert!(said.iter().any(|line| line["is"] == "settled" && line["state"] == "completed"), "{json}");
     host.check();
+}
+
+/// A person at a terminal sees that the agent works and what it uses; programs read answers only.
+#[test]
+fn a_terminal_shows_what_the_agent_does() {
+    let mut host = Host::new();
+    host.env.push(("TERM".into(), "xterm".into()));
+    host.start();
+    let mut at = Pty::start(host.command(&["chat"]));
+    at.wait("talking to main");
+    at.type_keys("!tool Search - 4s\r");
+    at.wait("main is working, ");
+    at.wait(", using Search");
+    at.type_keys("hello\r");
+    at.wait("main: echo: hello");
+    at.type_keys("exit\r");
+    assert!(at.end().0.success());
+    let mut at = Pty::start(host.command(&["chat", "!tool Search - 4s"]));
+    at.wait("main is working, ");
+    at.wait(", using Search");
+    assert!(at.end().0.success());
+    let piped = host.run(&["chat", "!tool Search - 2s"], b"");
+    assert_eq!(piped.code, Some(0), "{piped:#?}");
+    assert!(!(piped.stdout + &piped.stderr).contains("working"));
 }
 
 /// The words behind `agent` belong to the agents' program, whatever they look like.
@@ -388,7 +413,7 @@ fn the_first_terminal_says_who_answers_what_to_do_next_and_what_can_be_typed() {
     let mut terminal = Running::start_open(command);
     terminal.wait_stdout("agent: main, with the provider echo, which only repeats what you write");
     terminal.wait_stdout("(you)");
-    terminal.wait_stdout("next: connect a model with `hearth agents set main --provider claude`");
+    terminal.wait_stdout("next: `hearth setup` connects a model");
     terminal.wait_stdout("talking to main");
     terminal.type_line("/help");
     terminal.wait_stdout("what you can type:");

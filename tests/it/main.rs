@@ -74,6 +74,7 @@ mod routing_threads;
 mod schedules;
 mod seams;
 mod session;
+mod setup;
 mod simulated;
 mod skips;
 mod slots;

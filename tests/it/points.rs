@@ -8,6 +8,7 @@
 
 mod commands;
 mod names;
+mod setup;
 mod unit_file;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +95,7 @@ const GROUP: i64 = -100;
 
 /// Points that commands pass by themselves.
 fn passed_by_commands() -> Vec<String> {
-    [commands::points(), unit_file::points()].concat()
+    [commands::points(), unit_file::points(), setup::points()].concat()
 }
 
 /// What every conversation begins with.

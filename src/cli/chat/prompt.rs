@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::mpsc::Sender;
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
 use super::Event;
+use crate::cli::progress::Spinner;
+use crate::cli::tty::Restored;
 use crate::cli::{Done, Failure, print, read_line};
 
 /// The input prompt.
@@ -18,35 +19,43 @@ const LINE_MAX: usize = 256 * 1024;
 
 /// Where messages are shown.
 pub(super) enum Screen {
-    /// Standard output.
-    Plain,
+    /// Standard output, with a moving line on standard error while the agent works.
+    Plain(Option<Spinner>),
+    /// A list for the caller, with the same line.
+    Collecting(Vec<String>, Option<Spinner>),
     /// A terminal, with messages above the input line.
     Interactive {
         /// Prints above the input line.
         printer: Box<dyn rustyline::ExternalPrinter>,
-        /// Restores the terminal when dropped at the end of the conversation.
+        /// Whether the line above the input line says that the agent works.
+        working: bool,
+        /// Restores the terminal at the end of the conversation: the thread that reads lines cannot be stopped and
+        /// leaves it in raw mode.
         _before: Restored,
     },
 }
 
-/// Restores the terminal's mode on drop. The thread that reads lines cannot be stopped and leaves it in raw mode.
-pub(super) struct Restored(Termios);
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        if let Err(error) = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0) {
-            tracing::debug!(%error, "the terminal could not be given back as it was");
-        }
-    }
-}
-
+/// Goes one line up.
+const UP: &str = "\u{1b}[1A";
+/// Clears the line above the input line.
+const CLEAR_ABOVE: &str = "\u{1b}[1A\u{1b}[2K";
 /// Switches off bracketed paste, which line editing switches on.
 const NO_PASTE_MARKS: &str = "\u{1b}[?2004l";
 
 impl Screen {
     /// Standard output.
     pub(super) const fn plain() -> Self {
-        Self::Plain
+        Self::Plain(None)
+    }
+
+    /// A list for the caller.
+    pub(super) const fn collecting() -> Self {
+        Self::Collecting(Vec::new(), None)
+    }
+
+    /// The messages so far, if they are collected.
+    pub(super) fn collected(&mut self) -> Vec<String> {
+        if let Self::Collecting(texts, _) = self { std::mem::take(texts) } else { Vec::new() }
     }
 
     /// Whether the user types at a terminal.
@@ -61,15 +70,56 @@ impl Screen {
         }
     }
 
-    /// Reports that typed input was not accepted.
-    pub(super) fn complain(&mut self, message: &str) -> Done {
-        match self {
-            Self::Plain => {
-                print::error(message);
+    /// Shows what the agent does, or that it does nothing any more.
+    pub(super) fn work(&mut self, text: Option<String>) -> Done {
+        match (self, text) {
+            (Self::Plain(spinner) | Self::Collecting(_, spinner), Some(text)) => {
+                spinner.get_or_insert_with(Spinner::new).say(&text);
                 Ok(())
             }
-            Self::Interactive { printer, .. } => printer.print(format!("hearth: {message}\n")).map_err(Failure::from),
+            (Self::Plain(spinner) | Self::Collecting(_, spinner), None) => {
+                *spinner = None;
+                Ok(())
+            }
+            (screen @ Self::Interactive { .. }, Some(text)) => {
+                screen.above(&print::plain(&text))?;
+                screen.keep(true);
+                Ok(())
+            }
+            (Self::Interactive { printer, working: working @ true, .. }, None) => {
+                *working = false;
+                printer.print(format!("{CLEAR_ABOVE}{UP}\n")).map_err(Failure::from)
+            }
+            (Self::Interactive { .. }, None) => Ok(()),
         }
+    }
+
+    /// The person typed: what is above the input line now is what was typed.
+    pub(super) const fn typed(&mut self) {
+        self.keep(false);
+    }
+
+    const fn keep(&mut self, is_working: bool) {
+        if let Self::Interactive { working, .. } = self {
+            *working = is_working;
+        }
+    }
+
+    /// Prints a line above the input line, in place of the one that says that the agent works.
+    fn above(&mut self, text: &str) -> Done {
+        let Self::Interactive { printer, working, .. } = self else { return Ok(()) };
+        let clear = if std::mem::take(working) { CLEAR_ABOVE } else { "" };
+        printer.print(format!("{clear}{text}\n")).map_err(Failure::from)
+    }
+
+    /// Reports that typed input was not accepted.
+    pub(super) fn complain(&mut self, message: &str) -> Done {
+        if self.is_interactive() {
+            return self.above(&format!("hearth: {message}"));
+        }
+        self.work(None)?;
+        print::error(message);
+        Ok(())
     }
 
     /// Shows a message. The speaker is shown only if there can be several.
@@ -78,11 +128,18 @@ impl Screen {
         for file in files {
             shown.push_str(&format!("\n[file] {}", print::plain(file)));
         }
+        if !self.is_interactive() {
+            self.work(None)?;
+        }
         match self {
-            Self::Plain => print::line(&shown),
-            Self::Interactive { printer, .. } => {
+            Self::Plain(_) => print::line(&shown),
+            Self::Collecting(texts, _) => {
+                texts.push(shown);
+                Ok(())
+            }
+            Self::Interactive { .. } => {
                 let speaker = print::plain(speaker.unwrap_or("hearth"));
-                printer.print(format!("{speaker}: {shown}\n")).map_err(Failure::from)
+                self.above(&format!("{speaker}: {shown}"))
             }
         }
     }
@@ -90,7 +147,7 @@ impl Screen {
 
 /// Reads lines from a terminal, with editing and a persistent history.
 pub(super) fn interactive(history: &Path, events: Sender<Event>) -> Result<Screen, Failure> {
-    let before = Restored(tcgetattr(std::io::stdin()).map_err(std::io::Error::from)?);
+    let before = Restored::now()?;
     let config = Config::builder().max_history_size(1_000)?.auto_add_history(true).build();
     let mut editor: Editor<(), FileHistory> = Editor::with_history(config, FileHistory::new())?;
     // The first conversation has no history yet.
@@ -113,7 +170,7 @@ pub(super) fn interactive(history: &Path, events: Sender<Event>) -> Result<Scree
             }
         }
     });
-    Ok(Screen::Interactive { printer: Box::new(printer), _before: before })
+    Ok(Screen::Interactive { printer: Box::new(printer), working: false, _before: before })
 }
 
 /// Reads lines from a pipe or a file.
@@ -133,5 +190,5 @@ pub(super) fn piped(events: Sender<Event>) -> Screen {
             }
         }
     });
-    Screen::Plain
+    Screen::plain()
 }

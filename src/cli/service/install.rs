@@ -13,7 +13,7 @@ use crate::cli::{Done, Failure, daemon_status, print};
 use crate::config::Paths;
 use crate::state;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(in crate::cli) struct InstallArgs {
     /// Only print the service file
     #[arg(long)]
@@ -69,6 +69,24 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
         print::note(&format!("this would be {file}:"));
         return print::verbatim(definition.text.trim_end());
     }
+    let done = put(paths, definition, wanted)?;
+    if json {
+        return print::json(&done);
+    }
+    print::line(&format!("{:9} {}", done.written, done.file))?;
+    if done.started {
+        print::line(&format!("{:9} {}", "runs", definition.name))?;
+    }
+    super::warn(&done.warnings);
+    if definition.manager == Manager::Systemd && systemd::lingers() == Some(false) {
+        print::note("it runs while you are logged in; for it to run always: `loginctl enable-linger`");
+    }
+    Ok(())
+}
+
+/// Installs the service without output.
+fn put<'a>(paths: &Paths, definition: &'a Definition, wanted: &InstallArgs) -> Result<InstalledJson<'a>, Failure> {
+    let file = definition.file.display().to_string();
     if !state::exists(paths.data())? {
         return Err(Failure::Failed(format!(
             "there is no store in {}: run `hearth up` or `hearth apply FILE` first; if there was one, check that its \
@@ -107,18 +125,14 @@ pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallAr
     if started != wanted.no_start {
         definition.know()?;
     }
-    if json {
-        return print::json(&InstalledJson { name: &definition.name, file, written, started, warnings });
-    }
-    print::line(&format!("{written:9} {file}"))?;
-    if started {
-        print::line(&format!("{:9} {}", "runs", definition.name))?;
-    }
-    super::warn(&warnings);
-    if definition.manager == Manager::Systemd && systemd::lingers() == Some(false) {
-        print::note("it runs while you are logged in; for it to run always: `loginctl enable-linger`");
-    }
-    Ok(())
+    Ok(InstalledJson { name: &definition.name, file, written, started, warnings })
+}
+
+/// Installs the service with default options. Returns what it did, for people.
+pub(super) fn install_now(paths: &Paths, definition: &Definition) -> Result<String, Failure> {
+    let done = put(paths, definition, &InstallArgs::default())?;
+    super::warn(&done.warnings);
+    Ok(format!("{} {}", done.name, if done.started { "runs, and starts at every login" } else { "is installed" }))
 }
 
 /// Loads the file, and starts the service unless the user does not want that or another daemon runs. Returns whether it

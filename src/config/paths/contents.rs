@@ -22,9 +22,18 @@ const EMPTY_FIRST: [&str; 7] = ["store", "sessions", "files", "groups", "homes",
 const LATER: [&str; 3] = ["backups", "history", "last-check.json"];
 /// Names, with a suffix, of what `restore --replace` and `run --new` move aside.
 const ASIDE: [&str; 3] = ["store.old-", "sessions.old-", "files.old-"];
-/// Entries of a fresh data directory: what the operator may put there before the first start, the lock, and a store
-/// that an interrupted first start did not finish.
-const HARMLESS: [&str; 5] = [MOUNT_POINT, "hearth.toml", "skills", "hearth.lock", "store.next"];
+/// Entries of a fresh data directory: what the operator or `hearth setup` may put there before the first start, the
+/// lock, and a store that an interrupted first start did not finish.
+const HARMLESS: [&str; 8] = [
+    MOUNT_POINT,
+    "hearth.toml",
+    "hearth.toml.new",
+    "hearth.toml.old",
+    "secrets",
+    "skills",
+    "hearth.lock",
+    "store.next",
+];
 /// What `mkfs` leaves at the root of a file system.
 const MOUNT_POINT: &str = "lost+found";
 
@@ -100,6 +109,7 @@ mod tests {
             &[][..],
             &["lost+found/"],
             &["hearth.toml", "skills/a/SKILL.md"],
+            &["hearth.toml.new", "hearth.toml.old", "secrets/main.KEY"],
             &["store/", "sessions/", "files/", "groups/", "homes/", "run/", "hearth.lock", "store.next/data.mdb"],
             &["store/lost+found/"],
         ] {

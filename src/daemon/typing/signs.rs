@@ -33,6 +33,7 @@ pub(super) struct Signs {
 struct Sign {
     at: Address,
     began: Awake,
+    tool: Option<String>,
     progress: Option<Awake>,
     paused: Option<Awake>,
     next: Awake,
@@ -45,7 +46,7 @@ impl Signs {
         if !self.shown.contains_key(&session) && self.shown.len() >= SESSIONS_MAX {
             return;
         }
-        let sign = Sign { at, began: now, progress: None, paused: None, next: now.plus(AGAIN) };
+        let sign = Sign { at, began: now, tool: None, progress: None, paused: None, next: now.plus(AGAIN) };
         self.shown.insert(session, sign);
     }
 
@@ -54,6 +55,13 @@ impl Signs {
         if let Some(sign) = self.shown.get_mut(&session) {
             sign.progress = Some(now);
         }
+    }
+
+    /// The session's agent uses a tool, or none. Returns its address if that is a change.
+    pub(super) fn tool(&mut self, session: SessionId, tool: Option<&str>) -> Option<Address> {
+        let sign = self.shown.get_mut(&session).filter(|sign| sign.tool.as_deref() != tool)?;
+        sign.tool = tool.map(str::to_owned);
+        Some(sign.at.clone())
     }
 
     /// A visible message is being delivered. No indicator may follow it.
@@ -213,6 +221,17 @@ mod tests {
             signs.sent(now, id, true);
         };
         assert_eq!(seconds(&[(0, &start), (5, &answered), (6, &start)]), [4, 10, 14, 18]);
+    }
+
+    #[test]
+    fn a_change_of_the_tool_is_told_once() {
+        let mut signs = Signs::default();
+        assert_eq!(signs.tool(SESSION, Some("Search")), None, "no one waits for this session");
+        signs.start(second(0), SESSION, at("a"));
+        assert_eq!(signs.tool(SESSION, None), None);
+        assert_eq!(signs.tool(SESSION, Some("Search")), Some(at("a")));
+        assert_eq!(signs.tool(SESSION, Some("Search")), None);
+        assert_eq!(signs.tool(SESSION, None), Some(at("a")));
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The README's steps from nothing to an agent on Telegram, with its own file.
+//! The steps of docs/setup.md from nothing to an agent on Telegram by hand, with its own file.
 
 use serde_json::Value;
 
 use super::house::House;
 use crate::host::fake_telegram::TOKEN;
 
-/// The part of the README that shows the way.
+/// The part of the document that shows the way.
 fn way(readme: &str) -> &str {
-    let (_, way) = readme.split_once("\n## First real agent, on Telegram\n").unwrap();
-    way.split_once("\n## ").unwrap().0
+    let (_, way) = readme.split_once("\n## By hand\n").unwrap();
+    way
 }
 
 /// What stands between such a fence and the next, wherever there is one.
@@ -19,7 +19,7 @@ fn blocks<'a>(way: &'a str, fence: &str) -> Vec<&'a str> {
 #[test]
 fn from_nothing_to_an_agent_on_telegram() {
     let Some(mut house) = House::empty() else { return };
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/setup.md")).unwrap();
     let way = way(&readme);
     let shell = blocks(way, "```sh\n");
     let steps: Vec<&str> =

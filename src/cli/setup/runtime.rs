@@ -1,0 +1,106 @@
+//! The step that chooses where agents run.
+
+use super::ask::Choice;
+use super::{Setup, StepReport, StepState};
+use crate::cli::{Failure, configuration, image};
+use crate::config::env;
+use crate::daemon::{rehearse, sandbox};
+use crate::model::configure::{Change, RuntimeKind, Settings};
+use crate::model::entity::{AgentSettings, Hold, ProviderKind};
+
+/// How the agent CLI is installed for processes. The image has it.
+const CLI: &str = "npm install -g @anthropic-ai/claude-code";
+/// What confined processes mean.
+const CONFINED: &str = "agents are confined processes of your user, which see their own folder and what you give them, \
+                        and share your network; packages for agents are not installed";
+
+impl Setup<'_> {
+    pub(super) fn place(&mut self) -> Result<StepReport, Failure> {
+        let known = configuration::read(self.paths)?.settings.unwrap_or_default();
+        let agent = self.settings_of_agent()?.unwrap_or_else(|| AgentSettings::named(String::new()));
+        let runtime = self.args.runtime.map(super::RuntimeArg::kind).or(known.runtime);
+        if agent.provider == ProviderKind::Echo && runtime.is_none() {
+            return Ok(StepReport::new(StepState::Skipped, "echo needs neither containers nor confinement"));
+        }
+        let (kind, why) = self.find_runtime(&Settings { runtime, ..known.clone() })?;
+        let mut state = StepState::Already;
+        // Containers that were found stay a choice of the daemon.
+        let chosen = (self.args.runtime.is_some() || kind == RuntimeKind::Process).then_some(kind);
+        if chosen.is_some() && known.runtime != chosen {
+            self.put(&Change::PutSettings(Settings { runtime: chosen, ..known }))?;
+            state = StepState::Done;
+        }
+        if kind == RuntimeKind::Process {
+            state = self.confine(&agent, state)?;
+            self.find_cli(&agent)?;
+        }
+        let place = if kind == RuntimeKind::Podman { "in containers" } else { "as processes" };
+        Ok(StepReport::new(state, format!("{place}, because {why}")))
+    }
+
+    /// Decides between containers and processes. Asks if containers are not available and were not ruled out.
+    fn find_runtime(&self, settings: &Settings) -> Result<(RuntimeKind, String), Failure> {
+        loop {
+            let why = match (rehearse(settings), settings.runtime) {
+                (Ok((kind, why)), Some(_)) => return Ok((kind, why)),
+                (Ok((RuntimeKind::Podman, why)), None) => return Ok((RuntimeKind::Podman, why)),
+                (Ok((RuntimeKind::Process, why)), None) => why,
+                (Err(error), _) if self.ask.is_person() => error.to_string(),
+                (Err(error), _) => return Err(error.into()),
+            };
+            if !self.ask.is_person() {
+                return Ok((RuntimeKind::Process, why));
+            }
+            self.say(&format!("Containers hold agents best, and are not available: {why}."))?;
+            let with_podman = crate::daemon::image::Engine::find().is_ok();
+            let again = if with_podman {
+                Choice { name: "build", about: "build the image now, which takes some minutes" }
+            } else {
+                Choice { name: "look again", about: "after you did that in another terminal" }
+            };
+            let process = Choice { name: "processes", about: CONFINED };
+            match self.ask.choose(&[again, process])? {
+                0 if with_podman => {
+                    if let Err(failure) = image::build_all(self.paths) {
+                        self.say(&format!("This failed: {}", super::words(&failure)))?;
+                    }
+                }
+                0 => {}
+                _ => return Ok((RuntimeKind::Process, "you chose it".to_owned())),
+            }
+        }
+    }
+
+    /// Where processes cannot be confined, lets the person decide whether the agent may run unconfined.
+    fn confine(&mut self, agent: &AgentSettings, state: StepState) -> Result<StepState, Failure> {
+        let sandbox = sandbox(self.paths);
+        let Some(why) = sandbox.missing() else { return Ok(state) };
+        if agent.hold(agent.provider, false) != Hold::NeedsUnconfined {
+            return Ok(state);
+        }
+        self.say(&format!("Processes cannot be confined here: {why}."))?;
+        let question = "Let this agent do everything that your user may do?";
+        if !(self.args.unconfined || self.ask.is_person() && self.ask.yes(question, false)?) {
+            let mend = "install what `hearth doctor` names, use containers, or add --unconfined";
+            return Err(Failure::Failed(format!("the agent cannot be confined here: {why}; {mend}")));
+        }
+        let settings = AgentSettings { unconfined: true, ..agent.clone() };
+        self.put(&Change::PutAgent(self.args.agent.clone(), settings))?;
+        Ok(StepState::Done)
+    }
+
+    /// Without a container, the agent CLI is a program of this machine.
+    fn find_cli(&self, agent: &AgentSettings) -> Result<(), Failure> {
+        let needed = agent.provider == ProviderKind::Claude && agent.command.is_empty();
+        let found = || std::env::split_paths(&env::child_path()).any(|dir| dir.join("claude").is_file());
+        while needed && !found() {
+            let what = format!("The program `claude` is not on the PATH. Install it with:\n\n    {CLI}\n");
+            if !self.ask.is_person() {
+                return Err(Failure::Failed(format!("the program `claude` is not on the PATH: run `{CLI}`")));
+            }
+            self.say(&what)?;
+            self.ask.wait("Press Enter to look again: ")?;
+        }
+        Ok(())
+    }
+}
