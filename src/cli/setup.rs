@@ -293,8 +293,8 @@ impl<'a> Setup<'a> {
         let claude = matches!(self.args.provider, Some(ProviderArg::Claude));
         let set_up = settings.as_ref().is_some_and(|settings| settings.provider != ProviderKind::Echo);
         let has_login = settings.is_some_and(|settings| {
-            let variable = |(name, _): &(String, EnvValue)| Credential::ALL.iter().any(|one| one.variable() == name);
-            settings.env.iter().any(|known| variable(known))
+            let is_login = |(name, _): &(String, EnvValue)| Credential::ALL.iter().any(|one| one.variable() == name);
+            settings.env.iter().any(is_login)
         });
         if !self.args.names_provider() && !set_up {
             missing.push("--provider claude with --key-file FILE or --base-url URL, or --provider echo");

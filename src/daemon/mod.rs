@@ -75,7 +75,7 @@ pub use sd_notify::State;
 use skips::Skips;
 use state_file_sync::Groups;
 use stop::Stop;
-use typing::{Indicator, Typing};
+use typing::Typing;
 
 pub use crate::runtime::process::Sandbox;
 pub use channels::LineStatus;
@@ -263,10 +263,7 @@ impl Daemon {
         let shown = Arc::clone(&channels);
         typing.run(move |indicator| {
             if let Some(channel) = shown.channel(&indicator.at().channel) {
-                match indicator {
-                    Indicator::Typing(session, at) => channel.typing(*session, at),
-                    Indicator::Tool(at, tool) => channel.tool(at, tool.as_deref()),
-                }
+                indicator.show_on(&*channel);
             }
         })?;
         daemon.start_engine(removals)?;

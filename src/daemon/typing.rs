@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Error;
 use super::worker;
+use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::model::address::Address;
 use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
@@ -42,6 +43,14 @@ impl Indicator {
     pub(super) const fn at(&self) -> &Address {
         let (Self::Typing(_, at) | Self::Tool(at, _)) = self;
         at
+    }
+
+    /// Shows it once.
+    pub(super) fn show_on(&self, channel: &dyn Channel) {
+        match self {
+            Self::Typing(session, at) => channel.typing(*session, at),
+            Self::Tool(at, tool) => channel.tool(at, tool.as_deref()),
+        }
     }
 }
 

@@ -36,8 +36,8 @@ fn server(answer: &'static [u8]) -> String {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut request = [0; 4_096];
-            let _ = stream.read(&mut request);
-            let _ = stream.write_all(answer);
+            drop(stream.read(&mut request));
+            drop(stream.write_all(answer));
         }
     });
     address
