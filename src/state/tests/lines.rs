@@ -124,7 +124,7 @@ fn lines_that_are_wrong_are_named() {
             changed("\"version\":3", "\"version\":4"),
             format!("line {number}: its record has version 4, this Hearth knows"),
         ),
-        (changed("\"table\":\"agents\"", "\"table\":\"agentz\""), format!("line {number}: there is no table `agentz`")),
+        (changed("\"table\":\"agents\"", "\"table\":\"agentz\""), format!("line {number}: unknown table `agentz`")),
         (changed("\"key_bytes\":\"00", "\"key_bytes\":\"0"), format!("line {number}: its key is not hex")),
         (changed("\"key_bytes\":\"00", "\"key_bytes\":\""), format!("line {number}: its key is not one of agents")),
         (changed("\"folder\":", "\"holder\":"), format!("line {number}: its value is not one of agents")),
