@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::channel_context::ChannelContext;
 use super::ingress::ChannelIngress;
+use super::typing::Indicator;
 use crate::channel::Channel;
 use crate::channel::intake::Ingress;
 use crate::channel::telegram;
@@ -95,6 +96,13 @@ impl Channels {
         lines.insert(name.clone(), Connection { kind: ChannelKind::Terminal, state, changed });
         drop(lines);
         self.context.tokio.spawn(Arc::clone(self).keep(name.clone(), heard));
+    }
+
+    /// Shows a typing indicator, if its channel is connected.
+    pub(super) fn show_typing(&self, indicator: &Indicator) {
+        if let Some(channel) = self.channel(&indicator.at().channel) {
+            indicator.show_on(&*channel);
+        }
     }
 
     /// A channel that is up.

@@ -261,11 +261,7 @@ impl Daemon {
             engine_thread: Mutex::default(),
         });
         let shown = Arc::clone(&channels);
-        typing.run(move |indicator| {
-            if let Some(channel) = shown.channel(&indicator.at().channel) {
-                indicator.show_on(&*channel);
-            }
-        })?;
+        typing.run(move |indicator| shown.show_typing(indicator))?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
         daemon.look_at_folders();
