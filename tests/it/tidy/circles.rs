@@ -86,7 +86,7 @@ impl Graph {
     fn absolute(&self, own: &Module, path: &[String], imports: Option<&Imports>) -> Option<Module> {
         let (head, rest) = path.split_first()?;
         let supers = path.iter().take_while(|segment| *segment == "super").count();
-        let child = || [own.as_slice(), &[head.clone()]].concat();
+        let child = || [own.as_slice(), std::slice::from_ref(head)].concat();
         match head.as_str() {
             "crate" | "hearth" | "hearth_base" | "hearth_edges" => Some(rest.to_vec()),
             "self" => Some([own.as_slice(), rest].concat()),
