@@ -44,25 +44,34 @@ impl Mailbox {
     /// Opens a session's mailbox and creates its missing parts. If an agent replaced its own directories by something
     /// else, that stays until it has been reported.
     pub(super) fn open(sessions: &Dir, session: SessionId) -> Result<Self, Error> {
-        let root = sessions.ensure_dir(&session.to_string(), PRIVATE)?;
-        let host = root.ensure_dir(HOST_DIR, SHARED)?;
-        host.ensure_dir(IN_DIR, SHARED)?.ensure_dir(FILES_DIR, SHARED)?;
-        host.ensure_dir(REPLY_DIR, SHARED)?;
-        let agent = root.ensure_dir(AGENT_DIR, SHARED)?;
+        let mailbox = Self::of(&sessions.ensure_dir(&session.to_string(), PRIVATE)?, session)?;
+        mailbox.messages()?.ensure_dir(FILES_DIR, SHARED)?;
+        mailbox.replies()?;
+        Ok(mailbox)
+    }
+
+    /// Opens a session's mailbox if there is one, as every sweep does. Unlike [`Self::open`], leaves the directories in
+    /// `host/` alone: exports and removals open them anyway.
+    pub(super) fn find(sessions: &Dir, session: SessionId) -> Result<Option<Self>, Error> {
+        match sessions.dir(session.to_string())? {
+            DirEntry::Found(root) => Self::of(&root, session).map(Some),
+            DirEntry::Absent => Ok(None),
+            DirEntry::Refused(reason) => {
+                Err(Error::Unusable { path: sessions.path().join(session.to_string()), reason })
+            }
+        }
+    }
+
+    fn of(root: &Dir, session: SessionId) -> Result<Self, Error> {
         let mailbox = Self {
             session,
-            host,
-            agent,
+            host: root.ensure_dir(HOST_DIR, SHARED)?,
+            agent: root.ensure_dir(AGENT_DIR, SHARED)?,
             kept: root.ensure_dir(KEPT_DIR, PRIVATE)?,
             trash: Trash::new(root.ensure_dir(TRASH_DIR, PRIVATE)?),
         };
         mailbox.offer_agent_dirs()?;
         Ok(mailbox)
-    }
-
-    /// Opens a session's mailbox if there is one.
-    pub(super) fn find(sessions: &Dir, session: SessionId) -> Result<Option<Self>, Error> {
-        if sessions.has(session.to_string().as_ref())? { Self::open(sessions, session).map(Some) } else { Ok(None) }
     }
 
     /// Creates `ack`, `out` and `out/files` if these names are free.

@@ -13,6 +13,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hearth_wire::AGENT_DIR;
+
 use crate::model::effect::{ContextView, Discard, Export, ExportedMessage};
 use crate::model::id::SessionId;
 use crate::model::mailbox::{Collection, Hidden, Observation};
@@ -174,9 +176,12 @@ impl Mailboxes {
     /// # Errors
     /// [`Error`] if the machine cannot read; what the agent wrote is never one.
     pub fn observe(&self, session: SessionId, incarnation: u32) -> Result<Option<RunnerObservation>, Error> {
-        match self.find_mailbox(session)? {
-            Some(mailbox) => self.observer.observe(&mailbox, incarnation).map(Some),
-            None => Ok(None),
+        let root = self.root.dir()?;
+        let agent = format!("{session}/{AGENT_DIR}");
+        match root.dir(&agent)? {
+            DirEntry::Found(agent) => self.observer.observe(session, &agent, incarnation).map(Some),
+            DirEntry::Absent => Ok(None),
+            DirEntry::Refused(reason) => Err(Error::Unusable { path: root.path().join(agent), reason }),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::model::incarnation::ToolUse;
 use crate::model::mailbox::{Beat, Observation, ObservedState};
 use crate::model::time::Millis;
 
-use super::dir::DirEntry;
+use super::dir::{Dir, DirEntry};
 use super::error::Error;
 use super::layout::Mailbox;
 use super::{parse, text};
@@ -56,12 +56,17 @@ struct Seen {
 
 impl Observer {
     /// Reads heartbeat and state of a live incarnation. Files of other incarnations are ignored.
-    pub(super) fn observe(&self, mailbox: &Mailbox, incarnation: u32) -> Result<RunnerObservation, Error> {
-        let beat = read::<Heartbeat>(mailbox, HEARTBEAT_FILE)?.filter(|h| h.incarnation == incarnation);
-        let state = read::<State>(mailbox, STATE_FILE)?.filter(|s| s.incarnation == incarnation);
-        let mut seen = self.last(mailbox.session, incarnation);
+    pub(super) fn observe(
+        &self,
+        session: SessionId,
+        agent: &Dir,
+        incarnation: u32,
+    ) -> Result<RunnerObservation, Error> {
+        let beat = read::<Heartbeat>(agent, HEARTBEAT_FILE)?.filter(|h| h.incarnation == incarnation);
+        let state = read::<State>(agent, STATE_FILE)?.filter(|s| s.incarnation == incarnation);
+        let mut seen = self.last(session, incarnation);
         let state = state.and_then(|state| seen.news(state));
-        Ok(RunnerObservation { session: mailbox.session, seen, state, beat })
+        Ok(RunnerObservation { session, seen, state, beat })
     }
 
     /// Records an observed heartbeat. The state is recorded only if `wholly`; otherwise it stays new.
@@ -130,7 +135,7 @@ pub(super) fn seed(mailbox: &Mailbox, continuations: BTreeMap<String, String>) -
 /// Continuations of a session's providers; empty if there are none that can be read.
 pub(super) fn continuations(mailbox: &Mailbox) -> Result<BTreeMap<String, String>, Error> {
     let mut continuations =
-        read::<SessionFile>(mailbox, SESSION_FILE)?.map(|file| file.continuations).unwrap_or_default();
+        read::<SessionFile>(&mailbox.agent, SESSION_FILE)?.map(|file| file.continuations).unwrap_or_default();
     continuations.retain(|provider, text| {
         !provider.is_empty() && provider.len() <= PROVIDER_BYTES && text.len() <= CONTINUATION_BYTES
     });
@@ -138,8 +143,8 @@ pub(super) fn continuations(mailbox: &Mailbox) -> Result<BTreeMap<String, String
 }
 
 /// An unreadable file counts as missing: the runner will write it again.
-fn read<T: DeserializeOwned>(mailbox: &Mailbox, name: &str) -> Result<Option<T>, Error> {
-    let DirEntry::Found(bytes) = mailbox.agent.read(OsStr::new(name), limits::JSON_BYTES)? else { return Ok(None) };
+fn read<T: DeserializeOwned>(agent: &Dir, name: &str) -> Result<Option<T>, Error> {
+    let DirEntry::Found(bytes) = agent.read(OsStr::new(name), limits::JSON_BYTES)? else { return Ok(None) };
     Ok(read_own(&bytes))
 }
 
