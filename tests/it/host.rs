@@ -19,9 +19,10 @@ pub(crate) mod terminal;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use hearth::runtime::process::Sandbox;
 use hearth::state::check::check_in_parts;
 use hearth::state::dump::{Format, Options, dump};
 use hearth::state::{self, Reader, Store};
@@ -179,8 +180,21 @@ impl Host {
 
     fn launch_with(&mut self, arguments: &[&str]) {
         assert!(self.daemon.is_none(), "a daemon is running");
+        self.require_confinement();
         let arguments = [&["run", "--runtime", self.runtime], arguments].concat();
         self.daemon = Some(Running::start(self.command(&arguments), b""));
+    }
+
+    /// Fails at once where none of these agents could start, instead of after a long wait for their answers.
+    fn require_confinement(&self) {
+        static SANDBOX: LazyLock<Sandbox> =
+            LazyLock::new(|| Sandbox::find(&std::env::var_os("PATH").unwrap_or_default(), &[]));
+        if let ("process", Sandbox::Missing { why, mend, root: true }) = (self.runtime, &*SANDBOX)
+            && self.data().exists()
+            && self.rows("agents").iter().any(|agent| agent["value"]["settings"]["unconfined"] == false)
+        {
+            panic!("this test needs confined agents: {why}; {mend}");
+        }
     }
 
     /// The daemon that was started last, if it was not waited for.
