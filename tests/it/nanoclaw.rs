@@ -184,7 +184,7 @@ fn what_is_here_is_never_changed() {
     std::fs::create_dir_all(host.data().join("groups/andy")).unwrap();
     std::fs::write(host.data().join("groups/andy/CLAUDE.local.md"), "mine").unwrap();
     let report = import(&host, &root, &[]);
-    assert!(note(&report, "agents", "andy").contains("with another name"));
+    assert!(note(&report, "agents", "andy").contains("with another folder_access, name;"));
     assert!(note(&report, "chats", "slack/slack:C1").contains("another rule for strangers"));
     assert!(note(&report, "files", "groups/andy/CLAUDE.local.md").contains("another one here"));
     assert_eq!(std::fs::read_to_string(host.data().join("groups/andy/CLAUDE.local.md")).unwrap(), "mine");

@@ -77,10 +77,12 @@ fn agents(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
         let here = known.agents.iter().find(|(here, _)| here == folder);
         let Some((_, here)) = here else {
             plan.changes.push(Change::PutAgent(folder.clone(), settings.clone()));
-            let of_file = found.config_files.contains(folder).then(|| {
-                format!("its settings are those of groups/{folder}/{CONFIG_FILE}, which the agent could write")
-            });
-            plan.say(Kind::Agent, folder.to_string(), Outcome::Taken, of_file);
+            let mut note = "it can write its own folder, as it could there".to_owned();
+            if found.config_files.contains(folder) {
+                note +=
+                    &format!("; its settings are those of groups/{folder}/{CONFIG_FILE}, which it could write as well");
+            }
+            plan.say(Kind::Agent, folder.to_string(), Outcome::Taken, Some(note));
             continue;
         };
         let note = (here != settings).then(|| {

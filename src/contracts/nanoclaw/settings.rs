@@ -119,6 +119,8 @@ impl Part {
 pub(super) fn settings(folder: &Folder, name: &str, config: &Config, notes: &mut Vec<String>) -> AgentSettings {
     let mut settings = AgentSettings::named(folder.to_string());
     settings.provider = provider(config, notes);
+    // There, every agent could write its folder. Trust would also give it what sessions of all agents share.
+    settings.folder_access = Some(Access::ReadWrite);
     let name = config.text("assistantName").unwrap_or_else(|| name.trim().to_owned());
     let mut parts: Vec<Part> = Vec::new();
     if !name.is_empty() {
@@ -316,7 +318,11 @@ mod tests {
         for json in ["", "[]", "{\"model\":{}}", "{\"skills\":\"all\",\"mcpServers\":[],\"additionalMounts\":7}"] {
             assert_eq!(
                 read(json).0,
-                AgentSettings { provider: ProviderKind::Claude, ..AgentSettings::named("Andy".into()) }
+                AgentSettings {
+                    provider: ProviderKind::Claude,
+                    folder_access: Some(Access::ReadWrite),
+                    ..AgentSettings::named("Andy".into())
+                }
             );
         }
         assert_eq!(read("{\"provider\":\"mock\"}").0.provider, ProviderKind::Echo);
