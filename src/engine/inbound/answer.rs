@@ -3,6 +3,7 @@
 use crate::approvals::{approvers, direct};
 use crate::decisions::{naming, press};
 use crate::delivery::notice;
+use crate::inbound::cards;
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Card, PromptSubject};
 use crate::model::delivery::{Act, OutState};
@@ -24,13 +25,13 @@ const CARDS_MAX: usize = 50;
 /// Handles a message that answers an open card at its address: a number, an id and a number, or a requested name. A
 /// message from a sender who may not answer is routed to the agents like any other.
 pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option<Reply>> {
+    let text = event.content.text.trim();
+    let wanted = decide_form(text);
     // Usually no question is open. The number of rows is known without reading any.
-    if tx.db.open_prompts.is_empty(tx)? {
+    if tx.db.open_prompts.is_empty(tx)? && !matches!(wanted, Form::Option(Some(_), _)) {
         return Ok(None);
     }
     let Some(by) = people::sender_of(event) else { return Ok(None) };
-    let text = event.content.text.trim();
-    let wanted = decide_form(text);
     let mut meant: Vec<PromptSubject> = match wanted {
         Form::Option(Some(named), _) => vec![named],
         Form::Option(None, _) | Form::Other => Vec::new(),
@@ -41,11 +42,11 @@ pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option
     if let Some(own) = direct::on_terminal(&by) {
         asked.extend(asked_at(tx, &own, &meant)?);
     }
-    if asked.is_empty() {
+    asked.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
+    let taken = respond(tx, &asked, &wanted, &by, text)? || tell_closed(tx, &event.source, &asked, &wanted, &by)?;
+    if !taken {
         return Ok(None);
     }
-    asked.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
-    let Some(_answered) = respond(tx, &asked, &wanted, &by, text)? else { return Ok(None) };
     if let Some(event) = EventKey::of(event) {
         event.remember(tx, SeenOutcome::refused(Reason::Answer))?;
     }
@@ -84,13 +85,19 @@ fn card_of(tx: &Tx<'_, '_>, matter: PromptSubject) -> Result<Option<OutboundId>>
     })
 }
 
+/// Whether the text answered one of the cards, or led to a question back.
 fn respond(
     tx: &mut Tx<'_, '_>,
     asked: &[(OutboundId, PromptSubject)],
     wanted: &Form,
     by: &UserId,
     text: &str,
-) -> Result<Option<Reply>> {
+) -> Result<bool> {
+    if let Form::Option(None, option) = wanted
+        && is_ambiguous(tx, asked, *option, by)?
+    {
+        return Ok(true);
+    }
     for (id, matter) in asked {
         let outbound = tx.db.outbound.require(tx, id)?;
         let Some(to) = outbound.to else { continue };
@@ -98,19 +105,58 @@ fn respond(
         let shown = matches!(outbound.state, OutState::Delivered { .. });
         match (&outbound.act, wanted) {
             (Act::Ask(card), Form::Option(named, option)) if named.map_or(shown, |named| named == *matter) => {
-                return choose(tx, card, *option, by, to);
+                return Ok(choose(tx, card, *option, by, to)?.is_some());
             }
             (Act::Ask(_), _) | (_, Form::Option(Some(_), _)) => {}
             (_, Form::Option(None, _) | Form::Other) => {
                 if let PromptSubject::Approval(approval) = matter
-                    && let Some(answered) = name(tx, *approval, by, text)?
+                    && name(tx, *approval, by, text)?.is_some()
                 {
-                    return Ok(Some(answered));
+                    return Ok(true);
                 }
             }
         }
     }
-    Ok(None)
+    Ok(false)
+}
+
+/// Whether a bare number may mean several cards that were shown. Then the person is asked which one.
+fn is_ambiguous(
+    tx: &mut Tx<'_, '_>,
+    asked: &[(OutboundId, PromptSubject)],
+    option: usize,
+    by: &UserId,
+) -> Result<bool> {
+    let (mut meant, mut place) = (Vec::new(), None);
+    for (id, matter) in asked {
+        let outbound = tx.db.outbound.require(tx, id)?;
+        let (Act::Ask(card), OutState::Delivered { .. }) = (&outbound.act, &outbound.state) else { continue };
+        if cards::may_choose(tx, card, option, by)? {
+            meant.push(*matter);
+            place = place.or(outbound.to);
+        }
+    }
+    let (Some(place), 2..) = (place, meant.len()) else { return Ok(false) };
+    notice::say_to(tx, place, None, cards::which(&meant, option))?;
+    Ok(true)
+}
+
+/// Tells a person that the card they name is closed. Otherwise their answer would go to an agent.
+fn tell_closed(
+    tx: &mut Tx<'_, '_>,
+    source: &Address,
+    asked: &[(OutboundId, PromptSubject)],
+    wanted: &Form,
+    by: &UserId,
+) -> Result<bool> {
+    let Form::Option(Some(named), _) = wanted else { return Ok(false) };
+    if asked.iter().any(|(_, matter)| matter == named) {
+        return Ok(false);
+    }
+    let Some(text) = cards::closed(tx, *named, by, source)? else { return Ok(false) };
+    let place = direct::on_terminal(by).unwrap_or_else(|| source.clone());
+    notice::say_to(tx, place, None, text)?;
+    Ok(true)
 }
 
 /// Presses the button of an option on behalf of a person, if they may.

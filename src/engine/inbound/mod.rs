@@ -14,6 +14,7 @@ use crate::{Result, routing};
 use std::borrow::Cow;
 
 pub(crate) mod answer;
+mod cards;
 pub(crate) mod duplicate;
 
 /// Routes an inbound message in one transaction: duplicate check, chat, sender, then each wiring on its own.

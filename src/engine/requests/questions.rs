@@ -165,7 +165,7 @@ pub(crate) fn expire(tx: &mut Tx<'_, '_>) -> Result<()> {
 }
 
 /// Whether a person may talk to the asking agent in the chat of the question.
-fn may_answer(tx: &Tx<'_, '_>, question: &Question, by: &UserId) -> Result<bool> {
+pub(crate) fn may_answer(tx: &Tx<'_, '_>, question: &Question, by: &UserId) -> Result<bool> {
     let Some(session) = sessions::load(tx, question.session)? else { return Ok(false) };
     let standing = people::standing(tx, Some(by), session.agent)?;
     let Some((id, chat)) = chats::find(tx, &question.to.channel, &question.to.platform_id)? else {

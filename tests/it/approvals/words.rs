@@ -90,11 +90,44 @@ fn an_answer_twice_is_one_answer() {
     let again = ground.world.inject(&answer);
     assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::Answer)));
     assert_eq!(ground.states(), ["approved", "pending"]);
-    // The newest card is the second one's.
+    // Only the second one's card is open.
     assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "2"), MENTION).outcome, Outcome::Consumed);
     assert_eq!(ground.states(), ["approved", "rejected"]);
     // Nothing is asked any more: a number is talk again.
     assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "2"), MENTION).outcome, Outcome::Routed);
+}
+
+/// Two cards are open: a bare number could mean either, and decides nothing.
+#[test]
+fn a_number_with_two_open_cards_asks_which_one() {
+    let mut ground = Ground::of(TERMINAL);
+    ground.says("s1", "one");
+    ground.says("s2", "two");
+    let report = ground.says_in(("terminal", "main", None), ("1000", "1"), MENTION);
+    assert_eq!((report.outcome, report.reason), (Outcome::Consumed, Some(Reason::Answer)));
+    assert_eq!(ground.states(), ["pending", "pending"]);
+    let (to, _, said) = ground.shown().pop().unwrap();
+    assert_eq!((to.as_str(), said.as_str()), ("terminal/@1000", "2 cards are open here. Say `ap2 1` or `ap1 1`."));
+    // No card has a third option.
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "3"), MENTION).outcome, Outcome::Routed);
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "ap1 1"), MENTION).outcome, Outcome::Consumed);
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "2"), MENTION).outcome, Outcome::Consumed);
+    assert_eq!(ground.states(), ["approved", "rejected"]);
+}
+
+/// An answer to a decided card does not go to the model.
+#[test]
+fn an_answer_to_a_decided_card_says_that_it_was_decided() {
+    let mut ground = Ground::of(TERMINAL);
+    ground.says("s1", "one");
+    ground.says_in(("terminal", "main", None), ("1000", "ap1 1"), MENTION);
+    let report = ground.says_in(("terminal", "main", None), ("1000", "ap1 2"), MENTION);
+    assert_eq!((report.outcome, report.reason), (Outcome::Consumed, Some(Reason::Answer)));
+    assert_eq!(ground.states(), ["approved"]);
+    let (to, _, said) = ground.shown().pop().unwrap();
+    assert_eq!((to.as_str(), said.as_str()), ("terminal/@1000", "ap1 was already approved."));
+    // A person who may not decide learns nothing: their text is talk.
+    assert_eq!(ground.says_in(("telegram", "chat-123", None), ("s1", "ap1 1"), MENTION).outcome, Outcome::Routed);
 }
 
 #[test]
