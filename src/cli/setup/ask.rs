@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_broken_between_words() {
-        assert_eq!(fold("  1  a few words and more", 5, 12), "  1  a few\n     words\n     and more");
+        assert_eq!(fold("  1  a few words and more", 5, 13), "  1  a few\n     words\n     and more");
         assert_eq!(fold("one\ntwo", 2, 80), "one\n  two");
         assert_eq!(fold("https://a.very.long.address/", 2, 10), "https://a.very.long.address/");
         assert_eq!(fold("", 2, 80), "");
