@@ -23,8 +23,8 @@ use crate::socket::command::{Answer, ClientCommand};
 use crate::state::Reader;
 use crate::time::cron::Cron;
 use crate::time::every::Every;
-use crate::time::local;
 use crate::time::zone::Zone;
+use crate::time::{local, natural};
 
 mod shown;
 
@@ -91,8 +91,8 @@ pub(super) struct AddArgs {
     agent: String,
     /// Prompt for the agent
     prompt: String,
-    /// Time of the first run: like 2026-01-15T21:00 in the agent's time zone, or with an offset or Z; a task that runs once
-    /// needs a future time
+    /// Time of the first run: +10m, 8am, tomorrow 8am, mon 9:00, or like 2026-01-15T21:00, in the agent's time zone, or with
+    /// an offset or Z; a task that runs once needs a future time
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// At this interval: 90m, 2h, 1d
@@ -140,7 +140,7 @@ pub(super) struct SetArgs {
     /// Prompt for the agent
     #[arg(long)]
     prompt: Option<String>,
-    /// When it runs next
+    /// When it runs next, as for `add`
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// At this interval: 90m, 2h, 1d
@@ -207,18 +207,24 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
         check_cost(agent.folder.as_str(), &agent.settings, args.every.as_deref())?;
     }
     let recurrence = recurrence(args.every, args.cron)?;
-    if let (Some(at), None) = (&args.at, &recurrence) {
-        let (own, common) = (agent.settings.timezone.as_deref(), agents::common_zone(&known));
-        let (zone, _) = zone::that_holds(daemon_status::ask(paths).unwrap_or_default().as_ref(), own, common);
-        check_ahead(at, &zone, clock::wall())?;
-    }
+    let at = match args.at {
+        Some(at) => {
+            let (zone, now) = (zone_of(paths, &known, &agent.settings), clock::wall());
+            let at = read_time(&at, &zone, now)?;
+            if recurrence.is_none() {
+                check_ahead(&at, &zone, now)?;
+            }
+            Some(at)
+        }
+        None => None,
+    };
     Ok(NewTask {
         agent: agent.id,
         home: args.session.map_or(TaskHome::Maintenance, TaskHome::Session),
         prompt: args.prompt,
         script: args.script.map(script).transpose()?,
         reply,
-        first: args.at,
+        first: at,
         recurrence,
         missed: args.rules.missed.unwrap_or_default(),
         overlap: args.rules.overlap.unwrap_or_default(),
@@ -275,6 +281,21 @@ fn check_cost(folder: &str, settings: &AgentSettings, every: Option<&str>) -> Do
     }
 }
 
+/// The time zone of an agent.
+fn zone_of(paths: &Paths, known: &Configuration, settings: &AgentSettings) -> Zone {
+    let daemon = daemon_status::ask(paths).unwrap_or_default();
+    zone::that_holds(daemon.as_ref(), settings.timezone.as_deref(), agents::common_zone(known)).0
+}
+
+/// Reads a time as people say it, or as programs write it.
+fn read_time(text: &str, zone: &Zone, now: Timestamp) -> Result<String, Failure> {
+    let at = natural::expand(text, zone, now).unwrap_or_else(|| text.to_owned());
+    match local::instant(&at, zone) {
+        Ok(_) => Ok(at),
+        Err(error) => Err(Failure::Failed(format!("{error}; write one like {}", natural::EXAMPLES))),
+    }
+}
+
 /// Rejects a time in the past, at which the task would run at once. A time within the last minute means now.
 fn check_ahead(at: &str, zone: &Zone, now: Timestamp) -> Done {
     match local::instant(at, zone) {
@@ -283,18 +304,22 @@ fn check_ahead(at: &str, zone: &Zone, now: Timestamp) -> Done {
             human_time::at_zone(when, zone),
             human_time::at_zone(now, zone)
         ))),
-        // Other errors are reported when the task is created.
         _ => Ok(()),
     }
 }
 
 fn change(paths: &Paths, args: SetArgs) -> Result<TaskChange, Failure> {
-    if args.every.is_some() && !args.force {
+    let mut at = args.at;
+    if args.every.is_some() || at.is_some() {
         let of = Reader::open(paths.data())?.read(|db, txn| db.tasks.get(txn, &args.task))?.map(|task| task.agent);
         let known = configuration::read(paths)?;
         // An unknown task is refused when the change is made.
         if let Some(agent) = known.agents.iter().find(|agent| Some(agent.id) == of) {
-            check_cost(agent.folder.as_str(), &agent.settings, args.every.as_deref())?;
+            if !args.force {
+                check_cost(agent.folder.as_str(), &agent.settings, args.every.as_deref())?;
+            }
+            let zone = zone_of(paths, &known, &agent.settings);
+            at = at.map(|at| read_time(&at, &zone, clock::wall())).transpose()?;
         }
     }
     let patch = |value: Option<String>, removed: bool| match value {
@@ -305,7 +330,7 @@ fn change(paths: &Paths, args: SetArgs) -> Result<TaskChange, Failure> {
     Ok(TaskChange {
         prompt: args.prompt,
         script: patch(args.script.map(script).transpose()?, args.no_script),
-        next: args.at,
+        next: at,
         recurrence: patch(recurrence(args.every, args.cron)?, args.once),
         missed: args.rules.missed,
         overlap: args.rules.overlap,

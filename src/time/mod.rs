@@ -3,4 +3,5 @@
 pub mod cron;
 pub mod every;
 pub mod local;
+pub mod natural;
 pub mod zone;
