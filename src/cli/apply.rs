@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::change::Configured;
-use super::{Done, Failure, change, configuration, mount_args, print};
+use super::configuration::UserEntry;
+use super::{Done, Failure, change, configuration, mount_args, print, users};
 use crate::config::Paths;
 use crate::config::file::write;
 use crate::daemon::opening::Opening;
 use crate::daemon::sandbox;
-use crate::model::configure::{Change, Configure};
-use crate::model::entity::Hold;
+use crate::model::address::UserId;
+use crate::model::configure::{Change, Configure, RoleSpec, UserSpec};
+use crate::model::entity::{Hold, Origin};
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::LINE_MAX;
 use crate::state::Reader;
@@ -26,6 +28,9 @@ pub(super) struct ApplyArgs {
     /// Also remove what an earlier file added and this one does not name
     #[arg(long)]
     prune: bool,
+    /// Also take the role from the last owner
+    #[arg(long)]
+    force: bool,
     /// Create a store even where parts of an installation without one, or other files, are
     #[arg(long)]
     new: bool,
@@ -47,6 +52,9 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     if args.dry_run {
         return Ok(());
     }
+    if let Some(owner) = &looked.last_owner {
+        users::agree_to_no_owner(owner, args.force, json)?;
+    }
     for _ in 0..change::LOOKS {
         match change::submit_by(paths, &ChangeRequest { dry_run: false, ..looked.plan }, &name, opening) {
             Err(Failure::Changed(_)) => {}
@@ -54,7 +62,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
         }
         // The concurrent change may not concern this file.
         let next = look(paths, &plan, &name, opening)?;
-        if !json && next.planned != looked.planned {
+        if (!json && next.planned != looked.planned) || next.last_owner != looked.last_owner {
             return Err(changed());
         }
         looked = next;
@@ -67,6 +75,8 @@ struct PlannedChange {
     /// The request, valid only for that version.
     plan: ChangeRequest,
     planned: Configured,
+    /// An owner who loses the role, if no owner is left.
+    last_owner: Option<UserId>,
 }
 
 /// Computes report and differences from the same version of the configuration. The transaction rejects any other
@@ -79,12 +89,32 @@ fn look(paths: &Paths, plan: &ChangeRequest, name: &str, opening: Opening) -> Re
             Err(Failure::Changed(_)) => {}
             planned => {
                 let mut planned = planned?;
-                change::explain(&mut planned, &known.diff(&plan.configure(name)?.changes));
-                return Ok(PlannedChange { plan, planned });
+                let changes = plan.configure(name)?.changes;
+                change::explain(&mut planned, &known.diff(&changes));
+                let last_owner = last_owner(&known.users, &changes, plan.prune);
+                return Ok(PlannedChange { plan, planned, last_owner });
             }
         }
     }
     Err(changed())
+}
+
+/// An owner who loses the role by these changes, if no owner is left.
+fn last_owner(known: &[UserEntry], changes: &[Change], prune: bool) -> Option<UserId> {
+    let is_owner = |spec: &UserSpec| spec.roles.contains(&RoleSpec::Owner);
+    let named = |change: &Change| match change {
+        Change::PutUser(spec) => Some(spec.clone()),
+        _ => None,
+    };
+    let named: Vec<UserSpec> = changes.iter().filter_map(named).collect();
+    let stays = |entry: &&UserEntry| {
+        let is_named = named.iter().any(|spec| spec.id == entry.spec.id);
+        !is_named && is_owner(&entry.spec) && !(prune && entry.origin == Origin::File)
+    };
+    if named.iter().any(is_owner) || known.iter().any(|entry| stays(&entry)) {
+        return None;
+    }
+    known.iter().find(|entry| is_owner(&entry.spec)).map(|entry| entry.spec.id.clone())
 }
 
 fn changed() -> Failure {

@@ -175,8 +175,13 @@ fn keep_an_owner(known: &Configuration, user: &str, force: bool, json: bool) -> 
     let id = UserId::parse(user)?;
     let owners = known.users.iter().filter(|entry| entry.spec.roles.contains(&RoleSpec::Owner));
     let owners: Vec<&UserId> = owners.map(|entry| &entry.spec.id).collect();
+    agree_to_no_owner(&id, force || owners != [&id], json)
+}
+
+/// Asks before no owner is left, unless that is `agreed` already.
+pub(super) fn agree_to_no_owner(user: &UserId, agreed: bool, json: bool) -> Done {
     let why = format!("{user} is the only owner: without one, no one decides approvals and hears of problems");
-    match Consent::of(force || owners != [&id], json) {
+    match Consent::of(agreed, json) {
         Consent::Given => Ok(()),
         Consent::Asked if print::agreed(&format!("{why}. Go on? [y/N]: ")) => Ok(()),
         Consent::Asked => Err(Failure::Failed("cancelled: nothing was changed".to_owned())),

@@ -395,6 +395,17 @@ fn the_last_owner_is_removed_only_on_request_and_a_denied_chat_keeps_its_agents(
         assert_eq!(refused.code, Some(1), "{words:?}: {refused:#?}");
         assert!(refused.stderr.contains("net:ann is the only owner"), "{words:?}: {refused:#?}");
     }
+    // A file that names the person without the role takes it away as well.
+    let file = host.data().join("people.toml");
+    std::fs::write(&file, "schema = 1\n[[users]]\nid = \"net:ann\"\n").unwrap();
+    let apply = ["apply", file.to_str().unwrap()];
+    let refused = host.run(&apply, b"");
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.stderr.contains("net:ann is the only owner"), "{refused:#?}");
+    assert!(host.done(&["roles", "list"], b"").contains("owner"));
+    assert_eq!(host.run(&[&apply[..], &["--dry-run"]].concat(), b"").code, Some(0));
+    host.done(&[&apply[..], &["--force"]].concat(), b"");
+    host.done(&["roles", "grant", "net:ann", "owner"], b"");
     host.done(&["users", "set", "net:ann", "--name", "Ann"], b"");
     host.done(&["users", "add", "net:bob", "--roles", "owner"], b"");
     host.done(&["roles", "revoke", "net:ann", "owner"], b"");
