@@ -31,7 +31,7 @@ pub enum Missing {
     /// Creates one, after moving mailboxes and files of an earlier store aside. The new store would give the same
     /// numbers to other sessions, and would remove files that it does not know.
     CreateBeside,
-    /// Fails with [`Error::NoStore`] and creates nothing.
+    /// Fails with [`crate::Error::NoStore`] and creates nothing.
     Refuse,
 }
 
