@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Borders, Cell, Clear, HighlightSpacing, Paragraph,
 
 use super::details;
 use super::screen::{Mode, Screen, SelectableLine};
-use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionState, SessionView, TaskView};
+use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionState, SessionView, TaskView, View};
 use crate::cli::{human_time, labels};
 use crate::model::configure::RuntimeKind;
 use crate::model::time::{Millis, Timestamp};
@@ -61,16 +61,8 @@ impl Tone {
 /// Draws everything: decisions first, then problems, then what runs.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Timestamp) {
     let view = &screen.view;
-    let [head, asked, warnings, sessions, tasks, queues, foot] = Layout::vertical([
-        Constraint::Length(2),
-        Constraint::Length(height(view.asked.len().max(1), 1)),
-        Constraint::Length(height(view.warnings.len(), 1)),
-        Constraint::Min(4),
-        Constraint::Length(height(view.tasks.len(), 2)),
-        Constraint::Length(height(view.lanes.len(), 1)),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
+    let [head, asked, warnings, sessions, tasks, queues, foot] =
+        Layout::vertical(rows(view, frame.area().height).map(Constraint::Length)).areas(frame.area());
     headline(frame, screen, head, now);
     asked_panel(frame, screen, asked, now);
     warning_panel(frame, screen, warnings);
@@ -99,8 +91,27 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Timestamp) {
     }
 }
 
+/// Rows of the headline, the panels and the foot line on a screen of this height.
+///
+/// Where they do not fit, tasks shrink first, then unsent messages, problems and decisions. The sum never exceeds `height`: Ratatui's solver would
+/// choose what to shrink at random, in every process differently.
+pub(super) fn rows(view: &View, height: u16) -> [u16; 7] {
+    let mut left = height;
+    let mut take = |wanted: u16| {
+        let taken = wanted.min(left);
+        left = left.saturating_sub(taken);
+        taken
+    };
+    let (head, foot, sessions) = (take(2), take(1), take(4));
+    let asked = take(panel_rows(view.asked.len().max(1), 1));
+    let warnings = take(panel_rows(view.warnings.len(), 1));
+    let queues = take(panel_rows(view.lanes.len(), 1));
+    let tasks = take(panel_rows(view.tasks.len(), 2));
+    [head, asked, warnings, sessions.saturating_add(left), tasks, queues, foot]
+}
+
 /// Rows of a panel with this many lines, and headings if it has lines.
-fn height(lines: usize, headings: usize) -> u16 {
+fn panel_rows(lines: usize, headings: usize) -> u16 {
     let shown = lines.min(LINES_MAX);
     u16::try_from(if lines == 0 { 0 } else { shown.saturating_add(headings) }).unwrap_or(u16::MAX)
 }

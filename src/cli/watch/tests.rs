@@ -3,6 +3,7 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::draw::rows;
 use super::screen::{Command, Key, Mode, Screen, WatchAction};
 use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionView, TaskView, View};
 use crate::model::time::Timestamp;
@@ -123,6 +124,16 @@ fn screens_of_any_size_are_drawn() {
             drawn(&in_mode(mode), width, height);
         }
     }
+}
+
+#[test]
+fn rows_are_divided_exactly_and_shrink_tasks_first() {
+    // Exactly: a solver that has to violate a wish chooses which, at random.
+    for height in 0..60 {
+        assert_eq!(rows(&view(), height).iter().sum::<u16>(), height);
+    }
+    let [_, asked, _, sessions, tasks, _, foot] = rows(&view(), 12);
+    assert!(asked > 1 && sessions == 4 && tasks < 2 && foot == 1);
 }
 
 #[test]
