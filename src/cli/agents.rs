@@ -143,6 +143,9 @@ pub(super) struct AgentKeys {
     /// Most processes and threads in each of its containers
     #[arg(long, value_name = "NUMBER")]
     pids: Option<String>,
+    /// What begins its memory, CLAUDE.local.md: a text, or file:PATH, which is read now. A memory that exists stays
+    #[arg(long, value_name = "TEXT|file:PATH")]
+    instructions: Option<String>,
     /// `all`, or the name of a skill it has; repeat for more
     #[arg(long, value_name = "all|NAME")]
     skills: Vec<String>,
@@ -164,7 +167,8 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             keys.put(&mut fields, &[], &[])?;
             let toml = entity::toml(&[("[[agents]]", &fields)]);
             mount_args::warn_of_writable(folder, &toml);
-            change::put(paths, &known, toml, json)
+            change::put(paths, &known, toml, json)?;
+            note_memory(paths, folder, keys)
         }
         AgentsCommand::Set { folder, keys, clear, unset_env } => {
             let agent = find(&known, folder)?;
@@ -172,7 +176,8 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             keys.put(&mut fields, clear, unset_env)?;
             let toml = entity::toml(&[("[[agents]]", &fields)]);
             mount_args::warn_of_writable(folder, &toml);
-            change::put(paths, &known, toml, json)
+            change::put(paths, &known, toml, json)?;
+            note_memory(paths, folder, keys)
         }
         AgentsCommand::Restart { folder, message, rebuild } => restart(paths, folder, message.as_ref(), *rebuild, json),
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
@@ -203,6 +208,7 @@ impl AgentKeys {
             ("request_env", texts(&self.request_env)),
             ("mounts", mount_args::mounts(&self.mounts)),
             ("skills", mount_args::skills(&self.skills)),
+            ("instructions", self.instructions.as_deref().map(read_instructions).transpose()?),
         ];
         if self.timezone.as_deref() == Some("") {
             let text = "--timezone is empty: omit it, or remove the time zone with `hearth agents set AGENT --clear \
@@ -240,6 +246,35 @@ impl AgentKeys {
         }
         Ok(())
     }
+}
+
+/// The text of `--instructions`.
+fn read_instructions(given: &str) -> Result<Value, Failure> {
+    let text = match given.strip_prefix("file:") {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|error| Failure::Failed(format!("cannot read the instructions in {file}: {error}")))?,
+        None => given.to_owned(),
+    };
+    if text.trim().is_empty() {
+        return Err(Failure::Failed(
+            "--instructions is empty: omit it, or remove them with `hearth agents set AGENT --clear instructions`"
+                .to_owned(),
+        ));
+    }
+    Ok(Value::Text(text))
+}
+
+/// Says that new instructions do not reach an agent whose memory exists.
+fn note_memory(paths: &Paths, folder: &str, keys: &AgentKeys) -> Done {
+    let memory = paths.group(&Folder::new(folder)?).join(home::LOCAL);
+    if keys.instructions.is_some() && std::fs::symlink_metadata(&memory).is_ok_and(|found| found.len() > 0) {
+        let memory = memory.display();
+        print::warning(&format!(
+            "{memory} exists and stays as it is: instructions only begin a new memory; edit that file to change what \
+             {folder} is told now"
+        ));
+    }
+    Ok(())
 }
 
 fn find<'c>(known: &'c Configuration, folder: &str) -> Result<&'c AgentEntry, Failure> {

@@ -17,6 +17,7 @@ mod file;
 mod install;
 mod launchd;
 mod look;
+mod loose_log;
 mod plist;
 mod systemd;
 mod unit;
@@ -117,7 +118,7 @@ fn perform(paths: &Paths, manager: Manager, command: &ServiceCommand, json: bool
     match command {
         ServiceCommand::Install(wanted) => install::install(paths, &definition, wanted, json),
         ServiceCommand::Status => look::status(paths, &definition, json),
-        ServiceCommand::Logs(wanted) => logs(&definition, wanted, json),
+        ServiceCommand::Logs(wanted) => logs(paths, &definition, wanted, json),
         ServiceCommand::Start => change(paths, &definition, ServiceChange::Start),
         ServiceCommand::Stop => change(paths, &definition, ServiceChange::Stop),
         ServiceCommand::Restart => change(paths, &definition, ServiceChange::Restart),
@@ -165,10 +166,12 @@ fn need_installed(paths: &Paths, definition: &Definition) -> Done {
 
 /// Runs the log viewer in the foreground.
 #[expect(clippy::disallowed_methods, reason = "its end is waited for, however long somebody reads")]
-fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
-    let (program, arguments) = match definition.manager {
-        Manager::Systemd => ("journalctl", systemd::log_arguments(definition, wanted, json)),
-        Manager::Launchd => ("tail", launchd::log_arguments(definition, wanted, json)?),
+fn logs(paths: &Paths, definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
+    let loose = if definition.file.exists() { None } else { loose_log::find(paths) };
+    let (program, arguments) = match (loose, definition.manager) {
+        (Some(loose), _) => ("tail", loose_log::arguments(loose, wanted, json)?),
+        (None, Manager::Systemd) => ("journalctl", systemd::log_arguments(definition, wanted, json)),
+        (None, Manager::Launchd) => ("tail", launchd::log_arguments(definition, wanted, json)?),
     };
     let ended = Command::new(program).args(&arguments).stdin(Stdio::null()).status();
     let ended = ended.map_err(|error| cannot_run(program, &error))?;
@@ -179,6 +182,12 @@ fn logs(definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
         // The user ended it with a signal. This is a success.
         None => Ok(()),
     }
+}
+
+fn tail_arguments(wanted: &LogsArgs) -> Vec<String> {
+    let mut arguments = vec!["-n".to_owned(), wanted.lines.to_string()];
+    arguments.extend(wanted.follow.then(|| "-F".to_owned()));
+    arguments
 }
 
 /// Runs a system program and waits for its exit.

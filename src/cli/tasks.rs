@@ -158,6 +158,12 @@ pub(super) struct SetArgs {
     /// Remove its script
     #[arg(long)]
     no_script: bool,
+    /// Where its answers go from the next run on: mg7, or channel/platform-id
+    #[arg(long, value_name = "CHAT")]
+    chat: Option<ChatRef>,
+    /// Send its answers to no other chat than that of its session; maintenance sessions have none
+    #[arg(long, conflicts_with = "chat")]
+    no_chat: bool,
     /// Allow intervals below a minute for an agent with a model
     #[arg(long)]
     force: bool,
@@ -322,19 +328,27 @@ fn change(paths: &Paths, args: SetArgs) -> Result<TaskChange, Failure> {
             at = at.map(|at| read_time(&at, &zone, clock::wall())).transpose()?;
         }
     }
-    let patch = |value: Option<String>, removed: bool| match value {
-        Some(value) => Patch::Set(value),
-        None if removed => Patch::Clear,
-        None => Patch::Keep,
+    let reply = match &args.chat {
+        Some(chat) => Some(chats::address(&configuration::read(paths)?, chat)?),
+        None => None,
     };
     Ok(TaskChange {
         prompt: args.prompt,
         script: patch(args.script.map(script).transpose()?, args.no_script),
+        reply: patch(reply, args.no_chat),
         next: at,
         recurrence: patch(recurrence(args.every, args.cron)?, args.once),
         missed: args.rules.missed,
         overlap: args.rules.overlap,
     })
+}
+
+fn patch<T>(value: Option<T>, removed: bool) -> Patch<T> {
+    match value {
+        Some(value) => Patch::Set(value),
+        None if removed => Patch::Clear,
+        None => Patch::Keep,
+    }
 }
 
 /// The recurrence. Each form has its own flag.

@@ -63,6 +63,8 @@ pub struct TaskChange {
     pub prompt: Option<String>,
     /// The script that runs first.
     pub script: Patch<String>,
+    /// Destination of answers. Without one, it is the session's.
+    pub reply: Patch<Address>,
     /// The next slot as typed.
     pub next: Option<String>,
     /// The recurrence as typed. Without one, the task ends after the next slot.

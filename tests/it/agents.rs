@@ -134,3 +134,31 @@ fn runs(program: &Path, host: &Host) -> bool {
         is_program && place.starts_with(&home)
     })
 }
+
+#[test]
+fn instructions_begin_a_memory_and_say_when_there_is_one() {
+    let host = Host::new();
+    host.create_store();
+    let file = host.path("instructions.md");
+    std::fs::write(&file, "Be brief.\n").unwrap();
+    let from = format!("file:{}", file.display());
+    let told = |arguments: &[&str]| host.run(&[&["agents"], arguments].concat(), b"");
+    let added = told(&["add", "main", "--instructions", &from]);
+    assert!(added.code == Some(0) && !added.stderr.contains("CLAUDE.local.md"), "{added:#?}");
+    let shown = || told(&["show", "main", "--json"]).stdout;
+    assert!(shown().contains(r#""Be brief.\n""#), "{}", shown());
+    let group = host.data().join("groups/main");
+    std::fs::create_dir_all(&group).unwrap();
+    std::fs::write(group.join("CLAUDE.local.md"), "what it knows").unwrap();
+    let set = told(&["set", "main", "--instructions", "Be kind."]);
+    assert!(set.code == Some(0) && set.stderr.contains("CLAUDE.local.md exists and stays as it is"), "{set:#?}");
+    assert!(shown().contains("Be kind."), "{}", shown());
+    let other = told(&["set", "main", "--name", "Main"]);
+    assert!(other.code == Some(0) && !other.stderr.contains("CLAUDE.local.md"), "{other:#?}");
+    for (given, said) in
+        [(" ", "--instructions is empty"), ("file:/nothing/here", "cannot read the instructions in /nothing/here")]
+    {
+        let refused = told(&["set", "main", "--instructions", given]);
+        assert!(refused.code == Some(1) && refused.stderr.contains(said), "{refused:#?}");
+    }
+}

@@ -224,6 +224,42 @@ fn logs_are_those_of_the_unit() {
     assert_eq!(system.told(), ["journalctl --user-unit=UNIT --lines=100 --output=json"]);
 }
 
+#[test]
+fn logs_without_a_service_are_followed_in_a_file_or_their_place_is_named() {
+    let mut host = Host::with_echo();
+    host.start();
+    let piped = host.run(&["logs"], b"");
+    assert!(piped.code == Some(1) && piped.stderr.contains("outside of a service"), "{piped:#?}");
+    #[cfg(target_os = "linux")]
+    assert!(piped.stderr.contains("with the program that started it"), "{piped:#?}");
+    host.stop();
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let log = host.path("hearth.log");
+    let mut command = host.bare("sh");
+    command.env("HEARTH_DATA", host.data()).env("HEARTH", env!("CARGO_BIN_EXE_hearth")).env("LOG", &log);
+    let daemon = Running::start(
+        {
+            command.args(["-c", "exec \"$HEARTH\" run --runtime process 2>\"$LOG\""]);
+            command
+        },
+        b"",
+    );
+    wait_for("the log", || std::fs::read_to_string(&log).ok().filter(|text| !text.is_empty()));
+    let shown = wait_for("the daemon", || {
+        let shown = host.run(&["logs", "-n", "1000"], b"");
+        (shown.code == Some(0)).then_some(shown)
+    });
+    assert!(
+        !shown.stdout.is_empty() && std::fs::read_to_string(&log).unwrap().starts_with(&shown.stdout),
+        "{shown:#?}"
+    );
+    let since = host.run(&["logs", "--since", "yesterday"], b"");
+    assert!(since.code == Some(1) && since.stderr.contains("plain file"), "{since:#?}");
+    assert_eq!(daemon.signal(Signal::TERM).end().code, Some(0));
+}
+
 fn with<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [arguments, &["--manager", "launchd"]].concat()
 }

@@ -286,3 +286,22 @@ fn a_task_without_a_chat_answers_its_owner_or_in_the_only_chat_and_is_refused_if
     assert_eq!(chat_of(add(&host, &[])), "telegram/456");
     assert_eq!(chat_of(add(&host, &["--chat", "telegram/123"])), "telegram/123");
 }
+
+#[test]
+fn the_chat_of_a_task_is_changed_and_removed() {
+    for daemon in [false, true] {
+        let mut host = host();
+        host.done(&["chats", "add", "telegram/456"], b"");
+        if daemon {
+            host.start();
+        }
+        tasks(&host, &["add", "main", "look", "--every", "1h"]);
+        assert_eq!(tasks(&host, &["set", "ta1", "--chat", "telegram/456"])["chat"], "telegram/456");
+        assert_eq!(tasks(&host, &["set", "ta1", "--prompt", "Look again"])["chat"], "telegram/456");
+        assert_eq!(tasks(&host, &["set", "ta1", "--no-chat"])["chat"], Value::Null);
+        let unknown = host.run(&["tasks", "set", "ta1", "--chat", "telegram/789"], b"");
+        assert!(unknown.code == Some(1) && unknown.stderr.contains("telegram/789"), "{unknown:#?}");
+        let both = host.run(&["tasks", "set", "ta1", "--chat", "telegram/456", "--no-chat"], b"");
+        assert_eq!(both.code, Some(2), "{both:#?}");
+    }
+}

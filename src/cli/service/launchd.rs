@@ -66,8 +66,7 @@ pub(super) fn log_arguments(definition: &Definition, wanted: &LogsArgs, json: bo
             "launchd keeps a plain file of what is logged: `--since` and `--json` need systemd's journal; use -n";
         return Err(Failure::Failed(what.to_owned()));
     }
-    let mut arguments = vec!["-n".to_owned(), wanted.lines.to_string()];
-    arguments.extend(wanted.follow.then(|| "-F".to_owned()));
+    let mut arguments = super::tail_arguments(wanted);
     arguments.extend(definition.log.as_ref().map(|log| log.display().to_string()));
     Ok(arguments)
 }

@@ -32,7 +32,7 @@ mod tests;
 mod texts;
 
 /// The agent's instructions and memory.
-pub(super) const LOCAL: &str = "CLAUDE.local.md";
+pub const LOCAL: &str = "CLAUDE.local.md";
 const GLOBAL_DIR: &str = "global";
 const PROJECT_FILE: &str = "CLAUDE.md";
 pub(super) const CLAUDE_DIR: &str = ".claude";

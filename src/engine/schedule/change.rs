@@ -167,7 +167,7 @@ fn make(tx: &Tx<'_, '_>, new: NewTask, zone: &Zone) -> std::result::Result<Task,
 /// Applies a change. A new recurrence begins after now, unless a time is given with it. Without a recurrence, the next
 /// slot stays and becomes the last one.
 fn set(task: &mut Task, change: TaskChange, zone: &Zone, now: Timestamp) -> std::result::Result<(), String> {
-    let TaskChange { prompt, script, next, recurrence, missed, overlap } = change;
+    let TaskChange { prompt, script, reply, next, recurrence, missed, overlap } = change;
     if let Some(prompt) = prompt {
         check_text("the prompt", &prompt)?;
         task.prompt = prompt;
@@ -179,6 +179,11 @@ fn set(task: &mut Task, change: TaskChange, zone: &Zone, now: Timestamp) -> std:
             check_text("the script", &script)?;
             task.script = Some(script);
         }
+    }
+    match reply {
+        Patch::Keep => {}
+        Patch::Clear => task.reply = None,
+        Patch::Set(reply) => task.reply = Some(reply),
     }
     let next = next.as_deref().map(|text| read_time(text, zone)).transpose()?;
     let wanted = match recurrence {

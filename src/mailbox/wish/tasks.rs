@@ -40,6 +40,7 @@ fn update(content: &Fields) -> Result<TaskRequest, String> {
     let change = TaskChange {
         prompt: filled(content, "prompt").map(str::to_owned),
         script: given("script"),
+        reply: Patch::Keep,
         next: filled(content, "processAfter").map(str::to_owned),
         recurrence: given("recurrence"),
         missed: None,

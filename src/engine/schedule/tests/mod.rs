@@ -1,4 +1,5 @@
 use crate::entities::agents;
+use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::{AgentSettings, Origin};
 use crate::model::id::AgentId;
 use crate::model::id::{MessageId, SessionId};
@@ -273,6 +274,14 @@ fn what_is_changed_is_changed_and_nothing_else() {
     let changed = set(TaskChange { prompt: Some("New".to_owned()), ..TaskChange::default() }).unwrap();
     assert_eq!((changed.prompt.as_str(), changed.script.as_deref()), ("New", Some("true")));
     assert_eq!(shown(changed.next), "2026-01-15T14:00:00.000Z");
+    let there = Address {
+        channel: ChannelName::new("telegram").unwrap(),
+        platform_id: ForeignId::new("chat", "7").unwrap(),
+        thread: None,
+    };
+    let moved = set(TaskChange { reply: Patch::Set(there.clone()), ..TaskChange::default() }).unwrap();
+    assert_eq!((moved.reply, moved.next), (Some(there), changed.next));
+    assert_eq!(set(TaskChange { reply: Patch::Clear, ..TaskChange::default() }).unwrap().reply, None);
     let (missed, overlap) = (Some(Missed::Skip), Some(Overlap::Queue));
     let rules = set(TaskChange { missed, overlap, ..TaskChange::default() }).unwrap();
     assert_eq!((Some(rules.missed), Some(rules.overlap), rules.next), (missed, overlap, changed.next));
