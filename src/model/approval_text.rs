@@ -85,6 +85,10 @@ pub fn destination_name(name: &str) -> String {
     local.trim_end_matches('-').to_owned()
 }
 
+/// The effect of approving packages while no images are built.
+pub const NO_IMAGE: &str = "Agents run as processes of this machine now, which have no image: if you approve this, nothing \
+     is installed. The packages take effect only once agents run in containers.";
+
 /// The text of an approval.
 #[must_use]
 pub fn render(about: &ApprovalSubject, names: &Names) -> ApprovalText {

@@ -33,6 +33,7 @@ fn who_asked_for_packages_is_told_when_its_image_has_them() {
     let mut world = approved();
     let card = "“main” (main) asks for packages in its image, in session ";
     assert!(world.all_outbound().iter().any(|(_, row)| row.text.contains(card)));
+    assert!(!world.all_outbound().iter().any(|(_, row)| row.text.contains("nothing is installed")));
     let install = Install { session: S, packages: both() };
     assert_eq!((main_agent(&world).installs, main_agent(&world).settings.packages), (vec![install], both()));
     let (before, _) = newest(&world);

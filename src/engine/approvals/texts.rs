@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::delivery::prompts;
 use crate::model::approval::ApprovalSubject;
-use crate::model::approval_text::{AgentName, ApprovalText, Names, Place, render};
+use crate::model::approval_text::{AgentName, ApprovalText, NO_IMAGE, Names, Place, render};
 use crate::model::card::CardOption;
 use crate::model::entity::{Agent, Chat, normalize_name};
 use crate::model::id::{AgentId, ApprovalId};
@@ -59,6 +59,9 @@ pub(crate) fn card(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Wording> 
             options
         }
         ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
+            if matches!(about, ApprovalSubject::Packages { .. }) && !tx.cx.builds {
+                body = format!("{body}\n{NO_IMAGE}");
+            }
             vec![option("Approve", "✅ Approved", APPROVE), option("Reject", "❌ Rejected", REJECT)]
         }
     };

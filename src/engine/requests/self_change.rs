@@ -24,6 +24,10 @@ const SERVERS_MAX: usize = 32;
 /// Maximum number of packages per agent and kind.
 const PACKAGES_MAX: usize = 200;
 
+/// The effect of approved packages while no images are built, for the agent.
+const PROCESS_NOTE: &str = " Agents run as processes now, without an image: approved packages are noted, but not \
+                            installed. Tell the user if you cannot do without them.";
+
 /// Requests an approval and tells the agent that it was requested.
 pub(crate) fn ask(
     tx: &mut Tx<'_, '_>,
@@ -31,7 +35,10 @@ pub(crate) fn ask(
     about: ApprovalSubject,
 ) -> Result<std::result::Result<(), String>> {
     let action = action(&about);
-    let submitted = submitted(&about);
+    let mut submitted = submitted(&about);
+    if matches!(about, ApprovalSubject::Packages { .. }) && !tx.cx.builds {
+        submitted.push_str(PROCESS_NOTE);
+    }
     let open = open_of(tx, asker.session)?;
     let asked_before = open.iter().find(|(_, approval)| approval.about == about).map(|(id, _)| *id);
     let id = match asked_before {

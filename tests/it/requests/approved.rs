@@ -99,6 +99,13 @@ fn approved_packages_are_kept_once_each() {
     let input = world.outside.write(S, vec![end(2, 1, vec![])]);
     world.put(input);
     ask(&mut world, "p", packages());
+    let (_, card) = outbound(&world, |outbound| matches!(outbound.act, Act::Ask(_))).unwrap();
+    assert!(card.text.contains("nothing is installed"), "the card says that there is no image: {}", card.text);
+    let Some(Ok(submitted)) = reply(&world, "p") else { panic!() };
+    assert!(
+        submitted["text"].as_str().unwrap().contains("approved packages are noted, but not installed"),
+        "{submitted}"
+    );
     assert!(matches!(decide(&mut world, "approve"), Reply::Answered { decided: true, .. }));
     let (_, body) = newest(&world);
     assert!(
