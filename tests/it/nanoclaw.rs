@@ -152,7 +152,8 @@ fn version_2_is_taken_over_once() {
     assert!(note(&report, "tasks", "t3").contains("its recurrence cannot be one"));
     assert!(note(&report, "messages", "s1").contains("not a message of a person"));
     assert!(note(&report, "files", "groups/andy/link").contains("is a link"));
-    assert!(note(&report, "chats", "slack/slack:C1").contains("no channel `slack` is configured"));
+    assert!(note(&report, "chats", "slack/slack:C1").contains("needs a bridge, and Hearth has none for it yet"));
+    assert!(note(&report, "chats", "telegram/-100").contains("add [channels.telegram] with `token`"));
     let text = |path: &str| std::fs::read_to_string(host.data().join(path)).unwrap();
     assert_eq!(text("groups/andy/CLAUDE.local.md"), "Remember the plants.");
     assert_eq!(text("groups/andy/notes/deep/a.txt"), "a");
@@ -173,6 +174,37 @@ fn version_2_is_taken_over_once() {
     let again = import(&host, &root, &[]);
     assert_eq!(taken(&again), Vec::<&Value>::new());
     assert_eq!((host.done(&["export"], b""), tasks(&host)), kept);
+}
+
+#[test]
+fn keys_are_named_without_their_values_and_the_report_ends_with_next_steps() {
+    let host = Host::before_the_first_start();
+    let root = version_2(&host);
+    file(
+        &root.join(".env"),
+        "TELEGRAM_BOT_TOKEN=hush1\nexport ANTHROPIC_API_KEY='hush2'\nOTHER_SECRET=hush3\nTZ=hush4\n",
+    );
+    let run = |more: &[&str]| {
+        let text = host.done(&[&["import", "nanoclaw", root.to_str().unwrap()], more].concat(), b"");
+        assert!(!text.contains("hush") && !text.contains("TZ"), "{text}");
+        text
+    };
+    let rehearsed = run(&["--dry-run"]);
+    assert!(
+        rehearsed.ends_with("next steps:\n  repeat the command without --dry-run, with NanoClaw stopped\n"),
+        "{rehearsed}"
+    );
+    let text = run(&[]);
+    for part in [
+        "add `token = \"env:TELEGRAM_BOT_TOKEN\"` below [channels.telegram]",
+        "add `env = { ANTHROPIC_API_KEY = \"env:ANTHROPIC_API_KEY\" }`",
+        "refer to it as `\"env:OTHER_SECRET\"`",
+        "write [channels.slack], [channels.telegram] into hearth.toml",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.ends_with("start Hearth: `hearth service install`, or `hearth run`\n"), "{text}");
+    assert!(!host.done(&["export"], b"").contains("hush"));
 }
 
 /// What people changed after the first time stays.

@@ -11,6 +11,7 @@ mod files;
 mod found;
 mod names;
 pub mod plan;
+mod secrets;
 mod sessions;
 mod settings;
 #[cfg(test)]
@@ -44,9 +45,12 @@ pub fn read(path: &Path, wishes: &Wishes<'_>) -> Result<Inventory, Error> {
     let root = Dir::find(path)?.ok_or_else(none)?;
     let Some(data) = holder(&root, V2)? else {
         let store = holder(&root, V1)?.ok_or_else(none)?;
-        return v1::read(&root, &Database::open(&store, V1.1)?, wishes);
+        let mut found = v1::read(&root, &Database::open(&store, V1.1)?, wishes)?;
+        secrets::list(&root, &mut found)?;
+        return Ok(found);
     };
     let mut found = v2::read(&root, &Database::open(&data, V2.1)?, wishes)?;
+    secrets::list(&root, &mut found)?;
     if matches!(holder(&root, V1), Ok(Some(_))) {
         let why = "the database of version 1 lies beside that of version 2, which is the one that is read";
         found.leave(Kind::Other, "store/messages.db", why);

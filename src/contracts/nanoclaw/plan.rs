@@ -133,13 +133,23 @@ fn same_chat(chat: &ChatSpec, other: &ChatSpec) -> bool {
     chat.channel == other.channel && chat.platform_id == other.platform_id
 }
 
+/// What to do about a channel that is not configured.
+fn missing_channel(channel: &ChannelName) -> String {
+    if channel.as_str() == "telegram" {
+        return "no channel `telegram` is configured; add [channels.telegram] with `token` to hearth.toml".to_owned();
+    }
+    format!(
+        "no channel `{channel}` is configured: {channel} needs a bridge, and Hearth has none for it yet; add [channels.{channel}] \
+         with `type = \"webhook\"` for your own, see docs/webhook.md"
+    )
+}
+
 /// Adds chats without wirings: agents first get names for their destinations.
 fn chats(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
     for chat in &found.chats {
         let place = format!("{}/{}", chat.channel, chat.platform_id);
         let up = known.channels.contains(&chat.channel);
-        let note =
-            (!up).then(|| format!("no channel `{0}` is configured; add [channels.{0}] to hearth.toml", chat.channel));
+        let note = (!up).then(|| missing_channel(&chat.channel));
         match known.chats.iter().find(|here| same_chat(here, chat)) {
             None => {
                 plan.changes.push(Change::PutChat(ChatSpec { wirings: Vec::new(), ..chat.clone() }));

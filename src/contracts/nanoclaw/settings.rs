@@ -12,6 +12,12 @@ use crate::model::entity::{Access, AgentSettings, EnvValue, ExtraMount, Folder, 
 /// Parts of variable names whose values are treated as secret.
 const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
 
+/// Whether the name of a variable suggests a secret.
+pub(super) fn is_secret(name: &str) -> bool {
+    let upper = name.to_uppercase();
+    SECRETS.iter().any(|part| upper.contains(part))
+}
+
 /// An agent's configuration: a row of the host's table, or an old `container.json`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Config(Map<String, Value>);
@@ -247,8 +253,7 @@ fn servers(folder: &Folder, config: &Config, parts: &mut Vec<Part>) {
 /// A variable of a server. A likely secret becomes a reference to a variable with Hearth's own name. So no secret is
 /// stored, and NanoClaw's texts never determine where a value is read from.
 fn variable(folder: &Folder, server: &str, name: &str, value: &Value, notes: &mut Vec<String>) -> EnvValue {
-    let upper = name.to_uppercase();
-    if SECRETS.iter().any(|part| upper.contains(part)) {
+    if is_secret(name) {
         let own = own_variable(folder, server, name);
         notes.push(format!(
             "the value of {name} for the tools of {server:?} was not taken; set {own} in Hearth's environment"

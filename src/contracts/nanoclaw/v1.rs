@@ -8,10 +8,11 @@ use super::database::{Database, Row};
 use super::error::Error;
 use super::found::{FoundEvent, FoundSession, FoundTask, Inventory, Kind, Tree, TreeKind, Version, Wishes};
 use super::names::{self, Jid};
+use super::secrets;
 use super::sessions::time;
 use super::settings::{Config, settings};
 use super::v2::add_chat;
-use crate::contracts::dir::{Content, Dir};
+use crate::contracts::dir::Dir;
 use crate::model::address::Address;
 use crate::model::configure::{ChatSpec, WiringSpec};
 use crate::model::entity::{AgentSettings, Engage, Folder, Ignored, SenderScope, SessionMode, Trust};
@@ -25,9 +26,6 @@ const MESSAGES: [&str; 5] = ["id", "chat_jid", "sender", "content", "timestamp"]
 
 /// Maximum number of queued messages in one chat.
 const WAITING_MAX: usize = 1_000;
-
-/// Longest `.env` that is read, in bytes.
-const ENV_MAX: u64 = 1 << 20;
 
 /// Default name of the assistant.
 const ASSISTANT: &str = "Andy";
@@ -277,13 +275,9 @@ fn event(row: &Row, chat: &Jid, assistant: &str) -> FoundEvent {
     FoundEvent { name: id, json: json.to_string() }
 }
 
-/// The assistant's name, the only setting that is read.
+/// The assistant's name, the only setting whose value is used.
 fn assistant(root: &Dir) -> Result<String, Error> {
-    let bytes = match root.read(".env".as_ref(), ENV_MAX)? {
-        Content::Whole(bytes) => bytes,
-        Content::Absent | Content::Refused(_) => Vec::new(),
-    };
-    let text = String::from_utf8_lossy(&bytes);
+    let text = secrets::text(root)?;
     let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix("ASSISTANT_NAME="));
     let name = lines.next_back().map(|name| name.trim().trim_matches(['"', '\''])).unwrap_or_default();
     Ok(if name.is_empty() { ASSISTANT.to_owned() } else { name.to_owned() })

@@ -1,5 +1,6 @@
 //! Report of a NanoClaw import: counts of each kind, then the items that need an explanation.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,6 +9,7 @@ use super::super::super::{Done, print};
 use super::counts;
 use super::grants::{Grant, grants};
 use crate::contracts::nanoclaw::{Inventory, Item, Kind, Outcome};
+use crate::model::entity::ProviderKind;
 
 /// The imported installation.
 pub(super) struct Source<'a> {
@@ -87,7 +89,29 @@ pub(super) fn print(source: &Source<'_>, items: &[Item], all: bool, json: bool) 
         let outcome = item.outcome.as_str().replace('_', " ");
         print::line(&format!("{:9} {:12} {}{times}{note}", outcome, item.kind.as_str(), visible(&item.name)))?;
     }
-    Ok(())
+    print::line("next steps:")?;
+    steps(source).iter().try_for_each(|step| print::line(&format!("  {step}")))
+}
+
+/// What to do after the import.
+fn steps(source: &Source<'_>) -> Vec<String> {
+    if source.rehearsal {
+        return vec!["repeat the command without --dry-run, with NanoClaw stopped".to_owned()];
+    }
+    let claude = source.found.agents.iter().find(|(_, settings)| settings.provider == ProviderKind::Claude);
+    let key = claude.map(|(folder, _)| {
+        format!(
+            "give each agent the key of its model, as in `hearth agents set {folder} --env ANTHROPIC_API_KEY=env:ANTHROPIC_API_KEY`"
+        )
+    });
+    let channels: BTreeSet<&str> = source.found.chats.iter().map(|chat| chat.channel.as_str()).collect();
+    let channels = (!channels.is_empty()).then(|| {
+        let named = channels.into_iter().map(|name| format!("[channels.{name}]")).collect::<Vec<_>>().join(", ");
+        format!("write {named} into hearth.toml, if they are not configured, and run `hearth apply`")
+    });
+    let rest =
+        ["run `hearth doctor`, which finds what is missing", "start Hearth: `hearth service install`, or `hearth run`"];
+    key.into_iter().chain(channels).chain(rest.map(str::to_owned)).collect()
 }
 
 /// A text from NanoClaw on one line. Invisible characters are escaped, characters of all scripts stay.
