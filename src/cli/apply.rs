@@ -1,8 +1,12 @@
 //! `hearth apply FILE` and `hearth export`.
 
+mod resets;
+
 use std::path::PathBuf;
 
 use clap::Args;
+
+use resets::Resets;
 
 use super::change::Configured;
 use super::configuration::UserEntry;
@@ -28,6 +32,9 @@ pub(super) struct ApplyArgs {
     /// Also remove what an earlier file added and this one does not name
     #[arg(long)]
     prune: bool,
+    /// Do not ask before keys that the file omits are reset
+    #[arg(long)]
+    yes: bool,
     /// Also take the role from the last owner
     #[arg(long)]
     force: bool,
@@ -46,12 +53,17 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     mount_args::warn_of_mounts(&configure);
     let opening = Opening::or_new(args.new);
     let mut looked = look(paths, &plan, &name, opening)?;
-    if args.dry_run || !json {
+    let (shown, resets) = Resets::split(looked.planned.clone(), &plan.toml);
+    if json && args.dry_run {
         change::print(&looked.planned, json)?;
+    } else if !json {
+        change::print(&shown, json)?;
+        resets.print()?;
     }
     if args.dry_run {
         return Ok(());
     }
+    resets.agree(args.yes, json)?;
     if let Some(owner) = &looked.last_owner {
         users::agree_to_no_owner(owner, args.force, json)?;
     }

@@ -459,3 +459,45 @@ fn a_terminal_is_given_back_as_it_was() {
     assert!(after.contains(" icanon") && !after.contains("-icanon"), "{ended:#?}");
     assert!(std::fs::read_to_string(host.data().join("history")).unwrap().contains("hello again"));
 }
+
+/// Deleting a line takes the right away, and the report says what is lost.
+#[test]
+fn an_omitted_key_of_an_agent_is_reset_and_shown_apart() {
+    let host = Host::new();
+    host.create_store();
+    let full = "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"main\"\nunconfined = true\nnetwork = \"none\"\nmodel = \"x\"\n";
+    host.apply(full);
+    let less = "schema = 1\n[[agents]]\nfolder = \"main\"\nmodel = \"y\"\n";
+    let file = host.path("less.toml");
+    std::fs::write(&file, less).unwrap();
+    let shown = host.done(&["apply", file.to_str().unwrap(), "--dry-run"], b"");
+    let (changes, resets) = shown.split_once("reset, because the file omits the key:\n").unwrap();
+    assert!(changes.contains("model: x -> y") && !changes.contains("trust"), "{shown}");
+    for part in [
+        "its memory read-only unless `folder_access` allows writing: `trust` main -> untrusted",
+        "it runs confined: `unconfined` true -> false",
+        "its network is open: `network` none -> open",
+    ] {
+        assert!(resets.contains(part), "{part}: {shown}");
+    }
+    assert!(!resets.contains("model"), "{shown}");
+    // A person at a terminal is asked, and no changes nothing.
+    let trust = || {
+        serde_json::from_str::<Value>(&host.done(&["agents", "show", "main", "--json"], b"")).unwrap()["trust"].clone()
+    };
+    for (answer, code, expected) in [("n", 1, "main"), ("y", 0, "untrusted")] {
+        let mut at = Pty::start(host.command(&["apply", file.to_str().unwrap()]));
+        at.answer("Reset these? [y/N]: ", answer);
+        let (ended, shown) = at.end();
+        assert_eq!(ended.code(), Some(code), "{shown}");
+        assert_eq!(trust(), expected);
+    }
+    // A script is not asked, and neither is a person who said so.
+    host.apply(full);
+    host.apply(less);
+    assert_eq!(trust(), "untrusted");
+    host.apply(full);
+    let (ended, shown) = Pty::start(host.command(&["apply", file.to_str().unwrap(), "--yes"])).end();
+    assert_eq!(ended.code(), Some(0), "{shown}");
+    assert_eq!(trust(), "untrusted");
+}
