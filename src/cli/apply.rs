@@ -1,5 +1,6 @@
 //! `hearth apply FILE` and `hearth export`.
 
+mod merge;
 mod resets;
 
 use std::path::PathBuf;
@@ -32,6 +33,9 @@ pub(super) struct ApplyArgs {
     /// Also remove what an earlier file added and this one does not name
     #[arg(long)]
     prune: bool,
+    /// Change only the keys of agents that the file names
+    #[arg(long, conflicts_with = "prune")]
+    merge: bool,
     /// Do not ask before keys that the file omits are reset
     #[arg(long)]
     yes: bool,
@@ -52,7 +56,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     warn_of_unconfined(paths, &configure);
     mount_args::warn_of_mounts(&configure);
     let opening = Opening::or_new(args.new);
-    let mut looked = look(paths, &plan, &name, opening)?;
+    let mut looked = look(paths, args, &plan, &name)?;
     let (shown, resets) = Resets::split(looked.planned.clone(), &plan.toml);
     if json && args.dry_run {
         change::print(&looked.planned, json)?;
@@ -73,7 +77,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
             done => return done.and_then(|_| if json { change::print(&looked.planned, true) } else { Ok(()) }),
         }
         // The concurrent change may not concern this file.
-        let next = look(paths, &plan, &name, opening)?;
+        let next = look(paths, args, &plan, &name)?;
         if (!json && next.planned != looked.planned) || next.last_owner != looked.last_owner {
             return Err(changed());
         }
@@ -93,10 +97,12 @@ struct PlannedChange {
 
 /// Computes report and differences from the same version of the configuration. The transaction rejects any other
 /// version.
-fn look(paths: &Paths, plan: &ChangeRequest, name: &str, opening: Opening) -> Result<PlannedChange, Failure> {
+fn look(paths: &Paths, args: &ApplyArgs, plan: &ChangeRequest, name: &str) -> Result<PlannedChange, Failure> {
+    let opening = Opening::or_new(args.new);
     for _ in 0..change::LOOKS {
         let known = configuration::read(paths)?;
-        let plan = ChangeRequest { expected: known.digest, ..plan.clone() };
+        let toml = if args.merge { merge::merged(&known, &plan.toml, name)? } else { plan.toml.clone() };
+        let plan = ChangeRequest { expected: known.digest, toml, ..plan.clone() };
         match change::submit_by(paths, &plan, name, opening) {
             Err(Failure::Changed(_)) => {}
             planned => {

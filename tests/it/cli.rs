@@ -501,3 +501,23 @@ fn an_omitted_key_of_an_agent_is_reset_and_shown_apart() {
     assert_eq!(ended.code(), Some(0), "{shown}");
     assert_eq!(trust(), "untrusted");
 }
+
+#[test]
+fn merging_a_file_changes_only_the_keys_that_it_names() {
+    let host = Host::new();
+    host.create_store();
+    host.apply(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"main\"\nnetwork = \"none\"\nmodel = \"x\"\nenv = { A = \"1\" }\n\
+         mounts = [{ host_path = \"/srv/x\" }]\n",
+    );
+    let before = host.done(&["export"], b"");
+    let less = "schema = 1\n[[agents]]\nfolder = \"main\"\nmodel = \"y\"\nmounts = []\n[[agents]]\nfolder = \"new\"\n";
+    let shown = host.done(&["apply", "-", "--merge"], less.as_bytes());
+    assert!(!shown.contains("reset,") && shown.contains("model: x -> y"), "{shown}");
+    let after = host.done(&["export"], b"");
+    assert!(after.contains("folder = \"new\"") && !after.contains("/srv/x"), "{after}");
+    for line in before.lines().filter(|line| !line.starts_with("model") && !line.starts_with("mounts")) {
+        assert!(after.contains(line), "{line}: {after}");
+    }
+    assert_eq!(host.run(&["apply", "-", "--merge", "--prune"], less.as_bytes()).code, Some(2));
+}
