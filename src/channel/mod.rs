@@ -82,6 +82,12 @@ pub trait Channel: Send + Sync {
     /// Asks for every message of a thread from now on. Repeated calls change nothing.
     fn subscribe(&self, _thread: &Address) {}
 
+    /// Address that opens a direct message with the bot and sends it `/start PAYLOAD`, if the network has such addresses
+    /// and the bot's name is known.
+    fn start_link(&self, _payload: &str) -> Option<String> {
+        None
+    }
+
     /// Why the channel does not work at the moment although it is connected.
     fn trouble(&self) -> Option<String> {
         None

@@ -12,10 +12,20 @@ use crate::model::channel::{ChannelInstance, ChannelKind};
 use crate::model::configure::Change;
 use crate::socket::protocol::DaemonStatus;
 
+pub(super) mod pair;
+
 #[derive(Debug, Subcommand)]
 pub(super) enum ChannelsCommand {
     /// List the configured channels and their state
     List,
+    /// Make the person who sends a code to the bot an owner, after a question here
+    Pair {
+        /// Name of the channel, as in [channels.NAME]
+        channel: String,
+        /// Do not ask: whoever sends the code becomes an owner
+        #[arg(long)]
+        yes: bool,
+    },
     /// Remove a channel; its chats and people are kept. Applying a file with the channel adds it again
     Remove {
         /// Its name, as in [channels.NAME]
@@ -48,6 +58,7 @@ pub(super) struct ChannelJson {
 pub(super) fn channels(paths: &Paths, command: &ChannelsCommand, json: bool) -> Done {
     match command {
         ChannelsCommand::List => list(paths, json),
+        ChannelsCommand::Pair { channel, yes } => pair::pair(paths, channel, *yes, json),
         ChannelsCommand::Remove { channel } => {
             change::edit(paths, Change::RemoveChannel(ChannelName::new(channel.as_str())?), json)
         }

@@ -111,7 +111,8 @@ pub(super) fn ask(paths: &Paths, agent: &str, question: &str) -> Result<Answered
     Ok(answered)
 }
 
-fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Client) -> Done) -> Done {
+/// Runs something with a connection to the daemon, which is started for so long if none runs.
+pub(super) fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Client) -> Done) -> Done {
     let wish = Wish { policy: seams::policy(), runtime: None, metrics: None, opening };
     let here = || serve::Served::start(paths, &wish, serve::EndedBy::Caller).map(|served| (None, Some(served)));
     let (client, own) = offline::daemon_or(paths, |client| (Some(client), None), here)?;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{Done, Failure, print, service};
 use crate::config::Paths;
 use crate::daemon::opening::{self, Opening};
+use crate::model::address::ChannelName;
 use crate::model::configure::RuntimeKind;
 use crate::model::entity::{EnvValue, Folder, ProviderKind};
 use crate::provider::Credential;
@@ -60,6 +61,9 @@ pub(super) struct SetupArgs {
     /// Do not connect Telegram
     #[arg(long)]
     no_telegram: bool,
+    /// Make the person who sends the code that is shown to the bot an owner; without a terminal, without a question
+    #[arg(long, conflicts_with = "no_telegram")]
+    pair: bool,
     /// Do not install the service
     #[arg(long)]
     no_service: bool,
@@ -187,14 +191,20 @@ struct SetupJson {
     next: Vec<String>,
 }
 
+/// A Telegram bot and its channel.
+struct ConnectedBot {
+    username: String,
+    channel: ChannelName,
+}
+
 /// A setup in progress.
 struct Setup<'a> {
     paths: &'a Paths,
     args: &'a SetupArgs,
     ask: Ask,
     json: bool,
-    /// Name of the connected bot.
-    bot: Option<String>,
+    /// The bot that is connected.
+    bot: Option<ConnectedBot>,
     /// The agent's answers to the first message.
     answers: Vec<String>,
 }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::channel_context::ChannelContext;
 use super::ingress::ChannelIngress;
+use super::pairing::Pairings;
 use super::typing::Indicator;
 use crate::channel::Channel;
 use crate::channel::intake::Ingress;
@@ -41,6 +42,7 @@ pub struct LineStatus {
 /// All channels.
 pub(super) struct Channels {
     context: ChannelContext,
+    pairings: Arc<Pairings>,
     lines: Mutex<BTreeMap<ChannelName, Connection>>,
 }
 
@@ -66,7 +68,12 @@ impl Channels {
             state: ConnectionState::Fixed(terminals),
             changed: watch::Sender::new(0),
         };
-        Arc::new(Self { context, lines: Mutex::new(BTreeMap::from([(terminal, line)])) })
+        Arc::new(Self { context, pairings: Arc::default(), lines: Mutex::new(BTreeMap::from([(terminal, line)])) })
+    }
+
+    /// Open pairings.
+    pub(super) const fn pairings(&self) -> &Arc<Pairings> {
+        &self.pairings
     }
 
     /// Connects every channel that is configured.
@@ -163,7 +170,7 @@ impl Channels {
                     continue;
                 }
             };
-            let ingress: Arc<dyn Ingress> = Arc::new(ChannelIngress::new(&name, &self.context));
+            let ingress: Arc<dyn Ingress> = Arc::new(ChannelIngress::new(&name, &self.context, &self.pairings));
             let over = match self.connect(row.clone(), &ingress).await {
                 Ok(channel) => {
                     tries = 0;

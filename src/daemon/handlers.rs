@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::mpsc::{self, channel};
 
+use super::pairing::{PairingGuard, PairingState, PairingView, Sender};
 use super::{BuildStatus, Daemon, LineStatus, setup};
 use crate::channel::event;
 use crate::channel::terminal::{self, Attachment, TerminalEvent};
+use crate::clock;
 use crate::model::address::{Address, ForeignId};
+use crate::model::channel::ChannelKind;
 use crate::model::content::{Content, RawJson};
 use crate::model::id::OutgoingId;
 use crate::model::input::{InboundEvent, Input};
@@ -17,7 +20,9 @@ use crate::model::report::{Outcome, Refusal, Reply};
 use crate::model::routed::RouteResult;
 use crate::model::time::Timestamp;
 use crate::socket::command::{Answer, ClientCommand};
-use crate::socket::protocol::{BuildJson, ChannelStatus, DaemonStatus, End, Request, Response};
+use crate::socket::protocol::{
+    BuildJson, ChannelStatus, DaemonStatus, End, PairingCode, PairingJson, PairingStateJson, Request, Response,
+};
 use crate::socket::server::{Handler, Requests};
 use crate::time::zone::Chosen;
 
@@ -31,8 +36,8 @@ impl Handler for Daemon {
         self.token()
     }
 
-    async fn serve(self: Arc<Self>, mut requests: Requests, responses: Sender<Response>, uid: u32) {
-        let mut talk = None;
+    async fn serve(self: Arc<Self>, mut requests: Requests, responses: mpsc::Sender<Response>, uid: u32) {
+        let (mut talk, mut pairing) = (None, None);
         loop {
             // The read is not cancel-safe, but the other branches end the connection, so nothing is lost.
             let request = tokio::select! {
@@ -42,6 +47,8 @@ impl Handler for Daemon {
             };
             let Some(request) = request else { break };
             let response = match request {
+                Ok(Request::Pair { channel }) => Some(self.pair(&channel, &mut pairing)),
+                Ok(Request::Pairing) => Some(pairing_state(pairing.as_ref())),
                 Ok(request) => self.answer(request, &mut talk, &responses, uid).await,
                 Err(message) => Some(refused("invalid", message)),
             };
@@ -79,11 +86,14 @@ impl Daemon {
         self: &Arc<Self>,
         request: Request,
         talk: &mut Option<Talk>,
-        responses: &Sender<Response>,
+        responses: &mpsc::Sender<Response>,
         uid: u32,
     ) -> Option<Response> {
         match request {
-            Request::Hello { .. } => Some(refused("invalid", "the greeting is over".to_owned())),
+            // Requests about pairings do not get here.
+            Request::Hello { .. } | Request::Pair { .. } | Request::Pairing => {
+                Some(refused("invalid", "the greeting is over".to_owned()))
+            }
             Request::Inject { event, dry_run } => Some(self.inject(event, dry_run).await),
             Request::Submit { command } => Some(self.execute(command).await),
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
@@ -110,6 +120,36 @@ impl Daemon {
                 (Err(error), _) => Some(refused("invalid", error.to_string())),
             },
         }
+    }
+
+    /// Opens a pairing on a channel that is connected and identifies its senders.
+    fn pair(&self, channel: &str, pairing: &mut Option<PairingGuard>) -> Response {
+        let invalid = |message: String| refused("invalid", message);
+        let Some(line) = self.channels().into_iter().find(|line| line.name.as_str() == channel) else {
+            return invalid(format!("channel {channel} not found; `hearth channels list` shows all"));
+        };
+        match (line.kind, line.down) {
+            // The kind is not known before the first attempt to connect.
+            (_, Some(why)) => return refused("down", format!("channel {channel} is down: {why}")),
+            (ChannelKind::Webhook, _) => {
+                return invalid(format!(
+                    "channel {channel} is a webhook: whoever holds its secret chooses the senders' ids, so a code proves \
+                     nothing; name the person with `hearth roles grant {channel}:ID owner`"
+                ));
+            }
+            (ChannelKind::Terminal, _) => return invalid("the terminal needs no pairing".to_owned()),
+            (_, None) if self.is_draining() => return refused("stopping", STOPPING.to_owned()),
+            (_, None) => {}
+        }
+        let now = clock::wall();
+        let opened = match self.channels.pairings().open(&line.name, now) {
+            Ok(opened) => opened,
+            Err(error) => return refused("failed", format!("the system has no random numbers: {error}")),
+        };
+        let link = self.channels.channel(&line.name).and_then(|bot| bot.start_link(&opened.codes.linked));
+        let code = opened.codes.typed.clone();
+        *pairing = Some(opened);
+        Response::Code(PairingCode { code, link, expires: now.plus(PairingGuard::LIFE).to_string() })
     }
 
     async fn inject(self: &Arc<Self>, line: String, dry_run: bool) -> Response {
@@ -184,7 +224,7 @@ impl Daemon {
         &self,
         agent: Option<String>,
         tools: bool,
-        responses: &Sender<Response>,
+        responses: &mpsc::Sender<Response>,
         uid: u32,
     ) -> Result<Talk, String> {
         let plan = self.store().read(|db, txn| setup::plan(db, txn, agent.as_deref(), uid));
@@ -243,6 +283,17 @@ impl Daemon {
             other => answered(other),
         }
     }
+}
+
+fn pairing_state(pairing: Option<&PairingGuard>) -> Response {
+    let Some(pairing) = pairing else { return refused("invalid", "open a pairing first".to_owned()) };
+    let PairingView { state, wrong } = pairing.view(clock::wall());
+    let state = match state {
+        PairingState::Open => PairingStateJson::Open,
+        PairingState::Answered(Sender { user, name }) => PairingStateJson::Answered { user: user.to_string(), name },
+        PairingState::Void(why) => PairingStateJson::Void { why: why.to_string() },
+    };
+    Response::Pairing(PairingJson { wrong, state })
 }
 
 fn build_json(status: BuildStatus) -> BuildJson {

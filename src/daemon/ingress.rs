@@ -9,8 +9,10 @@ use super::channel_context::ChannelContext;
 use super::engine_thread::{Inbox, Item};
 use super::files::{self, BlobGuard};
 use super::metrics::Metrics;
+use super::pairing::Pairings;
 use super::typing::Typing;
 use crate::channel::intake::{Ingress, NotTaken, Pending, Pressed};
+use crate::clock;
 use crate::crash;
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
@@ -28,18 +30,20 @@ pub(super) struct ChannelIngress {
     engine: Arc<Engine>,
     typing: Arc<Typing>,
     fates: BlobGuard,
+    pairings: Arc<Pairings>,
     metrics: Arc<Metrics>,
 }
 
 impl ChannelIngress {
     /// Creates the intake of a channel.
-    pub(super) fn new(channel: &ChannelName, context: &ChannelContext) -> Self {
+    pub(super) fn new(channel: &ChannelName, context: &ChannelContext, pairings: &Arc<Pairings>) -> Self {
         Self {
             channel: channel.clone(),
             inbox: Arc::clone(&context.inbox),
             engine: Arc::clone(&context.engine),
             typing: Arc::clone(&context.typing),
             fates: context.fates.clone(),
+            pairings: Arc::clone(pairings),
             metrics: Arc::clone(&context.metrics),
         }
     }
@@ -94,7 +98,11 @@ impl Ingress for ChannelIngress {
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
         Box::pin(async move {
             self.check(&event.source.channel)?;
-            routed(self.hand_over(Input::Inbound(Box::new(event))).await?)
+            let input = match self.pairings.compare(&event, clock::wall()) {
+                Some(used) => Input::PairingCode(Box::new(event), used),
+                None => Input::Inbound(Box::new(event)),
+            };
+            routed(self.hand_over(input).await?)
         })
     }
 

@@ -46,6 +46,7 @@ pub mod limits;
 mod mailbox_workers;
 mod metrics;
 pub mod opening;
+mod pairing;
 pub mod proof;
 mod reconcile;
 mod runtime;

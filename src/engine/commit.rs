@@ -276,7 +276,7 @@ fn may_begin_work(input: &Input) -> bool {
 /// all.
 fn is_new_work(input: &Input) -> bool {
     match input {
-        Input::Inbound(_) => true,
+        Input::Inbound(_) | Input::PairingCode(..) => true,
         Input::Configure(configure) => !configure.may_make_room(),
         Input::Task(command) => matches!(command, TaskCommand::Add(_) | TaskCommand::Set(..) | TaskCommand::Run(_)),
         Input::Workspace(input) => workspaces::is_new_work(input),

@@ -103,6 +103,7 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
     match input {
         Input::Start => housekeeping::start::start(tx),
         Input::Inbound(event) => inbound::route(tx, event),
+        Input::PairingCode(event, used) => inbound::pairing::code(tx, event, *used),
         Input::Collected(collection) => turns::ingest(tx, collection.clone()),
         Input::Runtime(event) => lifecycle::runtime_event(tx, event.clone()),
         Input::Built(agent, packages, built) => requests::built::built(tx, *agent, packages, built),

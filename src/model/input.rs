@@ -22,6 +22,8 @@ pub enum Input {
     Start,
     /// A platform has a message.
     Inbound(Box<InboundEvent>),
+    /// A platform has a message with a code for pairing.
+    PairingCode(Box<InboundEvent>, PairingCodeUse),
     /// Agents wrote something.
     Collected(Collection),
     /// The runtime reports the state of an incarnation.
@@ -55,6 +57,17 @@ pub enum Input {
     Group(AgentId, GroupInput),
     /// The rest of a job that was too large for one transaction.
     Continue(Continuation),
+}
+
+/// The effect of a pairing code that arrived in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairingCodeUse {
+    /// It named its sender. The operator decides about them at the terminal.
+    Accepted,
+    /// Others may have read it, so it is void.
+    Exposed,
+    /// It was void before.
+    Void,
 }
 
 /// Clock changes that the current time alone does not reveal.

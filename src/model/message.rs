@@ -284,6 +284,8 @@ pub enum Reason {
     Sticky,
     /// A stored context message became one that asks for a turn.
     RaisedToTrigger,
+    /// It was, or contained, a code for pairing.
+    PairingCode,
 }
 
 impl Reason {
@@ -329,6 +331,7 @@ impl Reason {
             Self::Mentioned => "mentioned",
             Self::Sticky => "sticky_thread",
             Self::RaisedToTrigger => "raised_to_trigger",
+            Self::PairingCode => "pairing_code",
         }
     }
 }

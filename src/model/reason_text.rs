@@ -55,6 +55,7 @@ impl Reason {
             Self::Mentioned => "the bot was addressed",
             Self::Sticky => "the agent was addressed in this thread before; `hearth sticky list` shows where",
             Self::RaisedToTrigger => "the event arrived again and asks for a turn",
+            Self::PairingCode => "it was the code of `hearth channels pair`, which is not stored and goes to no agent",
         }
     }
 }

@@ -45,6 +45,13 @@ pub enum Request {
     },
     /// Ask for the daemon's status.
     Status,
+    /// Open a pairing on a channel. It ends with the connection.
+    Pair {
+        /// Name of the channel.
+        channel: String,
+    },
+    /// Ask for the state of the connection's pairing.
+    Pairing,
     /// Attach a terminal to an agent. The chat is wired if it is not yet.
     Attach {
         /// The agent's folder. If absent: the only agent, or the default one.
@@ -94,6 +101,10 @@ pub enum Response {
     },
     /// The daemon's status.
     Status(DaemonStatus),
+    /// A pairing was opened.
+    Code(PairingCode),
+    /// The state of the connection's pairing.
+    Pairing(PairingJson),
     /// The chat is there.
     Attached {
         /// The agent's folder.
@@ -173,6 +184,53 @@ impl Response {
             other => other,
         }
     }
+}
+
+/// The codes of a pairing.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct PairingCode {
+    /// The code to type.
+    pub code: String,
+    /// A link that sends another code, if the network has such links.
+    pub link: Option<String>,
+    /// When both stop working.
+    pub expires: String,
+}
+
+impl std::fmt::Debug for PairingCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PairingCode").field("expires", &self.expires).finish_non_exhaustive()
+    }
+}
+
+/// The state of a pairing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PairingJson {
+    /// Wrong codes that were sent so far.
+    pub wrong: u32,
+    /// How far it is.
+    #[serde(flatten)]
+    pub state: PairingStateJson,
+}
+
+/// How far a pairing is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum PairingStateJson {
+    /// The code was not sent yet.
+    Open,
+    /// A person sent it.
+    Answered {
+        /// Their id.
+        user: String,
+        /// Their name on the network.
+        name: Option<String>,
+    },
+    /// It works no more.
+    Void {
+        /// Why.
+        why: String,
+    },
 }
 
 /// State that only a running daemon knows.

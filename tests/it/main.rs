@@ -57,6 +57,7 @@ mod model;
 mod nanoclaw;
 mod operating;
 mod operator;
+mod pairing;
 mod pattern;
 mod peers;
 mod places;

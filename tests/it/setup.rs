@@ -92,6 +92,7 @@ fn a_wrong_key_and_a_wrong_token_are_refused_at_once_and_the_right_ones_are_kept
     at.wait("This does not work: ");
     at.answer("Token of the bot (not shown; Enter for no bot): ", TOKEN);
     at.wait(&format!("@{NAME} answers on channel telegram"));
+    at.answer("so that approvals reach you there? [Y/n]: ", "n");
     let (ended, shown) = at.end();
     assert!(ended.success(), "{shown}");
     assert_kept(&host, "main.ANTHROPIC_AUTH_TOKEN", KEY, &shown);

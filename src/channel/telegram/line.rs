@@ -1,6 +1,6 @@
 //! Connection state: whether the server is reachable and accepts the token.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// State of the connection to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,15 +22,29 @@ pub enum State {
 #[derive(Debug)]
 pub(super) struct ChannelHealth {
     state: Mutex<State>,
+    /// Name of the bot, once the server said it.
+    bot: OnceLock<String>,
 }
 
 impl ChannelHealth {
     pub(super) const fn new() -> Self {
-        Self { state: Mutex::new(State::Connecting) }
+        Self { state: Mutex::new(State::Connecting), bot: OnceLock::new() }
     }
 
     pub(super) fn state(&self) -> State {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Name of the bot, once the server said it.
+    pub(super) fn bot(&self) -> Option<&str> {
+        self.bot.get().map(String::as_str)
+    }
+
+    /// Records the bot's name. A bot whose name changes keeps the first one until the channel is connected again.
+    pub(super) fn identified(&self, bot: Option<&str>) {
+        if let Some(bot) = bot {
+            self.bot.get_or_init(|| bot.to_owned());
+        }
     }
 
     /// Sets the state. Returns whether it changed.

@@ -200,6 +200,11 @@ impl Channel for Telegram {
         self.lanes.stop();
     }
 
+    fn start_link(&self, payload: &str) -> Option<String> {
+        let bot = self.line.bot()?;
+        Some(format!("https://t.me/{bot}?start={payload}"))
+    }
+
     fn trouble(&self) -> Option<String> {
         match self.line.state() {
             State::Up => None,

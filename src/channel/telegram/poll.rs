@@ -49,7 +49,10 @@ impl Poller {
         let mut place = PollUrl { under_way: UnderWay::default(), limit: AT_MOST, failures: 0 };
         loop {
             let me = match self.api.call::<User>("getMe", &json!({})).await {
-                Ok(me) => Arc::new(me),
+                Ok(me) => {
+                    self.line.identified(me.username.as_deref());
+                    Arc::new(me)
+                }
                 Err(failure) => {
                     self.pause(&mut place, failure).await;
                     continue;

@@ -1,7 +1,10 @@
 //! The last steps: the service, the owner, the first message, and what to do next.
 
 use super::{Setup, StepReport, StepState, file};
+use crate::cli::channels::pair::{Confirm, pair_by};
 use crate::cli::{Failure, chat, configuration, service};
+use crate::daemon::opening::Opening;
+use crate::model::address::{ChannelName, UserId};
 use crate::model::configure::RoleSpec;
 
 /// Asks little of a model, so that it costs little.
@@ -22,14 +25,45 @@ impl Setup<'_> {
         }
     }
 
+    /// Pairs the owner on the bot's channel, unless it has an owner.
     pub(super) fn owner(&mut self) -> Result<StepReport, Failure> {
         let known = configuration::read(self.paths)?;
         let owners = known.users.iter().filter(|user| user.spec.roles.contains(&RoleSpec::Owner));
-        let owners: Vec<String> = owners.map(|user| user.spec.id.to_string()).collect();
+        let owners: Vec<UserId> = owners.map(|user| user.spec.id.clone()).collect();
+        let channel = self.bot.as_ref().map(|bot| bot.channel.clone());
+        if let Some(channel) = channel.filter(|channel| owners.iter().all(|owner| owner.channel() != channel))
+            && self.wants_pairing()?
+        {
+            return self.pair(&channel);
+        }
         if owners.is_empty() {
             return Ok(StepReport::new(StepState::Skipped, "your first message in this terminal makes you the owner"));
         }
-        Ok(StepReport::new(StepState::Already, format!("owner: {}", owners.join(", "))))
+        let owners = owners.iter().map(UserId::to_string).collect::<Vec<_>>().join(", ");
+        Ok(StepReport::new(StepState::Already, format!("owner: {owners}")))
+    }
+
+    fn wants_pairing(&self) -> Result<bool, Failure> {
+        let question = "Make your Telegram account an owner, so that approvals reach you there?";
+        Ok(self.args.pair || self.ask.is_person() && self.ask.yes(question, true)?)
+    }
+
+    fn pair(&self, channel: &ChannelName) -> Result<StepReport, Failure> {
+        let confirm = if self.ask.is_person() { Confirm::Ask } else { Confirm::Anyone };
+        let mut paired = None;
+        let done = chat::with_daemon(self.paths, Opening::Existing, |mut client| {
+            paired = pair_by(self.paths, &mut client, channel.as_str(), confirm, false)?;
+            Ok(())
+        });
+        Ok(match (done, paired) {
+            (Ok(()), Some(user)) => StepReport::new(StepState::Done, format!("{user} is an owner")),
+            (Ok(()), None) => StepReport::new(StepState::Skipped, "you declined"),
+            (Err(failure @ Failure::Exit(_)), _) => return Err(failure),
+            (Err(failure), _) => StepReport::new(
+                StepState::Skipped,
+                format!("{}; `hearth channels pair {channel}` does it later", super::words(&failure)),
+            ),
+        })
     }
 
     pub(super) fn message(&mut self) -> Result<StepReport, Failure> {
@@ -62,7 +96,7 @@ impl Setup<'_> {
     pub(super) fn next_steps(&self) -> Vec<String> {
         let mut next = Vec::new();
         if let Some(bot) = &self.bot {
-            next.push(format!("write to https://t.me/{bot}, and allow it with `hearth approvals`"));
+            next.push(format!("write to https://t.me/{}, and allow it with `hearth approvals`", bot.username));
         }
         if !matches!(service::installed(self.paths), Ok(Some(_))) {
             next.push("hearth run           run Hearth in this terminal".to_owned());

@@ -1,6 +1,6 @@
 //! The step that connects a Telegram bot. Its token is tried at once.
 
-use super::{Setup, StepReport, StepState, secret};
+use super::{ConnectedBot, Setup, StepReport, StepState, secret};
 use crate::channel::telegram::{Bot, identify};
 use crate::cli::{Failure, configuration};
 use crate::model::address::ChannelName;
@@ -26,7 +26,7 @@ impl Setup<'_> {
             };
             let secret = secret::read(file.as_ref()).map_err(|failure| super::words(&failure));
             match secret.and_then(|token| attempt(&token, channel.base_url.as_deref())) {
-                Ok(bot) => return Ok(self.connected(StepState::Already, name.as_str(), bot)),
+                Ok(bot) => return Ok(self.connected(StepState::Already, name.clone(), bot)),
                 Err(why) if self.ask.is_person() => self.say(&format!("Channel {name} does not work: {why}."))?,
                 Err(why) => return Err(Failure::Failed(format!("{why}; give another one with --telegram-token-file"))),
             }
@@ -40,14 +40,14 @@ impl Setup<'_> {
             return Ok(StepReport::new(StepState::Skipped, "no chat network; `hearth setup` adds one later"));
         };
         let reference = secret::keep(self.paths, &format!("{}.token", spec.name), &token)?;
-        let name = spec.name.to_string();
+        let name = spec.name.clone();
         self.put(&Change::PutChannel(ChannelSpec { token: Some(reference), base_url, ..spec }))?;
-        Ok(self.connected(StepState::Done, &name, bot))
+        Ok(self.connected(StepState::Done, name, bot))
     }
 
-    fn connected(&mut self, state: StepState, channel: &str, bot: Bot) -> StepReport {
+    fn connected(&mut self, state: StepState, channel: ChannelName, bot: Bot) -> StepReport {
         let about = format!("@{} answers on channel {channel}", bot.username);
-        self.bot = Some(bot.username);
+        self.bot = Some(ConnectedBot { username: bot.username, channel });
         StepReport::new(state, about)
     }
 

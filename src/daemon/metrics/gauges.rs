@@ -125,7 +125,8 @@ pub(super) fn kind(reason: Reason) -> &'static str {
         | Reason::Answer
         | Reason::AlreadyStored
         | Reason::Superseded
-        | Reason::CommandFiltered => "noise",
+        | Reason::CommandFiltered
+        | Reason::PairingCode => "noise",
         Reason::NoAgentWired
         | Reason::ApprovalUnavailable
         | Reason::HeldFull

@@ -279,6 +279,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "only the command line talks to terminals",
     },
     Ban {
+        thing: Thing::Crate("fast_qr"),
+        within: "",
+        places: &[("src/cli/channels/pair.rs", "the code that a phone scans to pair an owner")],
+        why: "only the command line talks to terminals",
+    },
+    Ban {
         thing: Thing::Crate("indicatif"),
         within: "",
         places: &[("src/cli/progress.rs", "progress of long work")],
