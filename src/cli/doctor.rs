@@ -8,10 +8,12 @@ use clap::Args;
 use serde::Serialize;
 
 mod containers;
+mod lacking;
 mod runtime;
 
 use super::configuration::{self, Configuration};
 use super::human_size::decimal;
+use super::prerequisites;
 use super::print::{self, Tone};
 use super::problems::{FailedStarts, RateLimitedAgent};
 use super::progress::StageBar;
@@ -20,12 +22,11 @@ use super::self_test::{SelfTest, self_test};
 use super::{Done, Failure, channels as networks, daemon_status, hoard, labels};
 use crate::channel::terminal;
 use crate::clock;
-use crate::config::{Paths, env};
+use crate::config::Paths;
 use crate::contracts::home;
 use crate::daemon::{Sandbox, sandbox};
 use crate::model::address::ChannelName;
 use crate::model::channel::ChannelInstance;
-use crate::model::configure::RoleSpec;
 use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::socket::client::Error as SocketError;
 use crate::socket::protocol::DaemonStatus;
@@ -269,6 +270,7 @@ fn store(paths: &Paths, contained: bool, daemon: Option<&DaemonStatus>) -> Vec<C
     };
     checks.push(sound(&reader));
     checks.push(room(paths, &reader));
+    checks.extend(lacking::lacking(paths, &reader, daemon));
     checks.extend(runtime::runtime(&reader, daemon));
     let configuration = reader.read(configuration::collect);
     match configuration {
@@ -378,13 +380,6 @@ fn room(paths: &Paths, reader: &Reader) -> Check {
 fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
     let mut checks: Vec<Check> =
         known.agents.iter().filter(|_| !contained).filter_map(|a| program(a.folder.as_str(), &a.settings)).collect();
-    let owner = known.users.iter().any(|user| user.spec.roles.contains(&RoleSpec::Owner));
-    checks.push(if owner {
-        ok("owner", "configured")
-    } else {
-        let mend = "`hearth roles grant CHANNEL:ID owner`, or `hearth up` on this machine";
-        bad("owner", CheckStatus::Warn, "there is no owner: Hearth cannot report problems to anyone", mend)
-    });
     let wired = |folder: &str| {
         known.chats.iter().any(|chat| chat.spec.wirings.iter().any(|wiring| wiring.agent.as_str() == folder))
     };
@@ -467,13 +462,9 @@ fn program(folder: &str, settings: &AgentSettings) -> Option<Check> {
         ProviderKind::Command => settings.command.first()?.as_str(),
         ProviderKind::Claude => settings.command.first().map_or("claude", String::as_str),
     };
-    let usable = |path: &Path| {
-        path.is_file() && std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
-    };
-    let path = env::child_path();
     let found = match name.contains('/') {
-        true => usable(Path::new(name)),
-        false => std::env::split_paths(&path).any(|dir| usable(&dir.join(name))),
+        true => prerequisites::is_program(Path::new(name)),
+        false => prerequisites::on_path(name),
     };
     Some(if found {
         ok("program", format!("{name} of agent {folder} found"))

@@ -44,6 +44,7 @@ mod log;
 mod lookup;
 mod mount_args;
 mod offline;
+mod prerequisites;
 mod print;
 mod problems;
 mod progress;

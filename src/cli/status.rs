@@ -10,8 +10,8 @@ use super::problems::{FailedStarts, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
 use super::{
-    Done, Failure, channels, daemon_status, hoard, human_size, human_time, labels, lookup, print, problems, tasks,
-    transcripts,
+    Done, Failure, channels, daemon_status, hoard, human_size, human_time, labels, lookup, prerequisites, print,
+    problems, tasks, transcripts,
 };
 use crate::config::{Machine, Paths};
 use crate::daemon::{Sandbox, proof, sandbox};
@@ -154,6 +154,8 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     status.data = paths.data().display().to_string();
     status.channels = report.channels.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
     warnings.extend(report.channel_warnings(daemon.as_ref()));
+    let gaps = reader.read(|db, txn| prerequisites::missing(paths, db, txn, daemon.as_ref()))?;
+    warnings.extend(gaps.into_iter().map(|gap| format!("{}; {}", gap.found, gap.mend)));
     (status.held_off, status.failed_starts) = (report.held_off, report.failed_starts);
     if let Some(daemon) = &daemon {
         let settings = reader.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();

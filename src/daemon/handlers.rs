@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::mpsc::{self, channel};
 
 use super::pairing::{PairingGuard, PairingState, PairingView, Sender};
-use super::{BuildStatus, Daemon, LineStatus, setup};
+use super::{BuildStatus, Daemon, LineStatus, references, setup};
 use crate::channel::event;
 use crate::channel::terminal::{self, Attachment, TerminalEvent};
 use crate::clock;
@@ -217,6 +217,7 @@ impl Daemon {
             channels: self.channels().into_iter().map(channel_status).collect(),
             builds: self.builds().into_iter().map(build_json).collect(),
             floods: self.workers.floods(),
+            unset_variables: self.store().read(references::unset_variables).ok(),
         }
     }
 

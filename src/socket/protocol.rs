@@ -270,6 +270,10 @@ pub struct DaemonStatus {
     /// Sessions whose agents write more than is collected.
     #[serde(default)]
     pub floods: Vec<FloodJson>,
+    /// Variables that `env:` references name and that are not set where the daemon runs; null from a daemon that does
+    /// not say.
+    #[serde(default)]
+    pub unset_variables: Option<Vec<String>>,
 }
 
 /// A session whose agent writes more than is collected.

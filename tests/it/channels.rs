@@ -217,7 +217,7 @@ fn channels_come_change_and_go_while_the_daemon_runs() {
         let waits = |row: &Value| row["value"]["state"]["Waiting"]["after"] == "no adapter";
         host.rows("outbound").iter().any(waits).then_some(())
     });
-    let doctor = host.done(&["doctor"], b"");
+    let doctor = host.run(&["doctor"], b"").stdout;
     assert!(doctor.contains("web has no base_url") && doctor.contains("set `base_url` of [channels.web]"), "{doctor}");
     let receiver = Receiver::start(&[]);
     host.apply(&web(second, &receiver.base_url()));
@@ -243,7 +243,7 @@ fn a_channel_that_cannot_be_connected_is_down_until_it_can() {
     let warned =
         status["warnings"].as_array().unwrap().iter().any(|one| one.to_string().contains("channel web is down"));
     assert!(warned && status["channels"][0]["state"] == "down", "{status}");
-    let doctor = host.done(&["doctor"], b"");
+    let doctor = host.run(&["doctor"], b"").stdout;
     assert!(doctor.contains("change `listen` in [channels.web]"), "{doctor}");
     drop(holder);
     wait_state(&host, "up");
@@ -253,7 +253,7 @@ fn a_channel_that_cannot_be_connected_is_down_until_it_can() {
     let down = wait_for("the reason", || Some(listed(&host)).filter(|one| one["why"].to_string().contains("secret")));
     assert_eq!(down["state"], "down");
     assert_eq!(post(listen, "NOT_SET_ANYWHERE", "/v1/events", &say("m1", "room")), None);
-    let doctor = host.done(&["doctor"], b"");
+    let doctor = host.run(&["doctor"], b"").stdout;
     assert!(doctor.contains("set the variable of its secret"), "{doctor}");
     let log = host.stop().stderr;
     assert!(!log.contains(SECRET), "{log}");

@@ -283,7 +283,7 @@ fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
     };
     assert_eq!(
         ["data directory", "store", "room", "daemon", "owner", "agents", "program"].map(result),
-        ["ok", "ok", "ok", "warn", "warn", "warn", "fail"]
+        ["ok", "ok", "ok", "warn", "fail", "warn", "fail"]
     );
 }
 
@@ -315,6 +315,8 @@ fn the_doctor_counts_in_whole_sentences() {
     assert!(told.out.contains("other listens in no chat"), "{}", told.out);
     assert!(!told.out.contains("terminal/@"), "what a person hears alone is no chat to wire: {}", told.out);
     program.run(&["agents", "set", "slow", "--provider", "command", "--unconfined", "--command", "no-such-program"]);
+    let processes = program.file("processes.toml", "schema = 1\nruntime = \"process\"\n");
+    program.run(&["apply", &processes]);
     let told = program.run(&["doctor"]);
     assert!(told.err.contains("1 check failed; see above"), "{}", told.err);
 }

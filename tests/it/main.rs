@@ -62,6 +62,7 @@ mod pattern;
 mod peers;
 mod places;
 mod points;
+mod prerequisites;
 mod prompt_cap;
 mod recovery;
 mod requests;

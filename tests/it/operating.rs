@@ -138,7 +138,7 @@ fn what_waits_for_a_channel_that_is_not_configured_is_told() {
         let waiting = host.status()["outbound"]["waiting_for"].clone();
         (waiting == serde_json::json!({"no adapter for the channel telegram": 1})).then_some(())
     });
-    let doctor = host.done(&["doctor"], b"");
+    let doctor = host.run(&["doctor"], b"").stdout;
     assert!(doctor.contains("1 message waits for the channel telegram, which is not configured"), "{doctor}");
     assert!(doctor.contains("add [channels.telegram] to hearth.toml"), "{doctor}");
 }

@@ -2,6 +2,7 @@
 
 use super::{Check, CheckStatus, Configuration, bad, ok, several};
 use crate::cli::image::ImageSettings;
+use crate::cli::prerequisites;
 use crate::config::Paths;
 use crate::daemon::image::{self, Engine, Freshness, Info};
 use crate::daemon::isolation_check::{self, Tried};
@@ -77,6 +78,9 @@ fn without(wishes: &ImageSettings, error: &image::Error) -> Check {
         Some(RuntimeKind::Process) => ok("podman", "not needed: the process runtime is configured"),
         Some(RuntimeKind::Podman) => {
             bad("podman", CheckStatus::Fail, "Podman is configured and cannot be used", error.to_string())
+        }
+        None if prerequisites::on_path("podman") => {
+            bad("podman", CheckStatus::Fail, prerequisites::SOCKET_OFF, prerequisites::socket_mend(error))
         }
         None => bad("podman", CheckStatus::Warn, "agents cannot run in containers", error.to_string()),
     }

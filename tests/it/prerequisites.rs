@@ -1,0 +1,128 @@
+//! What an installation lacks before its agents can answer: `status` warns of it, and `doctor` fails with a fix.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+
+use crate::host::Host;
+
+const OWNER: &str = "[[users]]\nid = \"terminal:1\"\nroles = [\"owner\"]\n";
+
+/// An installation with an owner whose containers are off by configuration.
+fn with(agent: &str) -> Host {
+    let host = Host::new();
+    apply(&host, &format!("runtime = \"process\"\n{OWNER}[[agents]]\nfolder = \"main\"\n{agent}\n"));
+    host
+}
+
+fn apply(host: &Host, toml: &str) {
+    host.apply(&format!("schema = 1\n{toml}"));
+}
+
+/// Programs that exist on the search path and do nothing.
+fn install(host: &mut Host, name: &str) {
+    let bin = host.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join(name), "#!/bin/sh\nexit 1\n").unwrap();
+    std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    host.env.push(("PATH".into(), format!("{}:/usr/bin:/bin", bin.display())));
+}
+
+fn checks(host: &Host, options: &[&str], name: &str) -> Vec<Value> {
+    let ended = host.run(&[&["doctor", "--json"], options].concat(), b"");
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+    let all = answer["checks"].as_array().unwrap();
+    all.iter().filter(|check| check["check"] == name).cloned().collect()
+}
+
+fn is_warned(host: &Host, words: &str) -> bool {
+    host.status()["warnings"].as_array().unwrap().iter().any(|one| one.as_str().unwrap().contains(words))
+}
+
+/// Both commands report it, and `doctor` has a fix.
+fn assert_lacks(host: &Host, name: &str, words: &str) {
+    assert!(is_warned(host, words), "{words}: {}", host.status()["warnings"]);
+    let failed = checks(host, &[], name);
+    let told = failed.iter().find(|check| check["found"].as_str().unwrap().contains(words));
+    let told = told.unwrap_or_else(|| panic!("{words}: {failed:?}"));
+    assert!(told["result"] == "fail" && told["mend"].is_string(), "{told}");
+}
+
+fn assert_lacks_not(host: &Host, name: &str, words: &str) {
+    assert!(!is_warned(host, words), "{words}: {}", host.status()["warnings"]);
+    let found = checks(host, &[], name);
+    assert!(found.iter().all(|check| check["result"] == "ok"), "{found:?}");
+}
+
+#[test]
+fn a_missing_owner_is_reported() {
+    let host = Host::new();
+    assert_lacks(&host, "owner", "there is no owner");
+    apply(&host, OWNER);
+    assert_lacks_not(&host, "owner", "there is no owner");
+}
+
+#[test]
+fn agents_that_all_echo_are_reported() {
+    let host = with("provider = \"echo\"");
+    assert_lacks(&host, "provider", "only repeats");
+    apply(&host, "[[agents]]\nfolder = \"other\"\nprovider = \"command\"\ncommand = [\"true\"]\n");
+    assert_lacks_not(&host, "provider", "only repeats");
+}
+
+#[test]
+fn a_missing_file_of_a_secret_is_reported_once_for_all_who_use_it() {
+    let host = with("provider = \"claude\"");
+    let file = host.path("key");
+    let agent = |folder: &str| {
+        let env = format!("env = {{ ANTHROPIC_API_KEY = \"file:{}\" }}", file.display());
+        format!("[[agents]]\nfolder = \"{folder}\"\nprovider = \"claude\"\n{env}\n")
+    };
+    apply(&host, &format!("{}{}", agent("main"), agent("other")));
+    assert_lacks(&host, "secret", "of agent main, agent other: the file does not exist");
+    assert_eq!(checks(&host, &[], "secret").len(), 1);
+    std::fs::create_dir(&file).unwrap();
+    assert_lacks(&host, "secret", "not a regular file");
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::write(&file, "key").unwrap();
+    assert_lacks_not(&host, "secret", "regular file");
+}
+
+#[test]
+fn variables_are_looked_up_in_the_daemon_if_one_runs() {
+    let mut host = with("provider = \"echo\"\nenv = { TOKEN = \"env:A_TOKEN\" }");
+    assert_lacks(&host, "secret", "no daemon runs that could have it");
+    host.env.push(("A_TOKEN".into(), "a-token-of-the-daemon".into()));
+    assert_lacks_not(&host, "secret", "env:A_TOKEN");
+    host.start();
+    host.env.clear();
+    assert_lacks_not(&host, "secret", "env:A_TOKEN");
+    host.stop();
+    host.start();
+    assert_lacks(&host, "secret", "the daemon's environment has no such variable");
+}
+
+#[test]
+fn claude_without_a_key_or_a_login_is_reported() {
+    let host = with("provider = \"claude\"");
+    let words = "agent main has no key and no login";
+    assert_lacks(&host, "login", words);
+    let home = host.data().join("homes/main/.claude");
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join(".credentials.json"), "{}").unwrap();
+    assert_lacks_not(&host, "login", words);
+    std::fs::remove_dir_all(&home).unwrap();
+    apply(&host, "[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\ncommand = [\"wrapper\"]\n");
+    assert_lacks_not(&host, "login", words);
+}
+
+#[test]
+fn podman_that_does_not_answer_is_reported_where_it_is_installed_and_not_disabled() {
+    let mut host = Host::new();
+    let words = "Podman is installed but does not answer";
+    host.env.push(("CONTAINER_HOST".into(), format!("unix://{}", host.path("no.sock").display())));
+    install(&mut host, "podman");
+    assert_lacks(&host, "podman", words);
+    apply(&host, "runtime = \"process\"\n");
+    assert_lacks_not(&host, "podman", words);
+}
