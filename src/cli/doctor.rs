@@ -10,7 +10,9 @@ use serde::Serialize;
 mod containers;
 mod lacking;
 mod runtime;
+mod trials;
 
+use self::trials::Reach;
 use super::configuration::{self, Configuration};
 use super::human_size::decimal;
 use super::prerequisites;
@@ -66,6 +68,9 @@ pub(super) struct DoctorArgs {
     /// Also let a hostile agent in a scratch installation attack the runtime in use; fails if an attack succeeds
     #[arg(long)]
     self_test: bool,
+    /// Run no `cmd:` reference and use no network: keys and tokens are not tried
+    #[arg(long)]
+    offline: bool,
 }
 
 /// The answer of `hearth doctor --json`.
@@ -90,7 +95,7 @@ pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
     let (found, contained) = containers::containers(paths);
     checks.extend(found);
     if usable {
-        checks.extend(store(paths, contained, daemon.ok().flatten().as_ref()));
+        checks.extend(store(paths, args, contained, daemon.ok().flatten().as_ref()));
     } else {
         checks.push(clock_sanity(None));
     }
@@ -248,7 +253,7 @@ fn clock_sanity(newest: Option<i64>) -> Check {
     ok("clock", now.to_string())
 }
 
-fn store(paths: &Paths, contained: bool, daemon: Option<&DaemonStatus>) -> Vec<Check> {
+fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&DaemonStatus>) -> Vec<Check> {
     let mut checks = Vec::new();
     checks.push(match state::look_at_place(paths.data()) {
         Ok(warnings) if warnings.is_empty() => ok("file system", "a local disk"),
@@ -271,6 +276,8 @@ fn store(paths: &Paths, contained: bool, daemon: Option<&DaemonStatus>) -> Vec<C
     checks.push(sound(&reader));
     checks.push(room(paths, &reader));
     checks.extend(lacking::lacking(paths, &reader, daemon));
+    let reach = if args.offline { Reach::Offline } else { Reach::Online };
+    checks.extend(trials::trials(&reader, daemon, reach));
     checks.extend(runtime::runtime(&reader, daemon));
     let configuration = reader.read(configuration::collect);
     match configuration {

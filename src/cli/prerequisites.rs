@@ -43,14 +43,18 @@ pub(super) fn missing(
     let mut gaps = Vec::new();
     gaps.extend(owner(db, txn)?);
     gaps.extend(provider(&agents));
-    let unset = match daemon {
-        Some(daemon) => daemon.unset_variables.clone().unwrap_or_default(),
-        None => unset_variables(db, txn)?,
-    };
-    gaps.extend(secrets(&references(db, txn)?, &unset, daemon));
+    gaps.extend(secrets(&references(db, txn)?, &unset(db, txn, daemon)?, daemon));
     gaps.extend(agents.iter().filter_map(|agent| login(paths, agent)));
     gaps.extend(podman(runtime, daemon));
     Ok(gaps)
+}
+
+/// Names of variables that are not set where agents run: in the daemon if one runs, else here.
+pub(super) fn unset(db: &Tables, txn: &Read<'_>, daemon: Option<&DaemonStatus>) -> Result<Vec<String>, state::Error> {
+    match daemon {
+        Some(daemon) => Ok(daemon.unset_variables.clone().unwrap_or_default()),
+        None => unset_variables(db, txn),
+    }
 }
 
 fn owner(db: &Tables, txn: &Read<'_>) -> Result<Option<Gap>, state::Error> {
@@ -99,7 +103,7 @@ fn users(references: &[&SecretReference], reference: &str) -> String {
 }
 
 /// Why a reference cannot have a value, and the fix. Commands are not run.
-fn absent(reference: &str, unset: &[String], daemon: Option<&DaemonStatus>) -> Option<(String, String)> {
+pub(super) fn absent(reference: &str, unset: &[String], daemon: Option<&DaemonStatus>) -> Option<(String, String)> {
     match reference.split_once(':') {
         Some(("env", name)) if unset.iter().any(|one| one == name) => Some(match daemon {
             Some(_) => (

@@ -331,6 +331,6 @@ fn words(failure: &Failure) -> String {
 }
 
 /// Runs one call of the network to its end.
-fn block_on<T>(call: impl Future<Output = T>) -> std::io::Result<T> {
+pub(super) fn block_on<T>(call: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(call))
 }

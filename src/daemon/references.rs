@@ -1,9 +1,12 @@
 //! The references to secrets in the configuration. Their values are not read here.
 
+use std::ffi::OsString;
+
 use crate::config::env;
 use crate::model::address::ChannelName;
 use crate::model::channel::ChannelInstance;
 use crate::model::entity::{Agent, EnvValue, Folder};
+use crate::runtime::process::{SecretError, resolve_reference};
 use crate::state::{self, Read, Tables};
 
 /// What a reference is for.
@@ -50,6 +53,14 @@ pub fn references(db: &Tables, txn: &Read<'_>) -> Result<Vec<SecretReference>, s
         of_channel(&channel, &mut found);
     }
     Ok(found)
+}
+
+/// The value of a reference, as this process finds it. Blocks while a `cmd:` reference runs, ten seconds at most.
+///
+/// # Errors
+/// [`SecretError`], which names the reference and never a value.
+pub fn resolve(reference: &str) -> Result<OsString, SecretError> {
+    resolve_reference(reference, &super::runtime::lookup())
 }
 
 fn of_agent(agent: &Agent, found: &mut Vec<SecretReference>) {

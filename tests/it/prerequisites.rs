@@ -42,7 +42,7 @@ fn is_warned(host: &Host, words: &str) -> bool {
 /// Both commands report it, and `doctor` has a fix.
 fn assert_lacks(host: &Host, name: &str, words: &str) {
     assert!(is_warned(host, words), "{words}: {}", host.status()["warnings"]);
-    let failed = checks(host, &[], name);
+    let failed = checks(host, &["--offline"], name);
     let told = failed.iter().find(|check| check["found"].as_str().unwrap().contains(words));
     let told = told.unwrap_or_else(|| panic!("{words}: {failed:?}"));
     assert!(told["result"] == "fail" && told["mend"].is_string(), "{told}");
@@ -50,7 +50,7 @@ fn assert_lacks(host: &Host, name: &str, words: &str) {
 
 fn assert_lacks_not(host: &Host, name: &str, words: &str) {
     assert!(!is_warned(host, words), "{words}: {}", host.status()["warnings"]);
-    let found = checks(host, &[], name);
+    let found = checks(host, &["--offline"], name);
     assert!(found.iter().all(|check| check["result"] == "ok"), "{found:?}");
 }
 
@@ -80,7 +80,7 @@ fn a_missing_file_of_a_secret_is_reported_once_for_all_who_use_it() {
     };
     apply(&host, &format!("{}{}", agent("main"), agent("other")));
     assert_lacks(&host, "secret", "of agent main, agent other: the file does not exist");
-    assert_eq!(checks(&host, &[], "secret").len(), 1);
+    assert_eq!(checks(&host, &["--offline"], "secret").len(), 1);
     std::fs::create_dir(&file).unwrap();
     assert_lacks(&host, "secret", "not a regular file");
     std::fs::remove_dir(&file).unwrap();
