@@ -40,6 +40,7 @@ mod inject;
 mod labels;
 mod listed;
 mod listening;
+mod local_owner;
 mod log;
 mod lookup;
 mod mount_args;

@@ -11,12 +11,14 @@ use clap::{Args, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure, log, offline};
+use super::{Done, Failure, local_owner, log, offline};
 use crate::config::{Paths, seams};
 use crate::crash;
 use crate::daemon::opening::{Installation, Opening};
 use crate::daemon::{Daemon, Error, State, Wish, limits};
 use crate::model::configure::RuntimeKind;
+use crate::model::input::Input;
+use crate::model::report::Reply;
 use crate::socket::server::{self, Serving};
 use crate::state;
 
@@ -102,6 +104,7 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
     };
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
     served.daemon.announce(&State::Ready);
+    served.make_owner()?;
     served.hint()?;
     let mut signals = served.signals()?;
     while served.serves_on(&mut signals) {
@@ -225,6 +228,16 @@ impl Served {
     fn signals(&mut self) -> std::io::Result<Signals> {
         let _inside = self.tokio.enter();
         self.signals.take().map_or_else(Signals::listen, Ok)
+    }
+
+    /// Makes the local user owner of a new installation, and says so.
+    fn make_owner(&self) -> Done {
+        let Some(configure) = self.daemon.store().read(local_owner::change)? else { return Ok(()) };
+        match self.tokio.block_on(self.daemon.submit(Input::Configure(configure), false)) {
+            Ok(Reply::Refused(refusal)) => Err(Failure::Failed(refusal.message)),
+            Ok(_) => local_owner::announce(),
+            Err(why) => Err(Failure::Failed(why)),
+        }
     }
 
     /// Logs the next step if no agent exists yet.

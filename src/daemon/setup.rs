@@ -100,6 +100,17 @@ pub fn user(uid: u32) -> Result<UserId, BadName> {
     Ok(UserId::new(channel, ForeignId::new("the user's id", uid.to_string())?))
 }
 
+/// Makes the user who runs this program owner of a store without users and agents.
+///
+/// # Errors
+/// A damaged or unreadable store.
+pub fn first_owner(db: &Tables, txn: &Read<'_>, uid: u32) -> Result<Option<Configure>, Error> {
+    if db.users.len(txn)? > 0 || db.agents.len(txn)? > 0 {
+        return Ok(None);
+    }
+    Ok(owner(db, txn, uid)?.map(|change| Configure::new(vec![change], Origin::Runtime)))
+}
+
 fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<(AgentId, Folder)>, state::Error> {
     let mut agents = Vec::new();
     for row in db.agents.iter(txn)? {

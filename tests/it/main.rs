@@ -51,6 +51,7 @@ mod jail;
 mod killed;
 mod lifecycle;
 mod limits;
+mod local_owner;
 mod metrics;
 mod missing_store;
 mod model;

@@ -1,11 +1,16 @@
 //! What an installation lacks before its agents can answer: `status` warns of it, and `doctor` fails with a fix.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::host::Host;
+use crate::host::fake_api::FakeApi;
+use crate::host::fake_telegram::{FakeTelegram, TOKEN};
 
+const KEY: &str = "sk-ant-api03-the-right-key";
 const OWNER: &str = "[[users]]\nid = \"terminal:1\"\nroles = [\"owner\"]\n";
 
 /// An installation with an owner whose containers are off by configuration.
@@ -125,4 +130,65 @@ fn podman_that_does_not_answer_is_reported_where_it_is_installed_and_not_disable
     assert_lacks(&host, "podman", words);
     apply(&host, "runtime = \"process\"\n");
     assert_lacks_not(&host, "podman", words);
+}
+
+/// An agent and a bot whose secrets come from commands that leave a mark.
+fn with_marks(host: &Host, api: &FakeApi, telegram: &FakeTelegram) -> PathBuf {
+    let mark = host.path("mark");
+    let reference = |secret: &str| format!("cmd:echo {secret} | tee -a {}", mark.display());
+    apply(
+        host,
+        &format!(
+            "[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\n\
+             env = {{ ANTHROPIC_API_KEY = \"{}\", ANTHROPIC_BASE_URL = \"{}\" }}\n\
+             [channels.telegram]\ntoken = \"{}\"\nbase_url = \"{}\"\n",
+            reference(KEY),
+            api.url(),
+            reference(TOKEN),
+            telegram.url()
+        ),
+    );
+    mark
+}
+
+#[test]
+fn the_doctor_resolves_references_and_tries_keys_and_tokens_at_their_servers() {
+    let (host, api, telegram) = (with("provider = \"echo\""), FakeApi::start(), FakeTelegram::start());
+    api.takes(KEY);
+    let mark = with_marks(&host, &api, &telegram);
+    let result =
+        |name: &str| checks(&host, &[], name).into_iter().map(|check| check["result"].clone()).collect::<Vec<_>>();
+    assert_eq!((result("key"), result("bot")), (vec!["ok".into()], vec!["ok".into()]));
+    let marks = std::fs::read_to_string(&mark).unwrap();
+    assert_eq!(marks.lines().filter(|line| *line == KEY).count(), 2, "each doctor resolves a reference once");
+    api.takes("another key");
+    telegram.takes("4242:AAanotheranotheranotheranotherano");
+    for name in ["key", "bot"] {
+        let failed = checks(&host, &[], name);
+        assert!(failed[0]["result"] == "fail" && failed[0]["mend"].is_string(), "{failed:?}");
+        assert!(!failed[0].to_string().contains(KEY) && !failed[0].to_string().contains(TOKEN), "{failed:?}");
+    }
+}
+
+#[test]
+fn an_offline_doctor_runs_no_command_and_calls_no_server() {
+    let (host, api, telegram) = (with("provider = \"echo\""), FakeApi::start(), FakeTelegram::start());
+    let mark = with_marks(&host, &api, &telegram);
+    let secrets = checks(&host, &["--offline"], "secret");
+    assert!(secrets.iter().all(|check| check["result"] == "ok") && secrets.len() == 2, "{secrets:?}");
+    host.status();
+    assert!(!mark.exists(), "a command ran");
+    assert!(api.keys().is_empty() && telegram.calls("getMe").is_empty(), "a server was called");
+}
+
+#[test]
+fn a_command_of_a_reference_that_hangs_is_ended_and_reported() {
+    let host = with("provider = \"echo\"\nenv = { TOKEN = \"cmd:sleep 1000\" }");
+    let begun = Instant::now();
+    let secrets = checks(&host, &[], "secret");
+    assert!(
+        secrets[0]["result"] == "fail" && secrets[0].to_string().contains("did not end within 10 s"),
+        "{secrets:?}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }

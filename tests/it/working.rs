@@ -27,7 +27,7 @@ fn an_agent_that_cannot_start_says_why_and_is_started_when_it_is_mended() {
     assert_eq!((&failed["session"], &failed["agent"]), (&json!("se1"), &json!("main")), "{status}");
     assert!(failed["why"].as_str().unwrap().contains("could not be started"), "{status}");
     assert_eq!(status["messages"]["due"], 1, "it waits and costs no try: {status}");
-    let doctor = json_of(&host, &["doctor"]);
+    let doctor: Value = serde_json::from_str(&host.run(&["doctor", "--json"], b"").stdout).unwrap();
     let check = doctor["checks"].as_array().unwrap().iter().find(|check| check["check"] == "start").unwrap();
     assert!(check["found"].as_str().unwrap().contains("session se1 of agent main failed to start"), "{check}");
     assert!(check["mend"].as_str().unwrap().contains("hearth agents restart main"), "{check}");

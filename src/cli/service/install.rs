@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::file::{Definition, ExistingUnit};
 use super::look::look;
 use super::{Manager, launchd, systemd};
-use crate::cli::{Done, Failure, daemon_status, print};
+use crate::cli::{Done, Failure, daemon_status, local_owner, print};
 use crate::config::Paths;
 use crate::state;
 
@@ -119,6 +119,7 @@ fn put<'a>(paths: &Paths, definition: &'a Definition, wanted: &InstallArgs) -> R
     if written != "unchanged" {
         definition.write()?;
     }
+    local_owner::make(paths)?;
     let mut warnings = warnings(definition);
     let started = start(paths, definition, wanted.no_start, written == "changed", &mut warnings)?;
     // What does not run yet begins with what the system knows now.
