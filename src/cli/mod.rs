@@ -304,6 +304,9 @@ type Done = Result<(), Failure>;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if shell::complete(Cli::command) {
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
@@ -358,7 +361,7 @@ fn version(json: bool) -> Done {
 /// Runs commands that need no data directory.
 fn without_data(command: &Command, json: bool) -> Option<Done> {
     match command {
-        Command::Completions { shell } => Some(shell::completions(*shell, Cli::command())),
+        Command::Completions { shell } => Some(shell::completions(*shell)),
         Command::Man { dir } => Some(shell::man(dir, Cli::command())),
         Command::Cron(command) => Some(cron::cron(command, json)),
         Command::Time(command) => Some(time::time(command, json)),

@@ -341,7 +341,10 @@ fn what_says_nothing_or_names_nothing_is_refused() {
 #[test]
 fn completions_and_manual_pages_need_no_data_directory() {
     let program = Program::before_the_first_start();
-    assert!(program.run(&["completions", "bash"]).out.contains("_hearth"));
+    for (shell, part) in [("bash", "_hearth"), ("zsh", "#compdef hearth"), ("fish", "--command hearth")] {
+        let script = program.run(&["completions", shell]).out;
+        assert!(script.contains(part) && script.contains("HEARTH_COMPLETE"), "{shell}: {script}");
+    }
     let dir = program.path("man");
     assert_eq!(program.run(&["man", &dir]).code, 0);
     assert!(std::path::Path::new(&dir).join("hearth-why.1").is_file());
