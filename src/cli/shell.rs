@@ -17,6 +17,12 @@ use crate::state::{self, Reader};
 
 /// The variable in which a shell's script asks for completions. Its value is the name of the shell.
 const ASKED: &str = "HEARTH_COMPLETE";
+/// zsh loads the script as the function `_hearth` when it first completes, and expects that call to complete.
+const FIRST_ZSH: &str = r#"
+if [ "$funcstack[1]" = "_hearth" ]; then
+    _clap_dynamic_completer_hearth "$@"
+fi
+"#;
 /// Maximum number of rows of a table that are looked at.
 const ROWS_MAX: usize = 5_000;
 
@@ -27,6 +33,9 @@ pub(super) fn completions(shell: Shell) -> Done {
     let completer = shells.completer(&name).ok_or_else(|| Failure::Failed(format!("{name} has no completions")))?;
     let mut script = Vec::new();
     completer.write_registration(ASKED, "hearth", "hearth", "hearth", &mut script)?;
+    if shell == Shell::Zsh {
+        script.extend_from_slice(FIRST_ZSH.as_bytes());
+    }
     print::line(String::from_utf8_lossy(&script).trim())
 }
 

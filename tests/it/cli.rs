@@ -521,3 +521,52 @@ fn merging_a_file_changes_only_the_keys_that_it_names() {
     }
     assert_eq!(host.run(&["apply", "-", "--merge", "--prune"], less.as_bytes()).code, Some(2));
 }
+
+/// The completions of bash for a line that ends with these words, by the script that Hearth prints.
+fn completed(host: &Host, words: &str) -> String {
+    let script = r#"
+        cd "$DIR" && . ./script && COMP_WORDS=(hearth $WORDS "$LAST") && COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        COMP_TYPE=9 && _clap_complete_hearth hearth "$LAST" "" && printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let (words, last) = words.rsplit_once(' ').unwrap_or(("", words));
+    let directory = std::path::Path::new(env!("CARGO_BIN_EXE_hearth")).parent().unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = host.bare("bash");
+    command.env("HEARTH_DATA", host.data()).env("PATH", path).env("DIR", host.path(""));
+    command.env("WORDS", words).env("LAST", last).args(["-c", script]);
+    let ended = Running::start(command, b"").end();
+    assert_eq!(ended.stderr, "", "{words} {last}: {ended:#?}");
+    ended.stdout
+}
+
+#[test]
+fn bash_completes_names_of_the_store_and_none_that_it_would_run() {
+    let host = Host::with_echo();
+    std::fs::write(host.path("script"), host.done(&["completions", "bash"], b"")).unwrap();
+    host.done(&["tasks", "add", "main", "look", "--every", "1h"], b"");
+    for (id, name) in
+        [("456", "plain"), ("$(touch x)", "run"), ("`touch x`", "run"), ("a;touch x", "run"), ("*", "glob")]
+    {
+        host.done(&["chats", "add", &format!("telegram/{id}"), "--name", name], b"");
+    }
+    for (words, expected) in [
+        ("agents show m", "main\n"),
+        ("agents sh", "show\n"),
+        ("tasks set ", "ta1\n"),
+        ("chats show telegram/", "telegram/123\ntelegram/456\n"),
+    ] {
+        let told = completed(&host, words);
+        let told: Vec<&str> = told.lines().filter(|line| !line.starts_with('-')).collect();
+        assert_eq!(told, expected.lines().collect::<Vec<_>>(), "{words}");
+    }
+    assert!(!host.path("x").exists(), "a name was run");
+}
+
+#[test]
+fn completion_is_silent_without_a_store_and_creates_none() {
+    let host = Host::before_the_first_start();
+    std::fs::write(host.path("script"), Host::new().done(&["completions", "bash"], b"")).unwrap();
+    assert_eq!(completed(&host, "agents sh"), "show\n");
+    assert!(!completed(&host, "agents show m").contains("main"));
+    assert!(!host.data().exists());
+}
