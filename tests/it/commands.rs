@@ -116,6 +116,7 @@ fn entities_are_changed_on_a_stopped_store() {
 fn entities_are_changed_through_a_daemon() {
     let program = Program::new();
     let _daemon = program.daemon();
+    program.remove_local_owner();
     walk(&program);
 }
 

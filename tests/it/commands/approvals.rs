@@ -117,6 +117,7 @@ fn approvals_are_decided_on_a_stopped_store() {
 fn approvals_are_decided_through_a_daemon() {
     let program = Program::new();
     let _daemon = program.daemon();
+    program.remove_local_owner();
     walk(&program);
 }
 

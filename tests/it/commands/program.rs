@@ -78,6 +78,13 @@ impl Program {
         command
     }
 
+    /// Removes the owner that the first start of a daemon creates.
+    pub(super) fn remove_local_owner(&self) {
+        let user = format!("terminal:{}", rustix::process::getuid().as_raw());
+        let told = self.run(&["users", "remove", &user, "--force"]);
+        assert_eq!(told.code, 0, "{told:?}");
+    }
+
     pub(super) fn run(&self, args: &[&str]) -> Told {
         self.run_with(args, "")
     }

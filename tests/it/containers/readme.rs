@@ -27,7 +27,8 @@ fn from_nothing_to_an_agent_on_telegram() {
     // The first makes the image, which is there already: `.ci/podman.sh` does just that. A daemon stands in for the
     // service.
     let before = ["hearth image build", "hearth apply agent.toml", "hearth service install", "hearth status"];
-    let after = ["hearth approvals list", "hearth approvals approve ap1", "hearth why latest"];
+    let after =
+        ["hearth channels pair telegram", "hearth approvals list", "hearth approvals approve ap1", "hearth why latest"];
     assert_eq!(steps, [&before[..], &after].concat());
     let home = house.host.path(".");
     for (name, secret) in [("bot-token", TOKEN), ("api-key", "sk-ant-test")] {
