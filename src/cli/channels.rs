@@ -22,7 +22,7 @@ pub(super) enum ChannelsCommand {
     Pair {
         /// Name of the channel, as in [channels.NAME]
         channel: String,
-        /// Do not ask: whoever sends the code becomes an owner
+        /// Do not ask: the first sender of the code becomes an owner
         #[arg(long)]
         yes: bool,
     },

@@ -2,6 +2,7 @@
 //!
 //! Costs a few rows and looks at files: no command runs and no network is used.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -77,29 +78,17 @@ fn provider(agents: &[Agent]) -> Option<Gap> {
 /// References to files and variables that do not exist, each once. A running daemon reports those of channels itself.
 fn secrets(references: &[SecretReference], unset: &[String], daemon: Option<&DaemonStatus>) -> Vec<Gap> {
     let counts = |one: &&SecretReference| daemon.is_none() || matches!(one.user, ReferenceUser::Agent(_));
-    let references: Vec<&SecretReference> = references.iter().filter(counts).collect();
+    let mut users: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for one in references.iter().filter(counts) {
+        users.entry(&one.reference).or_default().push(one.user.to_string());
+    }
     let mut gaps = Vec::new();
-    for (at, one) in references.iter().enumerate() {
-        let reference = one.reference.as_str();
-        if references.iter().take(at).any(|earlier| earlier.reference == one.reference) {
-            continue;
-        }
+    for (reference, mut users) in users {
         let Some((why, mend)) = absent(reference, unset, daemon) else { continue };
-        gaps.push(Gap {
-            check: "secret",
-            found: format!("{} of {}: {why}", reference, users(&references, reference)),
-            mend,
-        });
+        users.dedup();
+        gaps.push(Gap { check: "secret", found: format!("{reference} of {}: {why}", users.join(", ")), mend });
     }
     gaps
-}
-
-/// What uses a reference, for people.
-fn users(references: &[&SecretReference], reference: &str) -> String {
-    let mut users: Vec<String> =
-        references.iter().filter(|one| one.reference == reference).map(|one| one.user.to_string()).collect();
-    users.dedup();
-    users.join(", ")
 }
 
 /// Why a reference cannot have a value, and the fix. Commands are not run.

@@ -73,7 +73,7 @@ pub(super) struct SetupArgs {
     /// Send no message
     #[arg(long, conflicts_with = "message")]
     no_message: bool,
-    /// Answer yes to every question
+    /// Answer yes to every question but that of pairing
     #[arg(long)]
     yes: bool,
     /// Create a store even where parts of an installation without one, or other files, are
@@ -295,6 +295,10 @@ impl<'a> Setup<'a> {
 
     /// Without a person, names the options whose answers are missing.
     fn check_options(&self) -> Done {
+        if self.json && self.args.pair {
+            let text = "--pair shows a code before it ends: leave out --json, or use `hearth channels pair` afterwards";
+            return Err(Failure::Failed(text.to_owned()));
+        }
         if self.ask.is_person() {
             return Ok(());
         }

@@ -133,7 +133,7 @@ impl Daemon {
             (_, Some(why)) => return refused("down", format!("channel {channel} is down: {why}")),
             (ChannelKind::Webhook, _) => {
                 return invalid(format!(
-                    "channel {channel} is a webhook: whoever holds its secret chooses the senders' ids, so a code proves \
+                    "channel {channel} is a webhook: every program with its secret chooses the senders' ids, so a code proves \
                      nothing; name the person with `hearth roles grant {channel}:ID owner`"
                 ));
             }

@@ -135,6 +135,10 @@ fn wrong_codes_end_the_code_and_are_ordinary_messages() {
     assert!(!done && error.contains("too many wrong codes"), "{error}");
     assert!(error.contains("a wrong code was sent"), "{error}");
     assert!(!owners(&host).contains("telegram:"));
+    // Each has its own record, which is not that of a code.
+    let why = || Some(host.run(&["why", "1"], b"")).filter(|ended| ended.code == Some(0));
+    let why = wait_for("a record of the first one", why).stdout;
+    assert!(!why.contains("channels pair"), "{why}");
 }
 
 #[test]
@@ -153,6 +157,28 @@ fn the_operator_is_asked_before_a_person_becomes_an_owner() {
         assert!(ended.success(), "{shown}");
         assert_eq!(owners(&host).contains("telegram:"), answer == "y", "{shown}");
     }
+}
+
+#[test]
+fn the_end_of_the_daemon_or_the_command_ends_the_code() {
+    let (mut host, server) = connected();
+    let script = Script::start(&host);
+    let code = script.code();
+    host.kill();
+    let (done, _, error) = script.end();
+    assert!(!done && error.contains("the daemon stopped"), "{error}");
+    host.start();
+    let mut script = Script::start(&host);
+    let other = script.code();
+    script.child.kill().unwrap();
+    script.child.wait().unwrap();
+    for (number, text) in [(1, &code), (2, &other)] {
+        server.happens(direct(number, ANN, text));
+    }
+    wait_for("both messages", || server.unconfirmed().is_empty().then_some(()));
+    assert!(!owners(&host).contains("telegram:"));
+    assert_nowhere(&host, &other);
+    host.check();
 }
 
 #[test]

@@ -19,13 +19,13 @@ const LOOK: Duration = Duration::from_millis(300);
 /// Looks for a channel that is down, because it may be connecting: 15 s.
 const CONNECTING: u32 = 50;
 
-/// Who may approve the person that sent the code.
+/// Who confirms the person that sent the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Confirm {
     /// The person at the terminal.
     Ask,
-    /// Whoever sends the code becomes an owner.
-    Anyone,
+    /// No one: the first sender of the code becomes an owner.
+    Skip,
 }
 
 /// The first line of JSON output.
@@ -48,7 +48,7 @@ struct PairedJson<'a> {
 pub(super) fn pair(paths: &Paths, channel: &str, yes: bool, json: bool) -> Done {
     let can_ask = !json && std::io::stdin().is_terminal();
     let confirm = match (yes, can_ask) {
-        (true, _) => Confirm::Anyone,
+        (true, _) => Confirm::Skip,
         (false, true) => Confirm::Ask,
         (false, false) => {
             let text = "no one can be asked whether the sender of the code becomes an owner; add --yes";

@@ -27,9 +27,7 @@ impl Setup<'_> {
 
     /// Pairs the owner on the bot's channel, unless it has an owner.
     pub(super) fn owner(&mut self) -> Result<StepReport, Failure> {
-        let known = configuration::read(self.paths)?;
-        let owners = known.users.iter().filter(|user| user.spec.roles.contains(&RoleSpec::Owner));
-        let owners: Vec<UserId> = owners.map(|user| user.spec.id.clone()).collect();
+        let owners = self.owners()?;
         let channel = self.bot.as_ref().map(|bot| bot.channel.clone());
         if let Some(channel) = channel.filter(|channel| owners.iter().all(|owner| owner.channel() != channel))
             && self.wants_pairing()?
@@ -43,13 +41,19 @@ impl Setup<'_> {
         Ok(StepReport::new(StepState::Already, format!("owner: {owners}")))
     }
 
+    fn owners(&self) -> Result<Vec<UserId>, Failure> {
+        let users = configuration::read(self.paths)?.users.into_iter();
+        let owners = users.filter(|user| user.spec.roles.contains(&RoleSpec::Owner));
+        Ok(owners.map(|user| user.spec.id).collect())
+    }
+
     fn wants_pairing(&self) -> Result<bool, Failure> {
         let question = "Make your Telegram account an owner, so that approvals reach you there?";
-        Ok(self.args.pair || self.ask.is_person() && self.ask.yes(question, true)?)
+        Ok(self.args.pair || self.ask.is_person() && !self.args.yes && self.ask.yes(question, true)?)
     }
 
     fn pair(&self, channel: &ChannelName) -> Result<StepReport, Failure> {
-        let confirm = if self.ask.is_person() { Confirm::Ask } else { Confirm::Anyone };
+        let confirm = if self.ask.is_person() { Confirm::Ask } else { Confirm::Skip };
         let mut paired = None;
         let done = chat::with_daemon(self.paths, Opening::Existing, |mut client| {
             paired = pair_by(self.paths, &mut client, channel.as_str(), confirm, false)?;
@@ -96,6 +100,9 @@ impl Setup<'_> {
     pub(super) fn next_steps(&self) -> Vec<String> {
         let mut next = Vec::new();
         if let Some(bot) = &self.bot {
+            if self.owners().is_ok_and(|owners| owners.iter().all(|owner| *owner.channel() != bot.channel)) {
+                next.push(format!("hearth channels pair {}   approve on your phone what is asked", bot.channel));
+            }
             next.push(format!("write to https://t.me/{}, and allow it with `hearth approvals`", bot.username));
         }
         if !matches!(service::installed(self.paths), Ok(Some(_))) {
