@@ -1,21 +1,16 @@
 //! Who may decide an approval, and in which order approvers are asked.
 
 use crate::Result;
-use crate::approvals::direct;
-use crate::approvals::direct::Direct;
 use crate::delivery::notice;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::approval::ApprovalSubject;
 use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::message::Reason;
-use crate::rows::{people, sessions};
+use crate::rows::direct::Direct;
+use crate::rows::{direct, people, sessions};
 use crate::rules::access::AccessLevel;
-use crate::state::{GrantKey, RoleHolderKey};
 use crate::tx::Tx;
-
-/// Maximum number of holders of one role that are considered, far above any real number.
-const HOLDERS_MAX: usize = 100;
 
 /// The people whose authority a decision needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +41,7 @@ pub(crate) fn candidates(tx: &Tx<'_, '_>, scope: &Scope) -> Result<Vec<UserId>> 
     if let Scope::Agents(agents) = scope
         && let Some((first, others)) = agents.split_first()
     {
-        for user in holders(tx, Role::AdminOf(*first))? {
+        for user in people::holders(tx, Role::AdminOf(*first))? {
             let mut all = true;
             for agent in others {
                 all = all && administers(tx, &user, *agent)?;
@@ -57,7 +52,7 @@ pub(crate) fn candidates(tx: &Tx<'_, '_>, scope: &Scope) -> Result<Vec<UserId>> 
         }
     }
     for role in [Role::GlobalAdmin, Role::Owner] {
-        found.extend(holders(tx, role)?);
+        found.extend(people::holders(tx, role)?);
     }
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|user| seen.insert(user.clone()));
@@ -106,15 +101,6 @@ pub(crate) fn reach(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<Address>> 
         }
     }
     notice::owner(tx)
-}
-
-/// The holders of a role, in the order in which it was granted.
-fn holders(tx: &Tx<'_, '_>, role: Role) -> Result<Vec<UserId>> {
-    let mut users = Vec::new();
-    for (RoleHolderKey { person, .. }, ()) in tx.db.roles_by_grant.collect_prefix(tx, &role, HOLDERS_MAX)? {
-        users.extend(tx.db.roles.get(tx, &GrantKey { person, role })?.map(|grant| grant.user));
-    }
-    Ok(users)
 }
 
 #[cfg(test)]

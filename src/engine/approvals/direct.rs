@@ -1,68 +1,16 @@
-//! The direct-message address of a person, outside of any group chat.
+//! Opens direct messages with people.
 
 use crate::Result;
 use crate::approvals::send;
 use crate::model::Turn;
 use crate::model::address::{Address, ForeignId, UserId};
 use crate::model::approval::ApprovalState;
-use crate::model::entity::{Chat, DirectMessage, Origin, UnknownSenders};
+use crate::model::entity::DirectMessage;
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
-use crate::rows::{approvals, channels, chats};
+use crate::rows::{approvals, direct};
 use crate::state::{ApproverKey, PersonKey};
 use crate::tx::Tx;
-
-/// The channel of the users of this machine's terminal.
-const TERMINAL: &str = "terminal";
-
-/// Prefix of a person's address on the terminal. An agent's folder cannot begin with it.
-const PERSON: char = '@';
-
-/// How a person can be reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Direct {
-    /// At this address.
-    At(Address),
-    /// The channel has to open a direct message first.
-    ToOpen,
-    /// Not at all: Hearth does not know the channel.
-    Nowhere,
-}
-
-/// How a person can be reached, as far as the store knows.
-pub(crate) fn find(tx: &Tx<'_, '_>, user: &UserId) -> Result<Direct> {
-    let Some(can) = channels::capabilities(tx, user.channel())? else { return Ok(Direct::Nowhere) };
-    if !can.opens_direct {
-        return Ok(own_address(user).map_or(Direct::Nowhere, Direct::At));
-    }
-    let known = tx.db.direct_messages.get(tx, &PersonKey::of(user))?;
-    let Some(known) = known.filter(|known| known.address.channel == *user.channel()) else {
-        return Ok(Direct::ToOpen);
-    };
-    // If the chat was removed, the direct message is opened again.
-    let there = chats::find(tx, &known.address.channel, &known.address.platform_id)?.is_some();
-    Ok(if there { Direct::At(known.address) } else { Direct::ToOpen })
-}
-
-/// Creates the chat of a direct message, unless it exists. Unknown senders are dropped there.
-pub(crate) fn make_chat(tx: &mut Tx<'_, '_>, user: &UserId, at: &Address) -> Result<()> {
-    if chats::find(tx, &at.channel, &at.platform_id)?.is_some() {
-        return Ok(());
-    }
-    let row = tx.db.users.get(tx, &PersonKey::of(user))?.filter(|row| row.id == *user);
-    let chat = Chat {
-        channel: at.channel.clone(),
-        platform_id: at.platform_id.clone(),
-        name: row.and_then(|row| row.name),
-        group: false,
-        unknown_senders: UnknownSenders::Strict,
-        denied: None,
-        origin: Origin::Runtime,
-        created: tx.now.wall,
-        archived: None,
-    };
-    chats::insert(tx, &chat).map(drop)
-}
 
 /// Records that a channel opened a direct message, or could not. Cards that wait for it are shown there, or retried
 /// with another approver.
@@ -74,7 +22,7 @@ pub(crate) fn opened(
     let opened = match chat {
         Ok(platform_id) => {
             let address = Address { channel: user.channel().clone(), platform_id, thread: None };
-            make_chat(tx, user, &address)?;
+            direct::make_chat(tx, user, &address)?;
             let row = DirectMessage { address: address.clone(), resolved: tx.now.wall };
             tx.db.direct_messages.put(tx, &PersonKey::of(user), &row)?;
             Ok(address)
@@ -105,32 +53,4 @@ fn waiting(tx: &Tx<'_, '_>, user: &UserId) -> Result<Vec<ApprovalId>> {
         }
     }
     Ok(found)
-}
-
-/// The address of a person on a channel where every user has one.
-fn own_address(user: &UserId) -> Option<Address> {
-    let platform_id = if user.channel().as_str() == TERMINAL {
-        ForeignId::new("the chat", format!("{PERSON}{}", user.handle())).ok()?
-    } else {
-        user.handle().clone()
-    };
-    Some(Address { channel: user.channel().clone(), platform_id, thread: None })
-}
-
-/// The address at which a person on the terminal is asked, no matter which agent they talk to there.
-pub(crate) fn on_terminal(user: &UserId) -> Option<Address> {
-    if user.channel().as_str() == TERMINAL { own_address(user) } else { None }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::approvals::direct::*;
-
-    #[test]
-    fn a_person_is_their_own_chat_except_on_the_terminal() {
-        let at = |text| own_address(&UserId::parse(text).unwrap()).unwrap().platform_id.to_string();
-        assert_eq!(at("telegram:6037840640"), "6037840640");
-        assert_eq!(at("terminal:1000"), "@1000");
-        assert_eq!(at("teams:29:abc"), "29:abc");
-    }
 }

@@ -1,8 +1,7 @@
 //! Delivers cards to approvers: tries one after another until a card is shown.
 
 use crate::Result;
-use crate::approvals::direct::Direct;
-use crate::approvals::{approvers, direct, texts, waitlist};
+use crate::approvals::{approvers, texts, waitlist};
 use crate::delivery::prompts;
 use crate::delivery::prompts::NewCard;
 use crate::model::address::{Address, ChannelName, UserId};
@@ -14,7 +13,8 @@ use crate::model::effect::Effect;
 use crate::model::id::{ApprovalId, OutboundId};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
-use crate::rows::{approvals, channels, sessions};
+use crate::rows::direct::Direct;
+use crate::rows::{approvals, channels, direct, sessions};
 use crate::tx::Tx;
 
 /// Longest wait before a card is sent again.

@@ -2,15 +2,15 @@
 //! message, the digest, says how many wait. It offers no decision.
 
 use crate::Result;
-use crate::approvals::direct::Direct;
-use crate::approvals::{direct, send};
+use crate::approvals::send;
 use crate::delivery::{notice, queue};
 use crate::model::Turn;
 use crate::model::address::UserId;
 use crate::model::approval::{ApprovalState, Digest, Waitlist};
 use crate::model::delivery::{Act, MessageRef, OutState, Outbound};
 use crate::model::id::{ApprovalId, OutboundId};
-use crate::rows::{approvals, channels};
+use crate::rows::direct::Direct;
+use crate::rows::{approvals, channels, direct};
 use crate::state::{ApproverKey, PersonKey};
 use crate::tx::Tx;
 

@@ -1,6 +1,6 @@
 //! Text answers to cards: the number of an option, or the requested name of a new agent.
 
-use crate::approvals::{approvers, direct};
+use crate::approvals::approvers;
 use crate::decisions::{naming, press};
 use crate::delivery::notice;
 use crate::inbound::cards;
@@ -13,7 +13,7 @@ use crate::model::message::Reason;
 use crate::model::report::{Outcome, Reply, RouteReport};
 use crate::model::skip::SkipState;
 use crate::routing::seen::{EventKey, SeenOutcome};
-use crate::rows::{chats, people};
+use crate::rows::{chats, direct, people};
 use crate::state::{ChatKey, PersonKey, PromptKey};
 use crate::tx::Tx;
 use crate::{Result, routing};

@@ -5,6 +5,7 @@ pub(crate) mod approvals;
 pub(crate) mod channels;
 pub(crate) mod chats;
 pub(crate) mod destinations;
+pub(crate) mod direct;
 pub(crate) mod journal;
 pub(crate) mod messages;
 pub(crate) mod notes;

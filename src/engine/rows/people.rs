@@ -9,8 +9,11 @@ use crate::model::message::{Body, Reason};
 use crate::rows::destinations;
 use crate::rules::access;
 use crate::rules::access::AccessLevel;
-use crate::state::{Basis, GrantKey, MemberKey, PersonKey, Read, Tables};
+use crate::state::{Basis, GrantKey, MemberKey, PersonKey, Read, RoleHolderKey, Tables};
 use crate::tx::Tx;
+
+/// Maximum number of holders of one role that are considered, far above any real number.
+const HOLDERS_MAX: usize = 100;
 
 /// Updates the display name of a known person. Unknown senders get no row.
 pub(crate) fn refresh_name(tx: &mut Tx<'_, '_>, user: Option<&UserId>, name: Option<&str>) -> Result<()> {
@@ -63,4 +66,13 @@ fn look_up(db: &Tables, txn: &Read<'_>, user: &UserId, key: &MemberKey) -> Resul
     let membership = db.members.get(txn, key)?;
     let member = membership.is_some_and(|membership| membership.user == *user);
     Ok(if member { AccessLevel::Known(Reason::Member) } else { AccessLevel::Stranger })
+}
+
+/// The holders of a role, in the order in which it was granted.
+pub(crate) fn holders(tx: &Tx<'_, '_>, role: Role) -> Result<Vec<UserId>> {
+    let mut users = Vec::new();
+    for (RoleHolderKey { person, .. }, ()) in tx.db.roles_by_grant.collect_prefix(tx, &role, HOLDERS_MAX)? {
+        users.extend(tx.db.roles.get(tx, &GrantKey { person, role })?.map(|grant| grant.user));
+    }
+    Ok(users)
 }
