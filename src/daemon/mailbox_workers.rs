@@ -25,7 +25,7 @@ use crate::model::effect::{Discard, Export, Launch};
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::model::input::{Input, RuntimeEvent};
-use crate::model::mailbox::Observation;
+use crate::model::mailbox::{CollectedRecord, Observation, Record};
 use crate::model::report::Reply;
 use crate::runtime::process::Lookup;
 use crate::runtime::{Runtime, Spec};
@@ -433,6 +433,11 @@ impl MailboxWorkers {
         }
         for fault in &collected.faults {
             tracing::warn!(%session, %fault, "a file of a mailbox could not be read; it is tried again");
+        }
+        for CollectedRecord { record, .. } in &collected.collection.found {
+            if let Record::End { failure: Some(failure), .. } = record {
+                tracing::warn!(%session, error = failure.error, "a turn failed");
+            }
         }
         let mut taken = if collected.faults.is_empty() { Taken::Wholly } else { Taken::InPart };
         if !collected.collection.found.is_empty() {

@@ -21,6 +21,13 @@ pub fn show(at: Timestamp, zone: &Zone) -> String {
     hearth_zone::show(at.millis(), zone)
 }
 
+/// An instant that is soon, for people: `14:05` in `zone`, or `14:05 on Jan 2` if that is not the day of `now`. Rounded up
+/// to a minute.
+#[must_use]
+pub fn clock(at: Timestamp, now: Timestamp, zone: &Zone) -> String {
+    hearth_zone::clock(at.millis(), now.millis(), zone)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

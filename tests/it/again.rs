@@ -54,10 +54,11 @@ fn a_failed_turn_in_the_store() {
     }
 }
 
-/// Five tries with the waits of a turn that is lost, then failed; the person is told in the provider's words, once.
+/// Five tries with the waits of a turn that is lost, then failed; the person is told once, and the owner why.
 #[test]
 fn trouble_costs_tries() {
     let mut world = running();
+    world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\"");
     for (tries, wait) in [(1, 5_u64), (2, 10), (3, 20), (4, 40), (5, 80)] {
         fail(&mut world, (1, 2), RetryHint::Later);
         assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, wait), tries));
@@ -70,7 +71,8 @@ fn trouble_costs_tries() {
     let MessageState::Failed { error, .. } = world.state_of(M) else { panic!("{:?}", world.state_of(M)) };
     assert_eq!(error, "given up after 5 tries; the last one ended with: 529 overloaded");
     let said = said_to_people(&world);
-    assert!(said.len() == 1 && said[0].contains("529 overloaded"), "{said:?}");
+    assert!(said.len() == 2 && said[0].contains("529 overloaded"), "{said:?}");
+    assert_eq!(said[1], "The agent could not process your message; its owner has been told.");
     assert_eq!(world.outside.settled.last().unwrap().answers.len(), 1);
     assert_eq!(world.session(S).failed_starts, 0);
 }
@@ -253,7 +255,10 @@ fn people_are_told_once_of_a_wait() {
         sweep(&mut world, wait);
     }
     let said = said_to_people(&world);
-    assert!(said[0].contains("will answer as soon as") && said[0].contains("529 overloaded"), "{said:?}");
+    assert!(
+        said[0].contains("overloaded or limits its use") && said[0].ends_with("at about 12:02 at the earliest."),
+        "{said:?}"
+    );
     // The author of a message that arrives meanwhile is told too, once, about their own message.
     fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::minutes(60))));
     world.inject(&event("2", "are you there?", ""));
@@ -293,7 +298,7 @@ fn a_wait_ends_after_a_day() {
     let (waits, failed): (Vec<&String>, Vec<&String>) = said.iter().partition(|text| text.contains("waits"));
     assert_eq!((waits.len(), failed.len()), (1, 1), "once for a chat: {said:?}");
     assert!(
-        failed[0].starts_with("2 messages could not be processed") && failed[0].ends_with("\n- x\n- y"),
+        failed[0].starts_with("The agent could not process 2 messages.") && failed[0].ends_with("\n- x\n- y"),
         "{failed:?}"
     );
 }
@@ -368,7 +373,10 @@ fn what_would_fail_again_is_given_up() {
     }));
     assert!(matches!(world.state_of(M), MessageState::Failed { .. }));
     assert!(!world.effects.contains(&Effect::Stop(S, 1)));
-    assert_eq!(said_to_people(&world), ["Your message could not be processed: no such model"]);
+    assert_eq!(
+        said_to_people(&world),
+        ["The agent could not process your message. Its owner can find out why with `hearth why ms1`."]
+    );
 }
 
 /// Messages that fail together are counted and shown once where they came from, scheduled tasks each by its name: of a
@@ -405,9 +413,10 @@ fn what_fails_together_is_told_once_but_every_task() {
         }
         assert!(world.all_messages().iter().all(|(_, message)| matches!(message.state, MessageState::Failed { .. })));
         let told = said_to_people(&world);
-        let told: Vec<&str> = told.iter().map(|text| text.split(':').next().unwrap()).collect();
-        let message = "2 messages could not be processed";
-        assert_eq!(told, [message, "Your scheduled task ta1 failed", "Your scheduled task ta2 failed"], "lost {lost}");
+        let told: Vec<&str> = told.iter().map(|text| text.split('.').next().unwrap()).collect();
+        let message = "The agent could not process 2 messages";
+        let task = "The agent could not do the scheduled task";
+        assert_eq!(told, [message, &format!("{task} ta1"), &format!("{task} ta2")], "lost {lost}");
         let shown = &said_to_people(&world)[0];
         assert!(shown.ends_with("\n- x\n- y"), "{shown}");
     }

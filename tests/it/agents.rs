@@ -61,9 +61,9 @@ fn any_program_can_be_an_agent() {
     host.inject("m2", "two");
     assert_eq!(host.wait_said(2)[1], "TWO after one, secret", "it goes on where it was, after a kill");
     host.inject("m3", "fail");
-    assert!(host.wait_said(3)[2].contains("as you wished"));
+    assert!(host.wait_said(3)[2].starts_with("The agent could not process your message."));
     host.wait_settled();
-    assert!(host.states()[2].get("Failed").is_some());
+    assert!(host.states()[2]["Failed"]["error"].to_string().contains("as you wished"));
     host.inject("m4", "die");
     assert_eq!(host.wait_said(4)[3], "DIE after two, secret", "a crash is tried again");
     host.inject("m5", "three");
@@ -112,7 +112,9 @@ fn the_real_agent_remembers_after_a_kill() {
     assert!(conversation.contains("teal") && conversation.contains("noted"), "both halves of the first exchange");
     host.inject("m3", "[[error 400 invalid_request_error]]");
     let failed = host.wait_said(3).remove(2);
-    assert!(failed.contains("400"), "{failed}");
+    assert!(failed.starts_with("The agent could not process your message."), "{failed}");
+    let why = host.done(&["why", "m3"], b"");
+    assert!(why.contains("400"), "{why}");
     host.inject("m4", "[[say back again]]");
     assert_eq!(host.wait_said(4)[3], "back again");
     host.wait_settled();

@@ -66,7 +66,7 @@ fn event(id: &str, said: &str) -> String {
 
 /// Sends events and returns the outcome of each.
 fn inject(data: &Path, ids: &[String], said: &str) -> Vec<String> {
-    let mut child = hearth(data, &["inject"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = hearth(data, &["inject", "--json"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let lines: Vec<String> = ids.iter().map(|id| event(id, said) + "\n").collect();
     let feeding = std::thread::spawn(move || lines.iter().try_for_each(|line| input.write_all(line.as_bytes())));

@@ -11,7 +11,7 @@ use crate::host::{Host, Running, event, wait_for};
 
 /// Injects lines and returns the answers; the command has to survive all of them.
 fn inject(host: &Host, input: &[u8]) -> (Option<i32>, Vec<Value>) {
-    let ended = host.run(&["inject"], input);
+    let ended = host.run(&["inject", "--json"], input);
     let answers = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     (ended.code, answers)
 }
@@ -274,7 +274,7 @@ fn an_endless_line_is_skipped() {
     let mut input = vec![b'x'; 30 << 20];
     input.push(b'\n');
     input.extend(event("m1", "after it").to_string().as_bytes());
-    let ended = Running::start(host.command(&["inject"]), &input).end();
+    let ended = Running::start(host.command(&["inject", "--json"]), &input).end();
     let answers: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&answers[0]["outcome"], &answers[1]["outcome"]), (&"dropped".into(), &"routed".into()), "{ended:#?}");
 }

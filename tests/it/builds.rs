@@ -94,8 +94,8 @@ fn a_build_that_fails_is_told_once_to_the_agent_and_to_the_owner() {
     let (note, body) = newest(&world);
     assert_eq!(
         body.content.text,
-        "Packages added to config (jq, @a/b) but rebuild failed: there is no package jq. Tell the user — an admin will \
-         need to retry the install_packages request or inspect the build logs."
+        "Packages added to config (jq, @a/b) but rebuild failed; the owner has been told why. Tell the user — an admin \
+         will need to retry the install_packages request or inspect the build logs."
     );
     assert!(world.outside.inbox[&S].contains_key(&note.seq), "who runs goes on");
     let told = |world: &World| {

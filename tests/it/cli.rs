@@ -114,7 +114,7 @@ fn commands_without_a_daemon_wait_for_each_other() {
     let events = (0..3).map(|number| crate::host::event(&format!("m{number}"), "hello").to_string());
     let running: Vec<Running> = chats.map(|command| Running::start(command, b"")).collect();
     let injecting: Vec<Running> =
-        events.map(|event| Running::start(host.command(&["inject"]), event.as_bytes())).collect();
+        events.map(|event| Running::start(host.command(&["inject", "--json"]), event.as_bytes())).collect();
     for ended in injecting.into_iter().map(Running::end) {
         // A daemon that is going takes nothing more in, and says so.
         assert!(ended.code == Some(0) || ended.stdout.contains("the daemon is stopping: try again"), "{ended:#?}");
@@ -170,7 +170,7 @@ fn a_stranger_is_let_in_from_the_terminal() {
     assert!(!chat.stdout().contains("echo: 1"), "{}", chat.stdout());
     let other =
         r#"{"channelType":"telegram","platformId":"123","message":{"content":{"text":"me too","senderId":"2"}}}"#;
-    assert!(host.done(&["inject"], other.as_bytes()).contains("held"));
+    assert!(host.done(&["inject", "--json"], other.as_bytes()).contains("held"));
     wait_for("the second card to be shown", shown);
     let ended = host.run(&["chat", "2"], b"");
     assert_eq!(ended.code, Some(0), "{ended:#?}");
@@ -202,7 +202,7 @@ fn a_question_prints_its_answers_alone() {
     stranger["message"]["content"]["senderId"] = "43".into();
     let waiting = Running::start(host.command(&["chat", "!until go\nlong"]), b"");
     wait_for("the turn to begin", || host.states().last()?.get("Claimed").map(|_| ()));
-    host.done(&["inject"], stranger.to_string().as_bytes());
+    host.done(&["inject", "--json"], stranger.to_string().as_bytes());
     wait_for("the card while the answer is waited for", || waiting.stderr().contains("1. Allow").then_some(()));
     waiting.signal(Signal::KILL).end();
     host.go();
@@ -226,7 +226,7 @@ fn a_client_that_is_killed_harms_nobody() {
     wait_for("both messages", || (host.states().len() == 2).then_some(()));
     chat.signal(Signal::KILL).end();
     host.go();
-    let inject = Running::start_open(host.command(&["inject"]));
+    let inject = Running::start_open(host.command(&["inject", "--json"]));
     inject.signal(Signal::KILL).end();
     // The answer to the one who went is shown to the next, beside the next one's own if it is not the same.
     let next = host.run(&["chat", "and I"], b"");
@@ -292,7 +292,7 @@ fn a_dry_run_changes_nothing() {
         if daemon {
             host.start();
         }
-        let routed = host.done(&["inject", "--dry-run"], event.as_bytes());
+        let routed = host.done(&["inject", "--dry-run", "--json"], event.as_bytes());
         assert_eq!(serde_json::from_str::<Value>(&routed).unwrap()["outcome"], "routed", "{routed}");
         assert_eq!(host.done(&["apply", "-", "--dry-run"], toml), "created   agent other\n");
         assert_eq!((host.states().len(), host.rows("agents").len()), (0, 1));

@@ -53,7 +53,7 @@ fn every_death_is_survived() {
 fn origin() -> Host {
     let host = Host::new();
     host.apply(TERMINAL);
-    host.done(&["inject"], terminal_event("m1").to_string().as_bytes());
+    host.done(&["inject", "--json"], terminal_event("m1").to_string().as_bytes());
     host
 }
 

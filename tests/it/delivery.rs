@@ -371,7 +371,7 @@ fn a_refused_answer_fails_the_turn() {
     world.settle();
     let MessageState::Failed { error, .. } = world.state_of(hearth::model::id::MessageId::new(1)) else { panic!() };
     assert!(error.contains("nowhere"), "{error}");
-    assert!(shown(&world)[0].contains("could not be processed"), "{:?}", shown(&world));
+    assert!(shown(&world)[0].contains("could not process your message"), "{:?}", shown(&world));
 }
 
 /// Numbers are odd, bounded, not far above the last one, and each is used once; what is refused for its number takes

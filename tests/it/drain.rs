@@ -52,7 +52,7 @@ fn a_turn_ends_and_is_answered_and_nothing_new_begins() {
     let status = host.status();
     assert_eq!(status["daemon"]["draining"], true);
     assert_eq!(status["places"], serde_json::json!({"running": 1, "max": 16, "waiting": []}));
-    let refused = host.run(&["inject"], crate::host::event("m3", "third").to_string().as_bytes());
+    let refused = host.run(&["inject", "--json"], crate::host::event("m3", "third").to_string().as_bytes());
     let told = format!("{}{}", refused.stdout, refused.stderr);
     assert!(refused.code == Some(1) && told.contains("the daemon is stopping"), "{refused:?}");
     server.happens(typed(4, "fourth"));

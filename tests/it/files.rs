@@ -76,7 +76,7 @@ fn an_agent_reads_files_by_their_path() {
         {"name": "bad", "data": "!"},
         {"name": "passwd", "localPath": "/etc/passwd", "url": "u"},
     ]);
-    host.done(&["inject"], &with_files("m1", first));
+    host.done(&["inject", "--json"], &with_files("m1", first));
     assert_eq!(stored(&host.data()).len(), 2);
     host.start();
     let name = host.wait_said(1)[0].split("; ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
@@ -84,7 +84,7 @@ fn an_agent_reads_files_by_their_path() {
     let expected =
         format!("a b.txt {}; {name} {}; bad its data is not base64; passwd elsewhere", digest(b"one"), digest(b""));
     assert_eq!(host.said(), [expected]);
-    host.done(&["inject"], &with_files("m2", json!([{"name": "large.bin", "data": b64(&large)}])));
+    host.done(&["inject", "--json"], &with_files("m2", json!([{"name": "large.bin", "data": b64(&large)}])));
     assert_eq!(host.wait_said(2)[1], format!("large.bin {}", digest(&large)));
     host.wait_settled();
     wait_for("the files of messages that are over to go", || {
@@ -107,9 +107,9 @@ fn an_agent_reads_files_by_their_path() {
 fn a_dry_run_keeps_no_file() {
     let mut host = host();
     let event = with_files("m1", json!([{"name": "a", "data": b64(b"one")}]));
-    host.done(&["inject", "--dry-run"], &event);
+    host.done(&["inject", "--dry-run", "--json"], &event);
     host.start();
-    host.done(&["inject", "--dry-run"], &event);
+    host.done(&["inject", "--dry-run", "--json"], &event);
     assert!(stored(&host.data()).is_empty() && host.rows("bodies").is_empty());
     host.stop();
 }
@@ -123,12 +123,12 @@ fn files_of_refused_events_go_at_once() {
     stranger["platformId"] = "456".into();
     stranger["message"]["isMention"] = true.into();
     stranger["message"]["content"]["attachments"] = json!([{"name": "a", "data": b64(b"one")}]);
-    let told = host.done(&["inject"], stranger.to_string().as_bytes());
+    let told = host.done(&["inject", "--json"], stranger.to_string().as_bytes());
     assert!(told.contains("nobody_to_ask"), "{told}");
     wait_for("its file to go", || stored(&host.data()).is_empty().then_some(()));
-    host.done(&["inject"], &with_files("m2", json!([{"name": "a", "data": b64(b"one")}])));
+    host.done(&["inject", "--json"], &with_files("m2", json!([{"name": "a", "data": b64(b"one")}])));
     assert_eq!(host.wait_said(1), [format!("a {}", digest(b"one"))]);
-    host.done(&["inject"], stranger.to_string().replace("m1", "m3").as_bytes());
+    host.done(&["inject", "--json"], stranger.to_string().replace("m1", "m3").as_bytes());
     assert_eq!(stored(&host.data()).len(), 1);
     host.stop();
 }
@@ -149,7 +149,7 @@ fn deaths_between_a_file_and_its_message() {
                 drop(host.daemon().is_some().then(|| host.ended()));
                 host.start();
             }
-            let ended = host.run(&["inject"], &line);
+            let ended = host.run(&["inject", "--json"], &line);
             (ended.stdout.contains("routed") || ended.stdout.contains("duplicate")).then_some(())
         });
         wait_for("the answer", || {
@@ -173,7 +173,7 @@ fn deaths_between_a_file_and_its_message() {
 fn a_sweep_of_the_future_removes_files() {
     let mut host = host();
     host.start();
-    host.done(&["inject"], &with_files("m1", json!([{"name": "a", "data": b64(b"one")}])));
+    host.done(&["inject", "--json"], &with_files("m1", json!([{"name": "a", "data": b64(b"one")}])));
     host.wait_said(1);
     host.wait_settled();
     host.stop();

@@ -152,7 +152,7 @@ impl Host {
 
     /// Injects one message of the chat `telegram/123` and returns its outcome.
     pub(crate) fn inject(&self, id: &str, text: &str) -> Value {
-        let line = self.done(&["inject"], event(id, text).to_string().as_bytes());
+        let line = self.done(&["inject", "--json"], event(id, text).to_string().as_bytes());
         serde_json::from_str(&line).unwrap()
     }
 

@@ -6,7 +6,7 @@ use crate::host::disk::Disk;
 use crate::host::{Ended, Host, event, with_chat};
 
 fn inject(host: &Host, id: &str) -> Ended {
-    host.run(&["inject"], event(id, "hello").to_string().as_bytes())
+    host.run(&["inject", "--json"], event(id, "hello").to_string().as_bytes())
 }
 
 /// Inodes count as room: Hearth refuses a message whose files could not be created, and tells people why.

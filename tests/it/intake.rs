@@ -50,7 +50,10 @@ fn a_number_that_was_taken_in_vain_is_never_given() {
 /// An agent that reported its own failure gets no second failure notice.
 #[test]
 fn a_failure_is_told_by_the_agent_or_else_by_the_host() {
-    for (says, expected) in [(true, "words 3"), (false, "Your message could not be processed: too long")] {
+    for (says, expected) in [
+        (true, "words 3"),
+        (false, "The agent could not process your message. Its owner can find out why with `hearth why ms1`."),
+    ] {
         let mut world = running();
         let answers = says.then(|| Answer::Read(Box::new(said(3, 1, Some(2), Recipient::Reply))));
         world.put(turn(vec![], Some("too long"), answers.into_iter().collect()));

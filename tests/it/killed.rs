@@ -117,8 +117,7 @@ fn one_notice_counts_and_shows_the_messages_of_a_turn_that_died_too_often() {
     let notice = host.wait_said(1);
     let cut: String = long.chars().take(60).collect();
     let expected = format!(
-        "3 messages could not be processed: given up after 5 tries; the last one ended with: the agent's program ended \
-         with signal: 9 (SIGKILL)\n- first line\n- second\n- {cut}…"
+        "The agent could not process 3 messages. Its owner can find out why with `hearth why ms1`.\n- first line\n- second\n- {cut}…"
     );
     assert_eq!(notice, [expected]);
     for row in host.rows("messages") {

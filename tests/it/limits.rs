@@ -77,7 +77,7 @@ fn a_flood_of_an_agent_is_a_warning_of_status() {
     host.start();
     assert_eq!(host.status()["daemon"]["floods"], serde_json::json!([]));
     let flood = "!say again\n".repeat(1_100);
-    host.done(&["inject"], event("m1", &flood).to_string().as_bytes());
+    host.done(&["inject", "--json"], event("m1", &flood).to_string().as_bytes());
     let status = wait_for("the flood to be noticed", || {
         Some(host.status()).filter(|status| status["daemon"]["floods"][0]["discarded"].as_u64() > Some(0))
     });

@@ -32,6 +32,7 @@ mod documented;
 mod drain;
 mod ending;
 mod entities;
+mod failures_told;
 mod files;
 mod full_store;
 mod fuzz;

@@ -87,7 +87,7 @@ fn what_happens_is_counted_and_how_things_are_is_told() {
     assert_eq!(host.inject("a", "hello")["outcome"], "routed");
     let mut stranger = event("b", "hello");
     stranger["platformId"] = "999".into();
-    host.done(&["inject"], stranger.to_string().as_bytes());
+    host.done(&["inject", "--json"], stranger.to_string().as_bytes());
     host.done(&["chat", "hi"], b"");
     host.done(&["tasks", "add", "main", "look", "--at", &after(Duration::ZERO)], b"");
     let after = wait_for("everything to be counted", || {
@@ -205,7 +205,7 @@ fn counters_begin_with_the_daemon() {
     let mut host = Host::with_echo();
     let mut stranger = event("b", "hello");
     stranger["platformId"] = "999".into();
-    host.done(&["inject"], stranger.to_string().as_bytes());
+    host.done(&["inject", "--json"], stranger.to_string().as_bytes());
     host.env.push(("HEARTH_METRICS".into(), "127.0.0.1:0".into()));
     host.start();
     let port = port_of(host.daemon().unwrap());

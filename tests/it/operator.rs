@@ -216,7 +216,7 @@ fn names_of_strangers_do_not_command_the_terminal() {
     let host = Host::with_echo();
     let mut evil = event("m1", "\u{1b}]0;gone\u{7} hi");
     evil["message"]["content"]["senderName"] = "\u{1b}[2JEve\r".into();
-    host.done(&["inject"], evil.to_string().as_bytes());
+    host.done(&["inject", "--json"], evil.to_string().as_bytes());
     for words in [&["why", "m1"][..], &["dropped"], &["users", "list"], &["status"]] {
         let told = host.done(words, b"");
         assert!(!told.contains(['\u{1b}', '\u{7}', '\r']), "{words:?}: {told:?}");

@@ -398,7 +398,7 @@ fn a_failed_message_is_told_to_the_agent_that_wrote_it() {
     world.settle();
     let note = messages_of(&world, S1).pop().unwrap();
     let text = world.read(|db, txn| db.bodies.require(txn, &note.body)).content.text;
-    assert!(text.contains("to another agent failed: no model") && !note.trigger, "{text}");
+    assert!(text.ends_with("to another agent failed") && !note.trigger, "its chat is not the owner's: {text}");
     assert!(world.outside.shown.last().unwrap().1.contains("failed: no model"));
 }
 

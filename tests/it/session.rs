@@ -487,7 +487,7 @@ fn conversations_of_an_agent_are_seen_in_its_folder() {
     desk.done(&dir, &["append", "f", "and more"]);
     assert_eq!(desk.texts(&dir, &["f"]), ["hi there", "and more"]);
     assert_eq!(desk.ids(&dir).len(), 2);
-    desk.host.run(&["inject"], event("2", "again").to_string().as_bytes());
+    desk.host.run(&["inject", "--json"], event("2", "again").to_string().as_bytes());
     assert_eq!(desk.texts(&dir, &[&chat]), ["hi there", "again"]);
 }
 

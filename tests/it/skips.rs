@@ -444,7 +444,7 @@ fn ask(host: &Host, id: &str) {
     let mut event = event(id, id);
     event["channelType"] = "terminal".into();
     event["platformId"] = "main".into();
-    host.done(&["inject"], event.to_string().as_bytes());
+    host.done(&["inject", "--json"], event.to_string().as_bytes());
 }
 
 /// Reads what is said at the terminal, and confirms it, until `over`.

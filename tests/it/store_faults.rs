@@ -80,7 +80,7 @@ fn a_disk_that_fails_stops_the_daemon_and_loses_nothing() {
                     std::fs::write(&armed, "").unwrap();
                 }
                 let id = format!("m{number}");
-                let ended = host.run(&["inject"], event(&id, &id).to_string().as_bytes());
+                let ended = host.run(&["inject", "--json"], event(&id, &id).to_string().as_bytes());
                 match ended.code {
                     Some(0) => accepted.push(id),
                     code => assert_eq!(code, Some(1), "{call}:{nth} {ended:#?}"),
@@ -120,7 +120,7 @@ fn a_disk_that_fails_is_said_by_commands() {
         let mut host = Host::with_echo();
         host.inject("m1", "hello");
         host.env = shim.variables(&[("DISK_FAILS", fails)]);
-        let ended = host.run(&["inject"], event("m2", "again").to_string().as_bytes());
+        let ended = host.run(&["inject", "--json"], event("m2", "again").to_string().as_bytes());
         assert_refused(&ended, &["the store failed", "Input/output error"]);
         host.env.clear();
         host.check();
@@ -173,7 +173,7 @@ fn a_reader_that_stays_is_named() {
     let say = |from: u32| {
         let events: Vec<String> =
             (from..from + 300).map(|number| event(&format!("m{number}"), "!silence").to_string()).collect();
-        host.done(&["inject"], events.join("\n").as_bytes());
+        host.done(&["inject", "--json"], events.join("\n").as_bytes());
     };
     let room = || {
         let told: Value = serde_json::from_str(&host.run(&["doctor", "--json"], b"").stdout).unwrap();

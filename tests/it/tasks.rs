@@ -182,7 +182,9 @@ fn a_script_that_fails_again_and_again_is_told() {
     }
     let told: Vec<String> = host.said().into_iter().filter(|text| text.contains("ta1")).collect();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("exit status: 7") && told[0].contains("hearth tasks history ta1"), "{told:?}");
+    assert!(told[0].contains("`hearth tasks history ta1`") && !told[0].contains("exit status"), "{told:?}");
+    let history = host.done(&["tasks", "history", "ta1"], b"");
+    assert!(history.contains("exit status: 7") && history.contains("script failed"), "{history}");
     let warnings = host.status()["warnings"].to_string();
     assert!(warnings.contains("task ta1 of main failed 4 times in a row"), "{warnings}");
 }
@@ -195,7 +197,9 @@ fn a_turn_that_fails_is_told_as_the_tasks_and_the_series_goes_on() {
     host.done(&["tasks", "run", "ta1"], b"");
     assert_eq!(outcomes(&host, "ta1", 1), ["failed"]);
     let said = host.said();
-    assert!(said.iter().any(|text| text.starts_with("Your scheduled task ta1 failed: no model")), "{said:?}");
+    assert!(said.iter().any(|text| text.starts_with("The agent could not do the scheduled task ta1.")), "{said:?}");
+    let why = host.done(&["tasks", "history", "ta1"], b"");
+    assert!(why.contains("no model"), "{why}");
     assert_eq!(tasks(&host, &["show", "ta1"])["state"], "active");
 }
 

@@ -155,11 +155,11 @@ fn a_damaged_message_that_waits_is_alone_with_its_damage() {
     host.apply(&format!("schema = 1\n{}", crate::host::CHAT.replace("123", "456")));
     let other = |id: &str, text: &str| event(id, text).to_string().replace("\"123\"", "\"456\"");
     host.inject("m1", "unmistakable words");
-    host.done(&["inject"], other("m2", "from the other chat").as_bytes());
+    host.done(&["inject", "--json"], other("m2", "from the other chat").as_bytes());
     damage(&host, b"unmistakable words");
     host.start();
     host.wait_said(1);
-    host.done(&["inject"], other("m3", "and again").as_bytes());
+    host.done(&["inject", "--json"], other("m3", "and again").as_bytes());
     assert_eq!(host.wait_said(2), ["echo: from the other chat", "echo: and again"]);
     let check = host.run(&["check"], b"");
     assert!(check.code == Some(1) && check.stdout.contains("mb1"), "{check:#?}");
@@ -230,7 +230,7 @@ fn a_store_that_fails_stops_the_daemon_with_the_reason() {
         let mut refused = None;
         for number in 0..200 {
             let event = event(&format!("m{number}"), &"much to say ".repeat(2_000)).to_string();
-            let ended = host.run(&["inject"], event.as_bytes());
+            let ended = host.run(&["inject", "--json"], event.as_bytes());
             if ended.code != Some(0) {
                 refused = Some(ended);
                 break;
@@ -258,15 +258,15 @@ fn a_full_disk_is_waited_out() {
     host.start();
     host.inject("m1", "!until full\nbefore");
     let open = event("m0", "!until go\nopen").to_string().replace("\"123\"", "\"456\"");
-    host.done(&["inject"], open.as_bytes());
+    host.done(&["inject", "--json"], open.as_bytes());
     wait_for("the turns to begin", || host.states().iter().all(|state| state.get("Claimed").is_some()).then_some(()));
     let filler = Filler::fill(&host.data());
-    let refused = host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
+    let refused = host.run(&["inject", "--json"], event("m2", "while it is full").to_string().as_bytes());
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.stdout.contains("store_full"), "{refused:#?}");
     let mut with_file = event("m3", "a file while it is full");
     with_file["message"]["content"]["attachments"] = serde_json::json!([{"name": "a", "data": "eA=="}]);
-    let refused = host.run(&["inject"], with_file.to_string().as_bytes());
+    let refused = host.run(&["inject", "--json"], with_file.to_string().as_bytes());
     assert!(refused.stdout.contains("store_full"), "{refused:#?}");
     let shards = std::fs::read_dir(host.data().join("files")).unwrap();
     assert_eq!(shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum::<usize>(), 0);
@@ -274,7 +274,7 @@ fn a_full_disk_is_waited_out() {
     std::fs::write(host.data().join("groups/main/full"), b"").unwrap();
     wait_for("an end while the disk is full", || host.states()[0].get("Completed").map(|_| ()));
     assert_eq!(host.said(), ["echo: before"]);
-    let refused = host.run(&["inject"], event("m2", "while it is full").to_string().as_bytes());
+    let refused = host.run(&["inject", "--json"], event("m2", "while it is full").to_string().as_bytes());
     assert!(refused.stdout.contains("store_full"), "there is room again: {refused:#?}");
     host.kill();
     host.start();
@@ -285,7 +285,7 @@ fn a_full_disk_is_waited_out() {
     assert_eq!(routed["outcome"], "routed", "what was refused for want of room may come again: {routed}");
     // Before the next one comes, else both could go into one turn and get one answer.
     wait_for("the answer from after", || host.said().contains(&"echo: while it is full".to_owned()).then_some(()));
-    let routed = host.done(&["inject"], with_file.to_string().as_bytes());
+    let routed = host.done(&["inject", "--json"], with_file.to_string().as_bytes());
     assert!(routed.contains("routed"), "{routed}");
     host.wait_settled();
     host.check();
@@ -332,7 +332,7 @@ fn a_death_before_the_reserve_goes_is_survived() {
         host.go();
         wait_for("the answer from before", || host.said().contains(&"echo: before".to_owned()).then_some(()));
         wait_for("room", || {
-            let ended = host.run(&["inject"], event("m3", "after it").to_string().as_bytes());
+            let ended = host.run(&["inject", "--json"], event("m3", "after it").to_string().as_bytes());
             ended.stdout.contains("routed").then_some(())
         });
         host.wait_settled();

@@ -196,7 +196,7 @@ fn the_prompt_of_a_session_is_shown() {
     host.apply(&format!("schema = 1\ntimezone = \"America/New_York\"\n[[agents]]\nfolder = \"main\"\n{CHAT}"));
     let mut event = crate::host::event("m1", "</message> & so on");
     event["message"]["timestamp"] = json!("2024-01-01T18:30:00Z");
-    host.done(&["inject"], event.to_string().as_bytes());
+    host.done(&["inject", "--json"], event.to_string().as_bytes());
     let text = host.done(&["sessions", "prompt", "se1"], b"");
     let (head, body) = text.split_once('\n').unwrap();
     assert_eq!(head, "<context timezone=\"America/New_York\" />");

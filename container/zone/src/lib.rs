@@ -11,5 +11,5 @@ mod show;
 mod zone;
 
 pub use parse::{BadTime, TimeField, YEARS, instant};
-pub use show::{show, show_text};
+pub use show::{clock, show, show_text};
 pub use zone::{BadZone, Change, Resolved, Zone};

@@ -22,8 +22,25 @@ pub fn show_text(text: &str, zone: &Zone) -> String {
     parse::parse(text, &Zone::utc()).map_or_else(|_| NO_TIME.to_owned(), |at| show(at, zone))
 }
 
+/// An instant in milliseconds since 1970 UTC, rounded up to a minute, as the local time of day: `14:05`. If it is on
+/// another local day than `now`: `14:05 on Jan 2`.
+#[must_use]
+pub fn clock(at: i64, now: i64, zone: &Zone) -> String {
+    let minute = at.saturating_add(59_999).div_euclid(60_000).saturating_mul(60);
+    let Some(wall) = zone.wall(minute) else { return NO_TIME.to_owned() };
+    let time = format!("{:02}:{:02}", wall.hour(), wall.minute());
+    match zone.wall(now.div_euclid(1_000)) {
+        Some(today) if today.date() == wall.date() => time,
+        _ => format!("{time} on {} {}", month(wall), wall.day()),
+    }
+}
+
+fn month(wall: NaiveDateTime) -> &'static str {
+    usize::try_from(wall.month0()).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&NO_TIME)
+}
+
 fn written(wall: NaiveDateTime) -> String {
-    let month = usize::try_from(wall.month0()).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&NO_TIME);
+    let month = month(wall);
     let (is_afternoon, hour) = wall.hour12();
     let half = if is_afternoon { "PM" } else { "AM" };
     // The calendar has a year 0, but people do not use it.
@@ -41,6 +58,23 @@ pub(crate) fn utc_seconds(wall: NaiveDateTime) -> i64 {
 mod tests {
     use super::*;
     use crate::instant;
+
+    #[test]
+    fn soon_is_a_time_of_day() {
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let at = |text: &str| instant(text, &Zone::utc()).unwrap();
+        let now = at("2026-04-20T12:00:00Z");
+        for (text, expected) in [
+            ("2026-04-20T12:05:00Z", "14:05"),
+            ("2026-04-20T12:04:01Z", "14:05"),
+            ("2026-04-20T21:59:00Z", "23:59"),
+            ("2026-04-20T21:59:59.999Z", "00:00 on Apr 21"),
+            ("2026-04-21T12:00:00Z", "14:00 on Apr 21"),
+        ] {
+            assert_eq!(clock(at(text), now, &berlin), expected, "{text}");
+        }
+        assert_eq!(clock(i64::MAX, now, &berlin), NO_TIME);
+    }
 
     #[test]
     fn times_are_shown_as_the_table_says() {

@@ -4,10 +4,13 @@ use crate::Result;
 use crate::delivery::queue;
 use crate::model::address::{Address, ChannelName};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
+use crate::model::entity::Role;
 use crate::model::id::{MessageId, OutboundId, SessionId, TaskId};
 use crate::model::mailbox::{Hidden, HiddenFile};
 use crate::model::task::Task;
-use crate::rows::{agents, notes, sessions};
+use crate::model::time::Millis;
+use crate::rows::direct::Direct;
+use crate::rows::{agents, chats, direct, notes, people, sessions};
 use crate::state::ForeignKey;
 use crate::tx::Tx;
 
@@ -20,6 +23,12 @@ const TERMINALS_MAX: usize = 100;
 /// Maximum length of an error shown in a chat.
 const SHOWN_MAX: usize = 500;
 
+/// Outgoing messages that are searched for an earlier notice to the owner.
+const BACK_MAX: u64 = 200;
+
+/// How long an earlier notice to the owner suppresses the next one about the same.
+const TOLD_AGAIN: Millis = Millis::minutes(60);
+
 /// Tells the owner that a task fails repeatedly. If the task has a script, its reply address is told too, because
 /// single failures of a script are not reported there.
 pub(crate) fn task_failing(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, error: &str) -> Result<()> {
@@ -28,14 +37,22 @@ pub(crate) fn task_failing(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, error: 
         "The scheduled task {id}{whose} failed several times in a row: {} See `hearth tasks history {id}`.",
         ended(&shortened(error))
     );
-    if let (Some(to), Some(_)) = (task.reply.clone().filter(|to| to.channel.as_str() != OWNER_CHANNEL), &task.script) {
-        say_to(tx, to, None, text.clone())?;
-    }
-    tell_owner(tx, &text)
+    let told = tell_owner(tx, &text)?;
+    let reply = task.reply.clone().filter(|to| to.channel.as_str() != OWNER_CHANNEL);
+    let (Some(to), Some(_)) = (reply, &task.script) else { return Ok(()) };
+    let text = match shows_details(tx, &to)? {
+        true if owners(tx)?.contains(&to) => return Ok(()),
+        true => text,
+        false => {
+            let what = format!("failed several times in a row at the scheduled task {id}");
+            for_people(&what, told, &format!("tasks history {id}"))
+        }
+    };
+    say_to(tx, to, None, text).map(drop)
 }
 
 /// Adds a full stop, unless the text already ends with punctuation.
-fn ended(text: &str) -> String {
+pub(crate) fn ended(text: &str) -> String {
     if text.ends_with(['.', '!', '?', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
@@ -60,8 +77,12 @@ pub(crate) fn delivery_failed(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Ou
     {
         notes::tell_agent(tx, *session, &text)?;
     }
+    // Only the terminal is told: a notice that fails itself would cause the next one.
     let to_owner = outbound.to.as_ref().is_some_and(|to| to.channel.as_str() == OWNER_CHANNEL);
-    if to_owner { Ok(()) } else { tell_owner(tx, &text) }
+    match owner(tx)? {
+        Some(terminal) if !to_owner => say_to(tx, terminal, None, text).map(drop),
+        _ => Ok(()),
+    }
 }
 
 /// Tells the agent and the owner that values of secrets were removed from the agent's message. Tells the agent which
@@ -90,14 +111,89 @@ pub(crate) fn secrets_hidden(tx: &mut Tx<'_, '_>, session: SessionId, hidden: &H
         "The agent{folder} wrote the value of its secret ({names}) in session {session}. It was replaced by `[secret NAME]` \
          before anything was stored or sent. Find out why it did; if a person's text led it to do so, change the secret."
     );
-    tell_owner(tx, &text)
+    tell_owner(tx, &text).map(drop)
 }
 
-/// Sends a message to the owner's terminal, if one was ever used.
-pub(crate) fn tell_owner(tx: &mut Tx<'_, '_>, text: &str) -> Result<()> {
-    match owner(tx)? {
-        Some(to) => say_to(tx, to, None, text.to_owned()).map(drop),
-        None => Ok(()),
+/// Sends a message to the owner: to the terminal, and to the first owner with a direct chat on another channel. Returns
+/// whether there was an address.
+pub(crate) fn tell_owner(tx: &mut Tx<'_, '_>, text: &str) -> Result<bool> {
+    let all = owners(tx)?;
+    for to in &all {
+        say_to(tx, to.clone(), None, text.to_owned())?;
+    }
+    Ok(!all.is_empty())
+}
+
+/// Like [`tell_owner`], for failures that people can cause as often as they like: `what` is sent again to the same address
+/// only an hour later. `more` says where the owner finds more.
+pub(crate) fn tell_owner_of_failure(tx: &mut Tx<'_, '_>, what: &str, more: &str) -> Result<bool> {
+    let all = owners(tx)?;
+    for to in &all {
+        if !was_told(tx, to, what)? {
+            say_to(tx, to.clone(), None, format!("{what} {more}"))?;
+        }
+    }
+    Ok(!all.is_empty())
+}
+
+/// Whether one of the last messages told an address the same.
+fn was_told(tx: &Tx<'_, '_>, to: &Address, what: &str) -> Result<bool> {
+    let last = tx.db.outbound.last(tx, ..)?.map_or(0, |(last, _)| last.number());
+    let from = OutboundId::new(last.saturating_sub(BACK_MAX));
+    for row in tx.db.outbound.range(tx, from..)? {
+        let (_, outbound) = row?;
+        let same = outbound.author == Author::Hearth && outbound.to.as_ref() == Some(to);
+        if same && outbound.text.starts_with(what) && outbound.stored.plus(TOLD_AGAIN) > tx.now.wall {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Where the owner is told of failures: the terminal, if it was ever used, and the direct chat of the first owner who
+/// has one on another channel.
+fn owners(tx: &Tx<'_, '_>) -> Result<Vec<Address>> {
+    let mut found: Vec<Address> = owner(tx)?.into_iter().collect();
+    found.extend(direct_chats(tx)?.into_iter().next());
+    Ok(found)
+}
+
+/// The direct chats of owners on networks, in the order in which they became owners.
+fn direct_chats(tx: &Tx<'_, '_>) -> Result<Vec<Address>> {
+    let mut found = Vec::new();
+    for user in people::holders(tx, Role::Owner)? {
+        if user.channel().as_str() != OWNER_CHANNEL
+            && let Direct::At(at) = direct::find(tx, &user)?
+            && chats::find(tx, &at.channel, &at.platform_id)?.is_some_and(|(_, chat)| !chat.group)
+        {
+            found.push(at);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a chat may show details of failures, like paths, programs and codes: the terminal, and the direct chat of an
+/// owner.
+pub(crate) fn shows_details(tx: &Tx<'_, '_>, to: &Address) -> Result<bool> {
+    let is_here = |at: &Address| at.channel == to.channel && at.platform_id == to.platform_id;
+    Ok(to.channel.as_str() == OWNER_CHANNEL || direct_chats(tx)?.iter().any(is_here))
+}
+
+/// Whether the agent of a session answers in a chat that shows details, so that it may repeat them.
+pub(crate) fn is_for_owner(tx: &Tx<'_, '_>, session: SessionId) -> Result<bool> {
+    match sessions::load(tx, session)?.and_then(|row| row.reply) {
+        Some(to) => shows_details(tx, &to),
+        None => Ok(false),
+    }
+}
+
+/// A failure of an agent for a chat that does not show details. `told` is whether an owner was told them; otherwise the
+/// text names the command that prints them, for the reader to pass on.
+pub(crate) fn for_people(what: &str, told: bool, command: &str) -> String {
+    if told {
+        format!("The agent {what}; its owner has been told.")
+    } else {
+        format!("The agent {what}. Its owner can find out why with `hearth {command}`.")
     }
 }
 

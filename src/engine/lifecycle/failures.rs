@@ -77,28 +77,66 @@ impl Failures {
 /// Sends a notice to the reply address. Without one, tells the agent that sent the messages and the owner.
 fn tell(tx: &mut Tx<'_, '_>, about: &About, failed: &[(MessageId, Message)]) -> Result<Option<OutboundId>> {
     let list = list(tx, about, failed)?;
-    let (error, count) = (&about.error, failed.len());
     let one = failed.first().map(|(id, _)| *id).filter(|_| list.is_empty());
-    let Some(to) = about.to.clone() else {
-        if let Some(session) = about.from {
-            let what = one.map_or(format!("{count} of your messages"), |id| format!("Your message {id}"));
-            notes::tell_agent(tx, session, &format!("{what} to another agent failed: {error}{list}"))?;
-        }
-        let what = match (about.task, one) {
-            (Some(task), _) => format!("The scheduled task {task}"),
-            (None, Some(id)) => id.to_string(),
-            (None, None) => format!("{count} messages"),
-        };
-        notice::tell_owner(tx, &format!("{what} failed: {error}{list}"))?;
-        return Ok(None);
-    };
+    match &about.to {
+        Some(to) => tell_chat(tx, about, to, failed, &list).map(Some),
+        None => tell_sender(tx, about, one, failed.len(), &list).map(|()| None),
+    }
+}
+
+/// Tells the agent that sent the messages, and the owner.
+fn tell_sender(tx: &mut Tx<'_, '_>, about: &About, one: Option<MessageId>, count: usize, list: &str) -> Result<()> {
+    let error = &about.error;
     let what = match (about.task, one) {
-        (Some(task), _) => format!("Your scheduled task {task} failed"),
-        (None, Some(_)) => "Your message could not be processed".to_owned(),
-        (None, None) => format!("{count} messages could not be processed"),
+        (Some(task), _) => format!("The scheduled task {task}"),
+        (None, Some(id)) => id.to_string(),
+        (None, None) => format!("{count} messages"),
     };
-    let text = format!("{what}: {}{list}", notice::shortened(error));
-    notice::say_to(tx, to, failed.first().map(|(id, _)| *id), text).map(Some)
+    notice::tell_owner(tx, &format!("{what} failed: {error}{list}"))?;
+    let Some(session) = about.from else { return Ok(()) };
+    let what = one.map_or(format!("{count} of your messages"), |id| format!("Your message {id}"));
+    let why = if notice::is_for_owner(tx, session)? { format!(": {error}") } else { String::new() };
+    notes::tell_agent(tx, session, &format!("{what} to another agent failed{why}{list}"))
+}
+
+/// Tells the chat that waits for an answer. Only an owner's chat gets the error. For other chats, the owner gets it.
+fn tell_chat(
+    tx: &mut Tx<'_, '_>,
+    about: &About,
+    to: &Address,
+    failed: &[(MessageId, Message)],
+    list: &str,
+) -> Result<OutboundId> {
+    let (error, count) = (notice::shortened(&about.error), failed.len());
+    let (first, message) = failed.first().map(|(id, message)| (*id, message)).unzip();
+    let text = if notice::shows_details(tx, to)? {
+        let what = match (about.task, list.is_empty()) {
+            (Some(task), _) => format!("Your scheduled task {task} failed"),
+            (None, true) => "Your message could not be processed".to_owned(),
+            (None, false) => format!("{count} messages could not be processed"),
+        };
+        format!("{what}: {error}{list}")
+    } else {
+        let folder = match message {
+            Some(message) => {
+                tx.db.agents.get(tx, &message.agent)?.map_or_else(String::new, |agent| agent.folder.to_string())
+            }
+            None => String::new(),
+        };
+        let (owned, plain) = match (about.task, list.is_empty()) {
+            (Some(task), _) => {
+                (format!("the scheduled task {task}"), format!("could not do the scheduled task {task}"))
+            }
+            (None, true) => ("a message".to_owned(), "could not process your message".to_owned()),
+            (None, false) => (format!("{count} messages"), format!("could not process {count} messages")),
+        };
+        let why = first.map_or_else(String::new, |first| format!("why {first}"));
+        let place = format!("{}/{}", to.channel, to.platform_id);
+        let owned = format!("Agent {folder} could not process {owned} from {place}: {}", notice::ended(&error));
+        let told = notice::tell_owner_of_failure(tx, &owned, &format!("See `hearth {why}`."))?;
+        format!("{}{list}", notice::for_people(&plain, told, &why))
+    };
+    notice::say_to(tx, to.clone(), first, text)
 }
 
 /// The beginning of each message, if there are several, with names if they have several senders. Empty for tasks.

@@ -19,6 +19,7 @@ use crate::model::policy::Policy;
 use crate::model::time::Millis;
 use crate::rows::{agents, journal, messages, sessions};
 use crate::state::InboxKey;
+use crate::time::local;
 use crate::tx::Tx;
 use crate::{Result, lifecycle};
 use std::collections::BTreeSet;
@@ -137,11 +138,20 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         self.waiting.push(to.clone());
-        let why = notice::shortened(self.why);
-        let text = format!(
-            "Your message waits: {why}. The agent will answer as soon as its provider takes work again, in {wait} at the \
-             earliest."
-        );
+        let text = if notice::shows_details(tx, &to)? {
+            let why = notice::shortened(self.why);
+            format!(
+                "Your message waits: {why}. The agent will answer as soon as its provider takes work again, in {wait} at \
+                 the earliest."
+            )
+        } else {
+            let zone = agents::zone_of(tx, message.agent)?;
+            let at = local::clock(tx.now.wall.plus(wait), tx.now.wall, &zone);
+            format!(
+                "Your message waits: the agent's provider is overloaded or limits its use. The answer comes later, at about \
+                 {at} at the earliest."
+            )
+        };
         notice::say_to(tx, to, Some(id), text).map(drop)
     }
 

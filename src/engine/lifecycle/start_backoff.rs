@@ -27,23 +27,31 @@ pub(crate) fn failed(tx: &mut Tx<'_, '_>, session: SessionId, why: &str) -> Resu
     if row.failed_starts != tx.policy.starts_untold {
         return Ok(());
     }
+    let why = notice::shortened(why);
+    let owner_told = match tx.db.agents.get(tx, &row.agent)? {
+        Some(agent) => {
+            let (folder, count) = (&agent.folder, row.failed_starts);
+            let text = format!(
+                "Agent {folder} could not be started {count} times in a row: {why}. `hearth doctor` looks for the reason; \
+                 `hearth agents restart {folder}` tries again at once."
+            );
+            notice::tell_owner(tx, &text)?
+        }
+        None => false,
+    };
     let mut told: Vec<Address> = Vec::new();
     for (_, id) in tx.db.ready_messages.collect_prefix(tx, &session, TOLD_MAX)? {
         let Some(to) = tx.db.messages.require(tx, &id)?.reply.filter(|to| !told.contains(to)) else { continue };
-        let why = notice::shortened(why);
-        let text =
-            format!("Your message waits: the agent cannot be started ({why}). It is tried again until it works.");
+        let text = if notice::shows_details(tx, &to)? {
+            format!("Your message waits: the agent cannot be started ({why}). It is tried again until it works.")
+        } else {
+            let plain = notice::for_people("is not available", owner_told, &format!("why {id}"));
+            format!("{plain} Your message waits until the agent works again.")
+        };
         notice::say_to(tx, to.clone(), Some(id), text)?;
         told.push(to);
     }
-    let Some(agent) = tx.db.agents.get(tx, &row.agent)? else { return Ok(()) };
-    let (folder, count) = (&agent.folder, row.failed_starts);
-    let text = format!(
-        "Agent {folder} could not be started {count} times in a row: {}. `hearth doctor` looks for the reason; `hearth \
-         agents restart {folder}` tries again at once.",
-        notice::shortened(why)
-    );
-    notice::tell_owner(tx, &text)
+    Ok(())
 }
 
 /// Records that an incarnation began to work.

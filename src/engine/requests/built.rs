@@ -41,20 +41,30 @@ pub(crate) fn built(
         // A running incarnation does not have the packages, so only the next one is told.
         retire_all(tx, id)?;
     }
+    let owner_told = match built {
+        Ok(()) => false,
+        Err(why) => {
+            let why = notice::shortened(why);
+            let text = format!(
+                "The image of agent {0} could not be built: {why}. It is tried again; `hearth image build {0}` tries at \
+                 once and shows all that is said.",
+                agent.folder
+            );
+            notice::tell_owner(tx, &text)?
+        }
+    };
     for install in &told {
         let active = readable(sessions::load(tx, install.session))?;
         if active.is_some_and(|row| row.status == SessionStatus::Active && row.agent == id) {
-            dispatch::send_text(tx, install.session, &text(install, built))?;
+            let text = match built {
+                Ok(()) => installed(install),
+                Err(why) if notice::is_for_owner(tx, install.session)? => failed(install, &format!(": {why}")),
+                // The agent repeats in its chat what it is told.
+                Err(_) if owner_told => failed(install, "; the owner has been told why"),
+                Err(_) => failed(install, &format!("; the owner sees why with `hearth image build {}`", agent.folder)),
+            };
+            dispatch::send_text(tx, install.session, &text)?;
         }
-    }
-    if let Err(why) = built {
-        let why = notice::shortened(why);
-        let text = format!(
-            "The image of agent {0} could not be built: {why}. It is tried again; `hearth image build {0}` tries at once \
-             and shows all that is said.",
-            agent.folder
-        );
-        notice::tell_owner(tx, &text)?;
     }
     Ok(Reply::Done)
 }
@@ -73,17 +83,20 @@ fn has(all: &Packages, some: &Packages) -> bool {
     some.apt.iter().all(|name| all.apt.contains(name)) && some.npm.iter().all(|name| all.npm.contains(name))
 }
 
-fn text(install: &Install, built: &std::result::Result<(), String>) -> String {
+fn installed(install: &Install) -> String {
     let names = self_change::names(&install.packages);
-    match built {
-        Ok(()) => format!(
-            "Packages installed ({names}) and container rebuilt. Verify the new packages are available (e.g. run them or \
-             check versions) and report the result to the user."
-        ),
-        Err(why) => format!(
-            "Packages added to config ({names}) but rebuild failed: {}. Tell the user — an admin will need to retry the \
-             install_packages request or inspect the build logs.",
-            notice::shortened(why)
-        ),
-    }
+    format!(
+        "Packages installed ({names}) and container rebuilt. Verify the new packages are available (e.g. run them or check \
+         versions) and report the result to the user."
+    )
+}
+
+/// `why` continues the sentence that says that the build failed.
+fn failed(install: &Install, why: &str) -> String {
+    let names = self_change::names(&install.packages);
+    format!(
+        "Packages added to config ({names}) but rebuild failed{}. Tell the user — an admin will need to retry the \
+         install_packages request or inspect the build logs.",
+        notice::shortened(why)
+    )
 }

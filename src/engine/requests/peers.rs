@@ -208,5 +208,5 @@ fn refuse(tx: &mut Tx<'_, '_>, speaker: &Speaker, session: SessionId, to: AgentI
         "{folder} and {other} have written to each other {most} times without a person; \
          their messages stop here until a person writes to one of them."
     );
-    notice::tell_owner(tx, &to_owner).map(|()| text)
+    notice::tell_owner(tx, &to_owner).map(|_| text)
 }

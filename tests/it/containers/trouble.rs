@@ -5,11 +5,16 @@ use serde_json::Value;
 use super::house::House;
 use crate::host::fake_api::{FakeApi, Trouble};
 
+/// What Ann is told of a message that failed.
+const FAILED: &str = "The agent could not process your message.";
+
 /// When the trouble is over.
 #[derive(Debug, Clone, Copy)]
 enum Until {
     /// When Ann was told this.
     Told(&'static str),
+    /// When Ann was told that her message failed; `hearth why` says this.
+    Failed(&'static str),
     /// When so many tries were counted.
     Tries(u64),
     /// When the API was asked so often.
@@ -30,6 +35,11 @@ fn tries(house: &House) -> u64 {
 fn wait(house: &House, until: Until) {
     match until {
         Until::Told(text) => drop(house.wait_shown(text)),
+        Until::Failed(why) => {
+            house.wait_shown(FAILED);
+            let told = house.host.done(&["why", "ms1"], b"");
+            assert!(told.contains(why), "{told}");
+        }
         Until::Tries(count) => house.wait("tries", || (tries(house) >= count).then_some(())),
         Until::Asked(count) => house.wait("requests", || (house.api.requests().len() >= count).then_some(())),
     }
@@ -47,8 +57,10 @@ fn case(trouble: Trouble, until: Until, end: End) {
 
 fn assert_end(house: &House, until: Until, end: End) {
     let mut expected: Vec<&str> = Vec::new();
-    if let Until::Told(text) = until {
-        expected.push(text);
+    match until {
+        Until::Told(text) => expected.push(text),
+        Until::Failed(_) => expected.push(FAILED),
+        Until::Tries(_) | Until::Asked(_) => {}
     }
     if end == End::Answered {
         house.wait_shown("first answer");
@@ -79,7 +91,7 @@ fn assert_no_try(trouble: Trouble) {
 #[test]
 fn a_login_that_is_refused_is_told_at_once() {
     let trouble = Trouble::Status(401, "authentication_error", None);
-    case(trouble, Until::Told("set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"), End::Failed);
+    case(trouble, Until::Failed("set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"), End::Failed);
 }
 
 #[test]
@@ -89,7 +101,7 @@ fn an_api_that_fails_is_tried_again() {
 
 #[test]
 fn an_api_that_fails_for_ever_is_told_after_the_last_try() {
-    case(Trouble::Status(500, "api_error", None), Until::Told("given up after 5 tries"), End::Failed);
+    case(Trouble::Status(500, "api_error", None), Until::Failed("given up after 5 tries"), End::Failed);
 }
 
 #[test]

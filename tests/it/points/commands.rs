@@ -32,7 +32,7 @@ const CASES: [Case; 11] = [
         result: "data",
     },
     Case { name: "apply", before: talked, arguments: |_| words(&["apply", "-"]), input: MORE, result: "data" },
-    Case { name: "inject", before: talked, arguments: |_| words(&["inject"]), input: EVENT, result: "data" },
+    Case { name: "inject", before: talked, arguments: |_| words(&["inject", "--json"]), input: EVENT, result: "data" },
     Case {
         name: "agents remove --purge",
         before: |host| {

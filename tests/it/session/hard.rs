@@ -241,7 +241,7 @@ fn empty_sessions_hide_nothing_and_are_counted() {
     assert_eq!(desk.latest(dir), "e2");
     desk.host.inject("1", "hi there");
     desk.host.check();
-    desk.host.run(&["inject"], event("2", "again").to_string().as_bytes());
+    desk.host.run(&["inject", "--json"], event("2", "again").to_string().as_bytes());
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn every_program_refuses_or_serves_a_file_that_somebody_made() {
     let host = Host::with_echo();
     let events: Vec<String> =
         (0..40).map(|n| event(&format!("m{n}"), &format!("{}\n!silence", "say ".repeat(n * 40))).to_string()).collect();
-    host.done(&["inject"], events.join("\n").as_bytes());
+    host.done(&["inject", "--json"], events.join("\n").as_bytes());
     let known = host.path("known.hearth");
     host.done(&["backup", known.to_str().unwrap()], b"");
     let manifest: serde_json::Value =

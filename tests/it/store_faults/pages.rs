@@ -14,7 +14,7 @@ fn filled(killed: bool) -> Host {
             event(&format!("m{number}"), &format!("{}\n!silence", "much to say ".repeat(number * 7))).to_string()
         })
         .collect();
-    host.done(&["inject"], events.join("\n").as_bytes());
+    host.done(&["inject", "--json"], events.join("\n").as_bytes());
     host.done(&["backup", host.path("known.hearth").to_str().unwrap()], b"");
     if killed {
         host.start();

@@ -72,6 +72,8 @@ pub(crate) struct Outside {
     pub(crate) opened: Vec<hearth::model::UserId>,
     /// Whether the runtime can start anything.
     pub(crate) startable: bool,
+    /// Why it cannot.
+    pub(crate) start_error: String,
     /// Files to send that were released.
     pub(crate) released: Vec<String>,
     /// Blobs that are not needed any more.
@@ -102,6 +104,7 @@ impl Default for Outside {
             direct: Box::new(|user| Some(Ok(user.handle().clone()))),
             opened: Vec::new(),
             startable: true,
+            start_error: "no such program".to_owned(),
             released: Vec::new(),
             unneeded: Vec::new(),
             not_started: BTreeSet::new(),
@@ -132,7 +135,7 @@ impl Outside {
                 let runs = self.running.get(&session) == Some(&number);
                 if !runs && (!self.startable || self.not_started.contains(&(session, number))) {
                     self.not_started.insert((session, number));
-                    return vec![gone(session, number, Exit::NotStarted("no such program".into()))];
+                    return vec![gone(session, number, Exit::NotStarted(self.start_error.clone()))];
                 }
                 self.launch(session, number)
             }

@@ -123,7 +123,7 @@ pub(super) fn silence(ground: &mut Ground) {
     silent[0].read_to_string(&mut told).unwrap();
     assert!(told.contains("\"busy\"") && told.lines().count() == 1, "{told}");
     // A connection that has shown the token stays.
-    let mut client = Running::start_open(ground.host.command(&["inject"]));
+    let mut client = Running::start_open(ground.host.command(&["inject", "--json"]));
     let mut asks = |id: &str| {
         client.type_line(&event(id, "room", "hello").to_string());
         wait_for(id, || client.stdout().contains(&format!("\"event\":\"{id}\"")).then_some(()));

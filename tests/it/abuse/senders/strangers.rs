@@ -9,7 +9,7 @@ const CHATS: usize = 1_500;
 
 fn inject(ground: &Ground, lines: &[Value]) {
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    let ended = ground.host.run(&["inject"], lines.join("\n").as_bytes());
+    let ended = ground.host.run(&["inject", "--json"], lines.join("\n").as_bytes());
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
