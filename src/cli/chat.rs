@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Done, Failure, offline, print, serve};
+use super::{Done, Failure, labels, offline, print, serve};
 use crate::channel::terminal;
 use crate::clock;
 use crate::config::{Paths, seams};
@@ -453,7 +453,7 @@ impl Conversation {
     /// Handles the end of one of our messages. Its announced answers may have been shown already.
     fn ended(&mut self, message: &str, end: End) -> Done {
         self.failed |= end.state != "completed";
-        self.error = end.error.clone().or(self.error.take());
+        self.error = end.error.as_deref().map(labels::error).or_else(|| self.error.take());
         if self.json {
             let (state, error) = (&end.state, &end.error);
             print::json(&serde_json::json!({ "is": "settled", "message": message, "state": state, "error": error }))?;

@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::offline::{Host, SubmitError, host, mismatch};
-use super::{Done, Failure, print};
+use super::{Done, Failure, labels, print};
 use crate::channel::event;
 use crate::config::Paths;
-use crate::model::routed::RouteResult;
+use crate::model::routed::{RouteResult, WiringResult};
 use crate::socket::command::Answer;
 use crate::socket::protocol::Request;
 
@@ -17,9 +17,9 @@ pub(super) struct InjectArgs {
     dry_run: bool,
 }
 
-/// Reads one event per line and prints one result per line. An invalid line gets a result with the reason, and makes
+/// Reads one event per line and prints its result: with `--json` one per line, otherwise in words. An invalid line gets a result with the reason, and makes
 /// the command fail at its end.
-pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
+pub(super) fn inject(paths: &Paths, args: &InjectArgs, json: bool) -> Done {
     let mut host = host(paths)?;
     let mut input = std::io::stdin().lock();
     let mut refused = 0_usize;
@@ -30,12 +30,30 @@ pub(super) fn inject(paths: &Paths, args: &InjectArgs) -> Done {
             Err(message) => RouteResult::invalid("invalid_event", message),
         };
         refused += usize::from(result.error.is_some());
-        print::json(&result)?;
+        if json { print::json(&result)? } else { print(&result)? }
     }
     if refused > 0 {
         return Err(Failure::Failed(format!("{refused} lines were rejected; their results give the reasons")));
     }
     Ok(())
+}
+
+/// Prints the outcome of an event, and a line for each wiring that says more.
+fn print(result: &RouteResult) -> Done {
+    let RouteResult { event, chat, outcome, reason, error, wirings } = result;
+    let name = if event.is_empty() { "event".to_owned() } else { labels::excerpt(event) };
+    let place = chat.as_ref().map(|chat| format!(" in {chat}")).unwrap_or_default();
+    let why = error.clone().or_else(|| reason.as_deref().map(labels::reason));
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    print::line(&format!("{name}{place} {outcome}{why}"))?;
+    // A wiring that only repeats the reason says nothing more.
+    let says_more = |one: &&WiringResult| one.message.is_some() || reason.as_ref() != Some(&one.why);
+    wirings.iter().filter(says_more).try_for_each(|one| {
+        let WiringResult { agent, session, decision, why, message } = one;
+        let message = message.as_ref().map(|message| format!(" as {message}")).unwrap_or_default();
+        let session = session.as_ref().map(|session| format!(" in {session}")).unwrap_or_default();
+        print::line(&format!("  {agent}: {decision}{message}{session}: {}", labels::reason(why)))
+    })
 }
 
 /// Submits one event.

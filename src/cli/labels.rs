@@ -4,7 +4,7 @@ use super::{human_time, print};
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
-use crate::model::message::{Completion, Due, MessageState};
+use crate::model::message::{Completion, Due, MessageState, Reason};
 use crate::model::time::Millis;
 
 /// A count with the singular or plural word.
@@ -14,6 +14,17 @@ pub(super) fn count(number: impl TryInto<u64>, one: &str, many: &str) -> String 
         1 => format!("1 {one}"),
         number => format!("{number} {many}"),
     }
+}
+
+/// The words for the code of a [`Reason`].
+pub(super) fn reason(code: &str) -> String {
+    // A daemon of a newer version may know more reasons.
+    Reason::from_code(code).map_or_else(|| code.replace('_', " "), |reason| reason.explanation().to_owned())
+}
+
+/// The error of an ended message: a text, or the code of a [`Reason`].
+pub(super) fn error(text: &str) -> String {
+    Reason::from_code(text).map_or_else(|| text.to_owned(), |reason| reason.explanation().to_owned())
 }
 
 /// How an incarnation ended.
@@ -26,7 +37,7 @@ pub(super) fn exit(exit: &Exit) -> String {
     }
 }
 
-/// The phase of an incarnation.
+/// The phase of an incarnation, for programs. People read [`phase_in_words`].
 pub(super) fn phase(phase: &Phase) -> String {
     match phase {
         Phase::Starting => "starting".to_owned(),
@@ -34,6 +45,14 @@ pub(super) fn phase(phase: &Phase) -> String {
         Phase::Stopping { why, .. } => format!("stopping ({})", why.as_str()),
         Phase::Collecting { .. } => "collecting".to_owned(),
         Phase::Closed { exit: how, .. } => format!("closed ({})", exit(how)),
+    }
+}
+
+/// The phase of an incarnation.
+pub(super) fn phase_in_words(phase: &Phase) -> String {
+    match phase {
+        Phase::Stopping { why, .. } => format!("stopping: {}", why.explanation()),
+        _ => self::phase(phase),
     }
 }
 
@@ -122,7 +141,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Driven(Some(provider)) => format!("the session uses provider {}", provider.as_str()),
         Event::Driven(None) => "the session uses its agent's provider".to_owned(),
         Event::GivenUp(why) => format!("failed: {why}"),
-        Event::Stopped(number, why) => format!("run {number} was asked to stop: {}", why.as_str()),
+        Event::Stopped(number, why) => format!("run {number} was asked to stop: {}", why.explanation()),
         Event::Ended(number, how) => format!("run {number} ended: {}", exit(how)),
         Event::FileRefused { file, reason } => format!("the agent's file {file} was refused: {reason}"),
         Event::AnswerRefused(id, why) => format!("{id} was not sent: {why}"),

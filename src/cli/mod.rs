@@ -400,7 +400,7 @@ fn run(cli: Cli) -> Done {
         Command::Chat(args) => chat::chat(&paths, &args, json),
         Command::Apply(args) => apply::apply(&paths, &args, json),
         Command::Export => apply::export(&paths, json),
-        Command::Inject(args) => inject::inject(&paths, &args),
+        Command::Inject(args) => inject::inject(&paths, &args, json),
         Command::Why(args) => why::why(&paths, &args, json),
         Command::Dropped(args) => dropped::dropped(&paths, &args, json),
         Command::Sweep(args) => sweep::sweep(&paths, &args, json),

@@ -13,7 +13,7 @@ use crate::config::Paths;
 use crate::model::configure::Change;
 use crate::model::entity::ProviderKind;
 use crate::model::id::SessionId;
-use crate::model::incarnation::Incarnation;
+use crate::model::incarnation::{Incarnation, StopReason};
 use crate::model::session::{ChatSession, Route, Session, SessionStatus};
 use crate::model::workspace::WorkspaceKey;
 use crate::state::{self, Read, Reader, RecencyKey, SessionKey, Tables};
@@ -117,6 +117,9 @@ struct ShownJson {
 struct IncarnationJson {
     incarnation: u32,
     phase: String,
+    /// The phase, and why it was asked to stop, for people.
+    #[serde(skip)]
+    words: [String; 2],
     started: String,
     /// Why it was asked to stop; null if it was not.
     stopped_for: Option<&'static str>,
@@ -302,8 +305,9 @@ fn incarnation(number: u32, row: Incarnation) -> IncarnationJson {
     IncarnationJson {
         incarnation: number,
         phase: labels::phase(&row.phase),
+        words: [labels::phase_in_words(&row.phase), row.stopped_for.map_or("", StopReason::explanation).to_owned()],
         started: row.started.to_string(),
-        stopped_for: row.stopped_for.map(crate::model::incarnation::StopReason::as_str),
+        stopped_for: row.stopped_for.map(StopReason::as_str),
         claimed: row.claimed,
         tool: row.tool.map(|tool| tool.name),
         stderr: row.stderr_tail,
@@ -345,8 +349,8 @@ impl Listed for IncarnationJson {
     const COLUMNS: &'static [Column<Self>] = &[
         ("RUN", |one| one.incarnation.to_string()),
         ("STARTED", |one| human_time::local(&one.started)),
-        ("PHASE", |one| one.phase.clone()),
-        ("STOP REASON", |one| one.stopped_for.unwrap_or_default().to_owned()),
+        ("PHASE", |one| one.words[0].clone()),
+        ("STOP REASON", |one| one.words[1].clone()),
     ];
 }
 

@@ -139,7 +139,7 @@ impl Listed for trace::WiringJson {
     const PLURAL: &'static str = "wirings";
     const COLUMNS: &'static [Column<Self>] = &[
         ("AGENT", |wiring| wiring.agent.clone().unwrap_or_else(|| "-".to_owned())),
-        ("DECISION", |wiring| wiring.decision.to_owned()),
+        ("DECISION", |wiring| wiring.decision.replace('_', " ")),
         ("REASON", |wiring| wiring.words.clone()),
     ];
 }

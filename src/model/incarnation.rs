@@ -79,7 +79,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The word people see.
+    /// The word programs see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -91,6 +91,21 @@ impl StopReason {
             Self::MadeRoom => "made-room",
             Self::TurnFailed => "turn-failed",
             Self::Restarted => "restarted",
+        }
+    }
+
+    /// What it means, in words for people.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::ClaimStuck => "nothing happened after it took the message",
+            Self::Ceiling => "nothing happened for too long",
+            Self::Silent => "its runner fell silent",
+            Self::AgentRemoved => "its agent was removed",
+            Self::Renewed => "its agent changed",
+            Self::MadeRoom => "another session needed its slot",
+            Self::TurnFailed => "its turn failed",
+            Self::Restarted => "it was restarted",
         }
     }
 }

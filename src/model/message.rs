@@ -289,7 +289,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word people and programs see.
+    /// The word programs see. People read [`explanation`](Self::explanation).
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,6 +3,55 @@
 use super::message::Reason;
 
 impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 39] = [
+        Self::UnknownChat,
+        Self::NoAgentWired,
+        Self::ChatDenied,
+        Self::NoAgentEngaged,
+        Self::PatternMismatch,
+        Self::NotMentioned,
+        Self::UnknownUserScope,
+        Self::SenderScopeNotMember,
+        Self::UnknownUser,
+        Self::UnknownSenderStrict,
+        Self::ApprovalUnavailable,
+        Self::SenderHeld,
+        Self::ChannelHeld,
+        Self::HeldFull,
+        Self::ApprovalsFull,
+        Self::Rejected,
+        Self::ApprovalExpired,
+        Self::Superseded,
+        Self::ChatRemoved,
+        Self::NobodyToAsk,
+        Self::Muted,
+        Self::CommandFiltered,
+        Self::CommandDenied,
+        Self::TooManyHops,
+        Self::Answer,
+        Self::Backlog,
+        Self::AgentRemoved,
+        Self::AlreadyStored,
+        Self::StoreFull,
+        Self::Owner,
+        Self::GlobalAdmin,
+        Self::AdminOfAgent,
+        Self::Member,
+        Self::Public,
+        Self::PatternMatch,
+        Self::Mentioned,
+        Self::Sticky,
+        Self::RaisedToTrigger,
+        Self::PairingCode,
+    ];
+
+    /// The reason with this word for programs.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == code)
+    }
+
     /// Why something was dropped, ignored or accepted, and what to do if anything can be done.
     #[must_use]
     pub const fn explanation(self) -> &'static str {
@@ -57,5 +106,20 @@ impl Reason {
             Self::RaisedToTrigger => "the event arrived again and asks for a turn",
             Self::PairingCode => "it was the code of `hearth channels pair`, which is not stored and goes to no agent",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_found_by_its_code_and_explained_without_it() {
+        for (at, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, at, "{reason} is at its place of the list");
+            assert_eq!(Reason::from_code(reason.as_str()), Some(reason));
+            assert!(!reason.explanation().contains('_'), "{reason}");
+        }
+        assert_eq!(Reason::from_code("invalid_event"), None);
     }
 }

@@ -3,6 +3,7 @@
 mod approvals;
 mod listening;
 mod program;
+mod words;
 
 use program::{Program, masked};
 
@@ -214,7 +215,7 @@ fn why_a_message_was_refused() {
     let file = program
         .file("hearth.toml", &FILE.replace("platform_id = \"1\"", "platform_id = \"1\"\nunknown_senders = \"strict\""));
     program.run(&["apply", &file]);
-    program.run_with(&["inject"], &event("m1", "1", "hello"));
+    program.run_with(&["inject", "--json"], &event("m1", "1", "hello"));
     insta::assert_snapshot!("why_refused", masked(&program.run(&["why", "m1"]).out));
     insta::assert_snapshot!("dropped", masked(&program.run(&["dropped"]).out));
     let json: serde_json::Value = serde_json::from_str(&program.run(&["why", "latest", "--json"]).out).unwrap();
@@ -243,7 +244,7 @@ fn why_a_message_failed() {
     assert_eq!(program.run(&[&agent[..], &command[..]].concat()).code, 0);
     program.run(&["chats", "add", "t/1", "--unknown-senders", "public"]);
     program.run(&["wirings", "add", "t/1", "sick"]);
-    program.run_with(&["inject"], &event("m1", "1", "hello"));
+    program.run_with(&["inject", "--json"], &event("m1", "1", "hello"));
     let _daemon = program.daemon();
     program.wait_for(&["why", "m1", "--json"], |json| {
         let message = &json["events"][0]["messages"][0];

@@ -14,6 +14,9 @@ pub(super) struct IncarnationStatus {
     incarnation: u32,
     agent: String,
     phase: String,
+    /// The phase for people.
+    #[serde(skip)]
+    words: String,
     started: String,
     tool: Option<String>,
 }
@@ -30,6 +33,7 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>
             incarnation: number,
             agent: lookup::folder(db, txn, agent)?,
             phase: labels::phase(&incarnation.phase),
+            words: labels::phase_in_words(&incarnation.phase),
             started: incarnation.started.to_string(),
             tool: incarnation.tool.map(|tool| tool.name),
         });
@@ -70,7 +74,7 @@ pub(super) fn print(incarnations: &[IncarnationStatus], daemon: bool) -> Result<
     print::line("")?;
     let row = |one: &IncarnationStatus| {
         let name = format!("{}.{}", one.session, one.incarnation);
-        let phase = if daemon { one.phase.clone() } else { format!("was {}", one.phase) };
+        let phase = if daemon { one.words.clone() } else { format!("was {}", one.words) };
         vec![name, one.agent.clone(), phase, human_time::age(&one.started), or_empty(one.tool.as_ref())]
     };
     print::table(&["RUN", "AGENT", "PHASE", "STARTED", "TOOL"], incarnations.iter().map(row).collect())

@@ -281,7 +281,7 @@ impl Listed for SlotJson {
     const COLUMNS: &'static [Column<Self>] = &[
         ("TIME", |slot| local_text(Some(&slot.slot), &slot.zone)),
         ("ZONE", |slot| slot.zone.clone()),
-        ("OUTCOME", |slot| slot.outcome.to_owned()),
+        ("OUTCOME", |slot| slot.outcome.replace('_', " ")),
         ("MESSAGE", |slot| slot.message.clone().unwrap_or_default()),
         ("DETAIL", detail),
     ];

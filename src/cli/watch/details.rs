@@ -42,7 +42,7 @@ fn asked(one: &PromptView, now: Timestamp) -> Details {
 fn session(one: &SessionView, now: Timestamp) -> Details {
     let run = one.incarnation.map(|number| {
         let since = one.started.as_deref().map(|started| age(started, now)).unwrap_or_default();
-        format!("run {number}: {}, started {since} ago", one.phase)
+        format!("run {number}: {}, started {since} ago", one.phase_words)
     });
     let last = one.last.as_deref().unwrap_or("none, or its text was removed");
     let lines = vec![

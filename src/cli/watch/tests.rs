@@ -19,6 +19,7 @@ fn session(session: &str, incarnation: Option<u32>) -> SessionView {
         last: Some("what is for dinner?".into()),
         incarnation,
         phase: if incarnation.is_some() { "running" } else { "waiting" }.into(),
+        phase_words: if incarnation.is_some() { "running" } else { "waiting" }.into(),
         started: incarnation.map(|_| "2026-05-01T11:57:55.000Z".into()),
         tool: incarnation.map(|_| "Bash".into()),
         due: 2,

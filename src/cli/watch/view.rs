@@ -9,7 +9,7 @@ use crate::cli::{Failure, approvals, daemon_status, labels, lookup, questions, s
 use crate::config::Paths;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
-use crate::model::incarnation::IncarnationId;
+use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::session::{ChatSession, Route};
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, InboxKey, Owned, Read, Reader, Tables, Timed};
@@ -81,6 +81,9 @@ pub(super) struct SessionView {
     pub(super) incarnation: Option<u32>,
     /// `starting`, `running`, …, `waiting`, or `idle` if nothing runs or waits.
     pub(super) phase: String,
+    /// The phase for people.
+    #[serde(skip)]
+    pub(super) phase_words: String,
     /// When the incarnation was started.
     pub(super) started: Option<String>,
     pub(super) tool: Option<String>,
@@ -277,14 +280,16 @@ fn session_view(
         None => None,
     };
     let due = db.ready_messages.collect_prefix(txn, &id, ROWS_MAX)?.len();
-    let phase = incarnation.as_ref().map(|one| labels::phase(&one.phase));
+    let no_phase = if due > 0 { "waiting" } else { "idle" };
+    let phase = |words: fn(&Phase) -> String| incarnation.as_ref().map_or(no_phase.to_owned(), |one| words(&one.phase));
     Ok(SessionView {
         session: id.to_string(),
         chat: chat(db, txn, session)?,
         active: session.active.to_string(),
         last: last_message(db, txn, id)?,
         incarnation: session.live,
-        phase: phase.unwrap_or_else(|| if due > 0 { "waiting" } else { "idle" }.to_owned()),
+        phase: phase(labels::phase),
+        phase_words: phase(labels::phase_in_words),
         started: incarnation.as_ref().map(|one| one.started.to_string()),
         tool: incarnation.and_then(|one| one.tool).map(|tool| labels::excerpt(&tool.name)),
         due,

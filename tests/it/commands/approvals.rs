@@ -43,10 +43,10 @@ fn walk(program: &Program) {
     program.run(&["apply", &file]);
     assert_eq!(program.run(&["approvals", "list"]).out, "no open approvals\n");
     for (id, who) in [("m1", "s1"), ("m2", "s1"), ("m3", "s2")] {
-        let told = program.run_with(&["inject"], &event(id, "1", who, &format!("words {id}")));
+        let told = program.run_with(&["inject", "--json"], &event(id, "1", who, &format!("words {id}")));
         assert!(told.out.contains(r#""outcome":"held","reason":"unknown_sender_request_approval""#), "{told:?}");
     }
-    program.run_with(&["inject"], &event("m4", "2", "s3", "a new chat"));
+    program.run_with(&["inject", "--json"], &event("m4", "2", "s3", "a new chat"));
     let listed = json(program, &["approvals", "list", "--json"]);
     let row = |n: usize, key: &str| listed["approvals"][n][key].clone();
     let first = |n: usize| row(n, "about").as_str().unwrap().lines().next().unwrap().to_owned();
@@ -126,7 +126,7 @@ fn what_waits_is_explained() {
     let program = Program::new();
     let file = program.file("hearth.toml", FILE);
     program.run(&["apply", &file]);
-    program.run_with(&["inject"], &event("m1", "1", "s1", "hello"));
+    program.run_with(&["inject", "--json"], &event("m1", "1", "s1", "hello"));
     insta::assert_snapshot!("approvals_show", masked(&program.run(&["approvals", "show", "ap1"]).out));
     insta::assert_snapshot!("why_held", masked(&program.run(&["why", "latest"]).out));
     let status = program.run(&["status"]).out;

@@ -65,7 +65,7 @@ fn walk(program: &Program) {
         let text = if *code == 0 { &told.out } else { &told.err };
         assert!(text.contains(expected), "{args:?}\n{text}");
     }
-    assert_eq!(program.run_with(&["inject"], &event("m1", "th1", "bot, hello", true)).code, 0);
+    assert_eq!(program.run_with(&["inject", "--json"], &event("m1", "th1", "bot, hello", true)).code, 0);
     let listed = program.run(&["sticky", "list"]).out;
     assert!(listed.contains(" main   t/spaces/A  th1 "), "{listed}");
     let json: serde_json::Value = serde_json::from_str(&program.run(&["sticky", "list", "--json"]).out).unwrap();
@@ -75,10 +75,10 @@ fn walk(program: &Program) {
         (Some("main"), Some("t/spaces/A"), Some("th1"))
     );
     assert!(row["since"].as_str() < row["until"].as_str());
-    let routed = program.run_with(&["inject"], &event("m2", "th1", "and this", false)).out;
+    let routed = program.run_with(&["inject", "--json"], &event("m2", "th1", "and this", false)).out;
     assert!(routed.contains("\"why\":\"sticky_thread\""), "{routed}");
     assert_eq!(program.run(&["sticky", "end", "main", "mg1/th1"]).code, 0);
-    let routed = program.run_with(&["inject"], &event("m3", "th1", "nor this", false)).out;
+    let routed = program.run_with(&["inject", "--json"], &event("m3", "th1", "nor this", false)).out;
     assert!(routed.contains("not_mentioned"), "{routed}");
 }
 
@@ -122,7 +122,7 @@ fn why_says_what_was_muted_filtered_and_denied() {
         ("m2", "th2", "/help", "filtered", "command_filtered"),
         ("m3", "th2", "/clear", "denied", "command_denied"),
     ] {
-        let routed = program.run_with(&["inject"], &event(id, thread, text, true)).out;
+        let routed = program.run_with(&["inject", "--json"], &event(id, thread, text, true)).out;
         assert!(routed.contains(reason), "{routed}");
         let json: serde_json::Value = serde_json::from_str(&program.run(&["why", id, "--json"]).out).unwrap();
         let wiring = &json["events"][0]["wirings"][0];
@@ -143,7 +143,7 @@ fn why_says_what_was_capped() {
     let file = program.file("hearth.toml", &format!("{file}ignored = \"accumulate\"\n"));
     assert_eq!(program.run(&["apply", &file]).code, 0);
     for (id, mention) in [("m1", false), ("m2", false), ("m3", true)] {
-        program.run_with(&["inject"], &event(id, "th1", "words", mention));
+        program.run_with(&["inject", "--json"], &event(id, "th1", "words", mention));
     }
     for (id, state, words) in
         [("m1", "completed", "beyond the context limit of the agent"), ("m2", "pending", ""), ("m3", "pending", "")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::super::super::offline::{host, host_by};
-use super::super::super::{Failure, change, inject, tasks};
+use super::super::super::{Failure, change, inject, labels, tasks};
 use super::{here, stopped};
 use crate::channel::event;
 use crate::config::Paths;
@@ -271,7 +271,7 @@ fn message(host: &mut super::super::super::offline::Host, event: &FoundEvent) ->
             item(Outcome::Taken).noting(Some("waiting for a decision; see `hearth approvals`".to_owned()))
         }
         (None, _) => {
-            let why = routed.reason.unwrap_or_else(|| "no agent engages with it".to_owned());
+            let why = routed.reason.map_or_else(|| "no agent engages with it".to_owned(), |code| labels::reason(&code));
             Item::left_out(Kind::Message, &event.name, why)
         }
     })
