@@ -7,22 +7,34 @@ use serde::Serialize;
 
 use super::consent::{self, Consent};
 use super::progress::StageBar;
-use super::{Done, Failure, human_size, human_time, print};
+use super::{Done, Failure, check, human_size, human_time, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::state::Reader;
 use crate::state::backup::{self, BackupPath, Manifest, Proof, Request, Restore};
 use crate::state::references::{Incoming, Reference};
 
+mod whole;
+mod whole_restore;
+
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The backup is a directory with the store and a manifest. The daemon may keep running meanwhile; the store's file may grow during the copy.
-Not in it: the agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/): copy those with any program. Hearth creates mailboxes (sessions/) again from the store."
+    after_help = "Without --all, the backup is a directory with the store and a manifest, and nothing else. With --all, it is one tar archive with the store, the agents' folders and homes (groups/, homes/), trusted/, skills/, the files that came with messages (files/) and hearth.toml.
+Neither is encrypted. The daemon may keep running meanwhile; the store's file may grow during the copy. Hearth creates mailboxes (sessions/) again from the store."
 )]
 pub(super) struct BackupArgs {
     /// Directory the backup is put into, named by the time; or, without --keep, a name that does not exist yet for the
     /// backup itself [default: backups/ in the data directory]
     place: Option<PathBuf>,
+    /// Back up everything: the store, and the files that it refers to
+    #[arg(long)]
+    all: bool,
+    /// Include secrets: the files in secrets/ and the credentials of agent CLIs in the agents' homes
+    #[arg(long, requires = "all")]
+    with_secrets: bool,
+    /// For the daemon: back up at the lowest priority, and end with this process
+    #[arg(long, hide = true, value_name = "PID")]
+    child_of: Option<i32>,
     /// Then delete all but the newest N backups of this installation in PLACE; if it does not exist, it becomes a
     /// directory of dated backups
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -37,10 +49,10 @@ pub(super) struct BackupArgs {
     after_help = "The daemon must not run. The backup is checked before anything changes, and a crash leaves either the old store or the restored one.
 In a different directory, the store becomes a new installation unless --keep-id is given.
 The files that are read and the commands that are run when its agents and channels start (`file:`, `cmd:`) are listed; a backup of another installation than the one in the directory is restored only with your consent.
-The agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/) are not part of a backup: copy them yourself. If BACKUP is a directory of backups, choose one of them."
+A backup of everything (`hearth backup --all`) is restored into a new or empty directory. Of any other backup, the agents' folders and homes (groups/, homes/), trusted/, skills/ and the files that came with messages (files/) are not part: copy them yourself. If BACKUP is a directory of backups, choose one of them."
 )]
 pub(super) struct RestoreArgs {
-    /// The backup: its directory, or the name of one in backups/ of the data directory
+    /// The backup: its directory or file, or the name of one in backups/ of the data directory
     backup: PathBuf,
     /// Data directory to restore into [default: the data directory in use]
     #[arg(long, value_name = "DIR")]
@@ -98,6 +110,9 @@ struct CompactJson {
 
 /// Copies the store, checks the copy, and renames it to its final name.
 pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
+    if let Some(parent) = args.child_of {
+        check::give_way(parent)?;
+    }
     let progress = StageBar::new();
     let reader = Reader::open_unless_held(paths.data(), &progress)?;
     let place = match &args.place {
@@ -112,6 +127,9 @@ pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
         keep: args.keep.and_then(|keep| usize::try_from(keep).ok()),
         proof: proof(args.unsound),
     };
+    if args.all {
+        return whole::backup(paths, reader, &request, args.with_secrets, json);
+    }
     let made = backup::backup(&reader, &request, &progress)?;
     let removed: Vec<String> = made.removed.iter().map(|path| shown(path)).collect();
     if json {
@@ -125,6 +143,9 @@ pub(super) fn backup(paths: &Paths, args: &BackupArgs, json: bool) -> Done {
 /// Puts a backup in place.
 pub(super) fn restore(paths: &Paths, args: &RestoreArgs, json: bool) -> Done {
     let backup = find(paths, &args.backup)?;
+    if !backup.is_dir() {
+        return whole_restore::restore(paths, &backup, args, json);
+    }
     recognise(&backup)?; // before anything is made for it
     let target = match &args.into {
         Some(dir) => Paths::find(Some(dir))?,
@@ -197,13 +218,13 @@ pub(super) fn compact(paths: &Paths, json: bool) -> Done {
 /// The given path, or the backup of that name in the backup directory.
 fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
     let named = backup::default_dir(paths.data()).join(given);
-    if given.is_dir() {
+    if given.exists() {
         Ok(given.to_owned())
-    } else if named.is_dir() {
+    } else if named.exists() {
         Ok(named)
     } else {
         Err(Failure::Failed(format!(
-            "backup not found: {} or {}; a backup is a directory created by `hearth backup`",
+            "backup not found: {} or {}; a backup is a directory created by `hearth backup`, or a file created by `hearth backup --all`",
             given.display(),
             named.display()
         )))

@@ -35,7 +35,7 @@ pub(super) fn check(paths: &Paths, args: &CheckArgs, json: bool) -> Done {
 }
 
 /// Sets the lowest CPU and disk priority, and makes the process end with the waiting daemon.
-fn give_way(parent: i32) -> Done {
+pub(super) fn give_way(parent: i32) -> Done {
     use rustix::process::{Pid, Signal, getppid, nice};
     // If this fails, the check only runs at a higher priority.
     nice(19).ok();

@@ -236,6 +236,11 @@ fn never(paths: &Paths, real: &Path) -> Option<&'static str> {
     }
 }
 
+/// Whether a file or directory of this name is never mounted for agents, because it usually holds credentials.
+pub(super) fn is_credential(name: &str) -> bool {
+    BLOCKED.iter().any(|pattern| blocks(pattern, Path::new(name)))
+}
+
 /// Whether a pattern blocks a path. It does if a component of the path, in any case, equals the pattern; or begins with
 /// it, followed by `.`, `_` or `~` (`.env.local`, `credentials.json`, `id_rsa_work`, `.netrc~`); or, if the pattern
 /// begins with a dot, ends with it (`prod.env`). A pattern with slashes matches that many components in a row.

@@ -109,6 +109,17 @@ impl Dir {
         }
     }
 
+    /// The same directory, opened once more, so that it is listed from its beginning.
+    pub(super) fn reopened(&self) -> Result<Self, Error> {
+        let fd = rustix::fs::openat(&self.fd, ".", DIRECTORY, Mode::empty());
+        Ok(Self { fd: fd.map_err(|e| Error::io("open", &self.path, e))?, path: self.path.clone() })
+    }
+
+    /// Metadata of the directory itself.
+    pub(super) fn own_stat(&self) -> Result<Stat, Error> {
+        rustix::fs::fstat(&self.fd).map_err(|e| Error::io("look at", &self.path, e))
+    }
+
     /// Where it is, for messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -170,7 +181,8 @@ impl Dir {
         Ok(self.stat(name)?.map(time))
     }
 
-    fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {
+    /// Metadata of an entry; `None` if it cannot be looked at.
+    pub(super) fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.fd, component(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             // An agent may remove all permissions from its own directories.
@@ -181,6 +193,20 @@ impl Dir {
 
     /// Opens a regular file of at most `max` bytes that has no second hard link.
     pub(super) fn file(&self, name: &OsStr, max: u64) -> Result<Result<File, Content>, Error> {
+        let (file, stat) = match self.any_file(name)? {
+            Ok(found) => found,
+            Err(content) => return Ok(Err(content)),
+        };
+        let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+        Ok(match stat.st_nlink {
+            1 if size > max => Err(Content::Refused(format!("it has {size} bytes, at most {max} are read"))),
+            1 => Ok(file),
+            names => Err(Content::Refused(format!("it has {names} names (hard links)"))),
+        })
+    }
+
+    /// Opens a regular file of any size, however many hard links it has.
+    pub(super) fn any_file(&self, name: &OsStr) -> Result<Result<(File, Stat), Content>, Error> {
         let refused = |reason: String| Ok(Err(Content::Refused(reason)));
         let fd = match rustix::fs::openat(&self.fd, component(name)?, FILE, Mode::empty()) {
             Ok(fd) => fd,
@@ -191,12 +217,9 @@ impl Dir {
             Err(errno) => return Err(Error::io("open", &self.path.join(name), errno)),
         };
         let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io("look at", &self.path.join(name), e))?;
-        let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
         match (kind(&stat), stat.st_nlink) {
             (Kind::File, 0) => Ok(Err(Content::Absent)),
-            (Kind::File, 1) if size > max => refused(format!("it has {size} bytes, at most {max} are read")),
-            (Kind::File, 1) => Ok(Ok(File::from(fd))),
-            (Kind::File, names) => refused(format!("it has {names} names (hard links)")),
+            (Kind::File, _) => Ok(Ok((File::from(fd), stat))),
             _ => refused("it is not a regular file".to_owned()),
         }
     }
@@ -392,7 +415,7 @@ fn component(name: &OsStr) -> Result<&OsStr, Error> {
     }
 }
 
-fn kind(stat: &Stat) -> Kind {
+pub(super) fn kind(stat: &Stat) -> Kind {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,

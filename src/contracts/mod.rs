@@ -5,11 +5,12 @@
 //! [`skips`] finds and removes the skip summaries of skills, and [`tile`] checks such skills before they are published.
 //! [`state_file`] is the session state of an agent group, and [`watch`] notices changes in a group's folder.
 //! [`workspace`] inspects directories with sessions, and [`claw`] reads and writes claw's session files. [`nanoclaw`]
-//! reads an installation of NanoClaw. [`answer`] collects a program's output. Agents own most of these directories, so
-//! no link in them is followed.
+//! reads an installation of NanoClaw. [`answer`] collects a program's output. [`archive`] is a backup of everything.
+//! Agents own most of these directories, so no link in them is followed.
 
 pub mod allowlist;
 pub mod answer;
+pub mod archive;
 pub mod claw;
 mod dir;
 mod error;

@@ -304,7 +304,7 @@ fn what_is_no_backup_is_refused() {
     let (dir, data) = installation();
     let path = dir.path().to_owned();
     for (given, wanted) in
-        [("hearth.toml", "a backup is a directory"), ("nothing", "backup not found"), ("", "is not a backup")]
+        [("hearth.toml", "is not a backup"), ("nothing", "backup not found"), ("", "is not a backup")]
     {
         let message = refused(&data, &["restore", text(&path.join(given)), "--into", text(&path.join("target"))]);
         assert!(message.contains(wanted), "{message}");

@@ -15,6 +15,7 @@ mod agents;
 mod approvals;
 mod asking;
 mod backup;
+mod backup_all;
 mod bad_input;
 mod builds;
 mod channels;

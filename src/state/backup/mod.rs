@@ -23,17 +23,20 @@ mod files;
 pub mod manifest;
 mod place;
 pub mod switch;
+pub mod whole;
 
 pub use super::progress::{Progress, Step, Unwatched};
 pub use error::{Error, Result};
 pub use manifest::Manifest;
 pub use place::newest_in;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
+pub use whole::{Unfinished, begin};
 
 pub(crate) use files::{Part, hex, is_there, move_file};
 pub(crate) use switch::{LockedStore, move_aside, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;
+use place::Form;
 
 /// Checks that a copy must pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +96,7 @@ pub fn default_dir(data: &Path) -> PathBuf {
 /// error says so.
 pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<FinishedBackup> {
     place::refuse_within(&request.place, &request.data)?;
-    let (dir, path) = place::decide(&request.place, &request.data, request.now)?;
+    let (dir, path) = place::decide(&request.place, &request.data, request.now, Form::Store)?;
     let _turn = place::turn(&dir)?;
     if let BackupPath::In(dir) = &request.place {
         place::remove_leftovers(dir)?;
@@ -141,7 +144,7 @@ fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, S
 /// # Errors
 /// [`Error`], when there is no room for it.
 pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progress) -> Result<Reader> {
-    let (dir, path) = place::decide(&BackupPath::In(default_dir(data)), data, now)?;
+    let (dir, path) = place::decide(&BackupPath::In(default_dir(data)), data, now, Form::Store)?;
     let _turn = place::turn(&dir)?;
     place::remove_leftovers(&dir)?;
     let part = Part::create(place::hidden(&path))?;

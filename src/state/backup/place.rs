@@ -7,8 +7,27 @@ use super::{BackupPath, Error, Manifest, Result, default_dir, files};
 use crate::crash;
 use crate::model::Timestamp;
 
-const ENDING: &str = ".hearth";
 const PART: &str = ".part";
+
+/// What a backup has, and so the form of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A directory with the store.
+    Store,
+    /// An archive of everything.
+    Whole,
+}
+
+impl Form {
+    const ALL: [Self; 2] = [Self::Store, Self::Whole];
+
+    const fn ending(self) -> &'static str {
+        match self {
+            Self::Store => ".hearth",
+            Self::Whole => ".hearth.tar",
+        }
+    }
+}
 
 /// A time as part of a name: sorts like the time, `20261121T064504.123Z`.
 pub(super) fn stamp(now: Timestamp) -> String {
@@ -17,7 +36,7 @@ pub(super) fn stamp(now: Timestamp) -> String {
 
 /// The directory of a backup and the backup's path. A missing directory is created if its parent exists; for
 /// `BackupPath::At` only the default directory is.
-pub(super) fn decide(place: &BackupPath, data: &Path, now: Timestamp) -> Result<(PathBuf, PathBuf)> {
+pub(super) fn decide(place: &BackupPath, data: &Path, now: Timestamp, form: Form) -> Result<(PathBuf, PathBuf)> {
     match place {
         BackupPath::In(dir) => {
             if !dir.is_dir() {
@@ -27,7 +46,7 @@ pub(super) fn decide(place: &BackupPath, data: &Path, now: Timestamp) -> Result<
             if files::exists(&dir.join(MANIFEST)) {
                 return Err(Error::IsABackup { path: dir.clone() });
             }
-            Ok((dir.clone(), dir.join(stamp(now) + ENDING)))
+            Ok((dir.clone(), dir.join(stamp(now) + form.ending())))
         }
         BackupPath::At(path) => {
             let dir = files::parent(path);
@@ -48,11 +67,12 @@ fn there(dir: &Path) -> Result<()> {
 
 /// The newest backup in a directory that is named by its time.
 pub fn newest_in(dir: &Path) -> Option<PathBuf> {
-    entries(dir).ok()?.into_iter().filter(|(name, _)| is_ours(name)).map(|(_, path)| path).max()
+    let backups = Form::ALL.into_iter().filter_map(|form| entries(dir, form).ok());
+    backups.flatten().filter(|(name, _)| Form::ALL.iter().any(|form| is_ours(name, *form))).map(|(_, path)| path).max()
 }
 
 /// Parts of a data directory, themselves and `.old` ones, that agents can read or that are replaced as a whole.
-const PARTS: [&str; 7] = ["store", "sessions", "groups", "homes", "trusted", "skills", "run"];
+const PARTS: [&str; 9] = ["store", "sessions", "groups", "homes", "trusted", "skills", "run", "files", "secrets"];
 
 /// Refuses places where a backup would not be safe.
 pub(super) fn refuse_within(place: &BackupPath, data: &Path) -> Result<()> {
@@ -88,9 +108,9 @@ pub(super) fn hidden(path: &Path) -> PathBuf {
 
 /// Removes backups that were never finished, and those that were being removed.
 pub(super) fn remove_leftovers(dir: &Path) -> Result<()> {
-    for (name, path) in entries(dir)? {
+    for (name, path) in entries(dir, Form::Store)? {
         let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(PART));
-        if inner.is_some_and(is_ours) {
+        if inner.is_some_and(|name| Form::ALL.iter().any(|form| is_ours(name, *form))) {
             files::leave_room(&path)?;
         }
     }
@@ -99,14 +119,8 @@ pub(super) fn remove_leftovers(dir: &Path) -> Result<()> {
 
 /// Removes the oldest backups of an installation beyond `keep`, never the one that was just made, and nothing else.
 pub(super) fn thin_out(dir: &Path, made: &Path, install: &str, keep: usize) -> Result<Vec<PathBuf>> {
-    let mut old: Vec<PathBuf> = entries(dir)?
-        .into_iter()
-        .filter(|(name, path)| is_ours(name) && path != made)
-        .filter(|(_, path)| Manifest::read(path).is_ok_and(|manifest| manifest.install == install))
-        .map(|(_, path)| path)
-        .collect();
-    old.sort_unstable();
-    old.truncate(old.len().saturating_sub(keep.saturating_sub(1)));
+    let same = |path: &Path| Manifest::read(path).is_ok_and(|manifest| manifest.install == install);
+    let old = older(dir, made, Form::Store, keep, &same)?;
     for path in &old {
         let gone = hidden(path);
         files::leave_room(&gone)?;
@@ -120,19 +134,51 @@ pub(super) fn thin_out(dir: &Path, made: &Path, install: &str, keep: usize) -> R
     Ok(old)
 }
 
+/// Like [`thin_out`], for archives; `same` says whether one is of this installation.
+pub(super) fn thin_out_archives(
+    dir: &Path,
+    made: &Path,
+    keep: usize,
+    same: &dyn Fn(&Path) -> bool,
+) -> Result<Vec<PathBuf>> {
+    let old = older(dir, made, Form::Whole, keep, same)?;
+    for path in &old {
+        crash::point("archive-thin");
+        std::fs::remove_file(path).map_err(Error::io(path))?;
+    }
+    if !old.is_empty() {
+        files::sync_dir(dir)?;
+    }
+    Ok(old)
+}
+
+/// Backups of a directory beyond `keep`, the newest of which was just made.
+fn older(dir: &Path, made: &Path, form: Form, keep: usize, same: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    let mut old: Vec<PathBuf> = entries(dir, form)?
+        .into_iter()
+        .filter(|(name, path)| is_ours(name, form) && path != made && same(path))
+        .map(|(_, path)| path)
+        .collect();
+    old.sort_unstable();
+    old.truncate(old.len().saturating_sub(keep.saturating_sub(1)));
+    Ok(old)
+}
+
 /// Whether a name has the form that [`decide`] derives from a time.
-fn is_ours(name: &str) -> bool {
+fn is_ours(name: &str, form: Form) -> bool {
     const PATTERN: &[u8] = b"00000000T000000.000Z";
-    let Some(stamp) = name.strip_suffix(ENDING) else { return false };
+    let Some(stamp) = name.strip_suffix(form.ending()) else { return false };
     let fits = |(given, wanted): (u8, &u8)| if *wanted == b'0' { given.is_ascii_digit() } else { given == *wanted };
     stamp.len() == PATTERN.len() && stamp.bytes().zip(PATTERN).all(fits)
 }
 
-fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+/// Directories in a directory, or files.
+fn entries(dir: &Path, form: Form) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(Error::io(dir))? {
         let entry = entry.map_err(Error::io(dir))?;
-        if let (Ok(name), true) = (entry.file_name().into_string(), entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        let fits = entry.file_type().is_ok_and(|kind| if form == Form::Store { kind.is_dir() } else { kind.is_file() });
+        if let (Ok(name), true) = (entry.file_name().into_string(), fits) {
             found.push((name, entry.path()));
         }
     }
@@ -173,9 +219,11 @@ mod tests {
     fn names_are_made_of_times_and_known_again() {
         let name = stamp(Timestamp::from_millis(1_767_225_600_123));
         assert_eq!(name, "20260101T000000.123Z");
-        assert!(is_ours(&format!("{name}.hearth")));
+        assert!(is_ours(&format!("{name}.hearth"), Form::Store));
+        assert!(is_ours(&format!("{name}.hearth.tar"), Form::Whole));
+        assert!(!is_ours(&format!("{name}.hearth.tar"), Form::Store));
         for other in ["20260101T000000.123Z", "before.hearth", "x20260101T000000.123Z.hearth", "2026-01-01.hearth"] {
-            assert!(!is_ours(other), "{other}");
+            assert!(!is_ours(other, Form::Store) && !is_ours(other, Form::Whole), "{other}");
         }
         assert_eq!(hidden(Path::new("/b/x.hearth")), Path::new("/b/.x.hearth.part"));
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use super::files::is_there;
 use super::{Error, Manifest, Part, Progress, Proof, Result, Step, copy, files, place, prove};
 use crate::crash;
 use crate::lock::{self, WriterLock};
@@ -135,6 +136,10 @@ pub(crate) fn next(data: &Path) -> PathBuf {
 pub(crate) fn remove_unfinished(data: &Path) {
     // Anything that cannot be removed takes up space but does no harm.
     drop(files::leave_room(&next(data)));
+    if is_there(&data.join("store")).unwrap_or(false) {
+        // The store came last: the restore of everything was complete.
+        drop(files::leave_room(&data.join("restore.part")));
+    }
 }
 
 /// Moves the mailboxes and files of a missing store aside, under names with the time. The caller holds the daemon's

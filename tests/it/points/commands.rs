@@ -23,7 +23,7 @@ struct Case {
     result: &'static str,
 }
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 13] = [
     Case {
         name: "apply, the first time",
         before: |_| {},
@@ -65,6 +65,34 @@ const CASES: [Case; 11] = [
             let backup = host.path("data/backups/known.hearth").display().to_string();
             words(&["restore", &backup, "--replace"])
         },
+        input: "",
+        result: "data",
+    },
+    Case {
+        name: "backup --all --keep",
+        before: |host| {
+            talked(host);
+            host.done(&["backup", "--all"], b"");
+        },
+        arguments: |_| words(&["backup", "--all", "--keep", "1"]),
+        input: "",
+        result: "data",
+    },
+    Case {
+        name: "restore of everything",
+        before: |host| {
+            talked(host);
+            std::fs::create_dir_all(host.data().join("groups/main/deep")).unwrap();
+            std::fs::write(host.data().join("groups/main/deep/file"), "x").unwrap();
+            let archive = host.path("kept.tar");
+            host.done(&["backup", "--all", archive.to_str().unwrap()], b"");
+            let kept = std::fs::read(&archive).unwrap();
+            std::fs::remove_dir_all(host.data()).unwrap();
+            private(&host.data().join("lost+found"));
+            private(&host.data());
+            std::fs::write(host.data().join("lost+found/kept.tar"), kept).unwrap();
+        },
+        arguments: |host| words(&["restore", host.path("data/lost+found/kept.tar").to_str().unwrap()]),
         input: "",
         result: "data",
     },
@@ -190,7 +218,9 @@ fn die(case: &Case, origin: &Path, facts: &str, k: usize) {
 
 /// What a command says that finds its work done: it had died after it.
 fn was_done(stderr: &str) -> bool {
-    ["already exists", "has a store already", "agent second not found"].iter().any(|words| stderr.contains(words))
+    ["already exists", "has a store already", "is not empty, it has groups", "agent second not found"]
+        .iter()
+        .any(|words| stderr.contains(words))
 }
 
 /// What is configured, and how many rows there are of everything.
@@ -201,7 +231,7 @@ fn facts(host: &Host) -> String {
     for table in ["agents", "chats", "sessions", "messages", "bodies", "outbound"] {
         facts += &format!("{table} {}\n", host.rows(table).len());
     }
-    for name in ["groups/second", "store.jsonl"] {
+    for name in ["groups/second", "groups/main/deep/file", "store.jsonl"] {
         facts += &format!("{name} {}\n", host.data().join(name).exists());
     }
     facts

@@ -330,6 +330,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "Hearth listens in one place, to those who sign",
     },
     Ban {
+        thing: Thing::Crate("tar"),
+        within: "",
+        places: &[("src/contracts/archive/", "backups of everything")],
+        why: "entries of an archive are checked in one place",
+    },
+    Ban {
         thing: Thing::Crate("hmac"),
         within: "",
         places: &[("src/channel/webhook/signature.rs", "signs and checks what webhooks say")],
@@ -392,6 +398,7 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/state/", "keys that stand for long ids, backups and exports"),
             ("src/mailbox/blobs.rs", "a file is named by its digest"),
+            ("src/contracts/archive/", "whether a backup is whole"),
             ("src/contracts/skips.rs", "whether a summary is the one that was read"),
             ("src/runtime/podman/build/recipe.rs", "whether an image is the one that is wanted"),
             ("src/channel/webhook/signature.rs", "signatures"),

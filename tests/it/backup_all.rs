@@ -1,0 +1,203 @@
+//! `hearth backup --all` and its restore, with the real program.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::host::disk::Disk;
+use crate::host::{Ended, Host, Running};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// An agent with a memory, a transcript, a message with a file, a key, and a trap.
+fn lived() -> Host {
+    let host = Host::with_echo();
+    let event = r#"{"channelType":"telegram","platformId":"123","message":{"id":"m1","kind":"chat","content":{"text":"see","senderId":"7","senderName":"Ann","attachments":[{"name":"b.txt","data":"cGljdHVyZQ=="}]}}}"#;
+    host.done(&["inject"], event.as_bytes());
+    put(&host, "groups/main/CLAUDE.local.md", "likes tea");
+    put(&host, "homes/main/.claude/projects/t.jsonl", "{}");
+    put(&host, "homes/main/.claude/.credentials.json", "login");
+    put(&host, "secrets/main.KEY", "sk-1");
+    put(&host, "trusted/rules.md", "rules");
+    put(&host, "skills/web/SKILL.md", "skill");
+    put(&host, "hearth.toml", "schema = 1");
+    symlink("/etc/passwd", host.data().join("groups/main/passwd")).unwrap();
+    host
+}
+
+fn put(host: &Host, path: &str, text: &str) {
+    let path = host.data().join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn backup(host: &Host, more: &[&str]) -> Value {
+    let answer = host.done(&[&["backup", "--all", "--json"], more].concat(), b"");
+    serde_json::from_str(&answer).unwrap()
+}
+
+fn path_of(answer: &Value) -> PathBuf {
+    answer["backup"].as_str().unwrap().into()
+}
+
+/// What a command says of another data directory.
+fn done_in(host: &Host, data: &Path, arguments: &[&str]) -> String {
+    let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+    command.arg("--data").arg(data).args(arguments);
+    let ended = Running::start(command, b"").end();
+    assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
+    ended.stdout
+}
+
+fn refused(host: &Host, arguments: &[&str]) -> String {
+    let Ended { code, stderr, .. } = host.run(arguments, b"");
+    assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+    stderr
+}
+
+#[test]
+fn everything_comes_back_while_the_daemon_ran_on() {
+    let mut host = lived();
+    host.start();
+    let answer = backup(&host, &[]);
+    let file = path_of(&answer);
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(file.parent().unwrap(), host.data().join("backups"));
+    let secrets = serde_json::json!(["secrets/main.KEY", "homes/main/.claude/.credentials.json"]);
+    assert_eq!(answer["secrets"]["names"], secrets);
+    assert_eq!(answer["skipped"]["names"][0]["path"], "groups/main/passwd");
+    assert_eq!(host.inject("m2", "still there")["outcome"], "routed");
+    let shown = host.run(&["backup", "--all"], b"");
+    assert!(shown.stdout.contains("--with-secrets includes them") && shown.stdout.contains("  secrets/main.KEY"));
+    assert!(shown.stderr.contains("the backup is not encrypted"), "{}", shown.stderr);
+    host.kill();
+    let new = host.path("new");
+    let said = host.done(&["restore", text(&file), "--into", text(&new)], b"");
+    for part in ["secrets/main.KEY", "log in again", "groups/main/passwd", "new installation"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for path in ["groups/main/CLAUDE.local.md", "homes/main/.claude/projects/t.jsonl", "trusted/rules.md"] {
+        assert_eq!(std::fs::read(new.join(path)).unwrap(), std::fs::read(host.data().join(path)).unwrap(), "{path}");
+    }
+    let shard = names(&host.data().join("files")).remove(0);
+    assert_eq!(names(&new.join("files").join(&shard)), names(&host.data().join("files").join(&shard)));
+    assert!(
+        !new.join("secrets").exists() && !new.join("groups/main/passwd").exists() && !new.join("restore.part").exists()
+    );
+    assert!(done_in(&host, &new, &["check"]).contains("sound"));
+    assert!(done_in(&host, &new, &["agents", "list"]).contains("main"));
+    let kept = backup(&host, &["--with-secrets", text(&host.path("secret.tar"))]);
+    assert_eq!((&kept["with_secrets"], &kept["secrets"]["names"]), (&true.into(), &serde_json::json!([])));
+    let with = host.path("with");
+    host.done(&["restore", text(&path_of(&kept)), "--into", text(&with)], b"");
+    assert_eq!(std::fs::read_to_string(with.join("secrets/main.KEY")).unwrap(), "sk-1");
+    assert!(with.join("homes/main/.claude/.credentials.json").exists());
+}
+
+#[test]
+fn a_restore_replaces_nothing() {
+    let host = lived();
+    let file = path_of(&backup(&host, &[]));
+    let said = refused(&host, &["restore", text(&file)]);
+    assert!(said.contains("is not empty, it has backups"), "{said}");
+    assert!(refused(&host, &["restore", text(&file), "--replace"]).contains("replaces nothing"));
+    // By its name, like other backups.
+    let name = file.file_name().unwrap().to_str().unwrap();
+    host.done(&["restore", name, "--into", text(&host.path("new"))], b"");
+    let other = host.path("notes");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(other.join("mine.txt"), "mine").unwrap();
+    assert!(refused(&host, &["restore", name, "--into", text(&other)]).contains("mine.txt"));
+    assert_eq!(names(&other), ["mine.txt"]);
+    let wrong = host.path("hearth.tar");
+    std::fs::write(&wrong, "no archive").unwrap();
+    let said = refused(&host, &["restore", text(&wrong), "--into", text(&host.path("never"))]);
+    assert!(said.contains("is not a backup of Hearth"), "{said}");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&wrong, bytes).unwrap();
+    let said = refused(&host, &["restore", text(&wrong), "--into", text(&host.path("never"))]);
+    assert!(said.contains("is damaged") && said.contains("use another backup"), "{said}");
+    assert!(!host.path("never").exists());
+}
+
+/// A store that reads files needs consent; without it, nothing of the archive stays.
+#[test]
+fn without_consent_nothing_stays() {
+    let host = lived();
+    host.apply("schema = 1\n[[agents]]\nfolder = \"main\"\nenv = { KEY = \"file:/etc/key\" }\n");
+    let file = path_of(&backup(&host, &[]));
+    let new = host.path("new");
+    assert!(refused(&host, &["restore", text(&file), "--into", text(&new)]).contains("--yes"));
+    assert!(!new.join("restore.part").exists() && names(&new.join("groups")).is_empty());
+    host.done(&["restore", text(&file), "--into", text(&new), "--yes"], b"");
+    assert!(new.join("groups/main/CLAUDE.local.md").exists());
+}
+
+#[test]
+fn only_so_many_archives_of_this_installation_are_kept() {
+    let host = lived();
+    let dir = host.path("backups");
+    let mut made = Vec::new();
+    for kept in [1, 2, 2] {
+        made.push(path_of(&backup(&host, &["--keep", "2", text(&dir)])));
+        assert_eq!(names(&dir).len(), kept);
+    }
+    // Neither other files nor backups of the store count.
+    std::fs::write(dir.join("20200101T000000.000Z.hearth.tar"), "mine").unwrap();
+    std::fs::write(dir.join("notes.hearth.tar"), "mine").unwrap();
+    host.done(&["backup", "--keep", "1", text(&dir)], b"");
+    let answer = backup(&host, &["--keep", "1", text(&dir)]);
+    assert_eq!(answer["removed"].as_array().unwrap().len(), 2);
+    assert_eq!(names(&dir).len(), 4, "{:?}", names(&dir));
+}
+
+/// Whatever has the name of an archive is whole, also after a `kill -9` in the middle of one.
+#[test]
+fn an_archive_that_is_killed_leaves_no_half_one() {
+    let mut host = lived();
+    let dir = host.path("backups");
+    let first = path_of(&backup(&host, &[text(&dir), "--keep", "1"]));
+    for point in ["copy-fill", "archive-make", "archive-entry:7", "archive-sync", "archive-finish"] {
+        host.env = vec![("HEARTH_TEST_CRASH_AT".to_owned(), point.to_owned())];
+        assert_eq!(host.run(&["backup", "--all", "--keep", "1", text(&dir)], b"").signal, Some(9), "{point}");
+        let whole: Vec<String> = names(&dir).into_iter().filter(|name| !name.starts_with('.')).collect();
+        assert_eq!(whole, [first.file_name().unwrap().to_str().unwrap()], "{point}");
+        host.env.clear();
+    }
+    let last = path_of(&backup(&host, &[text(&dir), "--keep", "1"]));
+    assert_eq!(names(&dir), [last.file_name().unwrap().to_str().unwrap()]);
+}
+
+#[test]
+fn a_full_or_missing_disk_keeps_what_is_there() {
+    let host = lived();
+    let Some(_disk) = Disk::mount(host.path("small")) else { return };
+    let dir = host.path("small");
+    let first = path_of(&backup(&host, &[text(&dir)]));
+    std::fs::write(host.data().join("groups/main/small"), vec![1; 40_000_000]).unwrap();
+    std::fs::write(host.data().join("groups/main/large"), vec![1; 100_000_000]).unwrap();
+    let answer = backup(&host, &[text(&dir)]);
+    // The files of one agent take at most half of the room.
+    assert_eq!(answer["skipped"]["names"][0]["path"], "groups/main/large", "{answer}");
+    drop(std::fs::write(dir.join("filler"), vec![1; 160_000_000]));
+    let said = refused(&host, &["backup", "--all", "--keep", "1", text(&dir)]);
+    assert!(said.contains("the disk has no room"), "{said}");
+    let left: Vec<String> = names(&dir).into_iter().filter(|name| name.ends_with(".hearth.tar")).collect();
+    assert!(first.exists() && left.len() == 2 && names(&dir).len() == 3, "{:?}", names(&dir));
+    let said = refused(&host, &["backup", "--all", "--keep", "1", text(&dir.join("none/there"))]);
+    assert!(said.contains("there is no directory"), "{said}");
+    assert!(refused(&host, &["backup", "--all", text(&host.data().join("groups/main/x"))]).contains("use of its own"));
+}
