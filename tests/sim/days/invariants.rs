@@ -186,7 +186,11 @@ impl Sim {
             let words: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
             for row in db.outbound.iter(txn)? {
                 let (_, outbound) = row?;
-                let shown = outbound.text.starts_with("Your ") || outbound.text.contains(&words);
+                // The owner's chat says what failed, others that the agent failed at it.
+                let alone =
+                    ["Your ", "The agent could not process your message", "The agent could not do the scheduled task"];
+                let shown =
+                    alone.iter().any(|begin| outbound.text.starts_with(begin)) || outbound.text.contains(&words);
                 let told = match outbound.author {
                     Author::Hearth => outbound.to.as_ref() == Some(reply) && shown,
                     Author::Agent { session, .. } => session == message.session && outbound.to.is_some(),
