@@ -1,5 +1,6 @@
 //! EDGE: channels, the adapters to messaging networks, one module each. [`event`] checks inbound events.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::model::address::{Address, UserId};
@@ -107,4 +108,10 @@ pub trait Channel: Send + Sync {
 
     /// Says which tool a session's agent uses now; none between two tools. Best effort, like [`Self::typing`].
     fn tool(&self, _at: &Address, _tool: Option<&str>) {}
+}
+
+/// Logs why a file of a message cannot be read. Returns the text for the chat, which names no cause of the system.
+fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    tracing::warn!(path = %path.display(), %error, "a file of a message cannot be read");
+    "it cannot be read".to_owned()
 }

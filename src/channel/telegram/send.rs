@@ -10,6 +10,7 @@ use super::api::{Api, Failure, Upload};
 use super::markup;
 use super::plan::{SendPlan, Step};
 use super::wire::Sent;
+use crate::channel;
 
 /// Size limit in bytes of a file that bots may send.
 const FILE_BYTES_MAX: u64 = 50 << 20;
@@ -210,9 +211,9 @@ async fn instead(sending: &Sending<'_>, caption: &str, name: &str, why: &str) ->
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     use std::io::Read as _;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = open(path, flags, Mode::empty()).map_err(|error| error.to_string())?;
+    let opened = open(path, flags, Mode::empty()).map_err(|error| channel::unreadable(path, &error.into()))?;
     let file = std::fs::File::from(opened);
-    let about = file.metadata().map_err(|error| error.to_string())?;
+    let about = file.metadata().map_err(|error| channel::unreadable(path, &error))?;
     if !about.is_file() {
         return Err("it is not a file".to_owned());
     }
@@ -220,7 +221,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
         return Err("it is empty".to_owned());
     }
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| channel::unreadable(path, &error))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let (size, max) = (about.len() >> 20, FILE_BYTES_MAX >> 20);
         return Err(format!("it has {size} MB, and bots may send {max}"));

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::post::{Receiver, Sent};
 use super::wire::{self, FileShape};
+use crate::channel;
 use crate::model::address::{ForeignId, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 
@@ -124,14 +125,14 @@ fn read(sessions: &Path, name: &str, room: u64) -> Result<Vec<u8>, String> {
     }
     let path: PathBuf = sessions.join(name);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = open(&path, flags, Mode::empty()).map_err(|error| format!("it cannot be read: {error}"))?;
+    let opened = open(&path, flags, Mode::empty()).map_err(|error| channel::unreadable(&path, &error.into()))?;
     let file = std::fs::File::from(opened);
-    let about = file.metadata().map_err(|error| format!("it cannot be read: {error}"))?;
+    let about = file.metadata().map_err(|error| channel::unreadable(&path, &error))?;
     if !about.is_file() {
         return Err("it is not a file".to_owned());
     }
     let mut bytes = Vec::new();
-    file.take(room + 1).read_to_end(&mut bytes).map_err(|error| format!("it cannot be read: {error}"))?;
+    file.take(room + 1).read_to_end(&mut bytes).map_err(|error| channel::unreadable(&path, &error))?;
     if bytes.len() as u64 > room {
         return Err(format!("the files of a message may have {FILES_BYTES_MAX} bytes together, and it goes beyond"));
     }
