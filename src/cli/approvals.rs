@@ -363,7 +363,7 @@ fn print(shown: &ShownJson) -> Done {
     let one = &shown.approval;
     let state = one.words.as_ref().map_or_else(|| one.state.to_owned(), |words| format!("{} ({words})", one.state));
     let asked = one.approver.clone().unwrap_or_else(|| "no one yet".to_owned());
-    let choice = |(at, option): (usize, &OptionJson)| format!("{}. {} ({})", at + 1, option.label, option.value);
+    let choice = |(at, option): (usize, &OptionJson)| format!("{}. {}", at + 1, option.label);
     let choices: Vec<String> = shown.options.iter().enumerate().map(choice).collect();
     listed::print(&[
         ("approval", Some(one.approval.clone())),
