@@ -7,9 +7,11 @@ use crate::model::address::{Address, UserId};
 use crate::model::delivery::{Attempt, Delivery, DeliveryResult};
 use crate::model::effect::{Fetch, Settled};
 use crate::model::id::{OutboundId, SessionId};
+use health::{Health, LineState};
 
 pub mod attachments;
 pub mod event;
+pub mod health;
 pub mod intake;
 mod json;
 pub mod split;
@@ -89,9 +91,9 @@ pub trait Channel: Send + Sync {
         None
     }
 
-    /// Why the channel does not work at the moment although it is connected.
-    fn trouble(&self) -> Option<String> {
-        None
+    /// State of the connection to the service.
+    fn health(&self) -> Health {
+        Health::of(LineState::Up)
     }
 
     /// Stops polling the platform, if the channel polls; deliveries continue. Messages that still arrive are answered

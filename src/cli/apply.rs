@@ -74,7 +74,14 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     for _ in 0..change::LOOKS {
         match change::submit_by(paths, &ChangeRequest { dry_run: false, ..looked.plan }, &name, opening) {
             Err(Failure::Changed(_)) => {}
-            done => return done.and_then(|_| if json { change::print(&looked.planned, true) } else { Ok(()) }),
+            done => {
+                let done = done?;
+                if !json {
+                    return change::print_notes(&done);
+                }
+                change::add_notes(&mut looked.planned, &done);
+                return change::print(&looked.planned, true);
+            }
         }
         // The concurrent change may not concern this file.
         let next = look(paths, args, &plan, &name)?;

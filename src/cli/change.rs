@@ -106,6 +106,20 @@ pub(super) fn explain(done: &mut Configured, diff: &BTreeMap<String, Vec<FieldCh
     }
 }
 
+/// Prints what the daemon does because of a change whose report was already shown.
+pub(super) fn print_notes(done: &Configured) -> Done {
+    let noted = done.changes.iter().filter_map(|change| Some((&change.entity, change.note.as_ref()?)));
+    noted.into_iter().try_for_each(|(entity, note)| print::line(&format!("{entity}: {note}")))
+}
+
+/// Adds the notes of a report to the planned one.
+pub(super) fn add_notes(planned: &mut Configured, done: &Configured) {
+    for change in &mut planned.changes {
+        let found = done.changes.iter().find(|one| one.entity == change.entity);
+        change.note = found.and_then(|one| one.note.clone());
+    }
+}
+
 /// Prints a report.
 pub(super) fn print(done: &Configured, json: bool) -> Done {
     if json {
@@ -116,6 +130,9 @@ pub(super) fn print(done: &Configured, json: bool) -> Done {
         for field in &change.fields {
             let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "(default)".to_owned());
             print::line(&format!("            {}: {} -> {}", field.field, side(&field.before), side(&field.after)))?;
+        }
+        if let Some(note) = &change.note {
+            print::line(&format!("            {note}"))?;
         }
     }
     Ok(())

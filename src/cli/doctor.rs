@@ -420,8 +420,8 @@ fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
 fn channels(known: &Configuration, daemon: Option<&DaemonStatus>) -> Vec<Check> {
     let look = |channel: &ChannelInstance| match networks::trouble(channel, daemon) {
         Some((found, mend)) => bad("channel", CheckStatus::Warn, found, mend),
-        None if daemon.is_none() => ok("channel", format!("{} is connected when a daemon runs", channel.name)),
-        None => ok("channel", format!("{} is up", channel.name)),
+        None if daemon.is_none() => ok("channel", format!("{} connects when a daemon runs", channel.name)),
+        None => ok("channel", format!("{} is {}", channel.name, networks::shape(channel, daemon).words())),
     };
     known.channels.iter().map(look).collect()
 }

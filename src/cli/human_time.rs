@@ -29,6 +29,12 @@ pub(super) fn age(text: &str) -> String {
     Timestamp::parse(text).map_or_else(|| text.to_owned(), |at| relative(at, clock::wall()))
 }
 
+/// `in 3 min`: an RFC 3339 time that is still to come.
+pub(super) fn ahead(text: &str) -> Option<String> {
+    let (at, now) = (Timestamp::parse(text)?, clock::wall());
+    (at.since(now) > Millis::ZERO).then(|| relative(at, now))
+}
+
 /// A time with its age: `2026-04-20 14:00:05 (3 min ago)`.
 pub(super) fn local_with_age(text: &str) -> String {
     format!("{} ({})", local(text), age(text))

@@ -23,7 +23,7 @@ pub(super) fn agent(paths: &Paths, folder: &str, json: bool) -> Done {
     let removed = remove(paths, &name);
     if let Ok(true) = removed {
         let entity = format!("directory {}", directory.display());
-        done.changes.push(ChangeReport { entity, action: Action::Removed, fields: Vec::new() });
+        done.changes.push(ChangeReport { entity, action: Action::Removed, fields: Vec::new(), note: None });
     }
     change::print(&done, json)?;
     if !removed? {

@@ -389,7 +389,7 @@ fn print_summary(status: &Status) -> Done {
     places::print(&status.places)?;
     print::line(&format!("time zone: {} ({})", status.timezone, status.timezone_from))?;
     for channel in &status.channels {
-        print::line(&format!("channel: {} ({}) is {}", channel.channel, channel.kind, channel.state))?;
+        print::line(&format!("channel: {} ({}) is {}", channel.channel, channel.kind, channel.words()))?;
     }
     let MessageCounts { total, due, claimed, scheduled, backing_off, context } = status.messages;
     print::line(&format!(

@@ -6,27 +6,23 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot};
 
 use super::channel_context::ChannelContext;
-use super::ingress::ChannelIngress;
 use super::pairing::Pairings;
 use super::typing::Indicator;
 use crate::channel::Channel;
-use crate::channel::intake::Ingress;
-use crate::channel::telegram;
-use crate::channel::webhook::{self, Setup};
-use crate::clock;
-use crate::config::env;
+use crate::channel::health::{Health, LineState};
 use crate::model::address::ChannelName;
-use crate::model::backoff::Backoff;
 use crate::model::channel::{ChannelInstance, ChannelKind};
-use crate::model::time::Millis;
-use crate::runtime::process::{Lookup, resolve_reference};
+use crate::model::time::Timestamp;
 use crate::state::{self, ForeignKey};
+use keep::LineRequest;
 
-/// Waits before a channel that cannot be connected is tried again.
-const RECONNECT: Backoff = Backoff::new(Millis::seconds(2), Millis::minutes(5));
+mod keep;
+mod secrets;
+
+pub(super) use keep::SecretCheck;
 
 /// State of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +31,8 @@ pub struct LineStatus {
     pub name: ChannelName,
     /// Its type.
     pub kind: ChannelKind,
-    /// Why it is down; none if it is up.
-    pub down: Option<String>,
+    /// State of its connection.
+    pub health: Health,
 }
 
 /// All channels.
@@ -50,24 +46,63 @@ pub(super) struct Channels {
 struct Connection {
     kind: ChannelKind,
     state: ConnectionState,
-    /// Incremented when the settings change. Dropped with the line, which ends its task.
-    changed: watch::Sender<u64>,
+    /// When earlier connections last heard of the service.
+    last_contact: Option<Timestamp>,
+    /// The last failure, until the channel is up again.
+    failure: Option<String>,
+    /// To its task, which ends when this is dropped.
+    requests: mpsc::UnboundedSender<LineRequest>,
 }
 
 enum ConnectionState {
+    /// The terminal, which has no task.
     Fixed(Arc<dyn Channel>),
-    Up(Arc<dyn Channel>),
-    Down(String),
+    /// An adapter, which knows its state.
+    Running(Arc<dyn Channel>),
+    Connecting,
+    Down {
+        why: String,
+        next_try: Timestamp,
+    },
+}
+
+impl Connection {
+    fn new(state: ConnectionState, requests: mpsc::UnboundedSender<LineRequest>) -> Self {
+        // The task sets the kind when it has read the settings.
+        Self { kind: ChannelKind::Terminal, state, last_contact: None, failure: None, requests }
+    }
+
+    fn health(&self) -> Health {
+        let known = |state| Health { last_contact: self.last_contact, ..Health::of(state) };
+        match &self.state {
+            ConnectionState::Connecting => Health { failure: self.failure.clone(), ..known(LineState::Connecting) },
+            ConnectionState::Down { why, next_try } => {
+                Health { failure: Some(why.clone()), next_try: Some(*next_try), ..known(LineState::Down) }
+            }
+            ConnectionState::Running(channel) | ConnectionState::Fixed(channel) => {
+                let health = channel.health();
+                let earlier = self.failure.clone().filter(|_| health.state == LineState::Connecting);
+                Health {
+                    last_contact: health.last_contact.or(self.last_contact),
+                    failure: health.failure.or(earlier),
+                    ..health
+                }
+            }
+        }
+    }
+
+    /// Sets the state and keeps what is known of the service. Returns the state before.
+    fn replace(&mut self, state: ConnectionState) -> ConnectionState {
+        let health = self.health();
+        (self.last_contact, self.failure) = (health.last_contact, health.failure);
+        std::mem::replace(&mut self.state, state)
+    }
 }
 
 impl Channels {
     /// Creates the channels with the terminal channel, which always exists.
     pub(super) fn new(context: ChannelContext, terminal: ChannelName, terminals: Arc<dyn Channel>) -> Arc<Self> {
-        let line = Connection {
-            kind: ChannelKind::Terminal,
-            state: ConnectionState::Fixed(terminals),
-            changed: watch::Sender::new(0),
-        };
+        let line = Connection::new(ConnectionState::Fixed(terminals), mpsc::unbounded_channel().0);
         Arc::new(Self { context, pairings: Arc::default(), lines: Mutex::new(BTreeMap::from([(terminal, line)])) })
     }
 
@@ -81,28 +116,50 @@ impl Channels {
     /// # Errors
     /// Those of reading the store.
     pub(super) fn connect_all(self: &Arc<Self>) -> Result<(), state::Error> {
-        let names = self.context.engine.store().read(|db, txn| {
-            db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel.name)).collect::<Result<Vec<_>, _>>()
-        })?;
-        for name in names {
-            self.reconnect(&name);
+        for channel in self.configured_channels()? {
+            self.reconnect(&channel.name);
         }
         Ok(())
+    }
+
+    /// The channels of the configuration.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub(super) fn configured_channels(&self) -> Result<Vec<ChannelInstance>, state::Error> {
+        let store = self.context.engine.store();
+        store.read(|db, txn| db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect())
     }
 
     /// Applies a channel's current settings: connects, reconnects or disconnects it.
     pub(super) fn reconnect(self: &Arc<Self>, name: &ChannelName) {
         let mut lines = self.lock();
         if let Some(line) = lines.get(name) {
-            line.changed.send_modify(|count| *count += 1);
+            // Without a task there is nothing to apply settings to.
+            drop(line.requests.send(LineRequest::Reconnect(None)));
             return;
         }
-        let changed = watch::Sender::new(0);
-        let heard = changed.subscribe();
-        let state = ConnectionState::Down("it is being connected".to_owned());
-        lines.insert(name.clone(), Connection { kind: ChannelKind::Terminal, state, changed });
+        let (requests, heard) = mpsc::unbounded_channel();
+        lines.insert(name.clone(), Connection::new(ConnectionState::Connecting, requests));
         drop(lines);
         self.context.tokio.spawn(Arc::clone(self).keep(name.clone(), heard));
+    }
+
+    /// Reconnects a channel at once. None if it has no task. The receiver hears when the old connection is gone.
+    pub(super) fn reconnect_now(&self, name: &ChannelName) -> Option<oneshot::Receiver<()>> {
+        let (answer, heard) = oneshot::channel();
+        self.request(name, LineRequest::Reconnect(Some(answer))).then_some(heard)
+    }
+
+    /// Compares a channel's secrets with those that its connection has, and reconnects it if one changed. None if it
+    /// has no task.
+    pub(super) fn compare_secrets(&self, name: &ChannelName) -> Option<oneshot::Receiver<SecretCheck>> {
+        let (answer, heard) = oneshot::channel();
+        self.request(name, LineRequest::Compare(answer)).then_some(heard)
+    }
+
+    fn request(&self, name: &ChannelName, request: LineRequest) -> bool {
+        self.lock().get(name).is_some_and(|line| line.requests.send(request).is_ok())
     }
 
     /// Shows a typing indicator, if its channel is connected.
@@ -112,32 +169,30 @@ impl Channels {
         }
     }
 
-    /// A channel that is up.
+    /// A channel that has an adapter at the moment.
     pub(super) fn channel(&self, name: &ChannelName) -> Option<Arc<dyn Channel>> {
         match &self.lock().get(name)?.state {
-            ConnectionState::Fixed(channel) | ConnectionState::Up(channel) => Some(Arc::clone(channel)),
-            ConnectionState::Down(_) => None,
+            ConnectionState::Fixed(channel) | ConnectionState::Running(channel) => Some(Arc::clone(channel)),
+            ConnectionState::Connecting | ConnectionState::Down { .. } => None,
         }
     }
 
     /// State of all configured channels.
     pub(super) fn status(&self) -> Vec<LineStatus> {
         let lines = self.lock();
-        let status = lines.iter().filter_map(|(name, line)| {
-            let down = match &line.state {
-                ConnectionState::Fixed(_) => return None,
-                ConnectionState::Up(channel) => channel.trouble(),
-                ConnectionState::Down(why) => Some(why.clone()),
-            };
-            Some(LineStatus { name: name.clone(), kind: line.kind, down })
-        });
-        status.collect()
+        let configured = lines.iter().filter(|(_, line)| !matches!(line.state, ConnectionState::Fixed(_)));
+        let status = |(name, line): (&ChannelName, &Connection)| LineStatus {
+            name: name.clone(),
+            kind: line.kind,
+            health: line.health(),
+        };
+        configured.map(status).collect()
     }
 
     /// Stops all channels from receiving. Deliveries continue.
     pub(super) fn stop_taking(&self) {
         for line in self.lock().values() {
-            if let ConnectionState::Up(channel) = &line.state {
+            if let ConnectionState::Running(channel) = &line.state {
                 channel.stop_taking();
             }
         }
@@ -147,58 +202,16 @@ impl Channels {
     pub(super) fn shut_down(&self) {
         let lines = std::mem::take(&mut *self.lock());
         for line in lines.into_values() {
-            if let ConnectionState::Up(channel) = line.state {
+            if let ConnectionState::Running(channel) = line.state {
                 channel.shut_down();
             }
         }
     }
 
-    /// Keeps one channel connected as long as it is configured.
-    async fn keep(self: Arc<Self>, name: ChannelName, mut changed: watch::Receiver<u64>) {
-        let mut tries = 0_u32;
-        loop {
-            changed.mark_unchanged();
-            let row = match self.settings(&name) {
-                Ok(Some(row)) => row,
-                Ok(None) if self.forget(&name, &changed) => return,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::error!(channel = %name, %error, "the channel's settings cannot be read");
-                    if self.forget(&name, &changed) {
-                        return;
-                    }
-                    continue;
-                }
-            };
-            let ingress: Arc<dyn Ingress> = Arc::new(ChannelIngress::new(&name, &self.context, &self.pairings));
-            let over = match self.connect(row.clone(), &ingress).await {
-                Ok(channel) => {
-                    tries = 0;
-                    tracing::info!(channel = %name, "connected");
-                    self.set(&name, row.kind, ConnectionState::Up(channel));
-                    ingress.reachable();
-                    changed.changed().await.is_err()
-                }
-                Err(why) => {
-                    tracing::warn!(channel = %name, why, "the channel cannot be connected");
-                    self.set(&name, row.kind, ConnectionState::Down(why));
-                    let wait = RECONNECT.wait(tries).duration();
-                    tries = tries.saturating_add(1);
-                    let heard = tokio::time::timeout(wait, changed.changed()).await;
-                    matches!(heard, Ok(Err(_)))
-                }
-            };
-            self.set(&name, row.kind, ConnectionState::Down("it is being connected".to_owned()));
-            if over {
-                return;
-            }
-        }
-    }
-
     /// Forgets a channel, unless its settings have just changed and have to be checked once more.
-    fn forget(&self, name: &ChannelName, changed: &watch::Receiver<u64>) -> bool {
+    fn forget(&self, name: &ChannelName, requests: &mpsc::UnboundedReceiver<LineRequest>) -> bool {
         let mut lines = self.lock();
-        let is_over = !changed.has_changed().unwrap_or(false);
+        let is_over = requests.is_empty();
         if is_over {
             lines.remove(name);
         }
@@ -209,59 +222,23 @@ impl Channels {
         self.context.engine.store().read(|db, txn| db.channels.get(txn, &ForeignKey::of(name)))
     }
 
-    /// Sets the state of a line that is still configured. A channel that was up before is disconnected.
+    /// Sets the state of a line that is still configured. A channel that was running before is disconnected.
     fn set(&self, name: &ChannelName, kind: ChannelKind, state: ConnectionState) {
         let mut lines = self.lock();
         let before = match lines.get_mut(name) {
             Some(line) => {
                 line.kind = kind;
-                std::mem::replace(&mut line.state, state)
+                line.replace(state)
             }
             None => state,
         };
         drop(lines);
-        if let ConnectionState::Up(channel) = before {
+        if let ConnectionState::Running(channel) = before {
             channel.shut_down();
-        }
-    }
-
-    async fn connect(&self, row: ChannelInstance, ingress: &Arc<dyn Ingress>) -> Result<Arc<dyn Channel>, String> {
-        let token = secret("token", row.token.clone()).await?;
-        let secret = secret("secret", row.secret.clone()).await?;
-        let (name, sessions) = (row.name, self.context.sessions.clone());
-        match row.kind {
-            ChannelKind::Webhook => {
-                let link_previews = row.link_previews;
-                let secret = secret.ok_or("it has no secret")?;
-                let listen = row.listen.unwrap_or(webhook::LISTEN);
-                let setup =
-                    Setup { name, secret, base_url: row.base_url, listen, sessions, link_previews, now: clock::wall };
-                webhook::start(setup, Arc::clone(ingress)).await
-            }
-            ChannelKind::Telegram => {
-                let token = token.ok_or("it has no token")?;
-                let setup =
-                    telegram::Setup { name, token, base_url: row.base_url, sessions, link_previews: row.link_previews };
-                let bot = telegram::start(setup, Arc::clone(ingress), &self.context.tokio);
-                bot.map(|bot| bot as Arc<dyn Channel>).map_err(|error| error.to_string())
-            }
-            ChannelKind::Terminal => Err("the terminal is always connected".to_owned()),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ChannelName, Connection>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Resolves a secret reference. This may run a command, which takes time.
-async fn secret(what: &'static str, reference: Option<String>) -> Result<Option<String>, String> {
-    let Some(reference) = reference else { return Ok(None) };
-    let find = move || {
-        let lookup: Lookup = Arc::new(|name: &str| env::env_lookup(name).map(std::ffi::OsString::from));
-        resolve_reference(&reference, &lookup)
-    };
-    let found = tokio::task::spawn_blocking(find).await.map_err(|error| error.to_string())?;
-    let value = found.map_err(|error| format!("its {what} was not found: {error}"))?;
-    value.into_string().map(Some).map_err(|_| format!("its {what} is not text"))
 }

@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::mpsc::{self, channel};
 
 use super::pairing::{PairingGuard, PairingState, PairingView, Sender};
-use super::{BuildStatus, Daemon, LineStatus, references, setup};
+use super::{BuildStatus, Daemon, LineStatus, reconnect, references, setup};
 use crate::channel::event;
+use crate::channel::health::LineState;
 use crate::channel::terminal::{self, Attachment, TerminalEvent};
 use crate::clock;
 use crate::model::address::{Address, ForeignId};
@@ -29,7 +30,7 @@ use crate::time::zone::Chosen;
 /// Longest text of one message from a terminal, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
 /// Sent to clients while the daemon is draining.
-const STOPPING: &str = "the daemon is stopping: try again once it runs again";
+pub(super) const STOPPING: &str = "the daemon is stopping: try again once it runs again";
 
 impl Handler for Daemon {
     fn token(&self) -> &str {
@@ -97,6 +98,7 @@ impl Daemon {
             Request::Inject { event, dry_run } => Some(self.inject(event, dry_run).await),
             Request::Submit { command } => Some(self.execute(command).await),
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
+            Request::Reconnect { channel } => Some(self.reconnect(&channel).await),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
@@ -128,9 +130,13 @@ impl Daemon {
         let Some(line) = self.channels().into_iter().find(|line| line.name.as_str() == channel) else {
             return invalid(format!("channel {channel} not found; `hearth channels list` shows all"));
         };
-        match (line.kind, line.down) {
+        match (line.kind, line.health.state) {
             // The kind is not known before the first attempt to connect.
-            (_, Some(why)) => return refused("down", format!("channel {channel} is down: {why}")),
+            (_, LineState::Connecting) => return refused("down", format!("channel {channel} is connecting")),
+            (_, LineState::Down | LineState::Refused) => {
+                let why = line.health.failure.unwrap_or_default();
+                return refused("down", format!("channel {channel} is down: {why}"));
+            }
             (ChannelKind::Webhook, _) => {
                 return invalid(format!(
                     "channel {channel} is a webhook: every program with its secret chooses the senders' ids, so a code proves \
@@ -138,8 +144,8 @@ impl Daemon {
                 ));
             }
             (ChannelKind::Terminal, _) => return invalid("the terminal needs no pairing".to_owned()),
-            (_, None) if self.is_draining() => return refused("stopping", STOPPING.to_owned()),
-            (_, None) => {}
+            (_, LineState::Up) if self.is_draining() => return refused("stopping", STOPPING.to_owned()),
+            (_, LineState::Up) => {}
         }
         let now = clock::wall();
         let opened = match self.channels.pairings().open(&line.name, now) {
@@ -183,7 +189,14 @@ impl Daemon {
 
     async fn execute(&self, command: ClientCommand) -> Response {
         match command.input() {
-            Ok((input, dry_run)) => answered(self.submit(input, dry_run).await),
+            Ok((input, dry_run)) => {
+                let channels = if dry_run { Vec::new() } else { reconnect::configured(&input) };
+                let mut reply = self.submit(input, dry_run).await;
+                if let Ok(Reply::Configured(reports)) = &mut reply {
+                    self.compare_secrets(&channels, reports).await;
+                }
+                answered(reply)
+            }
             Err(message) => refused("invalid", message),
         }
     }
@@ -307,8 +320,15 @@ fn channel_status(line: LineStatus) -> ChannelStatus {
     ChannelStatus {
         name: line.name.to_string(),
         kind: line.kind.as_str().to_owned(),
-        state: if line.down.is_some() { "down" } else { "up" }.to_owned(),
-        why: line.down,
+        state: match line.health.state {
+            LineState::Connecting => "connecting",
+            LineState::Up => "up",
+            LineState::Down | LineState::Refused => "down",
+        }
+        .to_owned(),
+        why: line.health.failure,
+        last_contact: line.health.last_contact.map(|at| at.to_string()),
+        next_try: line.health.next_try.map(|at| at.to_string()),
     }
 }
 

@@ -49,6 +49,7 @@ pub mod opening;
 mod pairing;
 pub mod proof;
 mod reconcile;
+mod reconnect;
 pub mod references;
 mod runtime;
 mod sd_notify;

@@ -60,7 +60,7 @@ pub fn references(db: &Tables, txn: &Read<'_>) -> Result<Vec<SecretReference>, s
 /// # Errors
 /// [`SecretError`], which names the reference and never a value.
 pub fn resolve(reference: &str) -> Result<OsString, SecretError> {
-    resolve_reference(reference, &super::runtime::lookup())
+    resolve_reference(reference, &super::runtime::lookup(), &|| false)
 }
 
 fn of_agent(agent: &Agent, found: &mut Vec<SecretReference>) {

@@ -232,6 +232,9 @@ pub struct ChangeReport {
     /// The settings that changed. Added by commands that know the previous configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
+    /// What the daemon does because of it, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Change of one setting of an entity; none is its default.

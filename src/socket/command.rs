@@ -81,6 +81,8 @@ pub enum Answer {
     Workspace(WorkspaceReply),
     /// Result of a change to a session of a workspace.
     Session(Box<SessionDone>),
+    /// The channel is being reconnected.
+    Reconnecting,
 }
 
 impl TryFrom<Reply> for Answer {

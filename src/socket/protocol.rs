@@ -45,6 +45,11 @@ pub enum Request {
     },
     /// Ask for the daemon's status.
     Status,
+    /// Resolve a channel's secrets again, and reconnect it.
+    Reconnect {
+        /// Name of the channel.
+        channel: String,
+    },
     /// Open a pairing on a channel. It ends with the connection.
     Pair {
         /// Name of the channel.
@@ -308,9 +313,15 @@ pub struct ChannelStatus {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `up` or `down`.
+    /// `up`, `down` or `connecting`.
     pub state: String,
-    /// Why it is down.
+    /// Why it is down, or the last failure of a channel that is connecting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// When its service last answered a call, or made one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_contact: Option<String>,
+    /// When it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try: Option<String>,
 }

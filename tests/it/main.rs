@@ -67,6 +67,7 @@ mod places;
 mod points;
 mod prerequisites;
 mod prompt_cap;
+mod reconnect;
 mod recovery;
 mod requests;
 mod restart;

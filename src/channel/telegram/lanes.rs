@@ -156,6 +156,7 @@ impl Lanes {
             };
             match send::step(&sending, &step).await {
                 Ok(message) => {
+                    self.line.answered();
                     plan.made(message);
                 }
                 Err(Failure::Slow(length)) => self.pace.pause(&chat, length),

@@ -1,6 +1,10 @@
 //! Connection state: whether the server is reachable and accepts the token.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::channel::health::{Health, LastContact, LineState};
+use crate::model::time::{Millis, Timestamp};
 
 /// State of the connection to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,18 +25,42 @@ pub enum State {
 /// The connection of one channel.
 #[derive(Debug)]
 pub(super) struct ChannelHealth {
-    state: Mutex<State>,
+    line: Mutex<Line>,
+    contact: LastContact,
     /// Name of the bot, once the server said it.
     bot: OnceLock<String>,
+    /// The wall clock.
+    now: fn() -> Timestamp,
+}
+
+#[derive(Debug)]
+struct Line {
+    state: State,
+    /// End of the current pause.
+    next_try: Option<Timestamp>,
 }
 
 impl ChannelHealth {
-    pub(super) const fn new() -> Self {
-        Self { state: Mutex::new(State::Connecting), bot: OnceLock::new() }
+    pub(super) const fn new(now: fn() -> Timestamp) -> Self {
+        let line = Line { state: State::Connecting, next_try: None };
+        Self { line: Mutex::new(line), contact: LastContact::new(), bot: OnceLock::new(), now }
     }
 
     pub(super) fn state(&self) -> State {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().state.clone()
+    }
+
+    /// The state for the daemon.
+    pub(super) fn health(&self) -> Health {
+        let line = self.lock();
+        let (state, failure) = match &line.state {
+            State::Connecting => (LineState::Connecting, None),
+            State::Up => (LineState::Up, None),
+            State::Down { why, sending: true } => (LineState::Down, Some(why.clone())),
+            State::Down { why, sending: false } => (LineState::Refused, Some(why.clone())),
+        };
+        let next_try = line.next_try.filter(|_| state != LineState::Up);
+        Health { state, last_contact: self.contact.get(), next_try, failure }
     }
 
     /// Name of the bot, once the server said it.
@@ -47,11 +75,22 @@ impl ChannelHealth {
         }
     }
 
+    /// Records that a call succeeded.
+    pub(super) fn answered(&self) {
+        self.contact.set((self.now)());
+    }
+
+    /// Records the pause before the next call, or its end.
+    pub(super) fn pauses(&self, pause: Option<Duration>) {
+        let length = |pause: Duration| Millis::new(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+        self.lock().next_try = pause.map(|pause| (self.now)().plus(length(pause)));
+    }
+
     /// Sets the state. Returns whether it changed.
     pub(super) fn set(&self, state: State) -> bool {
-        let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = *known != state;
-        *known = state;
+        let mut line = self.lock();
+        let is_news = line.state != state;
+        line.state = state;
         is_news
     }
 
@@ -62,5 +101,9 @@ impl ChannelHealth {
     /// Whether sending can succeed.
     pub(super) fn takes_messages(&self) -> bool {
         !matches!(self.state(), State::Down { sending: false, .. })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,13 +19,14 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::Channel;
+use super::health::Health;
 use super::intake::Ingress;
 use crate::model::address::{Address, ChannelName};
 use crate::model::backoff::Backoff;
 use crate::model::delivery::Delivery;
 use crate::model::effect::Fetch;
 use crate::model::id::SessionId;
-use crate::model::time::Millis;
+use crate::model::time::{Millis, Timestamp};
 use api::Api;
 use attachments::AT_ONCE;
 use fetch::Fetcher;
@@ -72,6 +73,8 @@ pub struct Setup {
     pub sessions: PathBuf,
     /// Whether Telegram shows link previews, for which its servers fetch the links in agents' messages.
     pub link_previews: bool,
+    /// The wall clock.
+    pub now: fn() -> Timestamp,
 }
 
 impl std::fmt::Debug for Setup {
@@ -129,7 +132,7 @@ fn start_with(
     times: Times,
 ) -> Result<Arc<Telegram>, Unusable> {
     let api = Arc::new(Api::new(setup.base_url.as_deref(), &setup.token)?);
-    let line = Arc::new(ChannelHealth::new());
+    let line = Arc::new(ChannelHealth::new(setup.now));
     let files = Arc::new(Semaphore::new(AT_ONCE));
     let fetcher = Arc::new(Fetcher {
         channel: setup.name.clone(),
@@ -155,6 +158,7 @@ fn start_with(
         link_previews: setup.link_previews,
     };
     let lanes = Arc::new(Lanes::new(around, times));
+    tracing::info!(channel = %lanes.channel, "connecting");
     let poller = handle.spawn(poller.run()).abort_handle();
     Ok(Arc::new(Telegram { lanes, line, fetcher, poller, handle: handle.clone() }))
 }
@@ -205,12 +209,8 @@ impl Channel for Telegram {
         Some(format!("https://t.me/{bot}?start={payload}"))
     }
 
-    fn trouble(&self) -> Option<String> {
-        match self.line.state() {
-            State::Up => None,
-            State::Connecting => Some("not connected yet".to_owned()),
-            State::Down { why, .. } => Some(why),
-        }
+    fn health(&self) -> Health {
+        self.line.health()
     }
 }
 

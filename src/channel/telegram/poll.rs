@@ -50,6 +50,7 @@ impl Poller {
         loop {
             let me = match self.api.call::<User>("getMe", &json!({})).await {
                 Ok(me) => {
+                    self.line.answered();
                     self.line.identified(me.username.as_deref());
                     Arc::new(me)
                 }
@@ -78,6 +79,7 @@ impl Poller {
             }
             match self.updates(place).await {
                 Ok(updates) => {
+                    self.line.answered();
                     if self.line.state() != State::Up {
                         log_line(&self.channel, &self.line, State::Up);
                         self.intake.reachable();
@@ -162,6 +164,8 @@ impl Poller {
             let sending = !matches!(failure, Failure::Token(_));
             log_line(&self.channel, &self.line, State::Down { why: failure.to_string(), sending });
         }
+        self.line.pauses(Some(pause));
         tokio::time::sleep(pause).await;
+        self.line.pauses(None);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use super::super::health::{Health, LineState};
 use super::super::intake::{NotTaken, Pending, Pressed};
 use super::*;
 use crate::model::address::{ForeignId, UserId};
@@ -119,6 +120,8 @@ struct Bench {
     runtime: Runtime,
 }
 
+/// The time of the wall clock.
+const NOW: i64 = 1_700_000_000_000;
 /// An address without a listener.
 const NOBODY: &str = "http://127.0.0.1:9";
 
@@ -165,6 +168,7 @@ impl Bench {
             base_url: Some(url.unwrap_or_else(|| self.server.url())),
             sessions: self.sessions.path().to_owned(),
             link_previews: self.link_previews,
+            now: || Timestamp::from_millis(NOW),
         };
         let ears = Arc::clone(&self.ears);
         self.bot = Some(start_with(setup, ears, self.runtime.handle(), times).unwrap());

@@ -20,6 +20,7 @@ use super::entrance::OWN_KIB;
 use super::judge;
 use super::signature::{self, BadSignature, Key, SIGNATURE, TIMESTAMP};
 use crate::channel::event::{self, EVENT_BYTES_MAX};
+use crate::channel::health::LastContact;
 use crate::channel::intake::{Ingress, NotTaken};
 use crate::connections::{ConnectionHandle, Priority};
 use crate::model::address::ChannelName;
@@ -38,6 +39,7 @@ pub(super) struct RequestContext {
     pub(super) key: Key,
     pub(super) intake: Arc<dyn Ingress>,
     pub(super) now: fn() -> Timestamp,
+    pub(super) contact: Arc<LastContact>,
     /// True when the channel accepts nothing any more.
     pub(super) closed: watch::Receiver<bool>,
 }
@@ -145,6 +147,7 @@ async fn signed_body(
     let room = Room(caller.clone());
     let body = tokio::time::timeout(READING, read(&room, request.into_body())).await.map_err(late)??;
     gate.key.check(&timestamp, &signature, &body).map_err(Refusal::Stranger)?;
+    gate.contact.set((gate.now)());
     caller.raise(Priority::Serving);
     Ok((room, body))
 }

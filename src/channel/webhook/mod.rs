@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Channel;
+use super::health::{Health, LastContact, LineState};
 use super::intake::Ingress;
 use crate::connections::ConnectionHandle;
 use crate::model::address::{Address, ChannelName, UserId};
@@ -75,6 +76,7 @@ struct Webhook {
     receiver: Option<Arc<Receiver>>,
     intake: Arc<dyn Ingress>,
     sessions: Arc<PathBuf>,
+    contact: Arc<LastContact>,
     /// The receiver does not support typing indicators.
     no_signs: Arc<AtomicBool>,
     closed: watch::Sender<bool>,
@@ -94,9 +96,11 @@ async fn open(setup: Setup, intake: Arc<dyn Ingress>) -> Result<(Arc<Webhook>, S
     let Setup { name, secret, base_url, listen, sessions, link_previews, now } = setup;
     let key = Key::new(&secret).ok_or("its secret is empty; choose a long random one")?;
     let (closed, closing) = watch::channel(false);
+    let contact = Arc::new(LastContact::new());
     let receiver = base_url.map(|url| Receiver::new(&url, key.clone(), now, Arc::clone(&intake), closing.clone()));
     let receiver = receiver.transpose()?.map(|mut receiver| {
         receiver.link_previews = link_previews;
+        receiver.contact = Arc::clone(&contact);
         Arc::new(receiver)
     });
     let refused = |error: std::io::Error| {
@@ -104,17 +108,26 @@ async fn open(setup: Setup, intake: Arc<dyn Ingress>) -> Result<(Arc<Webhook>, S
     };
     let entrance = Entrance::open(listen).await.map_err(refused)?;
     let address = entrance.address().map_err(refused)?;
-    let gate = Arc::new(RequestContext { name, key, intake: Arc::clone(&intake), now, closed: closing.clone() });
+    tracing::info!(channel = %name, %address, "listening");
+    let gate = RequestContext {
+        name,
+        key,
+        intake: Arc::clone(&intake),
+        now,
+        contact: Arc::clone(&contact),
+        closed: closing.clone(),
+    };
     let mut closing = closing;
     let until = async move {
         // Dropping the channel closes it.
         drop(closing.wait_for(|closed| *closed).await);
     };
-    let service = inbound::router(gate).into_make_service_with_connect_info::<ConnectionHandle>();
+    let service = inbound::router(Arc::new(gate)).into_make_service_with_connect_info::<ConnectionHandle>();
     let service = axum::serve(entrance, service).with_graceful_shutdown(until);
     tokio::spawn(service.into_future());
     let (sessions, no_signs) = (Arc::new(sessions), Arc::default());
-    Ok((Arc::new(Webhook { receiver, intake, sessions, no_signs, closed, tokio: Handle::current() }), address))
+    let tokio = Handle::current();
+    Ok((Arc::new(Webhook { receiver, intake, sessions, contact, no_signs, closed, tokio }), address))
 }
 
 impl Channel for Webhook {
@@ -152,8 +165,11 @@ impl Channel for Webhook {
         });
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.receiver.as_ref().and_then(|receiver| receiver.trouble())
+    fn health(&self) -> Health {
+        let failure = self.receiver.as_ref().and_then(|receiver| receiver.trouble());
+        let next_try = self.receiver.as_ref().and_then(|receiver| receiver.pause.end());
+        let state = if failure.is_some() { LineState::Down } else { LineState::Up };
+        Health { state, last_contact: self.contact.get(), next_try: next_try.filter(|_| failure.is_some()), failure }
     }
 
     fn shut_down(&self) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::channel::intake::Ingress;
+use crate::model::time::{Millis, Timestamp};
 
 /// Longest pause that an attempt waits for. Before a longer one it ends.
 const SHORT: Duration = Duration::from_secs(30);
@@ -16,10 +17,11 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Now {
     None,
-    /// Number of this pause in the channel, and whether attempts wait for its end.
+    /// Number of this pause in the channel, whether attempts wait for its end, and when that is.
     Lasts {
         number: u64,
         short: bool,
+        until: Timestamp,
     },
 }
 
@@ -45,15 +47,16 @@ impl Pause {
 
     /// Starts a pause, replacing the current one. At the end of a long one the engine is notified that the channel is
     /// reachable.
-    pub(super) fn begin(&self, length: Duration, intake: &Arc<dyn Ingress>) {
+    pub(super) fn begin(&self, length: Duration, start: Timestamp, intake: &Arc<dyn Ingress>) {
         let length = length.min(LONGEST);
         let short = length <= SHORT;
+        let until = start.plus(Millis::new(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)));
         let mut own = 1;
         self.now.send_modify(|now| {
             if let Now::Lasts { number, .. } = now {
                 own = *number + 1;
             }
-            *now = Now::Lasts { number: own, short };
+            *now = Now::Lasts { number: own, short, until };
         });
         let (now, intake, mut closed) = (Arc::clone(&self.now), Arc::clone(intake), self.closed.clone());
         tokio::spawn(async move {
@@ -83,6 +86,14 @@ impl Pause {
         }
     }
 
+    /// When the current pause ends.
+    pub(super) fn end(&self) -> Option<Timestamp> {
+        match *self.now.borrow() {
+            Now::Lasts { until, .. } => Some(until),
+            Now::None => None,
+        }
+    }
+
     /// Whether sending is currently forbidden.
     pub(super) fn lasts(&self) -> bool {
         *self.now.borrow() != Now::None || *self.closed.borrow()
@@ -90,7 +101,7 @@ impl Pause {
 }
 
 /// The length in a `Retry-After` header: seconds, or an HTTP date.
-pub(super) fn asked_for(header: &str, now: crate::model::time::Timestamp) -> Option<Duration> {
+pub(super) fn asked_for(header: &str, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
     if !header.is_empty() && header.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Duration::from_secs(header.parse().unwrap_or(u64::MAX)));
@@ -102,7 +113,6 @@ pub(super) fn asked_for(header: &str, now: crate::model::time::Timestamp) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::time::Timestamp;
 
     #[test]
     fn seconds_and_times_are_understood_and_nothing_else() {

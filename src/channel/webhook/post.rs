@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use super::pause::{NotNow, Pause, asked_for};
 use super::signature::{Key, SIGNATURE, TIMESTAMP};
 use super::wire;
+use crate::channel::health::LastContact;
 use crate::channel::intake::Ingress;
 use crate::model::time::Timestamp;
 
@@ -35,6 +36,7 @@ pub(super) struct Receiver {
     pub(super) intake: Arc<dyn Ingress>,
     /// Whether it may let its network fetch link previews.
     pub(super) link_previews: bool,
+    pub(super) contact: Arc<LastContact>,
     trouble: Mutex<Option<String>>,
 }
 
@@ -76,6 +78,7 @@ impl Receiver {
             pause,
             intake,
             link_previews: false,
+            contact: Arc::new(LastContact::new()),
             trouble: Mutex::default(),
         })
     }
@@ -120,6 +123,9 @@ impl Receiver {
             Sent::Later(why) | Sent::Lost(why) => Some(why.clone()),
             Sent::Taken(_) | Sent::Unknown(_) | Sent::Refused(_) => None,
         };
+        if trouble.is_none() {
+            self.contact.set((self.now)());
+        }
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
         sent
     }
@@ -145,7 +151,7 @@ impl Receiver {
         match status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 if let Some(after) = after {
-                    self.pause.begin(after, &self.intake);
+                    self.pause.begin(after, (self.now)(), &self.intake);
                 }
                 Sent::Later(why)
             }

@@ -7,6 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Words;
+use crate::channel::health::LineState;
 use crate::daemon::Daemon;
 use crate::model::id::SessionId;
 use crate::model::message::Reason;
@@ -66,7 +67,7 @@ impl Gauges {
         // Channels that are no longer configured must not be reported as down.
         self.channels.clear();
         for line in daemon.channels() {
-            let up = if line.down.is_none() { 1.0 } else { 0.0 };
+            let up = if line.health.state == LineState::Up { 1.0 } else { 0.0 };
             self.channels.get_or_create(&[("channel", line.name.to_string())]).set(up);
         }
         Ok(())

@@ -25,7 +25,7 @@ pub(crate) type ChangeResult = std::result::Result<Vec<ChangeReport>, String>;
 
 /// One line of a report.
 pub(crate) fn report(entity: String, action: Action) -> ChangeReport {
-    ChangeReport { entity, action, fields: Vec::new() }
+    ChangeReport { entity, action, fields: Vec::new(), note: None }
 }
 
 /// Rewrites the context files of the changed agents' live sessions.

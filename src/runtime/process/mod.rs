@@ -43,12 +43,17 @@ pub use sandbox::{Lacking, Sandbox};
 pub(in crate::runtime) use secret::resolve;
 pub use secret::{Lookup, SecretError};
 
-/// Resolves a reference for a part of the daemon other than an agent. Blocks while a `cmd:` reference runs.
+/// Resolves a reference for a part of the daemon other than an agent. Blocks while a `cmd:` reference runs, until
+/// `stopped` returns true.
 ///
 /// # Errors
 /// [`SecretError`], which names the reference and never a value.
-pub fn resolve_reference(reference: &str, lookup: &Lookup) -> Result<OsString, SecretError> {
-    secret::resolve(reference, lookup, &|| false)
+pub fn resolve_reference(
+    reference: &str,
+    lookup: &Lookup,
+    stopped: &dyn Fn() -> bool,
+) -> Result<OsString, SecretError> {
+    secret::resolve(reference, lookup, stopped)
 }
 
 /// Time for everything to end when the daemon stops: some agents may have to be killed.

@@ -68,7 +68,7 @@ pub enum SecretError {
     /// The command hangs, or something it started keeps its output open.
     #[error("the command of the `cmd:` reference did not end within {} s", SLICES / 10)]
     TimedOut,
-    /// The agent was asked to stop meanwhile.
+    /// The caller does not need the value any more.
     #[error("stopped while the `cmd:` reference was resolved")]
     Stopped,
 }

@@ -309,12 +309,16 @@ fn a_server_that_does_not_take_the_token_is_asked_until_it_does() {
     server.happens(message(123, 7, "hello"));
     let bench = Bench::at(server, None);
     bench.until("it is seen", || matches!(bench.bot().state(), State::Down { sending: false, .. }));
-    assert_eq!(bench.bot().trouble().unwrap(), "the server does not accept the token: Unauthorized");
+    let health = bench.bot().health();
+    assert_eq!(health.failure.unwrap(), "the server does not accept the token: Unauthorized");
+    assert_eq!((health.state, health.last_contact), (LineState::Refused, None));
+    bench.until("the next try is known", || bench.bot().health().next_try.is_some_and(|at| at.millis() > NOW));
     assert_eq!(bench.deliver(say(1, "hi")), DeliveryResult::NoAdapter);
     assert!(bench.calls("sendMessage").is_empty());
     bench.server.takes(TOKEN);
     bench.until("it works", || bench.heard(|heard| heard.reachable == 1) && bench.taken() == ["7"]);
-    assert_eq!((bench.bot().trouble(), bench.deliver(say(1, "hi"))), (None, delivered(100)));
+    let up = Health { last_contact: Some(Timestamp::from_millis(NOW)), ..Health::of(LineState::Up) };
+    assert_eq!((bench.bot().health(), bench.deliver(say(1, "hi"))), (up, delivered(100)));
 }
 
 #[test]
@@ -324,7 +328,7 @@ fn two_that_take_the_same_updates_are_visible_and_messages_go_out_all_the_same()
     server.fails("getUpdates", std::iter::repeat_n(Fault::Error(409, words, json!({})), 8));
     let bench = Bench::at(server, None);
     bench.until("it is seen", || matches!(bench.bot().state(), State::Down { sending: true, .. }));
-    assert!(bench.bot().trouble().unwrap().contains("only one bot instance"));
+    assert!(bench.bot().health().failure.unwrap().contains("only one bot instance"));
     assert_eq!(bench.deliver(say(1, "hi")), delivered(100));
     bench.until("it is over", || bench.bot().state() == State::Up);
 }

@@ -66,6 +66,7 @@ fn no_error_and_no_log_has_the_token() {
         base_url: None,
         sessions: "/".into(),
         link_previews: false,
+        now: || Timestamp::from_millis(NOW),
     };
     said.push(format!("{setup:?}"));
     for text in &said {

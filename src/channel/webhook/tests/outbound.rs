@@ -88,10 +88,11 @@ async fn what_the_receiver_answers_decides() {
         world.receiving.next(lost);
         let result = world.deliver(delivery(1)).await;
         assert!(matches!(&result, DeliveryResult::Uncertain(why) if !why.contains("127.0.0.1")), "{result:?}");
-        assert!(world.webhook.trouble().is_some());
+        assert!(world.webhook.health().failure.is_some());
     }
     assert_eq!(world.deliver(delivery(1)).await, delivered(None));
-    assert_eq!(world.webhook.trouble(), None);
+    let up = Health { last_contact: Some(noon()), ..Health::of(LineState::Up) };
+    assert_eq!(world.webhook.health(), up);
 }
 
 /// The receiver took the message and its answer was lost: it comes again under the same id, and the receiver knows it.
@@ -129,11 +130,13 @@ async fn the_end_of_a_pause_is_told() {
     let intake = Arc::clone(&engine) as Arc<dyn Ingress>;
     let (closed, closing) = watch::channel(false);
     let pause = pause::Pause::new(closing);
-    pause.begin(Duration::from_secs(31), &intake);
+    assert_eq!(pause.end(), None);
+    pause.begin(Duration::from_secs(31), noon(), &intake);
+    assert_eq!(pause.end(), Some(noon().plus(crate::model::time::Millis::seconds(31))));
     assert_eq!(pause.over().await, Err(pause::NotNow::Pause));
-    pause.begin(Duration::ZERO, &intake);
+    pause.begin(Duration::ZERO, noon(), &intake);
     assert_eq!(pause.over().await, Ok(()), "the later word counts");
-    pause.begin(Duration::from_secs(20), &intake);
+    pause.begin(Duration::from_secs(20), noon(), &intake);
     closed.send_replace(true);
     assert_eq!(pause.over().await, Err(pause::NotNow::Closed), "nobody waits for a closed channel");
     assert_eq!(*engine.reachable.lock().unwrap(), 0);
@@ -149,7 +152,7 @@ async fn a_receiver_that_is_not_there_is_tried_again_and_its_address_is_not_told
     let (_, result) = wait(|| engine.outcomes.lock().unwrap().pop()).await;
     let expected = "the receiver cannot be reached: Connection refused (os error 111)";
     assert_eq!(result, DeliveryResult::Retry(expected.to_owned()));
-    assert_eq!(webhook.trouble().as_deref(), Some(expected));
+    assert_eq!(webhook.health().failure.as_deref(), Some(expected));
 
     let (deaf, _) = open(setup(None, "127.0.0.1:0"), intake()).await.unwrap();
     deaf.deliver(delivery(2));
