@@ -92,7 +92,7 @@ struct ApprovalJson {
 
 /// The answer of `hearth approvals show --json`.
 #[derive(Debug, Serialize)]
-struct ShownJson {
+pub(super) struct ShownJson {
     #[serde(flatten)]
     approval: ApprovalJson,
     /// The options.
@@ -198,7 +198,8 @@ fn list(db: &Tables, txn: &Read<'_>, all: bool, page: Page) -> Result<(Vec<Appro
     Ok((found, number))
 }
 
-fn show(db: &Tables, txn: &Read<'_>, id: ApprovalId) -> Result<Option<ShownJson>, state::Error> {
+/// One approval with its choices and the messages that wait for it.
+pub(super) fn show(db: &Tables, txn: &Read<'_>, id: ApprovalId) -> Result<Option<ShownJson>, state::Error> {
     let Some(approval) = db.approvals.get(txn, &id)? else { return Ok(None) };
     let mut messages = Vec::new();
     for (HeldKey { body, .. }, held) in db.held_messages.collect_prefix(txn, &id, HELD_MAX)? {
@@ -360,6 +361,12 @@ fn print_list(found: &[ApprovalJson], all: bool) -> Done {
 }
 
 fn print(shown: &ShownJson) -> Done {
+    print_fields(shown)?;
+    shown.messages.iter().try_for_each(print_held)
+}
+
+/// Prints an approval without the messages that wait for it.
+pub(super) fn print_fields(shown: &ShownJson) -> Done {
     let one = &shown.approval;
     let state = one.words.as_ref().map_or_else(|| one.state.to_owned(), |words| format!("{} ({words})", one.state));
     let asked = one.approver.clone().unwrap_or_else(|| "no one yet".to_owned());
@@ -373,8 +380,7 @@ fn print(shown: &ShownJson) -> Done {
         ("created", Some(human_time::local_with_age(&one.created))),
         ("expires", Some(human_time::local_with_age(&one.expires))),
         ("choices", Some(choices.join("\n"))),
-    ])?;
-    shown.messages.iter().try_for_each(print_held)
+    ])
 }
 
 fn print_held(held: &HeldJson) -> Done {

@@ -5,11 +5,15 @@ use serde::Serialize;
 
 use super::listed::{self, Column, Listed};
 use super::lookup::{self, ChatRef};
-use super::{Done, chats, configuration, human_time, print, time_args, why::find};
+use super::{Done, chats, configuration, human_time, print, time_args};
 use crate::config::Paths;
 use crate::model::Timestamp;
+use crate::model::id::DropId;
 use crate::model::message::Drop;
 use crate::state::{self, Read, Reader, Tables};
+
+/// Maximum number of dropped messages that are searched.
+const LOOKED_AT_MAX: u64 = 20_000;
 
 #[derive(Debug, Args)]
 pub(super) struct DroppedArgs {
@@ -38,6 +42,7 @@ struct DropJson {
     id: String,
     at: String,
     chat: String,
+    thread: Option<String>,
     sender: Option<String>,
     sender_name: Option<String>,
     platform_message: Option<String>,
@@ -95,7 +100,7 @@ fn collect(
         None => true,
     };
     let recent = |drop: &Drop| from.is_none_or(|from| drop.at >= from);
-    let (rows, mut cut) = find::newest_drops(db, txn, |_, drop| in_chat(drop) && recent(drop))?;
+    let (rows, mut cut) = newest(db, txn, |drop| in_chat(drop) && recent(drop))?;
     cut |= rows.len() > args.limit;
     let dropped = rows
         .into_iter()
@@ -105,6 +110,7 @@ fn collect(
                 id: id.to_string(),
                 at: drop.at.to_string(),
                 chat: format!("{}/{}", drop.channel, drop.platform_id),
+                thread: drop.thread.map(|thread| thread.to_string()),
                 sender: drop.sender.map(|sender| sender.to_string()),
                 sender_name: drop.sender_name,
                 platform_message: drop.platform_message.map(|id| id.to_string()),
@@ -115,4 +121,24 @@ fn collect(
         })
         .collect::<Result<_, state::Error>>()?;
     Ok(DroppedJson { dropped, cut })
+}
+
+/// The newest matching drops, newest first, and whether older ones were not searched.
+fn newest(
+    db: &Tables,
+    txn: &Read<'_>,
+    mut wanted: impl FnMut(&Drop) -> bool,
+) -> Result<(Vec<(DropId, Drop)>, bool), state::Error> {
+    let newest = db.dropped_events.last(txn, ..)?.map_or(0, |(id, _)| id.number());
+    let oldest = newest.saturating_sub(LOOKED_AT_MAX);
+    let mut found = Vec::new();
+    for number in (oldest.saturating_add(1)..=newest).rev() {
+        let id = DropId::new(number);
+        if let Some(drop) = db.dropped_events.get(txn, &id)?
+            && wanted(&drop)
+        {
+            found.push((id, drop));
+        }
+    }
+    Ok((found, oldest > 0))
 }

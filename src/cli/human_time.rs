@@ -49,6 +49,11 @@ fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// A length of time in its largest unit, with a started second as a whole one.
+pub(super) fn length_up(ahead: Millis) -> String {
+    length(Millis::seconds(ahead.get().div_ceil(1_000)))
+}
+
 /// A length of time in its largest unit.
 fn length(length: Millis) -> String {
     match length.get() / 1_000 {

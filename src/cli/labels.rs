@@ -5,7 +5,6 @@ use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
 use crate::model::message::{Completion, Due, MessageState, Reason};
-use crate::model::time::Millis;
 
 /// A count with the singular or plural word.
 pub(super) fn count(number: impl TryInto<u64>, one: &str, many: &str) -> String {
@@ -72,13 +71,7 @@ pub(super) fn state_detail(state: &MessageState) -> Option<String> {
     match state {
         MessageState::Pending(Due::Now) => None,
         MessageState::Pending(Due::At(time)) => Some(format!("not before {}", human_time::local(&time.to_string()))),
-        MessageState::Pending(Due::Retry(until)) => {
-            let after = Millis::new(until.ms());
-            Some(format!(
-                "waiting: retried after a failure or rate limit, {after} after the start of daemon run {}",
-                until.run()
-            ))
-        }
+        MessageState::Pending(Due::Retry(_)) => Some("waiting for its next try".to_owned()),
         MessageState::Claimed { incarnation, .. } => Some(format!("in progress in run {incarnation}")),
         MessageState::Completed { how: Completion::Answered, .. } => None,
         MessageState::Completed { how: Completion::ContextCapped, .. } => {

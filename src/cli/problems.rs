@@ -121,7 +121,7 @@ pub(super) fn of_state_file(trouble: &StateTrouble) -> (&'static str, String) {
 }
 
 /// How the last ended incarnation ended. It remains the reported problem while the next one is tried.
-fn last_end(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<String>, state::Error> {
+pub(super) fn last_end(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<String>, state::Error> {
     // There is one live incarnation at most.
     let newest = db.incarnations.collect_last(txn, &id, 2)?;
     let end = |phase: &Phase| match phase {

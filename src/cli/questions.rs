@@ -38,7 +38,7 @@ pub(super) enum QuestionsCommand {
 
 /// One question of `hearth questions list --json`.
 #[derive(Debug, Serialize)]
-struct QuestionJson {
+pub(super) struct QuestionJson {
     question: String,
     /// `open`, `answered` or `expired`.
     state: &'static str,
@@ -75,10 +75,7 @@ pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -
             listed::list(&found, json, if *all { "no questions" } else { "no open questions; --all lists older ones" })
         }
         QuestionsCommand::Show { question } => {
-            let found = Reader::open(paths.data())?.read(|db, txn| match db.questions.get(txn, question)? {
-                Some(row) => shown(db, txn, *question, row).map(Some),
-                None => Ok::<_, state::Error>(None),
-            })?;
+            let found = Reader::open(paths.data())?.read(|db, txn| show(db, txn, *question))?;
             let found = found.ok_or_else(|| entity::missing("question", &question.to_string()))?;
             listed::show(&found, json)
         }
@@ -86,6 +83,11 @@ pub(super) fn questions(paths: &Paths, command: &QuestionsCommand, json: bool) -
             decide::decide(paths, PromptSubject::Question(*question), option, json)
         }
     }
+}
+
+/// One question with its options.
+pub(super) fn show(db: &Tables, txn: &Read<'_>, id: QuestionId) -> Result<Option<QuestionJson>, state::Error> {
+    db.questions.get(txn, &id)?.map(|row| shown(db, txn, id, row)).transpose()
 }
 
 /// Open questions, oldest first.

@@ -100,7 +100,7 @@ struct SessionJson {
 
 /// The answer of `hearth sessions show --json`.
 #[derive(Debug, Serialize)]
-struct ShownJson {
+pub(super) struct ShownJson {
     #[serde(flatten)]
     session: SessionJson,
     /// Messages that may go to the agent now, that it works on, and that wait as context.
@@ -287,7 +287,8 @@ fn provider(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<Provid
     }
 }
 
-fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>, state::Error> {
+/// One session with its runs.
+pub(super) fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<ShownJson>, state::Error> {
     let Some(session) = lookup::session(db, txn, id)? else { return Ok(None) };
     let rows = db.incarnations.collect_last(txn, &id, INCARNATIONS_MAX)?;
     let shape = shape(db, txn, id, &session)?;
@@ -354,7 +355,8 @@ impl Listed for IncarnationJson {
     ];
 }
 
-fn print(shown: &ShownJson) -> Done {
+/// Prints one session.
+pub(super) fn print(shown: &ShownJson) -> Done {
     let mut fields = shown.session.fields();
     let ShownJson { due, claimed, context, .. } = shown;
     let total = shown.session.messages;

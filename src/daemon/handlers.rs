@@ -231,6 +231,7 @@ impl Daemon {
             builds: self.builds().into_iter().map(build_json).collect(),
             floods: self.workers.floods(),
             unset_variables: self.store().read(references::unset_variables).ok(),
+            awake: Some(self.clock.now().awake),
         }
     }
 

@@ -351,6 +351,8 @@ pub struct Drop {
     pub channel: ChannelName,
     /// Chat it came from.
     pub platform_id: ForeignId,
+    /// Thread within the chat.
+    pub thread: Option<ForeignId>,
     /// The chat, if Hearth knows it.
     pub chat: Option<ChatId>,
     /// The agent that would have received it; none if it was dropped for all agents.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::command::{Answer, ClientCommand, RequestRefused};
+use crate::model::Awake;
 
 /// Protocol version.
 pub const VERSION: u32 = 2;
@@ -279,6 +280,9 @@ pub struct DaemonStatus {
     /// not say.
     #[serde(default)]
     pub unset_variables: Option<Vec<String>>,
+    /// The current point of its awake time, by which retries are timed; null from a daemon that does not say.
+    #[serde(default)]
+    pub awake: Option<Awake>,
 }
 
 /// A session whose agent writes more than is collected.

@@ -10,6 +10,7 @@ use super::envelope::{Unreadable, decode};
 
 pub(super) mod agent;
 pub(super) mod channel;
+pub(super) mod drop;
 pub(super) mod meta;
 pub(super) mod wiring;
 

@@ -124,7 +124,7 @@ records! {
     "message" 1 Message
     "hold_off" 1 RateLimit
     "seen" 1 Seen
-    "drop" 1 Drop |row| { black_out_option(&mut row.sender_name); }
+    "drop" 2 Drop from drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }
     "outbound" 1 Outbound |row| {
         black_out(&mut row.text);

@@ -193,6 +193,12 @@ impl ForeignKey {
         Self(Form::Plain(Short::default()))
     }
 
+    /// The greatest key, which no name has.
+    #[must_use]
+    pub const fn greatest() -> Self {
+        Self(Form::Digest([u8::MAX; 32]))
+    }
+
     /// The key of a name; the empty name has a key as well.
     #[must_use]
     pub fn of(name: &impl Foreign) -> Self {

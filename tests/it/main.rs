@@ -94,6 +94,7 @@ mod tidy;
 mod tools;
 mod trouble;
 mod typing;
+mod why;
 mod working;
 mod workspaces;
 mod world;

@@ -282,6 +282,7 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
                     at,
                     channel: sender.channel().clone(),
                     platform_id: sender.handle().clone(),
+                    thread: None,
                     chat: None,
                     agent: Some(agent),
                     platform_message: None,

@@ -16,6 +16,9 @@ use crate::time::zone::Zone;
 /// Number of consecutive failures from which on a task is reported.
 const FAILURES_WARNED: u32 = 3;
 
+/// Runs that `hearth why` shows.
+const SLOTS_EXPLAINED: usize = 10;
+
 /// One task of `hearth tasks list --json`.
 #[derive(Debug, Serialize)]
 struct TaskJson {
@@ -73,6 +76,16 @@ struct SlotJson {
     words: Option<String>,
     /// When this was decided.
     at: String,
+}
+
+/// A task, why it is in its state, and its newest runs.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct ExplainedTask {
+    #[serde(flatten)]
+    task: TaskJson,
+    words: String,
+    /// Newest first.
+    slots: Vec<SlotJson>,
 }
 
 /// Tasks in `hearth status`.
@@ -260,16 +273,61 @@ pub(super) fn show(paths: &Paths, id: TaskId, json: bool) -> Done {
     listed::show(&task, json)
 }
 
+/// Explains one task.
+pub(in crate::cli) fn explain(paths: &Paths, reader: &Reader, id: TaskId) -> Result<Option<ExplainedTask>, Failure> {
+    let zones = Zones::find(paths, reader)?;
+    Ok(reader.read(|db, txn| {
+        let Some(task) = db.tasks.get(txn, &id)? else { return Ok(None) };
+        let slots = newest_slots(db, txn, id, SLOTS_EXPLAINED)?;
+        let task = shape(db, txn, id, &task, &zones)?;
+        Ok::<_, state::Error>(Some(ExplainedTask { words: words(&task, slots.first()), task, slots }))
+    })?)
+}
+
+/// Why a task is in its state.
+fn words(task: &TaskJson, last: Option<&SlotJson>) -> String {
+    let TaskJson { task: id, running, queued, next, failures, .. } = task;
+    let at = |at: &String| format!("{} ({})", local_text(Some(at), &task.zone), human_time::age(at));
+    let mut words = match (task.state, running, next) {
+        (_, Some(message), _) => format!("running as {message}"),
+        ("paused", _, _) => format!("paused; `hearth tasks resume {id}` resumes it"),
+        ("active", _, Some(next)) => format!("waiting for its next run, {}", at(next)),
+        (state, ..) => format!("{state}: it does not run any more"),
+    };
+    if let Some(queued) = queued {
+        words.push_str(&format!("; the run of {} follows", at(queued)));
+    }
+    if *failures > 0 {
+        let why = last.and_then(|slot| slot.words.as_deref()).map_or_else(String::new, labels::excerpt);
+        words.push_str(&format!("; failed {}: {why}", labels::count(*failures, "time", "times in a row")));
+    }
+    words
+}
+
+impl ExplainedTask {
+    /// Prints it with its runs.
+    pub(in crate::cli) fn print(&self) -> Done {
+        self.task.print()?;
+        listed::print(&[("why", Some(self.words.clone()))])?;
+        print::line("")?;
+        if self.slots.is_empty() { print::line("no runs yet") } else { listed::table(&self.slots) }
+    }
+}
+
+fn newest_slots(db: &Tables, txn: &Read<'_>, id: TaskId, limit: usize) -> Result<Vec<SlotJson>, state::Error> {
+    let mut fires = db.task_runs.collect_last(txn, &id, limit)?;
+    fires.sort_by_key(|(slot, _)| std::cmp::Reverse(slot.at));
+    Ok(fires.into_iter().map(|(slot, fire)| slot_json(slot.at, &fire)).collect())
+}
+
 /// Lists the outcomes of a task's scheduled runs.
 pub(super) fn history(paths: &Paths, id: TaskId, limit: usize, json: bool) -> Done {
     let found = Reader::open(paths.data())?.read(|db, txn| {
         let known = db.tasks.contains(txn, &id)?;
-        let fires = db.task_runs.collect_last(txn, &id, limit)?;
-        Ok::<_, state::Error>(known.then_some(fires))
+        let slots = newest_slots(db, txn, id, limit)?;
+        Ok::<_, state::Error>(known.then_some(slots))
     })?;
-    let mut fires = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
-    fires.sort_by_key(|(slot, _)| std::cmp::Reverse(slot.at));
-    let slots: Vec<SlotJson> = fires.into_iter().map(|(slot, fire)| slot_json(slot.at, &fire)).collect();
+    let slots = found.ok_or_else(|| entity::missing("task", &id.to_string()))?;
     if json {
         return print::json(&serde_json::json!({ "task": id.to_string(), "slots": slots }));
     }

@@ -1,48 +1,40 @@
-//! Finds the event for `hearth why`. Searches start at the newest rows and read a bounded number of them.
+//! Finds the events for `hearth why`, however old they are.
+//!
+//! A platform's id is found through `seen_events`, which has a row for every event with an id, and keeps it at least as
+//! long as the event's text. The keys of that table begin with the chat, so there is one look-up per chat. That is why
+//! platform ids have no index of their own: it would cost every message a row.
+//! Dropped events, outgoing messages and texts are not indexed; they are read to the end.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::query::{HearthId, Query, Scope};
+use super::rows::Rows;
 use crate::model::Timestamp;
-use crate::model::address::ForeignId;
-use crate::model::id::{BodyId, DropId, MessageId, OutgoingId};
-use crate::model::message::{Body, Drop};
-use crate::state::{self, HeldKey, Owned, Read, SeenKey, Tables};
+use crate::model::address::{Address, ForeignId, UserId};
+use crate::model::delivery::{OutState, Outbound};
+use crate::model::id::{ApprovalId, BodyId, DropId, MessageId, OutboundId, TaskId};
+use crate::model::message::{Body, Drop, Seen};
+use crate::model::task::FireOutcome;
+use crate::state::{self, ChatKey, ForeignKey, HeldKey, Owned, Read, SeenKey, Tables};
 
-/// Maximum number of messages and refusals that a search reads.
-const LOOKED_AT_MAX: u64 = 20_000;
-/// Messages that wait for decisions and are looked at.
-const HELD_MAX: usize = 20_000;
+mod latest;
+
 /// Events that one answer explains.
 const HITS_MAX: usize = 20;
-/// How many ids before a refusal are searched for other refusals of the same event.
-const FAN_OUT_MAX: u64 = 1_000;
 /// Maximum number of messages of one event.
 const SAME_MAX: usize = 1_000;
 
-/// What the user asks about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Query {
-    /// A message of a session.
-    Message(MessageId),
-    /// An outgoing message.
-    Answer(OutgoingId),
-    /// The platform's id of a message.
-    Platform(String),
-    /// Words in a message.
-    Words(String),
-    /// The last event.
-    Latest,
-}
-
-/// One event: the messages it became, the refusals of it, and the decision it waits for.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// One event: the messages it became, its drops, and the decision it waits for. Or an outgoing message, with the event
+/// that it is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FoundEvent {
-    /// Ascending.
+    pub(super) answer: Option<OutboundId>,
     pub(super) messages: Vec<MessageId>,
-    /// Ascending.
     pub(super) drops: Vec<DropId>,
-    /// The message that waits for a decision.
     pub(super) held: Option<HeldKey>,
+    /// Its row for duplicate detection.
+    pub(super) seen: Option<SeenKey>,
 }
 
 /// The answer of a search.
@@ -50,216 +42,367 @@ pub(super) struct FoundEvent {
 pub(super) struct SearchResult {
     /// Newest first.
     pub(super) hits: Vec<FoundEvent>,
-    /// Whether the search ended before it had read the whole store.
+    /// Whether there are more.
     pub(super) cut: bool,
+    /// Number of chats in which the events are.
+    pub(super) chats: usize,
 }
 
 /// Finds what a query asks about.
-pub(super) fn find(db: &Tables, txn: &Read<'_>, query: &Query) -> Result<SearchResult, state::Error> {
+pub(super) fn find(
+    db: &Tables,
+    txn: &Read<'_>,
+    query: &Query,
+    scope: &Scope,
+    rows: &mut Rows,
+) -> Result<SearchResult, state::Error> {
+    let mut search = Search { db, txn, scope, rows, found: Vec::new(), cut: false };
     match query {
-        Query::Message(id) => {
-            let hits = match db.messages.contains(txn, id)? {
-                true => vec![around(db, txn, *id)?],
-                false => Vec::new(),
-            };
-            Ok(SearchResult { hits, cut: false })
-        }
-        Query::Answer(answer) => {
-            let known = answer.epoch.is_none() || db.outgoing(txn, answer.id)? == *answer;
-            let row = if known { db.outbound.get(txn, &answer.id)? } else { None };
-            let message = row.and_then(|row| row.in_reply_to);
-            let hits = message.map(|id| around(db, txn, id)).transpose()?.into_iter().collect();
-            Ok(SearchResult { hits, cut: false })
-        }
-        Query::Platform(text) => {
-            let same = |id: &Option<ForeignId>| id.as_ref().is_some_and(|id| id.as_str() == text);
-            let mut search = messages(db, txn, |body| same(&body.platform_message))?;
-            drops(db, txn, &mut search, |drop| same(&drop.platform_message))?;
-            held(db, txn, &mut search, |body| same(&body.platform_message))?;
-            Ok(search)
-        }
-        Query::Words(words) => {
-            let words = words.to_lowercase();
-            let has = |body: &Body| body.content.text.to_lowercase().contains(&words);
-            let mut search = messages(db, txn, has)?;
-            held(db, txn, &mut search, has)?;
-            Ok(search)
-        }
-        Query::Latest => latest(db, txn),
+        Query::Id(id) => search.id(*id)?,
+        Query::Platform(id) => search.platform(id)?,
+        Query::Words(words) => search.words(words)?,
+        Query::Latest => search.latest()?,
+    }
+    let Search { mut found, cut, .. } = search;
+    found.sort_by_key(|found| Reverse(found.at));
+    let chats: BTreeSet<&ChatKey> = found.iter().filter_map(|found| found.chat.as_ref()).collect();
+    let chats = chats.len();
+    Ok(SearchResult { hits: found.into_iter().map(|found| found.event).collect(), cut, chats })
+}
+
+/// What tells an event from others.
+#[derive(Debug, Clone)]
+struct EventId {
+    chat: ChatKey,
+    message: Option<ForeignId>,
+    sender: Option<UserId>,
+    at: Timestamp,
+}
+
+impl EventId {
+    fn of(source: &Address, body: &Body, stored: Timestamp) -> Self {
+        let chat = ChatKey::of(&source.channel, &source.platform_id);
+        Self { chat, message: body.platform_message.clone(), sender: body.sender.clone(), at: stored }
+    }
+
+    fn of_drop(drop: &Drop) -> Self {
+        let Drop { platform_message, sender, at, .. } = drop.clone();
+        Self { chat: chat_of(drop), message: platform_message, sender, at }
+    }
+
+    /// Whether a drop is one of this event. Events without an id are known by sender and time.
+    fn has(&self, drop: &Drop) -> bool {
+        let same = self.message.is_some() || (self.at == drop.at && self.sender == drop.sender);
+        same && self.message == drop.platform_message && self.chat == chat_of(drop)
     }
 }
 
-fn latest(db: &Tables, txn: &Read<'_>) -> Result<SearchResult, state::Error> {
-    let message = db.messages.last(txn, ..)?;
-    let refusal = db.dropped_events.last(txn, ..)?;
-    let newest = message.as_ref().map(|(_, message)| message.stored).max(refusal.as_ref().map(|(_, drop)| drop.at));
-    if let Some((stored, key)) = newest_held(db, txn)?
-        && newest.is_none_or(|newest| stored > newest)
-    {
-        return Ok(SearchResult { hits: vec![FoundEvent { held: Some(key), ..FoundEvent::default() }], cut: false });
-    }
-    let hit = match (message, refusal) {
-        (Some((_, message)), Some((id, drop))) if drop.at > message.stored => alike(db, txn, id, &drop)?,
-        (None, Some((id, drop))) => alike(db, txn, id, &drop)?,
-        (Some((id, _)), _) => around(db, txn, id)?,
-        (None, None) => return Ok(SearchResult::default()),
-    };
-    Ok(SearchResult { hits: vec![hit], cut: false })
+fn chat_of(drop: &Drop) -> ChatKey {
+    ChatKey::of(&drop.channel, &drop.platform_id)
 }
 
-/// Events whose body is wanted, newest first.
-fn messages(db: &Tables, txn: &Read<'_>, wanted: impl Fn(&Body) -> bool) -> Result<SearchResult, state::Error> {
-    let newest = db.messages.last(txn, ..)?.map_or(0, |(id, _)| id.number());
-    let oldest = newest.saturating_sub(LOOKED_AT_MAX);
-    let mut search = SearchResult { hits: Vec::new(), cut: oldest > 0 };
-    let mut known: BTreeSet<BodyId> = BTreeSet::new();
-    for number in (oldest.saturating_add(1)..=newest).rev() {
-        let id = MessageId::new(number);
-        let Some(message) = db.messages.get(txn, &id)? else { continue };
-        if !known.insert(message.body) {
-            continue;
+/// An event that was found.
+struct Found {
+    event: FoundEvent,
+    /// None if nothing is known of it but its state, or if it is an outgoing message.
+    id: Option<EventId>,
+    chat: Option<ChatKey>,
+    at: Timestamp,
+}
+
+impl Found {
+    fn new(event: FoundEvent, id: Option<EventId>, at: Timestamp) -> Self {
+        Self { event, chat: id.as_ref().map(|id| id.chat.clone()), id, at }
+    }
+}
+
+struct Search<'a, 't> {
+    db: &'a Tables,
+    txn: &'a Read<'t>,
+    scope: &'a Scope,
+    rows: &'a mut Rows,
+    found: Vec<Found>,
+    cut: bool,
+}
+
+impl Search<'_, '_> {
+    /// Adds an event. Only the newest ones are kept.
+    fn add(&mut self, found: Found) {
+        self.found.push(found);
+        if self.found.len() > 2 * HITS_MAX {
+            self.trim();
         }
-        if db.bodies.get(txn, &message.body)?.is_some_and(|body| wanted(&body)) {
-            search.hits.push(around(db, txn, id)?);
-            if search.hits.len() >= HITS_MAX {
-                search.cut = true;
+    }
+
+    fn trim(&mut self) {
+        self.found.sort_by_key(|found| Reverse(found.at));
+        self.cut |= self.found.len() > HITS_MAX;
+        self.found.truncate(HITS_MAX);
+    }
+
+    fn id(&mut self, id: HearthId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        match id {
+            HearthId::Message(id) => self.add_message(id)?,
+            HearthId::Answer(answer) => {
+                let known = answer.epoch.is_none() || db.outgoing(txn, answer.id)? == answer;
+                if let Some(row) = db.outbound.get(txn, &answer.id)?.filter(|_| known) {
+                    let found = self.outgoing(answer.id, &row)?;
+                    self.add(found);
+                }
+            }
+            HearthId::Dropped(id) => {
+                if let Some(drop) = db.dropped_events.get(txn, &id)? {
+                    self.add_drop(&drop);
+                }
+            }
+            HearthId::Task(id) => self.newest_run(id)?,
+            HearthId::Approval(id) => return self.of_approval(id),
+            HearthId::Question(_) | HearthId::Session(_) => {}
+        }
+        self.drops(None, DropId::new(0))
+    }
+
+    fn add_message(&mut self, id: MessageId) -> Result<(), state::Error> {
+        if self.db.messages.contains(self.txn, &id)? {
+            let found = self.around(id)?;
+            self.add(found);
+        }
+        Ok(())
+    }
+
+    /// Adds a dropped event, without its drops.
+    fn add_drop(&mut self, drop: &Drop) {
+        self.add(Found::new(FoundEvent::default(), Some(EventId::of_drop(drop)), drop.at));
+    }
+
+    /// The message of the current or the last run of a task.
+    fn newest_run(&mut self, id: TaskId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let mut run = db.tasks.get(txn, &id)?.and_then(|task| task.running);
+        if run.is_none() {
+            run = db.task_runs.collect_last(txn, &id, SAME_MAX)?.into_iter().find_map(|(_, fire)| match fire.outcome {
+                FireOutcome::Running(message)
+                | FireOutcome::Done(message)
+                | FireOutcome::Gated(message, _)
+                | FireOutcome::ScriptFailed(message, _)
+                | FireOutcome::Failed(message, _) => Some(message),
+                FireOutcome::Skipped { .. } | FireOutcome::Queued => None,
+            });
+        }
+        run.map_or(Ok(()), |message| self.add_message(message))
+    }
+
+    /// Events that wait for an approval, or waited for it.
+    fn of_approval(&mut self, id: ApprovalId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let Some(approval) = db.approvals.get(txn, &id)? else { return Ok(()) };
+        if approval.about.session().is_some() {
+            return Ok(());
+        }
+        for row in db.seen_events.iter(txn)? {
+            if let Some((key, seen)) = self.rows.readable(row)?.filter(|(_, seen)| seen.held == Some(id)) {
+                self.add_seen(key, &seen)?;
+            }
+        }
+        self.trim();
+        self.drops(None, DropId::new(0))
+    }
+
+    /// Everything that a platform gave this id.
+    fn platform(&mut self, id: &ForeignId) -> Result<(), state::Error> {
+        self.seen(id)?;
+        self.sent(id)?;
+        self.drops(Some(id), DropId::new(0))?;
+        self.trim();
+        Ok(())
+    }
+
+    /// Received events with this id: one look-up per chat.
+    fn seen(&mut self, id: &ForeignId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let message = ForeignKey::of(id);
+        let mut at = self.scope.before_first();
+        while let Some(SeenKey { chat, .. }) = db.seen_events.next_key(txn, &at)? {
+            let in_scope = self.scope.has(&chat);
+            if !in_scope && *self.scope != Scope::All {
+                break;
+            }
+            let key = SeenKey { chat: chat.clone(), message: message.clone() };
+            let row = self.rows.readable(db.seen_events.get(txn, &key))?.flatten();
+            // A key may hold only a digest of the id.
+            if let Some(seen) = row.filter(|seen| seen.platform_message == *id) {
+                self.add_seen(key, &seen)?;
+            }
+            at = SeenKey { chat, message: ForeignKey::greatest() };
+        }
+        Ok(())
+    }
+
+    fn add_seen(&mut self, key: SeenKey, seen: &Seen) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let mut event = FoundEvent::default();
+        for id in &seen.messages {
+            if db.messages.contains(txn, id)? {
+                event = self.around(*id)?.event;
                 break;
             }
         }
+        if let Some(approval) = seen.held.filter(|_| event.held.is_none()) {
+            event.held = self.held_by(approval, &key, seen)?;
+        }
+        let id =
+            EventId { chat: key.chat.clone(), message: Some(seen.platform_message.clone()), sender: None, at: seen.at };
+        event.seen = Some(key);
+        self.add(Found::new(event, Some(id), seen.at));
+        Ok(())
     }
-    Ok(search)
-}
 
-/// Adds refused events that no message was found for.
-fn drops(
-    db: &Tables,
-    txn: &Read<'_>,
-    search: &mut SearchResult,
-    wanted: impl Fn(&Drop) -> bool,
-) -> Result<(), state::Error> {
-    let known: BTreeSet<DropId> = search.hits.iter().flat_map(|hit| hit.drops.iter().copied()).collect();
-    let (rows, cut) = newest_drops(db, txn, |_, drop| wanted(drop))?;
-    search.cut |= cut;
-    let mut groups: Vec<(Drop, FoundEvent)> = Vec::new();
-    for (id, drop) in rows.into_iter().filter(|(id, _)| !known.contains(id)) {
-        let place = groups.iter_mut().find(|(first, _)| same_event(first, &drop));
-        match place {
-            Some((_, hit)) => hit.drops.insert(0, id),
-            None => groups.push((drop, FoundEvent { drops: vec![id], ..FoundEvent::default() })),
+    /// The row of an event that waits for a decision.
+    fn held_by(&mut self, approval: ApprovalId, key: &SeenKey, seen: &Seen) -> Result<Option<HeldKey>, state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        for row in db.held_messages.prefix(txn, &approval)? {
+            let Some((held, _)) = self.rows.readable(row)? else { continue };
+            let body = self.rows.readable(db.bodies.get(txn, &held.body))?.flatten();
+            let same = |body: &Body| {
+                let chat = body.source.as_ref().map(|at| ChatKey::of(&at.channel, &at.platform_id));
+                chat.as_ref() == Some(&key.chat) && body.platform_message.as_ref() == Some(&seen.platform_message)
+            };
+            if body.is_some_and(|body| same(&body)) {
+                return Ok(Some(held));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Delivered messages to which a platform gave this id.
+    fn sent(&mut self, id: &ForeignId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        for row in db.outbound.iter(txn)? {
+            let Some((outbound, row)) = self.rows.readable(row)? else { continue };
+            let same = match &row.state {
+                OutState::Delivered { platform_message, .. } => platform_message.as_ref() == Some(id),
+                _ => false,
+            };
+            let in_scope = |to: &Address| same && self.scope.has(&ChatKey::of(&to.channel, &to.platform_id));
+            if row.to.as_ref().is_some_and(in_scope) {
+                let found = self.outgoing(outbound, &row)?;
+                self.add(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// An outgoing message, and the event that it is about.
+    fn outgoing(&mut self, id: OutboundId, row: &Outbound) -> Result<Found, state::Error> {
+        let about = match (&row.state, row.in_reply_to) {
+            (_, Some(message)) => Some(message),
+            (OutState::Carried { message, .. }, None) => *message,
+            _ => None,
+        };
+        let mut found = match about {
+            Some(message) if self.db.messages.contains(self.txn, &message)? => self.around(message)?,
+            _ => Found::new(FoundEvent::default(), None, row.stored),
+        };
+        found.event.answer = Some(id);
+        found.chat = row.to.as_ref().map(|to| ChatKey::of(&to.channel, &to.platform_id));
+        Ok(found)
+    }
+
+    /// Adds the drops to their events. With an id, also adds dropped events with this id that nothing else is known of.
+    fn drops(&mut self, wanted: Option<&ForeignId>, from: DropId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        if self.found.is_empty() && wanted.is_none() {
+            return Ok(());
+        }
+        for row in db.dropped_events.range(txn, from..)? {
+            let Some((id, drop)) = self.rows.readable(row)? else { continue };
+            let of = |found: &&mut Found| found.id.as_ref().is_some_and(|event| event.has(&drop));
+            if let Some(found) = self.found.iter_mut().find(of) {
+                found.event.drops.push(id);
+                continue;
+            }
+            if wanted.is_some() && drop.platform_message.as_ref() == wanted && self.scope.has(&chat_of(&drop)) {
+                let event = FoundEvent { drops: vec![id], ..FoundEvent::default() };
+                self.add(Found::new(event, Some(EventId::of_drop(&drop)), drop.at));
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages with these words, also those that wait for a decision.
+    fn words(&mut self, words: &str) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let words = words.to_lowercase();
+        let oldest = self.bound(db.bodies.first(txn, ..))?.map_or(0, |(id, _)| id.number());
+        let newest = self.bound(db.bodies.last(txn, ..))?.map_or(0, |(id, _)| id.number());
+        for number in (oldest..=newest).rev() {
+            let id = BodyId::new(number);
+            let Some(body) = self.rows.readable(db.bodies.get(txn, &id))?.flatten() else { continue };
+            if !body.content.text.to_lowercase().contains(&words) || !self.is_in_scope(body.source.as_ref()) {
+                continue;
+            }
+            if self.found.len() >= HITS_MAX {
+                self.cut = true;
+                break;
+            }
+            self.add_body(id, &body)?;
+        }
+        self.drops(None, DropId::new(0))
+    }
+
+    /// The first or last row of a table. If it cannot be read, the search begins at the smallest key instead.
+    fn bound<T>(&mut self, row: Result<Option<T>, state::Error>) -> Result<Option<T>, state::Error> {
+        Ok(self.rows.readable(row)?.flatten())
+    }
+
+    fn is_in_scope(&self, source: Option<&Address>) -> bool {
+        match source {
+            Some(at) => self.scope.has(&ChatKey::of(&at.channel, &at.platform_id)),
+            None => *self.scope == Scope::All,
         }
     }
-    search.hits.extend(groups.into_iter().map(|(_, hit)| hit));
-    Ok(())
-}
 
-/// Adds events that wait for a decision and are nowhere else yet, the newest first.
-fn held(
-    db: &Tables,
-    txn: &Read<'_>,
-    search: &mut SearchResult,
-    wanted: impl Fn(&Body) -> bool,
-) -> Result<(), state::Error> {
-    let known: BTreeSet<BodyId> = search.hits.iter().filter_map(|hit| hit.held).map(|key| key.body).collect();
-    let mut found = Vec::new();
-    search.cut |= db.held_messages.len(txn)? > HELD_MAX as u64;
-    for row in db.held_messages.iter(txn)?.take(HELD_MAX) {
-        let (key, _) = row?;
-        if !known.contains(&key.body) && db.bodies.get(txn, &key.body)?.is_some_and(|body| wanted(&body)) {
-            found.push((key.body, key));
+    fn add_body(&mut self, id: BodyId, body: &Body) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        if let Some((Owned { id: message, .. }, ())) = db.messages_by_body.first_in(txn, &id)? {
+            return self.add_message(message);
         }
+        let Some(held) = waiting(db, txn, id)? else { return Ok(()) };
+        let at = db.held_messages.get(txn, &held)?.map_or(body.said, |held| held.stored);
+        let event = FoundEvent { held: Some(held), ..FoundEvent::default() };
+        self.add(Found::new(event, body.source.as_ref().map(|source| EventId::of(source, body, at)), at));
+        Ok(())
     }
-    found.sort_unstable_by(|a, b| b.cmp(a));
-    let hits = found.into_iter().map(|(_, key)| FoundEvent { held: Some(key), ..FoundEvent::default() });
-    search.hits.splice(0..0, hits.take(HITS_MAX));
-    Ok(())
+
+    /// The event of a message: all messages with the same body. Of an expired one nothing else is known.
+    fn around(&mut self, id: MessageId) -> Result<Found, state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let message = db.messages.require(txn, &id)?;
+        let same = db.messages_by_body.collect_prefix(txn, &message.body, SAME_MAX)?;
+        let mut all: BTreeSet<MessageId> = same.into_iter().map(|(Owned { id, .. }, ())| id).collect();
+        all.insert(id);
+        let mut event = FoundEvent::default();
+        let mut identity = None;
+        if let Some(body) = db.bodies.get(txn, &message.body)? {
+            all.extend(remembered(db, txn, &body)?);
+            identity = body.source.as_ref().map(|source| EventId::of(source, &body, message.stored));
+            event.held = waiting(db, txn, message.body)?;
+        }
+        event.messages = all.into_iter().collect();
+        Ok(Found::new(event, identity, message.stored))
+    }
 }
 
 /// The decision that a body waits for.
 fn waiting(db: &Tables, txn: &Read<'_>, body: BodyId) -> Result<Option<HeldKey>, state::Error> {
-    Ok(db
-        .held_messages_by_body
-        .first_in(txn, &body)?
-        .map(|(Owned { owner: body, id: approval }, _)| HeldKey { approval, body }))
+    let first = db.held_messages_by_body.first_in(txn, &body)?;
+    Ok(first.map(|(Owned { owner: body, id: approval }, _)| HeldKey { approval, body }))
 }
 
-/// The newest message that waits for a decision.
-fn newest_held(db: &Tables, txn: &Read<'_>) -> Result<Option<(Timestamp, HeldKey)>, state::Error> {
-    let Some((Owned { owner: body, id: approval }, _)) = db.held_messages_by_body.last(txn, ..)? else {
-        return Ok(None);
-    };
-    let key = HeldKey { approval, body };
-    Ok(db.held_messages.get(txn, &key)?.map(|held| (held.stored, key)))
-}
-
-/// The newest matching refusals, newest first, and whether older ones were not searched.
-pub(in crate::cli) fn newest_drops(
-    db: &Tables,
-    txn: &Read<'_>,
-    mut wanted: impl FnMut(DropId, &Drop) -> bool,
-) -> Result<(Vec<(DropId, Drop)>, bool), state::Error> {
-    let newest = db.dropped_events.last(txn, ..)?.map_or(0, |(id, _)| id.number());
-    let oldest = newest.saturating_sub(LOOKED_AT_MAX);
-    let mut found = Vec::new();
-    for number in (oldest.saturating_add(1)..=newest).rev() {
-        let id = DropId::new(number);
-        if let Some(drop) = db.dropped_events.get(txn, &id)?
-            && wanted(id, &drop)
-        {
-            found.push((id, drop));
-        }
-    }
-    Ok((found, oldest > 0))
-}
-
-/// The event of a refusal without a message: all its refusals.
-fn alike(db: &Tables, txn: &Read<'_>, id: DropId, drop: &Drop) -> Result<FoundEvent, state::Error> {
-    let oldest = id.number().saturating_sub(FAN_OUT_MAX);
-    let mut hit = FoundEvent::default();
-    for number in oldest..=id.number() {
-        let other = DropId::new(number);
-        if db.dropped_events.get(txn, &other)?.is_some_and(|row| same_event(&row, drop)) {
-            hit.drops.push(other);
-        }
-    }
-    Ok(hit)
-}
-
-fn same_event(a: &Drop, b: &Drop) -> bool {
-    let place = a.channel == b.channel && a.platform_id == b.platform_id;
-    let time = a.platform_message.is_some() || a.at == b.at;
-    place && time && a.platform_message == b.platform_message && a.sender == b.sender
-}
-
-/// The event of a message: all messages with the same body. Of an expired one nothing else is known.
-fn around(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<FoundEvent, state::Error> {
-    let message = db.messages.require(txn, &id)?;
-    let same = db.messages_by_body.collect_prefix(txn, &message.body, SAME_MAX)?;
-    let mut all: BTreeSet<MessageId> = same.into_iter().map(|(Owned { id, .. }, ())| id).collect();
-    all.insert(id);
-    let Some(body) = db.bodies.get(txn, &message.body)? else {
-        return Ok(FoundEvent { messages: all.into_iter().collect(), ..FoundEvent::default() });
-    };
-    all.extend(remembered(db, txn, &body)?);
-    let drops = refusals(db, txn, &body, message.stored)?;
-    let held = waiting(db, txn, message.body)?;
-    Ok(FoundEvent { messages: all.into_iter().collect(), drops, held })
-}
-
+/// The messages that an event became, by its row for duplicate detection.
 fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>, state::Error> {
     let (Some(source), Some(platform)) = (&body.source, &body.platform_message) else { return Ok(Vec::new()) };
     let seen = db.seen_events.get(txn, &SeenKey::of(source, platform))?;
     Ok(seen.filter(|seen| seen.platform_message == *platform).map(|seen| seen.messages).unwrap_or_default())
-}
-
-/// Refusals of the same event by other wirings; those without a platform's id are known by their time.
-fn refusals(db: &Tables, txn: &Read<'_>, body: &Body, stored: Timestamp) -> Result<Vec<DropId>, state::Error> {
-    let Some(source) = &body.source else { return Ok(Vec::new()) };
-    let (rows, _) = newest_drops(db, txn, |_, drop| {
-        let place = drop.channel == source.channel && drop.platform_id == source.platform_id;
-        let time = drop.platform_message.is_some() || drop.at == stored;
-        place && time && drop.platform_message == body.platform_message && drop.sender == body.sender
-    })?;
-    let mut ids: Vec<DropId> = rows.into_iter().map(|(id, _)| id).collect();
-    ids.reverse();
-    Ok(ids)
 }

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
+use super::answers;
 use super::find::FoundEvent;
+use super::json::{AnswerJson, EventJson, FileJson, MessageJson, StepJson, WiringJson};
+use super::mutes;
+use super::waits::{self, Daemon};
 use crate::cli::{approvals, labels, lookup};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::approval::{ApprovalState, ApprovalSubject};
 use crate::model::content::Attachment;
-use crate::model::delivery::{Author, OutState, Outbound};
+use crate::model::delivery::{OutState, Outbound};
 use crate::model::id::{JournalId, MessageId, OutboundId};
 use crate::model::incarnation::IncarnationId;
 use crate::model::journal::Event;
-use crate::model::message::{Body, Due, Message, MessageState, Reason, Seen};
+use crate::model::message::{Body, Message, Reason, Seen};
 use crate::state::envelope::Record;
 use crate::state::{self, ChatKey, ForeignKey, HeldKey, KeyPart, Owned, Read, SeenKey, Table, Tables, WiringKey};
 
@@ -23,96 +25,9 @@ const ROWS_MAX: usize = 1_000;
 /// How many journal entries before the first one about a message are searched for events since its arrival.
 const BEFORE_MAX: u64 = 500;
 
-/// The history of one event.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct EventJson {
-    pub(super) platform_message: Option<String>,
-    pub(super) chat: Option<String>,
-    pub(super) thread: Option<String>,
-    pub(super) sender: Option<String>,
-    pub(super) sender_name: Option<String>,
-    /// When it was sent, by the platform's clock.
-    pub(super) said: Option<String>,
-    /// When Hearth accepted or dropped it.
-    pub(super) taken_in: String,
-    /// The beginning of its text; null for what was refused, of which no text is kept, and for what expired.
-    pub(super) text: Option<String>,
-    /// Whether its text has expired.
-    pub(super) expired: bool,
-    /// Files that came with it.
-    pub(super) files: Vec<FileJson>,
-    pub(super) wirings: Vec<WiringJson>,
-    pub(super) messages: Vec<MessageJson>,
-    pub(super) timeline: Vec<StepJson>,
-    /// Missing rows. The store is damaged, and the history is incomplete.
-    pub(super) damaged: Vec<String>,
-}
-
-/// A file that came with a message.
-#[derive(Debug, Serialize)]
-pub(super) struct FileJson {
-    pub(super) name: String,
-    pub(super) size: u64,
-    /// Why its bytes are missing; null if they exist.
-    pub(super) error: Option<String>,
-}
-
-/// What one wiring decided.
-#[derive(Debug, Serialize)]
-pub(super) struct WiringJson {
-    /// Null for a refusal that applies to all wirings.
-    pub(super) agent: Option<String>,
-    /// `engaged`, `accumulated`, `held`, `refused` or `no_record`.
-    pub(super) decision: &'static str,
-    pub(super) reason: Option<String>,
-    pub(super) words: String,
-    pub(super) message: Option<String>,
-}
-
-/// State of one message of the event.
-#[derive(Debug, Serialize)]
-pub(super) struct MessageJson {
-    pub(super) message: String,
-    pub(super) agent: String,
-    pub(super) session: String,
-    /// The task and the scheduled time that it belongs to.
-    pub(super) task: Option<String>,
-    pub(super) slot: Option<String>,
-    pub(super) state: &'static str,
-    pub(super) words: Option<String>,
-    pub(super) tries: u32,
-    pub(super) answers: Vec<AnswerJson>,
-}
-
-/// An outgoing message about a message.
-#[derive(Debug, Serialize)]
-pub(super) struct AnswerJson {
-    pub(super) outbound: String,
-    /// The id that the channel gets.
-    pub(super) outgoing_id: String,
-    /// The agent's incarnation, or null for a notice of Hearth itself.
-    pub(super) incarnation: Option<u32>,
-    pub(super) to: Option<String>,
-    pub(super) text: String,
-    pub(super) state: &'static str,
-    pub(super) words: Option<String>,
-    pub(super) attempts: u32,
-}
-
-/// One step of the history.
-#[derive(Debug, Serialize)]
-pub(super) struct StepJson {
-    pub(super) at: String,
-    /// Null for what concerns the whole event.
-    pub(super) message: Option<String>,
-    pub(super) what: String,
-    #[serde(skip)]
-    order: Timestamp,
-}
-
 /// Assembles an event's history.
-pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &FoundEvent) -> Result<EventJson, state::Error> {
-    let mut trace = Trace { db, txn, event: EventJson::default() };
+pub(super) fn trace(db: &Tables, txn: &Read<'_>, daemon: Daemon, hit: &FoundEvent) -> Result<EventJson, state::Error> {
+    let mut trace = Trace { db, txn, daemon, event: EventJson::default() };
     for id in &hit.messages {
         trace.message(*id)?;
     }
@@ -127,6 +42,12 @@ pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &FoundEvent) -> Result<Eve
     if hit.drops.is_empty() || !hit.messages.is_empty() {
         trace.silent_wirings(hit)?;
     }
+    if let Some(id) = hit.answer {
+        trace.answer(id)?;
+    }
+    if let Some(key) = &hit.seen {
+        trace.seen_only(key)?;
+    }
     trace.event.timeline.sort_by_key(|step| step.order);
     Ok(trace.event)
 }
@@ -134,6 +55,7 @@ pub(super) fn trace(db: &Tables, txn: &Read<'_>, hit: &FoundEvent) -> Result<Eve
 struct Trace<'a, 't> {
     db: &'a Tables,
     txn: &'a Read<'t>,
+    daemon: Daemon,
     event: EventJson,
 }
 
@@ -191,7 +113,7 @@ impl Trace<'_, '_> {
         self.journal(id, &message)?;
         let answers = self.answers(id)?;
         self.end(id, &message);
-        let words = self.standing(&message)?;
+        let wait = waits::of_message(db, txn, self.daemon, id, &message)?;
         self.event.messages.push(MessageJson {
             message: id.to_string(),
             agent,
@@ -199,7 +121,8 @@ impl Trace<'_, '_> {
             task: message.slot.map(|slot| slot.task.to_string()),
             slot: message.slot.map(|slot| slot.at.to_string()),
             state: labels::state(&message.state),
-            words,
+            words: wait.words,
+            next_try: wait.next_try.map(|at| at.to_string()),
             tries: message.tries,
             answers,
         });
@@ -304,12 +227,16 @@ impl Trace<'_, '_> {
             self.event.taken_in = drop.at.to_string();
             self.event.platform_message = drop.platform_message.as_ref().map(ToString::to_string);
             self.event.chat = Some(format!("{}/{}", drop.channel, drop.platform_id));
+            self.event.thread = drop.thread.as_ref().map(ToString::to_string);
             self.event.sender = drop.sender.as_ref().map(ToString::to_string);
             self.event.sender_name.clone_from(&drop.sender_name);
         }
         let agent = drop.agent.map(|agent| lookup::folder(self.db, self.txn, agent)).transpose()?;
         let whose = agent.as_ref().map_or_else(String::new, |agent| format!(" for {agent}"));
-        let words = drop.reason.explanation().to_owned();
+        let words = match (drop.reason, drop.agent, &agent) {
+            (Reason::Muted, Some(id), Some(folder)) => mutes::words(self.db, self.txn, drop, id, folder)?,
+            _ => drop.reason.explanation().to_owned(),
+        };
         self.step(drop.at, None, format!("dropped{whose}: {words}"));
         let decision = match drop.reason {
             Reason::CommandFiltered => "filtered",
@@ -417,32 +344,61 @@ impl Trace<'_, '_> {
         let mut answers = Vec::new();
         for (Owned { id: answer, .. }, ()) in db.outbound_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
             let Some(outbound) = self.expect(&db.outbound, &answer)? else { continue };
-            self.answer_steps(id, answer, &outbound);
-            answers.push(AnswerJson {
-                outbound: answer.to_string(),
-                outgoing_id: db.outgoing(txn, answer)?.to_string(),
-                incarnation: incarnation(&outbound.author),
-                to: outbound.to.as_ref().map(lookup::place),
-                text: labels::excerpt(&outbound.text),
-                state: labels::delivery(&outbound.state),
-                words: labels::delivery_detail(&outbound),
-                attempts: outbound.attempts,
-            });
+            self.answer_steps(Some(id), answer, &outbound);
+            answers.push(answers::shape(db, txn, self.daemon, answer, &outbound)?);
         }
         Ok(answers)
     }
 
-    fn answer_steps(&mut self, id: MessageId, answer: OutboundId, outbound: &Outbound) {
-        let who = match incarnation(&outbound.author) {
+    /// The outgoing message that was asked about. What happened to it is part of the event's history, unless it is about
+    /// no event.
+    fn answer(&mut self, id: OutboundId) -> Result<(), state::Error> {
+        let (db, txn) = (self.db, self.txn);
+        let Some(outbound) = self.expect(&db.outbound, &id)? else { return Ok(()) };
+        if self.event.taken_in.is_empty() {
+            self.event.taken_in = outbound.stored.to_string();
+        }
+        if outbound.in_reply_to.is_none() {
+            self.answer_steps(None, id, &outbound);
+            for (at, event) in answers::entries(db, txn, id, &outbound)? {
+                self.step(at, None, labels::event(&event));
+            }
+        }
+        self.event.answer = Some(answers::shape(db, txn, self.daemon, id, &outbound)?);
+        Ok(())
+    }
+
+    /// An event of which only the row for duplicate detection is left.
+    fn seen_only(&mut self, key: &SeenKey) -> Result<(), state::Error> {
+        let Some(seen) = self.db.seen_events.get(self.txn, key)?.filter(|_| self.event.taken_in.is_empty()) else {
+            return Ok(());
+        };
+        self.event.taken_in = seen.at.to_string();
+        self.event.platform_message = Some(seen.platform_message.to_string());
+        self.event.chat = Some(key.chat.shown());
+        let reason = seen.refused.unwrap_or(Reason::NoAgentEngaged);
+        let words = reason.explanation().to_owned();
+        let (decision, what) = match reason {
+            Reason::Answer => ("consumed", words.clone()),
+            _ => ("refused", format!("dropped: {words}")),
+        };
+        self.step(seen.at, None, what);
+        let reason = Some(reason.to_string());
+        self.event.wirings.push(WiringJson { agent: None, decision, reason, words, message: None });
+        Ok(())
+    }
+
+    fn answer_steps(&mut self, id: Option<MessageId>, answer: OutboundId, outbound: &Outbound) {
+        let who = match answers::incarnation(&outbound.author) {
             Some(number) => format!("run {number} sent"),
             None => "Hearth sent".to_owned(),
         };
-        self.step(outbound.stored, Some(id), format!("{who} {answer}: {}", labels::excerpt(&outbound.text)));
+        self.step(outbound.stored, id, format!("{who} {answer}: {}", labels::excerpt(&outbound.text)));
         let to = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}", lookup::place(to)));
         match &outbound.state {
-            OutState::Delivered { at, .. } => self.step(*at, Some(id), format!("{answer} was delivered{to}")),
+            OutState::Delivered { at, .. } => self.step(*at, id, format!("{answer} was delivered{to}")),
             OutState::Failed { error, at } => {
-                self.step(*at, Some(id), format!("{answer} could not be delivered{to}: {error}"));
+                self.step(*at, id, format!("{answer} could not be delivered{to}: {error}"));
             }
             _ => {}
         }
@@ -451,26 +407,12 @@ impl Trace<'_, '_> {
     fn end(&mut self, id: MessageId, message: &Message) {
         let Some(at) = message.state.ended() else { return };
         let detail = labels::state_detail(&message.state).map_or_else(String::new, |words| format!(": {words}"));
-        self.step(at, Some(id), format!("{}{detail}", labels::state(&message.state)));
-    }
-
-    /// What a message waits for, or how it ended.
-    fn standing(&self, message: &Message) -> Result<Option<String>, state::Error> {
-        let is_parked = matches!(message.state, MessageState::Pending(Due::At(_)));
-        if is_parked && self.db.fetches.contains(self.txn, &message.body)? {
-            return Ok(Some("waiting for its files to be downloaded".to_owned()));
+        let what = format!("{}{detail}", labels::state(&message.state));
+        let message = Some(id.to_string());
+        // The journal may say the same.
+        if !self.event.timeline.iter().any(|step| step.order == at && step.message == message && step.what == what) {
+            self.step(at, Some(id), what);
         }
-        if message.state != MessageState::Pending(Due::Now) {
-            return Ok(labels::state_detail(&message.state));
-        }
-        if !message.trigger {
-            return Ok(Some("context: waiting for a message that asks for a turn".to_owned()));
-        }
-        let live = self.db.live_incarnations.get(self.txn, &message.session)?;
-        Ok(Some(match live {
-            Some(number) => format!("run {number} of {} has received it and not claimed it yet", message.session),
-            None => "no run of its session is active: waiting for a slot, or for the daemon".to_owned(),
-        }))
     }
 }
 
@@ -484,11 +426,4 @@ fn seen(
     let key = SeenKey { chat: ChatKey::of(channel, chat), message: ForeignKey::of(message) };
     let seen = db.seen_events.get(txn, &key)?;
     Ok(seen.filter(|seen| seen.platform_message == *message))
-}
-
-fn incarnation(author: &Author) -> Option<u32> {
-    match author {
-        Author::Agent { incarnation, .. } => Some(*incarnation),
-        Author::Hearth => None,
-    }
 }

@@ -187,6 +187,7 @@ fn refuse(tx: &mut Tx<'_, '_>, speaker: &Speaker, session: SessionId, to: AgentI
         at: tx.now.wall,
         channel: speaker.id.channel().clone(),
         platform_id: speaker.id.handle().clone(),
+        thread: None,
         chat: None,
         agent: Some(to),
         platform_message: None,

@@ -355,6 +355,7 @@ pub(crate) fn record_drop(
         at: tx.now.wall,
         channel: event.source.channel.clone(),
         platform_id: event.source.platform_id.clone(),
+        thread: event.source.thread.clone(),
         chat,
         agent,
         platform_message: event.platform_message.clone(),

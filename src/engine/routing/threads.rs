@@ -9,7 +9,7 @@ use crate::model::input::InboundEvent;
 use crate::model::thread::Sticky;
 use crate::routing::weigh::InboundContext;
 use crate::rows::{channels, threads};
-use crate::state::{Basis, ForeignKey};
+use crate::state::{Basis, ForeignKey, Read, Tables};
 use crate::state_file::own;
 use crate::tx::Tx;
 use crate::{Result, readable};
@@ -44,28 +44,37 @@ pub(crate) fn sticks(tx: &Tx<'_, '_>, agent: AgentId, address: &Address) -> Resu
 /// Whether a thread or its chat is muted for an agent.
 pub(crate) fn is_muted(tx: &Tx<'_, '_>, agent: AgentId, address: &Address) -> Result<bool> {
     // Mutes are rare. The number of rows is known without reading any.
-    if !tx.db.state_mutes.is_empty(tx)? && is_muted_within(tx, agent, address)? {
-        return Ok(true);
-    }
-    if tx.db.mutes.is_empty(tx)? {
+    if tx.db.state_mutes.is_empty(tx)? && tx.db.mutes.is_empty(tx)? {
         return Ok(false);
     }
-    let chat = Address { thread: None, ..address.clone() };
-    for place in [address, &chat] {
-        let mute = readable(tx.db.mutes.get(tx, &threads::key(agent, place)))?;
-        if mute.is_some_and(|mute| mute.address == *place) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(!muted_places(tx.db, tx, agent, address)?.is_empty())
 }
 
-/// Whether a program within the agent's group muted the thread or its chat, in the agent's session state.
-fn is_muted_within(tx: &Tx<'_, '_>, agent: AgentId, address: &Address) -> Result<bool> {
+/// The thread of an address and its chat, as far as they are muted for an agent: by an operator, or by a program within
+/// the agent's group in the agent's session state.
+///
+/// # Errors
+/// Faults of the store.
+pub fn muted_places(db: &Tables, txn: &Read<'_>, agent: AgentId, address: &Address) -> Result<Vec<Address>> {
+    let thread = address.thread.is_some().then(|| address.clone());
     let chat = Address { thread: None, ..address.clone() };
-    let of_chat = address.thread.is_some().then(|| threads::spellings(&chat));
-    for spelling in threads::spellings(address).into_iter().chain(of_chat.into_iter().flatten()) {
-        if own::muted(tx, agent, &FieldName::of(&spelling))?.is_some() {
+    let mut muted = Vec::new();
+    for place in thread.into_iter().chain([chat]) {
+        let mute = readable(db.mutes.get(txn, &threads::key(agent, &place)))?;
+        if mute.is_some_and(|mute| mute.address == place) || is_muted_within(db, txn, agent, &place)? {
+            muted.push(place);
+        }
+    }
+    Ok(muted)
+}
+
+/// Whether a program within the agent's group muted a thread or a chat.
+fn is_muted_within(db: &Tables, txn: &Read<'_>, agent: AgentId, place: &Address) -> Result<bool> {
+    if db.state_mutes.is_empty(txn)? {
+        return Ok(false);
+    }
+    for spelling in threads::spellings(place) {
+        if own::muted(db, txn, agent, &FieldName::of(&spelling))?.is_some() {
             return Ok(true);
         }
     }

@@ -5,7 +5,7 @@ use crate::model::effect::Effect;
 use crate::model::group::{FieldName, STATE_FIELDS_MAX, StateField, StateFile, StatePart};
 use crate::model::id::AgentId;
 use crate::model::report::Action;
-use crate::state::{ForeignKey, StateFieldKey, StateMuteKey};
+use crate::state::{ForeignKey, Read, StateFieldKey, StateMuteKey, Tables};
 use crate::state_file::merge::{IDS, MUTED};
 use crate::state_file::render::{ARRAY, OBJECT};
 use crate::state_file::{merge, render, state};
@@ -39,7 +39,7 @@ pub(crate) fn mute(
     note: Option<&str>,
 ) -> Result<std::result::Result<Action, Unmutable>> {
     let value = RawJson::trusted(note.map_or_else(|| render::YES.to_owned(), render::quoted));
-    let before = muted(tx, agent, thread)?;
+    let before = muted(tx.db, tx, agent, thread)?;
     if before.as_ref().is_some_and(|before| note.is_none() || *before == value) {
         return Ok(Ok(Action::Unchanged));
     }
@@ -59,7 +59,7 @@ pub(crate) fn mute(
 
 /// Removes a thread from `muted_threads`. Returns false if it is not muted there.
 pub(crate) fn unmute(tx: &mut Tx<'_, '_>, agent: AgentId, thread: &FieldName) -> Result<bool> {
-    let muted = muted(tx, agent, thread)?.is_some();
+    let muted = muted(tx.db, tx, agent, thread)?.is_some();
     if muted {
         set(tx, agent, thread, None)?;
     }
@@ -67,13 +67,13 @@ pub(crate) fn unmute(tx: &mut Tx<'_, '_>, agent: AgentId, thread: &FieldName) ->
 }
 
 /// The note of a thread in `muted_threads`; none if it is not muted there.
-pub(crate) fn muted(tx: &Tx<'_, '_>, agent: AgentId, thread: &FieldName) -> Result<Option<RawJson>> {
+pub(crate) fn muted(db: &Tables, txn: &Read<'_>, agent: AgentId, thread: &FieldName) -> Result<Option<RawJson>> {
     let key = ForeignKey::of(thread);
-    if !tx.db.state_mutes.contains(tx, &StateMuteKey { agent, name: key.clone() })? {
+    if !db.state_mutes.contains(txn, &StateMuteKey { agent, name: key.clone() })? {
         return Ok(None);
     }
     // A key may hold only a digest of the name.
-    let field = readable(tx.db.state_fields.get(tx, &StateFieldKey { agent, part: StatePart::Muted, name: key }))?;
+    let field = readable(db.state_fields.get(txn, &StateFieldKey { agent, part: StatePart::Muted, name: key }))?;
     Ok(field.filter(|field| field.name == *thread).and_then(|field| field.value))
 }
 

@@ -343,6 +343,7 @@ fn refusals(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         at: at(3),
         channel: telegram(),
         platform_id: foreign("-100"),
+        thread: Some(foreign("42")),
         chat: Some(CHAT),
         agent: None,
         platform_message: None,

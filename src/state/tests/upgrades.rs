@@ -3,12 +3,17 @@
 use crate::Meta;
 use crate::envelope::{Record, Unreadable, decode, open, seal_version};
 use crate::legacy::agent::{AgentV1, NetworkV1};
+use crate::model::address::{ForeignId, UserId};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::{Agent, Engage, Ignored, Network, Origin, SenderScope, SessionMode, Wiring};
+use crate::model::id::ChatId;
+use crate::model::message::{Drop, Reason};
 use crate::tests::samples::{agent, at, telegram};
 
 const META: &str = "01000136ca2fe901fceeffc00000";
 const CHANNEL: &str = "01000117b9d81a0874656c656772616d01010c656e763a54454c454752414d00000000fd0250b5ed36030000";
+const DROP: &str =
+    "01000108ced6bbfd0650b5ed360300000874656c656772616d042d31303001010000010874656c656772616d023432010341646109";
 const WIRING: &str = "010001d253077d00045e6865790101010500fd0450b5ed36030000";
 const AGENT: &str = concat!(
     "0100012cf7f432046d61696e07477573746176610102056167656e74062d2d6a736f6e02044d4f4445000463616c6d05544f4b454e010965",
@@ -53,6 +58,23 @@ fn a_channel_asks_about_chats_and_shows_no_previews() {
         created: at(1),
     };
     assert_eq!(read::<ChannelInstance>(CHANNEL), channel);
+}
+
+#[test]
+fn a_dropped_event_is_in_no_known_thread() {
+    let drop = Drop {
+        at: at(3),
+        channel: telegram(),
+        platform_id: ForeignId::new("chat", "-100").unwrap(),
+        thread: None,
+        chat: Some(ChatId::new(1)),
+        agent: None,
+        platform_message: None,
+        sender: UserId::parse("telegram:42").ok(),
+        sender_name: Some("Ada".to_owned()),
+        reason: Reason::UnknownSenderStrict,
+    };
+    assert_eq!(read::<Drop>(DROP), drop);
 }
 
 #[test]

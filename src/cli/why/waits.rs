@@ -1,0 +1,203 @@
+//! What a message waits for, in words, with the next try.
+
+use crate::cli::{daemon_status, human_time, labels, lookup, problems};
+use crate::clock;
+use crate::config::Paths;
+use crate::model::hold_off::RateLimit;
+use crate::model::id::{MessageId, SessionId};
+use crate::model::incarnation::{IncarnationId, Phase};
+use crate::model::journal::Event;
+use crate::model::message::{Due, Message, MessageState};
+use crate::model::session::ChatSession;
+use crate::model::time::{Awake, Millis, Timestamp};
+use crate::state::{self, Owned, Read, Tables};
+
+/// Newest journal entries of a message that are searched for the reason of its wait.
+const ENTRIES_MAX: usize = 20;
+
+/// Whether a daemon runs, and its awake time, by which retries are timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Daemon {
+    /// It runs. An old one does not tell its time.
+    Running(Option<Awake>),
+    /// None runs.
+    Stopped,
+    /// One holds the data directory and could not be asked.
+    Unknown,
+}
+
+/// What something waits for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// In words; none if its state says everything.
+    pub(super) words: Option<String>,
+    /// The time of the next try, if the machine stays awake.
+    pub(super) next_try: Option<Timestamp>,
+}
+
+impl Daemon {
+    /// Asks the daemon.
+    pub(super) fn ask(paths: &Paths) -> Self {
+        match daemon_status::ask(paths) {
+            Ok(Some(status)) => Self::Running(status.awake),
+            Ok(None) => Self::Stopped,
+            Err(_) => Self::Unknown,
+        }
+    }
+
+    /// How long something still waits that waits until a point of awake time; none if that is unknown. The next start
+    /// of a daemon ends all waits.
+    fn left(self, until: Awake) -> Option<Millis> {
+        match self {
+            Self::Running(Some(now)) if now < until => Some(until.since(now)),
+            Self::Running(Some(_)) => Some(Millis::ZERO),
+            Self::Running(None) | Self::Stopped | Self::Unknown => None,
+        }
+    }
+
+    /// The next try of something that waits until a point of awake time.
+    pub(super) fn next_try(self, until: Awake) -> String {
+        match (self, self.left(until)) {
+            (_, Some(Millis::ZERO)) => "next try now".to_owned(),
+            (_, Some(left)) => format!("next try in {}", human_time::length_up(left)),
+            (Self::Stopped, None) => "next try when the daemon starts".to_owned(),
+            (_, None) => "retried automatically".to_owned(),
+        }
+    }
+
+    /// The time of the next try, if the machine stays awake; none if it is unknown.
+    pub(super) fn time(self, until: Awake) -> Option<Timestamp> {
+        self.left(until).map(|left| clock::wall().plus(left))
+    }
+
+    /// A wait until a point of awake time.
+    fn wait(self, until: Awake, words: String) -> Wait {
+        Wait { words: Some(words), next_try: self.time(until) }
+    }
+}
+
+impl Wait {
+    fn words(words: impl Into<String>) -> Self {
+        Self { words: Some(words.into()), next_try: None }
+    }
+}
+
+/// What a message waits for, or how it ended.
+pub(super) fn of_message(
+    db: &Tables,
+    txn: &Read<'_>,
+    daemon: Daemon,
+    id: MessageId,
+    message: &Message,
+) -> Result<Wait, state::Error> {
+    let limit = db.rate_limits.get(txn, &message.agent)?;
+    match &message.state {
+        MessageState::Pending(Due::At(_)) if db.fetches.contains(txn, &message.body)? => {
+            Ok(Wait::words("waiting for its files to be downloaded"))
+        }
+        MessageState::Pending(Due::Retry(until)) => match why_retried(db, txn, id)? {
+            Some(Event::TurnFailed { tries, why, .. }) => Ok(retry(daemon, *until, "failed", tries, &why)),
+            Some(Event::TurnLost { tries, why, .. }) => Ok(retry(daemon, *until, "was lost", tries, &why)),
+            Some(Event::PutOff { why, .. }) => {
+                Ok(limit.map_or_else(|| limited(daemon, *until, &why), |limit| of_limit(daemon, &limit, *until)))
+            }
+            _ => Ok(daemon.wait(*until, format!("waiting, {}", daemon.next_try(*until)))),
+        },
+        MessageState::Pending(Due::Now) if message.trigger => of_ready(db, txn, daemon, message.session, limit),
+        MessageState::Pending(Due::Now) => Ok(Wait::words("context: waiting for a message that asks for a turn")),
+        state => Ok(Wait { words: labels::state_detail(state), next_try: None }),
+    }
+}
+
+/// Why the newest try of a message was not the last one.
+fn why_retried(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Option<Event>, state::Error> {
+    for (Owned { id: entry, .. }, ()) in db.journal_by_message.collect_last(txn, &id, ENTRIES_MAX)? {
+        let event = db.journal.get(txn, &entry)?.map(|entry| entry.event);
+        if let Some(Event::TurnFailed { .. } | Event::TurnLost { .. } | Event::PutOff { .. }) = event {
+            return Ok(event);
+        }
+    }
+    Ok(None)
+}
+
+fn retry(daemon: Daemon, until: Awake, how: &str, tries: u32, why: &str) -> Wait {
+    let why = labels::excerpt(why);
+    daemon.wait(until, format!("try {tries} {how}, {}: {why}", daemon.next_try(until)))
+}
+
+/// A wait for the provider, until the later of two ends.
+fn of_limit(daemon: Daemon, limit: &RateLimit, until: Awake) -> Wait {
+    limited(daemon, limit.until.max(until), &limit.why)
+}
+
+fn limited(daemon: Daemon, until: Awake, why: &str) -> Wait {
+    let why = labels::excerpt(why);
+    daemon.wait(until, format!("rate-limited by the provider, {}: {why}", daemon.next_try(until)))
+}
+
+/// What a message waits for that may go to its agent.
+fn of_ready(
+    db: &Tables,
+    txn: &Read<'_>,
+    daemon: Daemon,
+    session: SessionId,
+    limit: Option<RateLimit>,
+) -> Result<Wait, state::Error> {
+    if let Some(number) = db.live_incarnations.get(txn, &session)? {
+        let run = db.incarnations.get(txn, &IncarnationId::new(session, number))?;
+        let starting = run.is_some_and(|run| run.phase == Phase::Starting);
+        let what = if starting { "is being started" } else { "has received it and not claimed it yet" };
+        return Ok(Wait::words(format!("run {number} of {session} {what}")));
+    }
+    if let Some(limit) = &limit {
+        return Ok(of_limit(daemon, limit, limit.until));
+    }
+    let row = lookup::session(db, txn, session)?;
+    if let Some(row) = row.as_ref().filter(|row| row.failed_starts > 0) {
+        return failed_starts(db, txn, daemon, session, row);
+    }
+    Ok(Wait::words(match daemon {
+        Daemon::Stopped => "no daemon is running: start one with `hearth run` or `hearth up`",
+        Daemon::Running(_) | Daemon::Unknown => "waiting for a free slot; `hearth status` shows those in use",
+    }))
+}
+
+/// A session whose agent cannot be started.
+pub(super) fn failed_starts(
+    db: &Tables,
+    txn: &Read<'_>,
+    daemon: Daemon,
+    id: SessionId,
+    row: &ChatSession,
+) -> Result<Wait, state::Error> {
+    let times = labels::count(row.failed_starts, "start", "starts in a row");
+    let why = problems::last_end(db, txn, id)?.map_or_else(String::new, |why| format!(": {}", labels::excerpt(&why)));
+    let next = row.start_after.map_or_else(|| "next try now".to_owned(), |after| daemon.next_try(after));
+    let words = format!("its agent does not start, {times} failed, {next}{why}");
+    Ok(row.start_after.map_or_else(|| Wait::words(words.clone()), |after| daemon.wait(after, words.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_are_said_as_a_time_from_now() {
+        let until = Awake::new(2, 16_000);
+        let at = |run, ms| Daemon::Running(Some(Awake::new(run, ms)));
+        for (daemon, text) in [
+            (at(2, 0), "next try in 16 s"),
+            (at(2, 15_400), "next try in 1 s"),
+            (at(2, 16_000), "next try now"),
+            (at(2, 20_000), "next try now"),
+            // A wait of an earlier run is over.
+            (at(3, 0), "next try now"),
+            (Daemon::Stopped, "next try when the daemon starts"),
+            (Daemon::Unknown, "retried automatically"),
+            (Daemon::Running(None), "retried automatically"),
+        ] {
+            assert_eq!(daemon.next_try(until), text, "{daemon:?}");
+        }
+        assert_eq!(at(2, 0).next_try(Awake::new(2, 900_000)), "next try in 15 min");
+    }
+}
