@@ -163,7 +163,7 @@ pub(super) fn trouble(channel: &ChannelInstance, daemon: Option<&DaemonStatus>) 
     None
 }
 
-pub(super) fn mend(channel: &ChannelInstance, why: &str) -> String {
+fn mend(channel: &ChannelInstance, why: &str) -> String {
     let name = &channel.name;
     let references = [("token", &channel.token), ("secret", &channel.secret)];
     let missing = references.into_iter().find(|(what, _)| why.starts_with(&format!("its {what} was not found")));
@@ -193,18 +193,6 @@ pub(super) fn mend(channel: &ChannelInstance, why: &str) -> String {
                  tries it at once"
             ),
         },
-        None if why.contains("cannot listen") => {
-            format!(
-                "stop the program that uses this port, or change `listen` in [channels.{name}]; Hearth retries automatically"
-            )
-        }
-        None if why.contains("receiver") => {
-            "start or fix the receiver, or correct `base_url`; unsent messages are sent then".to_owned()
-        }
-        None if why.contains("does not accept the token") => format!(
-            "put the right token where [channels.{name}] says, and run `hearth channels reconnect {name}`, which tries it \
-             at once"
-        ),
         None => format!("correct [channels.{name}] and run `hearth apply`; Hearth reconnects automatically"),
     }
 }

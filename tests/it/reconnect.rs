@@ -12,6 +12,8 @@ use crate::host::{Ended, Host, wait_for};
 
 /// A token that the server does not accept.
 const WRONG: &str = "4242:AAwrongwrongwrongwrongwrongwrongwro";
+/// A token that the server accepts later.
+const ANOTHER: &str = "4242:AAanotheranotheranotheranotheranothe";
 /// Less than the first pause after a refused token.
 const SOON: Duration = Duration::from_secs(40);
 
@@ -176,6 +178,31 @@ fn nothing_says_connected_before_the_service_has_answered() {
     server.release();
     wait_state(&host, "up");
     wait_for("the log", || host.daemon().unwrap().stderr().contains("the bot is connected").then_some(()));
+    host.stop();
+}
+
+/// `hearth setup` keeps the new token in the same file, so that no setting changes.
+#[test]
+fn a_new_token_given_to_setup_is_tried_at_once() {
+    let (mut host, server) = (Host::new(), FakeTelegram::start());
+    let setup = |host: &Host, token: &str| {
+        let (given, url) = (host.path("given"), server.url());
+        std::fs::write(&given, token).unwrap();
+        let about = ["setup", "--no-service", "--no-message", "--provider", "echo", "--runtime", "process", "--json"];
+        let bot = ["--telegram-token-file", given.to_str().unwrap(), "--telegram-base-url", &url];
+        host.done(&[&about[..], &bot].concat(), b"");
+    };
+    setup(&host, TOKEN);
+    host.start();
+    wait_state(&host, "up");
+    server.takes(ANOTHER);
+    server.happens(typed(7, "hello"));
+    let down = wait_state(&host, "down");
+    assert!(down["last_contact"].is_string() && down["next_try"].is_string(), "{down}");
+    let begun = Instant::now();
+    setup(&host, ANOTHER);
+    wait_state(&host, "up");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     host.stop();
 }
 
