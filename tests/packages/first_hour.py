@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""The person in `first-hour.sh`: types answers at `hearth setup`, writes to the bot, and gets an answer.
+
+Also what the person talks to: stand-ins for the Bot API and for a model API, on a loopback of their own.
+Every line typed at a terminal counts, an empty one too. So does a command.
+"""
+
+import fcntl
+import http.server
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+TOKEN = "4242:AAfakefakefakefakefakefakefakefakef"
+ANSWERS_MAX = 12
+SECONDS_MAX = 180
+ANN = {"id": 7, "is_bot": False, "first_name": "Ann"}
+CHAT = {"id": 7, "type": "private", "first_name": "Ann"}
+QUESTION = "What is the capital of France?"
+ANSWER = "Paris is the capital of France."
+
+root, started = sys.argv[1], int(sys.argv[2]) / 1e9
+
+
+class Telegram:
+    """What people see of the bot, and what they write to it."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.updates, self.shown = [], []
+
+    def types(self, text):
+        with self.changed:
+            number = len(self.updates) + 1
+            message = {"message_id": number, "date": int(time.time()), "chat": CHAT, "from": ANN, "text": text}
+            self.updates.append({"update_id": number, "message": message})
+            self.changed.notify_all()
+
+    def call(self, method, sent):
+        with self.changed:
+            if method == "getMe":
+                return {"id": 4242, "is_bot": True, "first_name": "Hearth", "username": "hearth_bot",
+                        "can_join_groups": True, "can_read_all_group_messages": False}
+            if method == "getUpdates":
+                offset = int(sent.get("offset", 0))
+                new = lambda: [update for update in self.updates if update["update_id"] >= offset]
+                self.changed.wait_for(new, timeout=min(float(sent.get("timeout", 0)), 5))
+                return new()
+            if method == "sendMessage":
+                self.shown.append(sent["text"])
+                self.changed.notify_all()
+                return {"message_id": 1000 + len(self.shown), "date": int(time.time()), "chat": CHAT, "text": sent["text"]}
+            return True
+
+
+telegram = Telegram()
+
+
+def events():
+    """A streamed answer of the model."""
+    usage = {"input_tokens": 5, "output_tokens": 5}
+    yield "message_start", {"message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+                                        "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    yield "content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}
+    yield "content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": ANSWER}}
+    yield "content_block_stop", {"index": 0}
+    yield "message_delta", {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage}
+    yield "message_stop", {}
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Both APIs."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answers(self, status, kind, body):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def tells(self, value, status=200):
+        self.answers(status, "application/json", json.dumps(value).encode())
+
+    def body(self):
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def do_HEAD(self):
+        self.tells({})
+
+    def do_GET(self):
+        if self.path.startswith("/bot"):
+            return self.do_POST()
+        if self.path.startswith("/v1/models"):
+            return self.tells({"data": [{"type": "model", "id": "stand-in", "display_name": "Stand-in"}], "has_more": False})
+        return self.tells({"type": "error", "error": {"type": "not_found_error", "message": "?"}}, 404)
+
+    def do_POST(self):
+        body = self.body()
+        path = self.path.split("?")[0]
+        if path.startswith("/bot"):
+            token, method = path[4:].split("/", 1)
+            if token != TOKEN:
+                return self.tells({"ok": False, "error_code": 401, "description": "Unauthorized"}, 401)
+            return self.tells({"ok": True, "result": telegram.call(method, json.loads(body or b"{}"))})
+        if path.endswith("/count_tokens"):
+            return self.tells({"input_tokens": 5})
+        if path != "/v1/messages":
+            return self.tells({"type": "error", "error": {"type": "not_found_error", "message": "?"}}, 404)
+        if not json.loads(body).get("stream"):
+            return self.tells({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                               "content": [{"type": "text", "text": ANSWER}], "usage": {"input_tokens": 5, "output_tokens": 5}})
+        lines = (f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n" for kind, data in events())
+        return self.answers(200, "text/event-stream", "".join(lines).encode())
+
+
+class Ann:
+    """A user of the clean system, and how much she typed."""
+
+    def __init__(self):
+        self.typed = 0
+        self.screen = ""
+
+    def process(self, arguments, **options):
+        command = ["chroot", "--userspec=ann:ann", root, "env", "-i", "HOME=/home/ann", "USER=ann", "TERM=xterm",
+                   "PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8", *arguments]
+        return subprocess.Popen(command, start_new_session=True, **options)
+
+    def runs(self, *arguments):
+        """A command that she types."""
+        self.typed += 1
+        return self.looks(*arguments)
+
+    def looks(self, *arguments):
+        """A command of the test, not of the person."""
+        done = self.process(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said, _ = done.communicate(timeout=120)
+        return done.returncode, said
+
+    def talks(self, arguments, answers):
+        """Runs a command at a terminal, and answers its questions: `answers` has a pattern and a text for each."""
+        ours, theirs = pty.openpty()
+        self.typed += 1
+        process = self.process(arguments, stdin=theirs, stdout=theirs, stderr=theirs,
+                               preexec_fn=lambda: fcntl.ioctl(0, 0x540E, 0))  # TIOCSCTTY
+        os.close(theirs)
+        unread, quiet = "", time.monotonic()
+        while time.monotonic() - quiet < 60:
+            if select.select([ours], [], [], 0.2)[0]:
+                try:
+                    more = os.read(ours, 65536).decode(errors="replace")
+                except OSError:
+                    more = ""
+                if not more:
+                    break
+                unread += more
+                self.screen += more
+                quiet = time.monotonic()
+                continue
+            for pattern, text in answers:
+                if re.search(pattern, unread, re.S):
+                    os.write(ours, f"{text() if callable(text) else text}\n".encode())
+                    self.typed += 1
+                    unread, quiet = "", time.monotonic()
+                    break
+        else:
+            process.kill()
+            raise SystemExit(f"nobody answers this:\n{self.screen}")
+        return process.wait(10)
+
+
+def wait(what, condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise SystemExit(f"FAILED: waited for {what}; shown: {telegram.shown}")
+
+
+def commands(ann, url):
+    """The way without `hearth setup`: a file and commands."""
+    home = f"{root}/home/ann"
+    ann.runs("hearth", "up")
+    for name, text in (("bot-token", TOKEN), ("api-key", "sk-ant-stand-in"), ("agent.toml", f"""schema = 1
+[channels.telegram]
+token = "file:/home/ann/bot-token"
+base_url = "{url}"
+[[agents]]
+folder = "main"
+provider = "claude"
+trust = "main"
+env = {{ ANTHROPIC_API_KEY = "file:/home/ann/api-key", ANTHROPIC_BASE_URL = "{url}" }}
+""")):
+        ann.typed += 1
+        with open(f"{home}/{name}", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(text)
+        os.chown(f"{home}/{name}", 1000, 1000)
+    status, said = ann.runs("hearth", "apply", "/home/ann/agent.toml")
+    if status:
+        raise SystemExit(said)
+
+
+def main():
+    loopback = socket.socket()
+    fcntl.ioctl(loopback, 0x8914, struct.pack("16sh14x", b"lo", 0x49))  # SIOCSIFFLAGS: up
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server.handle_error = lambda *_: None  # a client that does not wait for its answer
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    ann = Ann()
+    daemon = None
+    with_setup = ann.looks("hearth", "setup", "--help")[0] == 0
+    if with_setup:
+        status = ann.talks(["hearth", "setup", "--telegram-base-url", url], [
+            (r"What answers.*Your choice \[1\]: $", "claude"),
+            (r"own server.*Your choice \[1\]: $", "own server"),
+            (r"containers, which are not available.*Your choice \[1\]: $", "processes"),
+            (r"Address, like [^:]*://[^:]*:\d*: $", url),
+            (r"Token, if it wants one.*: $", ""),
+            (r"Token of the bot.*: $", TOKEN),
+            # No service manager runs in the clean root; `hearth run` below is the daemon.
+            (r"Start Hearth now and whenever you log in\?.*: $", "n"),
+            # The deep link that is shown: the person opens it, and Telegram sends what it carries.
+            (r"t\.me/hearth_bot\?start=", lambda: telegram.types("/start " + re.findall(r"start=([\w-]+)", ann.screen)[-1]) or ""),
+            (r"Write to your agent.*: $", ""),
+            (r"\[[Yy]/[Nn]\]: $|: $", ""),
+        ])
+        if status:
+            raise SystemExit(f"hearth setup failed:\n{ann.screen}")
+        print(ann.screen)
+    else:
+        commands(ann, url)
+    try:
+        ann.typed += 1
+        daemon = ann.process(["hearth", "run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        threading.Thread(target=lambda: log.append(daemon.stderr.read()), daemon=True).start()
+        telegram.types(QUESTION)
+
+        def answered():
+            asked = json.loads(ann.looks("hearth", "approvals", "list", "--json")[1] or "null")
+            ids = re.findall(r'"ap\d+"', json.dumps(asked))
+            if ids and ids[0] not in approved:
+                approved.append(ids[0])
+                ann.runs("hearth", "approvals", "approve", ids[0].strip('"'))
+            return [text for text in telegram.shown if ANSWER in text]
+
+        approved = []
+        wait("an answer on Telegram", answered, 90)
+    except SystemExit:
+        print(ann.looks("hearth", "why", "latest")[1], ann.looks("hearth", "status")[1], sep="\n")
+        daemon.send_signal(signal.SIGTERM)
+        time.sleep(2)
+        print(*(part.decode(errors="replace") for part in log))
+        raise
+    seconds = time.time() - started
+    daemon.send_signal(signal.SIGTERM)
+    if daemon.wait(60):
+        raise SystemExit("FAILED: the daemon did not stop well")
+    way = "hearth setup" if with_setup else "commands"
+    print(f"from the .deb to an answer on Telegram by {way}: {seconds:.1f} s of at most {SECONDS_MAX}, "
+          f"{ann.typed} lines typed of at most {ANSWERS_MAX}")
+    if ann.typed > ANSWERS_MAX or seconds > SECONDS_MAX:
+        raise SystemExit("FAILED: that is too much")
+
+
+log = []
+main()
