@@ -11,7 +11,7 @@ use resets::Resets;
 
 use super::change::Configured;
 use super::configuration::UserEntry;
-use super::{Done, Failure, change, configuration, mount_args, print, users};
+use super::{Done, Failure, change, configuration, local_owner, mount_args, print, users};
 use crate::config::Paths;
 use crate::config::file::write;
 use crate::daemon::opening::Opening;
@@ -42,6 +42,9 @@ pub(super) struct ApplyArgs {
     /// Also take the role from the last owner
     #[arg(long)]
     force: bool,
+    /// Do not make yourself owner of a new installation whose file names no owner
+    #[arg(long)]
+    no_owner: bool,
     /// Create a store even where parts of an installation without one, or other files, are
     #[arg(long)]
     new: bool,
@@ -72,15 +75,17 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
         users::agree_to_no_owner(owner, args.force, json)?;
     }
     for _ in 0..change::LOOKS {
+        let made_owner = !looked.plan.edits.is_empty();
         match change::submit_by(paths, &ChangeRequest { dry_run: false, ..looked.plan }, &name, opening) {
             Err(Failure::Changed(_)) => {}
-            done => {
-                let done = done?;
-                if !json {
-                    return change::print_notes(&done);
-                }
+            Err(failure) => return Err(failure),
+            Ok(done) if json => {
                 change::add_notes(&mut looked.planned, &done);
                 return change::print(&looked.planned, true);
+            }
+            Ok(done) => {
+                change::print_notes(&done)?;
+                return if made_owner { local_owner::announce() } else { Ok(()) };
             }
         }
         // The concurrent change may not concern this file.
@@ -109,7 +114,14 @@ fn look(paths: &Paths, args: &ApplyArgs, plan: &ChangeRequest, name: &str) -> Re
     for _ in 0..change::LOOKS {
         let known = configuration::read(paths)?;
         let toml = if args.merge { merge::merged(&known, &plan.toml, name)? } else { plan.toml.clone() };
-        let plan = ChangeRequest { expected: known.digest, toml, ..plan.clone() };
+        let mut plan = ChangeRequest { expected: known.digest, toml, ..plan.clone() };
+        if !args.no_owner
+            && known.users.is_empty()
+            && known.agents.is_empty()
+            && !names_owner(&plan.configure(name)?.changes)?
+        {
+            plan.edits.push(local_owner::grant()?);
+        }
         match change::submit_by(paths, &plan, name, opening) {
             Err(Failure::Changed(_)) => {}
             planned => {
@@ -122,6 +134,15 @@ fn look(paths: &Paths, args: &ApplyArgs, plan: &ChangeRequest, name: &str) -> Re
         }
     }
     Err(changed())
+}
+
+/// Whether a file says who is owner, or what the local user may do.
+fn names_owner(changes: &[Change]) -> Result<bool, Failure> {
+    let Change::Grant(me, _) = local_owner::grant()? else { return Ok(false) };
+    Ok(changes.iter().any(|change| match change {
+        Change::PutUser(spec) => spec.id == me || spec.roles.contains(&RoleSpec::Owner),
+        _ => false,
+    }))
 }
 
 /// An owner who loses the role by these changes, if no owner is left.

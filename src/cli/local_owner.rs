@@ -2,26 +2,30 @@
 
 use super::{Done, Failure, change as changes, log};
 use crate::config::Paths;
-use crate::config::file::write;
+use crate::daemon::opening::Opening;
 use crate::daemon::setup;
-use crate::model::configure::Configure;
+use crate::model::configure::Change;
 use crate::socket::change::ChangeRequest;
-use crate::state::{Read, Reader, Tables};
+use crate::state::{self, Reader};
 
-/// Makes the local user owner if there are neither users nor agents, and says so.
-///
-/// This is a change of its own: `hearth apply --prune` removes only what a file added.
+/// Makes the local user owner if there are neither users nor agents, and says so. Creates the store in a new directory.
 pub(super) fn make(paths: &Paths) -> Done {
-    let Some(configure) = Reader::open(paths.data())?.read(change)? else { return Ok(()) };
-    let toml = write::write(&configure.changes);
-    changes::submit(paths, &ChangeRequest { toml, ..ChangeRequest::default() }, "the command")?;
+    let lacks = match Reader::open(paths.data()) {
+        Ok(reader) => reader.read(setup::lacks_first_owner)?,
+        Err(state::Error::NoStore { .. }) => true,
+        Err(error) => return Err(error.into()),
+    };
+    if !lacks {
+        return Ok(());
+    }
+    let change = ChangeRequest { edits: vec![grant()?], ..ChangeRequest::default() };
+    changes::submit_by(paths, &change, "the command", Opening::OrNew)?;
     announce()
 }
 
-/// The change that makes the local user owner; none if there are users or agents.
-pub(super) fn change(db: &Tables, txn: &Read<'_>) -> Result<Option<Configure>, Failure> {
-    let uid = rustix::process::getuid().as_raw();
-    setup::first_owner(db, txn, uid).map_err(|error| Failure::Failed(error.to_string()))
+/// The change that makes the local user owner.
+pub(super) fn grant() -> Result<Change, Failure> {
+    Ok(setup::grant_owner(rustix::process::getuid().as_raw())?)
 }
 
 /// Says who the owner is.

@@ -15,8 +15,9 @@ use super::{Done, Failure, local_owner, log, offline};
 use crate::config::{Paths, seams};
 use crate::crash;
 use crate::daemon::opening::{Installation, Opening};
-use crate::daemon::{Daemon, Error, State, Wish, limits};
-use crate::model::configure::RuntimeKind;
+use crate::daemon::{Daemon, Error, State, Wish, limits, setup};
+use crate::model::configure::{Configure, RuntimeKind};
+use crate::model::entity::Origin;
 use crate::model::input::Input;
 use crate::model::report::Reply;
 use crate::socket::server::{self, Serving};
@@ -232,8 +233,11 @@ impl Served {
 
     /// Makes the local user owner of a new installation, and says so.
     fn make_owner(&self) -> Done {
-        let Some(configure) = self.daemon.store().read(local_owner::change)? else { return Ok(()) };
-        match self.tokio.block_on(self.daemon.submit(Input::Configure(configure), false)) {
+        if !self.daemon.store().read(setup::lacks_first_owner)? {
+            return Ok(());
+        }
+        let grant = Configure::new(vec![local_owner::grant()?], Origin::Runtime);
+        match self.tokio.block_on(self.daemon.submit(Input::Configure(grant), false)) {
             Ok(Reply::Refused(refusal)) => Err(Failure::Failed(refusal.message)),
             Ok(_) => local_owner::announce(),
             Err(why) => Err(Failure::Failed(why)),

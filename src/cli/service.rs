@@ -109,20 +109,19 @@ pub(super) fn installed(paths: &Paths) -> Result<Option<String>, Failure> {
 
 /// `hearth service install` without options and output. Returns what it did, for people.
 pub(super) fn install_now(paths: &Paths) -> Result<String, Failure> {
-    let definition = Definition::of(paths, Manager::of_this_system())?;
-    install::install_now(paths, &definition)
+    install::install_now(paths, Manager::of_this_system())
 }
 
 fn perform(paths: &Paths, manager: Manager, command: &ServiceCommand, json: bool) -> Done {
-    let definition = Definition::of(paths, manager)?;
+    let definition = || Definition::of(paths, manager);
     match command {
-        ServiceCommand::Install(wanted) => install::install(paths, &definition, wanted, json),
-        ServiceCommand::Status => look::status(paths, &definition, json),
-        ServiceCommand::Logs(wanted) => logs(paths, &definition, wanted, json),
-        ServiceCommand::Start => change(paths, &definition, ServiceChange::Start),
-        ServiceCommand::Stop => change(paths, &definition, ServiceChange::Stop),
-        ServiceCommand::Restart => change(paths, &definition, ServiceChange::Restart),
-        ServiceCommand::Uninstall => install::uninstall(paths, &definition, json),
+        ServiceCommand::Install(wanted) => install::install(paths, manager, wanted, json),
+        ServiceCommand::Status => look::status(paths, &definition()?, json),
+        ServiceCommand::Logs(wanted) => logs(paths, &definition()?, wanted, json),
+        ServiceCommand::Start => change(paths, &definition()?, ServiceChange::Start),
+        ServiceCommand::Stop => change(paths, &definition()?, ServiceChange::Stop),
+        ServiceCommand::Restart => change(paths, &definition()?, ServiceChange::Restart),
+        ServiceCommand::Uninstall => install::uninstall(paths, &definition()?, json),
     }
 }
 

@@ -100,15 +100,20 @@ pub fn user(uid: u32) -> Result<UserId, BadName> {
     Ok(UserId::new(channel, ForeignId::new("the user's id", uid.to_string())?))
 }
 
-/// Makes the user who runs this program owner of a store without users and agents.
+/// Whether an installation still has to get its first owner: it has neither users nor agents.
 ///
 /// # Errors
 /// A damaged or unreadable store.
-pub fn first_owner(db: &Tables, txn: &Read<'_>, uid: u32) -> Result<Option<Configure>, Error> {
-    if db.users.len(txn)? > 0 || db.agents.len(txn)? > 0 {
-        return Ok(None);
-    }
-    Ok(owner(db, txn, uid)?.map(|change| Configure::new(vec![change], Origin::Runtime)))
+pub fn lacks_first_owner(db: &Tables, txn: &Read<'_>) -> Result<bool, state::Error> {
+    Ok(db.users.len(txn)? == 0 && db.agents.len(txn)? == 0)
+}
+
+/// Makes a person at a terminal owner.
+///
+/// # Errors
+/// Never for a number.
+pub fn grant_owner(uid: u32) -> Result<Change, BadName> {
+    Ok(Change::Grant(user(uid)?, RoleSpec::Owner))
 }
 
 fn agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<(AgentId, Folder)>, state::Error> {

@@ -147,7 +147,7 @@ impl Host {
     }
 
     pub(crate) fn apply(&self, toml: &str) {
-        self.done(&["apply", "-"], toml.as_bytes());
+        self.done(&["apply", "--no-owner", "-"], toml.as_bytes());
     }
 
     /// Injects one message of the chat `telegram/123` and returns its outcome.

@@ -31,8 +31,8 @@ pub(in crate::cli) struct InstallArgs {
 
 /// The answer of `hearth service install --json`.
 #[derive(Debug, Serialize)]
-struct InstalledJson<'a> {
-    name: &'a str,
+struct InstalledJson {
+    name: String,
     file: String,
     /// `new`, `changed` or `unchanged`.
     written: &'static str,
@@ -60,42 +60,41 @@ struct RemovedJson<'a> {
 }
 
 /// Writes the file and starts the service.
-pub(super) fn install(paths: &Paths, definition: &Definition, wanted: &InstallArgs, json: bool) -> Done {
-    let file = definition.file.display().to_string();
+pub(super) fn install(paths: &Paths, manager: Manager, wanted: &InstallArgs, json: bool) -> Done {
     if wanted.dry_run {
+        let definition = Definition::of(paths, manager)?;
+        let file = definition.file.display().to_string();
         if json {
             return print::json(&RehearsedJson { name: &definition.name, file, text: &definition.text });
         }
         print::note(&format!("this would be {file}:"));
         return print::verbatim(definition.text.trim_end());
     }
-    let done = put(paths, definition, wanted)?;
+    let done = put(paths, manager, wanted)?;
     if json {
         return print::json(&done);
     }
     print::line(&format!("{:9} {}", done.written, done.file))?;
     if done.started {
-        print::line(&format!("{:9} {}", "runs", definition.name))?;
+        print::line(&format!("{:9} {}", "runs", done.name))?;
     }
     super::warn(&done.warnings);
-    if definition.manager == Manager::Systemd && systemd::lingers() == Some(false) {
+    if manager == Manager::Systemd && systemd::lingers() == Some(false) {
         print::note("it runs while you are logged in; for it to run always: `loginctl enable-linger`");
     }
     Ok(())
 }
 
-/// Installs the service without output.
-fn put<'a>(paths: &Paths, definition: &'a Definition, wanted: &InstallArgs) -> Result<InstalledJson<'a>, Failure> {
-    let file = definition.file.display().to_string();
-    if !state::exists(paths.data())? {
+/// Installs the service without output. In a new directory it creates the store, whose id is in the service's file.
+fn put(paths: &Paths, manager: Manager, wanted: &InstallArgs) -> Result<InstalledJson, Failure> {
+    let before = Definition::of(paths, manager)?;
+    if !state::exists(paths.data())? && before.file.exists() {
         return Err(Failure::Failed(format!(
-            "there is no store in {}: run `hearth up` or `hearth apply FILE` first; if there was one, check that its \
-             disk is mounted, or restore a backup with `hearth restore BACKUP`",
+            "there is no store in {}, but its service is installed: check that its disk is mounted, or restore a \
+             backup with `hearth restore BACKUP`; to start over, run `hearth service uninstall` first",
             paths.data().display()
         )));
     }
-    // An unreadable store has no id for the service file.
-    state::installation(paths.data())?;
     if rustix::process::geteuid().is_root() && !wanted.as_root {
         return Err(Failure::Failed(
             "a service belongs to the user whose rights Hearth is to have, and this is root: run `hearth service install` as \
@@ -103,15 +102,20 @@ fn put<'a>(paths: &Paths, definition: &'a Definition, wanted: &InstallArgs) -> R
                 .to_owned(),
         ));
     }
-    if definition.manager == Manager::Systemd {
+    if manager == Manager::Systemd {
         systemd::reach()?;
     }
+    if before.found()? == ExistingUnit::Foreign && !wanted.replace {
+        return Err(Failure::Failed(format!(
+            "{} was not made by Hearth: move it away, or have it replaced with --replace",
+            before.file.display()
+        )));
+    }
+    local_owner::make(paths)?;
+    // An unreadable store has no id for the service file.
+    state::installation(paths.data())?;
+    let definition = Definition::of(paths, manager)?;
     let written = match definition.found()? {
-        ExistingUnit::Foreign if !wanted.replace => {
-            return Err(Failure::Failed(format!(
-                "{file} was not made by Hearth: move it away, or have it replaced with --replace"
-            )));
-        }
         ExistingUnit::Same if definition.is_known() => "unchanged",
         ExistingUnit::Nothing => "new",
         ExistingUnit::Same | ExistingUnit::Ours | ExistingUnit::Foreign => "changed",
@@ -119,19 +123,19 @@ fn put<'a>(paths: &Paths, definition: &'a Definition, wanted: &InstallArgs) -> R
     if written != "unchanged" {
         definition.write()?;
     }
-    local_owner::make(paths)?;
-    let mut warnings = warnings(definition);
-    let started = start(paths, definition, wanted.no_start, written == "changed", &mut warnings)?;
+    let mut warnings = warnings(&definition);
+    let started = start(paths, &definition, wanted.no_start, written == "changed", &mut warnings)?;
     // What does not run yet begins with what the system knows now.
     if started != wanted.no_start {
         definition.know()?;
     }
-    Ok(InstalledJson { name: &definition.name, file, written, started, warnings })
+    let file = definition.file.display().to_string();
+    Ok(InstalledJson { name: definition.name, file, written, started, warnings })
 }
 
 /// Installs the service with default options. Returns what it did, for people.
-pub(super) fn install_now(paths: &Paths, definition: &Definition) -> Result<String, Failure> {
-    let done = put(paths, definition, &InstallArgs::default())?;
+pub(super) fn install_now(paths: &Paths, manager: Manager) -> Result<String, Failure> {
+    let done = put(paths, manager, &InstallArgs::default())?;
     super::warn(&done.warnings);
     Ok(format!("{} {}", done.name, if done.started { "runs, and starts at every login" } else { "is installed" }))
 }

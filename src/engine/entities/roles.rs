@@ -13,19 +13,19 @@ use crate::state::{GrantKey, MemberKey, PersonKey, RoleHolderKey};
 use crate::tx::Tx;
 
 /// Gives a person a role. Creates the person's row if there is none.
-pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec, origin: Origin) -> Result<ChangeResult> {
+pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec) -> Result<ChangeResult> {
     let role = match role(tx, spec)? {
         Ok(role) => role,
         Err(reason) => return Ok(Err(reason)),
     };
-    know(tx, user, origin)?;
+    know(tx, user)?;
     let entity = role_entity(user, spec);
     let key = GrantKey { person: PersonKey::of(user), role };
     if tx.db.roles.contains(tx, &key)? {
         return Ok(Ok(vec![change::report(entity, Action::Unchanged)]));
     }
     let at = tx.now.wall;
-    tx.db.roles.put(tx, &key, &Grant { user: user.clone(), at, by: None, origin })?;
+    tx.db.roles.put(tx, &key, &Grant { user: user.clone(), at, by: None, origin: Origin::Runtime })?;
     Ok(Ok(vec![change::report(entity, Action::Created)]))
 }
 
@@ -45,15 +45,15 @@ pub(crate) fn revoke(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec) -> Res
 }
 
 /// Makes a person a member of an agent.
-pub(crate) fn add_member(tx: &mut Tx<'_, '_>, folder: &Folder, user: &UserId, origin: Origin) -> Result<ChangeResult> {
+pub(crate) fn add_member(tx: &mut Tx<'_, '_>, folder: &Folder, user: &UserId) -> Result<ChangeResult> {
     let Some((agent, _)) = agents::find(tx, folder)? else { return Ok(Err(agents::missing(folder))) };
-    know(tx, user, origin)?;
+    know(tx, user)?;
     let key = MemberKey { agent, person: PersonKey::of(user) };
     let entity = member_entity(folder, user);
     if tx.db.members.contains(tx, &key)? {
         return Ok(Ok(vec![change::report(entity, Action::Unchanged)]));
     }
-    let membership = Membership { user: user.clone(), at: tx.now.wall, by: None, origin };
+    let membership = Membership { user: user.clone(), at: tx.now.wall, by: None, origin: Origin::Runtime };
     tx.db.members.put(tx, &key, &membership)?;
     Ok(Ok(vec![change::report(entity, Action::Created)]))
 }
@@ -66,7 +66,7 @@ pub(crate) fn let_in(
     name: Option<&str>,
     by: Option<&UserId>,
 ) -> Result<()> {
-    know(tx, user, Origin::Runtime)?;
+    know(tx, user)?;
     people::refresh_name(tx, Some(user), name)?;
     let key = MemberKey { agent, person: PersonKey::of(user) };
     if tx.db.members.contains(tx, &key)? {
@@ -109,12 +109,12 @@ fn role(tx: &Tx<'_, '_>, spec: &RoleSpec) -> Result<std::result::Result<Role, St
 }
 
 /// Creates the row of a person who has none.
-fn know(tx: &mut Tx<'_, '_>, id: &UserId, origin: Origin) -> Result<()> {
+fn know(tx: &mut Tx<'_, '_>, id: &UserId) -> Result<()> {
     let key = PersonKey::of(id);
     if tx.db.users.contains(tx, &key)? {
         return Ok(());
     }
-    let user = User { id: id.clone(), name: None, origin, created: tx.now.wall };
+    let user = User { id: id.clone(), name: None, origin: Origin::Runtime, created: tx.now.wall };
     tx.db.users.put(tx, &key, &user)
 }
 
@@ -157,7 +157,7 @@ mod tests {
             ("net:bob", admin_of("z"), Err("agent z not found; see `hearth agents list`")),
             ("net:eve", admin_of("z"), Err("agent z not found; see `hearth agents list`")),
         ] {
-            let told = scene.tell(|tx, _| grant(tx, &person(user), &spec, Origin::Runtime));
+            let told = scene.tell(|tx, _| grant(tx, &person(user), &spec));
             assert_eq!(told, expected.map(str::to_owned).map_err(str::to_owned), "{user} {spec:?}");
         }
         // The second grant of the role kept its time. A person whose grant was refused has no row.
@@ -170,7 +170,7 @@ mod tests {
     fn roles_are_taken_one_by_one() {
         let scene = Scene::new();
         for spec in [OWNER, admin_of("a"), admin_of("b")] {
-            scene.done(|tx, _| grant(tx, &person("net:ann"), &spec, Origin::Runtime));
+            scene.done(|tx, _| grant(tx, &person("net:ann"), &spec));
         }
         for (user, spec, expected) in [
             ("net:ann", admin_of("a"), Ok("removed role net:ann admin:a")),
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn members_come_and_go() {
         let scene = Scene::new();
-        let add = |name: &str| scene.tell(|tx, _| add_member(tx, &folder(name), &person("net:ann"), Origin::Runtime));
+        let add = |name: &str| scene.tell(|tx, _| add_member(tx, &folder(name), &person("net:ann")));
         assert_eq!(add("a").unwrap(), "created member net:ann of a");
         assert_eq!(add("a").unwrap(), "unchanged member net:ann of a");
         assert!(add("z").unwrap_err().starts_with("agent z not found"));
@@ -210,8 +210,8 @@ mod tests {
     fn an_agent_that_goes_takes_the_rights_to_it_along() {
         let scene = Scene::new();
         for name in ["a", "b"] {
-            scene.done(|tx, _| grant(tx, &person("net:ann"), &admin_of(name), Origin::Runtime));
-            scene.done(|tx, _| add_member(tx, &folder(name), &person("net:ann"), Origin::Runtime));
+            scene.done(|tx, _| grant(tx, &person("net:ann"), &admin_of(name)));
+            scene.done(|tx, _| add_member(tx, &folder(name), &person("net:ann")));
         }
         scene.done(|tx, _| crate::entities::agents::remove(tx, &folder("a")));
         assert_eq!(scene.keys("roles"), ["net/ann/admin:ag2"]);
