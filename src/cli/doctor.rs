@@ -1,16 +1,17 @@
 //! `hearth doctor`: checks for problems that could keep Hearth from working, each with a fix.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
 
+mod channels;
 mod containers;
 mod lacking;
 mod runtime;
 mod trials;
+mod upgrade;
 
 use self::trials::Reach;
 use super::configuration::{self, Configuration};
@@ -21,14 +22,12 @@ use super::problems::{FailedStarts, RateLimitedAgent};
 use super::progress::StageBar;
 use super::report::Report;
 use super::self_test::{SelfTest, self_test};
-use super::{Done, Failure, channels as networks, daemon_status, hoard, labels};
+use super::{Done, Failure, daemon_status, hoard, labels};
 use crate::channel::terminal;
 use crate::clock;
 use crate::config::Paths;
 use crate::contracts::home;
 use crate::daemon::{Sandbox, sandbox};
-use crate::model::address::ChannelName;
-use crate::model::channel::ChannelInstance;
 use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::socket::client::Error as SocketError;
 use crate::socket::protocol::DaemonStatus;
@@ -71,6 +70,10 @@ pub(super) struct DoctorArgs {
     /// Run no `cmd:` reference and use no network: keys and tokens are not tried
     #[arg(long)]
     offline: bool,
+    /// Say what this program would change in a store that an older one uses, after an upgrade of a copy; other checks are
+    /// left out
+    #[arg(long, conflicts_with_all = ["self_test", "offline"])]
+    before_upgrade: bool,
 }
 
 /// The answer of `hearth doctor --json`.
@@ -85,6 +88,9 @@ struct DoctorReport {
 /// Checks everything; fails if anything is broken.
 pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
     let daemon = daemon_status::ask(paths);
+    if args.before_upgrade {
+        return answer(DoctorReport { checks: upgrade::before_upgrade(paths, &daemon)?, self_test: None }, json);
+    }
     let mut checks = vec![data(paths)];
     let usable = checks.iter().all(|check| check.result != CheckStatus::Fail);
     checks.extend(usable.then(|| disk(paths)));
@@ -100,14 +106,18 @@ pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
         checks.push(clock_sanity(None));
     }
     let self_test = if args.self_test { Some(self_test(paths)?) } else { None };
-    let answer = DoctorReport { checks, self_test };
+    answer(DoctorReport { checks, self_test }, json)
+}
+
+/// Prints a report; fails if anything is broken.
+fn answer(report: DoctorReport, json: bool) -> Done {
     if json {
-        print::json(&answer)?
+        print::json(&report)?
     } else {
-        print(&answer)?
+        print(&report)?
     }
-    let failed = answer.checks.iter().filter(|check| check.result == CheckStatus::Fail).count();
-    let broken = answer.self_test.as_ref().map_or(0, SelfTest::broken);
+    let failed = report.checks.iter().filter(|check| check.result == CheckStatus::Fail).count();
+    let broken = report.self_test.as_ref().map_or(0, SelfTest::broken);
     match (failed, broken) {
         (0, 0) => Ok(()),
         (0, broken) => Err(Failure::Failed(attacks(broken))),
@@ -283,8 +293,8 @@ fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&Daem
     match configuration {
         Ok(configuration) => {
             checks.extend(entities(&configuration, contained));
-            checks.extend(channels(&configuration, daemon));
-            match unconfigured(&reader, &configuration) {
+            checks.extend(channels::channels(&configuration, daemon));
+            match channels::unconfigured(&reader, &configuration) {
                 Ok(found) => checks.extend(found),
                 Err(error) => checks.push(bad("channel", CheckStatus::Fail, error.to_string(), "run `hearth check`")),
             }
@@ -413,42 +423,6 @@ fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
         "`hearth wirings add CHAT AGENT`, or `hearth chats deny CHAT`",
     ));
     checks
-}
-
-/// Checks each configured channel. Without a reachable daemon, which another check reports, the channel's state is
-/// skipped.
-fn channels(known: &Configuration, daemon: Option<&DaemonStatus>) -> Vec<Check> {
-    let look = |channel: &ChannelInstance| match networks::trouble(channel, daemon) {
-        Some((found, mend)) => bad("channel", CheckStatus::Warn, found, mend),
-        None if daemon.is_none() => ok("channel", format!("{} connects when a daemon runs", channel.name)),
-        None => ok("channel", format!("{} is {}", channel.name, networks::shape(channel, daemon).words())),
-    };
-    known.channels.iter().map(look).collect()
-}
-
-/// Reports messages that wait for channels that are not configured.
-fn unconfigured(reader: &Reader, known: &Configuration) -> Result<Vec<Check>, state::Error> {
-    let mut waiting: BTreeMap<ChannelName, u64> = BTreeMap::new();
-    let there = |name: &ChannelName| {
-        name.as_str() == terminal::NAME || known.channels.iter().any(|channel| channel.name == *name)
-    };
-    reader.read(|db, txn| {
-        for row in db.outgoing_queues.iter(txn)? {
-            let (key, ()) = row?;
-            let to = db.outbound.require(txn, &key.outbound)?.to;
-            if let Some(to) = to.filter(|to| !there(&to.channel)) {
-                *waiting.entry(to.channel).or_insert(0) += 1;
-            }
-        }
-        Ok::<_, state::Error>(())
-    })?;
-    let check = |(channel, count): (ChannelName, u64)| {
-        let messages = labels::count(count, "message waits", "messages wait");
-        let found = format!("{messages} for the channel {channel}, which is not configured");
-        let mend = format!("add [channels.{channel}] to hearth.toml and apply it; messages fail after a week");
-        bad("channel", CheckStatus::Warn, found, mend)
-    };
-    Ok(waiting.into_iter().map(check).collect())
 }
 
 fn several(check: &'static str, names: &[&str], one: &str, many: &str, mend: &str) -> Check {

@@ -267,6 +267,14 @@ enum Failure {
 impl Failure {
     /// The reader closed standard output, as `head` does. This is a success.
     const UNREAD: Self = Self::Exit(0);
+
+    /// What went wrong, inside of another message.
+    fn words(&self) -> &str {
+        match self {
+            Self::Failed(words) | Self::Changed(words) | Self::Store(_, words) => words,
+            Self::Told | Self::Exit(_) => "see above",
+        }
+    }
 }
 
 impl<E: std::error::Error + 'static> From<E> for Failure {

@@ -107,6 +107,11 @@ pub(super) fn installed(paths: &Paths) -> Result<Option<String>, Failure> {
     Ok(definition.file.exists().then_some(definition.name))
 }
 
+/// Whether an installed service does not say which installation it runs.
+pub(super) fn names_no_installation(paths: &Paths) -> Result<bool, Failure> {
+    Ok(Definition::of(paths, Manager::of_this_system())?.names_no_installation())
+}
+
 /// `hearth service install` without options and output. Returns what it did, for people.
 pub(super) fn install_now(paths: &Paths) -> Result<String, Failure> {
     install::install_now(paths, Manager::of_this_system())

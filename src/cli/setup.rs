@@ -246,7 +246,7 @@ impl<'a> Setup<'a> {
                 Ok(report) => StepReport { step, ..report },
                 Err(failure @ Failure::Exit(_)) => return Err(failure),
                 Err(failure) => {
-                    let report = StepReport { step, ..StepReport::new(StepState::Failed, words(&failure)) };
+                    let report = StepReport { step, ..StepReport::new(StepState::Failed, failure.words()) };
                     failed = Some(failure);
                     report
                 }
@@ -270,7 +270,7 @@ impl<'a> Setup<'a> {
             let (data, file) = (self.paths.data().display().to_string(), file::path(self.paths).display().to_string());
             let answers = std::mem::take(&mut self.answers);
             print::json(&SetupJson { data, file, steps, answers, next })?;
-            return failed.map_or(Ok(()), |failure| Err(Failure::Failed(words(&failure))));
+            return failed.map_or(Ok(()), |failure| Err(Failure::Failed(failure.words().to_owned())));
         }
         if let Some(failure) = failed {
             return Err(failure);
@@ -323,14 +323,6 @@ impl<'a> Setup<'a> {
         }
         let missing = missing.iter().map(|line| format!("\n  {line}")).collect::<String>();
         Err(Failure::Failed(format!("there is no terminal to ask at; add these options:{missing}")))
-    }
-}
-
-/// The words of a failure, for a step that goes on or is reported as JSON.
-fn words(failure: &Failure) -> String {
-    match failure {
-        Failure::Failed(words) | Failure::Changed(words) | Failure::Store(_, words) => words.clone(),
-        Failure::Told | Failure::Exit(_) => "see above".to_owned(),
     }
 }
 

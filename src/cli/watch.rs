@@ -122,7 +122,7 @@ fn run(
                 Some(Command::Do(act)) => {
                     screen.note = Some(match perform(paths, act) {
                         Ok(told) => told,
-                        Err(failure) => format!("not done: {}", words(failure)),
+                        Err(failure) => format!("not done: {}", words(&failure)),
                     });
                     // If the receiver is gone, the reading thread has ended, and there is nothing to refresh.
                     again.send(()).ok();
@@ -199,11 +199,8 @@ fn edit(paths: &Paths, edit: Change) -> Result<String, Failure> {
     })
 }
 
-fn words(failure: Failure) -> String {
-    match failure {
-        Failure::Failed(what) | Failure::Changed(what) | Failure::Store(_, what) => what.replace('\n', " "),
-        Failure::Told | Failure::Exit(_) => "see above".to_owned(),
-    }
+fn words(failure: &Failure) -> String {
+    failure.words().replace('\n', " ")
 }
 
 #[cfg(test)]

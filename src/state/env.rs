@@ -1,5 +1,7 @@
 //! Opening LMDB: the one place of the project that is not checked by the compiler.
 
+use std::fs::File;
+use std::io::Seek as _;
 use std::path::Path;
 
 use heed::{CommitOrAbort, DatabaseOpener, EnvFlags, EnvOpenOptions, WithoutTls};
@@ -88,6 +90,20 @@ pub(super) fn begin_read(env: &Env) -> Result<heed::RoTxn<'_, heed::WithoutTls>>
 #[expect(clippy::disallowed_methods, reason = "the one place where transactions that write begin")]
 pub(super) fn begin_write(env: &Env) -> Result<heed::RwTxn<'_>> {
     env.write_txn().map_err(Error::lmdb("beginning to write"))
+}
+
+/// Copies a snapshot into a new file, without unused pages. LMDB refuses to leave those out if it has lost count of its
+/// pages; then the copy includes them.
+pub(super) fn copy_into(env: &Env, file: &mut File) -> Result<()> {
+    let copied = match env.copy_to_file(file, heed::CompactionOption::Enabled) {
+        Err(heed::Error::Mdb(heed::MdbError::Incompatible)) => file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .map_err(heed::Error::Io)
+            .and_then(|()| env.copy_to_file(file, heed::CompactionOption::Disabled)),
+        copied => copied,
+    };
+    copied.map_err(Error::lmdb("being copied"))
 }
 
 /// Whether a store must already exist.

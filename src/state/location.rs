@@ -1,10 +1,12 @@
 //! The directory of a store, before it is opened for work.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::env::{self, Access, begin_read};
 use crate::error::{Error, Result};
-use crate::{backup, filesystem, lock, pages};
+use crate::{backup, files, filesystem, lock, pages};
 
 /// Warnings about the location of a data directory's store.
 ///
@@ -30,6 +32,23 @@ pub fn installation(data: &Path) -> Result<u64> {
     let dir = place(data)?;
     let env = env::open(&pages::trust(&dir, lock::last_writer(data))?, Access::ReadOnly, None)?;
     Ok(env::identity(&env, begin_read(&env)?)?.install)
+}
+
+/// Copies a store of this or an older format into another, empty data directory, while a daemon may be writing it.
+/// Returns its format.
+///
+/// # Errors
+/// [`Error::NoStore`] if there is none, [`Error::NewerFormat`] if it is too new; those of opening and copying it.
+pub fn copy_into(data: &Path, other: &Path) -> Result<u32> {
+    let dir = place(data)?;
+    let env = env::open(&pages::trust(&dir, lock::last_writer(data))?, Access::ReadOnly, None)?;
+    let format = env::identity(&env, begin_read(&env)?)?.format;
+    let copy = other.join("store");
+    DirBuilder::new().recursive(true).mode(0o700).create(&copy).map_err(Error::io(&copy))?;
+    let path = files::store_file(&copy);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(Error::io(&path))?;
+    env::copy_into(&env, &mut file)?;
+    Ok(format)
 }
 
 /// The directory of a store that is there.

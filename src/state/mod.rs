@@ -61,7 +61,7 @@ pub use keys::{
     ThreadKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 pub use list_keys::{Owned, Timed};
-pub use location::{exists, installation, look_at_place};
+pub use location::{copy_into, exists, installation, look_at_place};
 pub use lock::{Writer, holder, last_writer};
 pub use meta::{Meta, Number};
 pub use options::{Missing, Options};

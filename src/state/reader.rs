@@ -1,7 +1,6 @@
 //! Read access to a store.
 
 use std::fs::File;
-use std::io::Seek as _;
 use std::path::Path;
 
 use super::bytes::{ByteRow, ByteRows};
@@ -74,18 +73,9 @@ impl Reader {
         Self::with(&pages::look(dir, usize::MAX)?, Access::Copy)
     }
 
-    /// Copies a snapshot of the store into a new file, without unused pages. LMDB refuses to leave those out if it has
-    /// lost count of its pages; then the copy includes them.
+    /// Copies a snapshot of the store into a new file, without unused pages.
     pub(super) fn copy_into(&self, file: &mut File) -> Result<()> {
-        let copied = match self.env.copy_to_file(file, heed::CompactionOption::Enabled) {
-            Err(heed::Error::Mdb(heed::MdbError::Incompatible)) => file
-                .set_len(0)
-                .and_then(|()| file.rewind())
-                .map_err(heed::Error::Io)
-                .and_then(|()| self.env.copy_to_file(file, heed::CompactionOption::Disabled)),
-            copied => copied,
-        };
-        copied.map_err(Error::lmdb("being copied"))
+        env::copy_into(&self.env, file)
     }
 
     /// Number of the last committed transaction.

@@ -94,6 +94,7 @@ mod tidy;
 mod tools;
 mod trouble;
 mod typing;
+mod upgrade;
 mod why;
 mod working;
 mod workspaces;

@@ -108,6 +108,11 @@ impl Definition {
         }
     }
 
+    /// Whether the existing file does not say which installation the daemon runs.
+    pub(super) fn names_no_installation(&self) -> bool {
+        std::fs::read_to_string(&self.file).is_ok_and(|text| text.contains(MARK) && named(&text).is_none())
+    }
+
     /// Whether the service manager has loaded the file since it was last written.
     pub(super) fn is_known(&self) -> bool {
         !self.untold().exists()

@@ -21,7 +21,7 @@ impl Setup<'_> {
         }
         match service::install_now(self.paths) {
             Ok(installed) => Ok(StepReport::new(StepState::Done, installed)),
-            Err(failure) => Ok(StepReport::new(StepState::Skipped, format!("{}; {without}", super::words(&failure)))),
+            Err(failure) => Ok(StepReport::new(StepState::Skipped, format!("{}; {without}", failure.words()))),
         }
     }
 
@@ -65,7 +65,7 @@ impl Setup<'_> {
             (Err(failure @ Failure::Exit(_)), _) => return Err(failure),
             (Err(failure), _) => StepReport::new(
                 StepState::Skipped,
-                format!("{}; `hearth channels pair {channel}` does it later", super::words(&failure)),
+                format!("{}; `hearth channels pair {channel}` does it later", failure.words()),
             ),
         })
     }

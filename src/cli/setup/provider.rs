@@ -199,7 +199,7 @@ fn tried_before(settings: &AgentSettings) -> Result<String, String> {
     let secret = match value_of {
         EnvValue::Plain(text) => text.clone(),
         EnvValue::Reference(reference) => match reference.strip_prefix("file:") {
-            Some(file) => secret::read(file.as_ref()).map_err(|failure| super::words(&failure))?,
+            Some(file) => secret::read(file.as_ref()).map_err(|failure| failure.words().to_owned())?,
             // Commands may ask for a password, and variables are those of the daemon.
             None => return Ok(format!("{provider}, with {} from {reference}", credential.variable())),
         },

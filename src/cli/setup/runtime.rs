@@ -62,7 +62,7 @@ impl Setup<'_> {
             match self.ask.choose(&[again, process])? {
                 0 if with_podman => {
                     if let Err(failure) = image::build_all(self.paths) {
-                        self.say(&format!("This failed: {}", super::words(&failure)))?;
+                        self.say(&format!("This failed: {}", failure.words()))?;
                     }
                 }
                 0 => {}

@@ -24,7 +24,7 @@ impl Setup<'_> {
             let Some(file) = file else {
                 return Ok(StepReport::new(StepState::Already, format!("channel {name} is configured")));
             };
-            let secret = secret::read(file.as_ref()).map_err(|failure| super::words(&failure));
+            let secret = secret::read(file.as_ref()).map_err(|failure| failure.words().to_owned());
             match secret.and_then(|token| attempt(&token, channel.base_url.as_deref())) {
                 Ok(bot) => return Ok(self.connected(StepState::Already, name.clone(), bot)),
                 Err(why) if self.ask.is_person() => self.say(&format!("Channel {name} does not work: {why}."))?,

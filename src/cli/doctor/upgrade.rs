@@ -1,0 +1,142 @@
+//! `hearth doctor --before-upgrade`: what this program would do with a store that an older one uses. It upgrades a copy.
+
+use std::path::Path;
+
+use super::containers;
+use super::{Check, CheckStatus, bad, ok, sound};
+use crate::cli::image::ImageSettings;
+use crate::cli::{Failure, configuration, service};
+use crate::clock;
+use crate::config::{Paths, file};
+use crate::daemon::image::{self, Engine, Freshness};
+use crate::model::configure::RuntimeKind;
+use crate::socket::client::Error as SocketError;
+use crate::socket::protocol::DaemonStatus;
+use crate::state::{self, Missing, Options, Reader, Store, migrate};
+
+/// Name of the checks about the store.
+const STORE: &str = "store";
+/// Formats since the first one, and what their migration changes for people.
+const BROUGHT: [(u32, &str); 1] = [(
+    2,
+    "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
+     `allow_host_loopback = true`, which new ones do not have",
+)];
+
+/// All checks. Nothing in the data directory is changed.
+pub(super) fn before_upgrade(
+    paths: &Paths,
+    daemon: &Result<Option<DaemonStatus>, SocketError>,
+) -> Result<Vec<Check>, Failure> {
+    let mut checks = vec![running(daemon)];
+    let scratch = tempfile::Builder::new().prefix("hearth-upgrade-").tempdir()?;
+    let copy = Paths::find(Some(&scratch.path().join("data")))?;
+    match state::copy_into(paths.data(), copy.data()) {
+        Ok(format) => {
+            checks.push(migrations(format));
+            checks.extend(tried(&copy, format));
+        }
+        Err(error) => checks.push(bad(STORE, CheckStatus::Fail, error.to_string(), mend(&error))),
+    }
+    checks.extend(toml(&paths.data().join("hearth.toml")));
+    checks.extend(service::names_no_installation(paths)?.then(|| {
+        let found = "its file names no installation, so that it would also run another store in the same place";
+        bad("service", CheckStatus::Warn, found, "run `hearth service install` after the upgrade")
+    }));
+    Ok(checks)
+}
+
+fn mend(error: &state::Error) -> &'static str {
+    match error {
+        state::Error::NewerFormat { .. } => "this program is older than the store: upgrade to a newer one",
+        state::Error::NoStore { .. } => "name the data directory with --data",
+        _ => "the store is copied to the directory for temporary files, which TMPDIR names: it has to have room for it",
+    }
+}
+
+fn running(daemon: &Result<Option<DaemonStatus>, SocketError>) -> Check {
+    let name = "daemon";
+    let this = env!("CARGO_PKG_VERSION");
+    match daemon {
+        Ok(None) => ok(name, format!("none is running; this program is version {this}")),
+        Ok(Some(daemon)) => {
+            ok(name, format!("version {} runs and goes on; this program is version {this}", daemon.version))
+        }
+        Err(error) => ok(name, format!("this program, version {this}, cannot talk to it: {error}")),
+    }
+}
+
+fn migrations(format: u32) -> Check {
+    let steps = BROUGHT.iter().filter(|(to, _)| *to > format);
+    let steps: Vec<String> = steps.map(|(to, brought)| format!("to format {to}: {brought}")).collect();
+    if steps.is_empty() {
+        return ok("migrations", format!("none: the store has format {format}, which this program writes"));
+    }
+    let backup = "the first start makes a backup before, which the older program can restore";
+    ok("migrations", format!("from format {format} {}; {backup}", steps.join("; ")))
+}
+
+/// Upgrades the copy, and looks at the result.
+fn tried(copy: &Paths, format: u32) -> Vec<Check> {
+    let upgraded = || -> Result<Reader, Failure> {
+        let mut options = Options::new(clock::random()?);
+        options.reserve_bytes = 0;
+        options.missing = Missing::Refuse;
+        Store::open(copy.data(), options)?.close();
+        Ok(Reader::open(copy.data())?)
+    };
+    let reader = match upgraded() {
+        Ok(done) => done,
+        Err(failure) => {
+            let found = format!("a copy could not be upgraded: {}", failure.words());
+            return vec![bad("upgrade", CheckStatus::Fail, found, "stay with the older program, and report this")];
+        }
+    };
+    let mut checks = Vec::new();
+    if format < migrate::FORMAT {
+        checks.push(ok("upgrade", "a copy was upgraded, with the backup before it"));
+    }
+    checks.push(sound(&reader));
+    match reader.read(configuration::collect) {
+        Ok(known) if format < 2 => checks.extend(containers::loopback(&known, true)),
+        Ok(_) => {}
+        Err(error) => checks.push(bad("entities", CheckStatus::Fail, error.to_string(), "report this")),
+    }
+    checks.extend(images(copy));
+    checks
+}
+
+/// The images that this program would build anew.
+fn images(copy: &Paths) -> Option<Check> {
+    let name = "images";
+    let settings = ImageSettings::read(copy).ok()?;
+    if settings.runtime() == Some(RuntimeKind::Process) {
+        return None;
+    }
+    let listed = Engine::find().ok().map(|engine| image::list(&engine, settings.install(), &settings.agents()))?;
+    let listed = match listed {
+        Ok(listed) => listed,
+        Err(error) => return Some(bad(name, CheckStatus::Warn, error.to_string(), "read Podman's error")),
+    };
+    let old = listed.iter().filter(|one| one.image.is_some() && one.freshness == Freshness::Outdated);
+    let old: Vec<&str> = old.map(|one| one.name.as_str()).collect();
+    if old.is_empty() {
+        return Some(ok(name, "none has to be built"));
+    }
+    let mend = "run `hearth image build` of this program before the daemon is restarted";
+    Some(bad(name, CheckStatus::Warn, format!("to be built: {}", old.join(", ")), mend))
+}
+
+/// Whether this program accepts the configuration file.
+fn toml(path: &Path) -> Option<Check> {
+    let name = "hearth.toml";
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => return Some(bad(name, CheckStatus::Warn, error.to_string(), "make it readable")),
+    };
+    Some(match file::parse(&path.display().to_string(), &text) {
+        Ok(_) => ok(name, "this program accepts it"),
+        Err(error) => bad(name, CheckStatus::Warn, error.to_string(), "correct it before the next `hearth apply`"),
+    })
+}
