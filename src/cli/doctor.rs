@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Serialize;
 
+mod backups;
 mod channels;
 mod containers;
 mod lacking;
@@ -286,6 +287,7 @@ fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&Daem
     checks.push(sound(&reader));
     checks.push(room(paths, &reader));
     checks.extend(lacking::lacking(paths, &reader, daemon));
+    checks.extend(backups::backups(paths, &reader));
     let reach = if args.offline { Reach::Offline } else { Reach::Online };
     checks.extend(trials::trials(&reader, daemon, reach));
     checks.extend(runtime::runtime(&reader, daemon));

@@ -38,6 +38,7 @@ mod image;
 mod import;
 mod inject;
 mod labels;
+mod last_backup;
 mod listed;
 mod listening;
 mod local_owner;

@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::channels::ChannelJson;
+use super::last_backup::BackupStatus;
 use super::problems::{FailedStarts, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
@@ -57,6 +58,8 @@ struct Status {
     store: StoreStatus,
     /// The last check of the whole store by a daemon; null before the first one.
     check: Option<LastCheck>,
+    /// Backups of everything; null if none was tried and none is scheduled.
+    backup: Option<BackupStatus>,
     /// Agents that are rate-limited by their provider.
     held_off: Vec<RateLimitedAgent>,
     /// Sessions with waiting messages whose starts fail.
@@ -187,6 +190,10 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     }
     status.check = proof::last(paths).map(|last| LastCheck::of(&last));
     warnings.extend(status.check.iter().filter_map(LastCheck::warning));
+    let plan = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.backup);
+    status.backup = BackupStatus::look(paths, plan.as_ref());
+    let problem_of_backup = status.backup.as_ref().and_then(BackupStatus::problem);
+    warnings.extend(problem_of_backup.map(|(found, mend)| format!("{found}; {mend}")));
     warnings.append(&mut status.warnings);
     warnings.extend(transcripts::long(paths, &reader)?);
     if status.daemon.is_none() && problem.is_none() {
@@ -273,6 +280,7 @@ fn collect(db: &Tables, txn: &Read<'_>, sandbox: &Sandbox, report: &Report) -> R
         oldest_pending: oldest_pending(db, txn)?,
         store: StoreStatus::default(),
         check: None,
+        backup: None,
         held_off: Vec::new(),
         failed_starts: Vec::new(),
         tasks,
@@ -418,7 +426,8 @@ fn print_summary(status: &Status) -> Done {
         human_size::decimal(*limit_bytes),
         human_size::decimal(*free_bytes)
     ))?;
-    status.check.iter().try_for_each(LastCheck::print)
+    status.check.iter().try_for_each(LastCheck::print)?;
+    status.backup.iter().try_for_each(BackupStatus::print)
 }
 
 fn print_daemon(status: &Status) -> Done {

@@ -9,6 +9,7 @@
 //! | `HEARTH_TEST_HEARTBEAT_MS=<n>` | time without a heartbeat after which a runner counts as dead; runners beat every five seconds |
 //! | `HEARTH_TEST_WAIT_MS=<n>` | the first wait for a provider that limits requests; people are told after two of them |
 //! | `HEARTH_TEST_CHECK_MS=<n>` | time between two checks of the whole store by the daemon |
+//! | `HEARTH_TEST_BACKUP_MS=<n>` | time between two scheduled backups, if there are any |
 //! | `HEARTH_TEST_CRASH_AFTER_STEPS=<n>` | a runner, which reads it by itself (`roots.rs` of `agent-runner`), kills itself after so many durable steps |
 
 use std::path::PathBuf;
@@ -55,6 +56,12 @@ pub fn runner() -> Option<PathBuf> {
 #[must_use]
 pub fn check_every() -> Millis {
     millis(variable!("HEARTH_TEST_CHECK_MS")).unwrap_or(Millis::minutes(7 * 24 * 60))
+}
+
+/// Time between two scheduled backups, instead of the configured one.
+#[must_use]
+pub fn backup_every() -> Option<Millis> {
+    millis(variable!("HEARTH_TEST_BACKUP_MS"))
 }
 
 fn millis(value: Option<String>) -> Option<Millis> {

@@ -27,9 +27,11 @@ use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 use crate::state;
 
+pub mod backups;
 mod builds;
 mod channel_context;
 mod channels;
+mod child;
 mod drain;
 mod effects;
 mod engine_thread;
@@ -45,6 +47,7 @@ pub mod isolation_check;
 pub mod limits;
 mod mailbox_workers;
 mod metrics;
+mod noted;
 pub mod opening;
 mod pairing;
 pub mod proof;
@@ -269,10 +272,16 @@ impl Daemon {
         daemon.start_builds(install)?;
         daemon.look_at_folders();
         timer::start(&daemon)?;
-        proof::start(paths, &daemon.stop)?;
+        daemon.start_upkeep()?;
         channels.connect_all()?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
+    }
+
+    /// Starts the regular checks and backups.
+    fn start_upkeep(&self) -> Result<(), Error> {
+        proof::start(&self.paths, &self.stop)?;
+        backups::start(&self.paths, &self.engine, &self.stop)
     }
 
     fn start_engine(self: &Arc<Self>, removals: BlobGc) -> Result<(), Error> {

@@ -4,19 +4,15 @@
 //! store open loses its locks when it opens and closes the store's files a second time. The result is saved in a file,
 //! for `status` and the next daemon.
 
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::noted::BYTES_MAX;
 use super::stop::Stop;
-use super::worker;
-use super::{Error, runtime};
+use super::{Error, child, noted, worker};
 use crate::clock;
 use crate::config::{Paths, seams};
 use crate::model::time::{Millis, Timestamp};
@@ -26,13 +22,6 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Delay of the first check if no earlier result exists. Short, so that a machine that is never on for a week is
 /// checked.
 const FIRST: Millis = Millis::minutes(60);
-/// Interval at which the thread tests whether the child has exited.
-const WAIT: Duration = Duration::from_millis(100);
-/// Bytes of the child's standard error that are kept.
-const SAID_MAX: u64 = 4 << 10;
-
-/// Largest file that is read, in bytes.
-const BYTES_MAX: u64 = 64 << 10;
 
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,25 +43,8 @@ struct File {
 /// The last saved result; none if the file is missing or invalid.
 #[must_use]
 pub fn last(paths: &Paths) -> Option<Last> {
-    let path = paths.last_check();
-    let regular = std::fs::symlink_metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= BYTES_MAX);
-    let text = regular.then(|| std::fs::read_to_string(&path).ok())??;
-    let File { at_ms, found } = serde_json::from_str(&text).ok()?;
+    let File { at_ms, found } = noted::read(&paths.last_check())?;
     Some(Last { at: Timestamp::from_millis(at_ms), found })
-}
-
-/// Saves a result atomically.
-fn note(paths: &Paths, last: &Last) -> io::Result<()> {
-    let path = paths.last_check();
-    let next = path.with_extension("new");
-    let text = serde_json::to_string(&File { at_ms: last.at.millis(), found: last.found.clone() })?;
-    match std::fs::remove_file(&next) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
-    std::fs::rename(&next, &path)
 }
 
 /// Saves the reason why the daemon failed, for the next `status`.
@@ -112,7 +84,8 @@ pub(super) fn start(paths: &Paths, stop: &Arc<Stop>) -> Result<(), Error> {
             }
             let Some(last) = check(&paths, &stop) else { return };
             due = last.at.plus(every);
-            if let Err(error) = note(&paths, &last) {
+            let file = File { at_ms: last.at.millis(), found: last.found };
+            if let Err(error) = noted::write(&paths.last_check(), &file) {
                 tracing::warn!(%error, "the result of the weekly check could not be noted");
             }
         }
@@ -122,8 +95,8 @@ pub(super) fn start(paths: &Paths, stop: &Arc<Stop>) -> Result<(), Error> {
 
 /// Runs one check; none if the daemon stopped meanwhile.
 fn check(paths: &Paths, stop: &Stop) -> Option<Last> {
-    let found = match begin(paths) {
-        Ok(child) => watch(child, stop)?,
+    let found = match child::begin(paths, &["check".to_owned()]) {
+        Ok(child) => child::watch(child, stop, "the check")?,
         Err(error) => Err(format!("the check could not be started: {error}")),
     };
     let found = found.err();
@@ -132,62 +105,4 @@ fn check(paths: &Paths, stop: &Stop) -> Option<Last> {
         Some(found) => tracing::error!("the weekly check of the store failed: {found}"),
     }
     Some(Last { at: clock::wall(), found })
-}
-
-#[expect(clippy::disallowed_methods, reason = "Hearth itself, as a process that may open the store's files")]
-fn begin(paths: &Paths) -> Result<Child, String> {
-    let program = runtime::this_program().map_err(|error| error.to_string())?;
-    let mut command = Command::new(program);
-    command.args(["check", "--child-of", &std::process::id().to_string(), "--data"]).arg(paths.data());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.spawn().map_err(|error| error.to_string())
-}
-
-/// Waits for the child, which exits at the latest with the daemon. None if the daemon stops. The error is what the
-/// check found.
-fn watch(mut child: Child, stop: &Stop) -> Option<Result<(), String>> {
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(judge(status, &said(&mut child))),
-            Ok(None) => {}
-            Err(error) => return Some(Err(format!("the check could not be waited for: {error}"))),
-        }
-        if stop.asked_within(WAIT) {
-            // If one of these fails, the child still ends with the thread that started it.
-            drop(child.kill().and_then(|()| child.wait()));
-            return None;
-        }
-    }
-}
-
-fn said(child: &mut Child) -> String {
-    let mut bytes = Vec::new();
-    if let Some(output) = child.stderr.take() {
-        // If the output cannot be read, the exit status still tells the result.
-        drop(output.take(SAID_MAX).read_to_end(&mut bytes));
-    }
-    String::from_utf8_lossy(&bytes).trim().to_owned()
-}
-
-fn judge(status: ExitStatus, said: &str) -> Result<(), String> {
-    match (status.signal(), status.success()) {
-        (None, true) => Ok(()),
-        (Some(signal), _) => Err(format!("the check was ended by signal {signal}")),
-        (None, false) if said.is_empty() => Err(format!("the check ended with {status}")),
-        (None, false) => Err(said.to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn how_it_ended_is_told() {
-        let status = ExitStatus::from_raw;
-        assert_eq!(judge(status(0), "warning: x"), Ok(()));
-        assert_eq!(judge(status(1 << 8), "error: 3 violations"), Err("error: 3 violations".to_owned()));
-        assert!(judge(status(11), "").unwrap_err().contains("signal 11"));
-        assert!(judge(status(2 << 8), "").unwrap_err().contains("exit status: 2"));
-    }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::as_text;
+use super::backup_plan::BackupPlan;
 use super::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use super::entity::{
     AgentSettings, ContextFrom, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
@@ -192,6 +193,8 @@ pub struct Settings {
     pub runtime: Option<RuntimeKind>,
     /// Image for the agents' containers; none is the one built by `hearth image build`.
     pub image: Option<String>,
+    /// Scheduled backups; none makes none.
+    pub backup: Option<BackupPlan>,
 }
 
 impl Settings {

@@ -11,6 +11,7 @@ pub mod approval_text;
 pub mod as_text;
 pub mod attack;
 pub mod backoff;
+pub mod backup_plan;
 pub mod card;
 pub mod channel;
 pub mod configure;

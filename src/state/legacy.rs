@@ -12,6 +12,7 @@ pub(super) mod agent;
 pub(super) mod channel;
 pub(super) mod drop;
 pub(super) mod meta;
+pub(super) mod settings;
 pub(super) mod wiring;
 
 /// Upgrades a record with one older version.

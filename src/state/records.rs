@@ -64,7 +64,7 @@ fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable
 
 records! {
     "meta" 2 Meta from meta
-    "settings" 1 Settings
+    "settings" 2 Settings from settings
     "number" 1 Number
     "agent" 3 Agent from agent |row| {
         black_out(&mut row.settings.name);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::host::disk::Disk;
-use crate::host::{Ended, Host, Running};
+use crate::host::{Ended, Host, Running, wait_for};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -200,4 +200,47 @@ fn a_full_or_missing_disk_keeps_what_is_there() {
     let said = refused(&host, &["backup", "--all", "--keep", "1", text(&dir.join("none/there"))]);
     assert!(said.contains("there is no directory"), "{said}");
     assert!(refused(&host, &["backup", "--all", text(&host.data().join("groups/main/x"))]).contains("use of its own"));
+}
+
+/// The daemon makes backups, keeps so many, says why one fails, and goes on by itself.
+#[test]
+fn backups_are_made_on_schedule_and_status_tells_how_old_the_last_one_is() {
+    let mut host = lived();
+    assert_eq!(host.status()["backup"], Value::Null);
+    let disk = host.path("disk");
+    let toml = format!("schema = 1\n[backup]\nevery = \"1h\"\nkeep = 2\nto = \"{}/hearth\"\n", disk.display());
+    host.apply(&toml);
+    assert!(host.done(&["export"], b"").contains("backup.every = \"1h\"\nbackup.keep = 2\n"));
+    assert!(host.done(&["status"], b"").contains("last backup: none yet, one every 60 min"));
+    host.env.push(("HEARTH_TEST_BACKUP_MS".to_owned(), "200".to_owned()));
+    host.start();
+    // The disk is not mounted.
+    let failed = wait_for("a failed backup", || host.status()["backup"]["failed"].as_str().map(str::to_owned));
+    assert!(failed.starts_with("there is no directory"), "{failed}");
+    let warned = host.run(&["status"], b"").stderr;
+    assert!(
+        warned.contains("failed: there is no directory") && warned.contains("run `hearth backup --all`"),
+        "{warned}"
+    );
+    let doctor = host.run(&["doctor", "--offline"], b"").stdout;
+    assert!(doctor.contains("there is no directory"), "{doctor}");
+    std::fs::create_dir(&disk).unwrap();
+    let dir = disk.join("hearth");
+    let first =
+        wait_for("a backup", || names(&dir.canonicalize().ok()?).into_iter().find(|name| name.ends_with(".tar")));
+    wait_for("the first one to go", || (!dir.join(&first).exists()).then_some(()));
+    let status =
+        wait_for("a good backup", || Some(host.status()).filter(|status| status["backup"]["failed"].is_null()));
+    let backup = &status["backup"];
+    assert!(backup["path"].as_str().unwrap().starts_with(text(&dir)), "{backup}");
+    assert_eq!((&backup["every_ms"], &backup["skipped"]), (&3_600_000.into(), &1.into()), "{backup}");
+    assert!(host.done(&["status"], b"").contains("last backup: "));
+    assert_eq!(host.inject("m2", "still there")["outcome"], "routed");
+    host.kill();
+    // Whatever the daemon was doing when it was killed.
+    let whole: Vec<String> = names(&dir).into_iter().filter(|name| !name.starts_with('.')).collect();
+    assert!(!whole.is_empty() && whole.len() <= 3, "{whole:?}");
+    let newest = dir.join(whole.last().unwrap());
+    host.done(&["restore", text(&newest), "--into", text(&host.path("new"))], b"");
+    assert!(host.path("new").join("groups/main/CLAUDE.local.md").exists());
 }

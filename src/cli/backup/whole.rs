@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::super::progress::StageBar;
 use super::super::{Done, Failure, human_size, print};
 use super::shown;
+use crate::clock;
 use crate::config::Paths;
 use crate::contracts::archive::{self, Archive, Contents, Identity, Listed, Skipped, Source};
+use crate::daemon::backups::{self, GoodBackup};
 use crate::model::content::BlobId;
 use crate::model::entity::Folder;
 use crate::state::backup::{self, Manifest, Progress as _, Request, Step};
@@ -57,6 +59,15 @@ pub(super) fn backup(paths: &Paths, reader: Reader, request: &Request, with_secr
     drop(progress); // off the screen before the answer
     let removed = made.removed.iter().map(|path| shown(path)).collect();
     let Contents { entries, secrets, skipped, .. } = contents;
+    let good = GoodBackup {
+        at_ms: clock::wall().millis(),
+        path: shown(&std::path::absolute(&made.path)?),
+        bytes,
+        skipped: skipped.count(),
+    };
+    if let Err(error) = backups::note_good(paths, good) {
+        print::warning(&format!("`hearth status` will not show this backup: {error}"));
+    }
     let (backup, manifest) = (shown(&made.path), made.manifest);
     let answer = WholeJson { backup, bytes, entries, with_secrets, secrets, skipped, manifest, removed };
     if json { print::json(&answer) } else { print(&answer) }

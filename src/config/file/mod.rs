@@ -4,6 +4,7 @@
 //! their folder. An agent that is not in the file may be in the store, which the transaction checks.
 
 mod agents;
+mod backup;
 mod channels;
 mod chats;
 mod env;
@@ -46,6 +47,7 @@ const TOP: Keys = Keys {
         "max_containers",
         "timezone",
         "retention",
+        "backup",
         "agents",
         "users",
         "chats",
@@ -158,6 +160,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         timezone: top.zone(problems, "timezone"),
         runtime: top.word(problems, "runtime", &sight::RUNTIMES),
         image: sight::image(problems, top),
+        backup: backup::read(problems, top),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

@@ -1,11 +1,13 @@
 use super::*;
 use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::model::backup_plan::BackupPlan;
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages,
     ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
+use crate::model::time::Millis;
 
 mod bad;
 
@@ -24,6 +26,12 @@ bodies = "forever"
 journal = "7d"
 attachments = 90
 dedup = "30d"
+
+[backup]
+every = "1d"
+keep = 3
+to = "~/backups"
+with_secrets = true
 
 [[agents]]
 name = "Ann's helper"
@@ -151,6 +159,12 @@ fn full_settings() -> Settings {
         retention,
         runtime: Some(RuntimeKind::Podman),
         image: Some("localhost/hearth-agent:1".into()),
+        backup: Some(BackupPlan {
+            every: Millis::days(1),
+            keep: 3,
+            to: Some("~/backups".to_owned()),
+            with_secrets: true,
+        }),
     }
 }
 

@@ -5,11 +5,13 @@ use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section, sight};
 use crate::config::env::is_env_name;
+use crate::model::backup_plan::BackupPlan;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Skills,
 };
 use crate::model::retention::Retention;
+use crate::time::every::Every;
 
 /// A value in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,6 +221,13 @@ impl Fields {
         ];
         for (kind, keep) in kinds {
             fields.line(&format!("retention.{kind}"), keep.map(|keep| keep.to_string()).as_deref());
+        }
+        if let Some(BackupPlan { every, keep, to, with_secrets }) = &settings.backup {
+            fields
+                .text("backup.every", &Every::of(*every).map_or_else(|_| every.get().to_string(), |it| it.to_string()));
+            fields.plain("backup.keep", keep);
+            fields.line("backup.to", to.as_deref());
+            fields.plain("backup.with_secrets", with_secrets);
         }
         fields
     }

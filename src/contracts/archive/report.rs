@@ -83,6 +83,12 @@ impl<T> Listed<T> {
         self.names.is_empty() && self.more == 0
     }
 
+    /// Number of all.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        (self.names.len() as u64).saturating_add(self.more)
+    }
+
     pub(super) fn add(&mut self, one: T) {
         if self.names.len() < LISTED_MAX {
             self.names.push(one);

@@ -1,5 +1,6 @@
 //! A small, consistent store: every record type, most shapes of each.
 
+use crate::model::backup_plan::BackupPlan;
 use crate::model::configure::Settings;
 use crate::model::content::{Attachment, BlobId, FileBytes};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
@@ -169,7 +170,10 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let settings = Settings { default_agent: Some(Folder::new("main").unwrap()), ..Settings::default() };
+    let backup =
+        BackupPlan { every: Millis::minutes(60), keep: 3, to: Some("~/backups".to_owned()), with_secrets: true };
+    let settings =
+        Settings { default_agent: Some(Folder::new("main").unwrap()), backup: Some(backup), ..Settings::default() };
     db.settings.put(txn, &(), &settings)?;
     db.agents.put(txn, &AGENT, &agent("main"))?;
     db.agents.put(txn, &AgentId::new(2), &Agent { archived: Some(at(9)), ..agent("gone") })?;

@@ -5,7 +5,8 @@ use crate::envelope::{Record, Unreadable, decode, open, seal_version};
 use crate::legacy::agent::{AgentV1, NetworkV1};
 use crate::model::address::{ForeignId, UserId};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
-use crate::model::entity::{Agent, Engage, Ignored, Network, Origin, SenderScope, SessionMode, Wiring};
+use crate::model::configure::Settings;
+use crate::model::entity::{Agent, Engage, Folder, Ignored, Network, Origin, SenderScope, SessionMode, Wiring};
 use crate::model::id::ChatId;
 use crate::model::message::{Drop, Reason};
 use crate::tests::samples::{agent, at, telegram};
@@ -28,6 +29,8 @@ const AGENT_2: &str = concat!(
     "0107656e763a4b4559000101077e2f6e6f74657301056e6f7465730001fc000000400001fb000201010777656174686572010d4575726f70",
     "652f4265726c696e010105544f4b454e0100fd0050b5ed360300000000",
 );
+
+const SETTINGS: &str = "0100019bb2e7f201046d61696e00000000000000000000";
 
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
@@ -90,6 +93,12 @@ fn a_wiring_has_context_by_the_rule_of_its_chat() {
         created: at(2),
     };
     assert_eq!(read::<Wiring>(WIRING), wiring);
+}
+
+#[test]
+fn settings_without_backups_schedule_none() {
+    let expected = Settings { default_agent: Some(Folder::new("main").unwrap()), ..Settings::default() };
+    assert_eq!(read::<Settings>(SETTINGS), expected);
 }
 
 #[test]

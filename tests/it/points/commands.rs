@@ -23,7 +23,7 @@ struct Case {
     result: &'static str,
 }
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 14] = [
     Case {
         name: "apply, the first time",
         before: |_| {},
@@ -80,17 +80,18 @@ const CASES: [Case; 13] = [
     },
     Case {
         name: "restore of everything",
+        before: archived,
+        arguments: |host| words(&["restore", host.path("data/lost+found/kept.tar").to_str().unwrap()]),
+        input: "",
+        result: "data",
+    },
+    Case {
+        name: "restore of everything, after one that died while it moved things into place",
         before: |host| {
-            talked(host);
-            std::fs::create_dir_all(host.data().join("groups/main/deep")).unwrap();
-            std::fs::write(host.data().join("groups/main/deep/file"), "x").unwrap();
-            let archive = host.path("kept.tar");
-            host.done(&["backup", "--all", archive.to_str().unwrap()], b"");
-            let kept = std::fs::read(&archive).unwrap();
-            std::fs::remove_dir_all(host.data()).unwrap();
-            private(&host.data().join("lost+found"));
-            private(&host.data());
-            std::fs::write(host.data().join("lost+found/kept.tar"), kept).unwrap();
+            archived(host);
+            std::fs::create_dir_all(host.data().join("restore.part/homes")).unwrap();
+            std::fs::write(host.data().join("restore.part/placing"), "").unwrap();
+            std::fs::create_dir_all(host.data().join("groups/main/half")).unwrap();
         },
         arguments: |host| words(&["restore", host.path("data/lost+found/kept.tar").to_str().unwrap()]),
         input: "",
@@ -150,6 +151,20 @@ fn backed_up(host: &Host) {
     talked(host);
     host.done(&["backup"], b"");
     host.inject("m2", "and more");
+}
+
+/// Nothing but an archive of everything, where a restore allows something to be.
+fn archived(host: &Host) {
+    talked(host);
+    std::fs::create_dir_all(host.data().join("groups/main/deep")).unwrap();
+    std::fs::write(host.data().join("groups/main/deep/file"), "x").unwrap();
+    let archive = host.path("kept.tar");
+    host.done(&["backup", "--all", archive.to_str().unwrap()], b"");
+    let kept = std::fs::read(&archive).unwrap();
+    std::fs::remove_dir_all(host.data()).unwrap();
+    private(&host.data());
+    private(&host.data().join("lost+found"));
+    std::fs::write(host.data().join("lost+found/kept.tar"), kept).unwrap();
 }
 
 #[test]
@@ -231,7 +246,7 @@ fn facts(host: &Host) -> String {
     for table in ["agents", "chats", "sessions", "messages", "bodies", "outbound"] {
         facts += &format!("{table} {}\n", host.rows(table).len());
     }
-    for name in ["groups/second", "groups/main/deep/file", "store.jsonl"] {
+    for name in ["groups/second", "groups/main/deep/file", "groups/main/half", "store.jsonl"] {
         facts += &format!("{name} {}\n", host.data().join(name).exists());
     }
     facts

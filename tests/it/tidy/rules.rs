@@ -138,7 +138,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/runtime/", "so is the API of a container engine"),
             ("src/provider/", "and that of models"),
             ("src/daemon/handlers.rs", "what is typed at a terminal gets its payload"),
-            ("src/daemon/proof.rs", "the last check of the store is a file that `status` reads"),
+            ("src/daemon/noted.rs", "results of checks and backups are files that `status` reads"),
             ("src/socket", "so are requests and answers"),
             ("src/cli/", "and what programs read"),
             ("src/state/dump", "the dump prints JSON lines"),
@@ -496,7 +496,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/runtime/process", "starts agents"),
-            ("src/daemon/proof.rs", "has the whole store checked, which no process that has it open may do"),
+            ("src/daemon/child.rs", "has the store checked and copied, which no process that has it open may do"),
             ("src/cli/service.rs", "talks to what manages services, and hands over to what shows logs"),
             ("src/contracts/git.rs", "asks git, bounded and timed out"),
             ("container/agent-runner/src/child.rs", "starts the provider"),

@@ -11,8 +11,9 @@ use hearth_plain::model::policy::Policy;
 use hearth_plain::roots::Start;
 use hearth_plain::seams;
 
-const VARIABLES: [&str; 7] = [
+const VARIABLES: [&str; 8] = [
     "HEARTH_TEST_BACKOFF_MS",
+    "HEARTH_TEST_BACKUP_MS",
     "HEARTH_TEST_CHECK_MS",
     "HEARTH_TEST_CRASH_AT",
     "HEARTH_TEST_HEARTBEAT_MS",
@@ -30,6 +31,7 @@ fn variables_of_the_daemon_are_ignored() {
     }
     assert_eq!((seams::crash_at(), seams::points(), seams::runner()), (None, None, None));
     assert_eq!(seams::check_every(), Millis::minutes(7 * 24 * 60));
+    assert_eq!(seams::backup_every(), None);
     assert_eq!(format!("{:?}", seams::policy()), format!("{:?}", Policy::STANDARD));
 }
 

@@ -31,6 +31,12 @@ const BAD: &[(&str, usize, &str)] = &[
     ),
     ("[channels.webhook]\nsecret = \"env:S\"\ntell_strangers = \"yes\"", 4, "`tell_strangers` is a string; write true"),
     ("channels = 1", 2, "`channels` must have tables with names"),
+    ("backup = 5", 2, "`backup` is an integer; write a table; begin it with [backup]"),
+    ("[backup]\nkeep = 3", 2, "`every` is missing in [backup]; add it"),
+    ("[backup]\nevery = \"daily\"", 3, "`backup.every`: `daily` is not an interval"),
+    ("[backup]\nevery = \"9m\"", 3, "`backup.every` cannot be \"9m\"; write at least 10m"),
+    ("[backup]\nevery = \"1d\"\nkeep = 0", 4, "`keep` cannot be 0; write a number from 1 to 1000"),
+    ("[backup]\nevery = \"1d\"\nto = \"backups\"", 4, "`backup.to` cannot be \"backups\"; write an absolute path"),
     ("retention = 5", 2, "`retention` is an integer; write a table; begin it with [retention]"),
     (
         "\n[retention]\nbodies = 0",

@@ -1,0 +1,80 @@
+//! Older versions of the settings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::envelope::Unreadable;
+use crate::model::configure::{RuntimeKind, Settings};
+use crate::model::entity::Folder;
+use crate::model::retention::{Keep, Retention};
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV1 {
+    pub(crate) default_agent: Option<Folder>,
+    pub(crate) store_max_bytes: Option<u64>,
+    pub(crate) max_containers: Option<u32>,
+    pub(crate) retention: RetentionV1,
+    pub(crate) timezone: Option<String>,
+    pub(crate) runtime: Option<RuntimeKindV1>,
+    pub(crate) image: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RetentionV1 {
+    pub(crate) bodies: Option<KeepV1>,
+    pub(crate) journal: Option<KeepV1>,
+    pub(crate) attachments: Option<KeepV1>,
+    pub(crate) dedup: Option<KeepV1>,
+    pub(crate) drops: Option<KeepV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum KeepV1 {
+    Days(u32),
+    Forever,
+}
+
+super::frozen_enum! {
+    RuntimeKindV1 => RuntimeKind { Podman, Process }
+}
+
+impl From<KeepV1> for Keep {
+    fn from(old: KeepV1) -> Self {
+        match old {
+            KeepV1::Days(days) => Self::Days(days),
+            KeepV1::Forever => Self::Forever,
+        }
+    }
+}
+
+impl From<RetentionV1> for Retention {
+    fn from(old: RetentionV1) -> Self {
+        let RetentionV1 { bodies, journal, attachments, dedup, drops } = old;
+        Self {
+            bodies: bodies.map(Keep::from),
+            journal: journal.map(Keep::from),
+            attachments: attachments.map(Keep::from),
+            dedup: dedup.map(Keep::from),
+            drops: drops.map(Keep::from),
+        }
+    }
+}
+
+impl From<SettingsV1> for Settings {
+    fn from(old: SettingsV1) -> Self {
+        let SettingsV1 { default_agent, store_max_bytes, max_containers, retention, timezone, runtime, image } = old;
+        Self {
+            default_agent,
+            store_max_bytes,
+            max_containers,
+            retention: retention.into(),
+            timezone,
+            runtime: runtime.map(RuntimeKind::from),
+            image,
+            backup: None,
+        }
+    }
+}
+
+pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Settings, Unreadable> {
+    super::first::<SettingsV1, Settings>(version, body)
+}
