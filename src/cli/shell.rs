@@ -63,6 +63,8 @@ enum Named {
     Approval,
     Question,
     Skip,
+    /// What `hearth why` explains besides messages, and `latest`.
+    Explained,
 }
 
 /// Adds the store's names to the arguments that take one. `within` has the names of the outer commands.
@@ -74,7 +76,12 @@ fn with_names(command: Command, within: &[String]) -> Command {
         return command;
     }
     let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
-    let command = command.mut_args(|arg| match named(&arg) {
+    let explains = path == ["why"];
+    let kind = |arg: &Arg| match arg.get_id().as_str() {
+        "message" if explains => Some(Named::Explained),
+        _ => named(arg),
+    };
+    let command = command.mut_args(|arg| match kind(&arg) {
         Some(kind) => arg.add(ArgValueCandidates::new(move || candidates(kind))),
         None => arg,
     });
@@ -122,6 +129,13 @@ fn read(paths: &Paths, kind: Named) -> Result<BTreeSet<String>, state::Error> {
             Ok(configuration::read(paths)?.chats.iter().map(place).collect())
         }
         Named::Session | Named::Task | Named::Approval | Named::Question | Named::Skip => ids(kind),
+        Named::Explained => {
+            let mut all = BTreeSet::from(["latest".to_owned()]);
+            for kind in [Named::Session, Named::Task, Named::Approval, Named::Question] {
+                all.extend(ids(kind)?);
+            }
+            Ok(all)
+        }
     }
 }
 
@@ -143,7 +157,7 @@ fn ids(db: &state::Tables, txn: &state::Read<'_>, kind: Named) -> Result<BTreeSe
             }
             Ok(found)
         }
-        Named::Agent | Named::Chat | Named::User | Named::Channel => Ok(BTreeSet::new()),
+        Named::Agent | Named::Chat | Named::User | Named::Channel | Named::Explained => Ok(BTreeSet::new()),
     }
 }
 

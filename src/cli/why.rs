@@ -189,7 +189,8 @@ fn nothing(query: &Query, scope: &Scope) -> String {
         Query::Latest => return format!("no messages{place} yet"),
     };
     format!(
-        "{what}; Hearth keeps no record of messages in chats without agents that do not address the bot, and no text of dropped messages"
+        "{what}; Hearth keeps no record of messages in chats without agents that do not address the bot, no text of dropped \
+         messages, and nothing that retention removed"
     )
 }
 

@@ -553,6 +553,7 @@ fn bash_completes_names_of_the_store_and_none_that_it_would_run() {
         ("agents show m", "main\n"),
         ("agents sh", "show\n"),
         ("tasks set ", "ta1\n"),
+        ("why ", "latest\nta1\n"),
         ("chats show telegram/", "telegram/123\ntelegram/456\n"),
     ] {
         let told = completed(&host, words);

@@ -121,6 +121,28 @@ fn the_oldest_ids_of_a_large_store_are_found() {
     assert_eq!(explained(&host, &["latest"])["events"].as_array().unwrap().len(), 1);
 }
 
+/// One damaged row neither ends a search nor is passed over in silence.
+#[test]
+fn a_search_goes_on_after_a_damaged_row() {
+    let host = Host::with_echo();
+    host.apply(&format!("{}{STRICT}", crate::host::with_chat("provider = \"echo\"")));
+    for id in ["zebra-1", "good"] {
+        host.done(&["inject"], &event_in("strict", "1", id, "no"));
+    }
+    let file = host.data().join("store/data.mdb");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let found: Vec<usize> =
+        bytes.windows(7).enumerate().filter(|(_, text)| text == b"zebra-1").map(|(at, _)| at).collect();
+    for at in found {
+        bytes[at + 6] = b'9';
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let ended = host.run(&["why", "good", "--json"], b"");
+    let explained: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&explained["events"][0]["platform_message"], &explained["unreadable"]), (&json!("good"), &json!(1)));
+    assert!(ended.code == Some(1) && ended.stderr.contains("1 row cannot be read; run `hearth check`"), "{ended:#?}");
+}
+
 #[test]
 fn an_id_that_two_networks_use_is_shown_for_both() {
     let host = Host::with_echo();
@@ -328,4 +350,12 @@ fn a_muted_thread_is_explained_with_the_command_that_unmutes_it() {
     assert!(words.as_str().unwrap().starts_with("the chat is muted for the agent; "), "{words}");
     paste(&host, &command(words.as_str().unwrap()));
     assert!(inject("m4", "8").contains("engaged"));
+
+    // The agent's programs have names of their own for threads.
+    host.done(&["mutes", "add", "main", "--name", "slack:it's a room:9"], b"");
+    assert!(inject("m5", "9").contains("thread_muted"));
+    let words = only(&host, &["m5"])["wirings"][0]["words"].take();
+    assert!(words.as_str().unwrap().starts_with("the thread is muted for the agent; "), "{words}");
+    paste(&host, &command(words.as_str().unwrap()));
+    assert!(inject("m6", "9").contains("engaged"));
 }

@@ -158,7 +158,9 @@ fn of_ready(
     }
     Ok(Wait::words(match daemon {
         Daemon::Stopped => "no daemon is running: start one with `hearth run` or `hearth up`",
-        Daemon::Running(_) | Daemon::Unknown => "waiting for a free slot; `hearth status` shows those in use",
+        Daemon::Running(_) | Daemon::Unknown => {
+            "waiting to be started; `hearth status` shows the slots, and what keeps agents from starting"
+        }
     }))
 }
 
