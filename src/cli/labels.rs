@@ -149,10 +149,18 @@ pub(super) fn event(event: &Event) -> String {
 
 /// The beginning of a text on one line.
 pub(super) fn excerpt(text: &str) -> String {
-    const MAX: usize = 80;
+    beginning(text, 80)
+}
+
+/// The cause of a failure on one line. Its end often says most, so it is cut late.
+pub(super) fn cause(text: &str) -> String {
+    beginning(text, 400)
+}
+
+fn beginning(text: &str, max: usize) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let plain: String = line.chars().filter(|c| print::is_harmless(*c)).take(MAX).collect();
-    if line.chars().count() > MAX { format!("{plain}…") } else { plain }
+    let plain: String = line.chars().filter(|c| print::is_harmless(*c)).take(max).collect();
+    if line.chars().count() > max { format!("{plain}…") } else { plain }
 }
 
 #[cfg(test)]
@@ -163,5 +171,6 @@ mod tests {
     fn excerpts_are_one_short_line_without_controls() {
         assert_eq!(excerpt("  a\n b\u{1b}[31m\u{202e} "), "a b[31m");
         assert_eq!(excerpt(&"x".repeat(200)).chars().count(), 81);
+        assert_eq!(cause(&"x".repeat(200)).chars().count(), 200);
     }
 }

@@ -1,5 +1,6 @@
 //! `hearth why`: every id is found, however old, and what waits says why and until when.
 
+use hearth::model::Millis;
 use hearth::model::address::ForeignId;
 use hearth::model::id::{BodyId, DropId, MessageId, OutboundId};
 use hearth::model::message::{Reason, Seen};
@@ -66,7 +67,7 @@ fn copies(db: &Tables, txn: &mut Write<'_>) -> Result<(), Error> {
     let platform_message = foreign("card-answer");
     let key = SeenKey::of(body.source.as_ref().unwrap(), &platform_message);
     let refused = Some(Reason::Answer);
-    let at = message.stored;
+    let at = message.stored.plus(Millis::days(1));
     db.seen_events.put(txn, &key, &Seen { platform_message, at, messages: Vec::new(), refused, held: None })
 }
 
@@ -118,7 +119,7 @@ fn the_oldest_ids_of_a_large_store_are_found() {
     let many = explained(&host, &["--text", "copy"]);
     assert_eq!((many["events"].as_array().unwrap().len(), &many["cut"]), (20, &json!(true)));
     refused(&host, &["copy-99999"], "no message has the platform id copy-99999");
-    assert_eq!(explained(&host, &["latest"])["events"].as_array().unwrap().len(), 1);
+    assert_eq!(only(&host, &["latest"]), consumed);
 }
 
 /// One damaged row neither ends a search nor is passed over in silence.
@@ -275,6 +276,7 @@ fn a_failed_start_is_explained_with_the_next_try() {
     });
     let words = waits["words"].as_str().unwrap();
     assert!(words.starts_with("its agent does not start, ") && words.contains("could not be started"), "{words}");
+    assert!(words.contains("No such file or directory"), "the cause is not cut off: {words}");
     assert!(words.contains(", next try "), "{words}");
     let session = explained(&host, &["se1"]);
     assert_eq!(session["session"]["open"][0]["message"], "ms1", "{session}");

@@ -298,7 +298,7 @@ fn words(task: &TaskJson, last: Option<&SlotJson>) -> String {
         words.push_str(&format!("; the run of {} follows", at(queued)));
     }
     if *failures > 0 {
-        let why = last.and_then(|slot| slot.words.as_deref()).map_or_else(String::new, labels::excerpt);
+        let why = last.and_then(|slot| slot.words.as_deref()).map_or_else(String::new, labels::cause);
         words.push_str(&format!("; failed {}: {why}", labels::count(*failures, "time", "times in a row")));
     }
     words

@@ -121,7 +121,7 @@ fn why_retried(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Option<Even
 }
 
 fn retry(daemon: Daemon, until: Awake, how: &str, tries: u32, why: &str) -> Wait {
-    let why = labels::excerpt(why);
+    let why = labels::cause(why);
     daemon.wait(until, format!("try {tries} {how}, {}: {why}", daemon.next_try(until)))
 }
 
@@ -131,7 +131,7 @@ fn of_limit(daemon: Daemon, limit: &RateLimit, until: Awake) -> Wait {
 }
 
 fn limited(daemon: Daemon, until: Awake, why: &str) -> Wait {
-    let why = labels::excerpt(why);
+    let why = labels::cause(why);
     daemon.wait(until, format!("rate-limited by the provider, {}: {why}", daemon.next_try(until)))
 }
 
@@ -173,7 +173,7 @@ pub(super) fn failed_starts(
     row: &ChatSession,
 ) -> Result<Wait, state::Error> {
     let times = labels::count(row.failed_starts, "start", "starts in a row");
-    let why = problems::last_end(db, txn, id)?.map_or_else(String::new, |why| format!(": {}", labels::excerpt(&why)));
+    let why = problems::last_end(db, txn, id)?.map_or_else(String::new, |why| format!(": {}", labels::cause(&why)));
     let next = row.start_after.map_or_else(|| "next try now".to_owned(), |after| daemon.next_try(after));
     let words = format!("its agent does not start, {times} failed, {next}{why}");
     Ok(row.start_after.map_or_else(|| Wait::words(words.clone()), |after| daemon.wait(after, words.clone())))
