@@ -224,9 +224,8 @@ fn find(paths: &Paths, given: &Path) -> Result<PathBuf, Failure> {
         Ok(named)
     } else {
         Err(Failure::Failed(format!(
-            "backup not found: {} or {}; a backup is a directory created by `hearth backup`, or a file created by `hearth backup --all`",
-            given.display(),
-            named.display()
+            "backup not found: {}; a backup is a directory created by `hearth backup`, or a file created by `hearth backup --all`",
+            if given.is_absolute() { shown(given) } else { format!("{} or {}", given.display(), named.display()) }
         )))
     }
 }

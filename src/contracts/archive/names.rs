@@ -17,8 +17,8 @@ pub(super) const STORE: [&[u8]; 2] = [b"store/manifest.json", b"store/data.mdb"]
 pub(super) const PATH_MAX: usize = 4_000;
 /// Longest component of a path, in bytes.
 const NAME_MAX: usize = 255;
-/// Most components of a path.
-pub(super) const DEPTH_MAX: usize = 100;
+/// Most components of a path. Root hands over what is restored to the agents, down to this depth.
+pub(super) const DEPTH_MAX: usize = 64;
 /// Bits that a mode may have.
 pub(super) const MODE: u32 = 0o777;
 

@@ -3,6 +3,9 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
@@ -216,18 +219,18 @@ fn a_damaged_or_missing_file_of_a_message_is_listed() {
 }
 
 /// An entry of a crafted archive.
-struct Crafted {
+struct Crafted<'a> {
     kind: EntryType,
-    path: &'static str,
-    target: &'static str,
+    path: &'a str,
+    target: &'a str,
     mode: u32,
-    data: &'static str,
+    data: &'a str,
 }
 
-const FILE: Crafted = Crafted { kind: EntryType::Regular, path: "", target: "", mode: 0o600, data: "" };
+const FILE: Crafted<'_> = Crafted { kind: EntryType::Regular, path: "", target: "", mode: 0o600, data: "" };
 
 /// Writes an archive with these entries; everything but them is as Hearth writes it.
-fn craft(file: &Path, entries: &[Crafted]) {
+fn craft(file: &Path, entries: &[Crafted<'_>]) {
     let identity = serde_json::to_string(&identity_of(false)).unwrap();
     let own = [("backup.json", identity.as_str()), ("store/manifest.json", "{}"), ("store/data.mdb", "x")];
     let (mut bytes, mut digest, mut size) = (Vec::new(), Sha256::new(), 0);
@@ -278,7 +281,7 @@ fn a_hostile_archive_is_refused_and_names_the_entry() {
     let link = |path, target| Crafted { kind: EntryType::Symlink, path, target, mode: 0o777, ..FILE };
     let special = |kind| Crafted { kind, path: "groups/main/x", target: "own", ..FILE };
     let file = |path| Crafted { path, data: "evil", ..FILE };
-    let cases: Vec<(Vec<Crafted>, &str, &str)> = vec![
+    let cases: Vec<(Vec<Crafted<'_>>, &str, &str)> = vec![
         (vec![file("groups/main/../../../x")], "groups/main/../../../x", "`..`"),
         (vec![file("/tmp/hearth-evil")], "/tmp/hearth-evil", "absolute"),
         (vec![file("run/token")], "run/token", "does not belong"),
@@ -368,4 +371,67 @@ fn only_an_empty_directory_is_restored_into_and_an_interrupted_restore_is_undone
     assert_eq!(names(&scene.new_data()), [""; 0]);
     scene.restore().unwrap();
     assert_eq!(names(&scene.new_data()), ["groups", "hearth.toml", "homes"]);
+}
+
+/// A path of a few names, most of which mean something.
+fn any_path() -> impl Strategy<Value = String> {
+    let name = select(&["groups", "main", "a", "b", "a", "b", "..", ".", "", "trusted", "homes", "run", "files"][..]);
+    let roots = select(&["groups/main/", "groups/main/", "trusted/", "", "/", "../"][..]);
+    (roots, vec(name, 1..4)).prop_map(|(root, names)| root.to_owned() + &names.join("/"))
+}
+
+fn any_target() -> impl Strategy<Value = String> {
+    let name = select(&["a", "b", "..", "..", ".", "main", "/"][..]);
+    vec(name, 1..5).prop_map(|names| names.join("/"))
+}
+
+fn any_entry() -> impl Strategy<Value = (EntryType, String, String)> {
+    let (file, dir, link) = (EntryType::Regular, EntryType::Directory, EntryType::Symlink);
+    (select(vec![file, file, dir, dir, link, link, link, EntryType::Link]), any_path(), any_target())
+}
+
+/// Links below a directory, none of which is followed.
+fn links(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => links(&entry.path(), found),
+            kind if kind.is_symlink() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever an archive says: it is refused and leaves nothing, or everything is inside, wherever links lead.
+    #[test]
+    fn no_archive_reaches_out(entries in vec(any_entry(), 1..8)) {
+        let scene = Scene::new();
+        let entries: Vec<Crafted<'_>> = entries
+            .iter()
+            .map(|(kind, path, target)| match *kind {
+                EntryType::Regular => Crafted { path, data: "evil", ..FILE },
+                EntryType::Directory => Crafted { kind: *kind, path, mode: 0o700, ..FILE },
+                kind => Crafted { kind, path, target, ..FILE },
+            })
+            .collect();
+        craft(&scene.file(), &entries);
+        let around = names(scene.root.path());
+        let done = scene.restore();
+        prop_assert_eq!(names(scene.root.path()), around);
+        if done.is_err() {
+            prop_assert_eq!(names(&scene.new_data()), [""; 0]);
+        }
+        let root = scene.new_data().canonicalize().unwrap();
+        let mut found = Vec::new();
+        links(&root, &mut found);
+        for link in found {
+            let depth = if link.starts_with(root.join("trusted")) { 1 } else { 2 };
+            let tree: PathBuf = link.strip_prefix(&root).unwrap().iter().take(depth).collect();
+            if let Ok(real) = link.canonicalize() {
+                prop_assert!(real.starts_with(root.join(&tree)), "{} -> {}", link.display(), real.display());
+            }
+        }
+    }
 }
