@@ -23,6 +23,7 @@ mod finish;
 mod provider;
 mod runtime;
 mod secret;
+mod skills;
 mod telegram;
 
 #[derive(Debug, Args)]

@@ -50,6 +50,20 @@ fn assert_kept(host: &Host, name: &str, secret: &str, shown: &str) {
     assert!(!std::fs::read_to_string(host.data().join("hearth.toml")).unwrap().contains(secret));
 }
 
+/// The skills that agents can be given, each with a description by which a model chooses it.
+fn skills(host: &Host) -> Vec<String> {
+    let dir = host.data().join("skills");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let text = std::fs::read_to_string(host.data().join("skills").join(&name).join("SKILL.md")).unwrap();
+        assert!(text.starts_with(&format!("---\nname: {name}\ndescription: Use when ")), "{text}");
+        names.push(name);
+    }
+    names.sort();
+    names
+}
+
 #[test]
 fn a_person_sets_up_echo_by_answering_questions() {
     let host = machine();
@@ -65,6 +79,7 @@ fn a_person_sets_up_echo_by_answering_questions() {
     let (ended, shown) = at.end();
     assert!(ended.success(), "{shown}");
     assert!(shown.contains("What to do next"), "{shown}");
+    assert!(!host.data().join("skills").exists(), "echo uses no skills");
     host.check();
     let file = host.data().join("hearth.toml");
     let applied = host.done(&["apply", file.to_str().unwrap()], b"");
@@ -98,10 +113,14 @@ fn a_wrong_key_and_a_wrong_token_are_refused_at_once_and_the_right_ones_are_kept
     assert_kept(&host, "main.ANTHROPIC_AUTH_TOKEN", KEY, &shown);
     assert_kept(&host, "telegram.token", TOKEN, &shown);
     host.check();
+    // A skill that was removed does not come back.
+    assert_eq!(skills(&host), ["remember", "remind-me", "summarise-a-page", "what-i-can-do"]);
+    std::fs::remove_dir_all(host.data().join("skills/remember")).unwrap();
 
     let options = ["--no-service", "--no-message"];
     let again = json(&host, &options);
     assert_eq!(states(&again)[..3], ["already", "already", "already"], "{again}");
+    assert_eq!(skills(&host), ["remind-me", "summarise-a-page", "what-i-can-do"]);
     api.takes("another");
     let refused = json(&host, &options);
     assert_eq!(states(&refused), ["failed"], "{refused}");

@@ -15,7 +15,7 @@ clean_root() {
     local place=$1 include=$2
     if [ ! -s "$place.tar" ]; then
         command -v mmdebstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap; }
-        mmdebstrap --quiet --variant=minbase --include="$include" trixie "$place.tar.new"
+        mmdebstrap --quiet --format=tar --variant=minbase --include="$include" trixie "$place.tar.new"
         mv "$place.tar.new" "$place.tar"
     fi
     rm -rf "$place"

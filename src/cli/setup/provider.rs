@@ -1,7 +1,7 @@
 //! The step that chooses what answers. A key is tried at once, and kept if its server accepts it.
 
 use super::ask::Choice;
-use super::{Setup, StepReport, StepState, secret};
+use super::{Setup, StepReport, StepState, secret, skills};
 use crate::cli::{Failure, configuration};
 use crate::model::configure::Change;
 use crate::model::entity::{AgentSettings, EnvValue, ProviderKind, Trust};
@@ -67,7 +67,14 @@ impl Setup<'_> {
         if before == Some(ProviderKind::Echo) && settings.provider == ProviderKind::Echo {
             return Ok(StepReport::new(StepState::Already, about));
         }
+        let answers_itself = settings.provider != ProviderKind::Echo;
         self.put(&Change::PutAgent(self.args.agent.clone(), settings))?;
+        if answers_itself {
+            let skills = skills::put(self.paths)?;
+            if !skills.is_empty() {
+                self.say(&format!("Skills for your agents are in {}.", self.paths.skills().display()))?;
+            }
+        }
         Ok(StepReport::new(StepState::Done, about))
     }
 

@@ -6,7 +6,8 @@ use crate::cli::{Failure, configuration, image};
 use crate::config::env;
 use crate::daemon::{rehearse, sandbox};
 use crate::model::configure::{Change, RuntimeKind, Settings};
-use crate::model::entity::{AgentSettings, Hold, ProviderKind};
+use crate::model::entity::{AgentSettings, EnvValue, Hold, ProviderKind};
+use crate::provider::Credential;
 
 /// How the agent CLI is installed for processes. The image has it.
 const CLI: &str = "npm install -g @anthropic-ai/claude-code";
@@ -33,6 +34,13 @@ impl Setup<'_> {
         if kind == RuntimeKind::Process {
             state = self.confine(&agent, state)?;
             self.find_cli(&agent)?;
+        }
+        if kind == RuntimeKind::Podman && reaches_by_loopback(&agent) {
+            self.say(
+                "The address of the model's server is this machine's loopback, which is another one inside of a \
+                 container: write host.containers.internal in its place, and allow_host_loopback = true, see \
+                 docs/models.md.",
+            )?;
         }
         let place = if kind == RuntimeKind::Podman { "in containers" } else { "as processes" };
         Ok(StepReport::new(state, format!("{place}, because {why}")))
@@ -103,4 +111,15 @@ impl Setup<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the agent's model is at an address that means another machine inside of a container.
+fn reaches_by_loopback(agent: &AgentSettings) -> bool {
+    agent.env.iter().any(|(name, value)| match value {
+        EnvValue::Plain(url) if name == Credential::BASE_URL => {
+            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+            ["localhost", "127.", "[::1]"].iter().any(|start| host.starts_with(start))
+        }
+        _ => false,
+    })
 }
