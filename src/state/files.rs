@@ -1,8 +1,8 @@
 //! Opens files of unknown kind safely: opening a FIFO would block, and a link would lead elsewhere.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -24,6 +24,11 @@ pub(super) fn store_file(dir: &Path) -> PathBuf {
 /// LMDB's lock file beside it. Only LMDB may open it.
 pub(super) fn lock_file(dir: &Path) -> PathBuf {
     dir.join("lock.mdb")
+}
+
+/// Creates the file of a copy of a store in the directory `dir`.
+pub(super) fn create_copy(dir: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(store_file(dir))
 }
 
 /// Looks up the kind of an entry without opening it.

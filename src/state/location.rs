@@ -1,7 +1,7 @@
 //! The directory of a store, before it is opened for work.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::env::{self, Access, begin_read};
@@ -45,8 +45,7 @@ pub fn copy_into(data: &Path, other: &Path) -> Result<u32> {
     let format = env::identity(&env, begin_read(&env)?)?.format;
     let copy = other.join("store");
     DirBuilder::new().recursive(true).mode(0o700).create(&copy).map_err(Error::io(&copy))?;
-    let path = files::store_file(&copy);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(Error::io(&path))?;
+    let mut file = files::create_copy(&copy).map_err(Error::io(&copy))?;
     env::copy_into(&env, &mut file)?;
     Ok(format)
 }
