@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
-use crate::host::Host;
+use crate::host::{Host, skipped};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -38,6 +39,32 @@ fn the_readme_is_short_and_leads_to_every_document() {
     let unlisted: Vec<String> =
         documents().into_iter().filter(|name| name != "README.md" && !readme.contains(&format!("({name})"))).collect();
     assert!(unlisted.is_empty(), "the README leads to none of these: {unlisted:?}");
+}
+
+/// No figure of the comparison is written by hand: the script that measures can read them, and makes the same table of
+/// them.
+#[test]
+fn the_comparison_is_what_its_script_wrote() {
+    let check = |page: &Path| {
+        let mut script = Command::new("python3");
+        script.arg(root().join("tools/compare/compare.py")).arg("--self-check").arg("--check").arg(page);
+        script.output()
+    };
+    let page = root().join("docs/comparison.md");
+    let checked = match check(&page) {
+        Ok(checked) => checked,
+        Err(error) => return skipped(format_args!("no python3: {error}")),
+    };
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let host = Host::new();
+    let edited = host.path("comparison.md");
+    let row = "| memory, idle |";
+    let text = text("docs/comparison.md");
+    assert!(text.contains(row), "the table has no row `{row}`");
+    std::fs::write(&edited, text.replace(row, "| memory, idle | 1 MB |")).unwrap();
+    let refused = check(&edited).unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("somebody edited it"), "{said}");
 }
 
 /// Code without its tests.
