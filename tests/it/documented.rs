@@ -64,7 +64,7 @@ fn the_comparison_is_what_its_script_wrote() {
     std::fs::write(&edited, text.replace(row, "| memory, idle | 1 MB |")).unwrap();
     let refused = check(&edited).unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("somebody edited it"), "{said}");
+    assert!(!refused.status.success() && said.contains("edited by hand"), "{said}");
 }
 
 /// Code without its tests.

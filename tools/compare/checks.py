@@ -73,7 +73,8 @@ def files_are_counted_once():
 
 def the_page_is_read_as_it_was_written():
     program = {"name": "A", "version": "1", "needs": "", "installed_bytes": 1, "installed_files": 1, "load": 0.5, "listens_s": 1,
-               "answers_s": 2, "idle_bytes": 1, "busy_bytes": 2, "waiting": 3, "waiting_answered": 3, "kills": 1, "sent": 2,
+               "listens_cpu_s": 0.5,
+               "answers_s": 2, "idle_bytes": 1, "busy_bytes": 2, "waiting": 3, "waiting_answered": 3, "undisturbed": 1, "undisturbed_answered": 1, "kills": 1, "sent": 2,
                "lost": 0, "repeats": 1, "repeats_marked": 1}
     found = {"machine": page.machine(), "programs": [program], "missing": [{"name": "B", "why": "a --> b"}]}
     empty = f"before\n{page.BEGIN}\n{page.END}\nafter\n"
@@ -82,6 +83,10 @@ def the_page_is_read_as_it_was_written():
     same((full.startswith("before\n"), full.endswith("\nafter\n"), page.read(empty)), (True, True, None))
     both = page.merged(page.read(full), dict(found, programs=[dict(program, name="B")], missing=[]), ["A", "B"])
     same(([entry["name"] for entry in both["programs"]], both["missing"]), (["A", "B"], []))
+    again = page.merged(found, dict(found, programs=[{"name": "A", "version": "1", "lost": 7}], missing=[]), ["A", "B"])
+    same((again["programs"][0]["lost"], again["programs"][0]["sent"], again["missing"]), (7, 2, found["missing"]))
+    same("| load average of the machine before its starts | not measured |" in page.table(
+        dict(found, programs=[{key: program[key] for key in program if key != "load"}])), True)
     for broken in [empty, "no marks", full.replace("| 3 of 3 |", "| 4 of 3 |"), full + page.END]:
         try:
             page.check(broken)

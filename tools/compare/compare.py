@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 
 import page  # noqa: E402
-from measure import Measurement  # noqa: E402
+from measure import PARTS, Measurement  # noqa: E402
 from programs import PROGRAMS, Missing  # noqa: E402
 
 
@@ -26,11 +26,12 @@ def arguments():
     parser.add_argument("--openclaw", default="latest", metavar="VERSION", help="version or tag on npm")
     parser.add_argument("--hermes", default="", metavar="SPEC", help="version on PyPI, such as ==0.19.0; by default the newest")
     parser.add_argument("--only", action="append", metavar="NAME", help="measure only this program; may be repeated")
+    parser.add_argument("--part", action="append", choices=PARTS, help="measure only this; may be repeated")
     parser.add_argument("--starts", type=int, default=3, help="measured starts of each program")
     parser.add_argument("--settle", type=float, default=30, help="seconds until a started program counts as idle")
-    parser.add_argument("--kills", type=int, default=15, help="how often each program is killed")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the generated part of this page; with --only, "
-                        "figures of other programs stay if they are of the same machine")
+    parser.add_argument("--kills", type=int, default=10, help="how often each program is killed")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the generated part of this page; with --only or --part, "
+                        "all other figures stay if they are of the same machine")
     parser.add_argument("--check", type=Path, metavar="PAGE", help="check the generated part of this page, measure nothing")
     parser.add_argument("--self-check", action="store_true", help="try the stand-ins and the counting, measure nothing")
     return parser.parse_args()
@@ -62,7 +63,7 @@ def main():
     if options.self_check or options.check:
         return
     found = measure(options)
-    if options.write and options.only:
+    if options.write and (options.only or options.part):
         found = page.merged(page.read(options.write.read_text()), found, [kind.name for kind in PROGRAMS])
     print(page.table(found))
     if options.write:

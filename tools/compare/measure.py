@@ -14,8 +14,10 @@ from world import World
 SPAN, GAP = 8, 2  # seconds within which a program is killed, and between messages until then
 THINKING, CONFIRMING = 0.5, 0.2  # seconds of the model, and of Telegram for a sent message, while programs are killed
 WAITING = 3  # messages that arrive while the program is stopped
+UNDISTURBED = 10  # messages without a kill, for comparison
 QUIET = 60  # seconds without an answer after which no more is expected
 SEED = 1
+MARKED = ("sent again", "may be a duplicate")  # how Hearth and Hermes mark an answer that they send again
 
 
 def descendants(pid):
@@ -34,7 +36,7 @@ def descendants(pid):
     return found
 
 
-def memory(pid):
+def resident(pid):
     """Bytes of memory of a process and its children; pages that processes share are counted once, in shares."""
     total = 0
     for process in descendants(pid):
@@ -44,6 +46,18 @@ def memory(pid):
             continue
         total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
     return total
+
+
+def processor_time(pid):
+    """Seconds that a process and its children, also those that ended, have used of processors."""
+    ticks = 0
+    for process in descendants(pid):
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def kill(child):
@@ -74,6 +88,9 @@ def size(paths):
             if path.is_file() and not path.is_symlink():
                 seen[status.st_dev, status.st_ino] = status.st_size
     return sum(seen.values()), len(seen)
+
+
+PARTS = ["files", "starts", "memory", "stopped", "undisturbed", "kills"]  # methods of `Measurement`, in this order
 
 
 class Measurement:
@@ -114,27 +131,29 @@ class Measurement:
     def one_start(self):
         begun = time.monotonic()
         child, listens = self.listening()
+        worked = processor_time(child.pid)
         answered = self.answered([self.write()], QUIET)
         answer = time.monotonic() - begun
         stop(child)
         if not answered:
             raise RuntimeError(f"it did not answer within {QUIET} s: see {self.program.home}/output.log")
-        return listens, answer
+        return listens, answer, worked
 
     def starts(self):
-        self.one_start()  # the first one sets things up
+        load = os.getloadavg()[0]
         taken = [self.one_start() for _ in range(self.options.starts)]
-        listens, answers = (statistics.median(values) for values in zip(*taken))
-        self.say(f"listens after {listens:.2f} s, answers after {answers:.2f} s")
-        return {"listens_s": round(listens, 3), "answers_s": round(answers, 3)}
+        listens, answers, worked = (statistics.median(values) for values in zip(*taken))
+        self.say(f"listens after {listens:.2f} s ({worked:.2f} s of processor time), answers after {answers:.2f} s")
+        return {"load": round(load, 1), "listens_s": round(listens, 3), "answers_s": round(answers, 3),
+                "listens_cpu_s": round(worked, 2)}
 
-    def sizes_in_memory(self):
+    def memory(self):
         child, _ = self.listening()
         time.sleep(self.options.settle)
-        idle = memory(child.pid)
+        idle = resident(child.pid)
         for _ in range(5):
             self.answered([self.write()], QUIET)
-        busy = memory(child.pid)
+        busy = resident(child.pid)
         stop(child)
         self.say(f"memory {idle / 1e6:.1f} MB, after messages {busy / 1e6:.1f} MB")
         return {"idle_bytes": idle, "busy_bytes": busy}
@@ -147,9 +166,20 @@ class Measurement:
         self.say(f"{answered} of {WAITING} messages that waited are answered")
         return {"waiting": WAITING, "waiting_answered": answered}
 
+    def undisturbed(self):
+        """The same messages as below, without a kill: what is unanswered here is no matter of crashes."""
+        child, _ = self.listening()
+        markers = []
+        for _ in range(UNDISTURBED):
+            markers.append(self.write())
+            time.sleep(GAP)
+        answered = self.answered(markers, QUIET)
+        stop(child)
+        self.say(f"{answered} of {UNDISTURBED} messages are answered without a kill")
+        return {"undisturbed": UNDISTURBED, "undisturbed_answered": answered}
+
     def kills(self):
         """Kills it at random moments while messages arrive, starts it again, and counts answers in the end."""
-        self.world.thinking, self.telegram.delay = THINKING, CONFIRMING
         chance, markers = random.Random(SEED), []
         for _ in range(self.options.kills):
             child, _ = self.listening()
@@ -169,17 +199,20 @@ class Measurement:
         repeats = self.telegram.repeats()
         self.say(f"{self.options.kills} kills, {len(markers)} messages, lost {lost}, repeats {repeats}")
         return {"kills": self.options.kills, "sent": len(markers), "lost": len(lost), "repeats": len(repeats),
-                "repeats_marked": sum("sent again" in text for text in repeats)}
+                "repeats_marked": sum(any(word in text for word in MARKED) for text in repeats)}
+
+    def files(self):
+        total, count = size(self.program.files())
+        return {"installed_bytes": total, "installed_files": count}
 
     def figures(self):
-        total, count = size(self.program.files())
-        found = {"name": self.program.name, "version": self.program.version, "needs": self.program.needs,
-                 "installed_bytes": total, "installed_files": count, "load": round(os.getloadavg()[0], 1)}
+        found = {"name": self.program.name, "version": self.program.version, "needs": self.program.needs}
         self.program.prepare(self.world)
-        found |= self.starts()
-        found |= self.sizes_in_memory()
-        found |= self.stopped()
-        found |= self.kills()
+        self.one_start()  # sets things up
+        for part in self.options.part or PARTS:
+            timed = part in ("undisturbed", "kills")
+            self.world.thinking, self.telegram.delay = (THINKING, CONFIRMING) if timed else (0, 0)
+            found |= getattr(self, part)()
         for notice in dict.fromkeys(self.telegram.notices()):
             self.say(f"also sent: {notice[:200]!r}")
         if self.telegram.refused:

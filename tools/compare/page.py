@@ -38,15 +38,18 @@ ROWS = [
                                   + ("file" if p["installed_files"] == 1 else "files")),
     ("also needs", lambda p: p["needs"] or "–"),
     ("start until it listens to Telegram", lambda p: seconds(p["listens_s"])),
+    ("processor time until then", lambda p: seconds(p["listens_cpu_s"])),
     ("start until the first answer", lambda p: seconds(p["answers_s"])),
     ("memory, idle", lambda p: megabytes(p["idle_bytes"])),
     ("memory, after five messages", lambda p: megabytes(p["busy_bytes"])),
     ("answered of the messages that arrived while it was stopped", lambda p: f"{p['waiting_answered']} of {p['waiting']}"),
+    ("answered of the messages that arrived while it ran undisturbed",
+     lambda p: f"{p['undisturbed_answered']} of {p['undisturbed']}"),
     ("`kill -9`: times killed, messages sent", lambda p: f"{p['kills']}, {p['sent']}"),
     ("`kill -9`: messages never answered", lambda p: str(p["lost"])),
     ("`kill -9`: answers sent twice", lambda p: str(p["repeats"]) + (
-        f", {p['repeats_marked']} of them marked as sent again" if p["repeats_marked"] else "")),
-    ("load of the machine before (one minute)", lambda p: str(p["load"])),
+        f", {p['repeats_marked']} of them marked as repeats" if p["repeats_marked"] else "")),
+    ("load average of the machine before its starts", lambda p: str(p["load"])),
 ]
 
 
@@ -58,9 +61,16 @@ def table(found):
         raise Unusable(f"the figures lack {error}: measure all programs again") from error
 
 
+def shown(cell, program):
+    try:
+        return cell(program)
+    except KeyError:
+        return "not measured"
+
+
 def rendered(programs, of, missing):
     lines = ["| | " + " | ".join(program["name"] for program in programs) + " |", "|---" * (len(programs) + 1) + "|"]
-    lines += [f"| {title} | " + " | ".join(cell(program) for program in programs) + " |" for title, cell in ROWS]
+    lines += [f"| {title} | " + " | ".join(shown(cell, program) for program in programs) + " |" for title, cell in ROWS]
     lines += ["", f"Measured on {of['processors']} processors ({of['processor']}), {of['memory_gib']} GiB of memory, "
                   f"Linux {of['kernel']} on {of['architecture']}, Python {of['python']}."]
     lines += [""] * bool(missing)
@@ -104,16 +114,28 @@ def check(text):
     if found is None:
         raise Unusable("the page has no figures: run tools/compare/compare.py --write on it")
     if parts(text)[1] != generated(found):
-        raise Unusable("the table is not made of the page's figures: somebody edited it; run tools/compare/compare.py --write")
+        raise Unusable("the table was edited by hand and does not match the page's figures: run tools/compare/compare.py --write")
 
 
 def merged(old, new, order):
-    """New figures of some programs, and the old ones of the others."""
+    """New figures, and the old ones of programs and parts that were not measured again."""
     if old is None:
         return new
     if old["machine"] != new["machine"]:
-        raise Unusable("the page has figures of another machine: measure all programs, without --only")
-    done = {program["name"] for program in new["programs"] + new["missing"]}
-    both = {kind: sorted(new[kind] + [program for program in old[kind] if program["name"] not in done],
-                         key=lambda program: order.index(program["name"])) for kind in ("programs", "missing")}
-    return {"machine": new["machine"], **both}
+        raise Unusable("the page has figures of another machine: measure everything, without --only and --part")
+    entries = {entry["name"]: entry for entry in old["programs"]}
+    for entry in new["programs"]:
+        before = entries.get(entry["name"], {})
+        entries[entry["name"]] = (before if before.get("version") == entry["version"] else {}) | entry
+    missing = {entry["name"]: entry for entry in old["missing"] + new["missing"]}
+    return {"machine": new["machine"],
+            "programs": [entries[name] for name in order if name in entries and name not in missing_of(new)],
+            "missing": [missing[name] for name in order if name in missing and name not in measured_in(new)]}
+
+
+def missing_of(found):
+    return {entry["name"] for entry in found["missing"]}
+
+
+def measured_in(found):
+    return {entry["name"] for entry in found["programs"]}

@@ -202,6 +202,7 @@ class OpenClaw(Program):
             "agents": {"defaults": {"model": {"primary": "fake/probe"}, "workspace": str(self.home / "workspace"),
                                     "skipBootstrap": True}},
             "models": {"mode": "replace", "providers": {"fake": provider}},
+            "messages": {"queue": {"mode": "followup"}},
             "channels": {"telegram": {"enabled": True, "botToken": TOKEN, "apiRoot": world.url, "dmPolicy": "open",
                                       "allowFrom": ["*"], "streaming": {"mode": "off"}}},
         }))
@@ -247,6 +248,7 @@ class Hermes(Program):
         (self.home / "config.yaml").write_text(json.dumps({
             "model": {"provider": "custom", "default": "probe", "base_url": f"{world.url}/v1", "api_key": "none",
                       "context_length": 200000},
+            "display": {"busy_input_mode": "queue"},
             "telegram": {"extra": {"base_url": f"{world.url}/bot", "base_file_url": f"{world.url}/file/bot"}},
         }))
         (self.home / ".env").write_text(f"TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_ALLOWED_USERS={PERSON}\n")

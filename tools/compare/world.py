@@ -126,16 +126,14 @@ class Telegram:
 
 
 def asked(messages):
-    """The markers in what the person said since the model last answered."""
-    said = []
-    for message in reversed(messages):
-        if message.get("role") == "assistant":
-            break
-        if message.get("role") == "user":
-            content = message.get("content")
-            parts = content if isinstance(content, list) else [{"text": content}]
-            said.insert(0, " ".join(str(part.get("text") or "") for part in parts))
-    return list(dict.fromkeys(MARKER.findall(" ".join(said))))
+    """The markers in what the person said in a conversation that the model has not answered in it."""
+    said = {"user": [], "assistant": []}
+    for message in messages:
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [{"text": content}]
+        for part in parts:
+            said.get(message.get("role"), []).extend(MARKER.findall(str(part.get("text") or "")))
+    return [marker for marker in dict.fromkeys(said["user"]) if marker not in said["assistant"]]
 
 
 class World(ThreadingHTTPServer):
