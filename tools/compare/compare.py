@@ -29,7 +29,7 @@ def arguments():
     parser.add_argument("--part", action="append", choices=PARTS, help="measure only this; may be repeated")
     parser.add_argument("--starts", type=int, default=3, help="measured starts of each program")
     parser.add_argument("--settle", type=float, default=30, help="seconds until a started program counts as idle")
-    parser.add_argument("--kills", type=int, default=10, help="how often each program is killed")
+    parser.add_argument("--kills", type=int, default=8, help="how often each program is killed")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the generated part of this page; with --only or --part, "
                         "all other figures stay if they are of the same machine")
     parser.add_argument("--check", type=Path, metavar="PAGE", help="check the generated part of this page, measure nothing")

@@ -16,6 +16,7 @@ THINKING, CONFIRMING = 0.5, 0.2  # seconds of the model, and of Telegram for a s
 WAITING = 3  # messages that arrive while the program is stopped
 UNDISTURBED = 10  # messages without a kill, for comparison
 QUIET = 60  # seconds without an answer after which no more is expected
+RECOVERY = 30  # the same after a kill, before the next one
 SEED = 1
 MARKED = ("sent again", "may be a duplicate")  # how Hearth and Hermes mark an answer that they send again
 
@@ -98,12 +99,20 @@ class Measurement:
         self.program, self.options = program, options
         self.world = World()
         self.telegram = self.world.telegram
-        self.sent = 0
+        self.sent = self.obeyed = 0
 
     def say(self, text):
         print(f"{self.program.name}: {text}", file=sys.stderr, flush=True)
 
+    def obey(self):
+        """If the program said that the person has to begin a new conversation, the person does."""
+        asked = sum(self.program.asks in text for text in self.telegram.notices()) if self.program.asks else 0
+        if asked > self.obeyed:
+            self.telegram.writes(self.program.begins)
+        self.obeyed = asked
+
     def write(self):
+        self.obey()
         self.sent += 1
         self.telegram.writes(f"Please answer probe{self.sent}")
         return f"probe{self.sent}"
@@ -179,21 +188,23 @@ class Measurement:
         return {"undisturbed": UNDISTURBED, "undisturbed_answered": answered}
 
     def kills(self):
-        """Kills it at random moments while messages arrive, starts it again, and counts answers in the end."""
+        """Kills it at a random moment while messages arrive, and starts it again; once it has recovered, the next time."""
         chance, markers = random.Random(SEED), []
+        child, _ = self.listening()
         for _ in range(self.options.kills):
-            child, _ = self.listening()
-            begun, end = time.monotonic(), chance.uniform(0, SPAN)
+            begun, end, latest = time.monotonic(), chance.uniform(0, SPAN), []
             for moment in range(0, SPAN, GAP):
                 if moment <= end:
                     time.sleep(max(0, begun + moment - time.monotonic()))
-                    markers.append(self.write())
+                    latest.append(self.write())
             time.sleep(max(0, begun + end - time.monotonic()))
             kill(child)
             self.program.killed()
-        child, _ = self.listening()
+            child, _ = self.listening()
+            self.answered(latest, RECOVERY)
+            markers += latest
+        self.obey()
         self.answered(markers, QUIET)
-        time.sleep(self.options.settle)  # for repeats
         stop(child)
         lost = [marker for marker in markers if marker not in self.telegram.answers()]
         repeats = self.telegram.repeats()

@@ -56,6 +56,7 @@ class Program:
     name = ""
     needs = ""  # what else it runs on, which its size leaves out
     settle = 60  # seconds within which it listens after a start
+    asks, begins = "", ""  # words with which it asks for a new conversation, and the command that begins one
 
     def __init__(self, work, options):
         self.work, self.options = work, options
@@ -152,6 +153,7 @@ class OpenClaw(Program):
     name = "OpenClaw"
     needs = "Node.js"
     settle = 180
+    asks, begins = "replacement session", "/new"
 
     def install(self):
         if not shutil.which("npm"):
