@@ -33,7 +33,7 @@ pub(super) struct ApplyArgs {
     /// Also remove what an earlier file added and this one does not name
     #[arg(long)]
     prune: bool,
-    /// Change only the keys of agents that the file names
+    /// Change only the keys that the file names
     #[arg(long, conflicts_with = "prune")]
     merge: bool,
     /// Do not ask before keys that the file omits are reset

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::config::Paths;
-use crate::config::file::write::{Fields, Value};
+use crate::config::file::write::{self, Fields, Value};
 use crate::model::Timestamp;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
@@ -153,7 +153,7 @@ impl Configuration {
     }
 
     /// All entities with their keys, by their name in reports.
-    fn entities(&self) -> BTreeMap<String, Fields> {
+    pub(super) fn entities(&self) -> BTreeMap<String, Fields> {
         let settings = self.settings.clone().unwrap_or_default();
         let mut changes = self.changes();
         changes.push(Change::PutSettings(settings));
@@ -177,32 +177,7 @@ impl Configuration {
 }
 
 fn entities(changes: &[Change]) -> BTreeMap<String, Fields> {
-    let mut entities = BTreeMap::new();
-    for change in changes {
-        match change {
-            Change::PutAgent(folder, settings) => {
-                entities.insert(format!("agent {folder}"), Fields::of_agent(folder, settings));
-            }
-            Change::PutUser(user) => {
-                entities.insert(format!("user {}", user.id), Fields::of_user(user));
-            }
-            Change::PutChat(chat) => {
-                let place = format!("{}/{}", chat.channel, chat.platform_id);
-                entities.insert(format!("chat {place}"), Fields::of_chat(chat));
-                for wiring in &chat.wirings {
-                    entities.insert(format!("wiring {place} -> {}", wiring.agent), Fields::of_wiring(wiring));
-                }
-            }
-            Change::PutChannel(channel) => {
-                entities.insert(format!("channel {}", channel.name), Fields::of_channel(channel));
-            }
-            Change::PutSettings(settings) => {
-                entities.insert("settings".to_owned(), Fields::of_settings(settings));
-            }
-            _ => {}
-        }
-    }
-    entities
+    write::tables(changes).into_iter().map(|table| (table.entity, table.fields)).collect()
 }
 
 fn compare(before: &Fields, after: &Fields) -> Vec<FieldChange> {

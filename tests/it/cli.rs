@@ -522,6 +522,55 @@ fn merging_a_file_changes_only_the_keys_that_it_names() {
     assert_eq!(host.run(&["apply", "-", "--merge", "--prune"], less.as_bytes()).code, Some(2));
 }
 
+/// The rule for agents holds for people, chats, wirings, channels and settings too.
+#[test]
+fn omitted_keys_of_every_entity_are_reset_or_kept_as_was_asked() {
+    let full = "schema = 1\ntimezone = \"Europe/Paris\"\nimage = \"mine\"\n[retention]\nbodies = \"30d\"\njournal = \"90d\"\n\
+                [[agents]]\nfolder = \"main\"\n[[users]]\nid = \"net:1\"\nname = \"Ann\"\nroles = [\"owner\"]\nmember_of = [\"main\"]\n\
+                [[chats]]\nchannel = \"net\"\nplatform_id = \"c\"\ngroup = true\nunknown_senders = \"public\"\n\
+                [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \"x\"\npriority = 3\n\
+                [channels.hook]\ntype = \"webhook\"\nlisten = \"127.0.0.1:0\"\nsecret = \"env:S\"\ntell_strangers = true\n";
+    let less = "schema = 1\ntimezone = \"Europe/Rome\"\n[retention]\nbodies = \"60d\"\n[[users]]\nid = \"net:1\"\nmember_of = []\n\
+                [[chats]]\nchannel = \"net\"\nplatform_id = \"c\"\ngroup = true\n\
+                [[chats.wirings]]\nagent = \"main\"\nengage = \"mention\"\n\
+                [channels.hook]\ntype = \"webhook\"\nlisten = \"127.0.0.1:0\"\nsecret = \"env:S\"\n";
+    let host = Host::new();
+    host.apply(full);
+    let shown = host.run(&["apply", "-", "--dry-run", "--force"], less.as_bytes()).stdout;
+    let (_, resets) = shown.split_once("reset, because the file omits the key:\n").unwrap();
+    for part in [
+        "settings: it has the default: `image` mine -> (default)",
+        "settings: it has the default: `retention.journal` 90d -> (default)",
+        "user net:1: this person loses roles: `roles` owner -> (default)",
+        "chat net/c: it has the default: `unknown_senders` public -> ",
+        "wiring net/c -> main: it has the default: `priority` 3 -> 0",
+        "channel hook: it has the default: `tell_strangers` true -> false",
+    ] {
+        assert!(resets.contains(part), "{part}: {shown}");
+    }
+    for kept in ["timezone", "member_of", "`engage`", "retention.bodies"] {
+        assert!(!resets.contains(kept), "{kept}: {shown}");
+    }
+    host.done(&["apply", "-", "--merge"], less.as_bytes());
+    let after = host.done(&["export"], b"");
+    for line in [
+        "Europe/Rome",
+        "image = \"mine\"",
+        "60d",
+        "90d",
+        "Ann",
+        "[\"owner\"]",
+        "public",
+        "priority = 3",
+        "mention",
+        "tell_strangers = true",
+    ] {
+        assert!(after.contains(line), "{line}: {after}");
+    }
+    assert!(!after.contains("member_of") && !after.contains("pattern"), "{after}");
+    host.check();
+}
+
 /// The completions of bash for a line that ends with these words, by the script that Hearth prints.
 fn completed(host: &Host, words: &str) -> String {
     let script = r#"

@@ -193,8 +193,9 @@ fn a_file_is_shown_applied_pruned_and_written_again() {
     let less = FILE.replace("[[agents]]\nfolder = \"b\"\n", "").replace("[[chats.wirings]]\nagent = \"b\"\n", "");
     let file = program.file("less.toml", &less.replace("roles = [\"admin:b\"]\n", "name = \"Ann\"\n"));
     let shown = program.run(&["apply", &file, "--prune", "--dry-run"]).out;
-    let expected = "unchanged agent a\nupdated   user t:1\n            roles: admin:b -> (default)\n            \
-        name: (default) -> Ann\nunchanged chat t/1\nunchanged wiring t/1 -> a\nremoved   wiring t/1 -> b\nremoved   agent b\n";
+    let expected = "unchanged agent a\nupdated   user t:1\n            name: (default) -> Ann\nunchanged chat t/1\n\
+        unchanged wiring t/1 -> a\nremoved   wiring t/1 -> b\nremoved   agent b\nreset, because the file omits the key:\n  \
+        user t:1: this person loses roles: `roles` admin:b -> (default)\n";
     assert_eq!(shown, expected);
     assert_eq!(program.run(&["apply", &file, "--prune"]).out, expected);
     assert!(program.run(&["agents", "list"]).out.contains("mine"), "what no file made stays");

@@ -1,32 +1,36 @@
 //! `--merge`: a file that changes only the keys that it names.
 
+use std::collections::BTreeSet;
+
+use super::super::Failure;
 use super::super::configuration::Configuration;
-use super::super::{Failure, entity};
 use crate::config::file;
 use crate::config::file::write::{self, Fields};
-use crate::model::configure::Change;
 
-/// The text of a file whose agents keep the keys that it omits.
+/// The text of a file whose entities keep the keys that it omits.
 pub(super) fn merged(known: &Configuration, toml: &str, name: &str) -> Result<String, Failure> {
-    let named = file::agent_keys(toml);
-    let mut changes = file::parse(name, toml)?.changes;
-    for change in &mut changes {
-        let Change::PutAgent(folder, settings) = &*change else { continue };
-        let here = known.agents.iter().find(|agent| agent.folder == *folder);
-        let (Some(here), Some(keys)) = (here, named.get(folder.as_str())) else { continue };
-        let wanted = Fields::of_agent(folder, settings);
-        let mut fields = Fields::of_agent(folder, &here.settings);
-        for key in keys {
-            match wanted.get(key) {
-                Some(value) => fields.set(key, value.clone()),
-                // It is named with its default.
-                None => drop(fields.clear(key)),
-            }
-        }
-        let text = entity::toml(&[("[[agents]]", &fields)]);
-        if let Some(merged) = file::parse(name, &text)?.changes.into_iter().next() {
-            *change = merged;
+    let (here, named) = (known.entities(), file::named_keys(toml));
+    let mut tables = write::tables(&file::parse(name, toml)?.changes);
+    for table in &mut tables {
+        if let (Some(before), Some(keys)) = (here.get(&table.entity), named.get(&table.entity)) {
+            table.fields = overlaid(before.clone(), &table.fields, keys);
         }
     }
-    Ok(write::write(&changes))
+    Ok(write::text(&tables))
+}
+
+/// The keys of an entity with those changed that a file names.
+fn overlaid(mut fields: Fields, wanted: &Fields, keys: &BTreeSet<String>) -> Fields {
+    for key in keys {
+        match wanted.get(key) {
+            Some(value) => fields.set(key, value.clone()),
+            // It is named with its default.
+            None => drop(fields.clear(key)),
+        }
+    }
+    // Another way to engage has no pattern.
+    if keys.contains("engage") && wanted.get("pattern").is_none() {
+        fields.clear("pattern");
+    }
+    fields
 }

@@ -1,4 +1,4 @@
-//! Keys of agents that a file omits, and that therefore lose what was set elsewhere.
+//! Keys that a file omits of what it names, and that therefore lose what was set elsewhere.
 
 use super::super::change::Configured;
 use super::super::consent::Consent;
@@ -20,12 +20,10 @@ pub(super) struct Resets(Vec<Reset>);
 impl Resets {
     /// Moves the resets from a report to a part of their own.
     pub(super) fn split(mut planned: Configured, toml: &str) -> (Configured, Self) {
-        let named = file::agent_keys(toml);
+        let named = file::named_keys(toml);
         let mut resets = Vec::new();
         for change in &mut planned.changes {
-            let Some(keys) = change.entity.strip_prefix("agent ").and_then(|folder| named.get(folder)) else {
-                continue;
-            };
+            let Some(keys) = named.get(&change.entity) else { continue };
             let fields = std::mem::take(&mut change.fields);
             let (kept, reset): (Vec<_>, Vec<_>) = fields.into_iter().partition(|field| keys.contains(&field.field));
             change.fields = kept;
@@ -43,7 +41,11 @@ impl Resets {
         for Reset { entity, field } in &self.0 {
             let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "(default)".to_owned());
             let (before, after) = (side(&field.before), side(&field.after));
-            print::line(&format!("  {entity}: {}: `{}` {before} -> {after}", effect(&field.field), field.field))?;
+            print::line(&format!(
+                "  {entity}: {}: `{}` {before} -> {after}",
+                effect(entity, &field.field),
+                field.field
+            ))?;
         }
         Ok(())
     }
@@ -59,8 +61,15 @@ impl Resets {
     }
 }
 
-/// What the default of a key means for the agent.
-fn effect(key: &str) -> &'static str {
+/// What the default of a key means for an entity.
+fn effect(entity: &str, key: &str) -> &'static str {
+    if !entity.starts_with("agent ") {
+        return match key {
+            "roles" => "this person loses roles",
+            "member_of" => "this person loses agents",
+            _ => "it has the default",
+        };
+    }
     match key {
         "trust" => "it becomes untrusted, its memory read-only unless `folder_access` allows writing",
         "folder_access" => "access to its folder and memory follows `trust`",

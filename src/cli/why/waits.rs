@@ -143,14 +143,15 @@ fn of_ready(
     session: SessionId,
     limit: Option<RateLimit>,
 ) -> Result<Wait, state::Error> {
+    // Also while the run that met the limit has not ended yet.
+    if let Some(limit) = &limit {
+        return Ok(of_limit(daemon, limit, limit.until));
+    }
     if let Some(number) = db.live_incarnations.get(txn, &session)? {
         let run = db.incarnations.get(txn, &IncarnationId::new(session, number))?;
         let starting = run.is_some_and(|run| run.phase == Phase::Starting);
         let what = if starting { "is being started" } else { "has received it and not claimed it yet" };
         return Ok(Wait::words(format!("run {number} of {session} {what}")));
-    }
-    if let Some(limit) = &limit {
-        return Ok(of_limit(daemon, limit, limit.until));
     }
     let row = lookup::session(db, txn, session)?;
     if let Some(row) = row.as_ref().filter(|row| row.failed_starts > 0) {

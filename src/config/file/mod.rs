@@ -8,6 +8,7 @@ mod backup;
 mod channels;
 mod chats;
 mod env;
+mod named;
 mod retention;
 mod section;
 mod sight;
@@ -17,13 +18,14 @@ mod users;
 pub mod write;
 
 pub use agents::AGENT_KEYS;
+pub use named::named_keys;
 pub use sight::is_skill_name;
 pub use trigger_rules::wiring_of_row;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::model::configure::{Change, Configure, RoleSpec, Settings};
 use crate::model::entity::{Folder, Origin};
@@ -96,24 +98,6 @@ pub fn parse(name: &str, text: &str) -> Result<Configure, BadFile> {
     }
     let changes = if errors.is_empty() { changes(&mut problems, &top) } else { Vec::new() };
     problems.finish(Configure::new(changes, Origin::File))
-}
-
-/// The keys that a file names of each agent, by folder.
-#[must_use]
-pub fn agent_keys(text: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let (top, _) = DeTable::parse_recoverable(text);
-    let Some(DeValue::Array(agents)) = top.get_ref().get("agents").map(Spanned::get_ref) else {
-        return BTreeMap::new();
-    };
-    let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for agent in agents.iter() {
-        let DeValue::Table(table) = agent.get_ref() else { continue };
-        if let Some(DeValue::String(folder)) = table.get("folder").map(Spanned::get_ref) {
-            let keys = table.keys().map(|key| key.get_ref().to_string());
-            named.entry(folder.to_string()).or_default().extend(keys);
-        }
-    }
-    named
 }
 
 fn changes(problems: &mut Problems<'_>, top: &Spanned<DeTable<'_>>) -> Vec<Change> {

@@ -355,33 +355,60 @@ pub fn head() -> String {
     format!("schema = {SCHEMA}\n")
 }
 
-/// A file that describes the entities as the changes make them; reading it gives the same changes.
+/// The table of one entity in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityTable {
+    /// The entity's name in reports, like `agent main`.
+    pub entity: String,
+    heading: String,
+    /// Its keys.
+    pub fields: Fields,
+}
+
+/// The tables of the entities that the changes put, in the order in which a file has them.
 #[must_use]
-pub fn write(changes: &[Change]) -> String {
-    let mut text = head();
+pub fn tables(changes: &[Change]) -> Vec<EntityTable> {
+    let mut tables = Vec::new();
+    let mut add = |entity: String, heading: String, fields| tables.push(EntityTable { entity, heading, fields });
     for change in changes {
         if let Change::PutSettings(settings) = change {
-            text.push_str(&Fields::of_settings(settings).toml(""));
+            add("settings".to_owned(), String::new(), Fields::of_settings(settings));
         }
     }
     for change in changes {
         match change {
-            Change::PutAgent(folder, settings) => text.push_str(&Fields::of_agent(folder, settings).toml("[[agents]]")),
-            Change::PutUser(user) => text.push_str(&Fields::of_user(user).toml("[[users]]")),
+            Change::PutAgent(folder, settings) => {
+                add(format!("agent {folder}"), "[[agents]]".to_owned(), Fields::of_agent(folder, settings));
+            }
+            Change::PutUser(user) => add(format!("user {}", user.id), "[[users]]".to_owned(), Fields::of_user(user)),
             Change::PutChat(chat) => {
-                text.push_str(&Fields::of_chat(chat).toml("[[chats]]"));
+                let place = format!("{}/{}", chat.channel, chat.platform_id);
+                add(format!("chat {place}"), "[[chats]]".to_owned(), Fields::of_chat(chat));
                 for wiring in &chat.wirings {
-                    text.push_str(&Fields::of_wiring(wiring).toml("[[chats.wirings]]"));
+                    let entity = format!("wiring {place} -> {}", wiring.agent);
+                    add(entity, "[[chats.wirings]]".to_owned(), Fields::of_wiring(wiring));
                 }
             }
             Change::PutChannel(channel) => {
                 let heading = format!("[channels.{}]", key(channel.name.as_str()));
-                text.push_str(&Fields::of_channel(channel).toml(&heading));
+                add(format!("channel {}", channel.name), heading, Fields::of_channel(channel));
             }
             _ => {}
         }
     }
-    text
+    tables
+}
+
+/// A file with these tables.
+#[must_use]
+pub fn text(tables: &[EntityTable]) -> String {
+    tables.iter().fold(head(), |text, table| text + &table.fields.toml(&table.heading))
+}
+
+/// A file that describes the entities as the changes make them; reading it gives the same changes.
+#[must_use]
+pub fn write(changes: &[Change]) -> String {
+    text(&tables(changes))
 }
 
 /// A part of a heading.

@@ -56,7 +56,7 @@ fn assert_words(text: &str, context: &str) {
 fn commands_print_words_and_json_has_codes() {
     let program = Program::new();
     let file = program.file("hearth.toml", FILE);
-    let applied = program.run(&["apply", &file]);
+    let applied = program.run(&["apply", "--no-owner", &file]);
     assert_eq!(applied.code, 0, "{applied:?}");
     for (number, (chat, text, outcome, code, words)) in EVENTS.into_iter().enumerate() {
         let told = program.run_with(&["inject"], &event(&format!("a{number}"), chat, text));
