@@ -21,7 +21,7 @@ left_out() {
 
 failed() {
     echo "FAILED: $1" >&2
-    tail -20 "$place"/*.log >&2
+    tail -n 20 "$place"/*.log >&2
     exit 1
 }
 
@@ -55,9 +55,10 @@ events() {
     done
 }
 
-# The numbers in the answers, sorted. A channel that is not configured keeps them.
+# The numbers in the answers, sorted; one answer may be to several messages. A channel that is not configured keeps them.
 answers() {
-    "$new/hearth-dump" --table bodies --bodies --json "$HEARTH_DATA" | grep -o 'echo: no [0-9]*\.' | sed 's/[^0-9]//g' | sort -n
+    "$new/hearth-dump" --table outbound --bodies --json "$HEARTH_DATA" | grep -o '"in_reply_to":[0-9]*,"text":"[^"]*"' |
+        grep -o 'no [0-9]*\.' | grep -o '[0-9]*' | sort -n
 }
 
 "$old/hearth" apply - >/dev/null <<'TOML'
