@@ -157,11 +157,12 @@ fn has_login(settings: &AgentSettings) -> bool {
         .any(|(name, value)| is_set(value) && (names.contains(&name.as_str()) || CLOUDS.contains(&name.as_str())))
 }
 
-/// Podman that is installed and whose socket is off, unless agents run as processes by configuration or in containers
-/// already.
+/// Podman that is installed and whose socket is off, unless agents run as processes because somebody chose that, or in
+/// containers already.
 fn podman(runtime: Option<RuntimeKind>, daemon: Option<&DaemonStatus>) -> Option<Gap> {
     let contained = daemon.is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());
-    if runtime == Some(RuntimeKind::Process) || contained || !on_path("podman") {
+    let asked = daemon.is_some_and(|daemon| daemon.runtime_asked);
+    if runtime == Some(RuntimeKind::Process) || asked || contained || !on_path("podman") {
         return None;
     }
     let why = image::Engine::find().err()?;

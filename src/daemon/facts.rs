@@ -3,7 +3,6 @@
 use super::{BuildStatus, Daemon, LineStatus, State};
 use crate::channel::terminal::Terminals;
 use crate::config::Paths;
-use crate::model::configure::RuntimeKind;
 use crate::state::Store;
 
 impl Daemon {
@@ -41,12 +40,6 @@ impl Daemon {
     #[must_use]
     pub fn runtime_name(&self) -> &'static str {
         self.runtime.name()
-    }
-
-    /// Why this runtime is in use, to be read after "because", and the configured runtime when it was chosen.
-    #[must_use]
-    pub const fn runtime_choice(&self) -> &(String, Option<RuntimeKind>) {
-        &self.chosen
     }
 
     /// The images that are being built, and those that could not be.

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::mpsc::{self, channel};
 
 use super::pairing::{PairingGuard, PairingState, PairingView, Sender};
+use super::runtime::RuntimeChoice;
 use super::{BuildStatus, Daemon, LineStatus, reconnect, references, setup};
 use crate::channel::event;
 use crate::channel::health::LineState;
@@ -214,14 +215,15 @@ impl Daemon {
     }
 
     fn status(&self) -> DaemonStatus {
-        let (why, setting) = self.runtime_choice();
+        let RuntimeChoice { why, configured, asked } = &self.runtime_choice;
         let Chosen { zone, source, .. } = self.workers.machine_zone();
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             runtime: self.runtime_name().to_owned(),
             runtime_why: why.clone(),
-            runtime_setting: setting.map(|setting| setting.as_str().to_owned()),
+            runtime_setting: configured.map(|kind| kind.as_str().to_owned()),
+            runtime_asked: *asked,
             draining: self.is_draining(),
             zone: zone.name().to_owned(),
             zone_from: source.to_string(),

@@ -75,7 +75,7 @@ use files::{BlobGc, BlobGuard, Files, Remover};
 use mailbox_workers::{MailboxWorkers, WorkerContext};
 use metrics::{Doorway, Metrics};
 use opening::{Opening, open_store};
-use runtime::Chosen;
+use runtime::{Chosen, RuntimeChoice};
 use sd_notify::Announcer;
 pub use sd_notify::State;
 use skips::Skips;
@@ -181,8 +181,7 @@ pub struct Daemon {
     alarm: Alarm,
     workers: Arc<MailboxWorkers>,
     runtime: Arc<dyn Runtime>,
-    /// Why this runtime is in use, and the configured runtime when it was chosen.
-    chosen: (String, Option<RuntimeKind>),
+    runtime_choice: RuntimeChoice,
     /// Builds images, if agents run in containers.
     builds: Option<Arc<Builds>>,
     typing: Arc<Typing>,
@@ -213,10 +212,10 @@ impl Daemon {
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         let zone = Machine::look().zone(None, None).zone;
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
-        let choice = runtime::RuntimeContext { paths, install: &install, settings: &settings, asked: wish.runtime };
+        let context = runtime::RuntimeContext { paths, install: &install, settings: &settings, asked: wish.runtime };
         let hearer = Arc::new(given::Hearer::new(&inbox, &typing));
-        let Chosen { runtime, why } = runtime::choose(&choice, given::Hearer::events(&hearer))?;
-        tracing::info!("runtime: {}, because {why}", runtime.name());
+        let Chosen { runtime, choice } = runtime::choose(&context, given::Hearer::events(&hearer))?;
+        tracing::info!("runtime: {}, because {}", runtime.name(), choice.why);
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
         let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
@@ -251,7 +250,7 @@ impl Daemon {
             alarm: Alarm::default(),
             workers: Arc::clone(&workers),
             runtime: Arc::clone(&runtime),
-            chosen: (why, settings.runtime),
+            runtime_choice: choice,
             builds,
             typing: Arc::clone(&typing),
             terminals,

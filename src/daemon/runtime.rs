@@ -29,8 +29,18 @@ pub(super) struct RuntimeContext<'a> {
 pub(super) struct Chosen {
     /// The runtime.
     pub(super) runtime: Arc<dyn Runtime>,
-    /// Why it was chosen, to be read after "because".
+    pub(super) choice: RuntimeChoice,
+}
+
+/// How the runtime of a daemon was chosen.
+#[derive(Debug)]
+pub(super) struct RuntimeChoice {
+    /// Why this one, to be read after "because".
     pub(super) why: String,
+    /// What the configuration said then; none for the best available one.
+    pub(super) configured: Option<RuntimeKind>,
+    /// Whether the command that started the daemon asked for it.
+    pub(super) asked: bool,
 }
 
 /// Starts the requested runtime, or else the best available one.
@@ -46,7 +56,8 @@ pub(super) fn choose(context: &RuntimeContext<'_>, events: Events) -> Result<Cho
         RuntimeKind::Process => process(context.paths, events)?,
         RuntimeKind::Podman => containers_of(context, events)?,
     };
-    Ok(Chosen { runtime, why })
+    let choice = RuntimeChoice { why, configured: context.settings.runtime, asked: context.asked.is_some() };
+    Ok(Chosen { runtime, choice })
 }
 
 /// The runtime that a daemon would choose now without a request, and why.

@@ -254,6 +254,9 @@ pub struct DaemonStatus {
     /// The configured runtime when it was chosen; null means the best available one.
     #[serde(default)]
     pub runtime_setting: Option<String>,
+    /// Whether the command that started the daemon asked for this runtime, whatever the configuration says.
+    #[serde(default)]
+    pub runtime_asked: bool,
     /// Whether the daemon is draining: it begins nothing new, and waits for work in progress.
     #[serde(default)]
     pub draining: bool,

@@ -128,6 +128,10 @@ fn podman_that_does_not_answer_is_reported_where_it_is_installed_and_not_disable
     host.env.push(("CONTAINER_HOST".into(), format!("unix://{}", host.path("no.sock").display())));
     install(&mut host, "podman");
     assert_lacks(&host, "podman", words);
+    // Not where the command that started the daemon chose processes.
+    host.start();
+    assert!(!host.done(&["status"], b"").contains(words));
+    host.stop();
     apply(&host, "runtime = \"process\"\n");
     assert_lacks_not(&host, "podman", words);
 }
