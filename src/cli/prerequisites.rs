@@ -157,7 +157,7 @@ fn has_login(settings: &AgentSettings) -> bool {
         .any(|(name, value)| is_set(value) && (names.contains(&name.as_str()) || CLOUDS.contains(&name.as_str())))
 }
 
-/// Podman that is installed and whose socket is off, unless agents run as processes because somebody chose that, or in
+/// Podman that is installed and whose socket is off, unless agents run as processes by choice, or in
 /// containers already.
 fn podman(runtime: Option<RuntimeKind>, daemon: Option<&DaemonStatus>) -> Option<Gap> {
     let contained = daemon.is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());

@@ -4,12 +4,10 @@ import json
 import os
 import platform
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -131,19 +129,8 @@ class Hearth(Program):
             token = "env:BOT_TOKEN"
             base_url = "{world.url}"
             """))
-        # The first start creates the store, which `apply` needs.
-        daemon, deadline = self.start(), time.monotonic() + 30
-        while True:
-            try:
-                run([self.binary, "--data", self.home / "data", "apply", "--yes", self.home / "hearth.toml"],
-                    env=self.command()[1])
-                break
-            except Missing:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-        daemon.send_signal(signal.SIGTERM)
-        daemon.wait(30)
+        run([self.binary, "--data", self.home / "data", "apply", "--yes", self.home / "hearth.toml"],
+            env=self.command()[1])
 
     def command(self):
         return [self.binary, "--data", self.home / "data", "run"], environment(self.home, BOT_TOKEN=TOKEN)

@@ -97,7 +97,7 @@ fn print(answer: &WholeJson) -> Done {
     skipped(&answer.skipped)?;
     let what = if answer.with_secrets { "all messages, files and secrets" } else { "all messages and files" };
     print::note(&format!(
-        "the backup is not encrypted: whoever can read it has {what}; keep it on an encrypted disk, or encrypt it with a program like age or gpg"
+        "the backup is not encrypted: everyone who can read it has {what}; keep it on an encrypted disk, or encrypt it with a program like age or gpg"
     ));
     Ok(())
 }

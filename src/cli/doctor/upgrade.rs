@@ -39,7 +39,7 @@ pub(super) fn before_upgrade(
         Err(error) => checks.push(bad(STORE, CheckStatus::Fail, error.to_string(), mend(&error))),
     }
     checks.extend(toml(&paths.data().join("hearth.toml")));
-    checks.extend(service::names_no_installation(paths)?.then(|| {
+    checks.extend(service::names_no_installation(paths).unwrap_or(false).then(|| {
         let found = "its file names no installation, so that it would also run another store in the same place";
         bad("service", CheckStatus::Warn, found, "run `hearth service install` after the upgrade")
     }));
@@ -70,7 +70,10 @@ fn migrations(format: u32) -> Check {
     let steps = BROUGHT.iter().filter(|(to, _)| *to > format);
     let steps: Vec<String> = steps.map(|(to, brought)| format!("to format {to}: {brought}")).collect();
     if steps.is_empty() {
-        return ok("migrations", format!("none: the store has format {format}, which this program writes"));
+        let found = format!("none: the store has format {format}, which this program writes too, without a backup");
+        let mend =
+            "run `hearth backup` before the upgrade: rows that this program writes may be too new for the older one";
+        return Check { mend: Some(mend.to_owned()), ..ok("migrations", found) };
     }
     let backup = "the first start makes a backup before, which the older program can restore";
     ok("migrations", format!("from format {format} {}; {backup}", steps.join("; ")))

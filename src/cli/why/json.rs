@@ -1,4 +1,4 @@
-//! The answer of `hearth why --json`: events, and what became of them.
+//! The answer of `hearth why --json`: events, and their outcomes.
 
 use serde::Serialize;
 
