@@ -2,7 +2,7 @@
 
 use super::Write;
 use super::envelope::Record;
-use super::error::Result;
+use super::error::{Result, readable};
 use super::key::KeyPart;
 use super::meta::Meta;
 use super::schema::Tables;
@@ -17,7 +17,8 @@ mod format_2;
 /// * 1: the first one. It is frozen: a store of it lies among the fixtures, and opens for ever.
 /// * 2: epochs of outgoing ids; new keys of agents, channels and wirings; indexes of approvals, questions, held messages
 ///   and refusals, and another order in `lanes`; files that their network keeps.
-pub const FORMAT: u32 = 2;
+/// * 3: newer versions of the records of agents, dropped events and settings, which a program of format 2 cannot read.
+pub const FORMAT: u32 = 3;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +30,7 @@ pub(super) struct Step {
 }
 
 /// All steps in order.
-pub(super) const STEPS: &[Step] = &[Step { to: 2, run: to_2 }];
+pub(super) const STEPS: &[Step] = &[Step { to: 2, run: to_2 }, Step { to: 3, run: to_3 }];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
 fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -39,10 +40,22 @@ fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     format_2::fill(db, txn)
 }
 
-/// Rewrites every row of a table in the current version of its record.
+fn to_3(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.settings, txn)?;
+    rewrite(&db.agents, txn)?;
+    rewrite(&db.dropped_events, txn)
+}
+
+/// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports
+/// them.
 fn rewrite<K: KeyPart, R: Record>(table: &Table<K, R>, txn: &mut Write<'_>) -> Result<()> {
-    let rows = table.iter(txn)?.collect::<Result<Vec<_>>>()?;
+    let rows = readable_rows(table.iter(txn)?)?;
     rows.iter().try_for_each(|(key, row)| table.put(txn, key, row))
+}
+
+/// The rows that can be read.
+fn readable_rows<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    rows.filter_map(|row| readable(row.map(Some)).transpose()).collect()
 }
 
 /// Creates the identity of a new store, or migrates an old one to the format `to`. `install` is random and different

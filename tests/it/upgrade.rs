@@ -32,7 +32,11 @@ fn an_older_store_is_upgraded_only_as_a_copy() {
     std::fs::write(host.data().join("hearth.toml"), "schema = 1\nfuture_key = true\n").unwrap();
     let report: Value = serde_json::from_str(&host.done(&["doctor", "--before-upgrade", "--json"], b"")).unwrap();
     let (_, migrations) = found(&report, "migrations").unwrap();
-    assert!(migrations.contains("from format 1 to format 2: ") && migrations.contains("backup"), "{migrations}");
+    assert!(
+        migrations.contains("from format 1 to format 2: ") && migrations.contains("; to format 3: "),
+        "{migrations}"
+    );
+    assert!(migrations.contains("backup"), "{migrations}");
     assert!(found(&report, "upgrade").unwrap().1.contains("a copy was upgraded"), "{report}");
     assert_eq!(found(&report, "store").unwrap().0, "ok", "{report}");
     let (result, toml) = found(&report, "hearth.toml").unwrap();

@@ -17,11 +17,14 @@ use crate::state::{self, Missing, Options, Reader, Store, migrate};
 /// Name of the checks about the store.
 const STORE: &str = "store";
 /// Formats since the first one, and what their migration changes for people.
-const BROUGHT: [(u32, &str); 1] = [(
-    2,
-    "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
-     `allow_host_loopback = true`, which new ones do not have",
-)];
+const BROUGHT: [(u32, &str); 2] = [
+    (
+        2,
+        "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
+         `allow_host_loopback = true`, which new ones do not have",
+    ),
+    (3, "nothing that you would notice; it keeps an older program from records that it cannot read"),
+];
 
 /// All checks. Nothing in the data directory is changed.
 pub(super) fn before_upgrade(
@@ -70,10 +73,7 @@ fn migrations(format: u32) -> Check {
     let steps = BROUGHT.iter().filter(|(to, _)| *to > format);
     let steps: Vec<String> = steps.map(|(to, brought)| format!("to format {to}: {brought}")).collect();
     if steps.is_empty() {
-        let found = format!("none: the store has format {format}, which this program writes too, without a backup");
-        let mend =
-            "run `hearth backup` before the upgrade: rows that this program writes may be too new for the older one";
-        return Check { mend: Some(mend.to_owned()), ..ok("migrations", found) };
+        return ok("migrations", format!("none: the store has format {format}, which this program writes too"));
     }
     let backup = "the first start makes a backup before, which the older program can restore";
     ok("migrations", format!("from format {format} {}; {backup}", steps.join("; ")))

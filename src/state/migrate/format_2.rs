@@ -1,5 +1,6 @@
 //! Fills the tables that are new in format 2.
 
+use super::readable_rows;
 use crate::derived::refused_for_backlog;
 use crate::error::readable;
 use crate::held_bytes::{count_held, file_bytes};
@@ -56,9 +57,4 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The rows that can be read.
-fn readable_rows<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
-    rows.filter_map(|row| readable(row.map(Some)).transpose()).collect()
 }

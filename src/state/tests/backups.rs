@@ -174,7 +174,7 @@ fn what_is_no_backup_changes_nothing() {
     std::fs::write(&file, &good).unwrap();
     let say = |text: String| std::fs::write(path.join("manifest.json"), text).unwrap();
     say(serde_json::to_string(&Manifest { format: FORMAT + 1, ..manifest.clone() }).unwrap());
-    refused("has format 3, known are formats up to 2");
+    refused(&format!("has format {}, known are formats up to {FORMAT}", FORMAT + 1));
     say(serde_json::to_string(&Manifest { hearth_backup: 2, ..manifest.clone() }).unwrap());
     refused("its manifest has version 2");
     say(serde_json::to_string(&Manifest { rows: 7, ..manifest }).unwrap());
@@ -299,7 +299,8 @@ fn a_migration_begins_with_a_backup() {
     assert_eq!(to_text(store.reader(), true).unwrap(), before);
     let meta = store.migrate(dir.path(), &[Step { to: FORMAT + 1, run: marks }], FORMAT + 1).unwrap();
     assert_eq!(meta.format, FORMAT + 1);
-    let path: PathBuf = default_dir(dir.path()).join("20260101T000000.000Z-before-format-3.hearth");
+    let path: PathBuf =
+        default_dir(dir.path()).join(format!("20260101T000000.000Z-before-format-{}.hearth", FORMAT + 1));
     assert_eq!(Manifest::read(&path).unwrap().format, FORMAT);
     let copy = Reader::open_copy(&path).unwrap();
     assert_eq!(to_text(&copy, true).unwrap(), before);

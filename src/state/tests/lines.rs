@@ -4,6 +4,7 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 
 use crate::backup::Unwatched;
 use crate::lines::{Error, Import, Imported, export, import};
+use crate::migrate::FORMAT;
 use crate::model::id::{AgentId, BodyId, OutboundId};
 use crate::tests::{samples, small, store};
 use crate::{Number, Store, Tables, Text, check};
@@ -141,7 +142,7 @@ fn lines_that_are_wrong_are_named() {
             "line 1: the export was made by a newer".to_owned(),
         ),
         (
-            resealed(&lines[0].replace("format\":2", "format\":3")) + "\n",
+            resealed(&lines[0].replace(&format!("format\":{FORMAT}"), &format!("format\":{}", FORMAT + 1))) + "\n",
             "line 1: the export was made by a newer".to_owned(),
         ),
         ("{\"meta\":1}\n".to_owned(), "line 1: its checksum is wrong or missing".to_owned()),
