@@ -131,10 +131,11 @@ impl Engine {
         }
     }
 
-    /// What an input would answer at a given time. Nothing is committed, so this may run on another thread than the
-    /// writer. It waits for the writer's transaction.
+    /// The reply that an input would get at a given time. Nothing is committed, so this may run on another thread than
+    /// the writer, but it waits for the writer's transaction to end.
     ///
     /// # Errors
+    ///
     /// Those of the transaction.
     pub fn rehearse(&self, input: Input, now: Moment) -> Result<Reply, state::Error> {
         let one = Submission { input, dry_run: true };

@@ -1,4 +1,4 @@
-//! Turns that failed and may be tried again: with a try, or without one while the provider limits requests.
+//! Failed turns that may be retried. A retry counts as a try, unless the provider limits requests.
 
 use hearth::model::configure::Change;
 use hearth::model::entity::Folder;
@@ -42,7 +42,7 @@ fn said_to_people(world: &World) -> Vec<String> {
     world.all_outbound().into_iter().map(|(_, outbound)| outbound.text).collect()
 }
 
-/// One transaction each, with the whole store.
+/// One transaction each, with a snapshot of the store.
 #[test]
 fn a_failed_turn_in_the_store() {
     for (again, name) in [(RetryHint::Later, "again_later"), (RetryHint::Wait(Some(Millis::minutes(5))), "again_wait")]
@@ -54,7 +54,8 @@ fn a_failed_turn_in_the_store() {
     }
 }
 
-/// Five tries with the waits of a turn that is lost, then failed; the person is told once, and the owner why.
+/// Five tries with the waits of a lost turn, then the message fails. The person is told once, and the owner is told
+/// why.
 #[test]
 fn trouble_costs_tries() {
     let mut world = running();
@@ -77,7 +78,7 @@ fn trouble_costs_tries() {
     assert_eq!(world.session(S).failed_starts, 0);
 }
 
-/// All messages of a turn are tried again together, context is context again, and what the turn said is said once.
+/// All messages of a turn are retried together, context is context again, and what the turn already sent is sent once.
 #[test]
 fn a_turn_stays_together() {
     let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\""));
@@ -134,7 +135,7 @@ fn files_of_a_failed_turn_found_twice() {
     }
 }
 
-/// A message that two turns of one incarnation name was in one failure.
+/// A message that two turns of one incarnation name was part of one failure.
 #[test]
 fn a_message_of_two_failed_turns_loses_one_try() {
     let mut world = running();
@@ -153,7 +154,7 @@ fn a_message_of_two_failed_turns_loses_one_try() {
     assert_eq!(tries, [1, 1, 1]);
 }
 
-/// What fails in a turn of an agent that was removed meanwhile waits for nothing any more.
+/// Messages that fail in a turn of an agent that was removed meanwhile are not retried.
 #[test]
 fn what_fails_after_the_removal_of_its_agent_is_dropped() {
     for again in [RetryHint::Later, RetryHint::Wait(None)] {
@@ -171,7 +172,8 @@ fn what_fails_after_the_removal_of_its_agent_is_dropped() {
     }
 }
 
-/// One session hears it, the whole agent waits; then one session is tried, and with its success the others go.
+/// One session reports a rate limit, and the whole agent waits. Then one session is tried, and after its success the
+/// others follow.
 #[test]
 fn an_agent_is_held_off_as_a_whole() {
     let mut world = World::of(&per_thread("max_parallel = 3"));
@@ -200,8 +202,7 @@ fn an_agent_is_held_off_as_a_whole() {
     assert_eq!(world.read(|db, txn| db.rate_limits.len(txn)), 0);
 }
 
-/// While an agent is held off, another word of its provider makes that longer at most, and is no further refusal in a
-/// row.
+/// During a rate limit, a second one can only lengthen it, and does not count as another one in a row.
 #[test]
 fn a_second_word_while_an_agent_is_held_off() {
     let mut world = World::of(&per_thread("max_parallel = 3"));
@@ -226,7 +227,7 @@ fn a_second_word_while_an_agent_is_held_off() {
     assert_eq!(noted(&world), (90, since, 1));
 }
 
-/// A message that is given up does not make those wait that were in its turn.
+/// A message that fails for good does not delay the other messages of its turn.
 #[test]
 fn the_backoff_is_that_of_what_is_tried_again() {
     let mut world = running();
@@ -244,7 +245,7 @@ fn the_backoff_is_that_of_what_is_tried_again() {
     assert_eq!(world.state_of(MessageId::new(2)), due_in(&world, 5));
 }
 
-/// Without a word of the provider the waits double; a person is told once, when a minute is over, and it costs no try.
+/// If the provider names no time, the waits double. The person is told once, after a minute, and it costs no try.
 #[test]
 fn people_are_told_once_of_a_wait() {
     let mut world = running();
@@ -259,21 +260,21 @@ fn people_are_told_once_of_a_wait() {
         said[0].contains("overloaded or limits its use") && said[0].ends_with("at about 12:02 at the earliest."),
         "{said:?}"
     );
-    // The author of a message that arrives meanwhile is told too, once, about their own message.
+    // The author of a message that arrives meanwhile is also told once about their own message.
     fail(&mut world, (1, 2), RetryHint::Wait(Some(Millis::minutes(60))));
     world.inject(&event("2", "are you there?", ""));
     world.settle();
     pass(&mut world, 300);
     assert_eq!(said_to_people(&world).len(), 2);
     assert_eq!(world.session(S).live, None);
-    // And when it works again, both are answered.
+    // When the provider works again, both are answered.
     sweep(&mut world, 3_300);
     answer(&mut world, 1, 2);
     answer(&mut world, 1, 4);
     assert!(world.all_messages().iter().all(|(_, m)| matches!(m.state, MessageState::Completed { .. })));
 }
 
-/// After a day it is over, whatever the provider says; so it is for what was never tried.
+/// After a day the message fails, whatever the provider says, even if it was never tried.
 #[test]
 fn a_wait_ends_after_a_day() {
     let mut world = running();
@@ -303,7 +304,7 @@ fn a_wait_ends_after_a_day() {
     );
 }
 
-/// A restarted daemon, other settings and a restarted agent try at once; a removed agent leaves nothing.
+/// A restarted daemon, changed settings and a restarted agent retry at once; a removed agent leaves nothing.
 #[test]
 fn what_ends_a_wait() {
     let folder = || Folder::new("main").unwrap();
@@ -329,7 +330,7 @@ fn what_ends_a_wait() {
     assert_eq!(world.read(|db, txn| db.rate_limits.len(txn)), 0);
 }
 
-/// An incarnation that works on something else when one of its turns fails ends with that.
+/// An incarnation that works on another message when one of its turns fails ends after that message.
 #[test]
 fn a_turn_that_fails_beside_another() {
     let mut world = running();
@@ -346,7 +347,7 @@ fn a_turn_that_fails_beside_another() {
     assert_eq!((world.incarnation(S, 1).stopped_for, world.session(S).live), (Some(StopReason::TurnFailed), Some(2)));
 }
 
-/// The end of a turn that is found when its incarnation is gone already.
+/// The end of a turn that is found after its incarnation is gone.
 #[test]
 fn a_failure_among_the_last_words() {
     let mut world = running();
@@ -360,7 +361,7 @@ fn a_failure_among_the_last_words() {
     assert_eq!(world.session(S).live, None);
 }
 
-/// What would fail again is given up at once, as ever.
+/// An error that would repeat fails the message at once, as before.
 #[test]
 fn what_would_fail_again_is_given_up() {
     let mut world = running();
@@ -379,8 +380,8 @@ fn what_would_fail_again_is_given_up() {
     );
 }
 
-/// Messages that fail together are counted and shown once where they came from, scheduled tasks each by its name: of a
-/// turn that would fail again, and of one that was lost too often.
+/// Messages that fail together are counted and reported once in their chat, scheduled tasks each by name. This holds
+/// for a turn with a permanent error and for one that was lost too often.
 #[test]
 fn what_fails_together_is_told_once_but_every_task() {
     for lost in [false, true] {

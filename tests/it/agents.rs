@@ -76,7 +76,7 @@ fn any_program_can_be_an_agent() {
     assert!(dump.contains("THREE after die") && !dump.contains("correct horse"), "a secret is stored");
 }
 
-/// A file that an agent sends is a file that the person at the terminal can open.
+/// A file that an agent sends can be opened by the person at the terminal.
 #[test]
 fn files_are_shown_where_they_are() {
     let mut host = program();
@@ -126,7 +126,7 @@ fn the_real_agent_remembers_after_a_kill() {
     wait_for("the CLI to be gone", || (!runs(&cli, &host)).then_some(()));
 }
 
-/// Whether a process of this program lives in this host's data directory.
+/// Whether a process of this program runs in this host's data directory.
 fn runs(program: &Path, host: &Host) -> bool {
     let home = host.data().display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());

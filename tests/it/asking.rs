@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::host::{CHAT, Host, wait_for};
 
-/// A Hearth whose agents are `tests/agent.py`, and whose owner sits at the terminal of this machine.
+/// A host whose agents are `tests/agent.py`, and whose owner is at the terminal of this machine.
 fn asking(agents: &str) -> Host {
     let mut host = Host::new();
     let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent.py");
@@ -21,7 +21,7 @@ fn json_of(host: &Host, arguments: &[&str]) -> Value {
     serde_json::from_str(&host.done(arguments, b"")).unwrap()
 }
 
-/// Waits until an outgoing message begins like this.
+/// Waits for an outgoing message with this beginning.
 fn wait_text(host: &Host, beginning: &str) -> String {
     wait_for(beginning, || host.said().into_iter().find(|text| text.starts_with(beginning)))
 }
@@ -99,7 +99,7 @@ fn a_new_agent_is_approved_by_command_and_written_to() {
     host.check();
 }
 
-/// Two agents that answer each other: the store is quiet after ten messages, and the owner knows why.
+/// Two agents that answer each other: the store is quiet after ten messages, and the owner is told why.
 #[test]
 fn two_agents_stop_talking_to_each_other() {
     let host = asking("[[agents]]\nfolder = \"main\"\n[[agents]]\nfolder = \"scout\"\n");
@@ -107,7 +107,7 @@ fn two_agents_stop_talking_to_each_other() {
     host.inject("m1", "!to scout ping");
     let drop = wait_for("the refusal", || host.rows("dropped").pop());
     assert_eq!(drop["value"]["reason"], "TooManyHops");
-    // What is told to an agent among its context waits for its next turn.
+    // What an agent is told as context waits for its next turn.
     wait_for("every turn to end", || {
         let ended =
             |row: &Value| row["value"]["trigger"] == json!(false) || row["value"]["state"].get("Completed").is_some();
@@ -120,7 +120,7 @@ fn two_agents_stop_talking_to_each_other() {
     host.check();
 }
 
-/// What an agent may not have, it hears of; what it wrote stays explainable.
+/// An agent is told of refused requests; what it wrote can still be explained.
 #[test]
 fn nonsense_is_answered() {
     let host = asking(MAIN);

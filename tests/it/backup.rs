@@ -34,7 +34,7 @@ fn fine(data: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command that fails says.
+/// The error output of a failing command.
 fn refused(data: &Path, args: &[&str]) -> String {
     let output = run(data, args);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -45,7 +45,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A data directory with one agent that hears everything in one chat.
+/// A data directory with one agent that listens to every message in one chat.
 fn installation() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("hearth.toml");
@@ -118,7 +118,8 @@ fn backups(data: &Path) -> Vec<PathBuf> {
     names(&data.join("backups")).iter().map(|name| data.join("backups").join(name)).collect()
 }
 
-/// The drill: every message that was accepted before the backup began is in it, though the daemon goes on and dies.
+/// A disaster drill: every message that was accepted before the backup began is in it, although the daemon continues
+/// and dies.
 #[test]
 fn what_was_accepted_before_a_hot_backup_is_in_it() {
     let (dir, data) = installation();
@@ -204,7 +205,7 @@ fn a_place_is_a_backup_or_a_directory_of_them() {
     assert!(!missing.exists() && !dir.path().join("new").exists());
 }
 
-/// Whatever has the name of a backup can be restored, also after a `kill -9` in the middle of one.
+/// Every file named like a backup can be restored, even after a `kill -9` in the middle of a backup.
 #[test]
 fn a_backup_that_is_killed_leaves_no_half_one() {
     let (dir, data) = installation();
@@ -223,14 +224,15 @@ fn a_backup_that_is_killed_leaves_no_half_one() {
     }
 }
 
-/// The prefix of the next outgoing id, or what it is made of.
+/// The prefix of the next outgoing id, or the value it is derived from.
 fn epoch(data: &Path) -> String {
     let rows = dump(data, &["--json", "--table", "meta"]).output().unwrap().stdout;
     let row: serde_json::Value = serde_json::from_slice(&rows).unwrap();
     row["value"]["epochs"].as_array().unwrap().last().unwrap()["random"].to_string()
 }
 
-/// The old store or the restored one, at every moment; and the restored one never gives out an id of the old one.
+/// At every moment the store is the old one or the restored one, and the restored one never repeats an id of the old
+/// one.
 #[test]
 fn a_restore_that_is_killed_leaves_a_whole_store() {
     let (_dir, data) = installation();
@@ -383,7 +385,7 @@ fn a_damaged_record_is_named_and_nothing_is_made_of_it() {
 fn changes_are_shown_until_somebody_has_seen_enough() {
     let (_dir, data) = installation();
     let _daemon = Daemon::start(&data);
-    // The time of its first look is unknown: events are sent until it reports one.
+    // The time of the daemon's first check is unknown: events are sent until it reports one.
     let follow = |args: &[&str]| {
         let mut child = dump(&data, args).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -423,7 +425,7 @@ env = { KEY = "cmd:pass show key", FILE = "file:/etc/key", OTHER = "env:OTHER" }
 token = "file:/etc/token"
 "#;
 
-/// A store of another installation that reads files and runs commands is put in place only by someone who agreed.
+/// The store of another installation that reads files and runs commands is restored only with consent.
 #[test]
 fn references_of_a_foreign_store_need_consent() {
     let dir = tempfile::tempdir().unwrap();
@@ -459,7 +461,7 @@ fn references_of_a_foreign_store_need_consent() {
     let first = serde_json::json!({ "place": "channel telegram, token", "reference": "file:/etc/token" });
     assert_eq!((done["references"].as_array().unwrap().len(), &done["references"][0]), (3, &first));
     fine(&dir.path().join("third"), &[&import[..], &["--yes"]].concat());
-    // Its own backup is shown, and needs no consent.
+    // Restoring its own backup is shown, and needs no consent.
     let shown = run(&data, &["restore", text(&backup), "--replace"]);
     assert!(shown.status.success(), "{shown:?}");
     assert!(String::from_utf8_lossy(&shown.stderr).contains("cmd:pass show key"));

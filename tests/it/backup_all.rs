@@ -19,7 +19,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// An agent with a memory, a transcript, a message with a file, a key, and a trap.
+/// An agent with a memory, a transcript, a message with a file, a key, and a malicious link.
 fn lived() -> Host {
     let host = Host::with_echo();
     let event = r#"{"channelType":"telegram","platformId":"123","message":{"id":"m1","kind":"chat","content":{"text":"see","senderId":"7","senderName":"Ann","attachments":[{"name":"b.txt","data":"cGljdHVyZQ=="}]}}}"#;
@@ -50,7 +50,7 @@ fn path_of(answer: &Value) -> PathBuf {
     answer["backup"].as_str().unwrap().into()
 }
 
-/// What a command says of another data directory.
+/// The output of a command on another data directory.
 fn done_in(host: &Host, data: &Path, arguments: &[&str]) -> String {
     let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
     command.arg("--data").arg(data).args(arguments);
@@ -111,7 +111,7 @@ fn a_restore_replaces_nothing() {
     let said = refused(&host, &["restore", text(&file)]);
     assert!(said.contains("is not empty, it has backups"), "{said}");
     assert!(refused(&host, &["restore", text(&file), "--replace"]).contains("replaces nothing"));
-    // By its name, like other backups.
+    // Named, like other backups.
     let name = file.file_name().unwrap().to_str().unwrap();
     host.done(&["restore", name, "--into", text(&host.path("new"))], b"");
     let other = host.path("notes");
@@ -133,7 +133,7 @@ fn a_restore_replaces_nothing() {
     assert!(!host.path("never").exists());
 }
 
-/// A store that reads files needs consent; without it, nothing of the archive stays.
+/// A store that reads files needs consent; without it, nothing of the archive remains.
 #[test]
 fn without_consent_nothing_stays() {
     let host = lived();
@@ -164,7 +164,7 @@ fn only_so_many_archives_of_this_installation_are_kept() {
     assert_eq!(names(&dir).len(), 4, "{:?}", names(&dir));
 }
 
-/// Whatever has the name of an archive is whole, also after a `kill -9` in the middle of one.
+/// Every file named like an archive is complete, even after a `kill -9` in the middle of writing one.
 #[test]
 fn an_archive_that_is_killed_leaves_no_half_one() {
     let mut host = lived();
@@ -190,7 +190,7 @@ fn a_full_or_missing_disk_keeps_what_is_there() {
     std::fs::write(host.data().join("groups/main/small"), vec![1; 40_000_000]).unwrap();
     std::fs::write(host.data().join("groups/main/large"), vec![1; 100_000_000]).unwrap();
     let answer = backup(&host, &[text(&dir)]);
-    // The files of one agent take at most half of the room.
+    // The files of one agent take at most half of the space.
     assert_eq!(answer["skipped"]["names"][0]["path"], "groups/main/large", "{answer}");
     drop(std::fs::write(dir.join("filler"), vec![1; 160_000_000]));
     let said = refused(&host, &["backup", "--all", "--keep", "1", text(&dir)]);
@@ -202,7 +202,7 @@ fn a_full_or_missing_disk_keeps_what_is_there() {
     assert!(refused(&host, &["backup", "--all", text(&host.data().join("groups/main/x"))]).contains("use of its own"));
 }
 
-/// The daemon makes backups, keeps so many, says why one fails, and goes on by itself.
+/// The daemon makes backups, keeps the configured number, reports why one fails, and recovers automatically.
 #[test]
 fn backups_are_made_on_schedule_and_status_tells_how_old_the_last_one_is() {
     let mut host = lived();

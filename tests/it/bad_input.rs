@@ -22,7 +22,7 @@ fn with(change: impl FnOnce(&mut Value)) -> Vec<u8> {
     event.to_string().into_bytes()
 }
 
-/// Events that are refused, each with a word of its reason.
+/// Events that are refused, each with a part of the expected reason.
 fn refused() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let long = "x".repeat(1_025);
     vec![
@@ -73,7 +73,7 @@ fn bad_events_are_refused_one_by_one() {
             input.push(b'\n');
             expected.push("dropped");
         }
-        // All of them at once, with a good one after each.
+        // All of them at once, with a valid one after each.
         input.extend(b"\n");
         let good = event(&format!("good {daemon}"), "hello").to_string();
         input.extend(good.as_bytes());
@@ -87,7 +87,7 @@ fn bad_events_are_refused_one_by_one() {
     host.check();
 }
 
-/// Ids and texts that are odd and nothing worse are taken as they are.
+/// Ids and texts that are merely odd are accepted as they are.
 #[test]
 fn odd_events_are_taken_in() {
     let mut host = Host::with_echo();
@@ -117,10 +117,10 @@ fn odd_events_are_taken_in() {
     host.check();
 }
 
-/// What an agent can put into its half: each thing with the words of the journal about it. `None`: it is not worth one.
+/// What an agent can put into its half, each with the journal's text about it. `None`: no journal entry.
 type Trick = (&'static str, fn(&Path), Option<&'static str>);
 
-/// A file that is whole from the beginning, as the contract wants it.
+/// A file that is complete from the beginning, as the contract requires.
 fn put(agent: &Path, name: &str, text: impl AsRef<[u8]>) {
     let unseen = agent.join("unseen");
     fs::write(&unseen, text).unwrap();
@@ -238,7 +238,7 @@ fn tricks_in_a_mailbox_are_refused_and_recorded() {
     assert_eq!(host.stop().code, Some(0));
 }
 
-/// Whole directories that are not what they should be: what the agent says is lost, nothing else.
+/// Directories that are not what they should be: the agent's output is lost, nothing else.
 #[test]
 fn a_mailbox_in_ruins_is_built_again() {
     let mut host = Host::with_echo();
@@ -247,7 +247,7 @@ fn a_mailbox_in_ruins_is_built_again() {
     host.wait_said(1);
     host.wait_settled();
     let agent = host.data().join("sessions/se1/agent");
-    // The host makes a missing directory at once: be quicker than it.
+    // The host recreates a missing directory at once, so the test has to be faster.
     let mut tries = 0..;
     wait_for("a link in the place of a directory", || {
         fs::rename(agent.join("out"), agent.join(format!("away{}", tries.next().unwrap_or(0)))).unwrap();
@@ -267,7 +267,7 @@ fn refusals(host: &Host) -> String {
     rows.collect::<Vec<_>>().join("\n")
 }
 
-/// A client that floods standard input with one endless line needs no memory for it.
+/// A client that floods standard input with one endless line costs no additional memory.
 #[test]
 fn an_endless_line_is_skipped() {
     let host = Host::with_echo();

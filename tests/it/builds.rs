@@ -14,7 +14,7 @@ fn both() -> Packages {
     Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] }
 }
 
-/// An approver approved packages, and images are built.
+/// An approver approved packages, and the daemon builds images.
 fn approved() -> World {
     let mut world = working_in(World::building());
     ask(&mut world, "p", packages());
@@ -37,7 +37,7 @@ fn who_asked_for_packages_is_told_when_its_image_has_them() {
     let install = Install { session: S, packages: both() };
     assert_eq!((main_agent(&world).installs, main_agent(&world).settings.packages), (vec![install], both()));
     let (before, _) = newest(&world);
-    // An image that was begun before the decision does not have them.
+    // An image whose build began before the decision does not have them.
     built(&mut world, Packages::default(), Ok(()));
     built(&mut world, Packages { npm: Vec::new(), ..both() }, Ok(()));
     built(&mut world, Packages { apt: Vec::new(), ..both() }, Ok(()));
@@ -56,13 +56,13 @@ fn who_asked_for_packages_is_told_when_its_image_has_them() {
     world.settle();
     assert_eq!(world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed));
     assert!(world.session(S).live == Some(2) && world.outside.inbox[&S].contains_key(&note.seq));
-    // What is said twice is told once.
+    // A repeated build result is reported once.
     built(&mut world, both(), Ok(()));
     assert_eq!((newest(&world).0.seq, world.session(S).live), (note.seq, Some(2)));
     world.assert_sound();
 }
 
-/// Who was started after the decision, and before the image was there, does not have the packages either.
+/// An incarnation that was started after the decision, but before the image existed, does not have the packages either.
 #[test]
 fn who_started_before_the_image_was_there_is_replaced() {
     let mut world = approved();
@@ -108,7 +108,7 @@ fn a_build_that_fails_is_told_once_to_the_agent_and_to_the_owner() {
     world.assert_sound();
 }
 
-/// An image that was rebuilt under its name replaces who runs from the old one, when it has nothing to do.
+/// A rebuilt image with the same name replaces incarnations of the old one once they are idle.
 #[test]
 fn another_image_replaces_who_is_idle() {
     let mut world = World::of(crate::world::ONE);

@@ -1,8 +1,8 @@
-//! Channels of a running daemon: a bridge in another language, receivers that fail, and channels that come, change and
-//! go.
+//! Channels of a running daemon: a bridge in another language, receivers that fail, and channels that are added,
+//! changed and removed.
 //!
-//! What a file describes is named and comes up. Missing credentials, a network that fails and errors of any other kind
-//! leave a channel down, visibly, and it is connected again after 2, 5, 10 seconds and so on, without end.
+//! Whatever a file describes is listed and connected. A channel with missing credentials, a failing network or any
+//! other error is shown as down, and is connected again after 2, 5, 10 seconds and so on, without end.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::host::channels::{Receiver, SECRET, free_port, post};
 use crate::host::{Host, Running, wait_for};
 
-/// A daemon's directory with an agent that echoes. The secret is in its environment.
+/// The data directory of a daemon with an agent that echoes. The webhook's secret is in its environment.
 fn host() -> Host {
     let mut host = Host::new();
     host.env.push(("WEB_SECRET".to_owned(), SECRET.to_owned()));
@@ -21,7 +21,7 @@ fn host() -> Host {
 
 const AGENT: &str = "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n";
 
-/// A channel `web`, with a chat that everybody may write to.
+/// A channel `web`, with a chat that everyone may write to.
 fn web(listen: u16, base_url: &str) -> String {
     format!(
         "{AGENT}[channels.web]\ntype = \"webhook\"\nsecret = \"env:WEB_SECRET\"\nlisten = \"127.0.0.1:{listen}\"\n{base_url}\n{CHAT}"
@@ -122,8 +122,8 @@ fn a_lost_answer_brings_the_same_message_under_the_same_id() {
     host.check();
 }
 
-/// A bridge that shows each id once shows every answer: also those whose numbers were used in days that a restore took
-/// back. An answer that it has shown comes under the id that it knows.
+/// A bridge that shows each id once shows every answer, even one whose number was used in days that a restore undid. An
+/// answer that it has already shown keeps the id that it knows.
 #[test]
 fn a_restored_store_uses_no_id_for_another_answer() {
     let mut host = host();
@@ -155,7 +155,7 @@ fn a_restored_store_uses_no_id_for_another_answer() {
     let backup = host.path("kept");
     let backup = backup.to_str().unwrap();
     host.done(&["backup", backup], b"");
-    // Not earlier: the backup must have a message that waits.
+    // Only now: the backup must contain a message that waits.
     host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
     host.start();
     wait_state(&host, "up");
@@ -197,7 +197,7 @@ fn channels_come_change_and_go_while_the_daemon_runs() {
     assert_eq!((&up["type"], &up["listen"], &up["why"]), (&json!("webhook"), &json!(listen), &Value::Null));
     assert_eq!(post(first, SECRET, "/v1/events", &say("m1", "room")).unwrap().0, 200);
 
-    // A new wiring acts at once: the adapter knows nothing of wirings.
+    // A new wiring takes effect at once: the adapter knows nothing of wirings.
     let (_, lonely) = post(first, SECRET, "/v1/events", &say("m1", "hall")).unwrap();
     assert_eq!(lonely["outcome"], "dropped");
     host.apply(&web(first, "").replace("\"room\"", "\"hall\""));
@@ -212,7 +212,7 @@ fn channels_come_change_and_go_while_the_daemon_runs() {
     assert_eq!(post(second, "another secret", "/v1/events", &say("m4", "room")).unwrap().0, 401);
     assert_eq!(post(second, SECRET, "/v1/events", &say("m3", "room")).unwrap().1["outcome"], "duplicate");
 
-    // Without a receiver what is said waits, and `doctor` says what to do.
+    // Without a receiver, outgoing messages wait, and `doctor` says what to do.
     wait_for("the answer to wait", || {
         let waits = |row: &Value| row["value"]["state"]["Waiting"]["after"] == "no adapter";
         host.rows("outbound").iter().any(waits).then_some(())
@@ -248,7 +248,7 @@ fn a_channel_that_cannot_be_connected_is_down_until_it_can() {
     drop(holder);
     wait_state(&host, "up");
 
-    // A secret that is nowhere: down as well, and nothing of the file's words is taken for it.
+    // With a secret that is not found, the channel is down as well, and no text of the file is used as the secret.
     host.apply(&web(listen, "").replace("WEB_SECRET", "NOT_SET_ANYWHERE"));
     let down = wait_for("the reason", || Some(listed(&host)).filter(|one| one["why"].to_string().contains("secret")));
     assert_eq!(down["state"], "down");
@@ -259,7 +259,8 @@ fn a_channel_that_cannot_be_connected_is_down_until_it_can() {
     assert!(!log.contains(SECRET), "{log}");
 }
 
-/// What does not fit is answered with 503, and nothing of it is stored; when there is room the same is taken.
+/// An event for which there is no space is answered with 503, and nothing of it is stored. When there is space, the
+/// same event is accepted.
 #[test]
 fn a_full_store_refuses_and_loses_nothing() {
     let mut host = host();
@@ -305,7 +306,7 @@ fn files_edits_and_reactions_go_through_a_bridge() {
     assert_eq!(post(listen, SECRET, "/v1/events", &event).unwrap().1["outcome"], "routed");
     let said = receiver.wait("say");
     assert_eq!(said["text"], "it says a cat");
-    // And that of `A CAT`.
+    // The base64 of `A CAT`.
     assert_eq!(said["files"], json!([{"name": "answer.txt", "size": 5, "data": "QSBDQVQ="}]));
     let mut event = say("m2", "room");
     event["message"]["content"]["text"] = "change".into();
@@ -318,7 +319,7 @@ fn files_edits_and_reactions_go_through_a_bridge() {
     host.check();
 }
 
-/// A card for the owner, another person's press, the owner's press twice, and nonsense.
+/// A card for the owner, another person's press, two presses of the owner, and nonsense.
 #[test]
 fn a_button_pressed_through_a_bridge_lets_a_stranger_in() {
     let mut host = host();
@@ -350,7 +351,7 @@ fn a_button_pressed_through_a_bridge_lets_a_stranger_in() {
     host.check();
 }
 
-/// What arrives while a daemon shuts down stays with the sender, and a turn that has begun ends.
+/// Events that arrive while a daemon shuts down stay with the sender, and a turn that has begun ends.
 #[test]
 fn a_daemon_that_stops_asks_bridges_to_come_again() {
     let (mut host, port) = (host(), free_port());
@@ -367,7 +368,7 @@ fn a_daemon_that_stops_asks_bridges_to_come_again() {
     assert!(status == 503 && answer.to_string().contains("the daemon is stopping"), "{status} {answer}");
     host.go();
     assert_eq!(host.ended().code, Some(0));
-    // The channel has no receiver, which the agent is told of as context.
+    // The channel has no receiver, and the agent is told so as context.
     let asked = host.rows("messages").iter().filter(|row| row["value"]["trigger"] == true).count();
     assert_eq!((host.said(), asked), (vec!["echo: slow".to_owned()], 1));
     host.check();

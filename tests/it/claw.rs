@@ -38,7 +38,7 @@ impl Used {
         self.flat(&partition).join(name)
     }
 
-    /// The directory of `own`, made if it is not there.
+    /// The directory of `own`, created if it does not exist.
     fn own_dir(&self) -> PathBuf {
         let dir = self.own("x");
         let dir = dir.parent().unwrap();
@@ -52,7 +52,7 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// The first line of a file of a session that says where it is from.
+/// The first line of a session file that says where it is from.
 fn head(id: &str, root: Option<&str>) -> String {
     let root = root.map(|root| format!(",\"workspace_root\":\"{root}\"")).unwrap_or_default();
     format!(
@@ -97,7 +97,7 @@ fn ask(host: &Host, used: &Used, words: &[&str]) -> (Option<i32>, Value) {
     (ended.code, json(&ended.stdout))
 }
 
-/// The same is said of a file by all that would read it.
+/// Every command that would read the file refuses it with the same reason.
 fn is_refused(host: &Host, own: &Used, (id, root, word): (&str, Option<&str>, &str)) {
     for verb in ["show", "load", "resume"] {
         let (code, said) = ask(host, own, &[verb, id]);
@@ -144,7 +144,7 @@ fn files_are_seen_beside_sessions_under_the_same_rules() {
     }
     let before: Vec<_> = rows.iter().map(|(_, path, ..)| std::fs::read(path).unwrap()).collect();
     let shown: Vec<_> = rows.iter().filter(|(.., word)| *word == "shown").map(|(id, ..)| *id).collect();
-    // What is refused or only looked at makes nothing.
+    // Refused and read-only commands create nothing.
     assert_eq!(listed(&host, &own), shown);
     let list = ask(&host, &own, &["list"]).1;
     let refused = serde_json::json!({ "session_corrupt": 1, "session_path_is_link": 1, "workspace_mismatch": 5 });
@@ -185,7 +185,7 @@ fn files_are_seen_beside_sessions_under_the_same_rules() {
     host.check();
 }
 
-/// What names the old place of a directory is of the new one once it was adopted.
+/// Files that name the old path of a directory belong to the new one once it was adopted.
 #[test]
 fn files_move_with_their_directory() {
     let host = Host::new();
@@ -196,7 +196,7 @@ fn files_move_with_their_directory() {
     std::fs::rename(&own.root, &moved).unwrap();
     let moved = Used { root: moved.canonicalize().unwrap() };
     put(&moved.flat("l14.jsonl"), session("l14", Some(own.text()), 1));
-    // Whatever the command, the refusal has the same fields.
+    // The refusal has the same fields whatever the command.
     put(&moved.root.join("plain.jsonl"), session("l15", None, 1));
     let file = moved.root.join("plain.jsonl").display().to_string();
     let asked = [&["load", "l14"][..], &["exists", "l14"], &["show", "l14"], &["new", "hello"], &["import", &file]];
@@ -271,14 +271,14 @@ fn the_same_again_changes_nothing_and_changed_files_become_revisions() {
     let before = rows(&host);
     assert_eq!(counts(&import_all(&host, &used).1), [0, 0, 9, 0, 0]);
     assert_eq!(rows(&host), before);
-    // The file goes on, with what it was put aside first.
+    // The file continues, together with its archived beginning.
     std::fs::rename(used.own("a.jsonl"), used.own("a.rot-300.jsonl")).unwrap();
     put(&used.own("a.jsonl"), session("a", None, 5));
     host.start();
     let said = import_all(&host, &used).1;
     assert_eq!(counts(&said), [0, 1, 9, 0, 0], "{said}");
     assert_eq!(show(&host, "a")["session"]["message_count"], 5);
-    // An older copy that comes late is not needed.
+    // An older copy that arrives late is ignored.
     put(&used.own("a.rot-50.jsonl"), session("a", None, 9));
     assert_eq!(counts(&import_all(&host, &used).1), [0, 0, 10, 1, 0]);
     // Both went on.
@@ -332,7 +332,7 @@ fn what_goes_out_and_in_again_five_times_is_the_same() {
     let mut text = String::new();
     for round in 0..5 {
         let host = Host::new();
-        // The name of the directory is part of what is written.
+        // The directory's name is part of the written file.
         let used = Used { root: std::env::temp_dir().join(format!("hearth-claw-{}", std::process::id())) };
         std::fs::create_dir_all(used.root.join(".claw/sessions")).unwrap();
         let used = Used { root: used.root.canonicalize().unwrap() };
@@ -403,7 +403,7 @@ fn a_kill_leaves_all_of_a_session_or_nothing_of_it() {
     let host = Host::new();
     let used = Used::new(&host, "w");
     let many = 12_000;
-    // A store that is only being made is another matter.
+    // A store that is still being created is a different case.
     let first = Used::new(&host, "first");
     put(&first.flat("first.jsonl"), session("first", None, 1));
     assert_eq!(import_all(&host, &first).0, Some(0));
@@ -417,12 +417,12 @@ fn a_kill_leaves_all_of_a_session_or_nothing_of_it() {
         let list = listed(&host, &used);
         assert!(list.is_empty() || list == ["big"], "{list:?}");
     }
-    // Another content while pieces of the first one lie aside.
+    // Different content, while pieces of the first one are stored and hidden.
     put(&used.flat("big.jsonl"), session("big", None, many + 1));
     assert_eq!(import_all(&host, &used).0, Some(0));
     let shown = json(&host.done(&["session", "-C", used.text(), "--json", "show", "big", "--limit", "1"], b""));
     assert_eq!(shown["session"]["message_count"], many + 1, "{shown}");
-    // A large file that changed is a revision of many pieces.
+    // A large file that changed becomes a revision in many pieces.
     put(&used.flat("big.jsonl"), session("big", None, many + 2));
     assert_eq!(import_all(&host, &used).1["revised"], 1);
     assert_eq!(export(&host, &used, "big").lines().count(), many + 3);

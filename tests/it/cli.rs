@@ -17,7 +17,7 @@ fn the_first_start_sets_everything_up_and_talks() {
     let host = Host::before_the_first_start();
     let ended = host.run(&["up"], b"one\ntwo\n\nthree\n");
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    // Lines that were said while the agent started are answered together.
+    // Lines that were typed while the agent started are answered together.
     let heard: Vec<String> = lines(&ended.stdout).iter().map(|line| line.replace("echo: ", "")).collect();
     assert_eq!(heard, ["one", "two", "three"], "{ended:#?}");
     assert!(ended.stderr.contains("data directory: "), "{ended:#?}");
@@ -46,7 +46,7 @@ fn one_question_gets_its_answer_with_and_without_a_daemon() {
     host.check();
 }
 
-/// A person at a terminal sees that the agent works and what it uses; programs read answers only.
+/// A person at a terminal sees that the agent is working and what it uses; programs read only answers.
 #[test]
 fn a_terminal_shows_what_the_agent_does() {
     let mut host = Host::new();
@@ -70,7 +70,7 @@ fn a_terminal_shows_what_the_agent_does() {
     assert!(!(piped.stdout + &piped.stderr).contains("working"));
 }
 
-/// The words behind `agent` belong to the agents' program, whatever they look like.
+/// The words after `agent` belong to the agents' program, whatever they look like.
 #[test]
 fn the_commands_of_the_agents_side_are_reached() {
     let host = Host::before_the_first_start();
@@ -106,7 +106,7 @@ fn questions_that_are_asked_at_once_are_all_answered() {
     host.check();
 }
 
-/// Several commands without a daemon want the store, or to be the daemon, at the same time.
+/// Several commands without a daemon need the store, or to be the daemon, at the same time.
 #[test]
 fn commands_without_a_daemon_wait_for_each_other() {
     let host = Host::with_echo();
@@ -116,11 +116,11 @@ fn commands_without_a_daemon_wait_for_each_other() {
     let injecting: Vec<Running> =
         events.map(|event| Running::start(host.command(&["inject", "--json"]), event.as_bytes())).collect();
     for ended in injecting.into_iter().map(Running::end) {
-        // A daemon that is going takes nothing more in, and says so.
+        // A daemon that is shutting down accepts nothing more, and says so.
         assert!(ended.code == Some(0) || ended.stdout.contains("the daemon is stopping: try again"), "{ended:#?}");
     }
     for ended in running.into_iter().map(Running::end) {
-        // The one whose daemon it was may leave before the others are done.
+        // The process that runs the daemon may leave before the others are done.
         let left_alone = ["the connection", "is stopping"].iter().any(|words| ended.stderr.contains(words));
         assert!(ended.code == Some(0) || left_alone, "{ended:#?}");
     }
@@ -146,8 +146,8 @@ fn both_terminals_see_what_is_said() {
     }
 }
 
-/// The owner sits at a terminal and a stranger writes elsewhere: the question comes to the terminal, a number answers
-/// it, and the stranger's words go to the agent, not the number.
+/// The owner is at a terminal and an unknown sender writes elsewhere: the card appears on the terminal, a number
+/// answers it, and the sender's text goes to the agent, not the number.
 #[test]
 fn a_stranger_is_let_in_from_the_terminal() {
     let mut host = Host::new();
@@ -184,7 +184,7 @@ fn a_stranger_is_let_in_from_the_terminal() {
     host.check();
 }
 
-/// What else waits at the terminal is shown beside the answer, where no program takes it for one.
+/// Other messages that wait at the terminal are shown beside the answer, where no program mistakes them for one.
 #[test]
 fn a_question_prints_its_answers_alone() {
     let mut host = Host::new();
@@ -228,7 +228,7 @@ fn a_client_that_is_killed_harms_nobody() {
     host.go();
     let inject = Running::start_open(host.command(&["inject", "--json"]));
     inject.signal(Signal::KILL).end();
-    // The answer to the one who went is shown to the next, beside the next one's own if it is not the same.
+    // The answer to a client that left is shown to the next one, beside that one's own answer if it is not the same.
     let next = host.run(&["chat", "and I"], b"");
     assert!([&next.stderr, &next.stdout].iter().any(|shown| shown.contains("hello")), "{next:#?}");
     assert!(next.stdout.contains("and I"), "{next:#?}");
@@ -326,7 +326,7 @@ fn a_daemon_is_alone_with_its_data() {
     let second = host.run(&["run"], b"");
     assert_eq!(second.code, Some(1), "{second:#?}");
     assert!(second.stderr.contains("is running for"), "{second:#?}");
-    // A daemon that was started with another runtime directory is found all the same.
+    // A daemon that was started with another runtime directory is still found.
     let mut command = host.command(&["chat", "found you"]);
     command.env_remove("XDG_RUNTIME_DIR");
     let chat = Running::start(command, b"").end();
@@ -395,7 +395,7 @@ fn the_last_owner_is_removed_only_on_request_and_a_denied_chat_keeps_its_agents(
         assert_eq!(refused.code, Some(1), "{words:?}: {refused:#?}");
         assert!(refused.stderr.contains("net:ann is the only owner"), "{words:?}: {refused:#?}");
     }
-    // A file that names the person without the role takes it away as well.
+    // A file that lists the person without the role also revokes it.
     let file = host.data().join("people.toml");
     std::fs::write(&file, "schema = 1\n[[users]]\nid = \"net:ann\"\n").unwrap();
     let apply = ["apply", file.to_str().unwrap()];
@@ -460,7 +460,7 @@ fn a_terminal_is_given_back_as_it_was() {
     assert!(std::fs::read_to_string(host.data().join("history")).unwrap().contains("hello again"));
 }
 
-/// Deleting a line takes the right away, and the report says what is lost.
+/// Deleting a line revokes the role, and the report says what is lost.
 #[test]
 fn an_omitted_key_of_an_agent_is_reset_and_shown_apart() {
     let host = Host::new();
@@ -481,7 +481,7 @@ fn an_omitted_key_of_an_agent_is_reset_and_shown_apart() {
         assert!(resets.contains(part), "{part}: {shown}");
     }
     assert!(!resets.contains("model"), "{shown}");
-    // A person at a terminal is asked, and no changes nothing.
+    // A person at a terminal is asked, and the answer no changes nothing.
     let trust = || {
         serde_json::from_str::<Value>(&host.done(&["agents", "show", "main", "--json"], b"")).unwrap()["trust"].clone()
     };
@@ -492,7 +492,7 @@ fn an_omitted_key_of_an_agent_is_reset_and_shown_apart() {
         assert_eq!(ended.code(), Some(code), "{shown}");
         assert_eq!(trust(), expected);
     }
-    // A script is not asked, and neither is a person who said so.
+    // A script is not asked, and neither is a person who passed the option.
     host.apply(full);
     host.apply(less);
     assert_eq!(trust(), "untrusted");
@@ -522,7 +522,7 @@ fn merging_a_file_changes_only_the_keys_that_it_names() {
     assert_eq!(host.run(&["apply", "-", "--merge", "--prune"], less.as_bytes()).code, Some(2));
 }
 
-/// The rule for agents holds for people, chats, wirings, channels and settings too.
+/// The rule for agents also holds for people, chats, wirings, channels and settings.
 #[test]
 fn omitted_keys_of_every_entity_are_reset_or_kept_as_was_asked() {
     let full = "schema = 1\ntimezone = \"Europe/Paris\"\nimage = \"mine\"\n[retention]\nbodies = \"30d\"\njournal = \"90d\"\n\

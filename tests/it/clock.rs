@@ -1,4 +1,4 @@
-//! Clocks that are wrong, are set, sleep, or move to another zone.
+//! Clocks that are wrong, are set, pause during suspension, or change their time zone.
 
 use hearth::model::id::{AgentId, TaskId};
 use hearth::model::input::ClockChange;
@@ -40,7 +40,7 @@ fn next(world: &World, id: TaskId) -> String {
     task(world, id).next.map(|at| at.to_string()).unwrap_or_default()
 }
 
-/// Slots with a record, and the outcome of each in a word.
+/// Slots with a record, and the outcome of each in one word.
 fn fires(world: &World, id: TaskId) -> Vec<String> {
     let rows = world.read(|db, txn| db.task_runs.collect_prefix(txn, &id, 1_000));
     let word = |outcome: &FireOutcome| match outcome {
@@ -52,7 +52,7 @@ fn fires(world: &World, id: TaskId) -> Vec<String> {
     rows.into_iter().map(|(slot, fire)| format!("{} {}", slot.at, word(&fire.outcome))).collect()
 }
 
-/// A sweep; the agent does at once what it is told.
+/// A sweep. The agent does at once everything it is given.
 fn sweep(world: &mut World) {
     world.sweep();
     world.settle();
@@ -75,7 +75,7 @@ fn set_back(world: &mut World, ms: i64) {
 
 #[test]
 fn a_wrong_future_does_not_silence_a_series() {
-    // Whether the engine is told, or the daemon starts and finds out.
+    // The engine is told, or the daemon starts and finds out.
     for told in [true, false] {
         let mut world = World::of(ONE);
         let daily = add(&mut world, None, Some("0 9 * * *"));
@@ -104,7 +104,7 @@ fn a_wrong_future_does_not_silence_a_series() {
     }
 }
 
-/// What is wrong with one task is told, and keeps no other in the zone that its people left.
+/// A damaged task is reported, and does not keep other tasks in the previous time zone.
 #[test]
 fn a_move_to_another_zone_passes_over_a_task_that_cannot_be_read() {
     let mut world = World::of(ONE);
@@ -147,7 +147,7 @@ fn instants_that_somebody_asked_for_stay() {
     let once = add(&mut world, Some("2026-04-25T10:00:00"), None);
     let later = add(&mut world, Some("2026-04-25T10:30:00"), Some("0 9 * * *"));
     world.step_clock(DAY);
-    // Made while the clock is a day ahead: its grid is as good from today on.
+    // Created while the clock is a day ahead: its grid counts from today on.
     let grid = add(&mut world, None, Some("6h"));
     set_back(&mut world, DAY);
     assert_eq!(next(&world, once), "2026-04-25T10:00:00.000Z");
@@ -161,8 +161,8 @@ fn instants_that_somebody_asked_for_stay() {
     assert_eq!(next(&world, later), "2026-04-25T10:30:00.000Z", "it was only skipped, so it comes again");
 }
 
-/// A grid that was changed while the clock was a day ahead is that of today, also where it was paused meanwhile, before
-/// anybody heard that the clock is right again.
+/// A grid that was changed while the clock was a day ahead counts from today, even if the task was paused before the
+/// clock was corrected.
 #[test]
 fn a_grid_of_a_wrong_future_is_asked_for_by_nobody() {
     let mut world = World::of(ONE);
@@ -207,7 +207,7 @@ fn a_night_on_which_clocks_change_and_the_machine_sleeps_has_every_slot_once() {
 
 #[test]
 fn the_machine_can_move_while_it_runs() {
-    // Beside one that lives where the machine is there is one with a zone of its own, which hears nothing of it.
+    // One agent uses the machine's time zone, and another, with its own, is not told of the change.
     let own = "\n[[agents]]\nfolder = \"own\"\ntimezone = \"Asia/Tokyo\"\n";
     let wired = ONE.rsplit("[[chats]]").next().unwrap().replace("\"main\"", "\"own\"").replace("\"C\"", "\"D\"");
     let mut world = World::of(&format!("{ONE}{own}[[chats]]{wired}"));
@@ -234,7 +234,8 @@ fn the_machine_can_move_while_it_runs() {
     world.settle();
 }
 
-/// Nine in New York had passed when the machine, or the house, moved there. It never came for them, unlike nine in UTC.
+/// Nine in New York had passed when the machine's or the installation's time zone changed to it. That slot is not made
+/// up, unlike nine in UTC.
 #[test]
 fn what_rested_when_the_machine_or_the_house_moved_is_due_as_it_was() {
     let moves: [fn(&mut World); 2] =
@@ -257,7 +258,7 @@ fn what_rested_when_the_machine_or_the_house_moved_is_due_as_it_was() {
     }
 }
 
-/// What goes because it is old does not come back.
+/// Data removed for its age does not come back.
 #[test]
 fn nothing_is_removed_by_a_clock_that_has_just_jumped_ahead() {
     let mut world = World::of(ONE);
@@ -294,7 +295,7 @@ fn the_engine_says_when_something_is_due_next() {
     assert_eq!(world.next_due(), Some(Millis::minutes(60)));
 }
 
-/// With the real daemon and the real clocks; nothing is started, since there is no place.
+/// With the real daemon and the real clocks. Nothing is started, since there is no slot.
 #[test]
 fn due_work_begins_within_a_second_of_its_time() {
     use hearth::config::Paths;

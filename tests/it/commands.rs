@@ -7,10 +7,10 @@ mod words;
 
 use program::{Program, masked};
 
-/// What is typed, the exit code, and what has to be printed.
+/// Arguments, the exit code, and the expected output.
 type Step<'a> = (&'a [&'a str], i32, &'a str);
 
-/// A life of entities. Every step says the same with and without a daemon.
+/// Creates, changes and removes entities. Every step prints the same with and without a daemon.
 const ENTITIES: &[Step<'_>] = &[
     (&["agents", "list"], 0, "no agents"),
     (&["agents", "add", "helper", "--max-parallel", "2"], 0, "created   agent helper"),
@@ -121,7 +121,7 @@ fn entities_are_changed_through_a_daemon() {
     walk(&program);
 }
 
-/// What hearth.toml refuses, commands refuse in the same words; wrong usage has an exit code of its own.
+/// Commands refuse what hearth.toml refuses, with the same text. Wrong usage has its own exit code.
 #[test]
 fn values_are_refused_as_in_a_file() {
     let program = Program::before_the_first_start();

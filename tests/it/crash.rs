@@ -1,8 +1,8 @@
 //! Crashes of the daemon at each of its steps, combined with crashes of the agent at each of its steps.
 //!
-//! The agent is `tests/agent.py`, which knows nothing but the contract and counts its turns where no transaction
-//! reaches. Each cell of the table is a Hearth of its own: three messages, one death of each side, as many starts as it
-//! takes.
+//! The agent is `tests/agent.py`, which knows only the contract and counts its turns outside of any transaction. Each
+//! cell of the table is a separate installation: three messages, one crash of each side, and as many starts as
+//! necessary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::host::raw::{self, Raw};
 use crate::host::terminal::{Shown, terminal_event, to_be_shown, watch};
 use crate::host::{Host, TERMINAL, wait_for};
 
-/// Points to which a daemon does not come when the agent is not there at that moment.
+/// Points that a daemon does not reach if the agent is not running at that moment.
 const MAYBE: [&str; 2] = ["export:", "exported:"];
 
 /// Steps of the agent, as `tests/agent.py` names them.
@@ -35,7 +35,7 @@ const AGENT: [&str; 12] = [
     "ack-written",
 ];
 
-/// Cells at once: they wait more than they work.
+/// Number of cells at the same time: they wait more than they work.
 const THREADS: usize = 10;
 
 #[test]
@@ -49,7 +49,7 @@ fn every_death_is_survived() {
     assert!(failed.is_empty(), "{} of {} cells failed:\n{}", failed.len(), cells.len(), failed.join("\n"));
 }
 
-/// What every cell begins with: the first message was accepted without a daemon.
+/// The beginning of every cell: the first message was accepted without a daemon.
 fn origin() -> Host {
     let host = Host::new();
     host.apply(TERMINAL);
@@ -102,7 +102,8 @@ impl Cell {
         self.judge(&shown.into_inner().unwrap());
     }
 
-    /// Injects the rest, and starts the daemon again whenever it died, until everything has ended and was shown.
+    /// Injects the other messages, and starts the daemon again whenever it died, until everything has ended and was
+    /// shown.
     fn go_on(&mut self, shown: &Shown) {
         self.inject("m2");
         self.wait_over(shown, &["m1", "m2"]);
@@ -122,12 +123,12 @@ impl Cell {
         wait_for("everything to be answered and shown", || {
             self.revive();
             let answered = |shown: &BTreeMap<_, _>| messages.iter().all(|message| answers(shown).contains(message));
-            // The store is looked at last: that is much more work.
+            // The store is examined last, because that is much more work.
             (answered(&shown.lock().unwrap()) && self.is_over(shown)).then_some(())
         });
     }
 
-    /// An injection that a dying daemon did not answer is made again: an event with an id counts once.
+    /// An injection that a dying daemon did not answer is repeated: an event with an id counts once.
     fn inject(&mut self, id: &str) {
         let request = json!({"do": "inject", "event": terminal_event(id).to_string(), "dry_run": false});
         wait_for("an event to be accepted", || {
@@ -200,10 +201,10 @@ impl Cell {
     }
 }
 
-/// Messages that are answered by texts.
+/// Messages that the texts answer.
 fn answers(texts: &BTreeMap<String, String>) -> Vec<&str> {
     texts.values().filter_map(|text| text.strip_prefix("echo: ")).flat_map(str::lines).collect()
 }
 
-/// Steps after which a turn that was worked on is lost.
+/// Steps at which the agent's death loses a turn that it worked on.
 const DIED_WORKING: [&str; 5] = ["working", "said-now", "answer-file", "answer-written", "ack-temp"];

@@ -57,7 +57,7 @@ fn shown(world: &World) -> Vec<&str> {
     world.outside.shown.iter().map(|(_, text)| text.as_str()).collect()
 }
 
-/// Ten seconds at a time; what is asked for is done.
+/// Passes ten seconds at a time, and performs all effects.
 fn pass(world: &mut World, seconds: u64) {
     for _ in 0..seconds / 10 {
         world.pass(Millis::seconds(10));
@@ -71,7 +71,7 @@ fn to(thread: &str) -> Recipient {
     Recipient::Address(address("net", "C", Some(thread)))
 }
 
-/// Each address has one queue in order, and queues do not wait for each other: the first message of each goes out at
+/// Each address has one ordered queue, and queues do not wait for each other. The first message of each is sent at
 /// once, the next one when the outcome of the first is known.
 #[test]
 fn lanes_are_in_order_and_in_parallel() {
@@ -93,7 +93,7 @@ fn lanes_are_in_order_and_in_parallel() {
     world.heard_of(OutboundId::new(1), ok());
     world.heard_of(OutboundId::new(2), ok());
     assert_eq!(asked(&world), [5, 2, 4]);
-    // A report about a message without an attempt changes nothing.
+    // An outcome for a message without an attempt changes nothing.
     world.heard_of(OutboundId::new(4), ok());
     assert!(matches!(state(&world, 4), OutState::Delivered { .. }));
     let before = world.text();
@@ -113,7 +113,7 @@ fn a_message_behind_another_cannot_be_settled() {
     assert_eq!(world.text(), before);
 }
 
-/// A failing message is tried again after 5, 10, 20 … s and keeps those behind it waiting, in order; then they follow.
+/// A failing message is retried after 5, 10, 20 … s. The messages behind it wait, then follow in order.
 #[test]
 fn retries_back_off() {
     let mut world = working();
@@ -138,7 +138,7 @@ fn retries_back_off() {
     assert_eq!(world.outbound(OutboundId::new(1)).attempts, 4);
 }
 
-/// After an hour a failing message is given up: the agent reads it as context, the owner on the terminal.
+/// After an hour a failing message fails for good. The agent is told as context, the owner on the terminal.
 #[test]
 fn giving_up() {
     let terminal = r#"
@@ -177,7 +177,7 @@ fn what_a_platform_rejects_is_given_up_at_once() {
     assert_eq!((failed_with(&world, 1).as_str(), world.outside.attempts.len()), ("too long", 1));
 }
 
-/// A terminal that is not open keeps its messages without limit, and shows them as soon as it is opened.
+/// A closed terminal keeps its messages without limit, and shows them as soon as it is opened.
 #[test]
 fn absent_readers_are_waited_for() {
     let mut world = working();
@@ -203,7 +203,7 @@ fn absent_readers_are_waited_for() {
     assert_eq!(shown(&world), ["words 3", "words 7", "words 5"], "each thread in its order");
 }
 
-/// A channel that comes up gets the first of every lane, however long the lanes are.
+/// A channel that comes up gets the first message of every queue, however long the queues are.
 #[test]
 fn a_channel_that_comes_up() {
     let policy = hearth::model::policy::Policy { rows_per_input: 16, ..hearth::model::policy::Policy::STANDARD };
@@ -224,7 +224,7 @@ fn a_channel_that_comes_up() {
     assert_eq!(world.outside.shown.len(), 41);
 }
 
-/// Without an adapter a message waits where everybody can see it, and fails after a week.
+/// Without an adapter a message waits, is listed as waiting, and fails after a week.
 #[test]
 fn no_adapter() {
     let mut world = working();
@@ -238,7 +238,7 @@ fn no_adapter() {
     assert!(failed_with(&world, 1).contains("no adapter"));
 }
 
-/// The daemon dies between an attempt and its outcome: tried again under the same id, and counted.
+/// The daemon dies between an attempt and its outcome: the message is retried under the same id, and counted.
 #[test]
 fn a_crash_in_an_attempt() {
     let mut world = working();
@@ -279,8 +279,8 @@ fn a_silent_channel() {
     assert_eq!(outbound.uncertain, outbound.attempts);
 }
 
-/// What is said for later waits for its time, then takes its place in the lane: behind the one that is being tried,
-/// before those that were said after it.
+/// A message for later waits for its time, then joins the queue: behind the message that is being attempted, before
+/// those that were sent after it.
 #[test]
 fn deliver_after() {
     let mut world = working();
@@ -304,7 +304,7 @@ fn deliver_after() {
     assert!(world.read(|db, txn| Ok(db.queue_heads.is_empty(txn)? && db.outgoing_queues.is_empty(txn)?)));
 }
 
-/// What an edit or a reaction is about may be gone when its time comes: only what is said can wait for a time.
+/// The target of an edit or reaction may be gone later, so only messages can be scheduled.
 #[test]
 fn changes_do_not_wait_for_a_time() {
     let mut world = working();
@@ -322,7 +322,7 @@ fn changes_do_not_wait_for_a_time() {
     world.assert_sound();
 }
 
-/// Where an agent may not write, what it says is kept as refused, with the reason.
+/// A message to an address that the agent may not write to is stored as refused, with the reason.
 #[test]
 fn refused_targets() {
     let more = r#"
@@ -363,7 +363,7 @@ platform_id = "D"
     assert_eq!(world.outside.shown.len(), 4);
 }
 
-/// An answer that may not be sent is a failure that the person is told of.
+/// An answer that may not be sent is a failure, and the person is told.
 #[test]
 fn a_refused_answer_fails_the_turn() {
     let mut world = working();
@@ -374,8 +374,8 @@ fn a_refused_answer_fails_the_turn() {
     assert!(shown(&world)[0].contains("could not process your message"), "{:?}", shown(&world));
 }
 
-/// Numbers are odd, bounded, not far above the last one, and each is used once; what is refused for its number takes
-/// none away.
+/// Numbers are odd, bounded, not far above the last one, and used once. Output that is refused for its number uses none
+/// up.
 #[test]
 fn numbers() {
     let mut world = working();
@@ -414,7 +414,7 @@ fn numbers() {
     }
 }
 
-/// Answers go where the question came from, even if the conversation began elsewhere; what answers nothing goes to the
+/// Answers go where the question came from, even if the conversation began elsewhere. Other output goes to the
 /// conversation's own address.
 #[test]
 fn reply_addresses() {
@@ -442,7 +442,7 @@ fn reply_addresses() {
     }
 }
 
-/// Names of answers that cannot even be looked for are trouble of one turn, not of the mailbox.
+/// An answer with a name that cannot even be searched for fails its own turn, not the mailbox.
 #[test]
 fn answers_with_impossible_names() {
     let mut world = working();
@@ -461,7 +461,7 @@ fn answers_with_impossible_names() {
 }
 
 /// The last messages of an incarnation are delivered although it is gone. A request whose answer can no longer be read
-/// is refused in the context of the next one.
+/// is refused, and the next incarnation is told as context.
 #[test]
 fn last_words_and_requests() {
     let mut world = working();

@@ -14,7 +14,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The documents at the top, and what lies in `docs/`.
+/// The documents in the root, and those in `docs/`.
 fn documents() -> Vec<String> {
     let mut documents =
         ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).to_vec();
@@ -28,7 +28,7 @@ fn documents() -> Vec<String> {
     documents
 }
 
-/// A newcomer reads the README in a few minutes: how to run Hearth, how to test it, and where to read on.
+/// The README is short, and says how to run Hearth, how to test it, and where to read on.
 #[test]
 fn the_readme_is_short_and_leads_to_every_document() {
     let readme = text("README.md");
@@ -41,8 +41,7 @@ fn the_readme_is_short_and_leads_to_every_document() {
     assert!(unlisted.is_empty(), "the README leads to none of these: {unlisted:?}");
 }
 
-/// No figure of the comparison is written by hand: the script that measures can read them, and makes the same table of
-/// them.
+/// No figure of the comparison is written by hand: the measuring script can read them, and generates the same table.
 #[test]
 fn the_comparison_is_what_its_script_wrote() {
     let check = |page: &Path| {
@@ -91,7 +90,7 @@ fn sources(dir: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Variables of ours, and those that the one reader of the environment looks up.
+/// Hearth's variables, and others that the environment reader looks up.
 fn variables() -> BTreeSet<String> {
     let mut files = Vec::new();
     sources(&root().join("src"), &mut files);
@@ -122,7 +121,7 @@ fn every_place_and_every_variable_is_in_the_list_of_files() {
     missing("variables", variables());
 }
 
-/// Every command of the program, such as `agents list`, as the pages have it that the program writes of itself.
+/// Every command of the program, such as `agents list`, from the generated manual pages.
 fn commands() -> BTreeSet<String> {
     let host = Host::new();
     let pages = host.path("pages");
@@ -137,14 +136,14 @@ fn commands() -> BTreeSet<String> {
     found
 }
 
-/// The command that a text begins with, without values and options.
+/// The command at the beginning of a text, without values and options.
 fn command_in(text: &str) -> String {
     let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty();
     let words = text.strip_prefix("hearth ").unwrap_or(text).split([' ', '\n']);
     words.take_while(is_word).collect::<Vec<_>>().join(" ")
 }
 
-/// A command that is not in the list is known only to those who read its code; and what is in the list can be typed.
+/// The list of commands is complete, and contains only commands that exist.
 #[test]
 fn every_command_is_in_the_list_of_commands() {
     let commands = commands();
@@ -171,11 +170,11 @@ fn every_command_is_in_the_list_of_commands() {
     assert!(missing.is_empty(), "docs/commands.md names none of these commands: {missing:?}");
 }
 
-/// Documents never mention a command that does not exist.
+/// Documents mention no command that does not exist.
 #[test]
 fn documents_name_only_commands_that_there_are() {
     let mut commands = commands();
-    // No page shows the commands of an agent's side: `docs/trusted.md` does.
+    // The commands on the agent's side have no page: `docs/trusted.md` describes them.
     commands.insert("agent".to_owned());
     let has_commands = |name: &str| commands.iter().any(|other| other.starts_with(&format!("{name} ")));
     let mut seen = 0;
@@ -196,7 +195,7 @@ fn documents_name_only_commands_that_there_are() {
     assert!(seen > 100, "{seen}");
 }
 
-/// A variable that no document names is known only to those who read the code.
+/// Every variable appears in a document.
 #[test]
 fn every_variable_of_ours_is_in_a_document() {
     let mut files = Vec::new();
@@ -220,7 +219,7 @@ fn every_variable_of_ours_is_in_a_document() {
     assert!(missing.is_empty(), "no document names these variables: {missing:?}");
 }
 
-/// Every metric that is registered is in the table for operators, and nothing else is.
+/// The table for operators lists exactly the registered metrics.
 #[test]
 fn every_metric_is_in_the_table() {
     let operations = text("docs/operations.md");
@@ -240,7 +239,7 @@ fn every_metric_is_in_the_table() {
     assert_eq!(listed, registered);
 }
 
-/// A renamed type takes its row of the glossary with it.
+/// Every type that the glossary names exists.
 #[test]
 fn the_glossary_names_words_of_the_code() {
     let mut files = Vec::new();
@@ -256,7 +255,7 @@ fn the_glossary_names_words_of_the_code() {
     assert!(missing.is_empty(), "docs/glossary.md says that the code has these words: {missing:?}");
 }
 
-/// Links between documents lead somewhere.
+/// Links between documents have existing targets.
 #[test]
 fn links_between_documents_lead_somewhere() {
     for name in &documents() {

@@ -120,7 +120,7 @@ fn containers_that_cannot_be_had_are_not_replaced_by_something_else() {
     assert!(refused.code == Some(1) && refused.stderr.contains(words), "{refused:?}");
 }
 
-/// What `hearth status` warns of while no daemon runs, but for that and for what is not set up.
+/// The warnings of `hearth status` while no daemon runs, except that one and those about missing setup.
 fn warned(host: &Host) -> Vec<String> {
     let status = host.status();
     let all = status["warnings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned());

@@ -1,11 +1,11 @@
-//! Orderly stops of agents: their program is signalled and has time, and nothing is lost or sent twice.
+//! Orderly stops of agents: their program gets a signal and time, and nothing is lost or sent twice.
 
 use std::time::{Duration, Instant};
 
 use crate::host::beside::failing;
 use crate::host::{Host, wait_for};
 
-/// Notes how it ends. The first message that says `work` keeps it busy for ever.
+/// Records how it ends. The first message `work` keeps it busy for ever.
 const PROGRAM: &str = r#"
 import json, os, signal, sys, time
 
@@ -37,7 +37,7 @@ time.sleep(0.3)
 note("in order")
 "#;
 
-/// How an agent is ended, after which words its program ended, and whether it then works again.
+/// How an agent is stopped, the last output of its program, and whether it works again afterwards.
 #[derive(Debug)]
 enum Way {
     Restart,

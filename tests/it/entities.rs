@@ -101,7 +101,7 @@ fn made_then_changed_then_unchanged_then_removed() {
     }
 }
 
-/// Each refused change takes everything before it along.
+/// A refused change also undoes the changes before it.
 #[test]
 fn all_or_nothing() {
     let mut world = World::of(ONE);
@@ -138,7 +138,7 @@ fn a_dry_run_leaves_the_store_as_it_is() {
     assert_eq!(world.text(), before);
 }
 
-/// A person has exactly the roles and memberships that were last described.
+/// A person has exactly the roles and memberships of the last configuration.
 #[test]
 fn roles_are_exact() {
     let mut world = World::of("[[agents]]\nfolder = \"a\"\n[[agents]]\nfolder = \"b\"");
@@ -164,7 +164,7 @@ fn roles_are_exact() {
     assert_eq!(users, 1);
 }
 
-/// A new wiring names its chat for the agent, and takes the name away again; names are unique for an agent.
+/// A new wiring adds the chat to the agent's destinations under a unique name, and removing the wiring removes it.
 #[test]
 fn destinations_are_named_after_chats() {
     let mut world = World::of("[[agents]]\nfolder = \"a\"");
@@ -187,7 +187,7 @@ fn destinations_are_named_after_chats() {
     assert_eq!(destinations(&world, 1), ["gen-2", "net-mg4", "unnamed"]);
 }
 
-/// Agents that live are told of what changed for them: once, however much changed.
+/// Live agents are told of changes that concern them, once per configuration.
 #[test]
 fn live_agents_see_changes() {
     let mut world = World::of(ONE);
@@ -207,7 +207,7 @@ fn live_agents_see_changes() {
     let Some(Effect::Export(export)) = world.effects.front() else { panic!() };
     let context = export.context.as_ref().unwrap();
     assert!(context.destinations.iter().any(|view| view.display.as_deref() == Some("Home")));
-    // A chat that was there before, and is one of theirs from now on.
+    // An existing chat that becomes one of their destinations.
     let chat = "[[chats]]\nchannel = \"net\"\nplatform_id = \"late\"\n";
     world.apply(chat);
     world.lose_effects();
@@ -218,7 +218,7 @@ fn live_agents_see_changes() {
     }
 }
 
-/// Whatever was removed is no place that an agent is told of, though the name it had for it stays.
+/// A removed chat is not among the destinations that an agent is told, although its name stays stored.
 #[test]
 fn what_was_removed_is_no_destination() {
     let others = "[[agents]]\nfolder = \"b\"\n[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\n";
@@ -239,7 +239,7 @@ fn what_was_removed_is_no_destination() {
     }
 }
 
-/// A session that is made before anything is said is the one that messages of its chat will go to, thread or not.
+/// Messages of a chat go to the session that was created for it in advance, with or without a thread.
 #[test]
 fn a_session_that_is_opened_gets_its_chats_messages() {
     for (kind, sessions, thread, kept) in [
@@ -262,15 +262,15 @@ fn a_session_that_is_opened_gets_its_chats_messages() {
     }
 }
 
-/// From the removal on nothing routes to the agent, wakes it or is exported; what waits is dropped with the reason, in
-/// pieces, whatever its state: ready, context, claimed, in a backoff.
+/// After its removal, nothing is routed to the agent, wakes it or is exported. Waiting messages are dropped with the
+/// reason, in pieces, whatever their state: ready, context, claimed, or in a backoff.
 #[test]
 fn removing_an_agent_with_waiting_messages() {
     let policy = Policy { rows_per_input: 64, max_containers: 2, ..Policy::STANDARD };
     let mut world = World::with(policy, |_| {});
     let keep = ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\"\nsession = \"per-thread\"");
     world.apply(&keep);
-    // A message that is claimed, one in a backoff, forty threads with one that is ready and two that are context.
+    // A claimed message, one in a backoff, and forty threads with one ready message and two context messages each.
     world.inject(&event_in(("net", "C", Some("claimed")), ("a", "!", ""), ""));
     world.inject(&event_in(("net", "C", Some("lost")), ("b", "!", ""), ""));
     world.settle();
@@ -287,7 +287,7 @@ fn removing_an_agent_with_waiting_messages() {
     }
     world.settle();
     world.configure(vec![Change::RemoveAgent(folder("main"))]).unwrap();
-    world.lose_effects(); // whatever follows is found again by sweeps alone
+    world.lose_effects(); // sweeps alone find the remaining work again
     assert_eq!(world.inject(&event("late", "!", "")).outcome, Outcome::Dropped);
     for _ in 0..200 {
         world.pass(Millis::seconds(1));
@@ -302,12 +302,12 @@ fn removing_an_agent_with_waiting_messages() {
     assert!(states.iter().all(dropped), "{states:?}");
     assert!(world.outside.running.is_empty());
     assert_eq!(world.incarnation(SessionId::new(1), 1).stopped_for, Some(StopReason::AgentRemoved));
-    // Done is done: a further sweep finds nothing.
+    // A further sweep finds nothing.
     world.sweep();
     assert!(world.effects.is_empty(), "{:?}", world.effects);
 }
 
-/// What lay in the mailbox of a removed agent, and was never begun, does not stay there.
+/// Messages in the mailbox of a removed agent that were never begun are removed.
 #[test]
 fn what_a_removed_agent_did_not_read_is_taken_away() {
     let mut world = World::of(ONE);
@@ -326,7 +326,7 @@ fn what_a_removed_agent_did_not_read_is_taken_away() {
     assert!(world.outside.inbox[&session].is_empty(), "{:?}", world.outside.inbox);
 }
 
-/// Context alone is found again, too: it is in no backlog.
+/// Context alone is found too, although it is in no backlog.
 #[test]
 fn a_lost_continuation_is_resumed_for_context_alone() {
     let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\""));
@@ -357,11 +357,11 @@ fn a_folder_is_used_again_by_another_agent() {
     let second = world.inject(&event("2", "x", ""));
     assert_ne!(first.wirings[0].session, second.wirings[0].session);
     world.settle();
-    // What was known before is known still: the same event is no message for the new agent.
+    // Duplicate detection continues: the same event is no message for the new agent.
     assert_eq!(world.inject(&event("1", "x", "")).outcome, Outcome::Duplicate);
 }
 
-/// What a removed agent still said is delivered; nothing is left for it to read.
+/// Output of a removed agent is still delivered; nothing is left for the agent to read.
 #[test]
 fn a_removed_agent_is_told_nothing() {
     let mut world = World::of(ONE);
@@ -400,7 +400,7 @@ fn a_removed_chat() {
     assert_eq!(named, Destination::Chat(hearth::model::id::ChatId::new(2)));
 }
 
-/// A removed member receives no more messages of chats without a named person; the other settings stay.
+/// A removed member's messages in chats without a named person are no longer received; the other settings stay.
 #[test]
 fn a_removed_agent_is_nobodys_default() {
     let toml = format!("default_agent = \"main\"\ntimezone = \"Asia/Tokyo\"\n[[agents]]\nfolder = \"other\"\n{ONE}");
@@ -413,8 +413,8 @@ fn a_removed_agent_is_nobodys_default() {
     }
 }
 
-/// What an agent is started with is partly the house's: another image or zone ends who is idle, and their tasks come by
-/// the new zone.
+/// An agent's launch configuration includes the installation's: another image or time zone ends idle incarnations, and
+/// tasks follow the new time zone.
 #[test]
 fn other_settings_of_the_house_reach_its_agents() {
     for (settings, ends, next) in [
@@ -451,7 +451,7 @@ fn settings_are_changed_by_another_value_only() {
     }
 }
 
-/// A channel is connected anew when something about it changes, and only then.
+/// A channel is reconnected when its configuration changes, and only then.
 #[test]
 fn channels_are_connected_when_they_change() {
     let mut world = World::new();
@@ -475,7 +475,7 @@ fn channels_are_connected_when_they_change() {
     assert!(world.configure(vec![remove()]).unwrap_err().message.contains("channel hook not found"));
 }
 
-/// What a file does not name any more goes with `--prune`, if a file made it.
+/// `--prune` removes entities that a file created and no longer names.
 #[test]
 fn channels_that_a_file_does_not_name_are_pruned() {
     let mut world = World::new();
@@ -493,7 +493,7 @@ fn channels_that_a_file_does_not_name_are_pruned() {
     assert_eq!(file(&[]), ["channel a: removed"]);
 }
 
-/// What is put again is as the second one says, and keeps what it does not say.
+/// A second configuration replaces the settings that it names, and keeps the others.
 #[test]
 fn what_is_put_again_is_changed_in_its_row() {
     let mut world = World::of(&format!("{PEOPLE}{ONE}"));

@@ -1,4 +1,5 @@
-//! What people are told of failures: chats get words without paths, programs and codes, and the owner gets the details.
+//! What people are told about failures: chats get texts without paths, programs and codes, and the owner gets the
+//! details.
 
 use hearth::model::channel::ChannelKind;
 use hearth::model::delivery::Outbound;
@@ -72,7 +73,7 @@ const CASES: [Case; 8] = [
 ];
 
 impl Case {
-    /// What the details contain.
+    /// A text that the details contain.
     fn detail(self) -> &'static str {
         match self {
             Self::Crashed => "signal 11",
@@ -80,7 +81,7 @@ impl Case {
         }
     }
 
-    /// Whether the owner is told of a failure in another chat. A pause of the provider is no failure.
+    /// Whether the owner is told of a failure in another chat. A provider's rate limit is no failure.
     fn is_for_owner(self) -> bool {
         self != Self::Overloaded
     }
@@ -114,7 +115,7 @@ fn end(world: &mut World, (seq, incarnation): (u64, u32), failure: Option<Failur
     world.settle();
 }
 
-/// A message in a chat fails like this.
+/// Makes a message in a chat fail in this way.
 fn provoke(world: &mut World, case: Case, place: &Address) {
     world.outside.startable = case != Case::NotStarted;
     let (channel, chat) = (place.channel.as_str(), place.platform_id.as_str());
@@ -175,7 +176,7 @@ fn texts(world: &World, place: &Address) -> Vec<String> {
     world.all_outbound().into_iter().filter_map(|(_, outbound)| told(outbound)).collect()
 }
 
-/// A text in which a person finds nothing of the machine.
+/// Asserts that a text reveals nothing about the machine.
 fn assert_plain(text: &str, context: &str) {
     let has_code = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word.contains('_'));
     assert!(!text.contains('/') && !has_code, "{context}: {text}");
@@ -184,8 +185,8 @@ fn assert_plain(text: &str, context: &str) {
     }
 }
 
-/// The law, for a direct chat of a member and for a group, with an owner who has a chat, one at the terminal, both, and
-/// none.
+/// The rule, for a direct chat of a member and for a group, with an owner who has a chat, one at the terminal, both,
+/// and none.
 #[test]
 fn a_chat_gets_words_and_the_owner_gets_the_details() {
     let (direct, terminal) = (at("telegram", "1000"), at("terminal", "main"));
@@ -218,7 +219,7 @@ fn a_chat_gets_words_and_the_owner_gets_the_details() {
     }
 }
 
-/// In a chat of the owner, the failure itself is shown.
+/// The owner's chat shows the failure itself.
 #[test]
 fn an_owner_sees_the_details_in_their_own_chat() {
     for place in [at("telegram", "1000"), at("terminal", "main")] {
@@ -272,7 +273,7 @@ fn the_words_of_each_failure() {
     }
 }
 
-/// A chat in which an agent fails again and again does not flood the owner; another failure is told.
+/// Repeated failures of an agent in a chat do not flood the owner; a different failure is reported.
 #[test]
 fn the_owner_is_told_the_same_once_an_hour() {
     let (anna, owner) = (at("telegram", "2000"), at("telegram", "1000"));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::host::beside::failing;
 use crate::host::{Host, event, wait_for};
 
-/// An agent that says what it was given: the digest of each file, or why there is none; and sends a file back.
+/// An agent that reports what it received: the digest of each file, or why there is none. It sends a file back.
 const PROGRAM: &str = r#"
 import hashlib, json, os, sys
 for line in sys.stdin:
@@ -54,7 +54,7 @@ fn with_files(id: &str, files: Value) -> Vec<u8> {
     event.to_string().into_bytes()
 }
 
-/// Every file in the store of files.
+/// Every file in the blob store.
 fn stored(data: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for shard in std::fs::read_dir(data.join("files")).unwrap() {
@@ -65,7 +65,7 @@ fn stored(data: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// With a daemon and without one, small and large, good and bad.
+/// With and without a daemon, small and large, valid and invalid.
 #[test]
 fn an_agent_reads_files_by_their_path() {
     let mut host = host();
@@ -102,7 +102,7 @@ fn an_agent_reads_files_by_their_path() {
     host.stop();
 }
 
-/// Only a rehearsal: nothing is stored anywhere.
+/// A dry run stores nothing.
 #[test]
 fn a_dry_run_keeps_no_file() {
     let mut host = host();
@@ -114,7 +114,7 @@ fn a_dry_run_keeps_no_file() {
     host.stop();
 }
 
-/// Strangers do not fill the disk with unread files.
+/// Unknown senders do not fill the disk with unread files.
 #[test]
 fn files_of_refused_events_go_at_once() {
     let mut host = host();
@@ -133,7 +133,7 @@ fn files_of_refused_events_go_at_once() {
     host.stop();
 }
 
-/// At every step the daemon may die: the file is read, and nothing is taken in twice.
+/// The daemon dies at every step: the file is read, and nothing is received twice.
 #[test]
 fn deaths_between_a_file_and_its_message() {
     let points = ["files-kept", "taken:2", "committed:2", "launch", "launch-exported", "launched"];
@@ -168,7 +168,7 @@ fn deaths_between_a_file_and_its_message() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// Retention as a person tries it: without a daemon, as if it were another time.
+/// Retention as a person would try it: without a daemon, at a simulated time.
 #[test]
 fn a_sweep_of_the_future_removes_files() {
     let mut host = host();
@@ -192,7 +192,7 @@ fn a_sweep_of_the_future_removes_files() {
     host.check();
 }
 
-/// A file that an agent sent is there until it was delivered and retention is over.
+/// A file that an agent sent is kept until it was delivered and its retention is over.
 #[test]
 fn a_file_that_was_sent_goes_later() {
     let mut host = Host::new();

@@ -1,4 +1,4 @@
-//! Groups of inputs in which one fails, or for which the store has no room.
+//! Groups of inputs in which one fails, or for which the store has no space.
 
 use hearth::model::configure::Change;
 use hearth::model::effect::Effect;
@@ -17,7 +17,7 @@ use crate::world::{ONE, World, event, event_in, inbound};
 
 const S: SessionId = SessionId::new(1);
 
-/// One that is refused and one that fails leave nothing behind; their neighbours are stored.
+/// An input that is refused and one that fails leave nothing behind; the others of the group are stored.
 #[test]
 fn one_failure_harms_no_neighbour() {
     let mut world = World::of(ONE);
@@ -47,8 +47,8 @@ fn one_failure_harms_no_neighbour() {
         .unwrap();
 }
 
-/// A full map refuses new work by its name; claims, ends, answers, deliveries and removals go through, and when they
-/// have made room, new work is taken again.
+/// A full map refuses new work with its own code. Claims, ends, answers, deliveries and removals succeed, and when they
+/// have freed space, new work is accepted again.
 #[test]
 fn a_full_map() {
     let mut world = World::with(Policy { backlog_max: 100_000, ..Policy::STANDARD }, |options| {
@@ -70,7 +70,7 @@ fn a_full_map() {
     assert_eq!((refusal.code, world.all_messages().len()), ("store_full", taken));
     let full = crate::world::configuration("[[agents]]\nfolder = \"b\"").changes;
     assert_eq!(world.configure(full).unwrap_err().code, "store_full");
-    // Other limits and removals are what makes room: they are tried.
+    // Changed limits and removals free space, so they are attempted.
     world.apply("store_max_bytes = 8388608");
     let gone = Change::RemoveAgent(Folder::new("nobody").unwrap());
     assert_eq!(world.configure(vec![gone]).unwrap_err().code, "invalid");
@@ -86,7 +86,7 @@ fn a_full_map() {
     }
     assert_eq!(world.outside.shown.len(), taken);
     assert!(world.all_messages().iter().all(|(_, message)| matches!(message.state, MessageState::Completed { .. })));
-    // Retention removes what messages said; room is room again.
+    // Retention removes texts of messages, and the space is usable again.
     let bodies = |world: &World| world.read(|db, txn| db.bodies.iter(txn)?.collect::<Result<Vec<_>, _>>());
     for (id, _) in bodies(&world).into_iter().take(taken / 2) {
         world.store().write(|db, txn| db.bodies.delete(txn, &id).map(drop)).unwrap();
@@ -94,7 +94,8 @@ fn a_full_map() {
     assert_eq!(world.inject(&event("new", &large, "")).outcome, Outcome::Routed);
 }
 
-/// A group that is larger than the room left: what ends work is stored, new work is refused by name, nothing is lost.
+/// A group that is larger than the remaining space: inputs that end work are stored, new work is refused with its own
+/// code, nothing is lost.
 #[test]
 fn a_group_that_does_not_fit() {
     let mut world = World::with(Policy::STANDARD, |options| options.map_bytes = Some(4 << 20));
@@ -124,7 +125,7 @@ fn a_group_that_does_not_fit() {
     assert_eq!(world.all_messages()[1].1.seq, 1_002, "what ends work went first");
 }
 
-/// There is room, but not so much: refused by name as if there were none, each time, and nothing is a fault.
+/// There is some space, but not enough: refused as if there were none, each time, and without a fault.
 #[test]
 fn an_event_that_does_not_fit() {
     let large = "x".repeat(500_000);
@@ -148,7 +149,7 @@ fn an_event_that_does_not_fit() {
     assert!(too_large > 0, "it was refused where there was room for less");
 }
 
-/// What a damaged row is in the way of is a fault, not a lack of room.
+/// An input that fails on a damaged row is a fault, not a lack of space.
 #[test]
 fn a_row_that_is_missing_is_no_full_store() {
     let mut world = World::of(ONE);
@@ -160,7 +161,7 @@ fn a_row_that_is_missing_is_no_full_store() {
     world.store().write(|db, txn| db.chats.rows().put(txn, &id, &lost)).unwrap();
 }
 
-/// Removing is what makes room, so it has to work when there is none.
+/// Removing frees space, so it has to work when there is none.
 #[test]
 fn continuations_run_in_a_full_store() {
     let mut world = World::with(Policy::STANDARD, |options| options.map_bytes = Some(6 << 20));

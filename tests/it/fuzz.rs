@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::fuzz_laws::{LAWS, Law};
 use crate::world::chance::Chance;
 
-/// Inputs made for each law; stores are made for each of those that are `lines` or `stores`.
+/// Inputs derived for each law. The laws `lines` and `stores` create a store for each.
 const MADE: u64 = 400;
 const MADE_SLOW: u64 = 20;
 
-/// What mutations put in: what parsers look for.
+/// Tokens that mutations insert: what parsers look for.
 const WORDS: [&str; 16] = [
     "\"",
     "\\",
@@ -71,7 +71,7 @@ fn holds(name: &str, law: Law, bytes: &[u8], what: &str) {
     assert!(!broken, "{name} is broken by {what}: {:?}", String::from_utf8_lossy(bytes));
 }
 
-/// One of the kept inputs, changed in a few places.
+/// One of the corpus inputs, changed in a few places.
 fn made(kept: &[(PathBuf, Vec<u8>)], chance: &mut Chance) -> Vec<u8> {
     let mut bytes = kept[chance.index(kept.len())].1.clone();
     for _ in 0..=chance.index(4) {

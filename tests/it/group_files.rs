@@ -30,12 +30,12 @@ fn state(host: &Host) -> Value {
     serde_json::from_str(&host.done(&["agents", "state", "main", "--json"], b"")).unwrap()
 }
 
-/// Everything that the writers wrote is in the file and in the store, and abandoned entries are cleared.
+/// Asserts that everything the writers wrote is in the file and in the store, and that abandoned entries are cleared.
 fn assert_shared(host: &Host, prefixes: &[&str], rounds: usize) {
     let names: Vec<String> =
         prefixes.iter().flat_map(|prefix| (0..rounds).map(move |n| format!("{prefix}{n}"))).collect();
     let shared = wait_for("the file and the rows to say the same", || {
-        // The file first: what it says was in the rows before.
+        // The file is read first, because the rows are written before it.
         let cleared = file(host).is_some_and(|file| file["pending_response"] == Value::Null);
         let shared = state(host);
         let over = shared["pending_responses"].as_array()?.iter().all(|one| one["state"] != "waiting");
@@ -113,7 +113,7 @@ fn trouble_is_named_and_nothing_is_wiped() {
         std::fs::metadata(path.with_file_name("session-state.json.lock")).unwrap().permissions().mode() & 0o600 > 0
     );
     host.stop();
-    // When the copy is removed, the warning ends.
+    // After the copy is removed, the warning ends.
     std::fs::remove_file(copy).unwrap();
     std::fs::remove_file(&path).unwrap();
     host.start();

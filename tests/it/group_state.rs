@@ -29,7 +29,7 @@ const AS_PYTHON_MAY: &str = r#"{"mood": {"a": [1, {}]}, "schema_version": 1,
  "sessions": {"default": {"epoch": 1, "session_id": null}, "maintenance": {"epoch": 2}},
  "session_id": null, "pending_response": null, "seen_email_ids": ["a", "b"], "muted_threads": {"t1": true}}"#;
 
-/// A world with an agent and its file; the holder of the lock does one thing after the other.
+/// A world with an agent and its file. The holder of the lock does one thing after the other.
 struct Shared {
     world: World,
     file: Option<String>,
@@ -52,7 +52,7 @@ impl Shared {
         self.world.read(|db, txn| db.state_files.require(txn, &AGENT))
     }
 
-    /// What the daemon hands over of the file.
+    /// The file as the daemon hands it over.
     fn content(&self) -> StateRead {
         let Some(text) = &self.file else { return StateRead { digest: None, content: StateContent::Absent } };
         let digest = digest(text);
@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// A whole look, as far as it comes before a death.
+    /// A look at the file, up to the step at which the process dies.
     fn look(&mut self, steps: u8) {
         let Some(export) = (steps > 0).then(|| self.read()).flatten() else { return };
         if steps > 1 {
@@ -102,7 +102,7 @@ impl Shared {
         self.file = Some(value.to_string());
     }
 
-    /// The operator mutes a thread by its name in the file, with a note; without one it is not muted any more.
+    /// The operator mutes a thread by its name in the file, with a note; without a note it is unmuted.
     fn mute(&mut self, thread: &str, note: Option<&str>) {
         let (folder, name) = (Folder::new("main").unwrap(), thread.to_owned());
         let change = match note {
@@ -135,7 +135,7 @@ fn a_file_is_taken_in_and_left_as_it_is() {
     assert!(!shared.row().dirty);
     assert_eq!(shared.world.read(|db, txn| db.state_fields.len(txn)), 10);
     shared.world.assert_sound();
-    // Written by Hearth it is laid out as the owner's program does it.
+    // Hearth writes the file in the layout of the owner's program.
     shared.mute("t2", Some("until \"5\""));
     shared.look(3);
     insta::assert_snapshot!(shared.file.clone().unwrap(), @r#"
@@ -196,12 +196,12 @@ fn whoever_changed_a_field_last_before_a_look_has_it() {
     let file = shared.json();
     assert_eq!(file["muted_threads"], json!({"t1": "ours", "t2": "2", "t3": 3}));
     assert_eq!((&file["sessions"]["default"], &file["mood"]), (&json!({"epoch": 9}), &json!("new")));
-    // Both changed it: theirs.
+    // Both changed the field: the other program's value wins.
     shared.mute("t1", Some("ours again"));
     shared.foreign(|file| file["muted_threads"]["t1"] = json!("theirs"));
     shared.look(3);
     assert_eq!(shared.json()["muted_threads"]["t1"], json!("theirs"));
-    // Put back by them to what it was before Hearth changed it: a change like any other.
+    // The other program restores the value from before Hearth's change: a change like any other.
     for value in ["1", "2"] {
         shared.mute("t2", Some(value));
         shared.look(3);
@@ -228,7 +228,7 @@ fn a_reset_by_somebody_who_could_not_read_the_file_loses_nothing() {
     expected["sessions"]["default"] = json!({"epoch": 3});
     expected["session_id"] = json!("s");
     assert_eq!(shared.json(), expected);
-    // What every file has comes back by itself, whatever else is there.
+    // Fields that every file has come back automatically, whatever else is there.
     shared.foreign(|file| {
         for name in ["session_id", "seen_email_ids"] {
             file.as_object_mut().unwrap().remove(name);
@@ -236,7 +236,7 @@ fn a_reset_by_somebody_who_could_not_read_the_file_loses_nothing() {
     });
     shared.look(3);
     assert_eq!(shared.json(), expected);
-    // A file that is gone, and one that is broken, are made again.
+    // A missing or broken file is created again.
     shared.file = None;
     shared.look(3);
     assert_eq!(shared.json(), expected);
@@ -247,7 +247,7 @@ fn a_reset_by_somebody_who_could_not_read_the_file_loses_nothing() {
     shared.world.assert_sound();
 }
 
-/// A file that was never read, and nothing but trouble with it: said once, and a copy is named once.
+/// A file that was never read and only fails: reported once, and each copy is named once.
 #[test]
 fn a_file_that_cannot_be_read_is_named_until_it_can() {
     let mut shared = Shared::new();
@@ -265,7 +265,7 @@ fn a_file_that_cannot_be_read_is_named_until_it_can() {
         shared.group(GroupInput::StateTrouble(trouble.clone()));
         assert_eq!(shared.row().trouble, Some(trouble));
     }
-    // Made again from what is known of it, it is none any more.
+    // A file that was recreated from the rows no longer counts as broken.
     shared.mute("t", Some("1"));
     shared.file = Some("[".to_owned());
     shared.look(1);
@@ -303,12 +303,12 @@ fn ids_are_a_window() {
     }
     let there = shared.json()["seen_email_ids"].as_array().unwrap().len();
     assert_eq!(there, 5_000);
-    // A lost id comes back in its place; one that is seen again stays where it is.
+    // A lost id comes back in its position; one that is seen again stays where it is.
     shared.foreign(|file| file["seen_email_ids"] = json!(["id5999", "new", "id2000"]));
     shared.look(3);
     let ids = shared.json()["seen_email_ids"].as_array().unwrap().clone();
     assert_eq!((ids.len(), ids.last()), (5_000, Some(&json!("new"))));
-    // No clock that has just jumped makes them old: they go when it is believed.
+    // A clock that has just jumped does not make them old: they are removed once it is trusted.
     shared.world.pass(Millis::days(31));
     shared.world.sweep();
     shared.mute("t", Some("1"));
@@ -345,8 +345,8 @@ fn a_step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(cases(96))]
 
-    /// Foreign and own writes in any order, with a death after any step of any look: each side's last word on what is
-    /// its own stands, and no id is lost.
+    /// Foreign and own writes in any order, with a death after any step of any look: the last write of each side to its
+    /// own fields stands, and no id is lost.
     #[test]
     fn no_interleaving_loses_a_field(steps in prop::collection::vec(a_step(), 1..40)) {
         let mut shared = Shared { world: World::new(), file: None };
@@ -429,7 +429,7 @@ fn of_a_long_list_of_ids_the_newest_are_kept_and_shown() {
     assert_eq!(shared.world.read(|db, txn| db.seen_ids.len(txn)), 5_000);
 }
 
-/// In one piece or in many, and with what follows lost.
+/// In one part or in many, and with later parts lost.
 #[test]
 fn the_state_of_a_removed_agent_goes() {
     for (rows, lost) in [(Policy::STANDARD.rows_per_input, false), (16, false), (16, true)] {
@@ -511,8 +511,8 @@ fn a_clock_that_has_just_jumped_ahead_makes_nothing_old() {
     assert_eq!((left(&shared).0, waits(&shared)), (0, false));
 }
 
-/// What a program of the group mutes does not wake the agent, by any of the names that programs give to a thread or a
-/// chat, and wakes it again when that is taken back.
+/// A thread muted by a program of the group does not wake the agent, under any name that programs give to a thread or a
+/// chat, and wakes it again once it is unmuted.
 #[test]
 fn a_thread_that_the_group_mutes_wakes_nobody() {
     for (name, thread, chat) in [
@@ -543,8 +543,8 @@ fn a_thread_that_the_group_mutes_wakes_nobody() {
     }
 }
 
-/// The operator takes back what a program muted: by the place, if the program named it so, and by the program's own
-/// name.
+/// The operator undoes a program's mute: by the address, if the program's name follows from it, and by the program's
+/// own name.
 #[test]
 fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
     let folder = || Folder::new("main").unwrap();
@@ -566,7 +566,7 @@ fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
         assert_eq!(shared.world.read(|db, txn| db.state_mutes.len(txn)), 2, "{name}");
         let reports = shared.world.configure(vec![change.clone()]).unwrap();
         assert_eq!(reports[0].action, Action::Removed, "{name}");
-        // Before the file is written already.
+        // Before the file is written.
         assert_eq!(shared.world.read(|db, txn| db.state_mutes.len(txn)), 1, "{name}");
         shared.look(3);
         assert_eq!(shared.json()["muted_threads"], json!({"stays": 1, "not": false}), "{name}");
@@ -576,21 +576,21 @@ fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
         assert_eq!(shared.world.text(), before);
         shared.world.assert_sound();
     }
-    // A name that is no text goes by what is shown of it.
+    // A name that is not valid text is addressed by its displayed form.
     let mut shared = Shared::with(&full());
     shared.file = Some(full().to_string().replace("\"t1\"", "\"\\ud800\""));
     shared.look(3);
     shared.world.configure(vec![Change::UnmuteName(folder(), "\\ud800".to_owned())]).unwrap();
     shared.look(3);
     assert_eq!(shared.json()["muted_threads"], json!({}));
-    // A thread is not heard again because its chat is named, nor the other way round.
+    // Unmuting a chat does not unmute its threads, nor the other way round.
     let mut shared = Shared::with(&full());
     shared.foreign(|file| file["muted_threads"] = json!({"C/t1": true, "C": true}));
     shared.look(3);
     shared.world.configure(vec![Change::Unmute(folder(), place(None))]).unwrap();
     shared.look(3);
     assert_eq!(shared.json()["muted_threads"], json!({"C/t1": true}));
-    // Whatever ended is told: a name without a chat is that of threads of other chats, too.
+    // The command reports every mute that it ended: a name without a chat also applies to threads of other chats.
     shared.foreign(|file| file["muted_threads"]["t1"] = json!(true));
     shared.look(3);
     shared.world.configure(vec![Change::Mute(folder(), place(Some("t1")))]).unwrap();
@@ -599,7 +599,7 @@ fn an_operator_lets_a_thread_be_heard_that_the_group_muted() {
     assert_eq!(told, ["mute net/C (thread t1) of main", "mute t1 of main", "mute C/t1 of main"]);
 }
 
-/// A file that an operator fills stays one that Hearth reads.
+/// Hearth can still read a file that an operator filled to the limit.
 #[test]
 fn there_are_no_more_mutes_than_are_read() {
     let mut shared = Shared::with(&full());
@@ -644,8 +644,8 @@ fn an_operator_mutes_by_the_name_that_programs_have() {
     assert_eq!(shared.world.text(), before);
 }
 
-/// A file that has only the fields of a new registration was created anew, and its missing fields were lost; in any
-/// other file, missing fields were removed on purpose.
+/// A file with only the fields of a new registration was created anew, and its missing fields were lost. In any other
+/// file, missing fields were removed on purpose.
 #[test]
 fn who_begins_a_file_anew_removes_nothing() {
     let session = || json!({"epoch": 3, "session_id": null});
@@ -664,7 +664,7 @@ fn who_begins_a_file_anew_removes_nothing() {
         shared.look(3);
         assert_eq!(shared.json().get("mood").is_some(), stays, "{number}");
     }
-    // Where there was nothing else a session that is missing was taken out.
+    // If the file held nothing else, a missing session was removed on purpose.
     let mut shared = Shared::with(&bare(json!({"default": session(), "maintenance": session()})));
     shared.look(3);
     shared.file = Some(bare(json!({"default": session()})).to_string());

@@ -13,7 +13,7 @@ fn status(host: &Host) -> (Ended, Value) {
     (ended, told)
 }
 
-/// The answer names the process that hangs, comes soon, and is a failure.
+/// The answer names the process that hangs, arrives soon, and counts as a failure.
 #[test]
 fn a_daemon_that_hangs_is_named_soon() {
     let mut host = Host::with_echo();
@@ -88,7 +88,7 @@ fn a_running_daemon_has_its_store_checked_by_a_child() {
     assert_eq!(checked(&host)["sound"], true, "it is known without a daemon");
 }
 
-/// The child ends with the daemon, however that ends, and keeps no stop waiting.
+/// The child ends with the daemon, however the daemon ends, and does not delay a stop.
 #[test]
 fn a_check_ends_with_its_daemon() {
     for kill in [false, true] {

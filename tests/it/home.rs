@@ -1,4 +1,4 @@
-//! The files of the machine that agents see, and the conversations that they keep, through the real program.
+//! The files of the machine that agents see, and the conversations that they store, through the real program.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::host::agents::cli;
 use crate::host::confined::possible;
 use crate::host::fake_api::FakeApi;
 
-/// Tries to read and to write at each path that it is told, and says what worked.
+/// Tries to read and write each given path, and reports what succeeded.
 const PROGRAM: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -36,7 +36,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Lets agents see `projects` and change it, and see `docs`.
+/// Lets agents see and change `projects`, and see `docs`.
 fn allow(host: &Host) {
     let list = host.path(".config/hearth/mount-allowlist.json");
     let (projects, docs) = ("{\"path\": \"~/projects\", \"allowReadWrite\": true}", "{\"path\": \"~/docs\"}");
@@ -100,7 +100,7 @@ fn a_confined_agent_sees_what_it_was_given_and_no_more() {
     let files = ["projects/app/rw", "docs/ro", "other/hidden"].map(|name| host.path(name));
     files.iter().for_each(|file| write(file, "x"));
     if rustix::process::geteuid().is_root() {
-        // Agents of root are another user, who changes in mounts what that user may.
+        // Agents of root are another user, who can change in mounts what that user may change.
         for place in [host.path("projects/app"), host.path("projects/app/rw")] {
             std::os::unix::fs::chown(place, Some(1000), Some(1000)).unwrap();
         }
@@ -171,7 +171,8 @@ fn the_real_agent_has_its_memory_its_skills_and_a_transcript() {
     host.stop();
 }
 
-/// An agent's files are shown as what they are: not followed, not believed, not obeyed by the terminal.
+/// An agent's files are shown as what they are: links are not followed, contents are not trusted, and control
+/// characters do not reach the terminal.
 #[test]
 fn what_agents_keep_is_shown_with_care() {
     let mut host = Host::with_echo();

@@ -1,6 +1,6 @@
-//! A Hearth of real processes: a data directory of its own, the daemon that runs on it, and the commands people type.
+//! A host of real processes: a separate data directory, the daemon that runs on it, and the commands that people type.
 //!
-//! Nothing sleeps for a fixed time: whatever is waited for is looked at again and again, and missed loudly.
+//! Nothing sleeps for a fixed time: every condition is polled, and a timeout fails the test.
 
 pub(crate) mod agents;
 pub(crate) mod beside;
@@ -29,28 +29,28 @@ use hearth::state::{self, Reader, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// Longest wait for anything that has to happen; a machine under load is slow.
+/// Longest wait for any condition; a machine under load is slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// Time between the first two looks at something that is waited for. It grows: most things happen soon, and looks at
-/// the store cost the programs under test their processor.
+/// Time between the first two polls of a condition. It grows: most things happen soon, and reading the store takes
+/// processor time from the programs under test.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
-/// Longest time between two looks.
+/// Longest time between two polls.
 const LAST_LOOK: Duration = Duration::from_millis(25);
-/// What a daemon logs when it serves.
+/// The daemon's log line when it serves.
 const RUNNING: &str = "hearth is running";
 
-/// A data directory and whatever runs on it. Everything ends with it.
+/// A data directory and the processes that run on it. Everything ends when this is dropped.
 pub(crate) struct Host {
-    /// Ends before its directory goes.
+    /// Dropped before its directory.
     daemon: Option<Running>,
-    /// Variables of every process besides those that are always set.
+    /// Variables of every process, in addition to those that are always set.
     pub(crate) env: Vec<(String, String)>,
-    /// What its daemons run agents in. Where there is Podman they would choose containers.
+    /// Where its daemons run agents. Where there is Podman they would choose containers.
     pub(crate) runtime: &'static str,
     dir: tempfile::TempDir,
 }
 
-/// How a command ended and what it said.
+/// The exit status and the output of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -59,7 +59,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// A process that was started and not waited for.
+/// A running process.
 pub(crate) struct Running {
     child: Child,
     stdout: Arc<Mutex<Vec<u8>>>,
@@ -74,7 +74,7 @@ impl Host {
         host
     }
 
-    /// Creates a store without rows, where none is yet.
+    /// Creates a store without rows, unless one exists.
     pub(crate) fn create_store(&self) {
         drop(Store::open(&self.data(), state::Options::new(hearth::clock::random().unwrap())).unwrap());
     }
@@ -88,14 +88,14 @@ impl Host {
         Self { dir, env: Vec::new(), runtime: "process", daemon: None }
     }
 
-    /// With the chat `telegram/123`, open to everybody, wired to the agent `main`, which is described by `agent`.
+    /// With the chat `telegram/123`, open to everyone, wired to the agent `main`, which is described by `agent`.
     pub(crate) fn with_agent(agent: &str) -> Self {
         let host = Self::new();
         host.apply(&with_chat(agent));
         host
     }
 
-    /// The same with an agent that is this program in Python, which nothing confines.
+    /// The same with an agent that is this Python program, without confinement.
     pub(crate) fn with_program(program: &str) -> Self {
         let host = Self::new();
         let path = host.path("agent.py");
@@ -118,14 +118,14 @@ impl Host {
         self.path("data")
     }
 
-    /// A command of `hearth` on this data directory, with nothing of the test's own environment but the search path.
+    /// A command of `hearth` on this data directory that inherits only the search path from the test's environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.bare(env!("CARGO_BIN_EXE_hearth"));
         command.args(arguments).arg("--data").arg(self.data());
         command
     }
 
-    /// A program in this Hearth's environment.
+    /// A program with this host's environment.
     pub(crate) fn bare(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -139,7 +139,7 @@ impl Host {
         Running::start(self.command(arguments), input).end()
     }
 
-    /// Runs a command that has to succeed; its standard output.
+    /// Runs a command that must succeed, and returns its standard output.
     pub(crate) fn done(&self, arguments: &[&str], input: &[u8]) -> String {
         let ended = self.run(arguments, input);
         assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:#?}");
@@ -185,7 +185,7 @@ impl Host {
         self.daemon = Some(Running::start(self.command(&arguments), b""));
     }
 
-    /// Fails at once where none of these agents could start, instead of after a long wait for their answers.
+    /// Fails at once if none of these agents could start, instead of after a long wait for their answers.
     fn require_confinement(&self) {
         static SANDBOX: LazyLock<Sandbox> =
             LazyLock::new(|| Sandbox::find(&std::env::var_os("PATH").unwrap_or_default(), &[]));
@@ -197,7 +197,7 @@ impl Host {
         }
     }
 
-    /// The daemon that was started last, if it was not waited for.
+    /// The daemon that was started last, unless it has been reaped.
     pub(crate) fn daemon(&mut self) -> Option<&mut Running> {
         self.daemon.as_mut()
     }
@@ -207,13 +207,12 @@ impl Host {
         self.daemon.take().expect("no daemon was started").signal(Signal::KILL).end();
     }
 
-    /// Waits until the daemon ended by itself.
+    /// Waits until the daemon ended on its own.
     pub(crate) fn ended(&mut self) -> Ended {
         self.daemon.take().expect("no daemon was started").end()
     }
 
-    /// Asks the daemon to stop and waits until it did. One that does not serve yet would not hear that: it would be
-    /// killed.
+    /// Asks the daemon to stop and waits for its end. A daemon that does not serve yet would be killed by the signal.
     pub(crate) fn stop(&mut self) -> Ended {
         let mut daemon = self.daemon.take().expect("no daemon was started");
         wait_for("the daemon to serve or end", || (daemon.serves() || daemon.try_end().is_some()).then_some(()));
@@ -222,7 +221,7 @@ impl Host {
 
     /// Rows of a table with their texts.
     ///
-    /// This is what `hearth-dump` does, without the cost of a process: it is asked again and again.
+    /// This does what `hearth-dump` does, without the cost of a process, because it is called repeatedly.
     pub(crate) fn rows(&self, table: &str) -> Vec<Value> {
         rows_of(&self.data(), table)
     }
@@ -239,12 +238,12 @@ impl Host {
         self.rows("outbound").iter().map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// State of a stored message by its platform id: its name, or the name and what is in it.
+    /// State of a stored message, found by its platform id: its name, or the name with its content.
     pub(crate) fn states(&self) -> Vec<Value> {
         self.rows("messages").into_iter().map(|mut row| row["value"]["state"].take()).collect()
     }
 
-    /// Waits until there are so many outgoing messages and returns their texts.
+    /// Waits for this number of outgoing messages and returns their texts.
     pub(crate) fn wait_said(&self, count: usize) -> Vec<String> {
         wait_for(&format!("{count} outgoing messages"), || Some(self.said()).filter(|said| said.len() >= count))
     }
@@ -258,7 +257,7 @@ impl Host {
         });
     }
 
-    /// Lets turns of the agent `main` end that wait for its file `go`, such as those of `!until go`.
+    /// Ends turns of the agent `main` that wait for its file `go`, such as those of `!until go`.
     pub(crate) fn go(&self) {
         let folder = self.data().join("groups/main");
         wait_for("the agent's directory", || folder.is_dir().then_some(()));
@@ -269,7 +268,7 @@ impl Host {
         serde_json::from_str(&self.done(&["status", "--json"], b"")).unwrap()
     }
 
-    /// The store agrees with itself: what `hearth check` finds out.
+    /// Asserts that the store is consistent: `hearth check` finds nothing.
     pub(crate) fn check(&self) {
         let violations = check_in_parts(&Reader::open(&self.data()).unwrap()).unwrap();
         assert!(violations.is_empty(), "{violations:#?}");
@@ -285,7 +284,7 @@ pub(crate) fn rows_of(data: &Path, table: &str) -> Vec<Value> {
     String::from_utf8(text).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A chat that everybody may write to and whose every message is for the agent `main`.
+/// A chat that everyone may write to, and whose messages all start turns of the agent `main`.
 pub(crate) const CHAT: &str = r#"
 [[chats]]
 channel = "telegram"
@@ -316,7 +315,7 @@ pattern = "."
     };
 }
 
-/// The chat of the terminal, whose every message is for the agent `main`, which echoes: answers are really delivered.
+/// The terminal's chat, whose messages all start turns of the agent `main`, which echoes: answers are really delivered.
 pub(crate) const TERMINAL: &str = terminal!();
 
 /// The same, with a chat whose unknown senders need an approval.
@@ -349,12 +348,12 @@ pub(crate) fn event(id: &str, text: &str) -> Value {
 }
 
 impl Running {
-    /// Starts a program, gives it its whole input, and collects what it says.
+    /// Starts a program, writes its whole input, and collects its output.
     pub(crate) fn start(command: Command, input: &[u8]) -> Self {
         let mut running = Self::start_open(command);
         let mut stdin = running.child.stdin.take().unwrap();
         let input = input.to_vec();
-        // A program that does not read its input closes it; that is its business.
+        // A program that does not read its input may close it.
         std::thread::spawn(move || stdin.write_all(&input).ok());
         running
     }
@@ -383,7 +382,7 @@ impl Running {
     }
 
     pub(crate) fn signal(mut self, signal: Signal) -> Self {
-        // One that ended already needs none, and its number may be another's.
+        // A process that has ended needs no kill, and its number may belong to another process.
         if self.try_end().is_none() {
             kill_process(self.pid(), signal).ok();
         }
@@ -398,17 +397,17 @@ impl Running {
         String::from_utf8_lossy(&self.stderr.lock().unwrap()).into_owned()
     }
 
-    /// Whether it said that it serves.
+    /// Whether it has reported that it serves.
     fn serves(&self) -> bool {
         self.stderr().contains(RUNNING)
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(crate) fn try_end(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Waits for its end and for everything it said.
+    /// Waits for its end and for all of its output.
     pub(crate) fn end(mut self) -> Ended {
         self.close_input();
         let (begin, mut pace) = (Instant::now(), FIRST_LOOK);
@@ -432,7 +431,7 @@ impl Running {
         Ended { code: status.code(), signal, stdout: self.stdout(), stderr: self.stderr() }
     }
 
-    /// Waits until it said something on standard output.
+    /// Waits for a text on its standard output.
     pub(crate) fn wait_stdout(&mut self, text: &str) {
         let mut looks = || self.stdout().contains(text).then_some(());
         wait_for_or(&format!("{text:?} on standard output"), &mut looks, || {
@@ -443,7 +442,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It ended already, in most cases.
+        // In most cases it has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
         if std::thread::panicking() {
@@ -472,7 +471,7 @@ fn gather(stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
     said
 }
 
-/// Looks until there is something; fails when it takes too long.
+/// Polls until there is a result; fails after the time limit.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     wait_for_or(what, &mut look, String::new)
 }
@@ -488,14 +487,14 @@ pub(crate) fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, de
     }
 }
 
-/// Waits until the next look.
+/// Waits until the next poll.
 fn rest(pace: &mut Duration) {
     std::thread::sleep(*pace);
     *pace = (*pace * 5 / 4).min(LAST_LOOK);
 }
 
-/// Says that a test is not made, for what this machine lacks. What a test prints that passes is not shown: `.ci/run`
-/// names a file in which it gathers what was skipped.
+/// Reports that a test is skipped because this machine lacks something. Output of a passing test is not shown, so
+/// `.ci/run` names a file that collects the skipped tests.
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     eprintln!("SKIPPED: {why}");
     let list = std::env::var_os("HEARTH_TEST_LEFT_OUT").map(|list| std::fs::OpenOptions::new().append(true).open(list));
@@ -504,13 +503,13 @@ pub(crate) fn skipped(why: impl std::fmt::Display) {
     }
 }
 
-/// Whether a process runs; a dead one may wait for its parent for a while.
+/// Whether a process runs; a dead one may wait to be reaped for a while.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).is_some_and(|state| state != 'Z')
 }
 
-/// A time so far from now, in UTC.
+/// The time this long from now, in UTC.
 pub(crate) fn after(wait: Duration) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     hearth::model::Timestamp::from_millis(i64::try_from((now + wait).as_millis()).unwrap()).to_string()

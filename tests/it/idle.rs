@@ -13,7 +13,7 @@ fn beat(host: &Host) -> Option<Value> {
     serde_json::from_slice(&file).ok()
 }
 
-/// The heartbeat with which the rest of the agent begins.
+/// The heartbeat that announces the agent's rest.
 fn resting(host: &Host) -> Value {
     wait_for("the agent to rest", || beat(host).filter(|beat| beat["rest_ms"] == 600_000))
 }
@@ -31,7 +31,8 @@ fn signal(host: &Host, signal: Signal) {
     }
 }
 
-/// Time without a heartbeat after which a runner counts as dead here: shorter than usual, and more than two heartbeats.
+/// Time without a heartbeat after which a runner counts as dead here: shorter than usual, and longer than two heartbeat
+/// intervals.
 const SILENT: Duration = Duration::from_secs(12);
 
 fn idle() -> Host {
@@ -52,7 +53,7 @@ fn phases(host: &Host) -> Vec<Value> {
 fn an_idle_agent_writes_nothing_to_the_disk() {
     let mut host = idle();
     let rest = resting(&host);
-    // The daemon may still be busy with what follows the turn.
+    // The daemon may still be busy with work that follows the turn.
     wait_for("the daemon to be idle", || (written(&host).elapsed().unwrap() > Duration::from_secs(5)).then_some(()));
     let before = written(&host);
     // Longer than a runner that does not rest may be silent, since the last write and therefore the last heartbeat.

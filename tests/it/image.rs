@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::host::{Ended, Host, Running, skipped, wait_for};
 
-/// Certificates of the machine, which may know a proxy that opens TLS.
+/// Certificates of the machine, which may include those of a proxy that intercepts TLS.
 const TRUST: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// A host with the tests' Podman, or none where there is none.
+/// A host with the tests' Podman; none if there is no Podman.
 fn with_podman() -> Option<(Host, Podman)> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (Some(socket), Some(image)) = (variable("HEARTH_TEST_PODMAN"), variable("HEARTH_TEST_IMAGE")) else {
@@ -34,7 +34,7 @@ impl Podman {
         Command::new("podman").args(["--url", &self.url]).args(arguments).output().unwrap()
     }
 
-    /// What a shell says in a container as Hearth makes them.
+    /// Output of a shell in a container with Hearth's settings.
     fn shell(&self, image: &str, script: &str) -> String {
         let fixed = ["run", "--rm", "--read-only", "--network=none", "--cap-drop=all", "--entrypoint=/bin/sh"];
         let output = self.command(&[&fixed[..], &[image, "-c", script]].concat());
@@ -63,7 +63,7 @@ fn of_agent(host: &Host, folder: &str, state: &str) -> Vec<(String, Option<Strin
     all.map(|(name, _, id, _)| (name, id)).collect()
 }
 
-/// Whether the first step of a base still runs in the tests' Podman, known by where the roots of its containers lie.
+/// Whether the first step of a base still runs in the tests' Podman, detected by where the roots of its containers are.
 fn upgrades(podman: &Podman) -> bool {
     let socket = PathBuf::from(podman.url.trim_start_matches("unix://"));
     let place = socket.parent().unwrap().to_str().unwrap().to_owned();
@@ -211,7 +211,7 @@ fn a_build_that_is_interrupted_or_cannot_begin_leaves_the_image() {
     let fresh = host.command(&["image", "build", "--fresh", "--base", "localhost/hearth-base"]);
     let running = Running::start(fresh, b"");
     wait_for("the first step", || running.stderr().contains("STEP 2/").then_some(()));
-    // Not the signal of Ctrl-C: who starts tests in the background has that ignored.
+    // Not the signal of Ctrl-C, which is ignored when tests run in the background.
     let ended = running.signal(Signal::TERM).end();
     assert_eq!(ended.signal, Some(15), "{ended:#?}");
     wait_for("Podman to stop as well", || (!upgrades(&podman)).then_some(()));

@@ -1,4 +1,4 @@
-//! A disk that can hold no more files, although bytes are left.
+//! A disk that can hold no more files, although it has free bytes.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ fn inject(host: &Host, id: &str) -> Ended {
     host.run(&["inject", "--json"], event(id, "hello").to_string().as_bytes())
 }
 
-/// Inodes count as room: Hearth refuses a message whose files could not be created, and tells people why.
+/// Inodes count as space: Hearth refuses a message whose files could not be created, and tells people why.
 #[test]
 fn without_inodes_there_is_no_room() {
     let host = Host::before_the_first_start();

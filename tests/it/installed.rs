@@ -1,4 +1,4 @@
-//! Hearth as something that the system starts: the programs of the system are stand-ins that note what they are told.
+//! Hearth as a system service. The programs of the system are stand-ins that record their arguments.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ fn it_is_installed_once_and_removed_and_the_data_stays() {
     assert_eq!(system.told(), Vec::<String>::new());
 }
 
-/// The service runs the installation whose store is there, and its file stays as it is while that store is not.
+/// The service runs the installation whose store exists, and its unit file does not change while that store is missing.
 #[test]
 fn the_service_is_of_one_installation() {
     let system = System::new();
@@ -75,7 +75,7 @@ fn the_service_is_of_one_installation() {
     assert_eq!(system.json(INSTALL)["written"], "changed");
 }
 
-/// The unit of the packages differs only in what it cannot know: the store, its installation, and its user's programs.
+/// The packages' unit differs only in what it cannot know: the store, its installation, and its user's programs.
 #[test]
 fn the_packaged_unit_has_the_settings_of_the_installed_one() {
     let system = System::new();
@@ -88,7 +88,7 @@ fn the_packaged_unit_has_the_settings_of_the_installed_one() {
         lines.map(str::to_owned).collect()
     };
     assert_eq!(settings(&packaged), settings(&installed));
-    // A disk that is not mounted is no fresh directory.
+    // A disk that is not mounted must not look like a fresh directory.
     assert!(packaged.contains("ConditionPathExists=%h/.local/share/hearth/store\n"), "{packaged}");
 }
 
@@ -101,7 +101,7 @@ fn the_files_for_the_image_of_the_host_name_this_version() {
     }
 }
 
-/// What was put in place runs, even if an earlier command did not come that far.
+/// An installed unit file is started, even if an earlier command was interrupted before that.
 #[test]
 fn a_restart_that_failed_is_made_up_for() {
     let system = System::new();
@@ -122,7 +122,7 @@ fn a_restart_that_failed_is_made_up_for() {
     }
 }
 
-/// A line end in a path would begin a setting of its own.
+/// A newline in a path would begin a new setting.
 #[test]
 fn a_path_that_is_not_one_line_is_refused() {
     let system = System::new();
@@ -208,7 +208,7 @@ fn what_system_and_hearth_say_is_compared() {
     system.state(&state(1));
     let other = system.json(&["status"]);
     assert!(other["problems"][0].as_str().unwrap().contains("process 1"), "{other}");
-    // Another daemon has the data: the system's would only fail.
+    // Another daemon uses the data directory, so the system's would fail.
     system.state("LoadState=loaded\nActiveState=inactive\nMainPID=0\n");
     let beside = system.json(INSTALL);
     assert_eq!(beside["started"], false, "{beside}");
@@ -281,7 +281,7 @@ fn launchd_is_told_the_same() {
     assert!(!file.exists());
 }
 
-/// The system hears when the daemon serves, and when it stops.
+/// The system is notified when the daemon serves, and when it stops.
 #[test]
 fn the_system_is_told_how_the_daemon_is() {
     let mut host = Host::with_echo();

@@ -17,7 +17,7 @@ use crate::world::{World, event};
 const S: SessionId = SessionId::new(1);
 const M: MessageId = MessageId::new(1);
 
-/// The end of a turn of message 2 as a test wants it.
+/// The end of a turn of message 2, with the given content.
 fn turn(also: Vec<u64>, error: Option<&str>, answers: Vec<Answer>) -> Input {
     let failure = error.map(|error| Failure { error: error.to_owned(), again: RetryHint::Never });
     let record = Record::End { seq: 2, also, incarnation: 1, failure, gated: None, answers };
@@ -28,8 +28,8 @@ fn told(world: &World) -> Vec<String> {
     world.all_outbound().into_iter().map(|(_, outbound)| outbound.text).collect()
 }
 
-/// An agent takes a message that is not there: no later one gets its number, or the same file would mean that one. A
-/// number that is far off uses nothing up.
+/// An agent claims a message that does not exist: no later message gets its number, or the same file would refer to
+/// that one. A far-off number uses nothing up.
 #[test]
 fn a_number_that_was_taken_in_vain_is_never_given() {
     for (seq, next) in [(1, 4), (98, 100), (1_000_002, 1_000_004), (1_000_004, 4), (u64::MAX, 4)] {
@@ -64,7 +64,7 @@ fn a_failure_is_told_by_the_agent_or_else_by_the_host() {
     }
 }
 
-/// A turn that names its own message once more, one that has ended, and one that is not there: each ends once.
+/// A turn that names its own message again, one that has ended, and one that does not exist: each ends once.
 #[test]
 fn a_turn_ends_only_what_is_open() {
     let mut world = running();
@@ -85,7 +85,7 @@ fn a_turn_ends_only_what_is_open() {
     assert_eq!(told(&world), ["words 7"]);
 }
 
-/// An answer of which the file is gone: it was said before, or the turn failed.
+/// An answer whose file is gone: it was already sent, or the turn failed.
 #[test]
 fn an_answer_that_was_said_at_once_is_not_missing() {
     for (id, problem) in [("out-1-3", None), ("out-1-5", Some("did not write it"))] {
@@ -144,8 +144,8 @@ fn what_is_said_at_once_is_progress() {
     }
 }
 
-/// What is found in one look is no conversation: claims come first in it, then words, then ends. What was done with the
-/// last message says nothing of the next one; words about that do.
+/// Files found in one look have no order in time: claims are applied first, then messages, then ends. Output about the
+/// previous message is no progress of the next one; output about the next one is.
 #[test]
 fn what_ends_or_is_said_of_the_last_message_is_no_progress_of_the_next() {
     let words = |about| mid_turn(said(7, 1, about, Recipient::Reply));
@@ -158,7 +158,7 @@ fn what_ends_or_is_said_of_the_last_message_is_no_progress_of_the_next() {
         (5, vec![claim(2, 1)], vec![claim(4, 1), words(None), done()], true),
         (6, vec![], vec![claim(2, 1), claim(4, 1), words(Some(2)), done()], false),
         (7, vec![], vec![claim(2, 1), claim(4, 1), words(Some(4)), done()], true),
-        // Both are of one turn.
+        // Both belong to one turn.
         (8, vec![], vec![claim(2, 1), claim(4, 1), words(Some(2))], true),
     ] {
         let mut world = running();
@@ -192,7 +192,7 @@ fn words_before_a_claim_are_no_start() {
     }
 }
 
-/// The answer of a task that names no place goes where its conversation is.
+/// The answer of a task that names no destination goes to its conversation's address.
 #[test]
 fn a_task_of_a_conversation_answers_there() {
     let mut world = running();

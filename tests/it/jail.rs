@@ -1,5 +1,5 @@
-//! Agents in a mount view of their own, from the outside: what is over when they end, who they are, what they reach, and
-//! which programs work there. Skipped, loudly, where bubblewrap does not work.
+//! Agents in a mount view of their own, seen from outside: which processes end with them, which user they are, what
+//! they can reach, and which programs work there. Skipped with a message where bubblewrap does not work.
 
 #![expect(clippy::disallowed_methods, reason = "tests start programs and wait for them")]
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::host::confined::{House, PROTOCOL};
 use crate::host::{Host, skipped, wait_for};
 
-/// Whether agents get a mount view here; the test says so if not.
+/// Whether agents get a mount view here; reports a skipped test if not.
 fn possible(host: &Host) -> bool {
     let ended = host.run(&["doctor", "--json"], b"");
     let answer: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
@@ -91,7 +91,7 @@ def answer(data):
     let thousand = serde_json::json!([1000, 1000, 1000]);
     assert_eq!((&answer[0], &answer[1]), (&thousand, &thousand));
     assert_eq!(answer[3], serde_json::json!(["0000000000000000"]));
-    // There may be no such user at all where it runs.
+    // This machine may have no such user.
     let setuid = answer[4].as_str().unwrap();
     assert!(setuid == "forbidden" || setuid.contains("Invalid argument"), "{setuid}");
     for made in ["data/homes/py/made", "data/groups/py/made"] {
@@ -122,7 +122,7 @@ def answer(port):
     }
 }
 
-/// Name, the program that has to be there, and what is run.
+/// Name, required program, and command.
 const PROGRAMS: [(&str, &str, &str); 14] = [
     ("jobs of a shell", "bash", "sleep 0.05 & wait; echo ok"),
     ("compiler", "cc", "echo 'int main(void){return 0;}' > a.c && cc a.c -o a.out && ./a.out && echo ok"),

@@ -1,11 +1,11 @@
-//! Programs that are killed, or end without a verdict, in every state: the messages of the turn are tried again, and
-//! nothing is lost or said twice.
+//! Programs that are killed, or end without a result, in every state: the messages of the turn are retried, and nothing
+//! is lost or sent twice.
 
 use serde_json::Value;
 
 use crate::host::{Host, wait_for};
 
-/// Dies at the stage that its file `plan` names, once. Repeats nothing that was said at once before the death.
+/// Dies once, at the stage that its file `plan` names. Does not repeat messages that it sent before its death.
 const PROGRAM: &str = r#"
 import json, os, signal, sys
 
@@ -44,8 +44,8 @@ for text in sys.stdin:
     stage("done")
 "#;
 
-/// Stages, and how many tries the message has had in the end: in the program's first turn, and in a later one. Only what
-/// is gone before it wrote a line of a later turn is started again at no cost, as if it had ended between turns.
+/// Stages, and the final number of tries of the message: in the program's first turn, and in a later one. A program
+/// that dies in a later turn before it wrote a line is restarted at no cost, as if it had ended between turns.
 const STAGES: [(&str, Option<u64>, u64); 7] = [
     ("start", Some(1), 0),
     ("read", Some(1), 0),
@@ -90,7 +90,7 @@ fn dies_in_any_state(how: &str) {
     };
     for (stage, first, later) in STAGES {
         if let Some(tries) = first {
-            // The program is gone after this one, so that the next turn is its first.
+            // The program exits after this turn, so that the next turn is its first.
             tell(&host, "done");
             wait_for("the program to end", || (!plan.exists()).then_some(()));
             assert_eq!(tell(&host, stage), tries, "{stage} {how}, first turn");

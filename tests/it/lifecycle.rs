@@ -1,4 +1,4 @@
-//! The life of incarnations: one at a time per session, ended in one order, judged by awake time.
+//! The life of incarnations: one at a time per session, ended in a fixed order, judged by awake time.
 
 use hearth::model::delivery::DeliveryResult;
 use hearth::model::id::{MessageId, OutboundId, SessionId};
@@ -25,13 +25,13 @@ fn phase(world: &World, number: u32) -> Phase {
     world.incarnation(S, number).phase
 }
 
-/// What was asked for; the look for skips after every turn is not what these tests are about.
+/// The requested effects, without the look for skips after every turn, which these tests do not concern.
 fn effects(world: &World) -> Vec<&Effect> {
     world.effects.iter().filter(|effect| !matches!(effect, Effect::LookForSkips(..))).collect()
 }
 
-/// The whole conversation as a transcript: launch, claim, answer, end, the next message, death in the turn, backoff,
-/// the next incarnation.
+/// A conversation as a transcript: launch, claim, answer, end, the next message, death during the turn, backoff, the
+/// next incarnation.
 #[test]
 fn a_session_from_begin_to_end() {
     let mut world = World::of(ONE);
@@ -54,8 +54,8 @@ fn a_session_from_begin_to_end() {
     world.check("lifecycle_begin_to_end");
 }
 
-/// The runtime confirms the end, then the mailbox is read to its end, then claims are reset and the next one starts:
-/// nothing before, however often anybody asks.
+/// The runtime confirms the end, the mailbox is collected completely, claims are reset, and only then does the next one
+/// start, however often it is requested earlier.
 #[test]
 fn incarnations_end_in_one_order() {
     let mut world = running();
@@ -63,7 +63,7 @@ fn incarnations_end_in_one_order() {
     world.put(claims);
     world.inject(&event("2", "y", ""));
     world.lose_effects();
-    // A close before the runtime has confirmed anything is none.
+    // A close before the runtime has confirmed the end is ignored.
     world.put(Input::Collected(Collection { session: S, found: vec![], closes: Some(1) }));
     assert!(matches!(world.state_of(M), MessageState::Claimed { incarnation: 1, .. }));
     assert_eq!(phase(&world, 1), Phase::Running);
@@ -74,23 +74,23 @@ fn incarnations_end_in_one_order() {
     world.inject(&event("3", "z", ""));
     world.sweep();
     assert_eq!(world.session(S).last_incarnation, 1, "nobody starts while one is collected");
-    // What it wrote before it died counts.
+    // Output from before its death counts.
     let rest = vec![end(2, 1, vec![said(5, 1, Some(2), Recipient::Reply)])];
     world.put(Input::Collected(Collection { session: S, found: rest, closes: Some(1) }));
     assert!(matches!(world.state_of(M), MessageState::Completed { .. }));
     assert!(matches!(phase(&world, 1), Phase::Closed { .. }));
-    // It had ended what it began: its death costs the messages that came meanwhile neither a try nor time.
+    // It had ended everything it began: its death costs the messages that arrived meanwhile neither a try nor a delay.
     assert!(matches!(world.state_of(MessageId::new(2)), MessageState::Pending(Due::Now)));
     assert_eq!(world.message(MessageId::new(2)).tries, 0);
     assert_eq!((world.session(S).last_incarnation, world.session(S).live), (2, Some(2)));
-    // And a second confirmation of the old end changes nothing.
+    // A second confirmation of the old end changes nothing.
     let before = world.text();
     world.put(gone(S, 1, Exit::Code(0)));
     world.put(Input::Collected(Collection { session: S, found: vec![], closes: Some(1) }));
     assert_eq!(world.text(), before);
 }
 
-/// Files of an incarnation that was closed are refused, noted once, and removed.
+/// Files of a closed incarnation are refused, recorded once, and removed.
 #[test]
 fn late_files() {
     let mut world = running();
@@ -120,8 +120,7 @@ fn late_files() {
     assert_eq!(world.text(), before, "found again before it was removed");
 }
 
-/// A claim that was found only after the end of its message says nothing new, before its incarnation is closed and
-/// after.
+/// A claim that is found only after the end of its message is not new, before its incarnation is closed and after.
 #[test]
 fn a_claim_after_the_end() {
     let mut world = running();
@@ -138,7 +137,7 @@ fn a_claim_after_the_end() {
     assert_ne!(world.text(), before, "one that never ran claims nothing");
 }
 
-/// Whatever was found once changes nothing the second time, not even the time of last progress.
+/// Files that are found again change nothing, not even the time of the last progress.
 #[test]
 fn files_found_twice() {
     let mut world = running();
@@ -171,7 +170,7 @@ fn files_found_twice() {
         world.pass(Millis::seconds(1));
         world.put(input);
         assert_eq!(world.text(), before, "{found:?}");
-        // What may still lie there of messages that are over goes again.
+        // Files of ended messages that may still be in the mailbox are removed again.
         let again: Vec<u64> = world
             .effects
             .iter()
@@ -187,7 +186,7 @@ fn files_found_twice() {
     }
 }
 
-/// A final answer that no end named is kept, never sent, and not told to the next incarnation as said.
+/// A final answer that no end named is kept, never sent, and not shown to the next incarnation as sent.
 #[test]
 fn leftover_finals_are_abandoned() {
     let mut world = running();
@@ -243,7 +242,7 @@ fn what_was_not_delivered_was_not_said() {
     assert_eq!(context.already_sent.iter().map(|sent| sent.number).collect::<Vec<_>>(), [3]);
 }
 
-/// Five tries with their waits, then failed, and the person is told in the same transaction.
+/// Five tries with their waits, then the message fails, and the person is told in the same transaction.
 #[test]
 fn tries_end() {
     let mut world = running();
@@ -279,7 +278,7 @@ fn tries_end() {
     assert_eq!(world.session(S).live, None, "nothing is tried again");
 }
 
-/// One that only takes up context and dies does not start for ever.
+/// An incarnation that only reads context and dies is not started for ever.
 #[test]
 fn an_agent_that_claims_the_wrong_thing() {
     let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\""));
@@ -322,7 +321,7 @@ fn a_restart_counts_nothing() {
     assert_eq!((world.session(S).live, world.outside.inbox[&S].len()), (Some(3), 2));
 }
 
-/// One that outlives the daemon goes on as if nothing had happened.
+/// An incarnation that outlives the daemon continues as if nothing had happened.
 #[test]
 fn an_incarnation_that_outlives_the_daemon() {
     let mut world = running();
@@ -367,7 +366,7 @@ fn places() {
     }
 }
 
-/// A session that always has something to do does not keep its place from one that waits longer.
+/// A session that always has work does not keep its slot from one that waits longer.
 #[test]
 fn nobody_starves() {
     let mut world = World::of(&format!("max_containers = 1\n{}", per_thread("")));
@@ -388,7 +387,7 @@ fn nobody_starves() {
     assert_eq!(live(&world), [1], "and back");
 }
 
-/// An agent that has all it may have gets no place by ending another agent's incarnation.
+/// An agent at its own limit gets no slot by ending another agent's incarnation.
 #[test]
 fn another_agents_idle_incarnation_is_left_alone() {
     let two = r#"
@@ -413,8 +412,8 @@ pattern = "."
     assert_eq!(live(&world), [1, 2]);
 }
 
-/// A turn that fails without a message is reported to every chat that had a question in it, once each, whichever of its
-/// messages the acknowledgement names.
+/// A turn that fails without a message is reported once to every chat with a question in it, whichever of its messages
+/// the acknowledgement names.
 #[test]
 fn a_failed_turn_is_told_wherever_somebody_asked() {
     for lead in [0, 1, 2] {

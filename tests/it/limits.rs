@@ -1,4 +1,4 @@
-//! What the system and an agent's neighbours leave to the daemon: few open files, little address space, floods.
+//! Limits of the system and load by other agents: few open files, little address space, floods.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::host::{Host, Running, event, wait_for};
 
-/// A daemon under limits of the shell, without files that the test inherited: their numbers may be above the limit.
+/// A daemon under limits of the shell, without files inherited from the test: their numbers may be above the limit.
 fn limited(host: &Host, limit: &str) -> Running {
     let mut shell = host.bare("bash");
     let close = "for fd in /proc/$$/fd/*; do fd=${fd##*/}; if [ $fd -gt 2 ]; then eval \"exec $fd>&-\"; fi; done";
@@ -16,7 +16,7 @@ fn limited(host: &Host, limit: &str) -> Running {
     Running::start_open(shell)
 }
 
-/// A daemon under limits, which serves.
+/// A daemon under limits that is already serving.
 fn serving(host: &Host, limit: &str) -> Running {
     let mut daemon = limited(host, limit);
     wait_for("the daemon to serve", || {
@@ -70,7 +70,7 @@ fn too_little_address_space_is_told_and_no_panic() {
     host.check();
 }
 
-/// More than a thousand messages outside of answers at once are more than is collected.
+/// More than a thousand separate messages at once are more than one collection reads.
 #[test]
 fn a_flood_of_an_agent_is_a_warning_of_status() {
     let mut host = Host::with_echo();

@@ -1,4 +1,4 @@
-//! Who starts a new installation is its owner, whatever command comes first.
+//! The user who starts a new installation becomes its owner, whatever command comes first.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn the_first_run_makes_the_local_user_owner() {
     assert!(!host.stop().stderr.contains("you are the owner"), "only once");
 }
 
-/// The file alone decides what `--prune` removes, and the owner is not from it.
+/// `--prune` removes only entities from the file, and the owner is not from it.
 #[test]
 fn the_first_apply_makes_the_local_user_owner_in_the_same_transaction() {
     let host = Host::before_the_first_start();
@@ -91,7 +91,7 @@ fn installing_the_service_creates_the_store_of_a_new_directory_and_its_owner() {
     let id = hearth::state::installation(&system.host.data()).unwrap();
     assert!(unit.contains(&format!("--installation {id:016x}\n")), "{unit}");
     assert_owned(&system.host);
-    // Not where another program keeps its files.
+    // Not in a directory where another program keeps its files.
     let system = System::new();
     std::fs::remove_dir_all(system.host.data().join("store")).unwrap();
     std::fs::write(system.host.data().join("photo.jpg"), "").unwrap();

@@ -1,4 +1,5 @@
-//! Numbers for a monitoring system: asked for over HTTP from a running daemon, and read by what knows only their form.
+//! Metrics for a monitoring system: requested over HTTP from a running daemon, and read by a parser that knows only the
+//! format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -20,8 +21,8 @@ fn get(port: u16, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// Reads the text as the format demands: families one after another, each declared before its samples, buckets that
-/// rise.
+/// Reads the text as the format demands: families one after another, each declared before its samples, with ascending
+/// buckets.
 fn read(text: &str) -> Samples {
     let (mut samples, mut family, mut families) = (Samples::new(), (String::new(), String::new()), BTreeSet::new());
     let mut lines = text.lines().peekable();
@@ -114,7 +115,7 @@ fn what_happens_is_counted_and_how_things_are_is_told() {
 
     let (head, body) = get(port, "/metrics");
     assert!(head.starts_with("HTTP/1.1 200") && head.contains("openmetrics-text"), "{head}");
-    // Neither chats, nor people, nor texts are labels.
+    // No label contains a chat, a person or a text.
     for private in ["\"123\"", "\"999\"", "hello", "Ann"] {
         assert!(!body.contains(private), "{private}: {body}");
     }
@@ -138,7 +139,7 @@ fn buckets_rise(samples: &Samples) {
     }
 }
 
-/// The address is taken before anything begins: what waits goes on waiting, and no run is counted.
+/// The address is bound before anything starts: waiting work keeps waiting, and no run is counted.
 #[test]
 fn an_address_that_is_taken_ends_the_start_before_anything_began() {
     let host = Host::with_echo();
@@ -199,7 +200,7 @@ fn callers_who_say_nothing_hinder_nobody() {
     host.stop();
 }
 
-/// What was refused before the start is not counted by a daemon that was not there.
+/// Events that were dropped before the start are not counted by the daemon.
 #[test]
 fn counters_begin_with_the_daemon() {
     let mut host = Host::with_echo();

@@ -73,7 +73,7 @@ fn a_missing_store_is_not_created_anew_beside_other_parts() {
         }
     }
     assert_eq!(tree(&host.data()), before);
-    // What the message names helps.
+    // The remedy that the message names works.
     let backup = std::fs::read_dir(host.data().join("backups")).unwrap().next().unwrap().unwrap().file_name();
     host.done(&["restore", backup.to_str().unwrap()], b"");
     assert!(host.done(&["agents", "list"], b"").contains("main"));
@@ -109,7 +109,7 @@ fn client_commands_never_create_a_store() {
     assert!(!fresh.data().exists());
 }
 
-/// The numbers of sessions begin anew, so their mailboxes must not be taken for those of the old store.
+/// The numbers of sessions start over, so their mailboxes must not be mistaken for those of the old store.
 #[test]
 fn a_new_store_beside_the_remains_leaves_them_readable() {
     let host = bereft();
@@ -125,7 +125,7 @@ fn a_new_store_beside_the_remains_leaves_them_readable() {
     host.check();
 }
 
-/// A death between two of the remains: the same command then moves the rest.
+/// The process dies while it moves the remains of the old store: the same command then moves the rest.
 #[test]
 fn a_death_while_remains_are_moved_is_survived() {
     let mut host = bereft();

@@ -77,7 +77,7 @@ fn version_2(host: &Host) -> PathBuf {
     root
 }
 
-/// Every file below a directory, but what SQLite or a lock may touch.
+/// Every file below a directory, except those that SQLite or a lock may change.
 fn everything(place: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut open = vec![place.to_owned()];
@@ -101,7 +101,7 @@ fn import(host: &Host, root: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&host.done(&arguments, b"")).unwrap()
 }
 
-/// Taken, unchanged and left out of a kind.
+/// How many of a kind were imported, unchanged and skipped.
 fn counts(report: &Value, kind: &str) -> (u64, u64, u64) {
     let kinds = report["kinds"].as_array().unwrap();
     let found = kinds.iter().find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {report:#}"));
@@ -207,7 +207,7 @@ fn keys_are_named_without_their_values_and_the_report_ends_with_next_steps() {
     assert!(!host.done(&["export"], b"").contains("hush"));
 }
 
-/// What people changed after the first time stays.
+/// Changes that people made after the first import stay.
 #[test]
 fn what_is_here_is_never_changed() {
     let host = Host::new();
@@ -273,7 +273,7 @@ fn version_1_is_taken_over_without_opening_its_chats() {
         ("users", (2, 0, 0)),
         ("sessions", (1, 0, 0)),
         ("tasks", (2, 0, 2)),
-        // What is not for the agent is refused as it would have been.
+        // A message that the agent would have refused is refused.
         ("messages", (2, 0, 1)),
     ] {
         assert_eq!(counts(&report, kind), expected, "{kind}: {report:#}");
@@ -289,7 +289,7 @@ fn version_1_is_taken_over_without_opening_its_chats() {
     assert_eq!(taken(&import(&host, &root, &[])), Vec::<&Value>::new());
 }
 
-/// Whenever it is killed, the next run ends where one that was not would have.
+/// Whenever the import is killed, the next one ends with the same result as an undisturbed one.
 #[test]
 fn an_interrupted_run_is_gone_on_with() {
     let whole = Host::new();
@@ -327,8 +327,8 @@ fn what_is_none_is_told() {
     assert!(!host.data().exists());
 }
 
-/// What a stranger wrote into a configuration of NanoClaw is neither run nor read, and everything that agents will run
-/// and reach is listed before anything is imported.
+/// Texts of unknown senders in a NanoClaw configuration are neither executed nor used as paths, and everything that
+/// agents will run and reach is listed before anything is imported.
 #[test]
 fn foreign_texts_are_taken_as_texts_and_listed() {
     let host = Host::new();

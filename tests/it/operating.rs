@@ -32,12 +32,12 @@ fn a_log_of_json_has_the_same_fields_on_every_line() {
     let running = log.iter().find(|line| line["message"] == "hearth is running").unwrap();
     assert_eq!(running["data"], host.data().canonicalize().unwrap().to_str().unwrap());
     assert!(!ended.stderr.contains("between you and me"), "{ended:#?}");
-    // By flag, and for a command: wrong usage is told, another word is refused.
+    // By option, and for a command: wrong usage is reported, and an unknown level is refused.
     let other = host.run(&["status", "--log-format", "xml"], b"");
     assert_eq!(other.code, Some(2), "{other:#?}");
 }
 
-/// The journal notes times itself, and only a standard error that is the journal is one.
+/// The journal records times itself, but only if standard error is the journal.
 #[test]
 fn in_the_journal_times_are_noted_once() {
     let host = Host::with_echo();
@@ -67,7 +67,7 @@ fn without_a_terminal_watching_says_what_to_do() {
     assert!(ended.stderr.contains("--watch --json"), "{ended:#?}");
 }
 
-/// A terminal that is closed ends what watches in it, also where no signal says so.
+/// Closing a terminal ends the live view on it, even without a signal.
 #[test]
 fn watching_ends_with_its_terminal() {
     let host = Host::with_echo();
@@ -94,7 +94,7 @@ fn watching_ends_with_its_terminal() {
     }
 }
 
-/// A line for each change, also while the daemon is away; the daemon that comes back is seen.
+/// A line for each change, even while the daemon is down; its return is detected.
 #[test]
 fn programs_watch_line_by_line() {
     let mut host = Host::with_echo();
@@ -143,12 +143,12 @@ fn what_waits_for_a_channel_that_is_not_configured_is_told() {
     assert!(doctor.contains("add [channels.telegram] to hearth.toml"), "{doctor}");
 }
 
-/// `head` closes the pipe: that is no failure, and the command ends.
+/// `head` closes the pipe: this is no failure, and the command ends.
 #[test]
 fn whoever_reads_no_more_ends_the_command_well() {
     let host = Host::with_echo();
     let program = env!("CARGO_BIN_EXE_hearth");
-    // What a command says is more than a pipe holds, or comes after its reader has gone.
+    // A command's output is larger than a pipe's buffer, or is written after its reader has exited.
     for (command, json) in [
         ("completions bash | head -1", false),
         ("status --watch --json | head -1", true),
@@ -163,7 +163,7 @@ fn whoever_reads_no_more_ends_the_command_well() {
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{command}: {ended:#?}");
         assert!(!json || lines(&ended.stdout).len() == 1, "{command}: {ended:#?}");
     }
-    // The answer that tells of a failure is one all the same.
+    // An answer that reports a failure is still an answer.
     let mut shell = host.bare("bash");
     shell.arg("-c").arg(format!("{program} session show nope --json | sleep 0; exit ${{PIPESTATUS[0]}}"));
     shell.env("HEARTH_DATA", host.data());

@@ -48,7 +48,7 @@ fn an_agent_is_removed_with_its_directory_when_that_is_asked_for() {
         let again = host.run(&["agents", "remove", "a", "--purge"], b"");
         assert!(again.code == Some(0) && again.stderr.contains("there was no directory"), "{again:#?}");
 
-        // What is no plain directory is not touched, and the agent stays as well.
+        // A path that is not a plain directory is not touched, and the agent stays as well.
         host.apply(AGENT);
         symlink(keep.path(), &directory).unwrap();
         let refused = host.run(&["agents", "remove", "a", "--purge"], b"");
@@ -81,7 +81,7 @@ fn a_directory_in_which_somebody_works_stays() {
     assert!(!directory.exists());
 }
 
-/// Each of two commands that change the same agent at once thinks over what the other one did.
+/// Of two commands that change the same agent at once, each takes the other's change into account.
 #[test]
 fn changes_that_meet_are_all_made() {
     let mut host = Host::new();
@@ -153,7 +153,7 @@ fn what_was_shown_is_what_is_applied() {
     }
 }
 
-/// The drill: a daemon dies, its store is replaced by a backup of before, and life goes on from there with the same
+/// A disaster drill: a daemon dies, its store is replaced by an earlier backup, and work continues with the same
 /// agents.
 #[test]
 fn life_goes_on_from_a_backup() {
@@ -184,7 +184,7 @@ fn life_goes_on_from_a_backup() {
     host.check();
 }
 
-/// Colours are for terminals that want them; everything else gets plain text.
+/// Colours are only for terminals that support them; everything else gets plain text.
 #[test]
 fn output_is_plain_where_it_should_be() {
     let host = Host::with_echo();
@@ -210,7 +210,7 @@ fn output_is_plain_where_it_should_be() {
     assert_eq!(host.done(&["chats", "list"], b"").lines().count(), 3);
 }
 
-/// What strangers call themselves reaches a screen only as text.
+/// Names that unknown senders choose reach a screen only as plain text.
 #[test]
 fn names_of_strangers_do_not_command_the_terminal() {
     let host = Host::with_echo();
@@ -223,8 +223,8 @@ fn names_of_strangers_do_not_command_the_terminal() {
     }
 }
 
-/// LMDB opens its file inheritable. Neither an agent nor the command of a reference gets it, or anything else of the
-/// daemon.
+/// LMDB opens its file inheritable. Neither an agent nor the command of a reference inherits it, or anything else of
+/// the daemon.
 #[test]
 fn no_process_gets_the_store() {
     let mut host = Host::new();
@@ -251,7 +251,7 @@ fn no_process_gets_the_store() {
     }
 }
 
-/// Whatever is exported can be applied, with and without a daemon.
+/// Every export can be applied again, with and without a daemon.
 #[test]
 fn a_large_configuration_is_exported_and_applied() {
     let mut host = Host::new();

@@ -1,4 +1,4 @@
-//! Pairing of an owner: a code goes from the terminal over Telegram to the daemon, and is nowhere else.
+//! Pairing of an owner: a code goes from the terminal over Telegram to the daemon, and appears nowhere else.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -74,7 +74,7 @@ fn connected() -> (Host, FakeTelegram) {
     telegram::connect(Host::with_program("import sys\nfor line in sys.stdin: pass\n"))
 }
 
-/// No file of the installation holds the code, except a record of what Telegram was asked, which is not part of it.
+/// No file of the installation holds the code. The recorded requests to Telegram are not part of it.
 fn assert_nowhere(host: &Host, code: &str) {
     let found = Command::new("grep").args(["-rlaiF", code]).arg(host.data()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{code} is in a file");
@@ -102,7 +102,7 @@ fn the_person_who_sends_the_code_becomes_an_owner_and_is_asked_on_the_phone() {
         assert_nowhere(&host, &code);
         assert_nowhere(&host, &link_code);
     }
-    // A stranger addresses the bot: the owner is asked on the phone.
+    // An unknown sender addresses the bot: the owner is asked on the phone.
     server.happens(direct(9, BOB, "hello"));
     let asked = |person| server.shown(person).iter().any(|shown| shown.contains("telegram:77"));
     wait_for("a card on the phone", || (asked(ANN + 1) || asked(ANN + 2)).then_some(()));
@@ -135,7 +135,7 @@ fn wrong_codes_end_the_code_and_are_ordinary_messages() {
     assert!(!done && error.contains("too many wrong codes"), "{error}");
     assert!(error.contains("a wrong code was sent"), "{error}");
     assert!(!owners(&host).contains("telegram:"));
-    // Each has its own record, which is not that of a code.
+    // Each has a record of its own, which is not that of a code.
     let why = || Some(host.run(&["why", "1"], b"")).filter(|ended| ended.code == Some(0));
     let why = wait_for("a record of the first one", why).stdout;
     assert!(!why.contains("channels pair"), "{why}");

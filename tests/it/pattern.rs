@@ -1,6 +1,6 @@
-//! Engage patterns against JavaScript itself: what they match, and what is refused.
+//! Compares engage patterns with JavaScript: what they match, and what is refused.
 //!
-//! Skipped, loudly, where there is no `node`.
+//! Skipped with a message if there is no `node`.
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -16,10 +16,11 @@ use crate::host::skipped;
 
 /// Patterns of each kind.
 const CASES: usize = 3_000;
-/// The first Node whose JavaScript has flags within patterns and names used twice, which are refused here.
+/// The first Node version that supports inline flags and duplicate group names, which Hearth refuses.
 const NEWER_NODE: u64 = 23;
 
-/// Answers a list of patterns with their texts: null for a pattern it refuses, else whether each text matches.
+/// Evaluates a list of patterns with their texts: null for a pattern that JavaScript rejects, otherwise whether each
+/// text matches.
 const SCRIPT: &str = r#"
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const answers = cases.map(([pattern, texts]) => {
@@ -30,7 +31,7 @@ const answers = cases.map(([pattern, texts]) => {
 process.stdout.write(JSON.stringify([parseInt(process.versions.node), answers]));
 "#;
 
-/// Atoms that mean something else in other languages, or are easily translated wrong.
+/// Atoms that mean something else in other languages, or are easily translated incorrectly.
 #[rustfmt::skip]
 const ATOMS: &[&str] = &[
     ".", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "\\t", "\\n", "\\v", "\\f", "\\r", "\\0", "\\08", "\\1", "\\7",
@@ -57,7 +58,7 @@ const ASSERTIONS: &[&str] = &["^", "$", "\\b", "\\B"];
 const QUANTIFIERS: &[&str] =
     &["*", "+", "?", "*?", "+?", "??", "{0}", "{1}", "{2}", "{0,2}", "{1,3}", "{1,}", "{0,}?", "{2}?", "{02,003}"];
 
-/// What nearly every pattern of makes wrong in some way.
+/// Inputs that nearly every pattern translator gets wrong in some way.
 #[rustfmt::skip]
 const SOUP: &[&str] = &[
     "(", ")", "[", "]", "{", "}", "?", "*", "+", "|", "^", "$", "\\", ".", "-", ",", "1", "2", "0", "9", "a", "b",
@@ -101,14 +102,14 @@ fn texts() -> impl Strategy<Value = Vec<String>> {
     vec(vec(select(TEXTS), 0..5).prop_map(|parts| parts.concat()), 12)
 }
 
-/// Every set of one character against every character that sets disagree about.
+/// Every class of one character against every character on which classes differ.
 fn single() -> Vec<(String, Vec<String>)> {
     let texts: Vec<String> = (0..0x3100).chain(0xFE00..=0xFFFF).filter_map(char::from_u32).map(String::from).collect();
     let sets = [".", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "\\b", "\\B", "[^]", "[^\\s\\w]", "[\\0-\\uFFFF]"];
     sets.iter().map(|set| (format!("^{set}$"), texts.clone())).collect()
 }
 
-/// What JavaScript makes of the cases, and the version of Node; none where there is no Node.
+/// JavaScript's results for the cases, and the version of Node; none if there is no Node.
 fn javascript(cases: &[(String, Vec<String>)]) -> Option<(u64, Vec<Value>)> {
     let mut node = Command::new("node");
     node.args(["-e", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -22,8 +22,7 @@ const SB: SessionId = SessionId::new(3);
 const SC: SessionId = SessionId::new(4);
 
 /// Agents `a` (two chats), `b` and `c` (one each), and `d`, which has received no message. All but `d` may write to
-/// `b`, and
-/// `b` to `a`. Each session has one message of a person, which its incarnation claimed.
+/// `b`, and `b` to `a`. Each session has one message of a person, which its incarnation claimed.
 fn world() -> World {
     world_of(Policy::STANDARD)
 }
@@ -73,7 +72,7 @@ fn at(folder: &str) -> Recipient {
     })
 }
 
-/// Says something at once, with a number that was not used.
+/// Sends a message at once, with an unused number.
 fn say(world: &mut World, session: SessionId, in_reply_to: Option<u64>, to: Recipient) -> u64 {
     let number = world.session(session).next_agent_number();
     let live = world.session(session).live.unwrap();
@@ -95,7 +94,7 @@ fn heard(world: &World, session: SessionId) -> Vec<Message> {
     messages_of(world, session).into_iter().filter(|message| message.from.is_some()).collect()
 }
 
-/// Archives one session alone, as nothing but the removal of its agent does.
+/// Archives one session alone, which otherwise only the removal of its agent does.
 fn archive(world: &World, session: SessionId) {
     world
         .store()
@@ -109,18 +108,18 @@ fn archive(world: &World, session: SessionId) {
 }
 
 enum Step {
-    /// Who says something to which agent, about the newest message of another agent that it has, or about nothing.
+    /// Sends a message to an agent, about the newest message that the sender has from another agent, or about none.
     Say(SessionId, &'static str, bool),
-    /// The same about the message of a person.
+    /// The same about a person's message.
     SayOf(SessionId, &'static str),
-    /// It says something without saying where, about the newest message of another agent.
+    /// Sends a message without a destination, about the newest message from another agent.
     Answer(SessionId),
-    /// The session is not used any more.
+    /// The session is archived.
     Archive(SessionId),
 }
 
-/// Which session gets the last message, as in NanoClaw. Closed sessions do not exist here, archived ones
-/// count as such.
+/// Which session gets the last message, as in NanoClaw. NanoClaw's closed sessions correspond to Hearth's archived
+/// ones.
 #[test]
 fn a_message_goes_to_the_session_that_is_answered_else_to_the_one_that_wrote_last_else_to_the_newest() {
     use Step::{Answer, Archive, Say, SayOf};
@@ -178,7 +177,7 @@ fn a_message_says_who_sent_it_whatever_the_agent_wrote() {
     assert!(world.outside.attempts.is_empty(), "no channel hears of it");
 }
 
-/// The same file is taken in once, however often it is found: NanoClaw makes a new message of every attempt.
+/// A file is imported once, however often it is found. NanoClaw creates a new message for every attempt.
 #[test]
 fn a_file_found_again_is_not_another_message() {
     let mut world = world();
@@ -191,7 +190,7 @@ fn a_file_found_again_is_not_another_message() {
     assert_eq!(heard(&world, SB).len(), 1);
 }
 
-/// Refused, told to the agent among its context, and nothing is carried.
+/// Refused, reported to the agent as context, and not delivered.
 #[test]
 fn an_agent_writes_only_to_its_destinations() {
     for (session, target, reason) in [
@@ -232,8 +231,7 @@ fn an_agent_without_sessions_gets_one_without_a_chat() {
     assert!(world.journal().last().unwrap().contains("it has no address"), "{:?}", world.journal());
 }
 
-/// Unlike in NanoClaw, a file that is not there is found at the edge, and the whole message is refused with that
-/// reason.
+/// Unlike in NanoClaw, a missing file is detected at the edge, and the whole message is refused with that reason.
 #[test]
 fn files_go_along() {
     let mut world = world();
@@ -249,7 +247,7 @@ fn files_go_along() {
     assert_eq!(body.attachments, [attachment]);
 }
 
-/// Works on the newest message of a session and says something in the same turn.
+/// Claims the newest message of a session and sends a message in the same turn.
 fn turn(world: &mut World, session: SessionId, answer: Recipient) {
     let seq = messages_of(world, session).last().unwrap().seq;
     let live = world.session(session).live.unwrap();
@@ -262,12 +260,12 @@ fn turn(world: &mut World, session: SessionId, answer: Recipient) {
     world.settle();
 }
 
-/// Decided differently: NanoClaw lets two agents talk for ever.
+/// Differs on purpose: NanoClaw lets two agents talk for ever.
 #[test]
 fn two_agents_stop_after_ten_messages_without_a_person() {
     let mut world = world();
     world.apply("[[chats]]\nchannel = \"terminal\"\nplatform_id = \"a\"\n");
-    // What others were refused, and why, is no reason to be silent about these two.
+    // Earlier refusals of others do not suppress the notice about these two.
     let (a, now) = (UserId::parse("agent:a").unwrap(), world.now().wall);
     let others = [
         (AgentId::new(1), a.clone(), Reason::TooManyHops, now),
@@ -318,7 +316,7 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
     assert!(owner[0].starts_with("a and b have written to each other 10 times"), "{owner:?}");
     let note = messages_of(&world, S1).pop().unwrap();
     assert!(!note.trigger && matches!(note.state, MessageState::Pending(_)), "the agent is told with its next turn");
-    // Saying it again is recorded and told to the agent, and the owner has heard of it.
+    // A repetition is recorded and reported to the agent, but the owner is not told again.
     let newest = heard(&world, S1).pop().unwrap().seq;
     say(&mut world, S1, Some(newest), to("b"));
     assert_eq!(world.outside.shown.len(), 1);
@@ -326,14 +324,14 @@ fn two_agents_stop_after_ten_messages_without_a_person() {
     world.pass(Millis::minutes(60));
     say(&mut world, S1, Some(newest), to("b"));
     assert_eq!(world.outside.shown.len(), 2, "they hear of it again after an hour");
-    // A person speaks: the count begins anew.
+    // A person writes: the count starts over.
     world.inject(&event_in(("net", "A1", None), ("again", "go on", ""), ""));
     world.settle();
     turn(&mut world, S1, to("b"));
     assert_eq!(heard(&world, SB).last().unwrap().from.unwrap().count, 1);
 }
 
-/// What is said between turns, or about nothing, cannot begin the count anew.
+/// A message between turns, or about no message, does not restart the count.
 #[test]
 fn the_largest_count_among_what_a_turn_works_on_counts() {
     let mut world = world();
@@ -372,7 +370,7 @@ fn a_message_may_wait_for_its_time_and_a_full_agent_takes_none() {
     world.settle();
     assert!(world.outside.inbox[&SB].contains_key(&waits.seq));
     turn(&mut world, SB, to("a"));
-    // A time that has come is no reason to wait.
+    // A delivery time that has passed causes no wait.
     let late = Said { deliver_after: Some(world.now().wall), ..said(5, 1, None, to("b")) };
     let input = world.outside.write(S1, vec![mid_turn(late)]);
     world.put(input);
@@ -385,7 +383,7 @@ fn a_message_may_wait_for_its_time_and_a_full_agent_takes_none() {
     assert!(world.journal().iter().any(|line| line.contains("too many waiting messages")), "{:?}", world.journal());
 }
 
-/// Who wrote a message that failed hears of it, and so does the owner.
+/// The author of a message that failed is told, and so is the owner.
 #[test]
 fn a_failed_message_is_told_to_the_agent_that_wrote_it() {
     let mut world = world();
@@ -403,7 +401,7 @@ fn a_failed_message_is_told_to_the_agent_that_wrote_it() {
     assert!(world.outside.shown.last().unwrap().1.contains("failed: no model"));
 }
 
-/// With every effect lost, sweeps alone bring the message to the other agent.
+/// With every effect lost, sweeps alone deliver the message to the other agent.
 #[test]
 fn a_lost_effect_costs_time_and_nothing_else() {
     let mut world = world();

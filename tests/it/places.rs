@@ -30,7 +30,7 @@ fn configuration(house: u32, parallel: &[u32]) -> String {
 enum Step {
     /// Sends a message to a session of an agent.
     Said(usize, u8),
-    /// The session that runs and was not served for longest ends a turn.
+    /// The running session that has waited longest for service ends a turn.
     Turn,
     /// Time passes.
     Passed,
@@ -44,7 +44,7 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who waits without a place: the oldest message of each session, and its agent.
+/// Sessions that wait for a slot: the oldest message of each, and its agent.
 fn waiting(world: &World) -> BTreeMap<SessionId, (MessageId, u64)> {
     let mut found = BTreeMap::new();
     for (id, message) in world.all_messages() {
@@ -60,7 +60,7 @@ fn running_of(world: &World, agent: u64) -> usize {
     world.outside.running.keys().filter(|session| world.session(**session).agent.number() == agent).count()
 }
 
-/// The incarnation whose oldest message is oldest takes it and ends it.
+/// The incarnation with the oldest message claims and ends it.
 fn turn(world: &mut World) {
     let oldest = |session: &SessionId| {
         let inbox = world.outside.inbox.get(session)?;

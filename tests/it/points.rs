@@ -1,10 +1,9 @@
-//! A death before everything that Hearth does outside of a transaction, and before and after every commit.
+//! A crash before everything that Hearth does outside of a transaction, and before and after every commit.
 //!
 //! A conversation in which everything happens is held once while the points are counted, then again and again with a
-//! death at the k-th of them. Each time everybody is answered once, the store agrees with itself, and nothing is left
-//! over.
+//! crash at the k-th of them. Each time everyone is answered once, the store is consistent, and nothing is left over.
 //!
-//! An ordinary run takes every so many points; `HEARTH_ALL_POINTS=1` takes all, `HEARTH_POINT=<k>` one.
+//! An ordinary run takes a sample of the points; `HEARTH_ALL_POINTS=1` takes all, `HEARTH_POINT=<k>` one.
 
 mod commands;
 mod names;
@@ -25,14 +24,13 @@ use crate::host::raw::{self, Raw};
 use crate::host::terminal::{Shown, is_over, terminal_event, to_be_shown, watch};
 use crate::host::{HOUSE, Host, Running, wait_for, wait_for_or};
 
-/// Conversations at once: they wait more than they work.
+/// Number of conversations at the same time: they wait more than they work.
 const THREADS: usize = 6;
 
 /// Conversations of an ordinary run.
 const MOST: usize = 30;
 
-/// Of so many conversations one may be over before its death: points come and go with the moments at which things
-/// happen.
+/// One in this many conversations may be over before its crash, because the points depend on timing.
 const DEATHS_PER_MISS: usize = 20;
 
 #[test]
@@ -52,11 +50,11 @@ fn a_death_at_every_point_of_a_conversation_is_survived() {
     assert!(failed.is_empty(), "{} of {} deaths were not survived:\n{}", failed.len(), at.len(), failed.join("\n"));
     let (all, most) = (points.len(), at.len().div_ceil(DEATHS_PER_MISS));
     let told = format!("of {all} points, {quiet} of them before it was quiet, nobody died at {alive:?}");
-    // A busy machine joins some of the work, so that there are fewer points.
+    // A busy machine merges some of the work, so there are fewer points.
     assert!(alive.iter().all(|k| *k > quiet / 10 * 9) && alive.len() <= most, "{told}");
 }
 
-/// At which points to die, counted from 1, and says which are left out.
+/// Chooses the points at which to crash, counted from 1, and reports which are omitted.
 fn pick(what: &str, points: &[String], most: usize) -> Vec<usize> {
     let names: BTreeSet<&String> = points.iter().collect();
     if let Some(k) = std::env::var("HEARTH_POINT").ok().and_then(|k| k.parse().ok()) {
@@ -74,13 +72,13 @@ fn pick(what: &str, points: &[String], most: usize) -> Vec<usize> {
     (1..=all).step_by(stride).collect()
 }
 
-/// The names of the points that were passed.
+/// The names of the points that were reached.
 fn passed(notes: &Path) -> Vec<String> {
     std::fs::read_to_string(notes).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// A room on a webhook, whose every message is for the agent, and the group of Telegram that stands for the house's
-/// room.
+/// A chat on a webhook, whose every message is for the agent, and the Telegram group in place of the installation's
+/// usual chat.
 const WEB: &str = r#"
 [[chats]]
 channel = "web"
@@ -93,12 +91,12 @@ pattern = "."
 "#;
 const GROUP: i64 = -100;
 
-/// Points that commands pass by themselves.
+/// Points that commands reach without a daemon.
 fn passed_by_commands() -> Vec<String> {
     [commands::points(), unit_file::points(), setup::points()].concat()
 }
 
-/// What every conversation begins with.
+/// The beginning of every conversation.
 fn origin() -> Host {
     let host = Host::new();
     let uid = rustix::process::geteuid().as_raw();
@@ -111,24 +109,24 @@ fn origin() -> Host {
     host
 }
 
-/// One conversation, with a death or none.
+/// One conversation, with or without a crash.
 struct Conversation {
-    /// Ends before those that it talks to.
+    /// Dropped before the servers that it talks to.
     host: Host,
     telegram: FakeTelegram,
     web: Receiver,
     at: Option<usize>,
     died: bool,
     notes: PathBuf,
-    /// Points that were passed when everything was answered for the first time.
+    /// Points that were reached when everything was answered for the first time.
     quiet: usize,
 }
 
-/// How a conversation went.
+/// The result of a conversation.
 struct Held {
-    /// The points that the first daemon passed, if no process was to die.
+    /// The points that the first daemon reached, if no process was to crash.
     points: Vec<String>,
-    /// How many of them until everything was answered for the first time.
+    /// How many of them were reached until everything was answered for the first time.
     quiet: usize,
     died: bool,
 }
@@ -157,7 +155,7 @@ impl Conversation {
         Self { host, telegram, web, at, died: false, notes, quiet: 0 }
     }
 
-    /// Holds it to its end.
+    /// Runs the conversation to its end.
     fn run(mut self) -> Held {
         let seam = match self.at {
             Some(k) => ("HEARTH_TEST_CRASH_AT".to_owned(), format!("any:{k}")),
@@ -181,7 +179,7 @@ impl Conversation {
         Held { points, quiet: self.quiet, died: self.died }
     }
 
-    /// Everything that happens, in this order: whatever a dying daemon did not answer is asked again.
+    /// Everything that happens, in this order. A request that a dying daemon did not answer is repeated.
     fn hold(&mut self, shown: &Shown) {
         let mut with_file = terminal_event("m1");
         with_file["message"]["content"]["text"] = "plain\n!file a.txt hello".into();
@@ -191,7 +189,7 @@ impl Conversation {
         question["message"]["content"]["text"] = QUESTION.into();
         question["message"]["threadId"] = "asking".into();
         self.inject(&question);
-        // Telegram keeps the photo until the stranger may come in, and the update until it is confirmed.
+        // Telegram keeps the photo until the sender is approved, and the update until it is confirmed.
         self.telegram.has_file("p", "photos/1.jpg", b"a face".to_vec());
         self.telegram.happens(json!({"message": {
             "message_id": 3, "date": 1_700_000_000, "caption": "may I come in",
@@ -210,7 +208,7 @@ impl Conversation {
         self.approve();
         self.wait_over(shown);
         self.again("agents to be stopped", &["agents", "restart", "main"], &[]);
-        // When several work at once it is not told at once whose skip it is.
+        // If several agents work at once, it takes longer to find out which one a skip belongs to.
         std::fs::write(self.skip(), SKIP).unwrap();
         let mut last = terminal_event("m5");
         last["message"]["content"]["text"] = "one more".into();
@@ -240,13 +238,13 @@ impl Conversation {
         panic!("something is always left to do: {:#?}", self.host.rows("incarnations"));
     }
 
-    /// Agents of which it is not known yet that they are over.
+    /// Agents that are not known to have stopped yet.
     fn open_agents(&self) -> Vec<String> {
         let open = |row: &Value| row["value"]["phase"].get("Closed").is_none();
         self.host.rows("incarnations").into_iter().filter(open).map(|row| row["key"].to_string()).collect()
     }
 
-    /// Where a skill says what it left out.
+    /// The file in which a skill reports a skip.
     fn skip(&self) -> PathBuf {
         self.host.data().join("groups/main/.skip-summary-tessl__check-cfps.json")
     }
@@ -270,7 +268,7 @@ impl Conversation {
         });
     }
 
-    /// A command that is given until it succeeds, or was carried out before, as these words say.
+    /// Repeats a command until it succeeds, or reports with these words that it was carried out before.
     fn again(&mut self, what: &str, arguments: &[&str], before: &[&str]) {
         wait_for(what, || {
             self.revive();
@@ -286,7 +284,7 @@ impl Conversation {
         });
     }
 
-    /// Approves what is asked, as soon as people were shown it.
+    /// Approves the open approvals as soon as people were shown the cards.
     fn approve(&mut self) {
         let asked = wait_for("approvals that were shown", || {
             self.revive();
@@ -332,9 +330,9 @@ impl Conversation {
         wait_for_or("everything to be answered and shown", &mut look, left);
     }
 
-    /// Whether nothing is on its way to Telegram and the web any more.
+    /// Whether all messages to Telegram and the web have been sent.
     fn is_sent(&self) -> bool {
-        // What the host did itself went nowhere.
+        // Actions that the host performed itself were not sent anywhere.
         let here = |row: &Value| row["value"]["to"].is_null() || row["value"]["to"]["channel"] == "terminal";
         let over = |row: &Value| ["Delivered", "Abandoned"].iter().any(|end| row["value"]["state"].get(end).is_some());
         self.host.rows("outbound").iter().all(|row| here(row) || over(row))
@@ -391,7 +389,7 @@ impl Conversation {
         let state = std::fs::read_to_string(self.host.data().join("groups/main/session-state.json")).unwrap();
         assert!(state.contains("\"a0\""), "{state}");
         let mut left = left_over(&self.host.data());
-        // These go with a walk that comes every hour.
+        // An hourly walk removes these.
         left.retain(|path| !path.starts_with(self.host.data().join("files")));
         assert!(left.is_empty(), "left over: {left:#?}");
     }
@@ -410,15 +408,15 @@ impl Conversation {
     }
 }
 
-/// What a skill left out.
+/// A skill's report.
 const SKIP: &str = r#"{"schema_version": 1, "skill": "tessl__check-cfps", "step": "tier 3", "reason": "no answer",
     "items": ["cfp-1"], "technical_failure": true, "occurred_at": "2026-05-01T08:00:00Z"}"#;
 
-/// Something that the agent asks, and waits for.
+/// A question of the agent that waits for an answer.
 const QUESTION: &str =
     r#"!ask {"action":"ask_user_question","title":"Deploy?","question":"Now?","options":["Yes","No"],"timeout":600}"#;
 
-/// Files and directories with names of what is not finished.
+/// Files and directories with the names of unfinished work.
 fn left_over(data: &Path) -> Vec<PathBuf> {
     let (mut left, mut ahead) = (Vec::new(), vec![data.to_owned()]);
     while let Some(dir) = ahead.pop() {

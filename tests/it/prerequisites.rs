@@ -1,4 +1,5 @@
-//! What an installation lacks before its agents can answer: `status` warns of it, and `doctor` fails with a fix.
+//! Missing prerequisites of an installation whose agents cannot answer yet: `status` warns of each, and `doctor` fails
+//! with a fix.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -128,7 +129,7 @@ fn podman_that_does_not_answer_is_reported_where_it_is_installed_and_not_disable
     host.env.push(("CONTAINER_HOST".into(), format!("unix://{}", host.path("no.sock").display())));
     install(&mut host, "podman");
     assert_lacks(&host, "podman", words);
-    // Not where the command that started the daemon chose processes.
+    // No warning if the command that started the daemon chose processes.
     host.start();
     assert!(!host.done(&["status"], b"").contains(words));
     host.stop();
@@ -136,7 +137,7 @@ fn podman_that_does_not_answer_is_reported_where_it_is_installed_and_not_disable
     assert_lacks_not(&host, "podman", words);
 }
 
-/// An agent and a bot whose secrets come from commands that leave a mark.
+/// An agent and a bot whose secrets come from commands. Each command leaves a mark.
 fn with_marks(host: &Host, api: &FakeApi, telegram: &FakeTelegram) -> PathBuf {
     let mark = host.path("mark");
     let reference = |secret: &str| format!("cmd:echo {secret} | tee -a {}", mark.display());

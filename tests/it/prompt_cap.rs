@@ -1,5 +1,5 @@
 //! How much context reaches a prompt: the newest N messages at a start, every message that triggers a turn, and the
-//! fate of the others.
+//! outcome of the others.
 
 use hearth::model::Effect;
 use hearth::model::effect::Export;
@@ -55,7 +55,7 @@ fn states(world: &World) -> String {
     world.all_messages().into_iter().map(shown).collect()
 }
 
-/// (cap, what is said, what the first wake exports, where everything is in the same transaction)
+/// (cap, messages, what the first wake exports if everything is in the same transaction)
 #[test]
 fn a_wake_takes_the_newest_context_along() {
     for (kept, said, expected, after) in [
@@ -72,7 +72,7 @@ fn a_wake_takes_the_newest_context_along() {
     }
 }
 
-/// Messages that ask for a turn are no context: however many there are, none falls to the cap.
+/// Messages that request a turn are not context: the cap never applies to them.
 #[test]
 fn messages_that_ask_for_a_turn_are_never_capped() {
     for kept in [0, 1, 3] {
@@ -89,8 +89,8 @@ fn messages_that_ask_for_a_turn_are_never_capped() {
     }
 }
 
-/// Context is counted at each wake anew; what a turn took in counts no more, and what is capped stays stored and asks
-/// for nothing.
+/// Context is counted anew at each wake. Context from earlier turns is not counted, and capped context stays stored and
+/// requests nothing.
 #[test]
 fn every_wake_counts_anew() {
     let mut world = capped_at(2);

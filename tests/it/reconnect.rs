@@ -1,5 +1,5 @@
 //! Corrected secrets of channels: they are tried at once when a file is applied or a channel is reconnected, and
-//! commands say how a connection is doing.
+//! commands show the state of a connection.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::host::{Ended, Host, wait_for};
 const WRONG: &str = "4242:AAwrongwrongwrongwrongwrongwrongwro";
 /// A token that the server accepts later.
 const ANOTHER: &str = "4242:AAanotheranotheranotheranotheranothe";
-/// Less than the first pause after a refused token.
+/// Shorter than the first pause after a refused token.
 const SOON: Duration = Duration::from_secs(40);
 
 fn telegram(server: &FakeTelegram, token: &str) -> String {
@@ -49,7 +49,7 @@ fn reconnect(host: &Host, channel: &str) -> Ended {
     host.run(&["channels", "reconnect", channel], b"")
 }
 
-/// Neither token is in a log, in the store, or in what commands say.
+/// Neither token is in a log, in the store, or in the output of commands.
 fn assert_secret(host: &mut Host) {
     let found = [
         host.dump(&["--json", "--bodies"]).stdout,
@@ -223,7 +223,7 @@ fn a_command_for_a_token_that_hangs_blocks_nothing() {
     wait_state(&host, "up");
     assert!(begun.elapsed() < Duration::from_secs(8), "the command would take 10 s: {:?}", begun.elapsed());
 
-    // The connection that there is stays while the command hangs, and after it.
+    // The existing connection stays while the command hangs, and after it.
     std::fs::write(&script, "sleep 1000").unwrap();
     let begun = Instant::now();
     let applied = host.done(&["apply", "-"], file.as_bytes());

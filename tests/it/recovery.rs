@@ -3,13 +3,13 @@
 use crate::host::agents::runners;
 use crate::host::{Host, Running, is_alive, wait_for};
 
-/// Starts the daemon and waits until there are so many outgoing messages.
+/// Starts the daemon and waits for this number of outgoing messages.
 fn start_and_wait(host: &mut Host, count: usize) -> Vec<String> {
     host.launch();
     host.wait_said(count)
 }
 
-/// Nothing is left open, and nothing is said again: also not by another start, which serves the session once more.
+/// Nothing is left open, and nothing is sent twice, even after another start that serves the session once more.
 fn assert_quiet(host: &mut Host, said: &[String]) {
     host.wait_settled();
     host.check();

@@ -24,7 +24,7 @@ use crate::world::{World, event, event_in};
 
 mod approved;
 
-/// The agent works on a message of Ann, said in the thread `t`.
+/// The agent works on a message that Ann sent in the thread `t`.
 fn working() -> World {
     working_in(World::new())
 }
@@ -133,7 +133,7 @@ fn only_people_of_the_agent_answer_and_only_what_was_asked() {
         assert_eq!((the_question(&world), world.all_outbound().len()), before);
     }
     assert_eq!(reply(&world, "q"), None);
-    // Where everybody may talk to the agent, everybody may answer it.
+    // Where everyone may talk to the agent, everyone may answer it.
     world.apply("[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\ngroup = true\nunknown_senders = \"public\"\n");
     assert!(press(&mut world, "net:eve", 0).0);
 }
@@ -194,7 +194,7 @@ fn a_card_that_cannot_be_shown_is_told_to_the_agent() {
     assert!(matches!(the_question(&world).state, QuestionState::Expired { .. }));
 }
 
-/// The one who asked is gone: its answers go with it, and an answer that comes later is a message of its own.
+/// The incarnation that asked is gone: its answers are removed, and a later answer becomes a message.
 #[test]
 fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
     let mut world = working();
@@ -224,8 +224,7 @@ fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
     assert!(world.outside.inbox[&S].contains_key(&message.seq), "the next incarnation has it");
 }
 
-/// The incarnation dies between the answer and reading it: what a person said goes along with the turn that is begun
-/// again.
+/// The incarnation dies between the answer and reading it: the person's answer accompanies the retried turn.
 #[test]
 fn an_answer_that_nobody_has_read_is_not_lost() {
     let mut world = working();
@@ -243,8 +242,8 @@ fn an_answer_that_nobody_has_read_is_not_lost() {
     assert!(world.outside.inbox[&S].contains_key(&note.seq), "it goes along with the message that comes back");
 }
 
-/// What a turn did with an answer is done: it is not told to a later one that the incarnation does not survive. A turn
-/// that wants to be begun again has not ended.
+/// Once a turn has ended, the answers that it read are not repeated to later incarnations. A turn that asks for a retry
+/// has not ended.
 #[test]
 fn an_answer_that_was_used_is_not_told_again() {
     for again in [false, true] {
@@ -273,7 +272,7 @@ fn an_answer_that_was_used_is_not_told_again() {
     }
 }
 
-/// The turn is repeated and asks the same: people see one card, and the current run gets the answer.
+/// The retried turn asks the same question: people see one card, and the current run gets the answer.
 #[test]
 fn a_question_that_is_asked_again_is_the_same_one() {
     let mut world = working();
@@ -343,13 +342,13 @@ fn an_agent_that_asks_too_much_keeps_nobody_from_asking() {
     let sessions =
         world.read(|db, txn| db.questions.iter(txn)?.map(|row| Ok(row?.1.session)).collect::<Result<Vec<_>, _>>());
     assert_eq!(sessions, [S, S, SessionId::new(3)], "nor in another conversation, but another agent may");
-    // Once a question is answered there is room for the next one.
+    // Once a question is answered, another one can be asked.
     assert!(press(&mut world, "net:ann", 0).0);
     ask(&mut world, "q4", question());
     assert_eq!((asked(&world), reply(&world, "q4")), (4, None));
 }
 
-/// The agent did not wait: what a person says then is a message, whether the incarnation lives or not.
+/// The agent did not wait: a later answer becomes a message, whether the incarnation lives or not.
 #[test]
 fn an_answer_after_the_turn_is_a_message() {
     let mut world = working();
@@ -396,7 +395,7 @@ fn a_lost_answer_is_exported_again() {
     assert!(reply(&world, "q").is_some());
 }
 
-/// An agent that asks and asks: the answers to its oldest requests go first.
+/// An agent with very many requests: the answers to its oldest ones are removed first.
 #[test]
 fn answers_do_not_pile_up() {
     let mut world = working();
@@ -452,7 +451,7 @@ fn edits_and_reactions_find_their_message() {
     }
 }
 
-/// A destination that was taken back takes the right to change what was said there with it.
+/// Removing a destination also removes the right to change messages that were sent there.
 #[test]
 fn edits_go_only_where_the_agent_may_write() {
     let mut world = working();
@@ -469,7 +468,7 @@ fn edits_go_only_where_the_agent_may_write() {
     world.configure(vec![hearth::model::configure::Change::RemoveDestination(folder, "d".into())]).unwrap();
     let why = "Message #3 is in a chat that the agent may not write to";
     assert_eq!(change(&mut world, RequestedAction::React(3)), Some(Err(why.into())));
-    // In the chat that its session is about it may, whatever it is called.
+    // In its session's own chat it may, whatever the destination is called.
     write(&mut world, said(101, 1, Some(2), Recipient::Reply));
     let names = world.read(|db, txn| db.destinations.iter(txn)?.collect::<Result<Vec<_>, _>>());
     for (DestinationKey { name, .. }, _) in names {
@@ -480,7 +479,7 @@ fn edits_go_only_where_the_agent_may_write() {
     assert!(matches!(change(&mut world, RequestedAction::React(101)), Some(Ok(_))));
 }
 
-/// What it is to do later is the agent's own, in the words of its tools; it runs where it was asked for.
+/// An agent manages its own tasks with the texts of its tools; each runs where it was requested.
 #[test]
 fn an_agent_keeps_its_own_tasks() {
     let mut world = working();
@@ -524,7 +523,8 @@ fn an_agent_keeps_its_own_tasks() {
     assert_eq!((task.home, task.prompt.as_str()), (TaskHome::Session(S), "Water them well"));
 }
 
-/// A card that could not be shown after all, when its question was answered by then, asks nothing of the agent.
+/// A question was answered before its card turned out to be undeliverable: the agent is not told of the failed
+/// delivery.
 #[test]
 fn a_card_that_fails_late_takes_no_answer_back() {
     let mut world = working();

@@ -1,4 +1,4 @@
-//! Operator commands on sessions: restart them, begin them anew, change their provider.
+//! Operator commands for sessions: restart, reset, change of provider.
 
 use hearth::model::configure::Change;
 use hearth::model::effect::Effect;
@@ -24,7 +24,7 @@ fn texts(world: &World, session: SessionId) -> Vec<String> {
     inbox.map(|message| message.content.as_str().to_owned()).collect()
 }
 
-/// As in NanoClaw: who is not running is not started, a message is for the next incarnation alone.
+/// As in NanoClaw: an agent that is not running is not started, and a message is for the next incarnation alone.
 #[test]
 fn a_restart_of_an_agent() {
     let mut world = World::of(ONE);
@@ -47,14 +47,14 @@ fn a_restart_of_an_agent() {
     let texts = texts(&world, S);
     assert!(texts.len() == 2 && texts[1].contains("Resuming.") && texts[1].contains("\"senderId\":\"system\""));
     assert!(world.all_messages().iter().all(|(_, message)| message.tries == 0));
-    // The one that is being ended is not ended twice.
+    // An incarnation that is already being stopped is not stopped again.
     world.configure(vec![restart(None)]).unwrap();
     assert_eq!(world.configure(vec![restart(None)]).unwrap(), []);
     world.settle();
     assert_eq!(world.session(S).live, Some(3), "what was due goes on");
 }
 
-/// Without a message an idle session starts when it is next needed; what is worked on is given back without a try.
+/// Without a message an idle session starts when it is next needed. Unfinished work is requeued without a try.
 #[test]
 fn a_restart_without_a_message() {
     let mut world = running();
@@ -94,7 +94,7 @@ fn a_restart_of_many_and_of_none() {
     assert!(world.configure(vec![restart(None)]).is_err(), "one that was removed is none");
 }
 
-/// One session is started again, whatever its phase: the others of its agent are left alone, and nothing is started
+/// One session is restarted, whatever its phase. Other sessions of its agent are left alone, and nothing is started
 /// twice.
 #[test]
 fn a_restart_of_one_session() {
@@ -149,7 +149,7 @@ fn a_session_that_could_not_start_is_tried_at_once() {
     }
 }
 
-/// A session begins anew: its epoch rises, what lives is replaced when it is idle, what was said stays.
+/// A session is reset: its epoch increases, a live incarnation is replaced when idle, and the messages stay.
 #[test]
 fn a_session_begins_anew() {
     let mut world = running();
@@ -175,7 +175,7 @@ fn a_session_begins_anew() {
     assert!(missing.message.contains("session se9 not found"), "{missing:?}");
 }
 
-/// Something else drives a session from its next incarnation on, and the agent's other sessions stay as they are.
+/// A session has another provider from its next incarnation on, and the agent's other sessions keep theirs.
 #[test]
 fn a_session_is_driven_by_something_else() {
     let mut world = World::of(&per_thread("max_parallel = 3"));
@@ -200,7 +200,8 @@ fn a_session_is_driven_by_something_else() {
     assert_eq!(world.session(S).provider, None);
 }
 
-/// What is only in the context file reaches those that live; what they are started with replaces them.
+/// A change that is only in the context file reaches live incarnations; a change of the launch configuration replaces
+/// them.
 #[test]
 fn what_a_change_does_to_those_that_live() {
     for (line, replaced) in [

@@ -70,7 +70,7 @@ fn days(world: &mut World, days: i64) {
     }
 }
 
-/// Sweeps until nothing is due any more; how often something was.
+/// Sweeps until nothing is due any more. Returns the number of sweeps that removed something.
 fn sweep_all(world: &mut World) -> usize {
     for sweeps in 0..1_000 {
         let Reply::Swept(caused) = world.put(Input::Sweep(world.outside.observations())) else { panic!() };
@@ -82,7 +82,7 @@ fn sweep_all(world: &mut World) -> usize {
     panic!("there is always something due");
 }
 
-/// Rows of: journal, refusals, bodies, files, outgoing messages, remembered ids.
+/// Number of rows: journal, refusals, bodies, files, outgoing messages, remembered ids.
 fn counts(world: &World) -> [u64; 6] {
     world.read(|db, txn| {
         Ok([
@@ -117,7 +117,7 @@ fn everything_goes_in_its_time() {
     assert_eq!(world.text(), before, "nothing due, nothing written");
     days(&mut world, 2);
     assert_eq!(sweep_all(&mut world), 1);
-    // The answer, the body and what is remembered of it stay; what was refused is forgotten.
+    // The answer, the body and its remembered event stay; refusals are removed.
     assert_eq!(counts(&world), [0, 0, 1, 0, 1, 1]);
     assert_eq!(blob_of(&world, 1), Err("expired".to_owned()));
     assert_eq!(world.outside.unneeded, [BlobId::of_digest(&[1; 32])]);
@@ -152,7 +152,7 @@ fn what_is_needed_stays_until_it_is_over() {
     let before = world.text();
     world.sweep();
     assert_eq!(world.text(), before, "what is passed over is not looked at again all day");
-    // Its turn comes after all.
+    // Its retention ends eventually.
     world.inject(&event_in(("net", "C", None), ("m3", "!go", ""), ""));
     world.settle();
     let written = world.outside.write(S, vec![claim(2, 1), end(2, 1, vec![])]);
@@ -195,7 +195,7 @@ fn the_file_says_how_long() {
     assert_eq!(counts(&world), [0, 0, 1, 1, 1, 1]);
     days(&mut world, 10_000);
     assert_eq!((sweep_all(&mut world), counts(&world)), (0, [0, 0, 1, 1, 1, 1]));
-    // Bodies that go sooner than what is remembered of them leave that behind for its time.
+    // Bodies that are removed before their remembered events leave these behind for their time.
     world.apply("[retention]\nbodies = \"7d\"\ndedup = \"20000d\"");
     sweep_all(&mut world);
     assert_eq!(counts(&world), [0, 0, 0, 0, 0, 1]);
@@ -204,7 +204,7 @@ fn the_file_says_how_long() {
     assert_eq!(counts(&world)[5], 0);
 }
 
-/// A clock that was ahead: nothing goes because of it when it is right again, and everything goes in its time.
+/// After a clock that was ahead is corrected, nothing is removed because of it, and everything is removed at its time.
 #[test]
 fn a_clock_that_is_set_back() {
     let mut world = answered();
@@ -240,7 +240,7 @@ fn a_sweep_removes_a_slice() {
     assert_eq!((drops(&world), counts(&world)[5]), (0, 35), "those that were stored are remembered");
 }
 
-/// A message that cannot be delivered for long, or an answer for a far day, keeps its file.
+/// A message that cannot be delivered for long, or an answer scheduled for a distant day, keeps its file.
 #[test]
 fn what_still_has_to_go_out_keeps_its_files() {
     let mut world = World::of(ONE);
@@ -258,8 +258,8 @@ fn what_still_has_to_go_out_keeps_its_files() {
     world.assert_sound();
 }
 
-/// What is to be changed by a message on its way is there until that has arrived: else the next attempt would be
-/// something else than the last one.
+/// The target of a queued edit stays until the edit was delivered. Otherwise the next attempt would be different from
+/// the last one.
 #[test]
 fn what_is_still_to_be_edited_is_kept() {
     use hearth::model::address::ForeignId;
@@ -285,7 +285,7 @@ fn what_is_still_to_be_edited_is_kept() {
     let written = world.outside.write(S, vec![mid_turn(edit), end(2, 1, vec![])]);
     world.put(written);
     world.settle();
-    // It began to wait when what it changes was old already.
+    // The edit was queued when its target was already old.
     world
         .store()
         .write(|db, txn| {
@@ -313,7 +313,7 @@ fn what_is_still_to_be_edited_is_kept() {
     world.assert_sound();
 }
 
-/// What was decided goes with the journal; what is open stays, whatever is behind it.
+/// Decided approvals are removed with the journal; open ones stay, whatever follows them.
 #[test]
 fn decisions_and_questions_go_when_they_are_over() {
     use hearth::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider, Question, QuestionState};
@@ -371,7 +371,7 @@ fn decisions_and_questions_go_when_they_are_over() {
     assert_eq!(left(&world), (0, 0));
 }
 
-/// A task goes when it is over, old, and nothing of it is left; one that only rests stays for ever.
+/// A task is removed when it is finished, old, and has no records left; a paused one stays for ever.
 #[test]
 fn tasks_go_when_nothing_of_them_is_left() {
     let mut world = World::of(ONE);
@@ -413,7 +413,7 @@ fn tasks_go_when_nothing_of_them_is_left() {
     }
 }
 
-/// Whatever a sweep removes it says, each kind by itself.
+/// A sweep reports what it removed, by kind.
 #[test]
 fn what_goes_is_told() {
     let mut world = answered();
@@ -429,7 +429,7 @@ fn what_goes_is_told() {
     assert_eq!(told(&caused), ["messages' texts", "sent messages"]);
 }
 
-/// Files that were kept to be sent: whether a message needs them, and for how long those wait that no message names.
+/// Files kept for sending: whether a message needs them, and how long those are kept that no message names.
 #[test]
 fn files_to_send_are_needed_until_they_are_sent_and_old() {
     let needed = |world: &World, wire_id: &str, since: Timestamp| {

@@ -21,8 +21,8 @@ fn the_first_message_of_a_chat() {
     world.check("routing_first");
 }
 
-/// Four always listen, three keep what is not for them, three do not care: one body, one session each, one record of
-/// nothing, because the message was taken.
+/// Four agents always listen, three keep other messages as context, three ignore them: one body, one session each, no
+/// recorded drop, because the message was received.
 #[test]
 fn ten_agents_hear_one_message() {
     let names: Vec<String> = (1..=10).map(|n| format!("a{n:02}")).collect();
@@ -46,8 +46,8 @@ fn ten_agents_hear_one_message() {
     world.check("routing_fan_out");
 }
 
-/// Strangers in chats that the bot merely sits in leave no rows: not in an unknown chat, not in one without a wired
-/// agent, not as people. One who addresses it in an unknown chat leaves the chat and one record.
+/// Unknown senders in chats that the bot merely sits in leave no rows: not in an unknown chat, not in one without a
+/// wired agent, not as people. A sender who addresses the bot in an unknown chat leaves the chat and one record.
 #[test]
 fn strangers() {
     let mut world = World::of("[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"");
@@ -124,7 +124,7 @@ const KNOWN: &str = "engage = \"pattern\"\npattern = \".\"\nsenders = \"known\""
 const KNOWN_KEEP: &str = "engage = \"pattern\"\npattern = \".\"\nsenders = \"known\"\nignored = \"accumulate\"";
 const ALWAYS_KEEP: &str = "engage = \"pattern\"\npattern = \".\"\nignored = \"accumulate\"";
 
-/// (what the chat thinks of strangers, wiring, sender, fields of the message) -> (decision, reason)
+/// (the chat's policy for unknown senders, wiring, sender, fields of the message) -> (decision, reason)
 const DECISIONS: &[(&str, &str, &str, &str, Decision, Reason)] = &[
     ("public", ALWAYS, "eve", "", Decision::Engaged, Reason::PatternMatch),
     ("public", KEEP, "eve", "", Decision::Accumulated, Reason::NotMentioned),
@@ -134,7 +134,8 @@ const DECISIONS: &[(&str, &str, &str, &str, Decision, Reason)] = &[
     // A refusal is one record with its real reason, and is never kept as context.
     ("strict", ALWAYS_KEEP, "eve", "", Decision::Refused, Reason::UnknownSenderStrict),
     ("strict", ALWAYS, "", "", Decision::Refused, Reason::UnknownUser),
-    // What people say who may not talk to the agent is no context of a strict chat, unless the wiring says so.
+    // Messages of people who may not talk to the agent do not become context of a strict chat, unless the wiring says
+    // so.
     ("strict", KEEP, "eve", "", Decision::Refused, Reason::UnknownSenderStrict),
     ("strict", KEEP, "", "", Decision::Refused, Reason::UnknownUser),
     ("strict", KEEP, "mem", "", Decision::Accumulated, Reason::NotMentioned),
@@ -186,7 +187,7 @@ fn one_wiring_decides() {
     }
 }
 
-/// The agent hears of each person whether it knows them: by what they are to it when it is told.
+/// The agent is told for each person whether it knows them, by their standing at that time.
 #[test]
 fn what_strangers_said_is_marked_for_the_agent() {
     let mut world = World::of(&format!("{PEOPLE}{}", chat("public", &[("main", KEEP)])));
@@ -200,7 +201,7 @@ fn what_strangers_said_is_marked_for_the_agent() {
     assert_eq!(told, [true, false, true, false]);
 }
 
-/// NanoClaw counts a refusal once per wiring and once more for the whole, with the last reason.
+/// NanoClaw counts a refusal once per wiring and once more for the event, with the last reason.
 #[test]
 fn every_refusal_is_one_record() {
     let mut world = World::of(&chat("strict", &[("a", ALWAYS), ("b", ALWAYS), ("c", MENTION)]));
@@ -223,7 +224,7 @@ fn what_all_decline_is_recorded_with_its_sender() {
     assert_eq!(drop.sender_name.as_deref(), Some("Ann"));
 }
 
-/// What NanoClaw lets in by accident (patterns that do not compile) is refused when it is saved.
+/// Patterns that do not compile, which NanoClaw accepts by accident, are refused when they are saved.
 #[test]
 fn patterns() {
     for (pattern, text, engages) in [
@@ -253,7 +254,7 @@ fn patterns() {
     assert_eq!(world.text(), before);
 }
 
-/// Content that is no object, or has no text.
+/// Content that is not an object, or has no text.
 #[test]
 fn payloads_without_text() {
     let says = |content: &str| format!(r#"{{"channelType":"net","platformId":"C","message":{{"content":{content}}}}}"#);
@@ -314,8 +315,8 @@ fn sessions_by_mode() {
     }
 }
 
-/// A conversation about all of a chat is answered in the chat, not in the thread in which it happened to begin. Where
-/// the peer has no address at all for an agent with one session, Hearth has the chat in which it began.
+/// A conversation about a whole chat is answered in the chat, not in the thread in which it happened to begin. For an
+/// agent with one session NanoClaw has no address at all; Hearth uses the chat in which it began.
 #[test]
 fn the_default_address_of_a_session() {
     for (mode, thread) in [("shared", None), ("per-thread", Some("t1")), ("agent-shared", None)] {
@@ -349,7 +350,7 @@ fn higher_priority_is_asked_first() {
     assert_eq!(order, ["high", "mid", "mid2", "low"]);
 }
 
-/// The same event twice is one message; an empty id is never a duplicate; the chat is part of the id.
+/// A repeated event is one message; an empty id is never a duplicate; the chat is part of the id.
 #[test]
 fn duplicates() {
     let mut world = World::of(&chat("public", &[("a", ALWAYS), ("b", KEEP)]));
@@ -376,7 +377,7 @@ fn a_refused_event_stays_refused_when_it_comes_again() {
     assert_eq!(world.text(), before);
 }
 
-/// A platform that sends a message again, now with the mention it forgot: the stored context asks for a turn.
+/// A platform sends a message again, now with the mention it omitted before: the stored context becomes a trigger.
 #[test]
 fn a_duplicate_raises_context() {
     let mut world = World::of(&chat("public", &[("a", KEEP)]));
@@ -391,7 +392,7 @@ fn a_duplicate_raises_context() {
     assert_eq!(world.journal(), ["Raised"]);
 }
 
-/// What an agent already works on as context is not asked again.
+/// A message that the agent already processes as context does not become a trigger.
 #[test]
 fn a_claimed_context_message_is_not_raised() {
     let mut world = World::of(&chat("public", &[("a", KEEP)]));
@@ -405,7 +406,7 @@ fn a_claimed_context_message_is_not_raised() {
     assert_eq!(decisions(&again), [("a".to_owned(), Decision::Accumulated, Reason::AlreadyStored)]);
 }
 
-/// Waiting messages of an agent are bounded; context is not. What is refused is recorded, and said once.
+/// Waiting messages of an agent are limited; context is not. Refusals are recorded, and reported once.
 #[test]
 fn a_full_backlog() {
     let policy = Policy { backlog_max: 3, ..Policy::STANDARD };
@@ -425,14 +426,15 @@ fn a_full_backlog() {
     }
     let told: Vec<String> = world.all_outbound().into_iter().map(|(_, outbound)| outbound.text).collect();
     assert_eq!(told.len(), 2, "once per agent: {told:?}");
-    // One turn ends, one more is taken.
+    // One turn ends, one more message is accepted.
     world.settle();
     let done = world.outside.write(SessionId::new(1), vec![claim(2, 1), crate::world::outside::end(2, 1, vec![])]);
     world.put(done);
     assert_eq!(world.inject(&event("9", "x", MENTIONED)).wirings[0].decision, Decision::Engaged);
 }
 
-/// People whom an operator named get the names they use now (NanoClaw keeps the first for ever); strangers get no row.
+/// People configured by an operator get their current names (NanoClaw keeps the first one for ever); unknown senders
+/// get no row.
 #[test]
 fn names_of_known_people_are_refreshed() {
     let mut world = World::of(&format!("[[users]]\nid = \"net:ann\"\nname = \"Old\"\n{ONE}"));
@@ -455,7 +457,7 @@ fn a_dry_run_changes_nothing() {
     assert!(matches!(world.all_messages().as_slice(), []));
 }
 
-/// Threads, chats and ids of the greatest length a platform may use, and one byte more.
+/// Threads, chats and ids of the maximum length, and one byte more.
 #[test]
 fn long_ids_are_ids() {
     let long = "x".repeat(1_024);

@@ -36,7 +36,7 @@ fn said(world: &World) -> Vec<(String, String)> {
     world.all_outbound().into_iter().map(|(_, outbound)| (outbound.to.map(shown).unwrap(), outbound.text)).collect()
 }
 
-/// None: it passes. The command is the one that the sender is told of.
+/// None: it passes. The command is the one named in the notice to the sender.
 type Refusal = Option<(Decision, &'static str)>;
 
 const PASS: Refusal = None;
@@ -62,7 +62,7 @@ const COMMANDS: &[(&str, &[&str], Refusal)] = &[
     ("/clear\\tfoo", &["mem"], deny("/clear")),
     ("/context", &["mem"], deny("/context")),
     ("/files", &["mem"], deny("/files")),
-    // Not a prefix: NanoClaw's container clears the session all the same, ours decides by whole commands.
+    // Not a prefix: NanoClaw's container clears the session anyway, while Hearth compares the complete command.
     ("/clearance sale", &["mem"], PASS),
     ("/review", &["mem"], PASS),
     ("/start", &["mem"], PASS),
@@ -98,7 +98,7 @@ fn commands() {
     }
 }
 
-/// Content that is text only is gated by that text; and the denial really goes out.
+/// Content that is only text is checked by that text, and the denial is really sent.
 #[test]
 fn a_denial_is_delivered_where_the_answer_goes() {
     let mut world = World::of(&chat("public", &[("main", ALWAYS)]));
@@ -118,7 +118,8 @@ fn a_denial_is_delivered_where_the_answer_goes() {
     assert_eq!(world.text(), before);
 }
 
-/// Who may not talk to the agent at all is not told of commands; what does not engage is neither answered nor kept.
+/// Senders who may not talk to the agent are not told about commands. A command that does not engage is neither
+/// answered nor kept.
 #[test]
 fn the_gate_comes_last_and_answers_only_who_was_heard() {
     let known = &format!("{ALWAYS}\nsenders = \"known\"");
@@ -149,7 +150,7 @@ fn the_gate_comes_last_and_answers_only_who_was_heard() {
     }
 }
 
-/// Ten agents that deny a command are ten refusals and one answer; one that lets it pass has it.
+/// Ten agents that deny a command are ten refusals and one reply. An agent that allows it receives it.
 #[test]
 fn a_fan_out_denies_once() {
     let mut toml = chat("public", &[("a", ALWAYS), ("b", ALWAYS), ("c", KEEP), ("d", MENTION)]);
@@ -166,7 +167,7 @@ fn a_fan_out_denies_once() {
     assert!(world.effects.iter().any(|effect| matches!(effect, Effect::Deliver(_))));
 }
 
-/// A context message whose sender lost a role is not raised to a command.
+/// A context message whose sender lost a role does not become a trigger as a command.
 #[test]
 fn a_duplicate_is_gated_again() {
     let keep = |roles: &str| {

@@ -1,4 +1,4 @@
-//! Identities: ids, names of people and chats, and strangers who leave no rows.
+//! Identities: ids, names of people and chats, and unknown senders who leave no rows.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,8 @@ use hearth::model::{Effect, Timestamp};
 use crate::world::routing::{ALWAYS, MENTION, MENTIONED, chat, decisions, drops};
 use crate::world::{ONE, World, event as said, event_in, inbound};
 
-/// Chatter in chats the bot merely sits in leaves the store as it was, whatever it claims, and however often it comes.
+/// Messages in chats that the bot merely sits in leave the store unchanged, whatever they claim, and however often they
+/// arrive.
 #[test]
 fn chatter_leaves_nothing() {
     let mut world = World::of(&format!("{ONE}[[chats]]\nchannel = \"net\"\nplatform_id = \"nobody\""));
@@ -42,7 +43,7 @@ fn chatter_leaves_nothing() {
     assert_eq!(world.read(|db, txn| db.users.len(txn)), 0);
 }
 
-/// A stranger who is heard in a public chat is in what they said, and nowhere else.
+/// An unknown sender in a public chat is stored only as part of their message.
 #[test]
 fn strangers_who_are_heard_get_no_row() {
     let mut world = World::of(ONE);
@@ -52,7 +53,7 @@ fn strangers_who_are_heard_get_no_row() {
     assert_eq!(rows, (0, 0, 0));
 }
 
-/// What an adapter says of a chat is kept current, and written only when it is new.
+/// An adapter's information about a chat is kept current, and written only when it changed.
 #[test]
 fn chats_are_refreshed() {
     let mut world = World::of(&format!("{ONE}[[users]]\nid = \"net:ann\"\n"));
@@ -69,7 +70,7 @@ fn chats_are_refreshed() {
     let named = |name: &str, group| (Some(name.to_owned()), group);
     assert_eq!(say(&mut world, "1", None, false), (None, false));
     assert_eq!(say(&mut world, "2", Some("Family"), false), named("Family", false));
-    // Context files of agents that write there by a name say how it is called: they are written anew.
+    // Context files of agents that have the chat as a destination contain its name: they are rewritten.
     let renewed = |world: &World| {
         let renews = |effect: &&Effect| matches!(effect, Effect::Export(export) if export.messages.is_empty());
         world.effects.iter().filter(renews).count()
@@ -78,15 +79,15 @@ fn chats_are_refreshed() {
     assert_eq!(say(&mut world, "3", Some("Family"), true), named("Family", true));
     assert_eq!(say(&mut world, "4", Some("Family"), true), named("Family", true));
     assert_eq!(renewed(&world), 0);
-    // Saying nothing of it, or nothing at all, is no news.
+    // An event without this information changes nothing.
     assert_eq!(say(&mut world, "5", None, false), named("Family", true));
     assert_eq!(say(&mut world, "6", Some(""), false), named("Family", true));
     assert_eq!(say(&mut world, "7", Some("The others"), false), named("The others", true));
-    // The same event twice changes nothing, not even this.
+    // A repeated event changes nothing, not even the name.
     assert_eq!(say(&mut world, "7", Some("Other"), false), named("The others", true));
 }
 
-/// A chat that the bot is addressed in first has its name from the beginning.
+/// A chat in which the bot is addressed first has its name from the beginning.
 #[test]
 fn a_discovered_chat_has_its_name() {
     let mut world = World::new();
@@ -99,7 +100,7 @@ fn a_discovered_chat_has_its_name() {
     assert_eq!((chat.name.as_deref(), chat.group), (Some("Family"), true));
 }
 
-/// Every id with a colon, or of the greatest length, is an id like any other; one byte more is refused at the edge.
+/// An id with a colon, or of the maximum length, is like any other; one byte more is refused at the edge.
 #[test]
 fn ids_of_every_kind() {
     let long = "y".repeat(1_024);
@@ -127,7 +128,7 @@ fn ids_of_every_kind() {
     }
 }
 
-/// An event without an id of its platform is never a duplicate, and leaves nothing to compare with.
+/// An event without a platform id is never a duplicate, and leaves nothing to compare with.
 #[test]
 fn events_without_an_id_are_all_different() {
     let mut world = World::of(ONE);
@@ -137,7 +138,7 @@ fn events_without_an_id_are_all_different() {
     assert_eq!((world.all_messages().len(), world.read(|db, txn| db.seen_events.len(txn))), (3, 0));
 }
 
-/// A wiring whose agent is gone is skipped, and the others are asked.
+/// A wiring whose agent is gone is skipped, and the others decide.
 #[test]
 fn a_wiring_without_its_agent_is_skipped() {
     let mut world = World::of(&chat("public", &[("a", ALWAYS), ("b", ALWAYS)]));
@@ -162,7 +163,7 @@ fn plain_text_has_no_sender() {
     assert!(bodies.len() == 3 && bodies.iter().all(|(_, body)| body.sender.is_none()), "{bodies:?}");
 }
 
-/// Content without a text is text that is empty.
+/// Content without a text counts as empty text.
 #[test]
 fn content_without_text_is_empty_text() {
     for (pattern, engages) in [("x", false), (".", true), ("^$", true)] {

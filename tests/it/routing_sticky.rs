@@ -1,4 +1,4 @@
-//! Followed threads, and threads that do not wake an agent.
+//! Followed threads, and muted threads.
 
 use hearth::model::address::{ChannelName, ForeignId};
 use hearth::model::configure::Change;
@@ -25,7 +25,7 @@ fn of(wiring: &str) -> World {
     World::of(&chat("public", &[("main", wiring)]))
 }
 
-/// Says something in a thread of chat `C`; every call is another event.
+/// Sends a message in a thread of chat `C`; every call is a new event.
 fn say(world: &mut World, thread: Option<&str>, more: &str) -> RouteReport {
     let id = format!("n{}", world.read(|db, txn| db.seen_events.len(txn)));
     world.inject(&with_threads(Some(true), &event_in(("net", "C", thread), (&id, "x", ""), more)))
@@ -52,7 +52,7 @@ fn change(world: &mut World, change: Change) -> Action {
     world.configure(vec![change]).unwrap()[0].action
 }
 
-/// Further messages of a thread are asked for once per event, and only of threads of groups.
+/// A thread's further messages are requested once per event, and only for threads of groups.
 #[test]
 fn subscriptions() {
     for (threads, group, thread, more, expected) in [
@@ -78,7 +78,8 @@ fn subscriptions() {
     }
 }
 
-/// An effect is a hint: what an earlier run could not ask for is asked for at the start, where the channel has threads.
+/// An effect is a hint: requests that an earlier run could not make are repeated at the start, where the channel has
+/// threads.
 #[test]
 fn a_start_subscribes_again() {
     let mut world = of(STICKY);
@@ -97,14 +98,14 @@ fn a_start_subscribes_again() {
     assert_eq!((subscribed(&world), sticky_rows(&world)), (vec![], 0));
 }
 
-/// A session is no engagement, and an engagement lapses.
+/// The existence of a session is no engagement, and an engagement expires.
 #[test]
 fn stickiness() {
     // No engagement yet.
     let mut world = of(STICKY);
     assert_eq!(decided(&mut world, Some("t"), ""), NO);
     assert_eq!(sticky_rows(&world), 0);
-    // A mention, then the thread goes on.
+    // A mention, then further messages in the thread.
     assert_eq!(decided(&mut world, Some("t"), MENTIONED), NAMED);
     assert_eq!(decided(&mut world, Some("t"), ""), YES);
     // Not in another thread, and not outside of threads.
@@ -117,7 +118,7 @@ fn stickiness() {
     assert_eq!(decided(&mut world, Some("u"), ""), NO);
 }
 
-/// A direct message never sticks; there everything is addressed to the bot anyway.
+/// A direct message is never followed; there everything is addressed to the bot anyway.
 #[test]
 fn direct_messages_do_not_stick() {
     let toml = chat("public", &[("main", STICKY)]).replace("group = true", "group = false");
@@ -126,7 +127,7 @@ fn direct_messages_do_not_stick() {
     assert_eq!((decided(&mut world, Some("t"), ""), sticky_rows(&world)), (NO, 0));
 }
 
-/// With the wiring that an approval creates: context that creates a session engages no agent; in NanoClaw it did.
+/// With the wiring that an approval creates, context that creates a session engages no agent; in NanoClaw it did.
 #[test]
 fn accumulating_never_makes_sticky() {
     let mut world = of(STICKY_KEEP);
@@ -139,7 +140,7 @@ fn accumulating_never_makes_sticky() {
     assert_eq!(decided(&mut world, Some("T1"), ""), YES);
 }
 
-/// An agent with one session for everything goes on listening by thread all the same; NanoClaw's never did.
+/// An agent with one session for everything still follows single threads; in NanoClaw it never did.
 #[test]
 fn agent_shared_sessions_stick_by_thread() {
     let mut world = of(&format!("{STICKY}\nsession = \"agent-shared\""));
@@ -147,7 +148,7 @@ fn agent_shared_sessions_stick_by_thread() {
     assert_eq!([decided(&mut world, Some("t"), ""), decided(&mut world, Some("u"), "")], [YES, NO]);
 }
 
-/// Stickiness ends by its time, which every engagement moves; NanoClaw's never ended.
+/// Following expires, and every engagement extends it; in NanoClaw it never ended.
 #[test]
 fn stickiness_lapses() {
     let lifetime = Policy::STANDARD.sticky_lifetime;
@@ -165,7 +166,7 @@ fn stickiness_lapses() {
     assert_eq!(decided(&mut world, Some("t"), ""), KEPT);
 }
 
-/// Since when an agent goes on listening: from the first engagement of a row of them, not from before a pause.
+/// The start of following: the first engagement of an unbroken series, not one from before a pause.
 #[test]
 fn since_when_it_sticks() {
     let since = |world: &World| {
@@ -187,7 +188,7 @@ fn since_when_it_sticks() {
     assert_eq!(since(&world), world.now().wall, "over, and begun anew before a sweep came");
 }
 
-/// Sweeps remove what has lapsed in slices, and write nothing when nothing has.
+/// Sweeps remove expired rows in slices, and write nothing when nothing has expired.
 #[test]
 fn lapsed_rows_are_swept_in_slices() {
     let mut world = World::with(Policy { rows_per_input: 40, ..Policy::STANDARD }, |_| {});
@@ -209,7 +210,7 @@ fn lapsed_rows_are_swept_in_slices() {
     assert_eq!(left, [15, 5, 0]);
 }
 
-/// It ends with the wiring, the chat and the agent, and does not come back with them.
+/// Following ends with the wiring, the chat and the agent, and does not come back with them.
 #[test]
 fn stickiness_ends_with_what_it_stands_on() {
     let net = || (ChannelName::new("net").unwrap(), ForeignId::new("chat", "C").unwrap());
@@ -227,19 +228,19 @@ fn stickiness_ends_with_what_it_stands_on() {
         world.apply(&toml);
         assert_eq!([decided(&mut world, Some("t"), ""), decided(&mut world, None, "")], [NO, NO], "{end:?}");
     }
-    // Changed, but still there: it goes on.
+    // Changed, but still there: following continues.
     let mut world = World::of(&toml);
     say(&mut world, Some("t"), MENTIONED);
     world.apply(&chat("public", &[("main", &format!("{STICKY}\npriority = 5"))]));
     assert_eq!(decided(&mut world, Some("t"), ""), YES);
-    // Another mode, and back: what was before is over.
+    // Another mode, and back: the earlier following is over.
     world.apply(&chat("public", &[("main", MENTION)]));
     assert_eq!((decided(&mut world, Some("t"), ""), sticky_rows(&world)), (NO, 0));
     world.apply(&toml);
     assert_eq!(decided(&mut world, Some("t"), ""), NO);
 }
 
-/// Clocks that were wrong: what began later than now sticks all the same.
+/// With a wrong clock: following that began later than now still counts.
 #[test]
 fn stickiness_survives_a_clock_that_is_set_back() {
     let mut world = of(STICKY);
@@ -263,8 +264,8 @@ fn stickiness_ends_by_command() {
     assert_eq!(sticky_rows(&world), 0);
 }
 
-/// A muted thread never wakes the agent: what would engage is kept where the wiring keeps context, and recorded once
-/// else.
+/// A muted thread never wakes the agent: what would engage becomes context if the wiring keeps context, and is
+/// otherwise recorded once.
 #[test]
 fn mutes() {
     const MUTED_KEPT: (Decision, Reason) = (Decision::Accumulated, Reason::Muted);
@@ -292,7 +293,7 @@ fn mutes() {
             .map(|(_, why)| if why == Reason::Muted { why } else { Reason::NoAgentEngaged })
             .collect();
         assert_eq!((drops(&world), launches(&world), sticky_rows(&world)), (recorded, 0, 0), "{wiring}");
-        // What waited before is left alone, and other threads are heard.
+        // Messages that already waited are not affected, and other threads still wake the agent.
         assert_eq!(world.all_messages()[..waiting.len()], waiting[..], "{wiring}");
         assert_eq!(decided(&mut world, Some("u"), MENTIONED).0, Decision::Engaged, "{wiring}");
         assert_eq!(change(&mut world, Change::Unmute(main_agent(), place(Some("t")))), Action::Removed);
@@ -300,7 +301,7 @@ fn mutes() {
     }
 }
 
-/// A mute is for one agent; without a thread it is for all of the chat.
+/// A mute is for one agent; without a thread it is for the whole chat.
 #[test]
 fn whose_and_what_a_mute_is() {
     let mut world = World::of(&chat("public", &[("main", ALWAYS), ("other", ALWAYS)]));
@@ -319,7 +320,7 @@ fn whose_and_what_a_mute_is() {
     assert_eq!(say(&mut world, Some("t"), "").wirings[0].decision, Decision::Engaged);
 }
 
-/// A whole chat that is muted ends stickiness in every thread of it, and unmuting does not bring it back.
+/// Muting a whole chat ends following in all its threads, and unmuting does not restore it.
 #[test]
 fn muting_a_chat_ends_all_its_stickiness() {
     let mut world = of(STICKY);
@@ -332,7 +333,7 @@ fn muting_a_chat_ends_all_its_stickiness() {
     assert_eq!(decided(&mut world, Some("t"), ""), NO);
 }
 
-/// What waits when a thread is muted is answered.
+/// Messages that wait when a thread is muted are answered.
 #[test]
 fn what_waits_already_is_left_alone() {
     let mut world = of(ALWAYS);
@@ -365,7 +366,8 @@ fn mutes_of_what_is_not_there() {
     }
 }
 
-/// Mutes go with the chat and with the agent, and stay when only the wiring goes: they are an operator's word.
+/// Mutes are removed with the chat and with the agent, and stay when only the wiring is removed: they are an operator's
+/// decision.
 #[test]
 fn mutes_end_with_chat_and_agent() {
     let toml = chat("public", &[("main", ALWAYS)]);
@@ -385,7 +387,8 @@ fn mutes_end_with_chat_and_agent() {
     }
 }
 
-/// The same event again asks the same decision: a mute keeps it down, stickiness raises it, and a raise sticks.
+/// A repeated event is decided the same way: a mute suppresses it, following makes it a trigger, and becoming a trigger
+/// starts following.
 #[test]
 fn duplicates_are_decided_anew() {
     let again = |world: &mut World, more: &str| {

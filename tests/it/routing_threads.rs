@@ -1,5 +1,4 @@
-//! Threads: capabilities of adapters, the session of each thread, the destination of answers, and where typing is
-//! shown.
+//! Threads: capabilities of adapters, the session of each thread, the address of answers, and where typing is shown.
 
 use hearth::model::channel::ChannelKind;
 use hearth::model::configure::{Change, ChannelSpec};
@@ -12,7 +11,7 @@ use crate::world::routing::with_threads;
 use crate::world::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, launches, session_of};
 use crate::world::{ONE, World, event, event_in};
 
-/// Threads of what was stored, in order: of the source and of the address for the answer.
+/// Threads of stored messages, in order: that of the source and that of the reply address.
 fn threads_of(world: &World, report: &RouteReport) -> (Option<String>, Option<String>) {
     let message = world.message(report.wirings[0].message.unwrap());
     let body = world.read(|db, txn| db.bodies.require(txn, &message.body));
@@ -20,7 +19,7 @@ fn threads_of(world: &World, report: &RouteReport) -> (Option<String>, Option<St
     (thread(body.source), thread(message.reply))
 }
 
-/// (What the adapter says, group, wiring's mode) -> sessions of two threads and of what is said outside of any, and
+/// (the adapter's report, group, the wiring's mode) -> sessions of two threads and of messages outside of any, and
 /// whether threads are kept.
 #[test]
 fn sessions_follow_the_thread_policy() {
@@ -29,16 +28,16 @@ fn sessions_follow_the_thread_policy() {
         (None, true, "shared", [1, 1, 1, 1], true),
         (None, true, "per-thread", [1, 2, 1, 3], true),
         (None, false, "shared", [1, 1, 1, 1], true),
-        // There are no threads: what claims to be one is dropped before anything else.
+        // There are no threads: a claimed thread is dropped first.
         (Some(false), true, "shared", [1, 1, 1, 1], false),
         (Some(false), true, "per-thread", [1, 1, 1, 1], false),
         (Some(false), false, "agent-shared", [1, 1, 1, 1], false),
-        // In groups with threads each thread has its session, whatever the wiring says.
+        // In groups with threads each thread has its own session, whatever the wiring says.
         (Some(true), true, "shared", [1, 2, 1, 3], true),
         (Some(true), true, "per-thread", [1, 2, 1, 3], true),
         // Except for an agent with one session for everything.
         (Some(true), true, "agent-shared", [1, 1, 1, 1], true),
-        // In a direct message the wiring's mode; answers go to the thread all the same.
+        // In a direct message the wiring's mode counts; answers still go to the thread.
         (Some(true), false, "shared", [1, 1, 1, 1], true),
         (Some(true), false, "per-thread", [1, 2, 1, 3], true),
     ] {
@@ -68,7 +67,7 @@ fn the_kind_of_a_channel_knows_whether_it_has_threads() {
         (None, None, [1, 1]),
         (Some(ChannelKind::Webhook), None, [1, 2]),
         (Some(ChannelKind::Telegram), None, [1, 2]),
-        // The adapter's word of this chat counts more than what its kind can do.
+        // The adapter's report about a chat takes precedence over the capabilities of its kind.
         (Some(ChannelKind::Telegram), Some(false), [1, 1]),
         (None, Some(true), [1, 2]),
     ] {
@@ -88,7 +87,7 @@ fn the_kind_of_a_channel_knows_whether_it_has_threads() {
     assert_eq!(threads_of(&world, &report), (None, None));
 }
 
-/// Every agent of a fan-out answers to the same place.
+/// Every agent that receives an event answers at the same address.
 #[test]
 fn a_fan_out_has_one_address() {
     let mut world = World::of(&chat("public", &[("a", ALWAYS), ("b", KEEP), ("c", ALWAYS)]));
@@ -99,7 +98,7 @@ fn a_fan_out_has_one_address() {
     assert!(replies.iter().all(|reply| *reply == replies[0] && reply.as_ref().unwrap().thread.is_some()));
 }
 
-/// Sessions of different modes never take each other's messages, whichever is newer; NanoClaw's did.
+/// Sessions of different modes never receive each other's messages, whichever is newer; in NanoClaw they did.
 #[test]
 fn modes_do_not_swallow_each_other() {
     let wired = |mode: &str| chat("public", &[("main", &format!("{ALWAYS}\nsession = \"{mode}\""))]);
@@ -123,7 +122,7 @@ fn modes_do_not_swallow_each_other() {
     assert_eq!([say(&mut world, Some("thread-2")), say(&mut world, Some("thread-9"))], [3, 5]);
     world.apply(&wired("shared"));
     assert_eq!(say(&mut world, Some("thread-2")), 1);
-    // Routing projections: the chat for shared ones, the thread for its own.
+    // The result of routing: the chat for shared sessions, the thread for one of its own.
     let reply = |world: &World, id| world.session(SessionId::new(id)).reply.unwrap().thread.map(|t| t.to_string());
     assert_eq!([reply(&world, 1), reply(&world, 2), reply(&world, 4)], [None, Some("thread-1".to_owned()), None]);
 }
@@ -139,7 +138,7 @@ fn typing(world: &World) -> Vec<(u64, String)> {
     world.effects.iter().filter_map(shown).collect()
 }
 
-/// An agent is shown at work where its answer will come, and only if something was brought to it.
+/// Typing is shown where the answer will appear, and only if a message was exported to the agent.
 #[test]
 fn typing_is_shown_where_the_answer_comes() {
     let mut world = World::of(&chat("public", &[("main", KEEP), ("other", MENTION)]));
@@ -148,7 +147,7 @@ fn typing_is_shown_where_the_answer_comes() {
     world.inject(&event_in(("net", "C", Some("t")), ("2", "x", ""), MENTIONED));
     assert_eq!(typing(&world), [(1, "net/C/t".to_owned()), (2, "net/C/t".to_owned())]);
     world.lose_effects();
-    // Not where it was said, when the answer is redirected; NanoClaw shows it there.
+    // Not in the chat of the message if the answer is redirected; NanoClaw shows it there.
     world.inject(
         r#"{"channelType":"net","platformId":"C","message":{"id":"3","isMention":true,"content":{"text":"x"}},
         "replyTo":{"channelType":"cli","platformId":"local"}}"#,
@@ -182,7 +181,7 @@ fn typing_is_not_shown_while_nothing_wakes() {
     assert_eq!(typing(&world), [], "the incarnation has not been collected to its end");
 }
 
-/// A context message that comes again and asks for a turn shows the agent at work, too.
+/// A repeated context message that becomes a trigger shows typing, too.
 #[test]
 fn a_raised_message_shows_typing() {
     let mut world = World::of(&chat("public", &[("main", KEEP)]));
@@ -191,7 +190,7 @@ fn a_raised_message_shows_typing() {
     assert_eq!(typing(&world), [(1, "net/C".to_owned())]);
 }
 
-/// What is not a boolean is refused at the edge, and the message names the field.
+/// A value that is not a boolean is refused at the edge, and the message names the field.
 #[test]
 fn whether_there_are_threads_is_a_boolean() {
     for (value, found) in [("\"true\"", "a string"), ("1", "a number"), ("{}", "an object"), ("[]", "an array")] {

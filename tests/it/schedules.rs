@@ -26,7 +26,7 @@ fn outcomes(world: &World) -> Vec<FireOutcome> {
     world.read(|db, txn| db.task_runs.iter(txn)?.map(|row| row.map(|(_, fire)| fire.outcome)).collect())
 }
 
-/// A task that comes once was done, with these answers of the incarnation.
+/// Runs a one-time task to its end, with these answers of the incarnation.
 fn done_once(answers: impl FnOnce(u32) -> Vec<Said>) -> World {
     let mut world = World::of(ONE);
     world.put(add(new(&world, 60, None)));
@@ -41,7 +41,7 @@ fn done_once(answers: impl FnOnce(u32) -> Vec<Said>) -> World {
     world
 }
 
-/// One command or one sweep each, with the whole store.
+/// One command or one sweep each, with a snapshot of the store.
 #[test]
 fn tasks_in_the_store() {
     let mut world = World::of(ONE);
@@ -160,13 +160,13 @@ fn old_records_go_and_tasks_that_are_over_with_them() {
     world.assert_sound();
 }
 
-/// The final text of work without a conversation is stored; that it is not delivered is no failure.
+/// The final text of a run without a conversation is stored; that it is not delivered is no failure.
 #[test]
 fn an_answer_for_nobody_is_no_failure() {
     done_once(|number| vec![said(3, number, Some(2), Recipient::Reply)]).assert_sound();
 }
 
-/// The third failure in a row is reported to the owner. The failure of a script is also reported where answers go.
+/// The third failure in a row is reported to the owner. A script's failure is also reported to the reply address.
 #[test]
 fn a_task_that_fails_again_and_again_is_told() {
     for (script, places) in [(None, vec!["t"]), (Some("exit 1".to_owned()), vec!["t", "C"])] {
@@ -230,7 +230,7 @@ fn a_task_of_a_session_that_is_over_runs_in_the_maintenance_session() {
     let first = world.all_messages().pop().unwrap().1;
     assert_eq!(first.session, S);
     assert_eq!(first.reply, world.session(S).reply, "a chat that is not there gets no answers");
-    // What ends sessions is not there yet; the row says what it would.
+    // Nothing archives sessions yet; the row is changed as such a feature would.
     world
         .store()
         .write(|db, txn| {

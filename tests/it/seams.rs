@@ -1,4 +1,4 @@
-//! Variables for tests: builds with debug assertions heed them. `tests/plain` shows that other builds do not.
+//! Variables for tests: builds with debug assertions read them. `tests/plain` shows that other builds do not.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn only_two_modules_name_variables_for_tests() {
     let mut readers = Vec::new();
     while let Some(path) = ahead.pop() {
         if path.is_dir() {
-            // Folders named `tests` have nothing else.
+            // Folders named `tests` contain only tests.
             let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
             ahead.extend(entries.filter(|path| !path.ends_with("tests")));
         } else if path.extension().is_some_and(|kind| kind == "rs") {

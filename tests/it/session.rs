@@ -1,4 +1,4 @@
-//! Sessions of directories, through the program.
+//! Workspace sessions, through the program.
 
 mod engine;
 mod hard;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::host::{Ended, Host, Running, event};
 
-/// A Hearth and directories to work in.
+/// A host and directories to work in.
 pub(crate) struct Desk {
     pub(crate) host: Host,
     daemon: bool,
@@ -34,14 +34,14 @@ impl Desk {
         Self { host, daemon: true }
     }
 
-    /// A directory of that name.
+    /// A directory with this name.
     pub(crate) fn dir(&self, name: &str) -> PathBuf {
         let dir = self.host.path("work").join(name);
         std::fs::create_dir_all(&dir).unwrap();
         dir
     }
 
-    /// Starts a command about sessions in a directory.
+    /// Starts a session command in a directory.
     pub(crate) fn start(&self, dir: &Path, arguments: &[&str], input: &str) -> Running {
         let mut command = self.host.command(&["workspace", "sessions"]);
         command.args(arguments).current_dir(dir);
@@ -52,10 +52,10 @@ impl Desk {
         self.start(dir, arguments, input).end()
     }
 
-    /// The answer of a command for programs, whatever it is, and how it ended.
+    /// The JSON output of a command, whatever it is, and its exit status.
     pub(crate) fn answer(&self, dir: &Path, arguments: &[&str]) -> (Value, i32) {
         let ended = self.run(dir, &[arguments, &["--json"]].concat(), "");
-        // That the store lies in memory is no error.
+        // The notice that the store is in memory is no error.
         assert!(ended.stderr.lines().all(|line| line.starts_with("warning: ")), "{arguments:?}: {}", ended.stderr);
         (
             serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {ended:#?}")),
@@ -70,7 +70,7 @@ impl Desk {
         answer
     }
 
-    /// The error of a command that fails, which has all that an error has.
+    /// The error of a failing command, with all fields that an error must have.
     pub(crate) fn refused(&self, dir: &Path, arguments: &[&str]) -> Value {
         let (error, code) = self.answer(dir, arguments);
         for field in ["kind", "error_kind", "action", "error", "hint"] {
@@ -89,7 +89,7 @@ impl Desk {
         self.refused(dir, arguments)["kind"].as_str().unwrap().to_owned()
     }
 
-    /// Begins a session with a message; its id.
+    /// Creates a session with a message and returns its id.
     pub(crate) fn begun(&self, dir: &Path, id: &str) -> String {
         self.done(dir, &["new", "--id", id, "hello"])["session_id"].as_str().unwrap().to_owned()
     }
@@ -103,7 +103,7 @@ impl Desk {
         self.done(dir, &["latest"])["session"]["id"].clone()
     }
 
-    /// What was said in a session, in order.
+    /// The texts of a session, in order.
     pub(crate) fn texts(&self, dir: &Path, arguments: &[&str]) -> Vec<String> {
         let shown = self.done(dir, &[&["show"], arguments].concat());
         let text = |record: &Value| record["text"].as_str().unwrap_or("-").to_owned();
@@ -213,7 +213,7 @@ fn compacting_reports_what_it_did() {
     assert_eq!(*shown, json!({ "count": 1, "removed_message_count": 2, "summary": "They met." }));
 }
 
-/// A tree with sizes and times.
+/// A directory tree with sizes and times.
 fn tree(root: &Path) -> Vec<String> {
     let mut all = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -393,7 +393,7 @@ fn writers_that_know_too_little_are_refused() {
     assert_eq!((&history["total"], &history["entries"][0]["text"]), (&json!(1), &json!("p")));
 }
 
-/// It is looked for in the newest 5,000 records, and says so where there are more.
+/// Only the newest 5,000 records are searched, and the output says so if there are more.
 #[test]
 fn a_history_says_that_it_is_not_of_the_whole_session() {
     let desk = Desk::new();

@@ -25,7 +25,7 @@ fn machine() -> Host {
     host
 }
 
-/// Setup where no question depends on what this machine has.
+/// Setup with every answer given that would otherwise depend on this machine.
 fn setup(host: &Host, options: &[&str]) -> Command {
     host.command(&[&["setup", "--runtime", "process", "--unconfined", "--no-service"], options].concat())
 }
@@ -166,7 +166,7 @@ fn without_a_terminal_missing_options_are_named() {
     assert!(!host.data().join("store").exists(), "what was refused created nothing");
 }
 
-/// Each question is a safe end: what was done is kept, and the next setup asks for the rest.
+/// Setup can be ended safely at each question: finished steps are kept, and the next setup asks for the rest.
 #[test]
 fn setup_goes_on_after_it_was_killed_at_any_question() {
     let (host, api, telegram) = (machine(), FakeApi::start(), FakeTelegram::start());
@@ -206,7 +206,7 @@ fn setup_goes_on_after_it_was_killed_at_any_question() {
     assert!(shown.contains("`hearth setup` continues where it stopped"), "{shown}");
 }
 
-/// What a person wrote into the file is replaced only if the person agrees.
+/// A file that a person wrote is replaced only if the person agrees.
 #[test]
 fn a_file_that_was_written_by_hand_is_not_overwritten() {
     let host = machine();
@@ -230,13 +230,13 @@ fn the_service_is_installed_or_it_is_said_why_not() {
     let system = System::new();
     let answer = json(&system.host, &["--provider", "echo", "--yes", "--no-message"]);
     let service = &answer["steps"][3];
-    // Root gets no service without a further word.
+    // Root gets no service without an additional option.
     let state = if rustix::process::geteuid().is_root() { "skipped" } else { "done" };
     assert_eq!(service["state"], state, "{answer}");
     assert!(service["about"].as_str().unwrap().contains("service"), "{answer}");
 }
 
-/// The whole way with the real agent CLI, at a stand-in for its API.
+/// The complete setup with the real agent CLI, against a fake API.
 #[test]
 fn the_first_answer_comes_from_the_real_agent_cli() {
     let Some(cli) = agents::cli() else { return };

@@ -1,5 +1,5 @@
-//! The simulator of `tests/sim` with fixed seeds: the kept runs, and runs with switches. `HEARTH_SEED=3` or
-//! `HEARTH_SEED=1-12` gives the runs with switches other seeds. Random seeds are tried by the simulator itself.
+//! The simulator of `tests/sim` with fixed seeds: the stored runs, and runs with switches. `HEARTH_SEED=3` or
+//! `HEARTH_SEED=1-12` gives the runs with switches other seeds. The simulator's own program tries random seeds.
 
 use crate::days::attempt::{Failure, attempt};
 use crate::days::plan::Plan;

@@ -46,7 +46,7 @@ fn look(world: &mut World) {
     world.settle();
 }
 
-/// The agent's turn ends, and what follows from that.
+/// The agent's turn ends, and all effects are performed.
 fn end_turn(world: &mut World) {
     let input = world.outside.write(S, vec![end(2, 1, vec![])]);
     world.put(input);
@@ -66,7 +66,7 @@ fn states(world: &World) -> Vec<&'static str> {
     skips(world).iter().map(|skip| skip.state.as_str()).collect()
 }
 
-/// What people were told of skips, and where.
+/// What people were told about skips, and where.
 fn told(world: &World) -> Vec<(String, String)> {
     let about = |text: &str| text.contains("skipped step");
     let all = world.all_outbound().into_iter().map(|(_, row)| row).filter(|row| about(&row.text));
@@ -91,7 +91,7 @@ fn people_hear_of_a_skip_once_when_the_turn_is_over() {
     assert_eq!(said[0].0, "net/C");
     assert!(said[0].1.contains("step 1: reason 1\n- cfp-1\n\nIt looks temporary"), "{said:?}");
     assert_eq!(world.outside.skips[&A], [], "its file went");
-    // The daemon died before it could remove it: no one is told twice, and the file is removed.
+    // The daemon died before it could remove the file: no one is told twice, and the file is removed.
     world.outside.skips.insert(A, vec![report(1, SkipKind::Technical)]);
     world.restart();
     world.settle();
@@ -127,7 +127,7 @@ fn a_skip_belongs_to_the_turn_that_can_have_left_it() {
     }
 }
 
-/// Rows that are lost keep the skips of one agent waiting, and those of no other.
+/// Missing rows delay the skips of one agent, and those of no other.
 #[test]
 fn a_damaged_row_keeps_no_other_agents_skips_waiting() {
     let mut world = working();
@@ -177,7 +177,7 @@ fn a_skip_that_somebody_inside_told_of_is_left_to_them() {
     assert_eq!(states(&world), ["taken"]);
     end_turn(&mut world);
     assert_eq!(told(&world), []);
-    // It is there again, as if it had been moved away and back.
+    // The file is back, as if it had been moved away and back.
     put(&mut world, vec![report(1, SkipKind::Policy)]);
     assert_eq!((states(&world).as_slice(), told(&world).len()), (&["surfaced"][..], 1));
 }
@@ -192,7 +192,7 @@ fn two_runs_before_people_hear_of_the_first_are_both_told() {
     assert_eq!(states(&world), ["surfaced", "surfaced"]);
     assert_eq!(told(&world).len(), 2);
     assert_eq!(world.outside.skips[&A], []);
-    // The second is taken by a skill inside: the first is in the store only and told all the same.
+    // A skill inside the group removes the second file: the skip is only in the store, and is still reported.
     let mut world = working();
     put(&mut world, vec![report(1, SkipKind::Technical)]);
     put(&mut world, vec![report(2, SkipKind::Technical)]);
@@ -352,7 +352,7 @@ fn with_every_effect_lost_sweeps_still_tell() {
     }
     assert_eq!((states(&world), told(&world).len()), (vec!["surfaced"], 1));
     assert_eq!((world.outside.skips[&A].len(), skips(&world)[0].file), (0, SkipFile::Gone), "its file went too");
-    // So does one that appears again after it was told of.
+    // The same holds for a skip that appears again after it was reported.
     world.outside.skips.insert(A, vec![report(1, SkipKind::Policy)]);
     let look = SkipLook { after: None, found: world.outside.skips[&A].clone(), complete: true };
     world.put_alone(Input::Group(A, GroupInput::Skips(look)));
@@ -399,7 +399,7 @@ fn what_became_of_skips_is_kept_for_a_while_and_open_questions_for_ever() {
     world.settle();
     days(&mut world, 31);
     assert_eq!(states(&world), Vec::<&str>::new());
-    // It has been forgotten: the same file again is another skip.
+    // It has been removed from the store: the same file again is a new skip.
     put(&mut world, vec![report(1, SkipKind::Technical)]);
     assert_eq!(states(&world), ["surfaced"]);
 }
@@ -447,7 +447,7 @@ fn ask(host: &Host, id: &str) {
     host.done(&["inject", "--json"], event.to_string().as_bytes());
 }
 
-/// Reads what is said at the terminal, and confirms it, until `over`.
+/// Reads messages at the terminal and confirms them, until `over`.
 fn show(data: &std::path::Path, over: &std::sync::atomic::AtomicBool) {
     let mut raw = None;
     while !over.load(std::sync::atomic::Ordering::SeqCst) {
@@ -593,7 +593,7 @@ fn a_thread_that_a_program_in_the_group_muted_wakes_nobody() {
     assert_eq!((&routed["outcome"], &routed["reason"]), (&json!("dropped"), &json!("thread_muted")), "{routed}");
     assert!(host.done(&["dropped"], b"").contains("muted"));
     std::fs::write(group.join("session-state.json"), state(json!({}))).unwrap();
-    // It is found when the group is looked at again: at the latest with the next start.
+    // It is found when the group is examined again, at the latest at the next start.
     host.stop();
     host.start();
     wait_for("the mute to go", || (mutes(&host)["mutes"] == json!([])).then_some(()));

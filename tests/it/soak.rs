@@ -1,10 +1,10 @@
 //! Mixed load with restarts and crashes of every process: afterwards all accepted messages are accounted for, and
 //! nothing has grown without a reason.
 //!
-//! The first half has many daemons, one after the other, the second half one alone: what a process never gives back
-//! would go unseen as long as it goes with the process.
+//! The first half runs many daemons one after the other. The second half runs a single one, because a leak would go
+//! unseen if its process ended soon.
 //!
-//! `HEARTH_SOAK` says for how many seconds; an ordinary run takes 20. `HEARTH_SEED` repeats the moments of a run.
+//! `HEARTH_SOAK` sets the number of seconds; an ordinary run takes 20. `HEARTH_SEED` repeats the timing of a run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::world::chance::Chance;
 
 const SECONDS: u64 = 20;
 
-/// What is looked at twice a second.
+/// A sample, taken twice a second.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
     /// Process of the daemon.
@@ -33,15 +33,15 @@ struct Sample {
     threads: u64,
     /// Processes of agents.
     children: u64,
-    /// Files of the data directory but those that are kept on purpose.
+    /// Files of the data directory, except those that are kept on purpose.
     files: u64,
     /// Bytes of the store's file.
     store: u64,
-    /// Messages that were accepted until then.
+    /// Messages accepted so far.
     accepted: u64,
 }
 
-/// What the threads of the load share.
+/// State shared by the threads that produce the load.
 #[derive(Default)]
 struct Shared {
     over: AtomicBool,
@@ -49,7 +49,7 @@ struct Shared {
     alone: AtomicBool,
     /// No new messages are to be sent.
     quiet: AtomicBool,
-    /// How many still say something.
+    /// Number of threads that still send messages.
     talking: AtomicU32,
     daemon: AtomicU32,
     accepted: Mutex<Vec<String>>,
@@ -101,7 +101,7 @@ fn nothing_grows_and_nothing_is_lost_under_load() {
     flat(&shared.samples.into_inner().unwrap());
 }
 
-/// Says one thing after the other, some with files, each until it is accepted.
+/// Sends one message after the other, some with files, each until it is accepted.
 fn talk(data: &Path, shared: &Shared, talker: u64, mut chance: Chance) {
     let mut number = 0_u64;
     shared.talking.fetch_add(1, Ordering::SeqCst);
@@ -141,7 +141,7 @@ fn ask(data: &Path, request: &Value) -> Option<Value> {
     raw.try_hear().ok()?
 }
 
-/// Commands of people, backups and checks; deaths of the daemon, of agents and of commands; restarts.
+/// Commands of people, backups and checks; crashes of the daemon, of agents and of commands; restarts.
 fn disturb(host: &mut Host, shared: &Shared, (seconds, mut chance): (u64, Chance)) {
     let begin = Instant::now();
     let between = Duration::from_secs((seconds / 10).max(3));
@@ -181,7 +181,7 @@ fn note_daemon(host: &mut Host, shared: &Shared) {
     shared.daemon.store(u32::try_from(pid).unwrap(), Ordering::SeqCst);
 }
 
-/// A command that may find a task that runs already, and nothing else that is wrong.
+/// A command that may fail because a task is already running, but for no other reason.
 fn expect(host: &Host, arguments: &[&str]) {
     let ended = host.run(arguments, b"");
     let told = ended.stderr.contains("runs") || ended.stderr.contains("running");
@@ -218,7 +218,7 @@ fn kill_one_agent(data: &Path, chance: &mut Chance) {
     }
 }
 
-/// Commands that are killed at any moment, with the daemon up.
+/// Commands that are killed at any moment, while the daemon runs.
 fn kill_a_command(host: &Host, chance: &mut Chance) {
     let commands: [&[&str]; 4] =
         [&["backup", "--keep", "2"], &["agents", "set", "main", "--model", "x"], &["check"], &["inject"]];
@@ -230,7 +230,7 @@ fn kill_a_command(host: &Host, chance: &mut Chance) {
     running.signal(Signal::KILL).end();
 }
 
-/// Lets everything that was accepted come to its end.
+/// Waits until everything that was accepted has ended.
 fn settle(host: &mut Host, shared: &Shared) {
     shared.quiet.store(true, Ordering::SeqCst);
     wait_for("nobody to say anything", || (shared.talking.load(Ordering::SeqCst) == 0).then_some(()));
@@ -248,8 +248,8 @@ fn settle(host: &mut Host, shared: &Shared) {
     });
 }
 
-/// Everything that was accepted was answered once, but for what was refused with its reason; the store agrees with
-/// itself and nothing runs any more.
+/// Everything that was accepted was answered once or refused with a reason; the store is consistent and nothing runs
+/// any more.
 fn account(host: &Host, shared: &Shared) {
     let mut answers: BTreeMap<String, usize> = BTreeMap::new();
     for row in host.rows("outbound") {
@@ -261,8 +261,8 @@ fn account(host: &Host, shared: &Shared) {
             *answers.entry(line.to_owned()).or_default() += 1;
         }
     }
-    // More strangers at once than approvals may be open, or more messages than an agent's backlog may hold on a slow
-    // machine: each is reported and dropped.
+    // More unknown senders at once than approvals may be open, or, on a slow machine, more messages than an agent's
+    // backlog may hold: each is reported and dropped.
     for row in host.rows("dropped") {
         assert!(["ApprovalsFull", "Backlog"].contains(&row["value"]["reason"].as_str().unwrap()), "{row}");
         *answers.entry(row["value"]["platform_message"].as_str().unwrap().to_owned()).or_default() += 1;
@@ -279,7 +279,7 @@ fn account(host: &Host, shared: &Shared) {
     host.check();
 }
 
-/// Looks twice a second until it is over.
+/// Takes samples until the load is over.
 fn measure(data: &Path, shared: &Shared) {
     while !shared.quiet.load(Ordering::SeqCst) && !shared.is_over() {
         std::thread::sleep(Duration::from_millis(500));
@@ -300,7 +300,7 @@ fn measure(data: &Path, shared: &Shared) {
     }
 }
 
-/// Kilobytes that are a process's own, and its threads.
+/// A process's private memory in kilobytes, and its number of threads.
 fn of_process(pid: u32) -> Option<(u64, u64)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| -> Option<u64> {
@@ -332,14 +332,14 @@ fn files(data: &Path) -> u64 {
 /// One number of a sample.
 type Of = fn(&Sample) -> u64;
 
-/// What is compared, how much more is nothing to speak of, and why.
+/// A compared quantity, its allowed growth, and the reason for it.
 type Bound = (&'static str, Of, u64);
 
-/// Compares the first third of a run with the last one, and early with late looks at the daemon that lived longest:
-/// what it had at its start it has still, and bounds are so wide that only what adds up with the load can break them.
+/// Compares the first third of a run with the last one, and early with late samples of the daemon that lived longest.
+/// The bounds are so wide that only a leak that grows with the load exceeds them.
 fn flat(samples: &[Sample]) {
     let outside: [Bound; 2] = [
-        // One for each session that is awake.
+        // One for each session with a live agent.
         ("processes of agents", |sample| sample.children, 8),
         // Messages that wait at that moment, with their files.
         ("files", |sample| sample.files, 400),
@@ -349,15 +349,15 @@ fn flat(samples: &[Sample]) {
     compare((&samples[..third], &samples[samples.len() - third..]), &outside, 50);
     within(samples);
     // Messages and their outcomes are kept: some kilobytes for a message with all its rows and indexes, and the pages
-    // that a backup or a check kept from being reused meanwhile.
+    // that a backup or a check kept from being reused.
     let (begin, end) = (samples[0], samples[samples.len() - 1]);
     let (grown, messages) = (end.store.saturating_sub(begin.store), end.accepted - begin.accepted);
     eprintln!("soak: the store grew by {grown} bytes with {messages} messages");
     assert!(grown <= (8 << 20) + messages * (16 << 10), "the store grew by {grown} bytes with {messages} messages");
 }
 
-/// Compares early with late looks at the last daemon, which lived longest. What it fills once, such as its caches, it
-/// has filled in its first quarter; from then on it may not grow with the messages.
+/// Compares early with late samples of the last daemon, which lived longest. It has filled things like its caches in
+/// its first quarter; from then on it may not grow with the messages.
 fn within(samples: &[Sample]) {
     let last = samples[samples.len() - 1].daemon;
     let life: Vec<Sample> = samples.iter().filter(|sample| sample.daemon == last).copied().collect();
@@ -367,7 +367,7 @@ fn within(samples: &[Sample]) {
     let messages = late[0].accepted - early[0].accepted;
     eprintln!("soak: one daemon took {messages} messages in between");
     let bounds: [Bound; 3] = [
-        // The allocator takes a page now and then for what is freed later: a quarter of a kilobyte for each message.
+        // The allocator sometimes takes a page for memory that is freed later: a quarter of a kilobyte per message.
         ("kilobytes of memory", |sample| sample.memory, 512 + messages / 4),
         // A connection for every command that runs at that moment.
         ("descriptors", |sample| sample.descriptors, 12),
@@ -377,8 +377,8 @@ fn within(samples: &[Sample]) {
     compare((early, late), &bounds, 0);
 }
 
-/// A kilobyte for each message, a descriptor or a thread for each fifty: that is what a run as long as that of
-/// `.ci/run` has to find.
+/// A leak of a kilobyte per message, or of a descriptor or a thread per fifty messages, must be found in a run as long
+/// as that of `.ci/run`.
 #[test]
 fn what_one_daemon_never_gives_back_is_seen() {
     let run = |of: fn(u64) -> Sample| -> Vec<Sample> { (0..120).map(|look| of(look * 20)).collect() };
@@ -395,7 +395,7 @@ fn what_one_daemon_never_gives_back_is_seen() {
     }
 }
 
-/// The middle of what was, and of what is: it may have grown by some per cent and a little more.
+/// Compares the medians of the early and the late samples: the late one may be some per cent and a constant larger.
 fn compare((before, after): (&[Sample], &[Sample]), bounds: &[Bound], percent: u64) {
     let middle = |samples: &[Sample], of: Of| {
         let mut values: Vec<u64> = samples.iter().map(of).collect();

@@ -31,7 +31,7 @@ fn stopped() -> World {
     world
 }
 
-/// The message waits for ever and costs nothing; starts are tried again after longer and longer waits.
+/// The message waits without limit and loses no try; starts are retried after growing waits.
 #[test]
 fn an_agent_that_cannot_start() {
     let mut world = stopped();
@@ -54,7 +54,7 @@ fn an_agent_that_cannot_start() {
     assert_eq!((world.session(S).failed_starts, world.session(S).start_after), (0, None), "success begins anew");
 }
 
-/// One transaction, with the whole store: the third failure in a row.
+/// The third failure in a row, in one transaction, with a snapshot of the store.
 #[test]
 fn the_third_failure_is_told() {
     let mut world = stopped();
@@ -88,7 +88,7 @@ fn the_third_failure_is_told() {
     assert_eq!(world.all_outbound().len(), 2, "once");
 }
 
-/// What tries at once: another daemon, other settings, a restart by command.
+/// Events that end the backoff at once: another daemon, changed settings, a restart by command.
 #[test]
 fn what_ends_the_wait_for_a_start() {
     let restarts: [fn(&mut World); 3] = [
@@ -107,7 +107,7 @@ fn what_ends_the_wait_for_a_start() {
     }
 }
 
-/// A change of one agent is no reason to try another.
+/// A change of one agent does not retry the start of another.
 #[test]
 fn only_what_was_changed_is_tried_at_once() {
     let other = "[[agents]]\nfolder = \"other\"\n[[chats]]\nchannel = \"net\"\nplatform_id = \"D\"\nunknown_senders = \"public\"\n\
@@ -126,7 +126,7 @@ fn only_what_was_changed_is_tried_at_once() {
     assert_eq!((world.session(second).failed_starts, world.session(second).live), (0, Some(2)));
 }
 
-/// It has begun as soon as it takes something, not only when it ends that.
+/// An incarnation counts as begun as soon as it claims a message, not only when it ends one.
 #[test]
 fn a_claim_ends_a_series_of_failed_starts() {
     let mut world = stopped();
@@ -150,7 +150,7 @@ fn whoever_takes_something_has_started() {
     let claims = world.outside.write(S, vec![claim(2, 1)]);
     world.put(claims);
     assert_eq!(world.incarnation(S, 1).phase, Phase::Running);
-    // One that is being stopped is not brought back by what it wrote before.
+    // Earlier output does not mark an incarnation as running again while it is being stopped.
     world.configure(vec![Change::RestartAgent(Folder::new("main").unwrap(), None)]).unwrap();
     world.lose_effects();
     let done = world.outside.write(S, vec![end(2, 1, vec![])]);
@@ -158,7 +158,8 @@ fn whoever_takes_something_has_started() {
     assert!(matches!(world.incarnation(S, 1).phase, Phase::Stopping { .. }));
 }
 
-/// Ended before it took anything, soon after its launch: a start that failed. Later, or after it took something: a try.
+/// Ended soon after its launch and before it claimed anything: a failed start. Ended later, or after a claim: a lost
+/// turn, which costs a try.
 #[test]
 fn what_counts_as_a_start_that_failed() {
     for (seconds, claims, failed_starts, tries) in [(1, false, 1, 0), (70, false, 0, 1), (1, true, 0, 1)] {
@@ -179,7 +180,7 @@ fn what_counts_as_a_start_that_failed() {
     }
 }
 
-/// One whose runner never beats failed to start as well.
+/// An incarnation whose runner never sends a heartbeat also counts as a failed start.
 #[test]
 fn a_runner_that_never_beats() {
     let mut world = running();
@@ -192,7 +193,7 @@ fn a_runner_that_never_beats() {
     assert_eq!((world.session(S).failed_starts, world.message(M).tries), (1, 0));
 }
 
-/// A crash in a turn of a run that lives on is judged by the daemon that adopted it.
+/// A crash during a turn, of a run that outlived its daemon, is handled by the daemon that adopted it.
 #[test]
 fn an_adopted_incarnation_is_the_new_daemons() {
     let mut world = running();
@@ -213,7 +214,8 @@ fn an_adopted_incarnation_is_the_new_daemons() {
     assert_eq!((world.message(M).tries, world.session(S).failed_starts), (1, 0));
 }
 
-/// A runtime that does not answer after a start: nothing is judged and nothing is given back, however long it takes.
+/// A runtime that does not answer after the daemon's start: nothing is judged and nothing is requeued, however long it
+/// takes.
 #[test]
 fn nobody_is_judged_before_the_answer() {
     for lives in [true, false] {
@@ -248,7 +250,7 @@ fn nobody_is_judged_before_the_answer() {
     }
 }
 
-/// One that was started in another way than it would be now is replaced when it is idle.
+/// An incarnation whose launch configuration is outdated is replaced when it is idle.
 #[test]
 fn what_was_started_otherwise_is_replaced() {
     for claims in [false, true] {
@@ -278,8 +280,8 @@ fn what_was_started_otherwise_is_replaced() {
     }
 }
 
-/// NanoClaw's sweep woke a new incarnation and killed it in the same pass for what its predecessor had claimed. Here
-/// the predecessor's claims are reset before, and what was launched in a sweep is not judged in it.
+/// NanoClaw's sweep started a new incarnation and killed it in the same pass for its predecessor's claims. Here the
+/// predecessor's claims are reset first, and a sweep does not judge what it launched.
 #[test]
 fn a_newborn_is_not_judged_for_its_predecessor() {
     let mut world = running();
@@ -307,7 +309,7 @@ fn a_newborn_is_not_judged_for_its_predecessor() {
     assert_eq!(world.message(M).tries, 1);
 }
 
-/// What the owner is told of a message that is given up says what the agent was doing.
+/// The owner's notice about a failed message says what the agent was doing.
 #[test]
 fn the_tool_that_ran_is_named() {
     let mut world = World::of(&format!("{ONE}[[chats]]\nchannel = \"terminal\"\nplatform_id = \"t\""));
@@ -331,7 +333,7 @@ fn the_tool_that_ran_is_named() {
     assert!(world.journal().iter().any(|event| event.starts_with("TurnLost") && event.contains("the tool Bash")));
 }
 
-/// What does not wake anybody.
+/// Events that wake no agent.
 #[test]
 fn what_a_sweep_leaves_alone() {
     let mut world = World::of(&ONE.replace("pattern = \".\"", "pattern = \"!\"\nignored = \"accumulate\""));

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::host::disk::Disk;
 use crate::host::{Ended, Host, Running, event, is_alive, skipped, wait_for};
 
-/// A disk under the store's file that can fail and take notes; nothing where there is no compiler.
+/// A shim under the store's file that can fail and record writes; none if there is no compiler.
 struct Shim {
     shim: PathBuf,
     _dir: tempfile::TempDir,
@@ -36,20 +36,20 @@ impl Shim {
         }
     }
 
-    /// Variables of a program that is to have this disk.
+    /// Environment of a program that uses this disk.
     fn variables(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let preload = ("LD_PRELOAD", self.shim.to_str().unwrap());
         [preload].iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 }
 
-/// A command that fails has a reason for people, and is not ended by a signal.
+/// A failing command has a reason for people, and is not ended by a signal.
 fn assert_refused(ended: &Ended, words: &[&str]) {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(words.iter().any(|words| ended.stderr.contains(words)), "none of {words:?}: {ended:#?}");
 }
 
-/// Ids of the messages that are stored, as their chats gave them.
+/// Platform ids of the stored messages.
 fn stored(data: &Path) -> Vec<String> {
     let host_rows = crate::host::rows_of(data, "seen");
     host_rows.iter().map(|row| row["key"].to_string()).collect()
@@ -59,7 +59,7 @@ fn is_stored(all: &[String], id: &str) -> bool {
     all.iter().any(|key| key.contains(&format!("\"{id}\"")))
 }
 
-/// Writes and syncs that fail, the first, the second … after some point: the daemon stops and says so, and whatever it
+/// Writes and syncs that fail from the first, the second … on: the daemon stops and says so, and everything it
 /// acknowledged is there afterwards.
 #[test]
 fn a_disk_that_fails_stops_the_daemon_and_loses_nothing() {
@@ -131,7 +131,7 @@ fn a_disk_that_fails_is_said_by_commands() {
     }
 }
 
-/// What cannot be written can be read: commands that change something say why they cannot.
+/// A store that cannot be written can be read: commands that change something say why they cannot.
 #[test]
 fn a_read_only_disk_is_said() {
     let mut host = Host::new();
@@ -213,12 +213,12 @@ fn a_second_daemon_is_told_about_the_first() {
     host.start();
     let first = host.daemon().unwrap().pid().as_raw_nonzero();
     assert_refused(&host.run(&["run"], b""), &["a daemon is running"]);
-    // One that does not serve yet, or does not any more.
+    // The process does not serve yet, or does not any more.
     std::fs::remove_file(host.data().join("run/socket")).unwrap();
     let mut elsewhere = host.command(&["run"]);
     elsewhere.env("XDG_RUNTIME_DIR", host.path("nowhere"));
     let ended = Running::start(elsewhere, b"").end();
-    // It makes its socket again, so either is told.
+    // It creates its socket again, so both messages are possible.
     assert_refused(&ended, &[&format!("in use by process {first}"), "a daemon is running"]);
     host.inject("m1", "hello");
     host.wait_said(1);
@@ -261,7 +261,7 @@ fn others_may_look_at_the_files_and_the_daemon_keeps_its_locks() {
     host.check();
 }
 
-/// A reader that was killed does not keep its place.
+/// A killed reader does not keep its reader slot.
 #[test]
 fn readers_that_were_killed_are_forgotten() {
     let mut host = Host::with_echo();

@@ -25,7 +25,7 @@ fn slots(host: &Host, task: &str) -> Vec<Value> {
     tasks(host, &["history", task])["slots"].as_array().unwrap().clone()
 }
 
-/// The outcomes of a task's times, the oldest first, once none of them is still to come.
+/// The outcomes of a task's slots, the oldest first, once none of them is still to come.
 fn outcomes(host: &Host, task: &str, count: usize) -> Vec<String> {
     wait_for(&format!("{count} times of {task} to be over"), || {
         let all: Vec<String> =
@@ -123,10 +123,10 @@ fn what_cannot_be_is_refused_and_says_why() {
 fn a_task_runs_at_its_time_and_its_answer_goes_where_it_should() {
     let mut host = host();
     host.start();
-    // The agent is up by the time the task is due, so what is measured is the schedule.
+    // The agent is already running when the task is due, so the test measures the schedule.
     host.inject("m1", "hello");
     host.wait_said(1);
-    // Not over before the command has come to the daemon.
+    // Far enough ahead that the command reaches the daemon before.
     let at = after(Duration::from_secs(5));
     let made = tasks(&host, &["add", "main", "Say hi", "--at", &at, "--session", "se1", "--chat", "telegram/123"]);
     assert_eq!(made["session"], "se1");

@@ -6,7 +6,7 @@ use crate::host::fake_telegram::{FakeTelegram, Fault, TOKEN};
 use crate::host::telegram::{PROGRAM, connect, typed, wait_delivered, wait_shown};
 use crate::host::{CHAT, Host, wait_for};
 
-/// A host whose chat `telegram/123` is on a stand-in for Telegram.
+/// A host whose chat `telegram/123` is on a fake Telegram.
 fn connected(agent: &str) -> (Host, FakeTelegram) {
     connect(Host::with_agent(agent))
 }
@@ -102,7 +102,8 @@ fn a_photo_reaches_the_agent_and_a_file_of_it_the_person() {
     host.stop();
 }
 
-/// While a file loads, another sender is answered. The daemon dies before it is stored and acknowledged to Telegram.
+/// While a file is fetched, another sender is answered. The daemon dies before the update is stored and acknowledged to
+/// Telegram.
 #[test]
 fn a_file_that_loads_for_long_holds_nobody_else_and_a_crash_loses_and_doubles_nothing() {
     let host = Host::with_agent("provider = \"echo\"");
@@ -132,7 +133,7 @@ fn a_file_that_loads_for_long_holds_nobody_else_and_a_crash_loses_and_doubles_no
     assert_eq!(host.stop().code, Some(0));
 }
 
-/// A stranger's files are not loaded, so they delay no one.
+/// Files of unknown senders are not fetched, so they delay no one.
 #[test]
 fn files_of_strangers_stay_where_they_are() {
     let host = Host::new();
@@ -167,8 +168,8 @@ fn an_agent_changes_what_it_said_and_reacts_to_what_it_was_told() {
     host.stop();
 }
 
-/// A stranger writes, the owner is asked in their own chat, the daemon dies, and a press of theirs lets the stranger
-/// in.
+/// An unknown sender writes, the owner is asked in their own chat, the daemon dies, and the owner's press admits the
+/// sender.
 #[test]
 fn a_stranger_is_answered_when_the_owner_presses_a_button() {
     let host = Host::new();

@@ -1,5 +1,5 @@
-//! Files of strangers on Telegram: the daemon fetches none before the approval, and each of them afterwards, also if it
-//! dies meanwhile.
+//! Files of unknown senders on Telegram: the daemon fetches none before the approval, and each of them afterwards, even
+//! if it dies meanwhile.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::host::fake_telegram::{FakeTelegram, Fault};
 use crate::host::telegram::{connect, typed};
 use crate::host::{CHAT, Host, wait_for};
 
-/// An agent that says what is in the files it got, and what is said of those that it did not get.
+/// An agent that reports the content of its files, and the reasons for missing ones.
 const PROGRAM: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -23,7 +23,7 @@ for line in sys.stdin:
     print(json.dumps({"type": "done"}), flush=True)
 "#;
 
-/// A stranger has sent a photo, and its approval is open.
+/// An unknown sender has sent a photo, and the approval is open.
 fn asked() -> (Host, FakeTelegram) {
     let host = Host::with_program(PROGRAM);
     let owner = "[[users]]\nid = \"telegram:1\"\nroles = [\"owner\"]";
@@ -43,7 +43,7 @@ fn fetches(server: &FakeTelegram) -> usize {
     server.calls("getFile").len()
 }
 
-/// Files in the store of files.
+/// Number of files in the blob store.
 fn stored(host: &Host) -> usize {
     let shards = std::fs::read_dir(host.data().join("files")).into_iter().flatten().flatten();
     shards.flat_map(|shard| std::fs::read_dir(shard.path())).flatten().flatten().count()
@@ -85,7 +85,7 @@ fn a_photo_of_a_stranger_who_was_rejected_is_never_fetched() {
     end(host);
 }
 
-/// The daemon dies between the approval and the end of the fetch: the next one fetches, and the message comes once.
+/// The daemon dies between the approval and the end of the fetch: the next one fetches, and the message arrives once.
 #[test]
 fn a_daemon_that_dies_while_it_fetches_fetches_again() {
     let (mut host, server) = asked();
@@ -104,7 +104,7 @@ fn a_daemon_that_dies_while_it_fetches_fetches_again() {
     end(host);
 }
 
-/// The server has trouble when the fetch begins, and again later; the file comes all the same.
+/// The server fails when the fetch begins, and again later; the file still arrives.
 #[test]
 fn a_photo_that_telegram_does_not_have_any_more_is_told_of() {
     let (host, server) = asked();

@@ -23,13 +23,13 @@ fn the_house_is_tidy() {
     assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
 }
 
-/// Reads what people write: no build output, no hidden directories but `.ci`, nothing that is not text.
+/// Reads the files that people write: no build output, no hidden directories but `.ci`, no binary files.
 fn load(root: &Path, below: &str, files: &mut Files) {
     for entry in std::fs::read_dir(root.join(below)).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        // A fuzzer writes beside the sources while this test runs.
+        // A fuzzer may write beside the sources while this test runs.
         let grown = ["tests/fuzz/artifacts", "tests/fuzz/grown"].contains(&path.as_str());
         let skipped = grown || ["target", "fixtures", "node_modules"].contains(&name.as_str());
         if (name.starts_with('.') && name != ".ci") || skipped {
@@ -62,7 +62,7 @@ fn violations(files: &Files) -> Vec<String> {
     found
 }
 
-/// Whether a file holds nothing but tests.
+/// Whether a file contains only tests.
 fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs")
         || path.contains("/tests/")
@@ -79,7 +79,7 @@ fn folder(path: &str) -> Option<&str> {
     Some(first.trim_end_matches(".rs"))
 }
 
-/// How many modules deep in its crate a file is: what `super` counts from.
+/// The depth of a file's module in its crate, from which `super` counts.
 fn module_depth(path: &str) -> usize {
     let path = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
     let is_crate = path.split('/').next().is_some_and(|folder| FOLDERS.contains(&folder));
@@ -132,7 +132,7 @@ fn layers(path: &str, code: &str) -> Vec<String> {
     found
 }
 
-/// Modules of `tests/it` that import a module with tests of its own. Shared steps are in `world` and `host`.
+/// Modules of `tests/it` that import a module with tests. Shared steps are in `world` and `host`.
 ///
 /// A module and its submodules are one subject and may share.
 fn tests_of_others(files: &Files) -> Vec<String> {
@@ -232,7 +232,7 @@ fn names(path: &str, code: &str) -> Vec<String> {
     file.into_iter().chain(defined).collect()
 }
 
-/// Files that no `mod` leads to: they are not compiled, so their tests never run.
+/// Files that no `mod` includes: they are not compiled, so their tests never run.
 fn orphans(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
     for path in files.keys().filter(|path| path.starts_with("src/") || path.starts_with("tests/it/")) {
@@ -257,7 +257,7 @@ fn orphans(files: &Files) -> Vec<String> {
     found
 }
 
-/// What the checks say of one planted file beside a tidy tree.
+/// The findings about one planted file in an otherwise tidy tree.
 fn planted(path: &str, text: &str) -> Vec<String> {
     let mut files = Files::new();
     files.insert(path.to_owned(), text.to_owned());
@@ -388,14 +388,14 @@ fn files_that_nothing_leads_to_are_found() {
     assert_eq!(orphans(&lost).len(), 2);
 }
 
-/// Dependencies of which a manifest claims that they are used in certain places only.
+/// Dependencies that a manifest declares to be used in certain places only.
 fn claims(manifest: &str) -> Vec<String> {
     let lines = manifest.lines().filter_map(|line| line.split_once(" = ").zip(line.split_once(" # ")));
     let claims = lines.filter(|(_, (_, reason))| reason.contains("; only ") && !reason.contains("; only tests"));
     claims.map(|((name, _), _)| name.replace('-', "_")).collect()
 }
 
-/// A dependency that only tests have cannot be used elsewhere: the compiler holds that.
+/// A dependency of tests cannot be used elsewhere: the compiler checks that.
 #[test]
 fn what_is_said_of_a_dependency_is_held() {
     let planted = "a-b = \"1\" # c; only d\ne = \"2\" # f\ng = \"3\" # h; only tests of i\n";

@@ -60,11 +60,11 @@ fn whoever_says_nothing_is_shown_out_and_nonsense_is_answered() {
         let heard = raw.hear();
         assert_eq!((&heard["is"], &heard["code"]), (&"refused".into(), &code.into()), "{line}: {heard}");
     }
-    // A line that never ends costs no more than its limit, and ends the connection.
+    // An endless line costs no more than its limit, and ends the connection.
     let flood = vec![b'x'; 65 << 20];
     let flooded = raw.stream().write_all(&flood);
     assert!(flooded.is_err(), "the daemon took a line without an end");
-    // Before the token was said, the limit is that of a greeting.
+    // Before the token, the limit is that of a greeting.
     let flooded = Raw::connect(&host.data()).stream().write_all(&flood[..5 << 20]);
     assert!(flooded.is_err(), "the daemon took a greeting without an end");
     assert_eq!(silent.hear()["code"], "token", "the greeting has a deadline");
@@ -79,7 +79,7 @@ fn a_terminal_that_never_reads_holds_up_nobody() {
     let mut stuck = Raw::greet(&host.data());
     stuck.send(&json!({"do": "attach", "agent": null}).to_string());
     assert_eq!(stuck.hear()["is"], "attached");
-    // More requests than answers that may wait for it: it is not listened to any more, and that is all.
+    // More requests than answers may be pending: the daemon stops reading from the connection, without other effects.
     let asking = json!({"do": "status"}).to_string() + "\n";
     stuck.stream().set_nonblocking(true).unwrap();
     let flood = asking.repeat(100_000);
@@ -215,7 +215,7 @@ fn a_long_data_directory_works() {
     host.env.clear();
 }
 
-/// A file of the store that may not grow: what a broken disk does, without breaking one.
+/// A store file that may not grow, which simulates a broken disk.
 #[test]
 fn a_store_that_fails_stops_the_daemon_with_the_reason() {
     for command in ["run", "up"] {
@@ -247,8 +247,8 @@ fn a_store_that_fails_stops_the_daemon_with_the_reason() {
     }
 }
 
-/// A disk that is full for a while: new work is refused, what was begun comes to its end, nothing is lost, also when
-/// the daemon dies meanwhile, and everything goes on when there is room.
+/// A disk that is full for a while: new work is refused, work in progress ends, and nothing is lost, even if the daemon
+/// dies meanwhile. Everything continues when there is space.
 #[test]
 fn a_full_disk_is_waited_out() {
     let mut host = Host::new();
@@ -270,7 +270,7 @@ fn a_full_disk_is_waited_out() {
     assert!(refused.stdout.contains("store_full"), "{refused:#?}");
     let shards = std::fs::read_dir(host.data().join("files")).unwrap();
     assert_eq!(shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum::<usize>(), 0);
-    // What was begun ends: the reserve is there for that.
+    // Work in progress ends: the reserve exists for that.
     std::fs::write(host.data().join("groups/main/full"), b"").unwrap();
     wait_for("an end while the disk is full", || host.states()[0].get("Completed").map(|_| ()));
     assert_eq!(host.said(), ["echo: before"]);
@@ -283,7 +283,7 @@ fn a_full_disk_is_waited_out() {
     wait_for("the answer from before", || host.said().contains(&"echo: open".to_owned()).then_some(()));
     let routed = host.inject("m2", "while it is full");
     assert_eq!(routed["outcome"], "routed", "what was refused for want of room may come again: {routed}");
-    // Before the next one comes, else both could go into one turn and get one answer.
+    // Before the next message, or both could go into one turn and get one answer.
     wait_for("the answer from after", || host.said().contains(&"echo: while it is full".to_owned()).then_some(()));
     let routed = host.done(&["inject", "--json"], with_file.to_string().as_bytes());
     assert!(routed.contains("routed"), "{routed}");
@@ -293,7 +293,7 @@ fn a_full_disk_is_waited_out() {
     host.stop();
 }
 
-/// The reserve is given away for what ends: a daemon that dies before that leaves it to the next one.
+/// The reserve is released for work that ends. A daemon that dies before that leaves it to the next one.
 #[test]
 fn a_death_before_the_reserve_goes_is_survived() {
     for point in ["reserve-share", "reserve-release"] {
@@ -319,7 +319,7 @@ fn a_death_before_the_reserve_goes_is_survived() {
                 read.unwrap();
             });
             wait_for(point, || {
-                // Shared space is taken at once by the program that fills the disk.
+                // The program that fills the disk takes released space at once.
                 filler.take(&[1; 4_096]);
                 host.daemon()?.try_end()
             });
@@ -341,11 +341,12 @@ fn a_death_before_the_reserve_goes_is_survived() {
     }
 }
 
-/// Time without a heartbeat after which a runner counts as dead here: shorter than usual, and more than two heartbeats.
+/// Time without a heartbeat after which a runner counts as dead here: shorter than usual, and longer than two heartbeat
+/// intervals.
 const SILENT: Duration = Duration::from_secs(12);
 
-/// Who waits for room for longer than a silent runner may live is not dead, and its turn is not done again. Another
-/// program takes the part of the reserve that was meant for it, too.
+/// A runner that waits for space longer than a silent runner may live is not dead, and its turn is not repeated.
+/// Another program also takes the part of the reserve that was meant for it.
 #[test]
 fn a_runner_that_waits_for_room_is_alive() {
     let mut host = Host::new();
@@ -358,7 +359,7 @@ fn a_runner_that_waits_for_room_is_alive() {
     let mut filler = Filler::fill(&host.data());
     let beat = || std::fs::metadata(host.data().join("sessions/se1/agent/heartbeat")).unwrap().modified().unwrap();
     let before = beat();
-    // Longer than a runner may be silent, and until the daemon has looked since.
+    // Longer than a runner may be silent, plus the time until the daemon's next look.
     let began = Instant::now();
     while beat() <= before + SILENT || began.elapsed() < SILENT + Duration::from_secs(6) {
         assert!(began.elapsed() < PATIENCE, "it beats no more");
@@ -376,7 +377,7 @@ fn a_runner_that_waits_for_room_is_alive() {
     host.stop();
 }
 
-/// Its agent lost its mailbox, and is replaced by one that has one.
+/// An agent that lost its mailbox is replaced by one that has one.
 #[test]
 fn a_removed_directory_of_sessions_needs_no_restart() {
     let mut host = Host::with_echo();
@@ -391,7 +392,7 @@ fn a_removed_directory_of_sessions_needs_no_restart() {
     host.check();
 }
 
-/// A message whose answer lies on a damaged page is not a message without an answer.
+/// A message whose answer is on a damaged page does not count as unanswered.
 #[test]
 fn why_says_that_a_missing_row_is_damage() {
     let mut host = Host::with_echo();

@@ -11,10 +11,10 @@ fn signs(server: &FakeTelegram) -> usize {
     server.calls("sendChatAction").len()
 }
 
-/// Signs of one agent come every four seconds: without one for so long there will be none.
+/// Signs of one agent come every four seconds: after this time without one, none will follow.
 const CALM: Duration = Duration::from_secs(6);
 
-/// How many signs there are when no further one comes.
+/// The number of typing signs, once no further one comes.
 fn last_sign(server: &FakeTelegram) -> usize {
     let begun = Instant::now();
     let (mut count, mut since) = (signs(server), begun);
@@ -28,7 +28,7 @@ fn last_sign(server: &FakeTelegram) -> usize {
     count
 }
 
-/// A silent agent does not show as typing for ever, and typing ends with the answer to the next message.
+/// Typing is not shown for ever for a silent agent, and ends with the answer to the next message.
 #[test]
 fn a_silent_agent_is_shown_for_a_while_and_nobody_after_the_answer() {
     let (mut host, server) = patient();
@@ -47,7 +47,7 @@ fn a_silent_agent_is_shown_for_a_while_and_nobody_after_the_answer() {
     host.stop();
 }
 
-/// What does not start is not at work.
+/// No typing is shown for an agent that does not start.
 #[test]
 fn an_agent_that_cannot_be_started_is_not_shown_for_long() {
     let mut host = Host::with_echo();

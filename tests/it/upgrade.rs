@@ -1,4 +1,4 @@
-//! What a newer program says of a store before it upgrades it.
+//! What a newer program reports about a store before it upgrades it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `hearth why`: every id is found, however old, and what waits says why and until when.
+//! `hearth why`: every id is found, however old, and waiting things show why and until when.
 
 use hearth::model::Millis;
 use hearth::model::address::ForeignId;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::host::{Host, event, wait_for};
 
-/// More than any part of a store that was ever read for an id.
+/// More rows than any search for an id ever reads.
 const MANY: u64 = 20_500;
 
 fn explained(host: &Host, arguments: &[&str]) -> Value {
@@ -17,7 +17,7 @@ fn explained(host: &Host, arguments: &[&str]) -> Value {
     serde_json::from_str(&host.done(&arguments, b"")).unwrap()
 }
 
-/// The only event that is explained.
+/// The explanation of the only event.
 fn only(host: &Host, arguments: &[&str]) -> Value {
     let mut explained = explained(host, arguments);
     assert_eq!(explained["events"].as_array().unwrap().len(), 1, "{arguments:?}: {explained:#}");
@@ -63,7 +63,7 @@ fn copies(db: &Tables, txn: &mut Write<'_>) -> Result<(), Error> {
         let id = db.allocate(txn)?;
         db.outbound.put(txn, &id, &answer)?;
     }
-    // A message that answered a card leaves nothing but this.
+    // A message that answered a card leaves only this record.
     let platform_message = foreign("card-answer");
     let key = SeenKey::of(body.source.as_ref().unwrap(), &platform_message);
     let refused = Some(Reason::Answer);
@@ -122,7 +122,7 @@ fn the_oldest_ids_of_a_large_store_are_found() {
     assert_eq!(only(&host, &["latest"]), consumed);
 }
 
-/// One damaged row neither ends a search nor is passed over in silence.
+/// A damaged row neither ends a search nor is silently skipped.
 #[test]
 fn a_search_goes_on_after_a_damaged_row() {
     let host = Host::with_echo();
@@ -176,7 +176,7 @@ fn an_id_that_two_networks_use_is_shown_for_both() {
 #[test]
 fn ids_of_a_platform_may_look_like_anything() {
     let host = Host::with_echo();
-    // A platform may use ids that look like those of Hearth, and ids that no key has room for.
+    // A platform's ids may look like Hearth's, or be too long for a key.
     let long = "x".repeat(1_000);
     for id in ["ms7", "ta1", "latest-1", "../..", "🦀", long.as_str()] {
         host.inject(id, "hello");
@@ -246,7 +246,7 @@ fn tasks_approvals_answers_and_sessions_are_explained() {
     assert_eq!(decided["approval"]["state"], "approved");
     assert_eq!(decided["events"][0]["wirings"][0]["decision"], "engaged", "{decided}");
 
-    // Cards are about no message, and are explained all the same.
+    // Cards belong to no message, and are still explained.
     let cards = host.rows("outbound");
     let card = cards.iter().find(|row| row["value"]["act"].get("Ask").is_some()).unwrap();
     let id = card["key"][0].as_str().unwrap();
@@ -299,7 +299,7 @@ fn a_rate_limit_is_explained_with_the_next_try() {
     assert!(words.starts_with("rate-limited by the provider, next try in ") && words.ends_with("slow down"), "{words}");
     assert!(words.contains(" min: "), "{words}");
     assert!(wait["next_try"].as_str() > Some("2026"), "{wait}");
-    // What came later waits for the same.
+    // Later messages wait for the same reason.
     host.inject("m2", "and this?");
     let words = only(&host, &["m2"])["messages"][0]["words"].take();
     assert!(words.as_str().unwrap().starts_with("rate-limited by the provider, next try in "), "{words}");
@@ -313,7 +313,7 @@ fn command(text: &str) -> String {
     text.split('`').nth(1).unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 
-/// Runs a command in a shell, as a person would who copies it.
+/// Runs a command in a shell, as a person who copies it would.
 fn paste(host: &Host, command: &str) {
     let mut shell = host.bare("/bin/sh");
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_hearth")).parent().unwrap().display().to_string();
@@ -353,7 +353,7 @@ fn a_muted_thread_is_explained_with_the_command_that_unmutes_it() {
     paste(&host, &command(words.as_str().unwrap()));
     assert!(inject("m4", "8").contains("engaged"));
 
-    // The agent's programs have names of their own for threads.
+    // The agent's programs use their own names for threads.
     host.done(&["mutes", "add", "main", "--name", "slack:it's a room:9"], b"");
     assert!(inject("m5", "9").contains("thread_muted"));
     let words = only(&host, &["m5"])["wirings"][0]["words"].take();

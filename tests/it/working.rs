@@ -1,4 +1,4 @@
-//! Recovery of agents under the real daemon: failed starts, restarts, sessions that begin anew.
+//! Recovery of agents under the real daemon: failed starts, restarts, session resets.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn a_session_begins_anew_and_is_driven_by_something_else() {
         assert_eq!(after["epoch"].as_u64().unwrap(), before["epoch"].as_u64().unwrap() + 2);
         assert_eq!(after["provider"], "echo");
         if daemon {
-            // What drives it next is not installed here, and would fail whatever waits.
+            // The next provider is not installed here, so every start would fail.
             wait_for("both to be answered", || {
                 host.states().iter().all(|state| state.get("Completed").is_some()).then_some(())
             });

@@ -1,4 +1,5 @@
-//! `hearth workspace` on real directories: links, bind mounts, names that are not text, fingerprints that collide.
+//! `hearth workspace` on real directories: links, bind mounts, names that are not valid text, fingerprints that
+//! collide.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +27,7 @@ use crate::host::{Ended, Host, Running, skipped, wait_for};
 
 mod moved;
 
-/// When the next workspace is made: later than those before.
+/// The creation time of the next workspace: later than those before.
 static BEGUN: AtomicI64 = AtomicI64::new(1_800_000_000_000);
 
 /// A host whose directories are canonical.
@@ -66,7 +67,8 @@ fn status(host: &Host, dir: &Path) -> Value {
     json(host, dir, &["status"])
 }
 
-/// Begins a session in a directory, as commands without a daemon do; the key of its workspace or why there is none.
+/// Creates a session in a directory, as commands without a daemon do. Returns the key of its workspace, or why there is
+/// none.
 fn begin(host: &Host, dir: &Path, also_at: Option<&Path>, label: &str) -> String {
     let options = Options { map_bytes: Some(64 << 20), reserve_bytes: 0, ..Options::new(7) };
     let store = Store::open(&host.data(), options).unwrap();
@@ -143,7 +145,7 @@ fn fingerprints_are_the_published_ones() {
         let shown = String::from_utf8_lossy(&path).into_owned();
         assert_eq!(Fingerprint::of_path(&path).to_string(), expected, "{shown}");
         let given = Path::new(OsStr::from_bytes(&path));
-        // As it is typed, where nothing of that name is in the way.
+        // The path as given, if nothing else has that name.
         let as_given = given.canonicalize().map_or(true, |canonical| canonical.as_os_str().as_bytes() == path);
         if path.is_empty() || path == b"." || !as_given {
             continue;
@@ -184,7 +186,7 @@ fn every_spelling_is_one_workspace() {
 #[test]
 fn directories_with_one_fingerprint_are_kept_apart() {
     let (host, root) = host();
-    // The names collide only right below /tmp.
+    // The fingerprints collide only directly below /tmp.
     let pair = ["claw-fp--1DGfF-1w0c", "claw-fp-GWr7aMXEtEb"].map(|name| Path::new("/tmp").join(name));
     let ours: Vec<PathBuf> = pair.iter().filter(|dir| !dir.exists()).cloned().collect();
     let _removed = Removed(ours);
@@ -204,7 +206,7 @@ fn directories_with_one_fingerprint_are_kept_apart() {
     host.check();
 }
 
-/// Directories outside of a test's own that it made.
+/// Directories that a test created outside of its own, removed when this is dropped.
 struct Removed(Vec<PathBuf>);
 
 impl Drop for Removed {
@@ -274,7 +276,7 @@ fn reading_and_failing_makes_nothing() {
             assert_eq!(tree(&root), before, "{arguments:?}");
         }
     }
-    // A store that is there stays as it is, too.
+    // An existing store is not changed either.
     begin(&host, &dir, None, "s");
     let rows = host.rows("workspaces");
     for (arguments, _) in commands {
@@ -289,7 +291,7 @@ fn json_or_nothing(host: &Host, dir: &Path, arguments: &[&str]) {
     typed(host, dir, &all);
 }
 
-/// A bind mount that ends with this.
+/// A bind mount, unmounted when this is dropped.
 struct Bound(PathBuf);
 
 impl Bound {
@@ -373,7 +375,7 @@ fn folders_of_agents_go_with_the_data_directory() {
     let before = status(&host, &folder(&host));
     assert_eq!((&before["state"], before["agent"].as_str()), (&"known".into(), Some("main")), "{before}");
     host.stop();
-    // Restored: the same files in directories that are other ones.
+    // Restored: the same files in different directories.
     let (data, copy) = (host.data(), host.path("copy"));
     let copied = Command::new("cp").args(["-a"]).args([&data, &copy]).status().unwrap();
     assert!(copied.success());

@@ -1,4 +1,4 @@
-//! Time zones: which one applies, what agents are told of it, and the commands that compute with times.
+//! Time zones: which one applies, what agents are told about it, and the commands that compute with times.
 
 use hearth::model::Effect;
 use hearth::model::effect::ContextView;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::host::{CHAT, Ended, Host, Running};
 use crate::world::{World, event};
 
-/// A command without a data directory; none may be made.
+/// Runs a command without a data directory, which it may not create.
 fn alone(host: &Host, arguments: &[&str]) -> Ended {
     let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
     command.args(arguments);
@@ -88,7 +88,7 @@ fn what_is_wrong_with_a_time_is_named() {
     }
 }
 
-/// Zones of the context files that were asked to be written, by folder.
+/// Time zones of the context files that were requested, by folder.
 fn renewed(world: &World) -> Vec<(String, Option<String>)> {
     let context = |effect: &Effect| match effect {
         Effect::Export(export) => {
@@ -99,7 +99,7 @@ fn renewed(world: &World) -> Vec<(String, Option<String>)> {
     world.effects.iter().filter_map(context).collect()
 }
 
-/// Agents that live hear at once of another zone, if it is theirs.
+/// Live agents are told of a changed time zone at once, if it applies to them.
 #[test]
 fn another_zone_reaches_the_agents_that_live() {
     let agents = |common: &str, own: &str| {
@@ -127,7 +127,7 @@ fn another_zone_reaches_the_agents_that_live() {
     }
 }
 
-/// An agent that says what it was told, and where its clocks stand.
+/// An agent that reports what it was told, and its clock's time zone.
 const PROGRAM: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -155,7 +155,7 @@ fn an_agent_lives_in_the_zone_of_its_people() {
     host.start();
     let status = host.status();
     assert_eq!((&status["timezone"], &status["timezone_from"]), (&json!("asia/tokyo"), &json!("TZ")), "{status}");
-    // What commands have in their own environment is not what the daemon has in its.
+    // The environment of commands does not determine the daemon's.
     host.env.retain(|(name, _)| name != "TZ");
     host.env.push(("TZ".to_owned(), "UTC".to_owned()));
     assert_eq!(host.status()["timezone"], "asia/tokyo");
@@ -189,7 +189,7 @@ fn an_agent_lives_in_the_zone_of_its_people() {
     host.check();
 }
 
-/// What would be told is what is told: the same text from the store and from the runner.
+/// `hearth` predicts exactly what an agent is told: the same text from the store and from the runner.
 #[test]
 fn the_prompt_of_a_session_is_shown() {
     let host = Host::new();

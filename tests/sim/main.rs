@@ -1,7 +1,7 @@
 //! Runs the simulator: `cargo run --release --example simulate -- --seed 7 --days 1000`.
 //!
-//! A run of many days is one life after the other, a hundred days each: every life ends with an account of everything.
-//! A run that fails is made short and told as a line for `tests/sim/seeds.txt`, which the ordinary tests run again.
+//! A run of many days consists of lives of a hundred days each. Every life ends with an account of everything. A
+//! failing run is shrunk and printed as a line for `tests/sim/seeds.txt`, which the ordinary tests run again.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +32,7 @@ use tried::Tried;
 /// Days of one life.
 const LIFE: u64 = 100;
 
-/// Lets a house live under everything that can go wrong, and proves after every step that nothing is lost.
+/// Simulates an installation under everything that can go wrong, and checks after every step that nothing is lost
 #[derive(Debug, Parser)]
 #[command(name = "simulate")]
 struct Arguments {
@@ -42,10 +42,10 @@ struct Arguments {
     /// Simulated days in all.
     #[arg(long, default_value_t = 1_000)]
     days: u64,
-    /// Days after which everything is accounted for and a new house begins.
+    /// Days after which everything is accounted for and a new installation begins
     #[arg(long, default_value_t = LIFE)]
     life: u64,
-    /// No more steps than these in each life.
+    /// Maximum number of steps in each life
     #[arg(long)]
     steps: Option<u64>,
     /// `every`: the whole store is checked after every step.
@@ -54,14 +54,14 @@ struct Arguments {
     /// A line of `seeds.txt` to run instead.
     #[arg(long, value_parser = Plan::parse)]
     plan: Option<Plan>,
-    /// Tell the failure as it is, without making the run short.
+    /// Report the failure without shrinking the run
     #[arg(long)]
     no_shrink: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // What happened is told once, with its seed.
+    // The panic is reported once, with its seed.
     std::panic::set_hook(Box::new(|panic| PLACE.set(panic.location().map(ToString::to_string))));
     let mut all = Tried::default();
     for plan in plans(&arguments) {

@@ -5,13 +5,13 @@ use std::ops::Range;
 use super::days::attempt::{Failure, attempt};
 use super::days::plan::{KINDS, Plan};
 
-/// Runs that are made for it at most.
+/// Maximum number of runs.
 const RUNS: usize = 300;
 
-/// The shortest plan found that fails, and how it does.
+/// The shortest failing plan that was found, and its failure.
 pub(super) fn shrink(plan: &Plan, failure: &Failure) -> (Plan, Failure) {
     let mut search = Search { best: plan.clone(), failure: failure.clone(), runs: 0 };
-    // Nothing after the failure can have caused it, and at first it is not the drain that fails.
+    // Steps after the failure cannot have caused it. Initially the failure is not in the final account.
     search.cut(failure.step);
     for (kind, ..) in KINDS {
         let mut next = search.best.clone();
@@ -34,7 +34,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes a plan that fails in the same way.
+    /// Tries a plan, and keeps it if it fails in the same way.
     fn consider(&mut self, plan: Plan) -> bool {
         if self.runs >= RUNS {
             return false;
@@ -78,7 +78,7 @@ fn covers(idle: &[Range<u64>], part: &Range<u64>) -> bool {
     idle.iter().any(|range| range.start <= part.start && part.end <= range.end)
 }
 
-/// Puts a range among others; those that touch become one.
+/// Adds a range; adjacent ranges are merged.
 fn add(idle: &mut Vec<Range<u64>>, part: Range<u64>) {
     idle.push(part);
     idle.sort_by_key(|range| range.start);

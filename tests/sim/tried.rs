@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::days::attempt::Told;
 use crate::days::plan::{Effects, Plan, Setting};
 
-/// What has to have happened in so many steps, at least once. Chance makes the rarest of them about six times in ten
-/// thousand.
+/// Events that must have happened at least once in this many steps. The rarest of them happen about six times in ten
+/// thousand steps.
 const TRIED: [&str; 14] = [
     "events compared",
     "mailboxes compared",
@@ -28,7 +28,7 @@ const STEPS: u64 = 40_000;
 /// Runs together.
 #[derive(Default)]
 pub(crate) struct Tried {
-    /// Steps of runs of which nothing was left out.
+    /// Steps of runs in which nothing was left out.
     steps: u64,
     happened: BTreeMap<&'static str, u64>,
 }
@@ -43,7 +43,7 @@ impl Tried {
         }
     }
 
-    /// What should have happened in so many steps and never did.
+    /// Events that should have happened in this many steps and never did.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         let never = |what: &&str| self.happened.get(what).copied().unwrap_or_default() == 0;
         if self.steps < STEPS { Vec::new() } else { TRIED.into_iter().filter(never).collect() }
@@ -57,7 +57,7 @@ impl std::fmt::Display for Tried {
     }
 }
 
-/// Whether everything can happen that can happen at all.
+/// Whether every possible event can happen in this plan.
 fn is_complete(plan: &Plan) -> bool {
     let plain = (plan.effects, plan.setting) == (Effects::Some, Setting::Full);
     plain && plan.without.is_empty() && plan.idle.is_empty() && plan.mix.is_empty()

@@ -1,4 +1,4 @@
-//! Removes entities that a file created and does not name any more. Entities created by commands or by Hearth stay.
+//! Removes entities that a file created and no longer names. Entities created by commands or by Hearth stay.
 
 use crate::Result;
 use crate::entities::change::{ChangeResult, ChangedAgents};

@@ -25,7 +25,7 @@ pub(crate) fn decided(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionRep
     };
     let value = choice.option.value.clone();
     if value == IGNORE {
-        // The rejection is not remembered for good: a later message asks again.
+        // The rejection is not stored permanently: a later message asks again.
         let rejected = ApprovalState::Rejected { by: choice.by, at: tx.now.wall };
         outcome::finish(tx, choice.id, rejected, &choice.option.chosen)?;
         held::drop_all(tx, choice.id, chat, Reason::Rejected)?;

@@ -69,8 +69,8 @@ pub(crate) fn take_back(tx: &mut Tx<'_, '_>, id: OutboundId, until: Awake, after
     head_waits(tx, id, &outbound)
 }
 
-/// Handles a head that waits now. If it lets other messages pass and there are some, the first of them becomes the
-/// head.
+/// Handles a queue head that has just started to wait. If it lets other messages pass and there are some, the first of
+/// them becomes the head.
 fn head_waits(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound) -> Result<()> {
     let first = match &outbound.to {
         Some(to) => tx.db.outgoing_queues.first_in(tx, &ThreadKey::of(to))?.map(|(key, ())| key),
@@ -209,10 +209,10 @@ mod tests {
         let uncertain = || DeliveryResult::Uncertain("no answer".to_owned());
         for (number, heard, which, done, attempts) in [
             (1, vec![], 0, false, [1, 0]),
-            // The message before it stays as it is.
+            // The message before the withdrawn one does not change.
             (2, vec![], 1, true, [1, 0]),
             (3, vec![retry()], 1, true, [1, 0]),
-            // The message behind it is attempted.
+            // The next message in the queue is attempted.
             (4, vec![retry()], 0, true, [1, 1]),
             (5, vec![uncertain()], 0, false, [2, 0]),
             (6, vec![uncertain(), retry()], 0, false, [2, 0]),

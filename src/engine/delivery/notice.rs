@@ -124,8 +124,8 @@ pub(crate) fn tell_owner(tx: &mut Tx<'_, '_>, text: &str) -> Result<bool> {
     Ok(!all.is_empty())
 }
 
-/// Like [`tell_owner`], for failures that people can cause as often as they like: `what` is sent again to the same address
-/// only an hour later. `more` says where the owner finds more.
+/// Like [`tell_owner`], for failures that people can cause as often as they like: the same `what` is sent to the same
+/// address at most once an hour. `more` says where the owner finds details.
 pub(crate) fn tell_owner_of_failure(tx: &mut Tx<'_, '_>, what: &str, more: &str) -> Result<bool> {
     let all = owners(tx)?;
     for to in &all {
@@ -136,7 +136,7 @@ pub(crate) fn tell_owner_of_failure(tx: &mut Tx<'_, '_>, what: &str, more: &str)
     Ok(!all.is_empty())
 }
 
-/// Whether one of the last messages told an address the same.
+/// Whether one of the last messages to an address already said the same.
 fn was_told(tx: &Tx<'_, '_>, to: &Address, what: &str) -> Result<bool> {
     let last = tx.db.outbound.last(tx, ..)?.map_or(0, |(last, _)| last.number());
     let from = OutboundId::new(last.saturating_sub(BACK_MAX));
@@ -187,8 +187,8 @@ pub(crate) fn is_for_owner(tx: &Tx<'_, '_>, session: SessionId) -> Result<bool> 
     }
 }
 
-/// A failure of an agent for a chat that does not show details. `told` is whether an owner was told them; otherwise the
-/// text names the command that prints them, for the reader to pass on.
+/// Describes an agent's failure for a chat that does not show details. `told` is whether an owner received the details;
+/// otherwise the text names the command that prints them, for the reader to pass on.
 pub(crate) fn for_people(what: &str, told: bool, command: &str) -> String {
     if told {
         format!("The agent {what}; its owner has been told.")

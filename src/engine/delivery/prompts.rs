@@ -75,7 +75,7 @@ fn shortened(body: &str) -> String {
     if chars.next().is_some() { format!("{beginning}…") } else { beginning }
 }
 
-/// Whether a message asks something that is still open. When the question ends, the message is needed once more.
+/// Whether a message asks something that is still open. Such a message is edited once more when the question ends.
 pub(crate) fn counts(tx: &Tx<'_, '_>, id: OutboundId, outbound: &Outbound) -> Result<bool> {
     match key(id, outbound) {
         Some(key) => Ok(readable(tx.db.open_prompts.get(tx, &key))?.is_some()),

@@ -152,7 +152,8 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
         }
         DeliveryResult::Rejected(error) => DeliveryStep::GiveUp(error),
         DeliveryResult::Retry(error) => again(error),
-        // Repeated at once. A channel that knows our id shows the message once; others mark the repeat (`OnUncertain`).
+        // Repeated at once. A channel that recognizes our id shows the message only once; on others the repeat is
+        // marked (`OnUncertain`).
         DeliveryResult::Uncertain(error) if outbound.attempts <= 1 => {
             drop(error);
             DeliveryStep::Again

@@ -21,7 +21,7 @@ pub(crate) fn changed(tx: &mut Tx<'_, '_>, change: &ClockChange) -> Result<Reply
         }
         entities::change::renew_contexts(tx, &mut after)?;
     }
-    // All other times are recomputed in as many steps as necessary.
+    // The other tasks are recomputed in as many steps as necessary.
     recompute::renew_all(tx)?;
     recompute::renew_some(tx)?;
     Ok(Reply::Done)

@@ -1,4 +1,4 @@
-//! The time of the next deadline, so that no polling is necessary.
+//! The time of the next deadline. It makes polling unnecessary.
 
 use crate::Result;
 use crate::model::id::{MessageId, OutboundId, TaskId};

@@ -29,7 +29,7 @@ pub(crate) fn go_on(tx: &mut Tx<'_, '_>, rest: Continuation) -> Result<Reply> {
 /// Resumes the removal of agents that have rows left.
 pub(crate) fn resume(tx: &mut Tx<'_, '_>) -> Result<()> {
     if tx.db.agents.len(tx)? == tx.db.agents_by_folder.len(tx)? {
-        return Ok(()); // none was ever removed
+        return Ok(()); // no agent was ever removed
     }
     for (id, agent) in agents::all(tx)? {
         if agent.archived.is_some() && is_left(tx, id)? {

@@ -56,7 +56,7 @@ pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option
     Ok(Some(Reply::Routed(report)))
 }
 
-/// The newest open cards of an address, and also older ones about these matters.
+/// The newest open cards of an address, plus older ones about these subjects.
 fn asked_at(tx: &Tx<'_, '_>, place: &Address, meant: &[PromptSubject]) -> Result<Vec<(OutboundId, PromptSubject)>> {
     let chat = ChatKey::of(&place.channel, &place.platform_id);
     let found = tx.db.open_prompts.collect_last(tx, &chat, CARDS_MAX)?;
@@ -85,7 +85,7 @@ fn card_of(tx: &Tx<'_, '_>, matter: PromptSubject) -> Result<Option<OutboundId>>
     })
 }
 
-/// Whether the text answered one of the cards, or led to a question back.
+/// Whether the text answered one of the cards, or made Hearth ask back.
 fn respond(
     tx: &mut Tx<'_, '_>,
     asked: &[(OutboundId, PromptSubject)],

@@ -131,7 +131,7 @@ fn dispatch_to(
 /// the messages that have just ended.
 pub(crate) fn dispatch_rest(tx: &mut Tx<'_, '_>, id: SessionId, over: &[u64]) -> Result<()> {
     let Some((newest, _)) = tx.db.ready_messages.last_in(tx, &id)? else { return Ok(()) };
-    // The oldest message that was queued at the last export is not older than these.
+    // The oldest message that was queued at the last export is at least as old as these.
     let claimed = tx.db.claimed_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
     let ready = tx.db.ready_messages.first_in(tx, &id)?.map(|(key, _)| key.seq);
     let oldest = over.iter().copied().chain(claimed).chain(ready).min().unwrap_or(0);

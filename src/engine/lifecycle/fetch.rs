@@ -46,7 +46,7 @@ pub(crate) fn fetched(tx: &mut Tx<'_, '_>, id: BodyId, files: &[Attachment]) -> 
     Ok(Reply::Done)
 }
 
-/// Repeats requests without an answer, and gives up on files whose time is over.
+/// Repeats requests without an answer, and gives up on files whose deadline has passed.
 pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
     let limit = tx.policy.rows_per_input / 4;
     for (id, fetch) in tx.db.fetches.collect_range(tx, .., limit)? {

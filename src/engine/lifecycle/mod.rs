@@ -135,7 +135,7 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
     let Phase::Collecting { exit, .. } = incarnation.phase.clone() else { return Ok(()) };
     let lost = decide_loss(&incarnation, &exit, tx.now.awake);
     let end = describe_end(&incarnation, &exit, tx.now.awake);
-    let limit = tx.policy.rows_per_input / 4; // what is given back changes a few rows each
+    let limit = tx.policy.rows_per_input / 4; // every requeued message changes a few rows
     let (mut worked_on, mut failures) = (false, Failures::default());
     let claims = tx.db.claimed_messages.collect_prefix(tx, &session, limit)?;
     let (more, unfinished) = (claims.len() >= limit, !claims.is_empty());

@@ -108,7 +108,7 @@ pub(crate) fn forget(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
     export(tx, session)
 }
 
-/// Exports answers for live incarnations again, because their files are never confirmed.
+/// Exports answers for live incarnations again. Their export is never confirmed, so it may have been lost.
 pub(crate) fn again(tx: &mut Tx<'_, '_>) -> Result<()> {
     let mut found = Vec::new();
     let first = |session| Text::new("").map(|request| ReplyKey { session, request });

@@ -59,7 +59,7 @@ pub(crate) fn built(
             let text = match built {
                 Ok(()) => installed(install),
                 Err(why) if notice::is_for_owner(tx, install.session)? => failed(install, &format!(": {why}")),
-                // The agent repeats in its chat what it is told.
+                // The agent repeats this text in its chat.
                 Err(_) if owner_told => failed(install, "; the owner has been told why"),
                 Err(_) => failed(install, &format!("; the owner sees why with `hearth image build {}`", agent.folder)),
             };

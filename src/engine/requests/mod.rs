@@ -90,7 +90,7 @@ pub(crate) fn serve(
     self_change::ask(tx, asker, about)
 }
 
-/// Tells an agent the result of one of its outputs, if it waits for it or has to know.
+/// Tells an agent the result of one of its outputs, if the agent waits for the result or has to know it.
 pub(crate) fn tell_outcome(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said, accepted: &Accepted) -> Result<()> {
     let number = || json::object(&[("number", Field::Number(said.number))]);
     let outcome: std::result::Result<Option<RawJson>, &String> = match accepted {
@@ -123,7 +123,7 @@ pub(crate) fn tell_outcome(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said,
     }
 }
 
-/// Carries out an approved request. Returns the reason if it is not possible any more; the approval is superseded then.
+/// Carries out an approved request. If it is no longer possible, returns the reason, and the approval is superseded.
 /// The caller updates row, card and index of the approval.
 pub(crate) fn granted(
     tx: &mut Tx<'_, '_>,
@@ -148,7 +148,7 @@ pub(crate) fn granted(
 pub(crate) enum Denial<'a> {
     /// An approver rejected it.
     Rejected,
-    /// It was not decided in time.
+    /// It expired before a decision.
     Lapsed,
     /// It is not possible any more.
     Impossible(&'a str),

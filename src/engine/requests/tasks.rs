@@ -155,7 +155,7 @@ mod tests {
                 prompt: format!("{number} {}", "ä".repeat(100)),
                 script: None,
                 reply: None,
-                // Later tasks have earlier times.
+                // Tasks that are added later have earlier times.
                 first: Some(Timestamp::from_millis(0).plus(Millis::days(2_000 - number)).to_string()),
                 recurrence: None,
                 missed: Missed::default(),
@@ -196,7 +196,8 @@ mod tests {
         }
         tell(&scene, TaskCommand::Pause(TaskId::new(2)));
         tell(&scene, TaskCommand::Cancel(TaskId::new(3)));
-        // A manual run fails without effect on the task. A one-time task is over, however it ended.
+        // A manual run that fails does not affect the task. A one-time task is over after its run, even if the run
+        // failed.
         tell(&scene, TaskCommand::Run(TaskId::new(4)));
         fail(&scene, TaskId::new(4));
         scene.jump(Timestamp::from_millis(0).plus(Millis::days(1_995)));

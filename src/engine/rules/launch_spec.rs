@@ -73,7 +73,7 @@ mod tests {
                 (&AgentSettings { folder_access: Some(Access::ReadWrite), ..plain.clone() }, &none),
                 true,
             ),
-            // What its trust says anyway.
+            // What the agent's trust already implies.
             (
                 13,
                 (&plain, &none),
@@ -82,7 +82,7 @@ mod tests {
             ),
             (7, (&plain, &none), (&plain, &image), true),
             (8, (&plain, &none), (&plain, &zone), true),
-            // An agent's own value and the installation's value count the same.
+            // An agent's own value and the same value of the installation give the same digest.
             (9, (&here, &none), (&plain, &zone), false),
         ] {
             assert_eq!(differ(before.0, before.1, after.0, after.1), expected, "case {number}");

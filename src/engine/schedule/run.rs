@@ -49,7 +49,7 @@ fn fire(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
     let passed = series.passed(slot, tx.now.wall, newest(&task));
     let last = passed.newest.last().copied().unwrap_or(slot);
     if task.running.is_none() && !has_place(tx, task.agent)? {
-        return Ok(()); // its time stays: it is looked at again, and nothing of the series is lost
+        return Ok(()); // the slot stays due, is examined again, and is not lost
     }
     let passed = unused(tx, id, &series, passed)?;
     let plan = decide(&task, passed, tx.now.wall);
@@ -78,7 +78,7 @@ pub(crate) fn follow(task: Task, next: Option<Timestamp>, now: Timestamp) -> Tas
     }
 }
 
-/// How many of the newest passed slots may be used.
+/// How many of the newest passed slots may still be used.
 pub(crate) fn newest(task: &Task) -> usize {
     if let Missed::RunAll(most) = task.missed { usize::try_from(most).unwrap_or(usize::MAX) } else { 1 }
 }

@@ -13,8 +13,8 @@ use crate::time::zone::Zone;
 use crate::tx::Tx;
 use crate::{Result, schedule};
 
-/// The number of failures in a row after which the owner is told, who may not see the task's chat. For a task with a
-/// script, the reply address is told too, because single script failures are not reported there.
+/// The number of failures in a row after which the owner is told. The owner may not see the task's chat. For a task
+/// with a script, the reply address is told too, because single script failures are not reported there.
 const TOLD_AFTER: u32 = 3;
 
 /// Records that a slot's message ended. The series continued when the slot was used, so it does not change now, whether

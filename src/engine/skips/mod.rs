@@ -136,7 +136,7 @@ fn take_in(
         match skip.state {
             SkipState::Surfaced(..) | SkipState::Retried(_) | SkipState::Acknowledged { .. } => {
                 if skip.file == SkipFile::Left {
-                    return Ok(()); // it goes with the next sweep at the latest
+                    return Ok(()); // the next sweep reports it at the latest
                 }
                 skip.file = SkipFile::There;
                 told::release(tx, id, &mut skip, row);
@@ -155,7 +155,7 @@ fn take_in(
     if tx.db.skips_unsurfaced.collect_prefix(tx, &agent, tx.policy.skips_waiting_max)?.len()
         >= tx.policy.skips_waiting_max
     {
-        return Ok(()); // the file waits where it is
+        return Ok(()); // the file stays in its folder meanwhile
     }
     let before = match tx.db.skips_by_skill.last_in(tx, &(agent, name.clone()))? {
         Some((before, ())) => tx.db.skips.get(tx, &before.skip)?,

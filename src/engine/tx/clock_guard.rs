@@ -59,10 +59,10 @@ mod tests {
             (moment(1_000, 4, 30), true),
             (moment(1_024, 4, 30), true),
             (moment(1_025, 4, 30), false),
-            (moment(1_025, 4, 89), false), // a minute more than a day beyond what passed awake
+            (moment(1_025, 4, 89), false), // a minute more than one day beyond the awake time that passed
             (moment(9_000, 4, 89), false),
             (moment(9_000, 4, 90), true),
-            (moment(10, 4, 31), true), // back is never too early
+            (moment(10, 4, 31), true), // a clock that was set back is always trusted
             (moment(9_000, 5, 59), false),
             (moment(9_000, 5, 60), true),
         ] {

@@ -55,8 +55,8 @@ pub struct Cx<'a> {
     pub has_room: bool,
     /// Compiled engage patterns.
     pub patterns: &'a Patterns,
-    /// Set when the input failed on a damaged row and is repeated without whatever needs that row: the store, for
-    /// nested transactions.
+    /// The store, for nested transactions. Set when the input failed on a damaged row and is repeated without the parts
+    /// that need that row.
     pub salvage: Option<&'a Store>,
     /// Reports ends to higher layers at once, in the same transaction: [`hooks`](super::hooks()).
     pub hooks: fn(&mut Tx<'_, '_>, Hook<'_>) -> Result<()>,

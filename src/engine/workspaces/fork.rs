@@ -139,7 +139,7 @@ fn text_blocks(text: &str) -> RawJson {
     RawJson::trusted(format!("[{}]", block.as_str()))
 }
 
-/// Records a fork into another workspace in both workspaces.
+/// Records a fork from one workspace into another, in both workspaces.
 fn hand_over(tx: &mut Tx<'_, '_>, from: WorkspaceKey, parent: SessionId, fork: &StoredSession) -> Result<()> {
     if from == fork.workspace {
         return Ok(());

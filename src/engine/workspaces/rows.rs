@@ -15,7 +15,7 @@ use crate::tx::Tx;
 /// Maximum size of a record in bytes of its content. The store needs a third more.
 pub(crate) const RECORD_BYTES_MAX: usize = 12 << 20;
 
-/// A clock that is further behind the last change than this is trusted.
+/// A clock that is behind the last change by more than this is trusted.
 const BEHIND_MAX: Millis = Millis::minutes(24 * 60);
 
 /// Why a transaction is undone.
@@ -68,7 +68,7 @@ pub(crate) fn load(tx: &Tx<'_, '_>, id: SessionId) -> Outcome<StoredSession> {
     }
 }
 
-/// Like [`load`], for a caller that changes the session under conditions.
+/// Like [`load`], and also checks the caller's conditions for a change.
 pub(crate) fn guarded(tx: &Tx<'_, '_>, id: SessionId, guard: Guard) -> Outcome<StoredSession> {
     let found = load(tx, id)?;
     let lease = tx.db.leases.get(tx, &id)?;
@@ -297,7 +297,7 @@ mod tests {
             (Some((5, 10)), guard(Some(4), None, Some(4)), Some(false)),
             (Some((5, 10)), guard(None, None, None), Some(true)),
             (Some((5, 10)), guard(None, None, Some(5)), None),
-            (Some((5, 10)), guard(None, None, Some(4)), Some(true)), // another one than was looked at
+            (Some((5, 10)), guard(None, None, Some(4)), Some(true)), // a different record count than the caller expected
         ] {
             let said = decide_guard(&row(), lease, given).err();
             assert_eq!(said.as_ref().and_then(SessionRefusal::retry_safe), kind, "{lease:?} {given:?} {said:?}");
@@ -314,7 +314,7 @@ mod tests {
             (100, Some(99), 100),
             (100, Some(100), 101),
             (100, Some(5_000), 5_001),
-            (100, Some(100 + day), 100), // nonsense of a clock does not last for ever
+            (100, Some(100 + day), 100), // a nonsensical clock value does not persist
         ] {
             assert_eq!(decide_stamp(at(now), newest.map(at)), at(expected), "{now} {newest:?}");
         }

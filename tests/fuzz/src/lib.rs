@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 pub mod laws;
 
-/// The law that the arguments of this process are about: one of them names it, as `corpus/wire` and
-/// `artifacts/wire/crash-1` name the law `wire`.
+/// The law that this process runs. One of its arguments names the law, as `corpus/wire` and `artifacts/wire/crash-1`
+/// name `wire`.
 pub fn law() -> laws::Law {
     static CHOSEN: OnceLock<laws::Law> = OnceLock::new();
     *CHOSEN.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! The list of attacks: tried by hostile agents in the runtimes that are there, by hostile senders with a real daemon, and
-//! shown in docs/security.md.
+//! The list of attacks: tried by hostile agents in the available runtimes, and by hostile senders against a real
+//! daemon. docs/security.md shows it.
 
 mod agents;
 mod rootless;

@@ -1,7 +1,7 @@
 //! The daemon of an unprivileged user with their own Podman. A message is answered in a container although the
 //! container and the daemon die, and every attack of the list that needs no control groups is tried.
 //!
-//! `.ci/rootless.sh` runs it as such a user. It needs `hearth-runner` as `cargo runner` makes it.
+//! `.ci/rootless.sh` runs it as such a user. It needs a `hearth-runner` built by `cargo runner`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +40,7 @@ fn image(host: &Host, runner: &Path) {
     podman(&["build", "--quiet", "--tag", IMAGE, context.to_str().unwrap()]);
 }
 
-/// A host whose agents run in containers without root; none where that is not what is there.
+/// A host whose agents run in rootless containers; none if this machine has no rootless Podman.
 fn house() -> Option<Host> {
     let skip = |why: &str| {
         eprintln!("SKIPPED: {why}; `.ci/rootless.sh` makes what is needed");
@@ -97,7 +97,7 @@ fn a_daemon_without_rights_answers_from_containers() {
     let mut grep = Command::new("grep");
     let stored = grep.args(["-rlaF", "--devices=skip", "-e", KEY]).args(places.lines()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&stored.stdout), "");
-    // Whatever the agent writes is the user's own on this side.
+    // On the host, everything the agent writes belongs to the user.
     let written = host.data().join("sessions/se1/agent/heartbeat");
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(written).unwrap());
     assert_eq!(owner, rustix::process::geteuid().as_raw());

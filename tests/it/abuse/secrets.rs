@@ -1,4 +1,4 @@
-//! Marked secrets in a run with every feature on: they reach their users, and appear in no file and no output.
+//! Marked secrets in a run with every feature on. They reach their users, and appear in no file and no output.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::host::{Host, skipped, wait_for};
 const KEY: &str = "marked-key-of-the-agent-5f2c";
 const FILE: &str = "marked-file-of-the-agent-77aa";
 const MADE: &str = "marked-output-of-a-command-90b1";
-/// No secret: Podman may have it.
+/// Not a secret: Podman may store it.
 const PLAIN: &str = "plain-text-of-the-agent-31d7";
 
-/// What is left of what the agent says that repeats its key.
+/// The agent's message after its secrets were removed.
 const HIDDEN: &str = r#"[["FILE", "KEY", "MADE"], []] [secret KEY] [secret KEY] [secret KEY]"#;
 
-/// Agents that say whether they have what they were given, and all else they have, and repeat it; and that make
-/// trouble.
+/// Agents that report whether they have their own secrets and what else they can see, that repeat them, and that cause
+/// failures.
 const PROGRAM: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -133,7 +133,7 @@ fn also_when_agents_are_in_containers() {
     run(&At::Podman(image, socket));
 }
 
-/// Nothing that Podman shows or stores has a secret, not even of the agent that was given it.
+/// Nothing that Podman shows or stores contains a secret, not even of the agent that received it.
 fn inspect(host: &Host, socket: &str) {
     let install = host.rows("meta")[0]["value"]["install"].as_u64().unwrap();
     let podman = |arguments: &[&str]| {
@@ -151,7 +151,7 @@ fn inspect(host: &Host, socket: &str) {
     search_storage(socket);
 }
 
-/// Names of files of Podman's storage that have one of these texts in them.
+/// Names of files in Podman's storage that contain one of these texts.
 fn stored(socket: &str, texts: &[&str]) -> String {
     let url = format!("unix://{socket}");
     let format = "{{.Store.GraphRoot}}\n{{.Store.RunRoot}}";
@@ -159,7 +159,7 @@ fn stored(socket: &str, texts: &[&str]) -> String {
     let places = podman.args(["--url", &url, "info", "--format", format]).output().unwrap();
     let places = String::from_utf8(places.stdout).unwrap();
     assert_eq!(places.lines().count(), 2, "{places}");
-    // Not as arguments: the other test looks for secrets in the arguments of all processes of this machine.
+    // Not passed as arguments: the other test searches the arguments of all processes of this machine for secrets.
     let mut grep = std::process::Command::new("grep");
     grep.args(["-rlaF", "--devices=skip", "--file=-"]).args(places.lines());
     let mut grep = grep.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -171,7 +171,7 @@ fn search_storage(socket: &str) {
     assert_eq!(stored(socket, &[KEY, FILE, MADE]), "", "Podman stores a secret");
 }
 
-/// The next daemon goes on with the container, and finds out what it must not show.
+/// The next daemon adopts the container, and finds out which values it must not show.
 fn adopted(host: &mut Host, telegram: &FakeTelegram) {
     host.kill();
     host.start();
@@ -208,7 +208,7 @@ fn run(at: &At) {
     let said = host.wait_said(2);
     assert!(said.iter().any(|said| said == HIDDEN), "{said:?}");
     assert!(said.iter().any(|said| said == "[[], []]"), "{said:?}");
-    // Not all messages: what an agent is told of a message that could not be sent waits for its next turn.
+    // Not all messages: what an agent is told about a message that could not be sent waits for its next turn.
     wait_for("both to be answered", || {
         let completed = host.states().iter().filter(|state| state.get("Completed").is_some()).count();
         (completed >= 2).then_some(())
@@ -221,7 +221,7 @@ fn run(at: &At) {
     if let At::Podman(_, socket) = at {
         inspect(&host, socket);
     }
-    // What it wrote is kept when it is gone.
+    // Its output is kept after it is gone.
     host.done(&["agents", "restart", "has"], b"");
     let complains = |session: &str| host.run(&["sessions", "show", session], b"").stdout.contains("a complaint");
     wait_for("the complaint", || (complains("se1") || complains("se2")).then_some(()));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::host::Host;
 
-/// The self-test's answer on this host.
+/// The result of the self-test on this host.
 pub(crate) fn tested(host: &Host) -> Value {
     let ended = host.run(&["doctor", "--self-test", "--json"], b"");
     let answer: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
@@ -16,7 +16,7 @@ pub(crate) fn tested(host: &Host) -> Value {
     answer
 }
 
-/// Everything that is promised was tried, and nothing that is not.
+/// Everything that is promised was tried, and nothing else.
 pub(crate) fn all_that_is_promised(answer: &Value, kind: RuntimeKind) {
     let lacking = !answer["self_test"]["limits"].as_array().unwrap().is_empty();
     let attacks = answer["self_test"]["attacks"].as_array().unwrap();
@@ -26,7 +26,7 @@ pub(crate) fn all_that_is_promised(answer: &Value, kind: RuntimeKind) {
         assert_eq!(shown["attack"], attack.name);
         let result = shown["result"].as_str().unwrap();
         let fits = match attack.stand(kind) {
-            // The machine may lack what the trials need; the user who runs this has no home.
+            // The machine may lack what the attacks need; the user who runs this has no home.
             Stand::Held if attack.name == "home" => ["held", "not_tried"].contains(&result),
             Stand::Held => result == "held",
             Stand::Tested(_) | Stand::Moot(_) => result == "not_tried",

@@ -1,4 +1,4 @@
-//! Generates the attack tables of docs/security.md from the list, so that they promise nothing else. With
+//! Generates the attack tables of docs/security.md from the list, so that they promise exactly what is tested. With
 //! `HEARTH_UPDATE_DOCS=1` the test writes them.
 
 use std::path::Path;

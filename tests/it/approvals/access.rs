@@ -65,7 +65,7 @@ fn access_goes_by_role_and_membership() {
     }
 }
 
-/// An owner of one agent cannot be written down.
+/// An owner of a single agent cannot be configured.
 #[test]
 fn nobody_owns_one_agent() {
     let toml = "schema = 1\n[[agents]]\nfolder = \"ag-1\"\n[[users]]\nid = \"t:1\"\nroles = [\"owner:ag-1\"]\n";

@@ -28,7 +28,7 @@ const OWNER: &str = "roles = [\"owner\"]";
 const ADMIN: &str = "roles = [\"admin\"]";
 const OF_ONE: &str = "roles = [\"admin:ag-1\"]";
 
-/// The order in which approvers are asked about a stranger if no card can be delivered.
+/// The order in which approvers are asked about an unknown sender if no card can be delivered.
 fn asked_in_turn(toml: &str, chat: &str) -> Vec<String> {
     let mut ground = Ground::of(toml);
     ground.world.outside.channel = Box::new(|_| Some(DeliveryResult::Rejected("blocked by the user".into())));
@@ -87,7 +87,7 @@ fn approvers_are_picked_by_role_and_origin() {
 
 #[test]
 fn direct_messages_are_where_the_channel_says() {
-    // A channel that opens nothing: the person's id is the chat; a chat row is made, strict and no group.
+    // A channel that opens no direct messages: the person's id is the chat. A strict direct chat is created.
     let mut ground = Ground::of(&people(&[("telegram:6037840640", OWNER)]));
     ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
     assert_eq!(ground.card_places(), ["telegram/6037840640"]);
@@ -109,7 +109,7 @@ fn direct_messages_are_where_the_channel_says() {
     assert_eq!(ground.world.outside.opened.len(), 1);
     assert_eq!(ground.count("direct_messages"), 1);
 
-    // The chat of a known direct message is removed: it is opened anew.
+    // The chat of a known direct message is removed: it is opened again.
     let remove = Change::RemoveChat(
         hearth::model::ChannelName::new("discord").unwrap(),
         ForeignId::new("chat", "dm-channel-user-1").unwrap(),
@@ -131,7 +131,7 @@ fn direct_messages_are_where_the_channel_says() {
 
 #[test]
 fn a_direct_message_that_cannot_be_opened_is_no_dead_end() {
-    // Nothing is remembered, and it is tried again.
+    // No address is stored, and it is tried again.
     let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
     ground.world.outside.direct = Box::new(|_| Some(Err("503".into())));
     ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
@@ -141,7 +141,7 @@ fn a_direct_message_that_cannot_be_opened_is_no_dead_end() {
         other => panic!("{other:?}"),
     };
     assert_eq!(why(&ground), (2, "no direct message with discord:user-1: 503".to_owned()));
-    // The effect is lost; the sweep asks again, with growing pauses.
+    // The effect is lost; the sweep repeats the request, with growing pauses.
     ground.world.outside.direct = Box::new(|user| Some(Ok(user.handle().clone())));
     ground.world.pass(Millis::minutes(2));
     ground.world.sweep();
@@ -154,7 +154,7 @@ fn a_direct_message_that_cannot_be_opened_is_no_dead_end() {
     assert_eq!((ground.card_places(), ground.states()), (vec!["discord/user-1".to_owned()], vec!["pending"]));
 }
 
-/// Everything that is known of the approval, and how often a card about it was made.
+/// The stored state of the approval, and how many cards about it were created.
 fn asked(ground: &Ground) -> (u32, String, usize) {
     let ApprovalState::Unsent { failed, why } = &ground.approvals()[0].1.state else { panic!("{:?}", ground.states()) };
     (*failed, why.clone().unwrap_or_default(), ground.world.all_outbound().len())
@@ -196,7 +196,7 @@ fn the_pauses_between_cards_grow() {
     assert_eq!(tried, [30, 90, 210, 450, 930, 1_890]);
 }
 
-/// The answer to a wish for a direct message comes twice: the card is shown once.
+/// The result of opening a direct message arrives twice: the card is shown once.
 #[test]
 fn a_direct_message_that_is_opened_twice_shows_the_card_once() {
     let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
@@ -229,13 +229,13 @@ fn a_card_nobody_takes_goes_to_the_next_one() {
     ground.world.assert_sound();
     assert_eq!(ground.states(), ["pending"]);
     assert_eq!(ground.approvals()[0].1.approver.as_ref().unwrap().to_string(), "discord:222");
-    // The card for telegram was taken back: its lane is empty.
+    // The card for telegram was withdrawn: its queue is empty.
     let waiting =
         ground.world.all_outbound().iter().filter(|(_, row)| format!("{:?}", row.state).contains("Abandoned")).count();
     assert_eq!(waiting, 1);
 }
 
-/// A card that may have gone out is sent again; people are told so where the channel cannot know that it is the same.
+/// A card that may have been sent is sent again. Where the channel cannot detect duplicates, people are told.
 #[test]
 fn repetitions_are_marked_where_the_channel_cannot_tell() {
     for (owner, marked) in [("telegram:111", true), ("discord:222", false), ("terminal:1000", false)] {
@@ -272,7 +272,7 @@ fn a_channel_that_comes_later_makes_people_reachable() {
     ground.world.configure(vec![channel("matrix", ChannelKind::Telegram)]).unwrap();
     ground.says_in(("telegram", "c1", None), ("stranger", "hi again"), "");
     assert_eq!(ground.card_places(), ["matrix/1"]);
-    // The channel goes while the card is open: it stays open, and the operator can decide.
+    // The channel is removed while the card is open: the approval stays open, and the operator can decide.
     ground.world.configure(vec![Change::RemoveChannel(hearth::model::ChannelName::new("matrix").unwrap())]).unwrap();
     assert_eq!(ground.open(), 1);
     let id = ground.approvals()[0].0;

@@ -36,7 +36,7 @@ fn wirings(ground: &Ground) -> Vec<Wiring> {
     ground.world.read(|db, txn| db.wirings.iter(txn)?.map(|row| row.map(|(_, wiring)| wiring)).collect())
 }
 
-/// What is asked, and how the agent listens afterwards.
+/// The text of the card, and how the agent listens afterwards.
 #[test]
 fn the_wiring_follows_the_kind_of_chat() {
     for (case, place, more, engage) in [
@@ -92,7 +92,7 @@ fn the_card_says_who_is_trying_where() {
     }
 }
 
-/// Unlike in NanoClaw: one card, and the newest message takes the place of the one before, which is recorded.
+/// Unlike in NanoClaw: one card, and the newest message replaces the previous one, which is recorded.
 #[test]
 fn the_newest_message_waits() {
     let mut ground = Ground::of(BARE);
@@ -102,14 +102,15 @@ fn the_newest_message_waits() {
     assert_eq!((ground.cards().len(), ground.open(), ground.held().len(), ground.count("bodies")), (1, 1, 1, 1));
     assert_eq!(ground.reasons(), [Reason::Superseded, Reason::Superseded]);
     ground.presses("telegram:owner", 0);
-    // The card named the caller: its answer admits only them. The other person is asked about next.
+    // The card named the caller: approving it admits only them. The other person needs an approval of their own.
     assert_eq!(ground.members(), ["ag1 telegram:caller by telegram:owner"]);
     assert_eq!((ground.states(), ground.heard().len()), (vec!["approved", "pending"], 0));
     ground.presses("telegram:owner", 0);
     assert_eq!(ground.heard(), ["three"]);
 }
 
-/// Unlike in NanoClaw: "ignore" is forgotten; a card at most once an hour. Only `hearth chats deny` is for good.
+/// Unlike in NanoClaw: "ignore" is not permanent, but a card is shown at most once an hour. Only `hearth chats deny` is
+/// permanent.
 #[test]
 fn ignoring_is_no_denial() {
     let mut ground = Ground::of(BARE);
@@ -132,7 +133,7 @@ fn ignoring_is_no_denial() {
     assert_eq!(ground.says_in(NEW, ("caller", "five"), IN_GROUP).outcome, Outcome::Held);
 }
 
-/// A recorded drop and no row.
+/// Leaves a recorded drop and no row.
 #[test]
 fn where_nobody_can_be_asked() {
     let unreachable = BARE.replace("telegram:owner", "matrix:owner");
@@ -155,7 +156,7 @@ fn where_nobody_can_be_asked() {
     assert_eq!((unmentioned.reason, ground.count("chats"), ground.cards().len()), (Some(Reason::UnknownChat), 0, 0));
 }
 
-/// The owner speaks where there is one agent: it listens, and has the message, without any question.
+/// The owner writes where there is only one agent: it is wired and receives the message without a question.
 #[test]
 fn an_owners_word_wires_silently_where_there_is_one_agent() {
     let admin = BARE.replace("roles = [\"owner\"]", "roles = [\"admin\"]");
@@ -176,7 +177,7 @@ fn an_owners_word_wires_silently_where_there_is_one_agent() {
             assert_eq!(ground.members().len(), 0, "{case}: an owner needs no membership");
         }
     }
-    // Another person's message was already waiting: it goes first.
+    // Another person's message was already waiting: it is routed first.
     let mut ground = Ground::of(BARE);
     ground.says_in(NEW, ("caller", "one"), IN_GROUP);
     ground.says_in(NEW, ("owner", "two"), IN_GROUP);
@@ -185,7 +186,7 @@ fn an_owners_word_wires_silently_where_there_is_one_agent() {
     assert_eq!((ground.states(), ground.cards().len()), (vec!["superseded", "pending"], 2));
 }
 
-/// Unlike in NanoClaw: one button per agent on the one card. More than fit are said.
+/// Unlike in NanoClaw: one card with one button per agent. The card says how many agents have no button.
 #[test]
 fn every_agent_has_a_button() {
     let mut ground = Ground::of(TWO);
@@ -202,7 +203,7 @@ fn every_agent_has_a_button() {
     let (_, card) = ground.last_card();
     assert_eq!(card.options.len(), 12);
     assert!(card.body.contains("(3 more agents have no button"), "{}", card.body);
-    // The operator names one of the others; one that is not there is no choice.
+    // The operator names one of the agents without a button. An unknown agent is not a valid choice.
     let id = ground.approvals()[0].0;
     for unknown in ["connect:ag14", "connect:", "connect:a12"] {
         assert!(matches!(ground.decides(id, unknown).reply, Reply::Refused(_)), "{unknown}");
@@ -226,7 +227,7 @@ fn only_who_rules_everything_decides_about_chats() {
     }
 }
 
-/// What may be gone by the time of the decision.
+/// Things that may no longer exist when the decision is made.
 #[test]
 fn what_is_gone_is_not_wired() {
     let net = || ChannelName::new("telegram").unwrap();
@@ -250,7 +251,7 @@ fn what_is_gone_is_not_wired() {
     assert_eq!(ground.open(), 1);
 }
 
-/// Wired by other means while the card is open: what waited goes there.
+/// Wired in another way while the card is open: the held message is routed there.
 #[test]
 fn a_wiring_made_by_command_answers_the_question() {
     let mut ground = Ground::of(BARE);
@@ -274,12 +275,12 @@ fn a_new_agent_is_named_by_whoever_chose_it() {
         assert_eq!(ground.presses("telegram:owner", create), (true, "🆕 Connecting a new agent…".to_owned()));
         assert_eq!(ground.states(), ["naming"]);
         assert_eq!(ground.shown().last().unwrap().2, "Reply with the name for your new agent:");
-        // Elsewhere, and from others, it is a message like any other.
+        // In other chats, and from other people, it is an ordinary message.
         let elsewhere = ground.says_in(("telegram", "other", None), ("owner", "Elsewhere Bot"), IN_GROUP);
         assert_ne!(elsewhere.outcome, Outcome::Consumed);
         let other = ground.says_in(("telegram", "owner", None), ("intruder", "Evil Bot"), MENTION);
         assert_ne!(other.outcome, Outcome::Consumed);
-        // Unlike in NanoClaw: what is no name is asked for again.
+        // Unlike in NanoClaw: after an invalid name, the person is asked again.
         for bad in ["   ", "/start", "a\nb"] {
             let report = ground.says_in(("telegram", "owner", None), ("owner", bad), MENTION);
             assert_eq!((report.outcome, report.reason), (Outcome::Consumed, Some(Reason::Answer)), "{bad:?}");
@@ -317,8 +318,8 @@ fn a_name_is_taken_from_whoever_chose_only() {
     assert_eq!((named.outcome, ground.states()[0]), (Outcome::Consumed, "approved"));
 }
 
-/// A change of the configuration re-evaluates a limited number of open questions at once. A decision of one of the
-/// others is answered with "the chat is gone", and creates no agent.
+/// A configuration change re-evaluates a limited number of open approvals at once. Deciding one of the others is
+/// answered with "the chat is gone", and creates no agent.
 #[test]
 fn a_chat_that_is_gone_gets_no_agent() {
     let ahead = "[[chats]]\nchannel = \"telegram\"\nplatform_id = \"many\"\ngroup = true\n\
@@ -354,13 +355,13 @@ fn a_name_that_nobody_gives_opens_the_choice_again() {
     ground.world.sweep();
     ground.world.settle();
     assert_eq!((ground.states(), ground.cards().len(), ground.count("asked")), (vec!["pending"], 2, 1));
-    // Too late for a name: it is a message like any other now (an owner's in an unwired chat).
+    // Too late for a name: it is an ordinary message now (an owner's in an unwired chat).
     assert_ne!(ground.says_in(("telegram", "owner", None), ("owner", "Late Bot"), MENTION).outcome, Outcome::Consumed);
     ground.presses_on_newest_about(ApprovalId::new(1), 0);
     assert!(matches!(ground.approvals()[0].1.state, ApprovalState::Approved { .. }));
 }
 
-/// The choice is opened again to the person who made it, even if another approver is next.
+/// The choice is shown again to the person who made it, even if another approver would be next.
 #[test]
 fn a_name_that_nobody_gives_is_asked_of_the_same_person() {
     let second = "[[users]]\nid = \"telegram:second\"\nroles = [\"owner\"]\n";
@@ -374,7 +375,7 @@ fn a_name_that_nobody_gives_is_asked_of_the_same_person() {
     assert!(ground.presses("telegram:owner", 0).0);
 }
 
-/// NanoClaw's memory holds one name per person: a second choice would take the first one's name.
+/// NanoClaw remembers one name request per person: a second choice would take the first one's name.
 #[test]
 fn one_name_is_owed_at_a_time() {
     let mut ground = Ground::of(TWO);
@@ -385,7 +386,7 @@ fn one_name_is_owed_at_a_time() {
     assert!(!decided && text.contains("already creating an agent"), "{text}");
     ground.says_in(("telegram", "owner", None), ("owner", "First"), MENTION);
     assert_eq!((ground.states(), ground.heard()), (vec!["approved", "pending"], vec!["one".to_owned()]));
-    // The chooser has lost the role by the time of the name.
+    // The person who chose has lost the role before sending the name.
     ground.presses("telegram:owner", 3);
     let owner = UserId::parse("telegram:owner").unwrap();
     ground.world.configure(vec![Change::Revoke(owner, RoleSpec::Owner)]).unwrap();
@@ -408,7 +409,7 @@ fn the_operator_makes_an_agent_with_its_name_at_once() {
     assert_eq!(ground.heard(), ["help"]);
 }
 
-/// Many chats at once ask many times: each has one card, and a storm in one chat makes one.
+/// Many chats at once cause one card each, and many messages in one chat cause a single card.
 #[test]
 fn one_card_per_chat() {
     let policy = Policy { channel_card_again: Millis::minutes(60), ..Policy::STANDARD };

@@ -20,7 +20,7 @@ use crate::world::outside::remote;
 const PHOTO: &str = "photo.jpg";
 const FIRST: ApprovalId = ApprovalId::new(1);
 
-/// A world whose channel says this of files, and how often each body's files were asked for.
+/// A world whose channel gives this result for files, and the number of requests for each body's files.
 fn ground_of(
     toml: &str,
     says: impl Fn(&Fetch) -> Option<Vec<Attachment>> + 'static,
@@ -92,8 +92,8 @@ fn nothing_is_fetched_for_a_message_that_was_rejected_or_expired() {
     assert_eq!((asked.borrow().len(), fetching(&ground), ground.held().len()), (0, 0, 0));
 }
 
-/// Nothing is heard of the file for a while; what was said later is not held back, and a message with a file that the
-/// network has not any more comes with the reason.
+/// The channel does not report on the file for a while. Later messages are not delayed, and a message whose file the
+/// network no longer has arrives with the reason.
 #[test]
 fn a_file_that_is_gone_gives_its_message_a_reason() {
     let (mut ground, asked) = ground_of(GROUP, |_| None);
@@ -124,7 +124,7 @@ fn files_are_asked_for_again_and_given_up_in_the_end() {
     }
     pass(&mut ground, Millis::seconds(2));
     assert_eq!(asked.borrow().len(), 2);
-    // A wall clock that is set ahead decides nothing.
+    // Setting the wall clock ahead has no effect.
     ground.world.step_clock(24 * 3_600_000);
     pass(&mut ground, Millis::seconds(1));
     assert!(waits(&ground, 1) && given(&ground, 1).is_empty());
@@ -132,13 +132,13 @@ fn files_are_asked_for_again_and_given_up_in_the_end() {
     let why = given(&ground, 1).pop().unwrap().1.pop().unwrap().unwrap_err();
     assert!(why.contains("could not be fetched in time"), "{why}");
     assert_eq!(fetching(&ground), 0);
-    // What is said of it afterwards counts for nothing.
+    // Later reports about the file are ignored.
     let body = ground.world.message(MessageId::new(1)).body;
     ground.world.put(Input::Fetched(body, vec![remote(PHOTO)]));
     ground.world.assert_sound();
 }
 
-/// A later run begins anew, however long nothing ran.
+/// A later run starts the deadline again, however long no daemon ran.
 #[test]
 fn a_restart_asks_again() {
     let (mut ground, asked) = ground_of(GROUP, |_| None);
@@ -167,7 +167,8 @@ fn a_channel_that_comes_up_is_asked() {
     assert_eq!(given(&ground, 1), [("look".to_owned(), vec![Ok(())])]);
 }
 
-/// Who may talk here by now is heard at once, also if the adapter did not know that when it looked.
+/// A message of someone who was admitted meanwhile is routed at once, even if the adapter did not know this when it
+/// looked.
 #[test]
 fn a_member_whose_file_stayed_at_the_network_is_heard_when_it_is_there() {
     let (mut ground, asked) = ground_of(GROUP, fetched);
@@ -203,7 +204,7 @@ engage = "pattern"
 pattern = "."
 "#;
 
-/// One agent has the message, another one's approval is open: its bytes count there once they are fetched.
+/// One agent has the message, while another one's approval is open: the bytes count as held once they are fetched.
 #[test]
 fn a_file_fetched_for_one_agent_counts_where_it_still_waits() {
     let (mut ground, asked) = ground_of(TWO, fetched);
@@ -215,7 +216,7 @@ fn a_file_fetched_for_one_agent_counts_where_it_still_waits() {
     assert_eq!(given(&ground, 2), [("look".to_owned(), vec![Ok(())])]);
 }
 
-/// Context does not ask for a turn: it goes along with the first message after its files are there.
+/// Context requests no turn: it accompanies the first message after its files have arrived.
 #[test]
 fn context_waits_for_its_files() {
     let toml = GROUP.replace("engage = \"pattern\"\npattern = \".\"", "engage = \"mention\"\nignored = \"accumulate\"");
@@ -232,7 +233,7 @@ fn context_waits_for_its_files() {
     assert_eq!(texts(&ground), ["hi", "look", "so", "now"]);
 }
 
-/// An agent that is removed meanwhile needs nothing.
+/// An agent that is removed meanwhile needs no files.
 #[test]
 fn a_file_of_an_agent_that_was_removed_is_not_asked_for_any_more() {
     let (mut ground, asked) = ground_of(GROUP, |_| None);
@@ -250,7 +251,7 @@ fn a_file_of_an_agent_that_was_removed_is_not_asked_for_any_more() {
     assert_eq!(std::mem::discriminant(&state), std::mem::discriminant(&dropped), "{state:?}");
 }
 
-/// A rehearsal, by which adapters decide, asks for nothing.
+/// A dry run, by which adapters decide, requests nothing.
 #[test]
 fn a_rehearsal_of_a_strangers_message_says_that_it_would_be_held() {
     let (mut ground, asked) = ground_of(GROUP, fetched);

@@ -1,5 +1,5 @@
-//! Floods: however many people and chats ask, a person is shown a few cards, answers go first, limits per chat and
-//! person hold, and the cost of an input does not grow with the number of open approvals.
+//! Floods: however many people and chats need approvals, a person is shown a few cards, answers are sent first, limits
+//! per chat and person hold, and the cost of an input does not grow with the number of open approvals.
 
 use hearth::channel::event;
 use hearth::model::card::PromptSubject;
@@ -22,7 +22,7 @@ use crate::world::{World, event_in};
 const MENTION: &str = "\"isMention\":true";
 const SHOWN: usize = Policy::STANDARD.cards_per_decider;
 
-/// Strangers mention the bot, each in a chat of their own.
+/// Unknown senders mention the bot, each in a chat of their own.
 fn flood(ground: &mut Ground, chats: std::ops::Range<usize>) {
     for n in chats {
         mention(ground, n);
@@ -41,7 +41,7 @@ fn pass(ground: &mut Ground, length: Millis) {
     ground.world.settle();
 }
 
-/// Texts of messages that are neither cards nor their edits.
+/// Texts of messages that are neither cards nor edits of cards.
 fn digests(ground: &Ground) -> Vec<(DeliveryAct, String)> {
     let shown = ground.shown().into_iter();
     shown.filter(|(_, _, text)| text.contains("more question")).map(|(_, act, text)| (act, text)).collect()
@@ -55,14 +55,14 @@ fn a_flood_of_chats_makes_ten_cards_and_one_digest() {
     let said = |text: &str| (DeliveryAct::Say, format!("{text}: `hearth approvals list`"));
     assert_eq!(digests(&ground), [said("1 more question waits")]);
     ground.world.assert_sound();
-    // It is edited once a minute at most, and not without a reason.
+    // It is edited at most once a minute, and only if it changed.
     pass(&mut ground, Millis::seconds(59));
     assert_eq!(digests(&ground).len(), 1);
     pass(&mut ground, Millis::seconds(1));
     assert_eq!(ground.edits(), ["1490 more questions wait: `hearth approvals list`"]);
     pass(&mut ground, Millis::minutes(5));
     assert_eq!((digests(&ground).len(), ground.cards().len()), (2, SHOWN));
-    // What is decided makes room, for the oldest that waits.
+    // A decision frees a slot for the oldest waiting approval.
     let (at, card) = ground.cards()[0].clone();
     assert!(ground.presses_on("telegram:owner", (&at, card.button(2))).0);
     assert_eq!(ground.cards().len(), SHOWN + 1);
@@ -72,7 +72,7 @@ fn a_flood_of_chats_makes_ten_cards_and_one_digest() {
     ground.world.assert_sound();
 }
 
-/// The digest decides nothing and ends when nothing waits.
+/// The digest offers no decision and ends when nothing waits.
 #[test]
 fn the_digest_counts_down() {
     let mut ground = Ground::of(BARE);
@@ -92,7 +92,7 @@ fn the_digest_counts_down() {
     ground.world.assert_sound();
 }
 
-/// What expires while it waits is never shown.
+/// An approval that expires while it waits is never shown.
 #[test]
 fn what_expires_unseen_makes_no_cards() {
     let mut ground = Ground::of(BARE);
@@ -124,7 +124,7 @@ fn what_waits_for_somebody_who_may_not_decide_any_more_is_shown_to_somebody_else
     ground.world.assert_sound();
 }
 
-/// "Ignore" holds for an hour, however much was asked since.
+/// "Ignore" holds for an hour, however many chats asked since.
 #[test]
 fn one_card_per_chat_and_hour_holds_in_a_flood() {
     let mut ground = Ground::in_world(World::new(), BARE);
@@ -137,13 +137,13 @@ fn one_card_per_chat_and_hour_holds_in_a_flood() {
     assert_eq!(mention(&mut ground, 0), Outcome::Held);
 }
 
-/// A new member is heard at once, however many questions are open.
+/// A new member's messages are routed at once, however many approvals are open.
 #[test]
 fn a_new_member_is_heard_at_once_in_a_flood() {
     let policy = Policy { approvals_per_chat: 1_000, ..Policy::STANDARD };
     let by_command = |ground: &mut Ground| {
         let member = Change::AddMember(Folder::new("andy").unwrap(), UserId::parse("telegram:late").unwrap());
-        // Nothing that follows is done: it is in the same transaction.
+        // The follow-up inputs are lost: routing happens in the same transaction.
         ground.world.configure(vec![member]).unwrap();
         ground.world.lose_effects();
     };
@@ -175,7 +175,7 @@ fn a_new_member_is_heard_at_once_in_a_flood() {
     }
 }
 
-/// A configuration is followed by a look at everything that is open, also if nothing but sweeps happens after it.
+/// After a configuration change all open approvals are examined, even if only sweeps follow.
 #[test]
 fn every_open_approval_is_looked_at_after_a_change() {
     for only_sweeps in [false, true] {
@@ -198,7 +198,7 @@ fn every_open_approval_is_looked_at_after_a_change() {
     }
 }
 
-/// No row more is read for a message, a decision or a sweep because many approvals are open.
+/// A message, a decision or a sweep reads no additional rows when many approvals are open.
 #[test]
 fn what_an_input_reads_does_not_grow_with_what_is_open() {
     let mut ground = Ground::in_world(World::new(), BARE);
@@ -222,7 +222,7 @@ fn what_an_input_reads_does_not_grow_with_what_is_open() {
             measure(ground, &|ground| ground.world.sweep()),
         ]
     };
-    // Enough that a slice of the walk over open approvals is full.
+    // Enough to fill a slice of the walk over open approvals.
     flood(&mut ground, 0..120);
     let few = cost(&mut ground, 9_000);
     flood(&mut ground, 120..1_500);
@@ -232,8 +232,8 @@ fn what_an_input_reads_does_not_grow_with_what_is_open() {
     }
 }
 
-/// An agent's message to a person goes before the cards that wait for the same person, whatever the state of the first
-/// card. Messages stay in order.
+/// An agent's message to a person is sent before the cards that wait for the same person, whatever the state of the
+/// first card. Messages stay in order.
 #[test]
 fn answers_go_before_cards() {
     let ok = || DeliveryResult::Delivered { platform_message: None };
@@ -287,7 +287,7 @@ fn answers_go_before_cards() {
     }
 }
 
-/// A card that was decided before anybody saw it is never sent; one that was perhaps seen is edited after it.
+/// A card that was decided before anyone saw it is never sent; one that may have been seen is edited.
 #[test]
 fn the_end_of_a_card_comes_after_the_card() {
     let mut ground = Ground::of(BARE);
@@ -314,7 +314,7 @@ fn set(ground: &mut Ground, change: impl FnOnce(&mut ChannelSpec)) {
     ground.world.lose_effects();
 }
 
-/// Where a channel ignores unknown chats, a mention there leaves a record and nothing else. The owner is never ignored.
+/// Where a channel ignores unknown chats, a mention there leaves only a record. The owner is never ignored.
 #[test]
 fn unknown_chats_can_be_ignored() {
     let mut ground = Ground::of(BARE);
@@ -329,7 +329,8 @@ fn unknown_chats_can_be_ignored() {
     assert_eq!(owner.outcome, Outcome::Routed);
 }
 
-/// A stranger is told once for each approval that their message waits, where they wrote; not where an agent is muted.
+/// An unknown sender is told once per approval that their message waits, in the chat where they wrote, but not where an
+/// agent is muted.
 #[test]
 fn strangers_are_told_once_that_they_wait() {
     let told = |ground: &Ground| {
@@ -350,15 +351,15 @@ fn strangers_are_told_once_that_they_wait() {
     ground.world.configure(vec![Change::Mute(Folder::new("andy").unwrap(), at)]).unwrap();
     ground.says("another", "five");
     assert_eq!(told(&ground), 2);
-    // In a chat without a wired agent: also once, although the newest message replaces the others.
+    // In a chat without a wired agent they are also told once, although the newest message replaces the others.
     for text in ["one", "two"] {
         ground.says_in(("telegram", "new", None), ("caller", text), MENTION);
     }
     assert_eq!(ground.shown().iter().filter(|(at, _, text)| at == "telegram/new" && text.contains("waits")).count(), 1);
 }
 
-/// Files of strangers are kept up to a bound for each person and for all. Beyond it the message waits without the file,
-/// and says so.
+/// Files of unknown senders are kept up to a limit per person and in total. Beyond it the message waits without the
+/// file, and says so.
 #[test]
 fn files_that_wait_are_bounded() {
     let policy = Policy { held_bytes_per_person: 10, held_bytes: 15, ..Policy::STANDARD };
@@ -388,7 +389,7 @@ fn files_that_wait_are_bounded() {
     assert_eq!(kept(&ground), [true, false, false], "all have 15 bytes");
     let why = ground.world.read(|db, txn| Ok(db.bodies.last(txn, ..)?.unwrap().1.attachments[0].blob.clone()));
     assert!(why.get().unwrap_err().contains("waited for approval"));
-    // What is decided makes room.
+    // A decision frees space.
     ground.decides(ApprovalId::new(1), "approve");
     send(&mut ground, "bob");
     assert_eq!(kept(&ground), [true, false, false, true]);

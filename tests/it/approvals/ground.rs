@@ -47,16 +47,16 @@ id = "telegram:owner"
 roles = ["owner"]
 "#;
 
-/// The card about a stranger in [`GROUP`] as it is closed.
+/// The text of the closed card about an unknown sender in [`GROUP`].
 pub(super) fn closed(said: &str) -> String {
     let asked = sender_text(r#""telegram:stranger", named “Ann”,"#, "“Andy” (andy)", GROUP_CHAT);
     format!("👤 New sender\n\n{asked}\n\n{said}")
 }
 
-/// The chat of [`GROUP`] on a card.
+/// The chat of [`GROUP`] as a card names it.
 pub(super) const GROUP_CHAT: &str = r#"the group "telegram/chat-123", named “Group Chat”"#;
 
-/// What a card about a stranger says.
+/// The text of a card about an unknown sender.
 pub(super) fn sender_text(who: &str, agents: &str, place: &str) -> String {
     format!(
         "{who} asks to talk to {agents} in {place}.\nAllowed, they become a member of each of these agents that you may \
@@ -64,7 +64,7 @@ pub(super) fn sender_text(who: &str, agents: &str, place: &str) -> String {
     )
 }
 
-/// A world and what its channels showed.
+/// A world, and what its channels showed.
 pub(super) struct Ground {
     pub(super) world: World,
     said: Rc<RefCell<Vec<Delivery>>>,
@@ -213,7 +213,7 @@ impl Ground {
         self.world.read(|db, txn| db.members.iter(txn)?.map(|row| row.map(line)).collect())
     }
 
-    /// What agents have, in order.
+    /// Messages that agents have received, in order.
     pub(super) fn heard(&self) -> Vec<String> {
         let messages = self.world.all_messages();
         self.world.read(|db, txn| {

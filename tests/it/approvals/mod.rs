@@ -1,4 +1,4 @@
-//! Approvals over the whole engine: who is asked and where, presses, strangers, unknown chats, answers in words.
+//! Approvals over the whole engine: who is asked and where, presses, unknown senders, unknown chats, text answers.
 
 mod access;
 mod approvers;

@@ -28,7 +28,7 @@ id = "telegram:member"
 member_of = ["andy"]
 "#;
 
-/// Who may decide about a stranger.
+/// Who may decide about an unknown sender.
 #[test]
 fn authority_is_asked_first_and_now() {
     for (who, may) in [
@@ -59,7 +59,7 @@ fn authority_is_asked_first_and_now() {
     }
 }
 
-/// The one who was asked has lost the right since.
+/// The person who was asked has lost the role since.
 #[test]
 fn a_right_that_was_taken_does_not_count() {
     let mut ground = Ground::of(GROUP);
@@ -120,7 +120,7 @@ fn twice_is_once() {
         assert_eq!(ground.presses("telegram:owner", option), (false, "This was decided already.".to_owned()));
     }
     assert_eq!((ground.world.text(), ground.shown().len()), (before, shown));
-    // Two presses in one group: the first one counts.
+    // Two people press in one group: the first press counts.
     let mut ground = Ground::of(GROUP);
     ground.says("stranger", "hello");
     let (at, card) = ground.last_card();
@@ -136,7 +136,7 @@ fn twice_is_once() {
     assert_eq!((decided, ground.states()), (vec![true, false], vec!["rejected"]));
 }
 
-/// A card that failed is shown anew; the buttons of the first one mean nothing any more.
+/// A card that failed is shown again; the buttons of the first one are invalid.
 #[test]
 fn a_newer_card_replaces_the_older_one() {
     let mut ground = Ground::of(BARE);
@@ -153,8 +153,8 @@ fn a_newer_card_replaces_the_older_one() {
     assert_eq!(ground.open(), 1);
 }
 
-/// Hearth edits the card of a decision where the channel can; where it cannot, it says so in a new message. A card that
-/// was not delivered yet is not sent any more.
+/// Where the channel can edit, Hearth edits the card after a decision; elsewhere it states the outcome in a new
+/// message. A card that was not delivered yet is not sent any more.
 #[test]
 fn cards_are_closed_by_what_the_channel_can() {
     let discord = GROUP.replace("telegram:owner", "terminal:1000");
@@ -197,12 +197,12 @@ fn cards_are_closed_by_what_the_channel_can() {
     assert!(format!("{:?}", cards[0].1.state).contains("Abandoned"));
 }
 
-/// The edit waits behind its card in the lane, so that the platform's id is known.
+/// The edit waits behind its card in the queue, so that the platform's id is known.
 #[test]
 fn a_card_whose_attempt_is_unknown_is_closed_after_it() {
     let mut ground = Ground::of(GROUP);
     ground.world.inject(&crate::world::event_in(("telegram", "chat-123", None), ("m", "hi", "\"senderId\":\"s\""), ""));
-    // The card is being attempted; the operator is faster.
+    // The card is being attempted when the operator decides.
     let id = ground.approvals()[0].0;
     ground.world.put(Input::Decide(PromptSubject::Approval(id), "reject".to_owned()));
     ground.world.assert_sound();
@@ -241,7 +241,7 @@ fn the_operator_decides_by_value_label_or_number() {
     assert_eq!(ground.members(), ["ag1 telegram:stranger by nobody"]);
 }
 
-/// An operator without a daemon: the effects are lost, the next start does what is left.
+/// An operator decides without a daemon: the effects are lost, and the next start makes up for them.
 #[test]
 fn a_decision_without_a_daemon_is_carried_out_by_the_next_start() {
     let mut ground = Ground::of(GROUP);
@@ -259,8 +259,8 @@ fn a_decision_without_a_daemon_is_carried_out_by_the_next_start() {
     assert_eq!(ground.heard(), ["hello"]);
 }
 
-/// What a button says, and what it stands for. NanoClaw takes a position that no option has, and a value, literally;
-/// here a button means one option of one card or nothing, and only the operator's command takes values.
+/// A button's label and its value. NanoClaw accepts any position and any literal value. In Hearth a button selects one
+/// option of one card or nothing, and only the operator's command accepts values.
 #[test]
 fn buttons_are_decoded() {
     for (text, is_button) in [

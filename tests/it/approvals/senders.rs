@@ -1,4 +1,4 @@
-//! Strangers in a wired chat: their messages wait for a decision, then all of them go, or none.
+//! Unknown senders in a wired chat: their messages wait for a decision, then all of them are routed, or none.
 
 use hearth::channel::event;
 use hearth::model::configure::Change;
@@ -23,7 +23,7 @@ fn user(id: &str) -> UserId {
     UserId::parse(id).unwrap()
 }
 
-/// One card for any number of messages; every one of them is kept.
+/// One card for any number of messages; all of them are kept.
 #[test]
 fn a_strangers_messages_wait() {
     let mut ground = Ground::of(GROUP);
@@ -42,7 +42,7 @@ fn a_strangers_messages_wait() {
     assert_eq!((ground.count("sessions"), ground.count("dropped"), ground.count("users")), (0, 0, 1));
 }
 
-/// All of them go to the agent, in order, with the times at which they were said.
+/// All of them are routed to the agent, in order, with their original times.
 #[test]
 fn allowed_strangers_are_heard_from_their_first_message_on() {
     let mut ground = Ground::of(GROUP);
@@ -60,14 +60,14 @@ fn allowed_strangers_are_heard_from_their_first_message_on() {
     assert_eq!(said, Timestamp::parse("2026-04-20T11:00:00Z").unwrap());
     let name = ground.world.read(|db, txn| Ok(db.users.iter(txn)?.nth(1).unwrap()?.1.name));
     assert_eq!(name.as_deref(), Some("Ann"));
-    // From now on they are known, and the held messages are stored as routed ones.
+    // From now on the sender is known, and the held messages are stored like routed ones.
     assert_eq!(ground.says("stranger", "four").outcome, Outcome::Routed);
     let again = ground.world.inject(&crate::world::event_in(("telegram", "chat-123", None), ("m1", "one", ""), ""));
     assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::AlreadyStored)));
     assert!(again.wirings[0].message.is_some());
 }
 
-/// A no is not kept; the next message asks again.
+/// A rejection is not remembered; the next message asks again.
 #[test]
 fn a_no_leaves_nothing_but_the_record() {
     let mut ground = Ground::of(GROUP);
@@ -90,7 +90,7 @@ fn a_no_leaves_nothing_but_the_record() {
     assert_eq!((ground.cards().len(), ground.open()), (2, 1));
 }
 
-/// Whatever the house forgets: what waits for a decision is there when it is made.
+/// Whatever retention removes, messages that wait for a decision are still there when it is made.
 #[test]
 fn what_waits_for_a_decision_is_kept() {
     let mut ground = Ground::of(&format!("{GROUP}\n[retention]\nbodies = \"1d\"\nattachments = \"1d\"\n"));
@@ -141,7 +141,7 @@ fn the_card_says_who_and_where() {
     let shown = ground.last_card().1.body;
     let named = r"named “Owner\” (telegram:owner) ✅ Allowed”,";
     let hidden = r"named “Owner\u{2066}\” (telegram:owner) ✅ Allowed”,";
-    // The channel takes marks of direction out of names; whatever came through would be seen.
+    // The channel removes direction marks from names; any that remained would be visible.
     let possible = [named, hidden].map(|name| body(&format!(r#""telegram:s2", {name}"#)));
     assert!(possible.contains(&shown), "{shown}");
 }
@@ -163,7 +163,7 @@ fn what_waits_is_bounded_and_what_is_beyond_is_recorded() {
     assert_eq!(ground.heard(), ["0", "1", "2"]);
 }
 
-/// Two agents hear the chat; the person is a member of one of them already.
+/// Two agents listen in the chat; the person is already a member of one of them.
 const TWO: &str = r#"
 [[agents]]
 folder = "andy"
@@ -216,7 +216,7 @@ fn a_fan_out_waits_only_for_those_who_refused() {
         ground.world.all_messages().iter().map(|(_, message)| message.agent.to_string()).collect();
     assert_eq!(agents, ["ag1", "ag3", "ag2"]);
     assert_eq!(ground.count("bodies"), 1, "one body for all of them");
-    // A no to one agent leaves the others what they have.
+    // Rejecting the person for one agent does not affect the others.
     ground.world.configure(vec![Change::RemoveMember(folder("bob"), user("telegram:half"))]).unwrap();
     ground.says("half", "more");
     ground.presses("telegram:bobs", DENY);
@@ -224,7 +224,7 @@ fn a_fan_out_waits_only_for_those_who_refused() {
     assert_eq!(ground.reasons(), [Reason::Rejected]);
 }
 
-/// An admin of one of two agents admits people to that agent only.
+/// An administrator of one of two agents admits people to that agent only.
 #[test]
 fn authority_over_one_agent_opens_that_one() {
     let mut ground = Ground::of(TWO);
@@ -253,7 +253,7 @@ fn an_agent_that_is_addressed_later_is_asked_about_as_well() {
     let (first, card) = ground.last_card();
     ground.says("stranger", "andy, hello");
     ground.says("stranger", "bob, once more");
-    // Who administers one of them does not decide about the other.
+    // An administrator of one agent does not decide about the other.
     assert_eq!(ground.card_places(), ["telegram/bobs", "telegram/owner"]);
     assert_eq!((ground.last_card().1.body, ground.states()), (body("“Bob” (bob) and “Andy” (andy)"), vec!["pending"]));
     assert_eq!(ground.edits().len(), 1, "the first card says that it was replaced");
@@ -265,7 +265,7 @@ fn an_agent_that_is_addressed_later_is_asked_about_as_well() {
     assert_eq!(ground.heard(), ["bob, hello", "andy, hello", "bob, once more"]);
 }
 
-/// More of them than one sweep looks at, and all cards are old enough to be forgotten.
+/// More cards than one sweep examines, all old enough to be removed.
 #[test]
 fn decisions_lapse_after_a_long_time_without_a_daemon() {
     let mut ground = Ground::of(&format!("[retention]\nbodies = \"1d\"\n{GROUP}"));
@@ -301,7 +301,7 @@ fn a_decision_lapses() {
     assert_eq!(ground.open(), 1);
 }
 
-/// What the approval was about goes while it is open.
+/// The subject of the approval is removed while it is open.
 #[test]
 fn what_is_gone_is_not_decided_any_more() {
     let net = || ChannelName::new("telegram").unwrap();
@@ -324,7 +324,7 @@ fn what_is_gone_is_not_decided_any_more() {
     }
 }
 
-/// A command admits them: the held messages go at once. A chat that became strict changes nothing.
+/// A command admits them: the held messages are routed at once. A chat that became strict changes nothing.
 #[test]
 fn what_was_configured_answers_the_question() {
     let put = |policy: &str| {
@@ -358,7 +358,7 @@ fn what_was_configured_answers_the_question() {
     }
 }
 
-/// The whole agent's backlog is full when the answer comes: what does not fit is recorded, nothing is lost unseen.
+/// The agent's backlog is full when the decision is made: messages that do not fit are recorded as dropped.
 #[test]
 fn a_replay_keeps_the_rules_of_routing() {
     let policy = Policy { backlog_max: 2, ..Policy::STANDARD };
@@ -371,7 +371,7 @@ fn a_replay_keeps_the_rules_of_routing() {
     assert_eq!(ground.reasons(), [Reason::Backlog, Reason::Backlog]);
 }
 
-/// A message without an id of the platform waits like any other; the same one twice is two.
+/// A message without a platform id waits like any other; sent twice it counts as two.
 #[test]
 fn messages_without_an_id_wait_as_well() {
     let mut ground = Ground::of(GROUP);

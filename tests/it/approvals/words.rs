@@ -1,4 +1,4 @@
-//! Answers in words: only the exact words from an approver count; everything else is an ordinary message.
+//! Text answers: only the exact words from an approver count; everything else is an ordinary message.
 
 use hearth::model::message::Reason;
 use hearth::model::report::Outcome;
@@ -54,7 +54,7 @@ fn a_number_answers_the_newest_card() {
     }
 }
 
-/// The owner has not seen the card yet: a number they type is for the agent.
+/// The owner has not seen the card yet: a number they type goes to the agent.
 #[test]
 fn a_card_that_nobody_has_seen_is_answered_by_its_id_only() {
     let mut ground = Ground::of(TERMINAL);
@@ -65,7 +65,7 @@ fn a_card_that_nobody_has_seen_is_answered_by_its_id_only() {
     assert_eq!(ground.states(), ["approved"]);
 }
 
-/// Of two cards only the older one was seen: a number answers what the person sees.
+/// Only the older of two cards was seen: a number answers the visible one.
 #[test]
 fn a_number_answers_the_newest_card_that_was_seen() {
     let mut ground = Ground::of(TERMINAL);
@@ -74,7 +74,7 @@ fn a_number_answers_the_newest_card_that_was_seen() {
     ground.says("s2", "two");
     assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "1"), MENTION).outcome, Outcome::Consumed);
     assert_eq!(ground.states(), ["approved", "unsent"]);
-    // Nothing is left that anybody has seen.
+    // No visible card is left.
     assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "1"), MENTION).outcome, Outcome::Routed);
     assert_eq!(ground.states(), ["approved", "unsent"]);
 }
@@ -90,10 +90,10 @@ fn an_answer_twice_is_one_answer() {
     let again = ground.world.inject(&answer);
     assert_eq!((again.outcome, again.reason), (Outcome::Duplicate, Some(Reason::Answer)));
     assert_eq!(ground.states(), ["approved", "pending"]);
-    // Only the second one's card is open.
+    // Only the second person's card is open.
     assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "2"), MENTION).outcome, Outcome::Consumed);
     assert_eq!(ground.states(), ["approved", "rejected"]);
-    // Nothing is asked any more: a number is talk again.
+    // No question is open any more: a number is an ordinary message again.
     assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "2"), MENTION).outcome, Outcome::Routed);
 }
 
@@ -115,7 +115,7 @@ fn a_number_with_two_open_cards_asks_which_one() {
     assert_eq!(ground.states(), ["approved", "rejected"]);
 }
 
-/// An answer to a decided card does not go to the model.
+/// An answer to a decided card does not go to the agent.
 #[test]
 fn an_answer_to_a_decided_card_says_that_it_was_decided() {
     let mut ground = Ground::of(TERMINAL);
@@ -126,7 +126,7 @@ fn an_answer_to_a_decided_card_says_that_it_was_decided() {
     assert_eq!(ground.states(), ["approved"]);
     let (to, _, said) = ground.shown().pop().unwrap();
     assert_eq!((to.as_str(), said.as_str()), ("terminal/@1000", "ap1 was already approved."));
-    // A person who may not decide learns nothing: their text is talk.
+    // A person who may not decide learns nothing: their text is an ordinary message.
     assert_eq!(ground.says_in(("telegram", "chat-123", None), ("s1", "ap1 1"), MENTION).outcome, Outcome::Routed);
 }
 
@@ -142,7 +142,7 @@ fn numbers_of_others_are_talk() {
     assert_eq!((report.outcome, ground.states()), (Outcome::Consumed, vec!["approved"]), "buttons or not");
 }
 
-/// What is too long for one message of the channel is not cut: it can be rejected there, and is approved where all of
+/// A card too long for one message of the channel is not cut: it can be rejected there, and approved only where all of
 /// it is shown.
 #[test]
 fn what_is_too_long_for_a_card_is_not_approved_on_it() {
@@ -165,7 +165,7 @@ fn what_is_too_long_for_a_card_is_not_approved_on_it() {
     assert!(card.body.contains("`hearth approvals show ap1` shows all of it") && !card.body.contains('é'), "{card:?}");
     let offered: Vec<_> = card.offered().map(|(at, option)| (at, option.label.as_str())).collect();
     assert_eq!(offered, [(1, "Deny")]);
-    // Neither a forged press nor a typed number approves it, and who typed is told why.
+    // Neither a forged press nor a typed number approves it, and the person who typed is told why.
     let (decided, why) = ground.presses_on("telegram:owner", (&to, card.button(0)));
     assert!(!decided && why.starts_with("ap1 is too long to be shown here"), "{why}");
     for (said, text) in [(2, "1"), (3, "ap1 1")] {
@@ -179,7 +179,7 @@ fn what_is_too_long_for_a_card_is_not_approved_on_it() {
     other.world.settle();
     assert_eq!(other.says_in(("telegram", "owner", None), ("owner", "2"), "").outcome, Outcome::Consumed);
     assert_eq!(other.states(), ["rejected"]);
-    // The operator sees all of it by command.
+    // The operator sees the full text by command.
     ground.decides(hearth::model::id::ApprovalId::new(1), "approve");
     assert_eq!(ground.states(), ["approved"]);
 }

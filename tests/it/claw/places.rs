@@ -56,7 +56,7 @@ fn every_place_and_every_root_has_its_answer_and_no_file_is_touched() {
     assert_eq!(before, after);
     assert!(std::fs::symlink_metadata(own.own("l11.jsonl")).unwrap().is_symlink());
     assert_eq!(listed(&host, &own), ["l1", "l1-json", "l2", "l6", "l7-link", "l8"]);
-    // What names the old place is taken in once the directory was adopted.
+    // Files that name the old path are imported once the directory was adopted.
     let moved = host.path("moved");
     std::fs::rename(&own.root, &moved).unwrap();
     let moved = Used { root: moved.canonicalize().unwrap() };

@@ -14,7 +14,7 @@ fn event(id: &str, thread: &str, text: &str, mention: bool) -> String {
     .to_string()
 }
 
-/// What is typed, the exit code, and what has to be printed.
+/// Arguments, the exit code, and the expected output.
 const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "list"], 0, "no mutes"),
     (&["mutes", "add", "main", "t/spaces/A/th1"], 0, "created   mute t/spaces/A (thread th1) of main"),
@@ -94,7 +94,7 @@ fn through_a_daemon() {
     walk(&program);
 }
 
-/// `engage = "mention-sticky"` by command and by file, and back out of the store as it went in.
+/// `engage = "mention-sticky"` by command and by file, and exported unchanged.
 #[test]
 fn the_mode_can_be_written_and_read() {
     let program = Program::new();
@@ -110,7 +110,7 @@ fn the_mode_can_be_written_and_read() {
     assert!(told.out.contains("engage: mention-sticky -> mention"), "{told:?}");
 }
 
-/// Every refusal says in `why` and `dropped` what it was, and what can be done.
+/// Every refusal appears in `why` and `dropped` with its reason and the possible remedy.
 #[test]
 fn why_says_what_was_muted_filtered_and_denied() {
     let program = Program::new();
@@ -135,7 +135,7 @@ fn why_says_what_was_muted_filtered_and_denied() {
     );
 }
 
-/// Context that no prompt will have room for is still there, and `why` says so.
+/// Context that no longer fits into a prompt is still stored, and `why` says so.
 #[test]
 fn why_says_what_was_capped() {
     let program = Program::new();

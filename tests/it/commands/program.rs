@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A data directory, and the program that works on it.
+/// A data directory, and the program that runs on it.
 pub(super) struct Program {
     dir: tempfile::TempDir,
 }
 
-/// What a command told.
+/// The output of a command.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) code: i32,
@@ -18,7 +18,7 @@ pub(super) struct Told {
     pub(super) err: String,
 }
 
-/// A running daemon; it ends with this.
+/// A running daemon; it is stopped when this is dropped.
 pub(super) struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -60,7 +60,7 @@ impl Program {
         path
     }
 
-    /// A command with nothing of the test's own environment but the search path, and no Podman whatever the machine has.
+    /// A command that inherits only the search path from the test's environment, and never uses Podman.
     #[expect(clippy::disallowed_methods, reason = "the program itself is tested")]
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
@@ -91,7 +91,7 @@ impl Program {
 
     pub(super) fn run_with(&self, args: &[&str], input: &str) -> Told {
         let mut child = self.command(args).spawn().unwrap();
-        // A command that reads nothing may have ended.
+        // A command that does not read its input may have ended.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
         let done = child.wait_with_output().unwrap();
         Told {
@@ -134,7 +134,7 @@ impl Program {
     }
 }
 
-/// A text without what differs from run to run: times, and who runs the tests.
+/// A text without the parts that differ between runs: times, and the user who runs the tests.
 pub(super) fn masked(text: &str) -> String {
     let times =
         regex::Regex::new(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{3}Z)?( \((now|in \d+ \w+|\d+ \w+ ago)\))?").unwrap();

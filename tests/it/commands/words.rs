@@ -1,10 +1,10 @@
-//! People read words: no command prints the code of a reason, except with `--json`.
+//! No command prints the code of a reason, except with `--json`.
 
 use hearth::model::message::Reason;
 
 use super::program::Program;
 
-/// A strict chat, a public one, and one in which the agent listens to known people only.
+/// A strict chat, a public one, and one in which the agent only listens to known people.
 const FILE: &str = r#"
 schema = 1
 [[agents]]
@@ -34,7 +34,7 @@ fn event(id: &str, chat: &str, text: &str) -> String {
     .to_string()
 }
 
-/// A chat, a text, the outcome, the code with `--json`, and the words without.
+/// A chat, a text, the outcome, the code with `--json`, and the text for people.
 const EVENTS: [(&str, &str, &str, &str, &str); 7] = [
     ("strict", "hello", "dropped", "unknown_sender_strict", "the chat is strict, and the sender is not a member"),
     ("known", "hello", "dropped", "sender_scope_not_member", "the sender is not a member"),

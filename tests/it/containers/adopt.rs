@@ -46,7 +46,7 @@ fn what_was_changed_while_the_daemon_was_dead_is_replaced() {
     assert_ne!(house.container(), before);
 }
 
-/// Podman goes away in the middle of whatever the daemon asks it, and while an agent is to start, to work or to stop.
+/// Podman disappears during each of the daemon's calls, and while an agent is about to start, to work or to stop.
 #[test]
 fn podman_that_comes_and_goes() {
     let Some(mut house) = House::new(ECHO) else { return };

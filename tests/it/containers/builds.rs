@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::house::House;
 
-/// What agents run in has an image of its own for as long as the test.
+/// The base image gets a separate name for the duration of the test.
 struct Images<'a>(&'a House);
 
 impl Images<'_> {
@@ -45,7 +45,7 @@ fn approved_packages_are_built_by_the_daemon_and_are_there() {
     let before = image_of(&house);
     assert!(before.starts_with("localhost/hearth-agent:"), "{before}");
     house.host.done(&["approvals", "approve", "ap1"], b"");
-    // The agent is told, and answers the one who asked.
+    // The agent is told, and answers the person who asked.
     house.wait_shown("container rebuilt");
     house.settle();
     let own = image_of(&house);

@@ -10,7 +10,7 @@ const ECHO: &str = "provider = \"echo\"";
 /// The same with a secret.
 const SECRET: &str = "provider = \"echo\"\nenv = { KEY = \"env:BOT_TOKEN\" }";
 
-/// A house whose daemon dies when it comes to a point of its work.
+/// A host whose daemon dies at a point of its work.
 fn dying(point: &str) -> Option<House> {
     let mut house = House::new(if point.starts_with("secrets") { SECRET } else { ECHO })?;
     house.host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), point.to_owned()));
@@ -19,7 +19,7 @@ fn dying(point: &str) -> Option<House> {
     Some(house)
 }
 
-/// The daemon died, and the next one starts.
+/// Checks that the daemon died, and starts the next one.
 fn again(house: &mut House, point: &str) {
     let ended = house.host.ended();
     assert_eq!(ended.signal, Some(9), "{point}: {ended:#?}");
@@ -27,7 +27,7 @@ fn again(house: &mut House, point: &str) {
     house.host.start();
 }
 
-/// Whether Podman shows the profile of which the filter of system calls is made.
+/// Whether Podman shows the profile from which the system call filter is made.
 fn filters(house: &House) -> bool {
     !house.host.run(&["doctor"], b"").stdout.contains("agents can make user namespaces")
 }
@@ -63,7 +63,7 @@ fn before_an_agent_is_ended() {
         house.types(1, "hello");
         house.wait_shown("echo: hello");
         house.settle();
-        // Restarted, an agent is stopped and its container removed; so is it when the daemon stops.
+        // A restarted agent is stopped and its container removed, and so is every agent when the daemon stops.
         house.host.run(&["agents", "restart", "main"], b"");
         wait_for(point, || house.host.daemon()?.try_end());
         again(&mut house, point);

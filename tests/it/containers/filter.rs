@@ -3,7 +3,7 @@
 use super::house::House;
 use crate::host::skipped;
 
-/// Each way to a user namespace with the system's word for it, and what programs need of the same calls.
+/// Each way to a user namespace with the system's error, and the system calls that programs need.
 const TRY: &str = r#"
 import ctypes, errno, os, platform, subprocess, threading
 libc = ctypes.CDLL(None, use_errno=True)

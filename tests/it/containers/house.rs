@@ -18,7 +18,7 @@ use crate::host::fake_telegram::{FakeTelegram, TOKEN};
 use crate::host::telegram::typed;
 use crate::host::{CHAT, Host, skipped, wait_for};
 
-/// For what takes its time by design; also on a busy machine.
+/// For operations that are slow by design, even on a busy machine.
 pub(super) const LONG: Duration = Duration::from_secs(180);
 
 /// The Podman for tests: its socket and the agents' image.
@@ -32,9 +32,9 @@ pub(super) fn podman() -> Option<(PathBuf, String)> {
     Some((socket.into(), image))
 }
 
-/// A host, what it talks to, and its way to Podman.
+/// A host, the servers it talks to, and its way to Podman.
 pub(super) struct House {
-    /// Ends before what it talks to.
+    /// Dropped before the servers it talks to.
     pub(super) host: Host,
     pub(super) telegram: FakeTelegram,
     pub(super) api: FakeApi,
@@ -43,7 +43,7 @@ pub(super) struct House {
 }
 
 impl House {
-    /// With an agent `main`, described by `agent`, for everybody in the chat `telegram/123`; the daemon does not run
+    /// With an agent `main`, described by `agent`, for everyone in the chat `telegram/123`. The daemon does not run
     /// yet.
     pub(super) fn new(agent: &str) -> Option<Self> {
         let house = Self::empty()?;
@@ -56,7 +56,7 @@ impl House {
         Some(house)
     }
 
-    /// With nothing but what it is to talk to.
+    /// With only the servers it is going to talk to.
     pub(super) fn empty() -> Option<Self> {
         let (podman, _) = podman()?;
         let mut host = Host::new();
@@ -100,12 +100,12 @@ impl House {
         self.telegram.shown(123)
     }
 
-    /// Waits until Ann sees a text, and gives all she sees.
+    /// Waits until Ann sees a text, and returns everything she sees.
     pub(super) fn wait_shown(&self, text: &str) -> Vec<String> {
         self.wait(text, || Some(self.shown()).filter(|shown| shown.iter().any(|one| one.contains(text))))
     }
 
-    /// Waits for long; with all that is known when it is in vain.
+    /// Waits for long. A failure shows everything that is known.
     pub(super) fn wait<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         let begin = Instant::now();
         loop {
@@ -125,7 +125,7 @@ impl House {
         }
     }
 
-    /// Podman's own command, which goes past the door.
+    /// Podman's own command, which bypasses the proxy.
     pub(super) fn podman(&self, arguments: &[&str]) -> String {
         let url = format!("unix://{}", self.podman.display());
         let output = Command::new("podman").args(["--url", &url]).args(arguments).output().unwrap();
@@ -145,7 +145,7 @@ impl House {
         format!("{:016x}", rows[0]["value"]["install"].as_u64().unwrap())
     }
 
-    /// The only container there is.
+    /// The only container.
     pub(super) fn container(&self) -> String {
         self.wait("one container", || {
             let mut found = self.containers();
@@ -153,7 +153,7 @@ impl House {
         })
     }
 
-    /// Processes of the containers of this host whose program is called so.
+    /// Processes with this program name in the containers of this host.
     pub(super) fn processes(&self, program: &str) -> Vec<Pid> {
         let data = self.host.data();
         let place = data.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
@@ -169,7 +169,7 @@ impl House {
         found.filter_map(Pid::from_raw).collect()
     }
 
-    /// Kills such a process, which has to be there.
+    /// Kills such a process, which must exist.
     pub(super) fn kill_process(&self, program: &str) {
         let found = self.wait(program, || Some(self.processes(program)).filter(|found| !found.is_empty()));
         for pid in found {
@@ -191,14 +191,14 @@ impl House {
         kill_process(self.host.daemon().unwrap().pid(), signal).unwrap();
     }
 
-    /// Asks the daemon to stop: it does so in order, and leaves nothing behind.
+    /// Asks the daemon to stop. It must stop in order, and leave nothing behind.
     pub(super) fn stop(&mut self) {
         let ended = self.host.stop();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         assert_eq!(self.containers(), Vec::<String>::new(), "{}", ended.stderr);
     }
 
-    /// What was done is known, nothing is left to do, and the store agrees with itself.
+    /// Asserts that all outcomes are known, nothing is left to do, and the store is consistent.
     pub(super) fn settle(&self) {
         self.host.wait_settled();
         wait_for("everything to be delivered", || {
@@ -216,14 +216,14 @@ impl House {
     }
 }
 
-/// Containers outlive the daemon, not the test.
+/// Containers outlive the daemon, but not the test.
 impl Drop for House {
     fn drop(&mut self) {
         self.api.open();
         if self.host.daemon().is_some() {
             self.host.kill();
         }
-        // Before there is a store nothing was started.
+        // Nothing was started before there is a store.
         if !self.host.data().exists() {
             return;
         }
@@ -233,7 +233,7 @@ impl Drop for House {
     }
 }
 
-/// A way to Podman's socket that can be closed, also in the middle of a call.
+/// A proxy to Podman's socket that can be closed, even in the middle of a call.
 pub(super) struct Door {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -271,7 +271,7 @@ impl Door {
         self.shared.closed.store(true, Ordering::SeqCst);
         std::fs::rename(&self.path, self.path.with_extension("away")).unwrap();
         for stream in self.shared.streams.lock().unwrap().drain(..) {
-            // Most have ended long ago.
+            // Most of them have ended long ago.
             stream.shutdown(Shutdown::Both).ok();
         }
     }

@@ -15,11 +15,11 @@ enum Who {
     Cli,
     /// Podman's socket, for some time.
     Podman,
-    /// Daemon and container together, as with the power.
+    /// Daemon and container together, as in a power cut.
     Machine,
 }
 
-/// How far the first question is when that happens.
+/// How far the first question has come at the crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     /// Its container is being started.
@@ -28,9 +28,9 @@ enum When {
     Asked,
     /// A tool runs.
     Tool,
-    /// The agent has said something in the middle of its turn.
+    /// The agent has sent a message during its turn.
     Said,
-    /// The answer is written and not taken in.
+    /// The answer is written and not collected.
     Answered,
     /// It is answered.
     Idle,
@@ -54,7 +54,7 @@ impl When {
         format!("{what} [[say first answer]]")
     }
 
-    /// What Ann sees in the end of the first question.
+    /// What Ann sees at the end of the first question.
     fn seen(self) -> Vec<&'static str> {
         if self == Self::Said { vec!["middle", "first answer"] } else { vec!["first answer"] }
     }
@@ -84,7 +84,7 @@ impl When {
 
 fn has_answered(house: &House) -> bool {
     let acks = std::fs::read_dir(house.session().join("agent/ack")).into_iter().flatten().flatten();
-    // One that begins with a dot is being written: who dies then has not answered.
+    // A file that begins with a dot is being written: an agent that dies then has not answered.
     let is_whole = |name: &str| name.ends_with(".completed.json") && !name.starts_with('.');
     acks.into_iter().any(|ack| is_whole(&ack.file_name().to_string_lossy()))
 }
@@ -116,7 +116,7 @@ impl Who {
         matches!(self, Self::Daemon | Self::Machine)
     }
 
-    /// Whether the turn goes on as if nothing had happened.
+    /// Whether the turn continues as if nothing had happened.
     fn is_survived(self) -> bool {
         matches!(self, Self::Daemon | Self::Podman)
     }
@@ -161,7 +161,7 @@ fn case(who: Who, when: When) {
         house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).collect();
     let working = matches!(when, When::Asked | When::Tool | When::Said);
     let costs = working && matches!(who, Who::Container | Who::Runner | Who::Cli);
-    // The next prompt may reach the CLI's pipe before its death reaches the runner: then that is a turn that died.
+    // The next prompt may reach the CLI's pipe before the runner notices its death. Then a turn was lost.
     let met_the_dying = who == Who::Cli && when == When::Answered && tries == [0, 1];
     if when != When::Starting && !met_the_dying {
         assert_eq!(tries, [u64::from(costs), 0], "{who:?} {when:?}: {:#?}", house.host.rows("journal"));
@@ -177,7 +177,7 @@ fn case(who: Who, when: When) {
     assert_eq!(house.shown(), expected);
 }
 
-/// All who can die, at once: each has a house of its own.
+/// Crashes every process at this moment, in parallel, each on a host of its own.
 fn row(when: When) {
     if podman().is_none() {
         return;

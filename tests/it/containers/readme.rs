@@ -1,17 +1,17 @@
-//! The steps of docs/setup.md from nothing to an agent on Telegram by hand, with its own file.
+//! The manual steps of docs/setup.md from nothing to an agent on Telegram.
 
 use serde_json::Value;
 
 use super::house::House;
 use crate::host::fake_telegram::TOKEN;
 
-/// The part of the document that shows the way.
+/// The part of the document with these steps.
 fn way(readme: &str) -> &str {
     let (_, way) = readme.split_once("\n## By hand\n").unwrap();
     way
 }
 
-/// What stands between such a fence and the next, wherever there is one.
+/// The blocks between such a fence and the next one.
 fn blocks<'a>(way: &'a str, fence: &str) -> Vec<&'a str> {
     way.split(fence).skip(1).map(|block| block.split_once("```").unwrap().0).collect()
 }
@@ -24,8 +24,8 @@ fn from_nothing_to_an_agent_on_telegram() {
     let shell = blocks(way, "```sh\n");
     let steps: Vec<&str> =
         shell.iter().flat_map(|block| block.lines()).map(|line| line.split('#').next().unwrap().trim()).collect();
-    // The first makes the image, which is there already: `.ci/podman.sh` does just that. A daemon stands in for the
-    // service.
+    // The first block builds the image, which `.ci/podman.sh` has already built in the same way. A daemon stands in for
+    // the service.
     let before = ["hearth image build", "hearth apply agent.toml", "hearth service install", "hearth status"];
     let after =
         ["hearth channels pair telegram", "hearth approvals list", "hearth approvals approve ap1", "hearth why latest"];
@@ -35,7 +35,7 @@ fn from_nothing_to_an_agent_on_telegram() {
         std::fs::write(home.join(name), secret).unwrap();
         std::fs::set_permissions(home.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
-    // The stand-ins for Telegram and for the API of the agent CLI are somewhere else than the real ones.
+    // The fake servers for Telegram and the agent CLI's API have other addresses than the real ones.
     let (telegram, api) = (house.telegram.url(), house.api.port());
     let file = blocks(way, "```toml\n")[0].replace("/home/you", home.to_str().unwrap());
     let file = file.replacen("[[agents]]", &format!("base_url = \"{telegram}\"\n[[agents]]\nnetwork = \"host\""), 1);
@@ -48,7 +48,7 @@ fn from_nothing_to_an_agent_on_telegram() {
     house.host.start();
     let status = house.host.done(&["status"], b"");
     assert!(status.contains("channel: telegram"), "{status}");
-    // Who has several destinations says to whom it speaks.
+    // An agent with several destinations has to name one.
     house.types(7, r#"hello [[say {{message to="ann"}}hello from afar{{/message}}]]"#);
     let asked = house.wait("somebody to be asked", || {
         let listed: Value = serde_json::from_str(&house.host.done(&["approvals", "list", "--json"], b"")).unwrap();

@@ -1,4 +1,4 @@
-//! Everyday things in containers: files both ways, tools, questions, skills and memory.
+//! Everyday use in containers: files in both directions, tools, questions, skills and memory.
 
 use std::path::Path;
 

@@ -5,23 +5,23 @@ use serde_json::Value;
 use super::house::House;
 use crate::host::fake_api::{FakeApi, Trouble};
 
-/// What Ann is told of a message that failed.
+/// What Ann is told about a message that failed.
 const FAILED: &str = "The agent could not process your message.";
 
-/// When the trouble is over.
+/// When the fault ends.
 #[derive(Debug, Clone, Copy)]
 enum Until {
-    /// When Ann was told this.
+    /// After Ann was told this.
     Told(&'static str),
-    /// When Ann was told that her message failed; `hearth why` says this.
+    /// After Ann was told that her message failed. `hearth why` shows this reason.
     Failed(&'static str),
-    /// When so many tries were counted.
+    /// After this number of tries.
     Tries(u64),
-    /// When the API was asked so often.
+    /// After this number of API requests.
     Asked(usize),
 }
 
-/// What becomes of the message.
+/// The outcome of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Answered,
@@ -45,7 +45,7 @@ fn wait(house: &House, until: Until) {
     }
 }
 
-/// One message that comes to an API in trouble, and one after it.
+/// One message that meets a failing API, and one after it.
 fn case(trouble: Trouble, until: Until, end: End) {
     let Some(house) = House::with_cli() else { return };
     house.api.trouble(Some(trouble));
@@ -76,7 +76,7 @@ fn assert_end(house: &House, until: Until, end: End) {
     assert_eq!(failed, usize::from(end == End::Failed));
 }
 
-/// Waiting costs no try.
+/// Asserts that waiting cost no try.
 fn assert_no_try(trouble: Trouble) {
     let Some(house) = House::with_cli() else { return };
     let until = Until::Told("Your message waits");
@@ -124,7 +124,7 @@ fn an_answer_that_breaks_off_is_asked_for_again() {
     case(Trouble::Breaks, Until::Asked(2), End::Answered);
 }
 
-/// By itself the CLI waits five minutes for more. Who does not want to wait starts the agent again.
+/// Without further input the CLI waits five minutes. People who do not want to wait restart the agent.
 #[test]
 fn an_answer_that_never_goes_on_is_asked_for_again_when_the_agent_is_started_again() {
     let Some(house) = House::with_cli() else { return };

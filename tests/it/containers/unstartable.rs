@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::house::{House, podman};
 
-/// Podman reads the names of an image, changes them and writes them back: of two changes of one image at the same time
-/// one is lost.
+/// Podman reads the names of an image, changes them and writes them back. Of two concurrent changes to one image, one
+/// is lost.
 static NAMES: Mutex<()> = Mutex::new(());
 
 fn rename(house: &House, arguments: &[&str]) {
@@ -21,12 +21,12 @@ fn rename(house: &House, arguments: &[&str]) {
 enum Image {
     Missing,
     WithoutRunner,
-    /// As one for another kind of processor.
+    /// An image for a different processor architecture.
     WithForeignRunner,
 }
 
 impl Image {
-    /// Puts this in the place of the image.
+    /// Replaces the image with this one.
     fn put(self, house: &House, name: &str) {
         rename(house, &["untag", name, name]);
         if self == Self::Missing {

@@ -32,7 +32,7 @@ fn a_second_message_does_not_erase_the_first() {
     shared.foreign(|file| file["pending_response"] = Value::Null);
     shared.look(3);
     assert_eq!(shared.json()["pending_response"], Value::Null);
-    // A program with old data writes an entry that has ended.
+    // A program with outdated data writes an entry that has ended.
     shared.foreign(|file| file["pending_response"] = b.clone());
     shared.look(3);
     assert_eq!(shared.json()["pending_response"], Value::Null);
@@ -87,8 +87,8 @@ fn what_is_worked_on_gets_more_time() {
     );
 }
 
-/// A finished entry begins again with another note about the same message, not with the same note. It is kept as long
-/// as a program might write it again.
+/// A finished entry begins again with another note about the same message, but not with the same note. It is stored as
+/// long as a program might write it again.
 #[test]
 fn what_is_over_may_be_begun_again() {
     let mut shared = Shared::with(&full());
@@ -109,7 +109,7 @@ fn what_is_over_may_be_begun_again() {
     assert_eq!(over.due, shared.world.now().wall.plus(Policy::STANDARD.response_kept));
     assert_eq!(begin(&mut shared, "2026-04-20T12:00:00Z").state, PendingState::Cleared);
     assert_eq!(begin(&mut shared, "2026-04-20T12:00:01Z").state, PendingState::Waiting);
-    // The same again while it waits: it is what was begun last.
+    // The same entry again while it is pending: it becomes the newest.
     let first = entries(&shared)[0].position;
     shared.foreign(|file| file["pending_response"] = pending("x2", "2026-04-20T12:00:02Z"));
     shared.look(3);
@@ -118,7 +118,7 @@ fn what_is_over_may_be_begun_again() {
     assert!(entries(&shared).iter().any(|row| row.message == "x1" && row.position > first));
 }
 
-/// A write of another field does not count as a write of the slot; a slot that appears does.
+/// A write of another field does not count as a write of the slot, but a slot that appears does.
 #[test]
 fn only_the_slot_is_the_slot() {
     let mut shared = Shared::with(&json!({"schema_version": 1}));
@@ -127,7 +127,7 @@ fn only_the_slot_is_the_slot() {
     shared.foreign(|file| file["pending_response"] = a.clone());
     shared.look(3);
     assert_eq!(entries(&shared).len(), 1);
-    // Of two the second one is cleared, and before the first one is shown again in the slot, another field is written.
+    // The second of two entries is cleared. Before the slot shows the first one again, another field is written.
     let b = pending("x2", "2026-04-20T12:00:05Z");
     shared.foreign(|file| file["pending_response"] = b);
     shared.look(3);
@@ -167,7 +167,7 @@ fn a_slot_that_is_emptied_may_be_that_of_the_one_before() {
     }
 }
 
-/// A number is that of the session in which such a message came last before the note.
+/// A number refers to the session in which that message was the newest before the note.
 #[test]
 fn a_number_is_that_of_the_newest_session_before_the_note() {
     for (noted, told) in [("12:00:30", "y"), ("12:10:00", "z"), ("12:30:00", "z")] {
@@ -207,7 +207,7 @@ fn a_number_is_that_of_the_newest_session_before_the_note() {
     }
 }
 
-/// An agent without a session cannot be asked: its owner hears of it, with its name and what was noted.
+/// An agent without a session cannot be reminded: its owner is told, with the agent's name and the note.
 #[test]
 fn where_nobody_can_be_asked_the_owner_is_told() {
     let mut shared = Shared::with(&full());

@@ -21,7 +21,7 @@ pub(crate) fn cli() -> Option<PathBuf> {
     None
 }
 
-/// A Hearth whose agent is the CLI, and whose owner sits at the terminal of this machine.
+/// A host whose agent is the CLI, and whose owner is at the terminal of this machine.
 pub(crate) fn with_cli() -> Option<(Host, FakeApi)> {
     let cli = cli()?;
     let api = FakeApi::start();
@@ -38,12 +38,12 @@ pub(crate) fn with_cli() -> Option<(Host, FakeApi)> {
     Some((host, api))
 }
 
-/// The words with which the stand-in for the API calls a tool of ours.
+/// The directive with which the fake API calls one of Hearth's tools.
 pub(crate) fn call(tool: &str, arguments: &Value) -> String {
     format!("[[tool mcp__nanoclaw__{tool} {arguments}]]")
 }
 
-/// What the tools said to the model in its last conversation, in order, and whether that was an error.
+/// The tools' results in the model's last conversation, in order, and whether each was an error.
 pub(crate) fn results(api: &FakeApi) -> Vec<(String, bool)> {
     let last = api.requests().pop().unwrap_or_default();
     let blocks = last["messages"].as_array().into_iter().flatten().filter_map(|message| message["content"].as_array());
@@ -63,7 +63,7 @@ pub(crate) fn json_of(host: &Host, arguments: &[&str]) -> Value {
     serde_json::from_str(&host.done(arguments, b"")).unwrap()
 }
 
-/// Processes that are runners of this data directory.
+/// Runner processes of this data directory.
 pub(crate) fn runners(host: &Host) -> Vec<u32> {
     let data = host.data().display().to_string();
     let of_this = |pid: &u32| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Result;
 
-/// Runs every case, at most so many at a time. The results have the order of the cases; a panic is an error.
+/// Runs every case, at most `most` at a time. The results have the order of the cases; a panic is an error.
 pub(crate) fn side_by_side<C: Sync, T: Send>(most: usize, cases: &[C], run: impl Fn(&C) -> T + Sync) -> Vec<Result<T>> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
@@ -26,7 +26,7 @@ pub(crate) fn side_by_side<C: Sync, T: Send>(most: usize, cases: &[C], run: impl
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The same; the cases that panicked.
+/// The same; returns the cases that panicked.
 pub(crate) fn failing<C: Sync>(most: usize, cases: &[C], run: impl Fn(&C) + Sync) -> Vec<&C> {
     let results = side_by_side(most, cases, run);
     cases.iter().zip(results).filter(|(_, result)| result.is_err()).map(|(case, _)| case).collect()

@@ -48,7 +48,7 @@ pub(crate) fn post(port: u16, secret: &str, path: &str, body: &Value) -> Option<
     Some((status, serde_json::from_str(body).unwrap_or_default()))
 }
 
-/// A receiver that shows each message once, and loses as many answers as it is told to after it took what was asked.
+/// A receiver that shows each message once. It loses the given number of answers after it accepted the request.
 pub(crate) struct Receiver {
     port: u16,
     asked: Arc<Mutex<Vec<Value>>>,

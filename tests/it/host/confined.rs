@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use super::skipped;
 
-/// Whether this kernel can do it; the test says so if not.
+/// Whether this kernel can confine agents; reports a skipped test if not.
 pub(crate) fn possible() -> bool {
     match agent_runner::confine::support() {
         Ok(_) => true,
@@ -16,7 +16,7 @@ pub(crate) fn possible() -> bool {
     }
 }
 
-/// A data directory and beside it a home of the user.
+/// A data directory, with a home of the user beside it.
 pub(crate) struct House {
     directory: tempfile::TempDir,
 }
@@ -40,7 +40,8 @@ impl House {
         command.args(["--data", self.path("data").to_str().unwrap()]).args(words).output().unwrap()
     }
 
-    /// Makes an agent `py` whose program is this text, with `answer(text)` to define; returns what it answers to `say`.
+    /// Creates an agent `py` that runs this program text, which defines `answer(text)`. Returns the agent's answer to
+    /// `say`.
     pub(crate) fn ask(&self, settings: &str, program: &str, say: &str) -> String {
         self.make(settings, program);
         let output = self.hearth(&["chat", "--agent", "py", say]);

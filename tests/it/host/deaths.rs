@@ -1,6 +1,6 @@
 //! Points at which the daemon dies in tests.
 
-/// Points of the daemon, and at which visits it dies there. Visits that a cell may not come to are not in the list.
+/// Points of the daemon, and the visits at which it dies there. Visits that a cell may not reach are not listed.
 pub(crate) const POINTS: [(&str, u32); 23] = [
     ("none", 0),
     ("taken", 1),

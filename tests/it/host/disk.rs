@@ -21,7 +21,7 @@ impl Filler {
         filler
     }
 
-    /// Takes what room there is, so many bytes at once.
+    /// Fills the free space, in writes of this size.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         while self.file.write_all(bytes).is_ok() {}
     }
@@ -41,7 +41,7 @@ impl Disk {
         Self::mount_with(place, "size=160m,mode=0700")
     }
 
-    /// One that holds so many files and directories.
+    /// A file system with this number of files and directories.
     pub(crate) fn with_inodes(place: PathBuf, inodes: u32) -> Option<Self> {
         Self::mount_with(place, &format!("size=512m,mode=0700,nr_inodes={inodes}"))
     }
@@ -56,7 +56,8 @@ impl Disk {
         None
     }
 
-    /// Lets it be written, `rw`, or not, `ro`. A process that another test is just starting may still hold a file open.
+    /// Makes it writable, `rw`, or read-only, `ro`. A process that another test is just starting may still have a file
+    /// open.
     pub(crate) fn remount(&self, how: &str) {
         let option = format!("remount,{how}");
         let remounted = || Command::new("mount").args(["-o", &option]).arg(&self.0).output().unwrap();

@@ -38,30 +38,30 @@ struct Shared {
     stopped: AtomicBool,
     answered: AtomicU64,
     requests: Mutex<Vec<Value>>,
-    /// Requests that wait at a gate.
+    /// Number of requests that wait at a gate.
     waiting: AtomicU64,
     open: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
-    /// The only key that is taken; empty: any.
+    /// The only accepted key; empty accepts any.
     key: Mutex<String>,
-    /// Keys that came, in order.
+    /// Received keys, in order.
     keys: Mutex<Vec<String>>,
 }
 
-/// What every request gets instead of an answer.
+/// A failure that every request gets instead of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trouble {
-    /// A status with its type, and a header that says after how many seconds to ask again.
+    /// A status with its type, and a header with the seconds after which to retry.
     Status(u16, &'static str, Option<u32>),
-    /// A stream that ends in the middle.
+    /// A stream that breaks off in the middle.
     Breaks,
-    /// A stream that begins and never goes on.
+    /// A stream that begins and stalls.
     Stalls,
-    /// No answer at all, not even its beginning.
+    /// No answer at all, not even response headers.
     Mute,
 }
 
-/// What the newest prompt asks for.
+/// The directives of the newest prompt.
 #[derive(Debug, Default)]
 struct Script {
     /// Rounds of calls.
@@ -99,7 +99,7 @@ impl FakeApi {
                     return;
                 }
                 let serving = Arc::clone(&serving);
-                // A client that hangs up in the middle is an ordinary end.
+                // A client that hangs up in the middle is no error.
                 std::thread::spawn(move || serve(stream, &serving).ok());
             }
         });
@@ -116,22 +116,22 @@ impl FakeApi {
         self.address.port()
     }
 
-    /// Lets pass what waits at a gate, and whatever comes to one later.
+    /// Releases requests that wait at a gate, and all later ones.
     pub(crate) fn open(&self) {
         self.shared.open.store(true, Ordering::SeqCst);
     }
 
-    /// How many requests have come to a gate.
+    /// How many requests have reached a gate.
     pub(crate) fn gated(&self) -> u64 {
         self.shared.waiting.load(Ordering::SeqCst)
     }
 
-    /// From now on every request gets this, or an answer again.
+    /// From now on every request gets this failure, or an answer again.
     pub(crate) fn trouble(&self, trouble: Option<Trouble>) {
         *self.shared.trouble.lock().unwrap() = trouble;
     }
 
-    /// The only key that is taken from now on, as an API key or a bearer token.
+    /// The only key that is accepted from now on, as an API key or a bearer token.
     pub(crate) fn takes(&self, key: &str) {
         *self.shared.key.lock().unwrap() = key.to_owned();
     }
@@ -262,7 +262,7 @@ fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble, stre
         return Ok(());
     }
     if !streamed {
-        // The same in one piece: less than what was promised.
+        // The same in one piece: shorter than the announced length.
         write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{{\"id\": ")?;
         return stream.flush();
     }
@@ -366,12 +366,12 @@ fn script(body: &Value) -> Script {
     script
 }
 
-/// Whether the runner asks for a better answer.
+/// Whether the runner asks for a corrected answer.
 fn is_told_off(prompt: &str) -> bool {
     ["Your response was not delivered", "Not delivered"].iter().any(|words| prompt.trim().starts_with(words))
 }
 
-/// What the runner writes above what an interrupted turn has said.
+/// The runner's heading above the messages that an interrupted turn has already sent.
 const SAID_ALREADY: &str = "This was already delivered and must not be sent again:";
 
 /// `NAME JSON`.
@@ -380,7 +380,7 @@ fn call(text: &str) -> (String, Value) {
     (name.to_owned(), serde_json::from_str(input.trim()).unwrap())
 }
 
-/// What a person wrote in a message, without tags and escapes; `None` for the results of tools.
+/// A person's text in a message, without tags and escapes; `None` for tool results.
 fn prompt_of(message: &Value) -> Option<String> {
     let texts: Vec<&str> = match &message["content"] {
         Value::String(text) => vec![text],

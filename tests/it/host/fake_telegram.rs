@@ -1,7 +1,7 @@
-//! A stand-in for the Telegram Bot API on a loopback port: the real forms of requests and answers, and faults as they happen
-//! on real networks.
+//! A fake Telegram Bot API on a loopback port: the real forms of requests and answers, and faults as they happen on
+//! real networks.
 //!
-//! It keeps what people would see in each chat, so that a test can count what was said twice. Used by the tests of the adapter
+//! It stores what people would see in each chat, so that a test can count duplicates. Used by the tests of the adapter
 //! and of the daemon.
 
 #![allow(dead_code, reason = "each crate that includes this file uses a part of it")]
@@ -21,20 +21,20 @@ pub(crate) const ME: i64 = 4242;
 /// Its name.
 pub(crate) const NAME: &str = "hearth_bot";
 
-/// What goes wrong with one call.
+/// A fault of one call.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
     /// Nothing.
     None,
     /// An error in the API's form, with parameters.
     Error(u16, &'static str, Value),
-    /// The connection ends before anything happened.
+    /// The connection closes before the call takes effect.
     Close,
-    /// It happens, and the connection ends before the answer.
+    /// The call takes effect, and the connection closes before the answer.
     LoseAnswer,
-    /// It happens, and the answer is this, with this status.
+    /// The call takes effect, and the answer is this, with this status.
     Say(u16, String),
-    /// It happens when [`FakeTelegram::release`] was called.
+    /// The call takes effect after [`FakeTelegram::release`] was called.
     Hold,
 }
 
@@ -62,14 +62,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     stopped: bool,
-    /// What is held happens.
+    /// Whether held calls take effect.
     released: bool,
     token: String,
     next_update: i64,
     updates: BTreeMap<i64, Value>,
     calls: Vec<Call>,
     faults: BTreeMap<String, VecDeque<Fault>>,
-    /// What is shown: chat, message, what it is.
+    /// What is shown: chat, message, and its content.
     shown: Vec<(String, i64, Value)>,
     files: BTreeMap<String, (String, Vec<u8>)>,
 }
@@ -89,7 +89,7 @@ impl FakeTelegram {
                     return;
                 }
                 let serving = Arc::clone(&serving);
-                // A client that hangs up in the middle is an ordinary end.
+                // A client that hangs up in the middle is no error.
                 std::thread::spawn(move || serve(&stream, &serving).ok());
             }
         });
@@ -101,12 +101,12 @@ impl FakeTelegram {
         format!("http://{}", self.address)
     }
 
-    /// Something happens: `{"message": …}`. Returns the update's number.
+    /// Adds an update: `{"message": …}`. Returns its number.
     pub(crate) fn happens(&self, update: Value) -> i64 {
         self.happen_at_once([update])
     }
 
-    /// Several things happen, of which no answer has only some. Returns the last update's number.
+    /// Adds several updates that are always answered together. Returns the number of the last one.
     pub(crate) fn happen_at_once(&self, updates: impl IntoIterator<Item = Value>) -> i64 {
         let mut state = self.shared.lock();
         for update in updates {
@@ -118,24 +118,24 @@ impl FakeTelegram {
         state.next_update - 1
     }
 
-    /// An update comes again.
+    /// Repeats an update.
     pub(crate) fn again(&self, number: i64, update: Value) {
         self.shared.lock().add(number, update);
         self.shared.changed.notify_all();
     }
 
-    /// The next calls of a method fail like this, one after the other.
+    /// The next calls of a method fail in this way, one after the other.
     pub(crate) fn fails(&self, method: &str, faults: impl IntoIterator<Item = Fault>) {
         self.shared.lock().faults.entry(method.to_owned()).or_default().extend(faults);
     }
 
-    /// Lets happen what is held, and whatever would be later.
+    /// Lets held and later calls take effect.
     pub(crate) fn release(&self) {
         self.shared.lock().released = true;
         self.shared.changed.notify_all();
     }
 
-    /// The only token that is taken from now on.
+    /// The only token that is accepted from now on.
     pub(crate) fn takes(&self, token: &str) {
         self.shared.lock().token = token.to_owned();
     }
@@ -232,7 +232,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Carries out a call. False when the connection has to end.
+/// Carries out a call. Returns false if the connection has to be closed.
 fn call(stream: &TcpStream, shared: &Shared, method: &str, request: Request) -> std::io::Result<bool> {
     let Request { parameters, files, .. } = request;
     let fault = {
@@ -263,7 +263,7 @@ fn error(code: u16, words: &str, more: &Value) -> Value {
     json!({ "ok": false, "error_code": code, "description": words, "parameters": more })
 }
 
-/// What a call does, and what is said about it.
+/// Applies a call and returns its result.
 fn happen(shared: &Shared, method: &str, p: &Value, files: &[(String, String, Vec<u8>)]) -> (u16, Value) {
     let done = |result: Value| (200, json!({ "ok": true, "result": result }));
     let refused = |words: &str| (400, error(400, words, &json!({})));

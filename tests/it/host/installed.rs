@@ -1,4 +1,4 @@
-//! A Hearth on a system whose service programs are stand-ins.
+//! A host on a system whose service programs are stand-ins.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::{Ended, Host};
 
-/// A Hearth on a system whose programs are stand-ins.
+/// A host on a system whose programs are stand-ins.
 pub(crate) struct System {
     pub(crate) host: Host,
     pub(crate) dir: PathBuf,
 }
 
-/// Notes what it is told; is down if there is a file `down`, and says of services what is in `state`.
+/// Records its arguments. It reports that the system is down if there is a file `down`, and prints the state of
+/// services from `state`.
 const PROGRAM: &str = r#"#!/bin/sh
 echo "${0##*/} $*" >> DIR/told
 case "$*" in
@@ -66,5 +67,5 @@ impl System {
     }
 }
 
-/// Installing as root is refused unless it is asked for, and tests may be root.
+/// Installing as root is refused without an option, and tests may run as root.
 pub(crate) const INSTALL: &[&str] = &["install", "--as-root"];

@@ -15,7 +15,7 @@ pub(crate) struct Pty {
     child: Child,
     master: File,
     shown: Arc<Mutex<Vec<u8>>>,
-    /// How much of it was waited for.
+    /// How much of its output was already waited for.
     read: usize,
 }
 
@@ -28,7 +28,7 @@ impl Pty {
         let slave = || std::fs::OpenOptions::new().read(true).write(true).open(&name).unwrap();
         tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
-        // The command holds the terminal's other end, whose end is that of the program.
+        // The command holds the other end of the terminal, which closes with the program.
         drop(command);
         let master = File::from(master);
         let shown: Arc<Mutex<Vec<u8>>> = Arc::default();
@@ -49,7 +49,7 @@ impl Pty {
         String::from_utf8_lossy(&self.shown.lock().unwrap()).replace('\r', "")
     }
 
-    /// Waits until a text is shown after the last one that was waited for.
+    /// Waits for a text after the last one that was waited for.
     pub(crate) fn wait(&mut self, text: &str) {
         let from = self.read;
         let shown = || self.shown();
@@ -86,7 +86,7 @@ impl Pty {
 
 impl Drop for Pty {
     fn drop(&mut self) {
-        // It has ended already, in most cases.
+        // In most cases it has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -1,4 +1,4 @@
-//! A client of the socket that knows the lines and not the manners.
+//! A socket client that speaks the line format but ignores the protocol's rules.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use crate::host::PATIENCE;
 /// A connection.
 pub(crate) struct Raw {
     lines: BufReader<UnixStream>,
-    /// The beginning of a line that has not come to its end.
+    /// The beginning of an incomplete line.
     begun: String,
 }
 
@@ -42,7 +42,7 @@ impl Raw {
         (raw.try_hear().ok()??["is"] == "welcome").then_some(raw)
     }
 
-    /// Attaches to the only agent, as a terminal does; then it waits for lines only for a moment.
+    /// Attaches to the only agent, as a terminal does. After that it waits for lines only for a moment.
     pub(crate) fn try_attach(data: &Path) -> Option<Self> {
         let mut raw = Self::try_greet(data)?;
         raw.say(&json!({"do": "attach", "agent": null})).ok()?;
@@ -62,12 +62,12 @@ impl Raw {
         self.stream().write_all(format!("{request}\n").as_bytes())
     }
 
-    /// The next line; null at the end.
+    /// The next line; null at the end of the stream.
     pub(crate) fn hear(&mut self) -> Value {
         self.try_hear().unwrap().expect("nothing was said in time")
     }
 
-    /// The next line, null at the end, `None` if nothing came in time.
+    /// The next line, null at the end, `None` on a timeout.
     pub(crate) fn try_hear(&mut self) -> std::io::Result<Option<Value>> {
         match self.lines.read_line(&mut self.begun) {
             Ok(_) => {

@@ -1,4 +1,4 @@
-//! A daemon with a chat on the stand-in for Telegram.
+//! A daemon with a chat on the fake Telegram.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(crate) fn wait_delivered(host: &Host, count: usize) {
     });
 }
 
-/// An agent that says what is in the files it is given and sends one, edits what it said, and reacts to what it was told.
+/// An agent that reports the content of its files and sends one, edits its messages, and reacts to messages.
 pub(crate) const PROGRAM: &str = r#"
 import json, os, sys
 def say(**what):
@@ -64,13 +64,13 @@ pub(crate) fn patient() -> (Host, FakeTelegram) {
     connect(Host::with_program(PATIENT))
 }
 
-/// What the agent began with, in order.
+/// The texts that the agent began with, in order.
 pub(crate) fn begun(host: &Host) -> Vec<String> {
     let text = std::fs::read_to_string(host.data().join("groups/main/begun")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// An agent that notes what it begins with, and ends no turn before there is a file `go`.
+/// An agent that records what it begins with, and ends no turn before there is a file `go`.
 const PATIENT: &str = r#"
 import json, os, sys, time
 for line in sys.stdin:

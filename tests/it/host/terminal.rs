@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::raw::Raw;
 use super::{Host, event};
 
-/// What a terminal was shown: text by id.
+/// Messages that a terminal was shown: text by id.
 pub(crate) type Shown = Mutex<BTreeMap<String, String>>;
 
-/// Id and text of everything that is said at the terminal and not given up.
+/// Id and text of all messages to the terminal that did not fail.
 pub(crate) fn to_be_shown(host: &Host) -> BTreeMap<String, String> {
     let sent = |row: &Value| row["value"]["state"].get("Abandoned").is_none();
     let place = json!({"channel": "terminal", "platform_id": "main"});
@@ -27,7 +27,7 @@ pub(crate) fn to_be_shown(host: &Host) -> BTreeMap<String, String> {
     rows.map(|row| (text(&row["key"][0]), text(&row["value"]["text"]))).collect()
 }
 
-/// Whether a message asks for nothing any more.
+/// Whether a message needs no more work.
 pub(crate) fn is_over(row: &Value) -> bool {
     let state = &row["value"]["state"];
     row["value"]["trigger"] == json!(false) || state.get("Completed").or(state.get("Failed")).is_some()
@@ -40,7 +40,7 @@ pub(crate) fn terminal_event(id: &str) -> Value {
     event
 }
 
-/// A terminal that comes back whenever the daemon does, shows each message once and confirms it.
+/// A terminal that reconnects whenever the daemon restarts, shows each message once and confirms it.
 pub(crate) fn watch(data: &Path, shown: &Shown, over: &AtomicBool) {
     let mut raw: Option<Raw> = None;
     while !over.load(Ordering::SeqCst) {
@@ -55,7 +55,7 @@ pub(crate) fn watch(data: &Path, shown: &Shown, over: &AtomicBool) {
             Ok(None) => {}
             Ok(Some(heard)) if heard["is"] == "said" => {
                 let text = |name: &str| heard[name].as_str().unwrap().to_owned();
-                // Without its epoch, an id is that of the row.
+                // Without its epoch, the id is that of the row.
                 let row = text("id").rsplit('-').next().unwrap().to_owned();
                 let before = shown.lock().unwrap().insert(row, text("text"));
                 assert!(before.is_none_or(|before| before == text("text")), "an id stands for one message");

@@ -1,4 +1,4 @@
-//! More than fits at once: context, messages, claims; words said twice, and a damaged row.
+//! More context, messages and claims than fit at once; repeated output, and a damaged row.
 
 use hearth::model::configure::{Change, Configure};
 use hearth::model::entity::{Folder, Origin};
@@ -8,7 +8,8 @@ use hearth::state::{SessionKey, Tables, Write};
 use super::*;
 use crate::world::lifecycle::{live, per_thread, running, threads};
 
-/// The newest context goes along, older context is completed in the same transaction, in pieces if there is much of it.
+/// The newest context is exported, and older context is completed in the same transaction, or in several if there is
+/// much of it.
 #[test]
 fn context_is_capped() {
     for (kept, written, rows) in [(3, 5, 1_000), (3, 3, 1_000), (0, 4, 1_000), (5, 60, 40)] {
@@ -39,7 +40,7 @@ fn context_is_capped() {
     }
 }
 
-/// Context that is capped while it lies in a mailbox goes from there.
+/// Context that is capped while it is in a mailbox is removed from there.
 #[test]
 fn context_that_is_capped_leaves_the_mailbox() {
     let mut world = World::new();
@@ -53,7 +54,7 @@ fn context_that_is_capped_leaves_the_mailbox() {
     assert_eq!(there, [6, 8, 10, 12]);
 }
 
-/// As many bytes as go into a mailbox at once, to the byte.
+/// A mailbox is filled up to its limit, to the byte.
 #[test]
 fn a_mailbox_holds_so_many_bytes() {
     const MOST: usize = 8 << 20;
@@ -79,7 +80,7 @@ fn a_mailbox_holds_so_many_bytes() {
     }
 }
 
-/// While there are places left in a mailbox what comes is put there at once.
+/// While a mailbox has space, arriving messages are exported at once.
 #[test]
 fn a_mailbox_is_filled_to_its_end() {
     let mut world = running();
@@ -141,7 +142,7 @@ fn many_claims_are_reset_in_pieces() {
     assert!(world.all_messages().iter().all(|(_, message)| message.tries == 1));
 }
 
-/// Words of the runtime about incarnations that are not, and about the one that is, twice.
+/// Reports of the runtime about incarnations that do not exist, and repeated reports about the one that does.
 #[test]
 fn the_runtime_may_repeat_itself() {
     let mut world = running();
@@ -169,7 +170,7 @@ fn the_runtime_may_repeat_itself() {
     assert_eq!(world.text(), collecting, "how it ended is known already");
 }
 
-/// One damaged row stops what needs it; everything else goes on, and the sweep says what is wrong.
+/// One damaged row stops only what needs it; everything else continues, and the sweep reports the damage.
 #[test]
 fn a_damaged_row_stops_nobody_else() {
     let mut world = World::of(&per_thread("max_parallel = 9"));
@@ -202,7 +203,7 @@ fn a_damaged_row_stops_nobody_else() {
     assert_eq!(live(&world), [1, 2, 3], "mended, it goes on where it was");
 }
 
-/// An agent whose row is damaged is alone with that when a daemon starts, and in its sweeps.
+/// An agent with a damaged row affects no other agent at the start of a daemon and in its sweeps.
 #[test]
 fn a_damaged_agent_stops_nobody_else() {
     let agent = |folder: &str| {
@@ -241,7 +242,7 @@ fn a_damaged_agent_stops_nobody_else() {
     assert!(world.session(SessionId::new(2)).live.is_some());
 }
 
-/// However much lives, whatever is done to all of it is done to all of it, but for a session that cannot be read.
+/// An operation on all live incarnations reaches all of them, except for a session that cannot be read.
 #[test]
 fn all_that_lives_of_an_agent_is_found() {
     let policy = Policy { rows_per_input: 16, max_containers: 60, ..Policy::STANDARD };

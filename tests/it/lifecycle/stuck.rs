@@ -1,24 +1,24 @@
-//! Who is taken for stuck, silent or idle, and who is not.
+//! Which incarnations count as stuck, silent or idle.
 
 use super::*;
 use crate::world::lifecycle::{pass, running};
 
-/// A sweep with the last beat of incarnation 1.
+/// A sweep with the last heartbeat of incarnation 1.
 fn hear(world: &mut World, ago: Millis, rest: Millis) {
     let beat = Beat::Heard { ago, rest };
     world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat, state: None }]));
 }
 
-/// A sweep that saw no beat of incarnation 1 in this run of the daemon.
+/// A sweep that saw no heartbeat of incarnation 1 in this run of the daemon.
 fn hear_nothing(world: &mut World) {
     world.put(Input::Sweep(vec![Observation { session: S, incarnation: 1, beat: Beat::None, state: None }]));
 }
 
-/// A claim may be 60 s old without progress, or as old as the running tool may run; 30 minutes without progress end
-/// anything; a runner that is silent for 30 s is dead.
+/// A claim may be 60 s old without progress, or as old as the running tool allows; 30 minutes without progress end any
+/// incarnation; a runner that is silent for 30 s is dead.
 #[test]
 fn stuck_incarnations() {
-    // (does it beat, its tool, does it claim, seconds until it is stopped, why)
+    // (whether it sends heartbeats, its tool, whether it has a claim, seconds until it is stopped, why)
     let tool = |seconds| Some(ToolUse { name: "Build".into(), timeout: Some(Millis::seconds(seconds)) });
     for (beats, tool, claims, last, why) in [
         (true, None, true, 60, StopReason::ClaimStuck),
@@ -54,7 +54,8 @@ fn stuck_incarnations() {
     }
 }
 
-/// What a turn did at its end, seen when the next message is claimed already, does not keep that one from being stuck.
+/// Progress from the end of a turn, observed when the next message is already claimed, does not keep that one from
+/// being stuck.
 #[test]
 fn progress_of_the_last_turn_is_none_of_the_next() {
     for (about, stuck) in [(Some(2), true), (Some(4), false), (Some(9), true), (None, false)] {
@@ -77,7 +78,7 @@ fn progress_of_the_last_turn_is_none_of_the_next() {
     }
 }
 
-/// A message that comes back is done after newer ones: what was done of those is not about it.
+/// A retried message is processed after newer ones: progress on those does not concern it.
 #[test]
 fn progress_of_a_newer_message_is_none_of_one_that_came_back() {
     for (about, stuck) in [(4, true), (2, false)] {
@@ -96,7 +97,7 @@ fn progress_of_a_newer_message_is_none_of_one_that_came_back() {
     }
 }
 
-/// A mailbox that was not looked at proves nothing: neither that its runner is silent nor that it is idle.
+/// A mailbox that was not observed proves nothing: neither that its runner is silent nor that it is idle.
 #[test]
 fn nobody_is_ended_for_what_was_not_looked_at() {
     let unseen = |world: &mut World| {
@@ -112,7 +113,7 @@ fn nobody_is_ended_for_what_was_not_looked_at() {
         }
         (0..400).for_each(|_| unseen(&mut world));
         assert_eq!(phase(&world, 1), Phase::Running);
-        // The look is over, and there was neither a beat nor anything else.
+        // The look is complete, and there was neither a heartbeat nor anything else.
         hear_nothing(&mut world);
         assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Silent, .. }));
     }
@@ -126,7 +127,7 @@ fn nobody_is_ended_for_what_was_not_looked_at() {
     assert_eq!(phase(&world, 1), Phase::Running, "it had ended what it claimed long ago");
 }
 
-/// What an agent does between turns keeps it from its end, whatever it was about.
+/// Work between turns keeps an agent from being stopped, whatever the work concerns.
 #[test]
 fn work_between_turns_is_progress() {
     let mut world = running();
@@ -140,7 +141,7 @@ fn work_between_turns_is_progress() {
     assert_eq!(phase(&world, 1), Phase::Running);
 }
 
-/// A machine that sleeps for a night, and a clock that is set, end nothing and hurry nothing.
+/// A night of suspension, or a clock that is set, ends no incarnation and shortens no wait.
 #[test]
 fn suspended_machines_kill_nobody() {
     let mut world = running();
@@ -160,7 +161,7 @@ fn suspended_machines_kill_nobody() {
     assert!(matches!(world.state_of(M), MessageState::Pending(Due::Retry(_))), "a backoff is awake time");
 }
 
-/// A stuck one is stopped, its end is asked for until it comes, its message is tried again.
+/// A stuck incarnation is stopped, the request is repeated until it ends, and its message is retried.
 #[test]
 fn a_stop_that_is_not_heard_is_asked_for_again() {
     let mut world = running();
@@ -177,7 +178,8 @@ fn a_stop_that_is_not_heard_is_asked_for_again() {
     assert_eq!(world.message(M).tries, 1);
 }
 
-/// What arrives while an idle incarnation is ended by the ceiling is not its fault and goes to the next one at once.
+/// A message that arrives while an idle incarnation is stopped for its age costs no try and goes to the next one at
+/// once.
 #[test]
 fn a_message_that_meets_an_idle_end() {
     let mut world = running();
@@ -208,7 +210,7 @@ fn a_heartbeat_is_no_commit() {
     }
     assert_eq!((world.store().reader().last_change(), world.text()), (change, text));
     assert_eq!(phase(&world, 1), Phase::Running);
-    // A dead runner is found without stored beats.
+    // A dead runner is found without stored heartbeats.
     hear(&mut world, Millis::seconds(31), Millis::ZERO);
     assert!(matches!(phase(&world, 1), Phase::Stopping { why: StopReason::Silent, .. }));
 }
@@ -254,7 +256,7 @@ fn a_resting_runner_is_silent_after_its_rest() {
     }
 }
 
-/// A restarted daemon has no beats in memory.
+/// A restarted daemon has no heartbeats in memory.
 #[test]
 fn silence_counts_from_the_adoption() {
     let mut world = running();
@@ -271,7 +273,7 @@ fn silence_counts_from_the_adoption() {
     world.pass(Millis::minutes(9));
     hear(&mut world, Millis::minutes(9), Policy::STANDARD.idle_beat);
     assert_eq!(phase(&world, 1), Phase::Running);
-    // Without a beat in that time the runner is dead.
+    // Without a heartbeat in that time the runner is dead.
     let mut world = running();
     world.pass(Millis::seconds(1));
     hear(&mut world, Millis::ZERO, Policy::STANDARD.idle_beat);

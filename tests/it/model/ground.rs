@@ -1,12 +1,12 @@
-//! Where the reference's house is: who listens where and to what, who talks, and what is said.
+//! The setting of the reference: who listens where and to what, who talks, and what they send.
 
 /// Who listens in the chats, and to what.
 pub(super) const CHATS: [Chat; 5] = [
-    // A group without threads, open to everybody.
+    // A group without threads, open to everyone.
     Chat { wirings: [ALWAYS, Wiring { known_only: true, ..MENTIONED }], ..GROUP },
     // An approver is asked about people whom the agents do not know.
     Chat { name: "R", lets_in: LetsIn::Asked, wirings: [ALWAYS, Wiring { keeps_rest: false, ..STICKY }], ..GROUP },
-    // Only those whom the agents know.
+    // Only people whom the agents know.
     Chat { name: "S", lets_in: LetsIn::Known, wirings: [DEPLOY, MENTIONED], ..GROUP },
     // A group with threads; one of its agents has one conversation for everything.
     Chat { name: "T", threads: true, wirings: [Wiring { agent: "a", ..STICKY }, ONE_FOR_ALL], ..GROUP },
@@ -51,11 +51,11 @@ pub(super) enum LetsIn {
 pub(super) struct Wiring {
     pub(super) agent: &'static str,
     pub(super) engages: Engages,
-    /// What does not engage is kept as context.
+    /// Messages that do not engage are kept as context.
     pub(super) keeps_rest: bool,
-    /// Only those whom the agent knows engage it.
+    /// Only people whom the agent knows engage it.
     pub(super) known_only: bool,
-    /// Each thread has a conversation of its own, also where threads of groups would not have one by themselves.
+    /// Each thread has its own conversation, even where threads of groups would otherwise share one.
     pub(super) split: bool,
     /// The agent has one conversation for all chats that are wired like this.
     pub(super) one_for_all: bool,
@@ -65,16 +65,16 @@ pub(super) struct Wiring {
 pub(super) enum Engages {
     Containing(&'static str),
     Mentioned,
-    /// A mention, and what follows it in the same thread of a group for a day.
+    /// A mention, and everything that follows it in the same thread of a group for a day.
     Sticking,
 }
 
-/// People: an owner, one whom each agent may know, a stranger, one who administers `b`, and one without a name.
+/// People: an owner, one whom each agent may know, an unknown sender, an administrator of `b`, and one without a name.
 pub(super) const PEOPLE: [&str; 6] = ["boss", "ann", "bob", "stranger", "bea", ""];
 
 pub(super) const TEXTS: [&str; 5] = ["words", "deploy now", "/help", " /CLEAR it", "/review deploy"];
 
-/// Threads; the first one is none.
+/// Threads; the first one means no thread.
 pub(super) const THREADS: [Option<&str>; 3] = [None, Some("t1"), Some("t2")];
 
 /// A chat and a thread.
@@ -89,17 +89,17 @@ pub(super) struct Said {
     pub(super) mention: bool,
 }
 
-/// A conversation: an agent, and where if it has more than one.
+/// A conversation: an agent, and the place if the agent has more than one.
 pub(super) type Talk = (&'static str, Option<Place>);
 
-/// To which conversation of a wiring something belongs that is said there.
+/// The conversation of a wiring that a message sent there belongs to.
 pub(super) fn talk((chat, thread): Place, wiring: &Wiring) -> Talk {
     let Chat { group, threads, .. } = CHATS[chat];
     let own = threads && (group || wiring.split);
     (wiring.agent, (!wiring.one_for_all).then_some((chat, if own { thread } else { 0 })))
 }
 
-/// Every conversation there can be.
+/// All possible conversations.
 pub(super) fn talks() -> Vec<Talk> {
     let places = (0..CHATS.len()).flat_map(|chat| (0..THREADS.len()).map(move |thread| (chat, thread)));
     let mut all: Vec<Talk> =
@@ -118,7 +118,7 @@ pub(super) fn administers(who: usize, agent: &str) -> bool {
     matches!((PEOPLE[who], agent), ("boss", _) | ("bea", "b"))
 }
 
-/// The house as a configuration.
+/// The setting as a configuration.
 pub(super) fn configuration() -> String {
     let mut toml =
         "max_containers = 40\n[retention]\nbodies = \"400d\"\ndrops = \"400d\"\ndedup = \"400d\"\n".to_owned();

@@ -1,8 +1,7 @@
-//! The engine against the simplest form of what it does: the same inputs into both, the same results, after every
-//! input.
+//! Compares the engine with a minimal reference: the same inputs into both, the same results after every input.
 //!
-//! `ground` says where that is; `reference` says what routing, threads, membership, decisions, claims and tries mean;
-//! `questions` what agents ask people, `series` what tasks do, `sticky` when wirings follow threads.
+//! `ground` is the setting. `reference` defines routing, threads, membership, decisions, claims and tries, `questions`
+//! what agents ask people, `series` what tasks do, and `sticky` when wirings follow threads.
 
 mod ground;
 mod questions;
@@ -42,7 +41,7 @@ use crate::world::{World, channel, event_in};
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Said(Said),
-    /// An earlier event comes again.
+    /// An earlier event arrives again.
     Again(usize),
     Introduce(bool, usize),
     Forget(bool, usize),
@@ -53,12 +52,12 @@ enum Step {
     EndListening(bool, Place),
     /// Seconds, then a sweep.
     Pass(u64),
-    /// Everybody ends what there is to do, and then days pass.
+    /// All agents finish their work, and then days pass.
     Days(u64),
-    /// One of those agents that have something to do does what comes next: begins, or goes on with what it began.
+    /// One of the agents with work does the next step: it begins, or continues what it began.
     Work(usize, Work),
     Die(usize),
-    /// The daemon starts again; the agents live on.
+    /// The daemon restarts; the agents live on.
     Restart,
 }
 
@@ -66,12 +65,12 @@ enum Step {
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Ends,
-    /// With all else that it has.
+    /// Together with all its other messages.
     EndsAll,
     Fails,
-    /// It wants to try again later.
+    /// It asks for a retry.
     Later,
-    /// With all else that it has.
+    /// Together with all its other messages.
     LaterAll,
     Says,
 }
@@ -107,12 +106,12 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Both, side by side.
+/// Engine and reference, side by side.
 struct Pair {
     house: House,
     world: World,
     sent: Vec<String>,
-    /// The newest card of each matter, and where it was shown.
+    /// The newest card of each subject, and where it was shown.
     cards: Rc<RefCell<BTreeMap<PromptSubject, (Address, Card)>>>,
 }
 
@@ -203,7 +202,7 @@ impl Pair {
     }
 
     fn configure(&mut self, change: Change) {
-        // What is so already, or was not so, is no change.
+        // Setting what is already set, or removing what is not there, changes nothing.
         drop(self.world.configure(vec![change]));
     }
 
@@ -300,7 +299,7 @@ impl Pair {
         }
     }
 
-    /// An agent dies over what it works on.
+    /// An agent dies while it works on something.
     fn die(&mut self, nth: usize) {
         let Some(at) = nth_of(nth, talks().into_iter().filter_map(|talk| self.house.claimed(talk)).collect()) else {
             return;
@@ -326,8 +325,8 @@ impl Pair {
         })
     }
 
-    /// Every message is where it should be and of the conversation that it should be of, agents have what they should
-    /// have, as many wait for a decision, and all that was refused is recorded.
+    /// Every message is in the expected state and conversation, agents have the expected messages, the expected number
+    /// waits for a decision, and all refusals are recorded.
     fn compare(&self) -> Result<(), TestCaseError> {
         let ids = self.ids();
         prop_assert_eq!(ids.len(), self.house.messages.len());
@@ -377,7 +376,7 @@ impl Pair {
         found
     }
 
-    /// An agent that has something to do runs, and finds exactly that in its mailbox.
+    /// An agent with work runs, and has exactly that work in its mailbox.
     fn compare_offers(&self, talk: Talk) -> Result<(), TestCaseError> {
         let mut due = self.house.offered(talk);
         due.extend(self.house.claimed(talk));
@@ -396,7 +395,7 @@ fn nth_of<T>(nth: usize, mut all: Vec<T>) -> Option<T> {
     (!all.is_empty()).then(|| all.swap_remove(nth % all.len()))
 }
 
-/// Agents are made in this order.
+/// Agents are created in this order.
 fn name(id: AgentId) -> &'static str {
     agent(id.number() == 1)
 }
@@ -417,7 +416,7 @@ fn address((chat, thread): Place) -> Address {
     }
 }
 
-/// What a report says of each agent.
+/// A report's outcome for each agent.
 fn heard(report: &RouteReport) -> BTreeMap<&'static str, Word> {
     let fate = |decision| match decision {
         Decision::Engaged => Fate::Engaged,
@@ -434,7 +433,7 @@ fn heard(report: &RouteReport) -> BTreeMap<&'static str, Word> {
 proptest! {
     #![proptest_config(cases(48))]
 
-    /// Whatever happens, the engine does what the reference does.
+    /// The engine does what the reference does.
     #[test]
     fn the_engine_is_its_reference(steps in proptest::collection::vec(a_step(), 1..40)) {
         let mut pair = Pair::new();

@@ -17,7 +17,7 @@ use crate::world::chance::cases;
 use crate::world::outside::{claim, mid_turn, said};
 use crate::world::{World, event_in};
 
-/// Everybody whom the agent knows may talk to it here, and so may answer it.
+/// Everyone whom the agent knows may talk to it here, and so may answer it.
 const HOUSE: &str = r#"
 [[agents]]
 folder = "a"
@@ -47,7 +47,7 @@ const S: SessionId = SessionId::new(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
-    /// By the person and option of these numbers.
+    /// The person and the option with these numbers.
     Answered(usize, usize),
     Lapsed,
 }
@@ -55,7 +55,7 @@ enum Fate {
 #[derive(Debug)]
 struct Asked {
     title: usize,
-    /// Which incarnation waits for the answer, and under which number it asked.
+    /// The incarnation that waits for the answer, and the number of its request.
     by: (u32, u64),
     until: u64,
     fate: Fate,
@@ -118,12 +118,12 @@ impl Desk {
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// What, and for how many seconds.
+    /// The question's number, and its lifetime in seconds.
     Ask(usize, u64),
     Answer(usize, usize, usize),
     /// Seconds.
     Pass(u64),
-    /// The agent is ended, and begins its turn again.
+    /// The agent is restarted, and begins its turn again.
     Restart,
 }
 
@@ -171,7 +171,7 @@ impl Pair {
             }
             Step::Answer(..) => {}
             Step::Pass(seconds) => {
-                // No time awake passes, so no agent is stopped for it.
+                // No awake time passes, so no agent is stopped for its age.
                 self.world.step_clock(i64::try_from(seconds * 1_000).unwrap());
                 self.world.sweep();
                 self.desk.pass(seconds);
@@ -228,7 +228,7 @@ impl Pair {
         self.world.read(|db, txn| db.questions.iter(txn)?.collect())
     }
 
-    /// Every question is where it should be, waiting runs have their replies, and other answers start the next run.
+    /// Every question is in the expected state, waiting runs have their replies, and other answers start the next run.
     fn compare(&self) -> Result<(), TestCaseError> {
         let rows = self.questions();
         prop_assert_eq!(rows.len(), self.desk.asked.len());
@@ -258,7 +258,7 @@ impl Pair {
 proptest! {
     #![proptest_config(cases(48))]
 
-    /// Whatever is asked and answered, it comes to what the reference says.
+    /// Any sequence of questions and answers ends as in the reference.
     #[test]
     fn questions_are_their_reference(steps in proptest::collection::vec(a_step(), 1..30)) {
         let mut pair = Pair::new();

@@ -20,7 +20,7 @@ pub(super) enum Fate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It waits, not before this time.
+    /// It waits, at least until this time.
     Waits(u64),
     Claimed {
         since: u64,
@@ -29,9 +29,9 @@ pub(super) enum State {
     },
     Done,
     Failed,
-    /// It only goes along.
+    /// It is context.
     Context,
-    /// Too much of it came after it: it never goes along.
+    /// Context that was displaced by newer context: it is never exported.
     Capped,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct House {
     pub(super) refusals: BTreeMap<Refusal, usize>,
     known: BTreeSet<(&'static str, usize)>,
     asked: BTreeMap<(usize, usize), Asked>,
-    /// Until when an agent goes on listening where it was engaged.
+    /// Until when an agent follows the thread in which it was engaged.
     sticks: BTreeMap<(&'static str, Place), u64>,
     muted: BTreeSet<(&'static str, Place)>,
 }
@@ -95,7 +95,7 @@ impl House {
         administers(who, agent) || self.known.contains(&(agent, who))
     }
 
-    /// A person sends a new message. Returns each agent's decision, and the reason of the drop if none receives it.
+    /// A person sends a new message. Returns each agent's decision, and the drop's reason if no agent receives it.
     pub(super) fn say(&mut self, mut said: Said) -> (BTreeMap<&'static str, Word>, Option<&'static str>) {
         if !CHATS[said.at.0].threads {
             said.at.1 = 0;
@@ -113,7 +113,7 @@ impl House {
         (words, refused)
     }
 
-    /// An event waits for a decision about who said it; or why it cannot.
+    /// An event waits for a decision about its sender. Returns the reason if it cannot.
     fn hold(&mut self, event: usize, agents: &BTreeSet<&'static str>) -> Option<&'static str> {
         let Said { at: (chat, _), who, .. } = self.events[event];
         if agents.is_empty() {
@@ -135,7 +135,7 @@ impl House {
         None
     }
 
-    /// Why an event is dropped, if it is: the first refusal, else that it concerned no agent, which is recorded.
+    /// Why an event is dropped, if it is: the first refusal, otherwise that no agent engaged, which is recorded.
     fn conclude(&mut self, words: &BTreeMap<&'static str, Word>) -> Option<&'static str> {
         let has = |fate| matches!(fate, Fate::Engaged | Fate::Kept);
         if words.values().any(|(fate, _)| has(*fate)) {
@@ -155,8 +155,8 @@ impl House {
         *self.refusals.entry(refusal).or_default() += 1;
     }
 
-    /// What an agent makes of an event. Who is not heard is refused with the reason. What is kept needs no permission,
-    /// except among known people only.
+    /// An agent's decision about an event. A message of a sender who may not talk to it is refused with the reason.
+    /// Keeping a message as context needs no permission, except in chats of known people only.
     fn judge(&self, said: Said, wiring: &Wiring) -> Word {
         let (text, named) = (TEXTS[said.text], !PEOPLE[said.who].is_empty());
         let engages = match wiring.engages {
@@ -210,8 +210,7 @@ impl House {
         word
     }
 
-    /// An agent has something new to do. In groups, one that is to go on listening where it was engaged does so for a
-    /// day.
+    /// An agent has a new message. In groups, a sticky wiring then follows the thread for a day.
     fn engaged(&mut self, at: Place, wiring: &Wiring) {
         if wiring.engages == Engages::Sticking && CHATS[at.0].group {
             self.sticks.insert((wiring.agent, at), self.now + DAY);
@@ -227,7 +226,7 @@ impl House {
         [(chat, thread), (chat, 0)].iter().any(|at| self.muted.contains(&(agent, *at)))
     }
 
-    /// Nothing that is said there wakes the agent; without a thread that is meant of all the chat.
+    /// Messages there no longer wake the agent. Without a thread, this applies to the whole chat.
     pub(super) fn mute(&mut self, agent: &'static str, at: Place) {
         self.muted.insert((agent, at));
         self.end_listening(agent, at);
@@ -242,7 +241,7 @@ impl House {
         self.sticks.retain(|key, _| !ends(key));
     }
 
-    /// An event comes again: nothing is new, but what was only kept counts if it engages now.
+    /// A repeated event. Nothing is new, but a context message becomes a trigger if it engages now.
     pub(super) fn again(&mut self, event: usize) {
         let said = self.events[event];
         for at in 0..self.messages.len() {
@@ -283,7 +282,7 @@ impl House {
     }
 
     /// One of these people, or the operator, decides. A person without authority over any of the agents decides
-    /// nothing; one with authority over some admits to these. Returns whether anything was decided.
+    /// nothing; one with authority over some of them admits the sender to these. Returns whether anything was decided.
     pub(super) fn decide(&mut self, key: (usize, usize), by: Option<usize>, yes: bool) -> bool {
         let agents = self.asked[&key].agents.clone();
         let may = |agent: &&str| by.is_none_or(|who| administers(who, agent));
@@ -294,7 +293,7 @@ impl House {
         if yes {
             self.known.extend(go.iter().map(|agent| (*agent, key.1)));
             self.let_go(key, &go, &others);
-            // People who became known are heard in all chats.
+            // Messages of people who became known are routed in all chats.
             let elsewhere: Vec<_> = self.asked.keys().copied().filter(|(_, asked)| *asked == key.1).collect();
             for other in elsewhere {
                 self.let_go(other, &go, &BTreeSet::new());
@@ -368,7 +367,7 @@ impl House {
         talks().into_iter().for_each(|talk| self.wake(talk));
     }
 
-    /// An agent gets what it has to do, and the newest of what only goes along; what is older never will.
+    /// An agent receives its triggers and the newest context. Older context is never exported.
     fn wake(&mut self, talk: Talk) {
         if self.offered(talk).is_empty() {
             return;
@@ -397,7 +396,7 @@ impl House {
         self.of(talk, |state| matches!(state, State::Claimed { .. })).first().copied()
     }
 
-    /// What a turn over a message may take in besides it: all else that is there for its agent.
+    /// The messages that a turn over a message may include besides it: all others that its agent has.
     pub(super) fn beside(&self, at: usize) -> Vec<usize> {
         let talk = self.messages[at].talk;
         [self.offered(talk), self.context(talk)].concat()
@@ -440,7 +439,7 @@ impl House {
     }
 }
 
-/// The only one of them, if there is only one.
+/// The only element, if there is exactly one.
 fn only(agents: &BTreeSet<&'static str>) -> Option<&'static str> {
     if agents.len() == 1 { agents.first().copied() } else { None }
 }

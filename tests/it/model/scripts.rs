@@ -4,7 +4,7 @@ use super::ground::Said;
 use super::reference::State;
 use super::{Pair, Step, Work};
 
-/// More deaths in a row than chance makes: after its last try a message is given up, in both.
+/// More deaths in a row than random inputs produce: after its last try a message fails, in both.
 #[test]
 fn a_message_over_which_everybody_dies_is_given_up() {
     let mut pair = Pair::new();
@@ -20,8 +20,8 @@ fn a_message_over_which_everybody_dies_is_given_up() {
     assert_eq!(pair.house.messages[0].state, State::Failed);
 }
 
-/// More in one thread than chance makes: an engagement lasts for a day from the last one, a mute ends it, and what was
-/// only kept meanwhile goes along as far as there is room for it.
+/// More events in one thread than random inputs produce: following lasts for a day from the last engagement, a mute
+/// ends it, and context from that time is exported up to the limit.
 #[test]
 fn an_engagement_goes_on_and_ends() {
     let mut pair = Pair::new();
@@ -37,7 +37,8 @@ fn an_engagement_goes_on_and_ends() {
     }
 }
 
-/// More of one turn than chance makes: its messages wait together, as long as the one that was tried most often.
+/// More failures of one turn than random inputs produce: its messages wait together, as long as the one with the most
+/// tries.
 #[test]
 fn a_turn_is_tried_again_as_a_whole() {
     let mut pair = Pair::new();
@@ -50,7 +51,7 @@ fn a_turn_is_tried_again_as_a_whole() {
     assert_eq!(pair.house.offered(("a", Some((0, 0)))).len(), 2);
 }
 
-/// More strangers than random events produce: the number of open approvals and of held messages is limited, and a
+/// More unknown senders than random events produce: the number of open approvals and of held messages is limited, and a
 /// person with authority over some of the agents decides for these.
 #[test]
 fn strangers_wait_in_bounds() {
@@ -67,7 +68,7 @@ fn strangers_wait_in_bounds() {
     assert_eq!((pair.house.asked(), pair.house.held()), (1, 1));
 }
 
-/// Earlier than random events produce: a run that writes about a message is not stuck, although that is collected
+/// Earlier than random events produce: a run that writes about a message is not stuck, even if its output is collected
 /// together with its claim. A run that then claims another message and writes nothing is stuck.
 #[test]
 fn what_is_said_at_once_counts() {

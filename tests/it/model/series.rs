@@ -18,7 +18,7 @@ use crate::world::outside::{claim, end, failed};
 
 const MINUTE: i64 = 60_000;
 
-/// A task that skips what it missed may be so many minutes late.
+/// The maximum delay, in minutes, of a task that skips missed runs.
 const LATE: i64 = 5;
 
 /// Outcome of a slot.
@@ -26,9 +26,9 @@ const LATE: i64 = 5;
 enum Fate {
     Runs,
     Over(Ending),
-    /// Nothing could run then.
+    /// Nothing could run at that time.
     Missed,
-    /// An earlier one ran.
+    /// An earlier slot ran instead.
     TooEarly,
     Waits,
 }
@@ -37,16 +37,16 @@ enum Fate {
 enum Ending {
     Done,
     Failed,
-    /// Its script said that there is nothing to do.
+    /// Its script reported that there is nothing to do.
     Gated,
 }
 
 /// A task and the outcomes of its slots, in minutes since the beginning.
 #[derive(Debug)]
 struct Series {
-    /// None when there is no further one.
+    /// None if there is no further slot.
     next: Option<i64>,
-    /// None: it comes once.
+    /// None: it runs once.
     every: Option<i64>,
     missed: Missed,
     queues: bool,
@@ -86,7 +86,7 @@ impl Series {
     }
 
     /// A sweep. Of the slots that passed, the newest ones run and the others are missed. If a run is in progress, one
-    /// of the slots may wait. Slots that were used already are neither.
+    /// of the slots may wait. Used slots are neither run nor missed.
     fn look(&mut self, now: i64) {
         let rests = self.paused || self.cancelled;
         let Some(next) = self.next.filter(|next| !rests && *next <= now) else { return };
@@ -122,13 +122,14 @@ impl Series {
         self.fates.insert(slot, Fate::Runs);
     }
 
-    /// What runs is over; what waited for that runs, whether the series rests or not.
+    /// The run in progress ends. A slot that waited for it runs, even if the series is paused.
     fn end(&mut self, ending: Ending) {
         self.fates.extend(self.runs.drain(..).map(|slot| (slot, Fate::Over(ending))));
         self.waits.take().into_iter().for_each(|slot| self.run(slot));
     }
 
-    /// What runs goes on; what waits for it does not any more, and what passed while the series rested is not used.
+    /// The series is cancelled. A run in progress continues, but a waiting slot does not run, and slots that passed
+    /// during a pause are not used.
     fn cancel(&mut self, now: i64) {
         self.cancelled = true;
         self.skip(&self.passed(now), Fate::Missed);
@@ -140,11 +141,11 @@ impl Series {
 enum Step {
     /// Minutes, then a sweep.
     Pass(i64),
-    /// The agent ends all it has to do.
+    /// The agent ends all its messages.
     End(Ending),
     Pause,
     Resume,
-    /// Besides its times, now.
+    /// Runs now, in addition to its schedule.
     Run,
     Cancel,
 }
@@ -187,7 +188,7 @@ fn make(world: &mut World, series: &Series) -> TaskId {
     }
 }
 
-/// The agent ends everything that lies in its mailbox, once.
+/// The agent ends every message in its mailbox, once.
 fn end_all(world: &mut World, ending: Ending) {
     let session = SessionId::new(1);
     let Some(number) = world.outside.running.get(&session).copied() else { return };
@@ -241,7 +242,7 @@ fn fates(world: &World, id: TaskId, (start, every): (Timestamp, Option<i64>)) ->
     fates
 }
 
-/// A task in a world, and what it should be.
+/// A task in a world, and its expected state.
 struct Pair {
     world: World,
     series: Series,
@@ -265,7 +266,7 @@ impl Pair {
         match step {
             Step::Pass(minutes) => {
                 self.now += minutes;
-                // The agent beats and gets on with it all the time: only the clock matters here.
+                // The agent sends heartbeats and makes progress all the time: only the clock matters here.
                 world.step_clock(minutes * MINUTE);
                 world.sweep();
                 series.look(self.now);
@@ -288,7 +289,7 @@ impl Pair {
                 series.paused = false;
                 series.look(now);
             }
-            // A moment that has its record already is looked at no further.
+            // A slot that already has a record is not examined further.
             Step::Run if series.fates.contains_key(&now) => {}
             Step::Run => {
                 let may = !series.is_over() && series.runs.is_empty();
@@ -315,7 +316,7 @@ impl Pair {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// Every time of a series is used, skipped or waits, as the reference says.
+    /// Every slot of a series is used, skipped or waiting, as in the reference.
     #[test]
     fn a_series_is_its_reference(
         first in 1..30_i64, every in prop::option::weighted(0.9, 1..15_i64), missed in a_policy(), queues in any::<bool>(),

@@ -35,7 +35,7 @@ fn a_thread() -> impl Strategy<Value = Option<&'static str>> {
     prop_oneof![Just(None), Just(Some("a")), Just(Some("b"))]
 }
 
-/// What happens in threads of a group: things said, addressed to the bot or not, time, and an operator.
+/// Events in threads of a group: messages that address the bot or do not, passing time, and operator commands.
 #[derive(Debug, Clone)]
 enum Step {
     Said { thread: Option<&'static str>, mention: bool },
@@ -55,7 +55,7 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a wiring that sticks has to do, in its simplest form.
+/// What a sticky wiring should do, in its simplest form.
 #[derive(Default)]
 struct Model {
     hour: u64,
@@ -64,7 +64,7 @@ struct Model {
 }
 
 impl Model {
-    /// Does a step; of something said, whether it engages.
+    /// Does a step. For a message, returns whether it engages.
     fn step(&mut self, step: &Step) -> Option<bool> {
         match *step {
             Step::Said { thread, mention } => {
@@ -113,7 +113,7 @@ fn real_step(world: &mut World, step: &Step, id: usize) -> Option<bool> {
         Step::Unmuted(thread) => Change::Unmute(Folder::new("fan").unwrap(), place(thread)),
         Step::Ended(thread) => Change::EndSticky(Folder::new("fan").unwrap(), place(thread)),
     };
-    // What is not there cannot be undone; that is said and changes nothing.
+    // Undoing something that does not exist is refused and changes nothing.
     drop(world.configure(vec![change]));
     None
 }
@@ -121,8 +121,8 @@ fn real_step(world: &mut World, step: &Step, id: usize) -> Option<bool> {
 proptest! {
     #![proptest_config(cases(24))]
 
-    /// A wiring that sticks engages when it is addressed or was lately, in threads that are not muted, and at no other
-    /// time.
+    /// A sticky wiring engages when it is addressed or was addressed lately, in threads that are not muted, and at no
+    /// other time.
     #[test]
     fn stickiness_is_its_model(steps in proptest::collection::vec(a_step(), 1..40)) {
         let (mut world, mut model) = (World::of(KEEPING), Model::default());
@@ -131,7 +131,7 @@ proptest! {
         }
     }
 
-    /// Whatever is kept as context, and however often it comes, nothing sticks and nothing wakes.
+    /// Context, however often it arrives, starts no following and wakes no agent.
     #[test]
     fn accumulating_never_sticks(said in proptest::collection::vec((a_thread(), 0..9_u8), 1..30)) {
         let mut world = World::of(KEEPING);

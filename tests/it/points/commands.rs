@@ -1,5 +1,5 @@
-//! Commands that work without a daemon, with a death at every point of theirs: the store is the old one or the new one,
-//! and the same command then does what it would have done.
+//! Commands that work without a daemon, with a crash at every point of each: the store is the old one or the new one,
+//! and the same command then completes the work.
 
 use std::path::Path;
 
@@ -7,19 +7,19 @@ use super::{left_over, passed, pick};
 use crate::host::beside::failing;
 use crate::host::{HOUSE, Host};
 
-/// Commands at once: they work more than they wait.
+/// Number of commands at the same time: they work more than they wait.
 const THREADS: usize = 3;
 
-/// Deaths of one command in an ordinary run.
+/// Crashes of one command in an ordinary run.
 const MOST: usize = 12;
 
-/// A command, and what is there before it.
+/// A command, and the state before it.
 struct Case {
     name: &'static str,
     before: fn(&Host),
     arguments: fn(&Host) -> Vec<String>,
     input: &'static str,
-    /// Where what it makes is looked at: the data directory, or one beside it.
+    /// The directory in which the result is examined: the data directory, or one beside it.
     result: &'static str,
 }
 
@@ -109,7 +109,7 @@ const CASES: [Case; 14] = [
         name: "store export, after one that died",
         before: |host| {
             talked(host);
-            // There is no process of this number: Linux has none above 4,194,304.
+            // No process has this number: Linux has none above 4,194,304.
             std::fs::write(host.data().join(".export-4194305-x.part"), "half").unwrap();
         },
         arguments: |host| words(&["store", "export", host.path("data/store.jsonl").to_str().unwrap()]),
@@ -141,7 +141,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A store with a message that waits.
+/// A store with a waiting message.
 fn talked(host: &Host) {
     host.apply(&format!("{HOUSE}{}", crate::host::CHAT));
     host.inject("m1", "hello");
@@ -153,7 +153,7 @@ fn backed_up(host: &Host) {
     host.inject("m2", "and more");
 }
 
-/// Nothing but an archive of everything, where a restore allows something to be.
+/// Only an archive of everything, with what a restore allows to exist.
 fn archived(host: &Host) {
     talked(host);
     std::fs::create_dir_all(host.data().join("groups/main/deep")).unwrap();
@@ -188,7 +188,7 @@ pub(super) fn points() -> Vec<String> {
     CASES.iter().enumerate().flat_map(|case| origin(case).2).collect()
 }
 
-/// What is there before, the points of the command, and what it makes when nothing happens to it.
+/// The state before the command, its points, and its result without a crash.
 fn origin((at, case): (usize, &Case)) -> (usize, Host, Vec<String>, String) {
     let origin = Host::before_the_first_start();
     private(&origin.data());
@@ -207,7 +207,7 @@ fn origin((at, case): (usize, &Case)) -> (usize, Host, Vec<String>, String) {
     (at, origin, points, facts)
 }
 
-/// One death of a command at its k-th point, and the same command after it.
+/// A crash of a command at its k-th point, and the same command after it.
 fn die(case: &Case, origin: &Path, facts: &str, k: usize) {
     let mut host = Host::before_the_first_start();
     copy_tree(&origin.join("data"), &host.data());
@@ -226,19 +226,19 @@ fn die(case: &Case, origin: &Path, facts: &str, k: usize) {
     let after = self::facts(&host);
     assert!(after == *facts, "{}:\n{after}\ninstead of\n{facts}", case.name);
     let mut left = left_over(&host.path(case.result));
-    // These go with a walk that comes every hour.
+    // An hourly walk removes these.
     left.retain(|path| !path.starts_with(host.data().join("files")));
     assert!(left.is_empty(), "{}: left over {left:#?}", case.name);
 }
 
-/// What a command says that finds its work done: it had died after it.
+/// The output of a command that finds its work already done.
 fn was_done(stderr: &str) -> bool {
     ["already exists", "has a store already", "is not empty, it has groups", "agent second not found"]
         .iter()
         .any(|words| stderr.contains(words))
 }
 
-/// What is configured, and how many rows there are of everything.
+/// The configuration, and the number of rows of each table.
 fn facts(host: &Host) -> String {
     let mut facts = host.done(&["export"], b"");
     let dump = host.dump(&[]);

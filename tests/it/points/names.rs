@@ -1,5 +1,5 @@
-//! Nothing that Hearth does outside of a transaction is left out: every point in the sources is one that the
-//! conversation or a command passes, or that a test of its own has a process die at.
+//! Nothing that Hearth does outside of a transaction is omitted: every point in the sources is reached by the
+//! conversation or a command, or a separate test crashes a process there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::{Conversation, origin, passed_by_commands};
 use crate::host::deaths::POINTS;
 use crate::host::deaths::STATE_FILE_POINTS;
 
-/// Points that are not passed here, and where they are.
+/// Points that are not reached here, and where they are.
 const ELSEWHERE: [(&str, &str); 12] = [
     ("container-make", "there has to be a Podman: `containers::deaths`"),
     ("container-start", "there has to be a Podman: `containers::deaths`"),
@@ -26,7 +26,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
 
 #[test]
 fn every_point_in_the_sources_is_passed() {
-    // The second ones are reached only if an agent's files are scanned during the conversation.
+    // The later points are reached only if an agent's files are scanned during the conversation.
     let deaths_of_their_own = POINTS.iter().map(|(name, _)| *name).chain(STATE_FILE_POINTS);
     let mut passed: BTreeSet<String> = deaths_of_their_own.map(str::to_owned).collect();
     passed.extend(Conversation::new(&origin(), None).run().points);

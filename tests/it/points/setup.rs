@@ -1,17 +1,17 @@
-//! Setup, with a death at every point of it: the next setup does the rest, and nothing unfinished stays.
+//! Setup, with a crash at every point: the next setup does the rest, and nothing unfinished remains.
 
 use super::{left_over, passed};
 use crate::host::Host;
 use crate::host::beside::failing;
 use crate::host::fake_telegram::{FakeTelegram, TOKEN};
 
-/// Deaths at once: they work more than they wait.
+/// Number of crashes at the same time: they work more than they wait.
 const THREADS: usize = 3;
 
-/// What a person wrote before the first setup.
+/// A file that a person wrote before the first setup.
 const BY_HAND: &str = "schema = 1\n# mine\ntimezone = \"Europe/Berlin\"\n";
 
-/// A data directory with nothing but a file, and the arguments of a setup that replaces it.
+/// A data directory with only a file, and the arguments of a setup that replaces it.
 fn before(telegram: &FakeTelegram) -> (Host, Vec<String>) {
     let host = Host::before_the_first_start();
     std::fs::create_dir(host.data()).unwrap();

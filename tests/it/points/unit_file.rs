@@ -1,5 +1,5 @@
-//! The service's file, with a death at every point of its making and its removal: the same command then does its work,
-//! and nothing unfinished stays beside it.
+//! The service's unit file, with a crash at every point of its creation and removal: the same command then does its
+//! work, and nothing unfinished remains beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::passed;
 use crate::host::beside::failing;
 use crate::host::installed::{INSTALL, System};
 
-/// What is done, and whether there was an installation before it.
+/// The command, and whether the service was installed before it.
 type Case = (&'static [&'static str], bool);
 
 const CASES: [Case; 3] = [(INSTALL, false), (INSTALL, true), (&["uninstall"], true)];
@@ -25,7 +25,7 @@ fn system(installed: bool) -> (System, PathBuf) {
     (system, file)
 }
 
-/// Deaths at once: they wait more than they work.
+/// Number of crashes at the same time: they wait more than they work.
 const THREADS: usize = 3;
 
 /// The points of a case.
@@ -68,13 +68,13 @@ fn dies(case: Case, at: usize, point: &str) {
     assert_eq!(beside(&file), Vec::<PathBuf>::new(), "{point}");
 }
 
-/// What the file is to be when the command is done.
+/// The expected content of the file after the command.
 fn wanted(system: &System, arguments: &[&str]) -> Option<Vec<u8>> {
     let text = system.json(&["install", "--dry-run"])["text"].as_str().unwrap().to_owned();
     (arguments == INSTALL).then(|| text.into_bytes())
 }
 
-/// What else is where the file lies.
+/// Other files in the directory of the unit file.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let all = std::fs::read_dir(file.parent().unwrap()).unwrap().flatten().map(|entry| entry.path());
     all.filter(|path| path != file).collect()

@@ -4,7 +4,7 @@ use super::*;
 use crate::world::requests::{S, ask, decide, main_agent, newest, packages};
 use hearth::state::InboxKey;
 
-/// In the middle of a turn the incarnation is left until its turn ends; the next one has the server.
+/// During a turn the incarnation is left alone until the turn ends; the next one has the server.
 #[test]
 fn an_approved_server_is_used_by_the_next_incarnation() {
     let mut world = working();
@@ -46,8 +46,8 @@ fn an_approved_server_is_used_by_the_next_incarnation() {
     );
 }
 
-/// A request names no variable of the daemon that the operator has not listed, and none that others use: neither when
-/// it comes nor when it is approved.
+/// A request names no variable of the daemon that the operator has not listed, and none that others use. This is
+/// checked when it arrives and when it is approved.
 #[test]
 fn secrets_of_the_daemon_are_not_for_requests() {
     let naming = |variable: &str| McpServer {
@@ -81,7 +81,7 @@ listen = "127.0.0.1:18999"
         let asked = world.read(|db, txn| db.approvals.len(txn));
         assert_eq!(asked, u64::from(problem.is_none()), "{variable} {more}");
     }
-    // What was right when it was asked is asked again when it is approved.
+    // A request that was valid when it arrived is checked again when it is approved.
     for more in [bridge, other] {
         let mut world = working();
         ask(&mut world, "m", Request::AddMcpServer(naming("TOKEN")));
@@ -121,7 +121,7 @@ fn approved_packages_are_kept_once_each() {
     assert_eq!(settings.packages, Packages { apt: vec!["jq".into()], npm: vec!["@a/b".into()] });
 }
 
-/// So many packages of a kind and servers, and no more; what is refused changes nothing, and others of theirs stay.
+/// The number of packages per kind and of servers is limited. A refusal changes nothing, and existing ones stay.
 #[test]
 fn an_agent_has_a_bounded_number_of_everything() {
     const PACKAGES: usize = 200;
@@ -155,7 +155,7 @@ fn what_is_not_approved_is_told() {
     decide(&mut world, "reject");
     assert_eq!(newest(&world).1.content.text, "Your add_mcp_server request was rejected by admin.");
     assert!(main_agent(&world).settings.mcp_servers.is_empty());
-    // A decision of something that was decided.
+    // An approval that was already decided.
     assert!(matches!(decide(&mut world, "approve"), Reply::Refused(_)));
     assert!(main_agent(&world).settings.mcp_servers.is_empty());
 
@@ -225,7 +225,7 @@ fn new_agents_are_approved_and_made_in_one_step() {
     }
 }
 
-/// Row 3: an existing destination, when asked and when approved.
+/// Row 3: an existing destination, when requested and when approved.
 #[test]
 fn a_name_that_is_taken_makes_nothing() {
     let mut world = working();
@@ -244,7 +244,7 @@ fn a_name_that_is_taken_makes_nothing() {
     assert_eq!(world.read(|db, txn| db.agents.len(txn)), agents);
 }
 
-/// What an archived agent left in its folder is not for others.
+/// Files in the folder of an archived agent do not reach other agents.
 #[test]
 fn a_new_agent_never_gets_the_folder_of_an_archived_one() {
     let mut world = working();

@@ -1,4 +1,4 @@
-//! Transactions of workspace sessions, beside a model of what they mean.
+//! Transactions of workspace sessions, compared with a model.
 
 use hearth::state::{RecencyKey, SessionKey};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ fn the_order_is_that_of_changes_and_no_clock_pins_it() {
     sound(&world);
 }
 
-/// The first piece of a file; which digest the file has.
+/// The first piece of a file with this digest.
 fn piece(digest: u8, after: u64, records: usize, last: bool) -> Input {
     let source = SessionSource {
         path: b"/p/.claw/sessions/a.jsonl".to_vec(),
@@ -100,7 +100,7 @@ fn a_file_of_which_only_some_pieces_came_goes_after_a_day_in_slices() {
     let (files, records) = left(&world);
     assert!(files == 1 && (1..400).contains(&records), "{files} {records}");
     sound(&world);
-    // Nothing goes on with what is half gone: the same file begins anew.
+    // Nothing continues a partly removed import: the same file starts over.
     world.put(piece(7, 400, 1, true));
     assert_eq!(world.read(|db, txn| db.sessions_by_id.len(txn)), 0);
     for _ in 0..4 {
@@ -150,7 +150,7 @@ fn the_trash_is_emptied_after_its_time_and_forks_keep_what_they_share() {
     assert_eq!(refused.kind(), "session_not_found");
 }
 
-/// What happens in the life of a session, and what is in the store then.
+/// The events in a session's life, with the store's content after each.
 #[test]
 fn a_session_from_its_beginning_to_its_end() {
     let mut world = World::new();
@@ -205,7 +205,7 @@ fn a_removal_in_pieces_goes_on_after_every_loss() {
         }
         put(&mut world, SessionCommand::Clear(forks[2], none)).unwrap();
         let expected = count + 3;
-        // The one in the middle first, then what everything begins with.
+        // The middle session is removed first, then the one on which all others are based.
         for gone in [forks[1], parent, forks[0]] {
             put(&mut world, SessionCommand::Purge(gone, none)).unwrap();
             world.lose_effects();
@@ -232,7 +232,7 @@ fn a_removal_in_pieces_goes_on_after_every_loss() {
     }
 }
 
-/// A fork reads from the ancestor that has the last of its records, however often it was forked.
+/// A fork reads from the ancestor that holds the last of its records, however often it was forked.
 #[test]
 fn a_fork_of_forks_begins_where_its_last_record_is() {
     let mut world = World::new();
@@ -309,7 +309,7 @@ fn an_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What is in a session, by the model: its revisions, the newest last.
+/// The model's content of a session: its revisions, the newest last.
 type Model = BTreeMap<SessionId, Vec<Vec<String>>>;
 
 fn act(world: &mut World, model: &mut Model, act: &Act, counter: &mut u64) {
@@ -384,7 +384,7 @@ fn act(world: &mut World, model: &mut Model, act: &Act, counter: &mut u64) {
     }
 }
 
-/// A new revision of the model, if there is one in the store.
+/// Adds a revision to the model if the store has a new one.
 fn renewed(
     model: &mut Model,
     id: SessionId,
@@ -398,7 +398,7 @@ fn renewed(
     }
 }
 
-/// Every revision of every session says what the model says.
+/// Every revision of every session is as in the model.
 fn compare(world: &World, model: &Model) {
     world.read(|db, txn| {
         for (id, revisions) in model {

@@ -10,7 +10,7 @@ use super::{Desk, tree, turn};
 use crate::host::disk::{Disk, Filler};
 use crate::host::{Running, event};
 
-/// Directories right below /tmp whose fingerprints are the same; removed if they were made here.
+/// Directories directly below /tmp with equal fingerprints; removed if the test created them.
 struct Twins {
     roots: [PathBuf; 2],
     made: Vec<PathBuf>,
@@ -269,12 +269,12 @@ fn a_directory_with_sessions_of_its_own_is_told_how_to_go_on() {
     assert_eq!(desk.ids(new), ["before"]);
 }
 
-/// Commits that are asked for while the daemon is killed again and again.
+/// Number of commits to request while the daemon is killed again and again.
 const COMMITS: usize = 1_000;
-/// They end after this, however many they are.
+/// The test ends after this time, however many there were.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What was acknowledged is kept, in order, and nothing is torn, wherever the daemon is killed.
+/// Acknowledged records are kept, in order and complete, wherever the daemon is killed.
 #[test]
 fn a_killed_daemon_keeps_a_prefix_of_whole_turns() {
     let mut desk = Desk::new();
@@ -284,7 +284,7 @@ fn a_killed_daemon_keeps_a_prefix_of_whole_turns() {
     let (mut next, mut acknowledged, mut round) = (0, Vec::new(), 0_u64);
     while next < COMMITS && begun.elapsed() < LONGEST {
         desk.host.start();
-        // Some writers at once, so that turns meet in one commit; another moment each time.
+        // Some writers at once, so that several requests share one commit; killed at a different moment each time.
         let running: Vec<(usize, Running)> = (next..next + 10)
             .map(|number| (number, desk.start(&dir, &["append", "s", "--lines", "--json"], &turn(number))))
             .collect();

@@ -1,5 +1,4 @@
-//! Sessions that are imported from files, and again after a change; and files that are refused before a store is
-//! opened.
+//! Sessions that are imported from files, imported again after a change, or refused before a store is opened.
 
 use hearth::engine::workspaces::refused_as_given;
 use hearth::model::id::SessionId;
@@ -27,7 +26,7 @@ fn file(name: &str, digest: u8) -> FileState {
     FileState { path: format!("/p/.claw/sessions/{name}.jsonl").into_bytes(), digest: [digest; 32], older: None }
 }
 
-/// A file with one message is taken in under the id `a`.
+/// Imports a file with one message under the id `a`.
 fn take(world: &mut World, (name, digest): (&str, u8), parent: Option<&str>) -> TookIn {
     let file = file(name, digest);
     let path = file.path.clone();
@@ -56,13 +55,13 @@ fn row(world: &World, id: SessionId) -> WorkspaceSession {
     })
 }
 
-/// What was noted of the workspace beside that it was made.
+/// The recorded events of the workspace, except its creation.
 fn noted(world: &World) -> Vec<WorkspaceFact> {
     let events = world.read(|db, txn| db.workspace_events.iter(txn)?.collect::<Result<Vec<_>, _>>());
     events.into_iter().map(|(_, event)| event.what).filter(|what| *what != WorkspaceFact::Made).collect()
 }
 
-/// What a session got here, and what it came from, stays through another state of its file.
+/// Changes that were made to a session here, and its origin, survive the import of another state of its file.
 #[test]
 fn a_changed_file_is_a_revision_of_the_same_session() {
     let mut world = World::new();
@@ -88,8 +87,8 @@ fn a_changed_file_is_a_revision_of_the_same_session() {
     world.assert_sound();
 }
 
-/// Another file with the same id gets a number, and its own id is kept; the same content is no other session. A session
-/// that was removed is taken in again, and it is the new one that later states belong to.
+/// Another file with the same id gets a number, and its original id is recorded; the same content is not imported as
+/// another session. A removed session is imported again as a new one, to which later states belong.
 #[test]
 fn ids_and_contents_are_told_apart() {
     let mut world = World::new();
@@ -106,7 +105,7 @@ fn ids_and_contents_are_told_apart() {
     world.assert_sound();
 }
 
-/// Many files at once are one event; what is refused is taken down once.
+/// Many files at once are one event; a refusal is recorded once.
 #[test]
 fn what_is_taken_in_is_noted() {
     let mut world = World::new();
@@ -130,7 +129,7 @@ fn what_is_taken_in_is_noted() {
     assert_eq!(world.read(|db, txn| db.imported_files.len(txn)), 4);
 }
 
-/// The session that is resumed is forgotten with it, and with no other.
+/// Removing the current session clears it as the current one; removing another session does not.
 #[test]
 fn the_current_session_goes_with_itself() {
     for (gone, stays) in [(0, false), (1, true)] {
@@ -143,7 +142,7 @@ fn the_current_session_goes_with_itself() {
     }
 }
 
-/// A fork of an agent's conversation says who said what.
+/// A fork of an agent's conversation names the author of each message.
 #[test]
 fn a_conversation_is_copied_as_it_was_said() {
     let mut world = crate::world::lifecycle::running();
@@ -163,7 +162,7 @@ fn a_conversation_is_copied_as_it_was_said() {
     assert_eq!(roles, [SpeakerRole::User, SpeakerRole::Assistant]);
 }
 
-/// What can never be is refused without a look at any store.
+/// An impossible request is refused without opening a store.
 #[test]
 fn what_can_never_be_is_known_without_a_store() {
     let id = SessionId::new(1);

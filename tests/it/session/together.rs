@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Desk, turn};
 use crate::host::Running;
 
-/// What all records of the store say, of whatever revision.
+/// The texts of all records in the store, in any revision.
 fn texts_of(desk: &Desk) -> BTreeSet<String> {
     desk.host.rows("records").iter().map(|row| row["value"].to_string()).collect()
 }
@@ -59,7 +59,7 @@ fn fifty_processes_lose_nothing_without_a_daemon() {
     many(&Desk::new());
 }
 
-/// A writer that is killed has written all of a turn or nothing of it.
+/// A writer that is killed has written a complete turn or nothing of it.
 #[test]
 fn a_killed_writer_leaves_whole_turns() {
     let desk = Desk::new();
@@ -68,7 +68,7 @@ fn a_killed_writer_leaves_whole_turns() {
     let mut acknowledged = Vec::new();
     for number in 0..40 {
         let mut one = desk.start(dir, &["append", "s", "--lines", "--json"], &turn(number));
-        // Another place each time: before it opens the store, while it writes, after its answer.
+        // Killed at a different point each time: before it opens the store, while it writes, after its answer.
         std::thread::sleep(std::time::Duration::from_millis((number as u64 * 7) % 60));
         if one.try_end().is_none() {
             one = one.signal(Signal::KILL);

@@ -21,11 +21,11 @@ pub(crate) const MINUTE: i64 = 60_000;
 pub(crate) const HOUR: i64 = 60 * MINUTE;
 pub(crate) const DAY: i64 = 24 * HOUR;
 
-/// Where tasks are kept.
+/// The store that holds the tasks.
 pub(crate) trait House {
     fn world(&self) -> &World;
 
-    /// Puts a command in; none when there was no room for it.
+    /// Sends a command; none if there was no space for it.
     fn tell(&mut self, command: TaskCommand) -> Option<Reply>;
 
     fn now(&self) -> i64 {
@@ -33,7 +33,7 @@ pub(crate) trait House {
     }
 }
 
-/// What is known of a series.
+/// The state of a series.
 #[derive(Clone)]
 pub(crate) struct Series {
     pub(crate) id: TaskId,
@@ -44,16 +44,16 @@ pub(crate) struct Series {
     changed: i64,
     /// No slot before this one.
     floor: Option<i64>,
-    /// Up to here slots were looked at.
+    /// Slots up to this one were examined.
     cursor: i64,
     paused: bool,
     over: bool,
-    /// Slots that have to be accounted for.
+    /// Slots that must have a record.
     expected: BTreeSet<i64>,
 }
 
 impl Series {
-    /// What a look at `now` finds, in the zone.
+    /// Examines the slots until `now`, in the time zone.
     fn look(&mut self, now: i64, zone: Tz) {
         if !self.paused && !self.over {
             self.pass(now, zone);
@@ -76,7 +76,7 @@ impl Series {
         self.over = self.kind == Kind::Once;
     }
 
-    /// The clock was set back, or the zone is another one: slots after now come again, but for those that were used.
+    /// The clock was set back, or the time zone changed: slots after now come again, except used ones.
     fn renew(&mut self, now: i64, used: &BTreeSet<i64>) {
         if self.over || self.kind == Kind::Once {
             return;
@@ -90,7 +90,8 @@ impl Series {
         self.floor = (self.anchor > now).then_some(self.anchor);
     }
 
-    /// One that begins later without a command was created by a clock that was ahead: it is as old as can be.
+    /// A start in the future without a request comes from a clock that was ahead: the task then counts as created in
+    /// 1970.
     fn settle(&mut self, now: i64) {
         let made_then = self.anchor == self.created || self.anchor == self.changed;
         if self.kind != Kind::Once && self.anchor > now && made_then {
@@ -98,13 +99,13 @@ impl Series {
         }
     }
 
-    /// A command was applied to it.
+    /// Records that a command was applied to the task.
     fn touch(&mut self, now: i64) {
         self.settle(now);
         self.changed = now;
     }
 
-    /// The first slot after what was looked at that was not used.
+    /// The first unused slot after the examined ones.
     fn next(&self, used: &BTreeSet<i64>, zone: Tz) -> Option<i64> {
         let floor = self.floor.filter(|floor| *floor > self.cursor && !used.contains(floor));
         if let Some(floor) = floor.filter(|floor| self.kind == Kind::Once || self.anchor == *floor) {
@@ -120,10 +121,10 @@ impl Series {
     }
 }
 
-/// All series, and where their agents' people live.
+/// All series, and the time zones of their agents.
 #[derive(Default, Clone)]
 pub(crate) struct Book {
-    /// By the agent's number less one.
+    /// Indexed by the agent's number minus one.
     pub(crate) zones: Vec<Tz>,
     pub(crate) series: Vec<Series>,
     /// Uses by hand.
@@ -136,7 +137,7 @@ impl Book {
         Self { zones, ..Self::default() }
     }
 
-    /// The engine looked at the clock.
+    /// The engine examined the slots.
     pub(crate) fn look(&mut self, now: i64) {
         for series in &mut self.series {
             series.look(now, self.zones[series.agent]);
@@ -148,7 +149,7 @@ impl Book {
         series.pass(now, self.zones[series.agent]);
     }
 
-    /// The engine found everything anew.
+    /// The engine recomputed everything.
     pub(crate) fn renew(&mut self, world: &World) {
         (0..self.series.len()).for_each(|at| self.renew_one(world, at));
     }
@@ -160,7 +161,7 @@ impl Book {
         }
     }
 
-    /// An agent's people move to another zone. What came until then came by the old one, also of what rests.
+    /// An agent's time zone changes. Slots until now follow the old one, even those of paused tasks.
     pub(crate) fn moved(&mut self, world: &World, agent: usize, zone: Tz) {
         if self.zones[agent] == zone {
             return;
@@ -179,7 +180,7 @@ impl Book {
         (0..self.series.len()).filter(|at| !self.series[*at].over).collect()
     }
 
-    /// Applies a command to one of the tasks. Everything queued has been processed before.
+    /// Applies a command to one of the tasks. All queued inputs were processed before.
     pub(crate) fn command(&mut self, house: &mut impl House, chance: &mut Chance) {
         let at = *chance.pick(&self.open());
         let id = self.series[at].id;
@@ -230,13 +231,13 @@ impl Book {
         }
         let change = TaskChange { recurrence: Patch::Set(text(&kind)), ..TaskChange::default() };
         if self.tell(house, TaskCommand::Set(self.series[at].id, Box::new(change))) {
-            self.pass(house.now(), at); // what had come by the old times was skipped
+            self.pass(house.now(), at); // slots of the old schedule that had come were skipped
             let (now, series) = (house.now(), &mut self.series[at]);
             (series.kind, series.anchor, series.cursor, series.floor) = (kind, now, now, None);
         }
     }
 
-    /// Every task was cancelled.
+    /// Every task is cancelled.
     pub(crate) fn end(&mut self, now: i64) {
         for at in self.open() {
             self.pass(now, at);
@@ -244,7 +245,7 @@ impl Book {
         }
     }
 
-    /// A new series of some agent.
+    /// Adds a series to some agent.
     pub(crate) fn add(&mut self, house: &mut impl House, chance: &mut Chance) {
         let agent = usize::try_from(chance.next(u64::try_from(self.zones.len()).unwrap())).unwrap();
         let once = chance.one_in(6);
@@ -282,8 +283,7 @@ impl Book {
         });
     }
 
-    /// Each series that goes on is active or rests as it was told, and one of them has the next slot that the oracle
-    /// names.
+    /// Each open series is active or paused as commanded, and one of its slots is the next one that the oracle names.
     pub(crate) fn prove(&self, world: &World, chance: &mut Chance) {
         for series in self.series.iter().filter(|series| !series.over) {
             let task = world.read(|db, txn| db.tasks.require(txn, &series.id));
@@ -303,7 +303,7 @@ impl Book {
         assert_eq!(task.next, next, "{id} at {now}, {kind:?} in {zone}, {known:?}: {task:?}");
     }
 
-    /// Every slot ran once, or was skipped with a reason; how many did, and were.
+    /// Every slot ran once, or was skipped with a reason. Returns how many ran and how many were skipped.
     pub(crate) fn account(&self, world: &World) -> (usize, usize) {
         let mut messages: BTreeMap<(TaskId, i64), usize> = BTreeMap::new();
         for (_, message) in world.all_messages() {
@@ -367,7 +367,7 @@ fn used(world: &World, id: TaskId) -> BTreeSet<i64> {
     fires(world, id).into_iter().filter(|(_, fire)| !skipped(fire)).map(|(at, _)| at).collect()
 }
 
-/// When something comes again.
+/// A random schedule.
 fn kind(chance: &mut Chance) -> Kind {
     let minutes = vec![u32::try_from(chance.below(60)).unwrap()];
     let hour = |chance: &mut Chance| u32::try_from(chance.below(24)).unwrap();
@@ -396,7 +396,7 @@ fn text(kind: &Kind) -> String {
     }
 }
 
-/// How long until something is due, but not longer than `most`.
+/// The time until the next deadline, at most `most`.
 pub(crate) fn until_due(world: &World, most: i64) -> i64 {
     let due = world.read(|db, txn| Ok(db.tasks_due.first(txn, ..)?.map(|(key, ())| key.at.millis())));
     due.map_or(HOUR, |due| (due - world.now().wall.millis()).clamp(0, most))

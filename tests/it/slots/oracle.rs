@@ -7,7 +7,7 @@ use chrono::{
 };
 use chrono_tz::Tz;
 
-/// Times of a series.
+/// The schedule of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Once,
@@ -79,7 +79,7 @@ impl Simple {
             LocalResult::Ambiguous(first, _) if self.hours.is_some() => vec![first.timestamp_millis()],
             LocalResult::Ambiguous(first, second) => vec![first.timestamp_millis(), second.timestamp_millis()],
             LocalResult::None => {
-                // As much later as the clocks skip: by the offset that held before.
+                // Shifted by the length of the gap, using the offset before it.
                 let before =
                     (1..).find_map(|step| zone.from_local_datetime(&(wall - Duration::minutes(15 * step))).latest());
                 let offset = before.unwrap().offset().fix().local_minus_utc();
@@ -105,7 +105,7 @@ pub(super) fn slots(kind: &Kind, anchor: i64, (from, to): (i64, i64), zone: Tz) 
     }
 }
 
-/// The changes of a zone's clocks, to the minute.
+/// The offset changes of a time zone, to the minute.
 pub(crate) fn changes((from, to): (i64, i64), zone: Tz) -> Vec<i64> {
     const DAY: i64 = 86_400_000;
     let offset =

@@ -1,5 +1,5 @@
-//! Files of stores from an attacker, given to every program that opens one: each refuses or serves, and none ends by a
-//! signal or hangs. A signal would end the test itself, so the programs are processes of their own.
+//! Store files from an attacker, given to every program that opens one: each refuses or serves, and none ends by a
+//! signal or hangs. The programs are separate processes, because a signal would end the test itself.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::fuzz_laws::{manifest_of, mutant};
 use crate::host::{Ended, Host, Running, event};
 use crate::world::chance::Chance;
 
-/// Files that are tried. Every one goes to a part of the programs, and all programs get their share.
+/// Number of files tried. Each goes to some of the programs, and all programs get their share.
 const MUTANTS: u64 = 240;
 /// Longer than any of the programs takes on a machine under load.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// What opens a store, with the data directory `data`; `restore` is beside it.
+/// Programs that open a store, with the data directory `data`; `restore` is separate.
 const OPENERS: [&[&str]; 6] =
     [&["check"], &["store", "export", "-"], &["doctor"], &["why", "latest"], &["status"], &["backup"]];
 
-/// Runs a program that has to end by itself, soon.
+/// Runs a program that has to end on its own, soon.
 fn ends(mut command: Command, what: &str) -> Ended {
     command.stdin(Stdio::null());
     let began = Instant::now();
@@ -43,7 +43,7 @@ fn dump(host: &Host, arguments: &[&str]) -> Command {
     command
 }
 
-/// A backup with this file, whose manifest says so.
+/// A backup with this file and a matching manifest.
 fn restore(host: &Host, file: &[u8], rows: u64) -> Command {
     let (backup, into) = (host.path("made.hearth"), host.path("restored"));
     drop(std::fs::remove_dir_all(&into));
@@ -53,7 +53,7 @@ fn restore(host: &Host, file: &[u8], rows: u64) -> Command {
     host.command(&["restore", backup.to_str().unwrap(), "--into", into.to_str().unwrap()])
 }
 
-/// Bytes that make a mutant: one to three changes.
+/// The description of a mutation: one to three changes.
 fn changes(chance: &mut Chance) -> Vec<u8> {
     (0..6 * (1 + chance.index(3))).map(|_| u8::try_from(chance.index(256)).unwrap()).collect()
 }
@@ -92,7 +92,7 @@ fn every_program_refuses_or_serves_a_file_that_somebody_made() {
     assert!(refused > tried / 3, "{refused} of {tried} refused");
 }
 
-/// What is no regular file is not opened: a FIFO would be waited for, and a link leads elsewhere.
+/// A path that is not a regular file is not opened: opening a FIFO would block, and a link leads elsewhere.
 #[test]
 fn what_is_no_regular_file_is_refused_at_once() {
     let host = Host::with_echo();

@@ -1,4 +1,4 @@
-//! Truncated and damaged files of stores: a refusal that says what to do, and no death by a signal.
+//! Truncated and damaged store files: a refusal that says what to do, and no death by a signal.
 
 use std::path::Path;
 
@@ -30,13 +30,13 @@ fn file(host: &Host) -> std::path::PathBuf {
 /// Every command that needs the store.
 const COMMANDS: [&[&str]; 6] = [&["check"], &["status"], &["doctor"], &["inject"], &["run"], &["export"]];
 
-/// Every command on a damaged store: none is ended by a signal. Tells how many refused.
+/// Runs every command on a damaged store: none is ended by a signal. Returns how many refused.
 fn try_all(host: &Host, what: &str, commands: &[&[&str]]) -> usize {
     let mut refused = 0;
     for arguments in commands {
         let mut command = host.command(arguments);
         if *arguments == ["run"] {
-            // One that finds nothing to refuse ends by itself.
+            // A daemon that finds nothing to refuse exits at this point.
             command.env("HEARTH_TEST_CRASH_AT", "performed");
         }
         let ended = crate::host::Running::start(command, event("m1", "hello").to_string().as_bytes()).end();
@@ -75,7 +75,7 @@ fn a_file_that_was_cut_off_is_refused() {
     }
 }
 
-/// A backup takes the place of what cannot be used, which stays.
+/// A backup replaces the unusable store, which is kept.
 fn mended(host: &Host) {
     host.done(&["restore", host.path("known.hearth").to_str().unwrap(), "--replace"], b"");
     host.check();
@@ -83,7 +83,7 @@ fn mended(host: &Host) {
     assert!(std::fs::read_dir(host.data()).unwrap().flatten().any(|entry| aside(&entry)), "the old one is gone");
 }
 
-/// Kinds of pages by the flags in their header.
+/// Pages of a kind, by the flags in their headers.
 fn pages_of(bytes: &[u8], flag: u8) -> Vec<usize> {
     (0..bytes.len() / 4096).filter(|page| bytes[page * 4096 + 10] & flag != 0).collect()
 }
@@ -102,7 +102,7 @@ fn changed_bytes_are_refused_or_found() {
             let mut bytes = whole.clone();
             let page = pages[chance.index(pages.len())] * 4096;
             let mut told = format!("{kind} page {}", page / 4096);
-            // Headers and lists of rows first: that is where numbers are believed.
+            // Mostly headers and row lists, because their numbers are trusted.
             for _ in 0..=round % 3 {
                 let at = page + if round % 2 == 0 { chance.index(64) } else { chance.index(4096) };
                 bytes[at] ^= 1 << chance.index(8);
@@ -120,7 +120,7 @@ fn changed_bytes_are_refused_or_found() {
     overwritten(&host, &whole);
 }
 
-/// Whole pages that are something else: what a disk does that writes to the wrong place.
+/// Replaced pages: the result of a disk that writes to the wrong place.
 fn overwritten(host: &Host, whole: &[u8]) {
     let mut chance = Chance(0x0bad_d15c);
     let pages = whole.len() / 4096;

@@ -1,4 +1,4 @@
-//! Power cuts: synced pages are there, of the others any may be. All acknowledged changes are in the remaining store,
+//! Power cuts: synced pages survive, and any of the others may. All acknowledged changes are in the remaining store,
 //! and the store is consistent.
 
 use std::path::Path;
@@ -10,13 +10,13 @@ use super::{Shim, is_stored, stored};
 use crate::host::Host;
 use crate::world::chance::Chance;
 
-/// Something that happened to the file, and how long the notes were then.
+/// An event on the file, and the length of the recorded changes at that time.
 enum Noted {
     Written { place: usize, bytes: Vec<u8> },
     Synced { at: usize },
 }
 
-/// What the shim noted.
+/// Parses the shim's records.
 fn read(notes: &[u8]) -> Vec<Noted> {
     let number = |at: usize| usize::try_from(u64::from_be_bytes(notes[at..at + 8].try_into().unwrap())).unwrap();
     let (mut all, mut at) = (Vec::new(), 0);
@@ -40,7 +40,7 @@ fn put(image: &mut Vec<u8>, place: usize, bytes: &[u8]) {
     image[place..place + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Images of the file at one moment are looked at every so often: all of them would take minutes.
+/// Only some of the possible images of each moment are examined: all of them would take minutes.
 const EVERY: usize = 7;
 
 #[test]
@@ -74,7 +74,7 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
             Noted::Synced { at } => {
                 seen += 1;
                 if seen % EVERY == 0 && !open.is_empty() {
-                    // Before the sync: any part of what was written since the last one.
+                    // Before the sync: any subset of the writes since the last one.
                     let before = at - 1;
                     judge(&torn(&durable, &open, &mut chance), &accepted, before, "torn");
                 }
@@ -90,11 +90,11 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
     judge(&durable, &accepted, usize::MAX, "in the end");
 }
 
-/// Some of the sectors that were written and not synced.
+/// Applies some of the sectors that were written and not synced.
 fn torn(durable: &[u8], open: &[(usize, Vec<u8>)], chance: &mut Chance) -> Vec<u8> {
     const SECTOR: usize = 512;
     let mut image = durable.to_vec();
-    // What LMDB writes to the first two pages is smaller than a sector: all of it is there, or nothing.
+    // LMDB's writes to the first two pages are smaller than a sector: they survive completely or not at all.
     for (place, bytes) in open {
         for (number, sector) in bytes.chunks(SECTOR).enumerate() {
             if chance.index(2) == 0 {

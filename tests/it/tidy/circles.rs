@@ -7,7 +7,7 @@ use super::{Files, is_test, rust};
 
 type Module = Vec<String>;
 
-/// What a module imports under which name, and which of that others may import from it.
+/// The names that a module imports, and those that others may import from it.
 #[derive(Default)]
 struct Imports {
     names: BTreeMap<String, Module>,
@@ -20,8 +20,8 @@ struct Graph {
     imports: BTreeMap<Module, Imports>,
 }
 
-/// Circles of more than [`CIRCLE_MAX`] files. An import from a module above, such as `use super::Result`, is none: a
-/// folder shares its common types that way. A name that a module re-exports leads to the file that defines it.
+/// Circles of more than [`CIRCLE_MAX`] files. An import from a parent module, such as `use super::Result`, does not
+/// count: a folder shares its common types that way. A re-exported name leads to the file that defines it.
 pub(super) fn circles(files: &Files) -> Vec<String> {
     let sources = files.iter().filter(|(path, _)| path.starts_with("src/") && path.ends_with(".rs") && !is_test(path));
     let code: BTreeMap<Module, String> =
@@ -45,7 +45,7 @@ fn module(path: &str) -> Module {
     path.split('/').filter(|part| !["mod", "lib", "main"].contains(part)).map(str::to_owned).collect()
 }
 
-/// Every module that imports lead to, through any number of others.
+/// Every module that is reachable through imports.
 fn reach<'a>(edges: &BTreeMap<&'a Module, BTreeSet<&'a Module>>, from: &Module) -> BTreeSet<&'a Module> {
     let mut found = BTreeSet::new();
     let mut next: Vec<&Module> = edges[from].iter().copied().collect();
@@ -99,7 +99,7 @@ impl Graph {
         }
     }
 
-    /// The file that defines what a path names.
+    /// The file that defines the target of a path.
     fn definition(&self, path: &Module) -> Option<&Module> {
         let mut path = path.clone();
         for _ in 0..8 {

@@ -1,13 +1,12 @@
 //! The house rules as data. Every exception is here, with its reason.
 
-/// Which folders of `src/` a folder may import. What is not listed may not be imported.
+/// Which folders of `src/` a folder may import. Imports that are not listed are not allowed.
 ///
-/// The compiler guards the same between crates (`ROOTS`, `FOLDERS`), this table also within them.
-///
-/// `main -> cli/daemon -> engine -> state -> model`; edges import configuration and model only, the model nothing.
+/// The compiler checks the same between crates (`ROOTS`, `FOLDERS`); this table also applies within them. `main ->
+/// cli/daemon -> engine -> state -> model`; edges import configuration and model only, the model nothing.
 pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("main", &["cli", "daemon"]),
-    // The mailbox says what a prompt would be made of.
+    // The mailbox reports the content of a prompt.
     (
         "cli",
         &[
@@ -66,7 +65,7 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("tools", &["config", "model", "state"]),
 ];
 
-/// The roots of the crates below `src/`. A root in a folder, as of `FOLDERS`, belongs to the folder.
+/// The root files of the crates below `src/`. A root within a folder, as in `FOLDERS`, belongs to the folder.
 pub(super) const ROOTS: &[&str] = &["src/lib.rs", "src/edges.rs", "src/base.rs"];
 
 /// The folders that are crates of their own, so that `crate` means the folder.
@@ -104,12 +103,12 @@ pub(super) enum Thing {
     Text(&'static str),
 }
 
-/// Something that has its places, each with a reason, and is banned elsewhere.
+/// Something that is allowed in certain places, each with a reason, and banned elsewhere.
 pub(super) struct Ban {
     pub(super) thing: Thing,
-    /// Where the ban holds, beginning of the path.
+    /// Prefix of the paths where the ban applies.
     pub(super) within: &'static str,
-    /// Beginning of a path, and the reason.
+    /// Prefix of an exempt path, and the reason.
     pub(super) places: &'static [(&'static str, &'static str)],
     pub(super) why: &'static str,
 }
@@ -516,19 +515,19 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("container/agent-runner/src/env.rs", "the runner's environment"),
 ];
 
-/// Files that may import each other in a circle.
+/// Maximum number of files in a circle of imports.
 pub(super) const CIRCLE_MAX: usize = 4;
 
-/// Lines of a file without its tests.
+/// Maximum number of lines of a file without its tests.
 pub(super) const LINES_MAX: usize = 500;
 
-/// Lines of a file of tests.
+/// Maximum number of lines of a file of tests.
 pub(super) const TEST_LINES_MAX: usize = 800;
 
 /// Files that may be longer, with the reason.
 pub(super) const LONG_FILES: &[(&str, &str)] = &[];
 
-/// Words that name no idea.
+/// Words without meaning in a name.
 pub(super) const EMPTY_NAMES: [&str; 6] = ["manager", "helper", "helpers", "util", "utils", "service"];
 
 /// Names that may have such a word, with the reason.

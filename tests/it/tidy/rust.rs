@@ -1,4 +1,4 @@
-//! A minimal lexer for the house rules: code without comments and texts, and the paths in it.
+//! A minimal lexer for the house rules: code without comments and string contents, and the paths in it.
 
 /// A path in code, such as `crate::state::Store`, with imports written out one by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(super) struct Path {
     pub(super) segments: Vec<String>,
 }
 
-/// The text with comments, strings and characters blanked; lines stay where they are.
+/// The text with comments, strings and characters blanked; line breaks stay where they are.
 pub(super) fn code(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
@@ -25,7 +25,7 @@ pub(super) fn code(text: &str) -> String {
     code
 }
 
-/// Where the comment, string or character that begins here ends; `at` itself when none does.
+/// End of the comment, string or character that begins here; `at` itself if none does.
 fn blank_end(chars: &[char], at: usize) -> usize {
     let rest = &chars[at..];
     let until = |found: Option<usize>, length: usize| found.map_or(chars.len(), |found| at + found + length);
@@ -60,7 +60,7 @@ fn raw_string_end(chars: &[char], at: usize) -> usize {
     found.map_or(chars.len(), |found| body + found + end.len())
 }
 
-/// The code without `#[cfg(test)] mod …`, its lines emptied.
+/// The code without `#[cfg(test)] mod …`, whose lines are blanked.
 pub(super) fn production(code: &str) -> String {
     let mut kept = Vec::new();
     let mut skipping = false;
@@ -123,7 +123,7 @@ impl Reader {
         word
     }
 
-    /// Reads a path that begins here and continues `before`; groups in braces become one path each.
+    /// Reads a path that begins here, with `before` as its prefix. Groups in braces become one path each.
     fn path(&mut self, before: Vec<String>) {
         let mut segments = before;
         let line = self.line;

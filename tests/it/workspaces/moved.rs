@@ -34,7 +34,7 @@ fn a_moved_directory_is_adopted_once() {
         let again = json(&host, &new, &["adopt"]);
         assert_eq!((&again["workspace"], &again["changed"]), (&key.as_str().into(), &false.into()));
         assert_eq!(status(&host, &new)["events"], found["events"], "the second time nothing happens");
-        // What is made at the old path has nothing to do with it.
+        // A workspace created at the old path is unrelated to it.
         made(old.clone());
         assert_eq!(status(&host, &old)["state"], "unknown");
         host.check();
@@ -52,7 +52,7 @@ fn a_replaced_directory_does_not_get_the_old_sessions() {
     assert_eq!((&missing["state"], &missing["exists"]), (&"unknown".into(), &false.into()), "a path as it is given");
     let missing = json(&host, &root, &["status", dir.to_str().unwrap()]);
     assert_eq!((&missing["state"], &missing["exists"]), (&"known".into(), &false.into()), "{missing}");
-    // Another directory may not take the number and the time of birth of the old one.
+    // Makes sure that another directory does not get the inode number and creation time of the old one.
     made(root.join("between"));
     made(dir.join(".git"));
     let found = status(&host, &dir);
@@ -79,7 +79,7 @@ fn a_copy_is_a_workspace_of_its_own() {
     let refused = json(&host, &copy, &["adopt", "--from", "../original"]);
     assert_eq!(refused["kind"], "workspace_still_there", "{refused}");
     assert_ne!(begin(&host, &copy, None, "s"), key);
-    // When the original is gone, another copy can have its sessions.
+    // When the original is gone, another copy can adopt its sessions.
     std::fs::remove_dir(&original).unwrap();
     let second = made(root.join("second"));
     let adopted = json(&host, &second, &["adopt", "--from", "../original/"]);

@@ -12,7 +12,7 @@ pub(crate) fn seeds(default: &str) -> RangeInclusive<u64> {
     first.parse().unwrap()..=last.parse().unwrap()
 }
 
-/// How many cases a law is held to that is about the whole engine: as many as `PROPTEST_CASES` says, else so many.
+/// Number of cases for a law about the whole engine: `PROPTEST_CASES`, otherwise the given number.
 pub(crate) fn cases(ordinary: u32) -> ProptestConfig {
     #[expect(clippy::disallowed_methods, reason = "a test is told its cases by the environment")]
     let told = std::env::var_os("PROPTEST_CASES").is_some();

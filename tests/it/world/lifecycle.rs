@@ -6,7 +6,7 @@ use hearth::model::id::SessionId;
 use super::outside::{claim, end};
 use super::{ONE, World, event, event_in};
 
-/// A world in which incarnation 1 of session 1 runs and has message 1.
+/// A world in which incarnation 1 of session 1 is running and has message 1.
 pub(crate) fn running() -> World {
     let mut world = World::of(ONE);
     world.inject(&event("1", "x", ""));
@@ -14,7 +14,7 @@ pub(crate) fn running() -> World {
     world
 }
 
-/// Sweeps every ten seconds of awake time, everything that runs beats, everything asked for is done.
+/// Sweeps every ten seconds of awake time. All running agents send heartbeats, and all effects are performed.
 pub(crate) fn pass(world: &mut World, seconds: u64) {
     for _ in 0..seconds / 10 {
         world.pass(Millis::seconds(10));
@@ -24,7 +24,7 @@ pub(crate) fn pass(world: &mut World, seconds: u64) {
     }
 }
 
-/// Threads of one agent with the given parallelism, as many messages each as named.
+/// Threads of one agent with the given parallelism, each with the given number of messages.
 pub(crate) fn threads(world: &mut World, names: &[&str]) {
     for name in names {
         let id = format!("{name}-{}", world.all_messages().len());

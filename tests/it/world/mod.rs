@@ -1,5 +1,5 @@
-//! A world around the real engine: a store in a directory of its own, a clock that only tests move, and an outside
-//! (mailboxes, runtime, channels) that does what effects ask for when a test lets it.
+//! A world around the real engine: a store in its own directory, a clock that only tests move, and an outside
+//! (mailboxes, runtime, channels) that performs effects when a test lets it.
 
 pub(crate) mod chance;
 pub(crate) mod lifecycle;
@@ -35,12 +35,12 @@ use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 pub(crate) use outside::Outside;
 use shown::{effect_line, reply_line};
 
-/// When every world begins.
+/// The start time of every world.
 pub(crate) const NOON: &str = "2026-04-20T12:00:00Z";
 
 /// The engine with a store, a clock and an outside.
 pub(crate) struct World {
-    /// None only while the store is opened anew.
+    /// None only while the store is being reopened.
     engine: Option<Engine>,
     dir: tempfile::TempDir,
     options: state::Options,
@@ -49,18 +49,18 @@ pub(crate) struct World {
     wall: i64,
     awake: Awake,
     groups: Cell<u64>,
-    /// Its store is not checked in the end.
+    /// Whether the final check of its store is skipped.
     pub(crate) forsaken: bool,
-    /// What has to be done outside, in order.
+    /// Effects to be performed outside, in order.
     pub(crate) effects: VecDeque<Effect>,
     /// Who does it.
     pub(crate) outside: Outside,
-    /// What was put in and what came of it, for snapshots.
+    /// Inputs and their results, for snapshots.
     log: Vec<String>,
 }
 
-/// A temporary directory: in memory if programs may run there and many stores have room, because syncing a disk would
-/// be most of a test's time.
+/// A temporary directory. It is in memory if programs may run there and many stores fit, because syncing a disk would
+/// take most of a test's time.
 pub(crate) fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let fits =
@@ -75,7 +75,7 @@ impl World {
         Self::with(Policy::STANDARD, |_| {})
     }
 
-    /// A world with other constants, or another store.
+    /// A world with a changed policy, or another store.
     pub(crate) fn with(policy: Policy, change: impl FnOnce(&mut state::Options)) -> Self {
         Self::with_builds(false, policy, change)
     }
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// A world with a builder of images.
+    /// A world with an image builder.
     pub(crate) fn building() -> Self {
         Self::with_builds(true, Policy::STANDARD, |_| {})
     }
@@ -120,35 +120,35 @@ impl World {
         Moment { wall: Timestamp::from_millis(self.wall), awake: self.awake }
     }
 
-    /// Another number for every group, always the same ones.
+    /// A different number for every group, the same in every run.
     fn entropy(&self) -> u64 {
         self.groups.set(self.groups.get() + 1);
         self.groups.get()
     }
 
-    /// Time passes while the machine is awake.
+    /// Advances time while the machine is awake.
     pub(crate) fn pass(&mut self, length: Millis) {
         self.wall += i64::try_from(length.get()).unwrap();
         self.awake = self.awake.plus(length);
     }
 
-    /// The wall clock moves, awake time does not: a suspended machine, or a clock that was set.
+    /// Moves the wall clock but not awake time: a suspended machine, or a clock that was set.
     pub(crate) fn step_clock(&mut self, ms: i64) {
         self.wall += ms;
     }
 
-    /// The machine is in another zone now.
+    /// Changes the machine's time zone.
     pub(crate) fn move_to(&mut self, zone: &str) {
         let before = self.engine().move_to(hearth::time::zone::Zone::parse(zone).unwrap());
         self.put(Input::Clock(hearth::model::input::ClockChange::Zone(before.name().to_owned())));
     }
 
-    /// How long it is until something is due.
+    /// The time until the next deadline.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         self.engine().next_due(self.now()).unwrap()
     }
 
-    /// The daemon dies with everything it had in memory and starts again; `outside` tells what its agents do.
+    /// The daemon dies with everything it had in memory and restarts; `outside` determines what its agents do.
     pub(crate) fn restart(&mut self) {
         self.effects.clear();
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
@@ -167,7 +167,7 @@ impl World {
         self.store().read(look).unwrap()
     }
 
-    /// Puts inputs in as one group.
+    /// Applies inputs as one group.
     pub(crate) fn group(&mut self, inputs: Vec<Input>) -> Vec<Result<Applied, Error>> {
         let group: Vec<Submission> = inputs.into_iter().map(|input| Submission { input, dry_run: false }).collect();
         let answers = self.engine().commit(&group, self.now(), self.entropy()).unwrap();
@@ -177,14 +177,14 @@ impl World {
         answers
     }
 
-    /// Puts one input in; its effects wait to be performed.
+    /// Applies one input; its effects wait to be performed.
     pub(crate) fn try_put(&mut self, input: Input) -> Result<Applied, Error> {
         self.log.push(format!("> {}", shown::input_line(&input)));
         let answer = self.group(vec![input]).pop().unwrap();
         match &answer {
             Ok(applied) => {
                 self.log.extend(reply_line(&applied.reply).lines().map(|line| format!("  {line}")));
-                // A look at a folder follows every turn and says nothing about it.
+                // A look at the agent's folder follows every turn and is not of interest.
                 let shown = applied.effects.iter().filter(|effect| !matches!(effect, Effect::LookForSkips(..)));
                 self.log.extend(shown.map(|effect| format!("  => {}", effect_line(effect))));
             }
@@ -211,7 +211,7 @@ impl World {
         self.put(Input::Sweep(self.outside.observations()));
     }
 
-    /// Performs what waits outside, and what follows from it, until nothing follows any more.
+    /// Performs the waiting effects, and all that follow from them.
     pub(crate) fn settle(&mut self) {
         for _ in 0..10_000 {
             let Some(effect) = self.effects.pop_front() else { return };
@@ -222,7 +222,7 @@ impl World {
         panic!("effects and inputs follow each other for ever: {:?}", self.effects);
     }
 
-    /// A channel reports the outcome of the newest attempt of a message, or of one that never was.
+    /// A channel reports the outcome of the newest attempt of a message, or of a message that does not exist.
     pub(crate) fn heard_of(&mut self, id: OutboundId, result: DeliveryResult) {
         let newest = self.read(|db, txn| db.outbound.get(txn, &id)).and_then(|row| row.attempt());
         let none = Attempt { number: 1, since: self.now().awake };
@@ -234,14 +234,14 @@ impl World {
         self.effects.clear();
     }
 
-    /// Puts an input in whose effects are lost.
+    /// Applies an input whose effects are lost.
     pub(crate) fn put_alone(&mut self, input: Input) -> Reply {
         let reply = self.put(input);
         self.lose_effects();
         reply
     }
 
-    /// Performs what waits outside, as after start or sweep; what follows from that is lost.
+    /// Performs the waiting effects, as after a start or sweep; effects that follow from them are lost.
     pub(crate) fn perform_alone(&mut self) {
         for effect in std::mem::take(&mut self.effects) {
             for input in self.outside.perform(effect) {
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    /// Applies a `hearth.toml` (without its first line) that has to be right.
+    /// Applies a `hearth.toml` (without its first line) that must be valid.
     pub(crate) fn apply(&mut self, toml: &str) -> Vec<ChangeReport> {
         match self.put(Input::Configure(configuration(toml))) {
             Reply::Configured(reports) => reports,
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Takes in an event that has to be one.
+    /// Applies an event that must be valid.
     pub(crate) fn inject(&mut self, json: &str) -> RouteReport {
         match self.put(inbound(json)) {
             Reply::Routed(report) => report,
@@ -286,7 +286,7 @@ impl World {
         self.read(|db, txn| db.outbound.require(txn, &id))
     }
 
-    /// Everything on its way out or out, oldest first.
+    /// All outgoing messages, sent or not, oldest first.
     pub(crate) fn all_outbound(&self) -> Vec<(OutboundId, Outbound)> {
         self.read(|db, txn| db.outbound.iter(txn)?.collect())
     }
@@ -307,7 +307,7 @@ impl World {
         self.read(|db, txn| db.incarnations.require(txn, &IncarnationId { session, number }))
     }
 
-    /// What is remembered of a session and of a message, as text.
+    /// The journal of sessions and messages, as text.
     pub(crate) fn journal(&self) -> Vec<String> {
         self.read(|db, txn| {
             db.journal.iter(txn)?.map(|row| row.map(|(_, entry)| format!("{:?}", entry.event))).collect()
@@ -318,7 +318,7 @@ impl World {
         state::dump::to_text(self.store().reader(), true).unwrap()
     }
 
-    /// Everything that is wrong with the store.
+    /// All problems that a check of the store finds.
     pub(crate) fn violations(&self) -> Vec<String> {
         let found = state::check::check_in_parts(self.store().reader()).unwrap();
         found.iter().map(ToString::to_string).collect()
@@ -329,12 +329,12 @@ impl World {
         assert!(violations.is_empty(), "{}\n{}", violations.join("\n"), self.text());
     }
 
-    /// Forgets what happened so far, for a snapshot of what comes now.
+    /// Clears the record, for a snapshot of what follows.
     pub(crate) fn begin_script(&mut self) {
         self.log.clear();
     }
 
-    /// What happened, and the whole store, against the snapshot of this name.
+    /// Compares the record, and the whole store, with the snapshot of this name.
     pub(crate) fn check(&self, name: &str) {
         insta::with_settings!({ snapshot_path => "../snapshots" }, {
             insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), self.text()));
@@ -369,7 +369,7 @@ pub(crate) fn inbound(json: &str) -> Input {
     Input::Inbound(Box::new(event::parse(json.as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"))))
 }
 
-/// An event of chat `C` on `net` that says something: `id` is the platform's, `more` further fields of the message.
+/// An event of chat `C` on `net` with a text. `id` is the platform's, `more` holds further fields of the message.
 pub(crate) fn event(id: &str, text: &str, more: &str) -> String {
     event_in(("net", "C", None), (id, text, "\"senderId\":\"ann\",\"senderName\":\"Ann\""), more)
 }
@@ -385,7 +385,7 @@ pub(crate) fn event_in(place: (&str, &str, Option<&str>), said: (&str, &str, &st
     )
 }
 
-/// One agent `main` that takes everything said in the public chat `C` on `net`.
+/// One agent `main` that receives every message of the public chat `C` on `net`.
 pub(crate) const ONE: &str = r#"
 [[agents]]
 folder = "main"

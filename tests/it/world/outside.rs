@@ -1,5 +1,5 @@
 //! The simulated surroundings of the engine: mailboxes with their agents, the runtime, the channels. All in memory and
-//! in order; a test decides what the agents write and which effects are dropped.
+//! in order. A test decides what the agents write and which effects are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +16,10 @@ use hearth::model::mailbox::{
 use hearth::model::request::RequestedAction;
 use hearth::model::skip::{FoundSkip, SkipLook};
 
-/// What a channel says of a delivery.
+/// A channel's result of a delivery.
 pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
 
-/// What a channel says of files.
+/// A channel's result of a file request.
 pub(crate) type Fetching = Box<dyn FnMut(&Fetch) -> Option<Vec<Attachment>>>;
 
 /// A channel that has every file.
@@ -31,24 +31,24 @@ pub(crate) fn fetched(fetch: &Fetch) -> Option<Vec<Attachment>> {
     Some(files)
 }
 
-/// What a channel says of a direct message.
+/// A channel's result of opening a direct message.
 pub(crate) type Direct = Box<dyn FnMut(&hearth::model::UserId) -> Option<Result<hearth::model::ForeignId, String>>>;
 
 /// Mailboxes, runtime and channels.
 pub(crate) struct Outside {
-    /// Files that lie in the host's half of each session's mailbox.
+    /// Files in the host's half of each session's mailbox.
     pub(crate) inbox: BTreeMap<SessionId, BTreeMap<u64, ExportedMessage>>,
-    /// Answers to requests that lie there, by their names.
+    /// Answers to requests in each mailbox, by name.
     pub(crate) replies: BTreeMap<SessionId, BTreeMap<String, Result<String, String>>>,
-    /// What the context of each session says of destinations.
+    /// The destinations in each session's context.
     pub(crate) destinations: BTreeMap<SessionId, Vec<String>>,
-    /// The smallest number an agent may use, as its context says.
+    /// The smallest number an agent may use, from its context.
     pub(crate) numbers: BTreeMap<SessionId, u64>,
-    /// Collects agents' uncollected output.
+    /// Agents' uncollected output.
     pub(crate) written: BTreeMap<SessionId, Vec<CollectedRecord>>,
     /// Skip summaries in the folders of agents.
     pub(crate) skips: BTreeMap<AgentId, Vec<FoundSkip>>,
-    /// Whether none of them can be removed.
+    /// Whether skip summaries cannot be removed.
     pub(crate) stuck: bool,
     /// Incarnations that run.
     pub(crate) running: BTreeMap<SessionId, u32>,
@@ -56,19 +56,19 @@ pub(crate) struct Outside {
     pub(crate) launched: Vec<(SessionId, u32)>,
     /// Every attempt to deliver, in order.
     pub(crate) attempts: Vec<OutboundId>,
-    /// What people saw, in order: the channel takes the id as an idempotency key.
+    /// Messages that people saw, in order. The channel uses the id as an idempotency key.
     pub(crate) shown: Vec<(OutboundId, String)>,
-    /// What sources of messages were told.
+    /// Outcomes reported to the sources of messages.
     pub(crate) settled: Vec<Settled>,
-    /// Threads of which every message is wanted.
+    /// Threads whose messages are all requested.
     pub(crate) subscribed: Vec<hearth::model::Address>,
-    /// What the channels say; none: nothing is ever heard of the attempt.
+    /// The channels' reply to a delivery; none: no outcome is ever reported.
     pub(crate) channel: Channel,
-    /// What the channels say when a direct message is to be opened; none: nothing is ever heard of it.
+    /// The channels' reply to opening a direct message; none: no outcome is ever reported.
     pub(crate) direct: Direct,
-    /// What the channels say when files are to be fetched; none: nothing is ever heard of it.
+    /// The channels' reply to a file request; none: no outcome is ever reported.
     pub(crate) fetch: Fetching,
-    /// Everybody with whom one was to be opened, in order.
+    /// People with whom a direct message was to be opened, in order.
     pub(crate) opened: Vec<hearth::model::UserId>,
     /// Whether the runtime can start anything.
     pub(crate) startable: bool,
@@ -114,7 +114,7 @@ impl Default for Outside {
 }
 
 impl Outside {
-    /// Does what an effect asks for; returns what is heard of it.
+    /// Performs an effect and returns the reported results.
     pub(crate) fn perform(&mut self, effect: Effect) -> Vec<Input> {
         match effect {
             Effect::Export(export) => {
@@ -131,7 +131,7 @@ impl Outside {
             Effect::Launch(launch) => {
                 self.export(launch.export);
                 let (session, number) = (launch.session, launch.incarnation);
-                // What runs already need not be started; what was said to be gone never is.
+                // An incarnation that is running need not be started; one that was reported gone never starts again.
                 let runs = self.running.get(&session) == Some(&number);
                 if !runs && (!self.startable || self.not_started.contains(&(session, number))) {
                     self.not_started.insert((session, number));
@@ -161,7 +161,7 @@ impl Outside {
                 self.subscribed.push(address);
                 vec![]
             }
-            // No test of this world has a file of shared state.
+            // No test of this world has a session-state file.
             Effect::Typing(..) | Effect::Reconnect(_) | Effect::ShareState(_) => vec![],
             Effect::Release(_, files) => {
                 self.released.extend(files);
@@ -194,7 +194,7 @@ impl Outside {
         (self.fetch)(fetch).map(|files| Input::Fetched(fetch.body, files)).into_iter().collect()
     }
 
-    /// The user restores an older store: what was exchanged with agents does not match it, and no agent runs.
+    /// The user restores an older store: the files exchanged with agents do not match it, and no agent runs.
     pub(crate) fn leave_mailboxes(&mut self) {
         self.inbox.clear();
         self.replies.clear();
@@ -206,7 +206,7 @@ impl Outside {
         self.not_started.clear();
     }
 
-    /// As runtimes do it: what runs is not started again, and what is gone never is.
+    /// Behaves like real runtimes: a running incarnation is not started again, and one that is gone never starts.
     fn launch(&mut self, session: SessionId, number: u32) -> Vec<Input> {
         let known = self.launched.contains(&(session, number));
         if known && self.running.get(&session) != Some(&number) {
@@ -251,7 +251,7 @@ impl Outside {
         result.map(|result| Input::Delivered(delivery.id, delivery.attempt, result))
     }
 
-    /// Ends an incarnation; what the runtime says of it.
+    /// Ends an incarnation and returns the runtime's report.
     pub(crate) fn end(&mut self, session: SessionId, number: u32, exit: Exit) -> Input {
         if self.running.get(&session) == Some(&number) {
             self.running.remove(&session);
@@ -260,18 +260,18 @@ impl Outside {
         gone(session, number, Exit::Unknown)
     }
 
-    /// What lies in a mailbox; it stays there until it is discarded.
+    /// Files in a mailbox; they stay there until they are discarded.
     pub(crate) fn files_of(&self, session: SessionId) -> Vec<CollectedRecord> {
         self.written.get(&session).cloned().unwrap_or_default()
     }
 
-    /// An agent writes files; returns what a look into the mailbox would find now.
+    /// An agent writes files. Returns what a collection of the mailbox would find now.
     pub(crate) fn write(&mut self, session: SessionId, found: Vec<CollectedRecord>) -> Input {
         self.written.entry(session).or_default().extend(found);
         Input::Collected(Collection { session, found: self.files_of(session), closes: None })
     }
 
-    /// Everything that runs has a beating heart.
+    /// Heartbeats of all running incarnations.
     pub(crate) fn observations(&self) -> Vec<Observation> {
         let beat = |(session, incarnation): (&SessionId, &u32)| Observation {
             session: *session,
@@ -287,13 +287,13 @@ pub(crate) fn gone(session: SessionId, incarnation: u32, exit: Exit) -> Input {
     Input::Runtime(RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() })
 }
 
-/// The file by which an incarnation says that it works on a message.
+/// The file with which an incarnation claims a message.
 pub(crate) fn claim(seq: u64, incarnation: u32) -> CollectedRecord {
     let file = format!("ack/{seq}.{incarnation}.processing.json");
     CollectedRecord { record: Record::Claim { seq, incarnation }, files: vec![file] }
 }
 
-/// The files by which an incarnation ends a turn with answers.
+/// The files with which an incarnation ends a turn with answers.
 pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> CollectedRecord {
     let mut files = vec![format!("ack/{seq}.{incarnation}.completed.json")];
     files.extend(answers.iter().map(|said| format!("out/{}.json", said.wire_id)));
@@ -304,7 +304,7 @@ pub(crate) fn end(seq: u64, incarnation: u32, answers: Vec<Said>) -> CollectedRe
     }
 }
 
-/// The file by which an incarnation says that a turn failed.
+/// The file with which an incarnation reports a failed turn.
 pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> CollectedRecord {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
     let failure = Some(Failure { error: error.to_owned(), again: RetryHint::Never });
@@ -314,8 +314,7 @@ pub(crate) fn failed(seq: u64, incarnation: u32, error: &str) -> CollectedRecord
     }
 }
 
-/// The file by which an incarnation says that a turn failed which may be tried again, with further messages of the
-/// turn.
+/// The file with which an incarnation reports a failed turn that may be retried, with further messages of the turn.
 pub(crate) fn try_again(seq: u64, also: Vec<u64>, incarnation: u32, again: RetryHint) -> CollectedRecord {
     let file = format!("ack/{seq}.{incarnation}.failed.json");
     let failure = Some(Failure { error: "529 overloaded".to_owned(), again });
@@ -325,7 +324,7 @@ pub(crate) fn try_again(seq: u64, also: Vec<u64>, incarnation: u32, again: Retry
     }
 }
 
-/// Something an incarnation says; `number` names it, too.
+/// Output of an incarnation; its id contains `number`.
 pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: Recipient) -> Said {
     let text = format!("words {number}");
     Said {
@@ -343,19 +342,19 @@ pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: 
     }
 }
 
-/// The file of something said at once.
+/// The file of a message that is sent during a turn.
 pub(crate) fn mid_turn(said: Said) -> CollectedRecord {
     let files = vec![format!("out/{}.json", said.wire_id)];
     CollectedRecord { record: Record::Said(said), files }
 }
 
-/// The file of a final answer that no ack names.
+/// The file of a final answer that no acknowledgement names.
 pub(crate) fn leftover(said: Said) -> CollectedRecord {
     let files = vec![format!("out/{}.json", said.wire_id)];
     CollectedRecord { record: Record::Leftover(said), files }
 }
 
-/// A look at a state file that shows progress.
+/// A look at an agent's state file that shows progress.
 pub(crate) fn progress(session: SessionId, incarnation: u32) -> Observation {
     let state = Some(ObservedState { tool: None, progress: true, about: None });
     Observation { session, incarnation, beat: Beat::NOW, state }

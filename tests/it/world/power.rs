@@ -10,8 +10,8 @@ use hearth::state::{Error, Options, Store};
 use super::{World, engine};
 
 impl World {
-    /// The daemon dies with everything it had in memory, and another one opens the store, perhaps with other bounds.
-    /// What it has to do first is up to the caller.
+    /// The daemon dies with everything it had in memory, and another one opens the store, perhaps with other limits.
+    /// The caller decides what it does first.
     pub(crate) fn reopen(&mut self, change: impl FnOnce(&mut Options)) {
         self.close();
         change(&mut self.options);
@@ -19,8 +19,8 @@ impl World {
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
-    /// A newer Hearth had the store meanwhile, and then this one again: it refuses it, and not a byte of it changes.
-    /// Then the store is put back as it was.
+    /// A newer Hearth used the store meanwhile. This version refuses it without changing a byte. Then the store is put
+    /// back as it was.
     pub(crate) fn refuse_a_newer_store(&mut self) {
         let own = self.bytes_when_closed();
         self.open();
@@ -54,7 +54,7 @@ impl World {
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
-    /// Another world with the same store and the same clock. Its outside is empty, and nothing is under way.
+    /// Another world with the same store and the same clock. Its outside is empty, and nothing is in progress.
     pub(crate) fn twin(&mut self) -> Self {
         let bytes = self.bytes_when_closed();
         let mut twin = Self::with_builds(self.builds, self.policy.clone(), |options| *options = self.options.clone());
@@ -67,7 +67,7 @@ impl World {
         twin
     }
 
-    /// A backup is made beside the daemon.
+    /// Makes a backup while the daemon runs.
     pub(crate) fn back_up(&self, to: &Path) {
         let data = self.dir.path().to_owned();
         let (place, now) = (BackupPath::At(to.to_owned()), self.now().wall);
@@ -75,7 +75,7 @@ impl World {
         backup::backup(self.store().reader(), &request, &Unwatched).unwrap();
     }
 
-    /// A backup takes the place of the store, and another daemon opens it. What it has to do first is up to the caller.
+    /// A backup replaces the store, and another daemon opens it. The caller decides what it does first.
     pub(crate) fn restore(&mut self, from: &Path) {
         let epoch = self.entropy().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.close();
@@ -95,7 +95,7 @@ impl World {
         self.awake = Awake::new(self.store().begin_run().unwrap(), 0);
     }
 
-    /// A record is damaged on the disk while the store is closed; only that record contains `text`.
+    /// Damages a record on the disk while the store is closed; only that record contains `text`.
     pub(crate) fn damage(&mut self, text: &[u8]) {
         self.close();
         damage(&self.file(), text);
@@ -103,7 +103,7 @@ impl World {
         self.open();
     }
 
-    /// Bytes of the store's file.
+    /// Size of the store's file in bytes.
     pub(crate) fn file_bytes(&self) -> usize {
         usize::try_from(std::fs::metadata(self.file()).unwrap().len()).unwrap()
     }
@@ -122,7 +122,7 @@ impl World {
         drop(self.engine.take());
     }
 
-    /// Every start draws a name for an installation; a store that is there has one and keeps it.
+    /// Every start proposes a name for a new installation; an existing store has one and keeps it.
     fn open(&mut self) {
         self.options.install += 1;
         let store = Store::open(self.dir.path(), self.options.clone()).unwrap();

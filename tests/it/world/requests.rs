@@ -16,7 +16,7 @@ use super::{World, event_in};
 
 pub(crate) const S: SessionId = SessionId::new(1);
 
-/// An agent `main` in the chat `C` on `net`, where members may talk: `ann` is one. The owner sits at the terminal.
+/// An agent `main` in the chat `C` on `net`, where members may talk: `ann` is one. The owner is at the terminal.
 pub(crate) const HOUSE: &str = r#"
 [[agents]]
 folder = "main"
@@ -57,7 +57,7 @@ pub(crate) fn working_in(mut world: World) -> World {
     world
 }
 
-/// Asks Hearth for something under a name.
+/// Sends Hearth a request under a name.
 pub(crate) fn ask(world: &mut World, name: &str, request: Request) {
     ask_in(world, S, name, request);
 }
@@ -81,7 +81,7 @@ pub(crate) fn packages() -> Request {
     Request::InstallPackages { packages, reason: Some("to read JSON".into()) }
 }
 
-/// The newest message of the session and what it says.
+/// The newest message of the session and its text.
 pub(crate) fn newest(world: &World) -> (Message, Body) {
     let message = world.all_messages().into_iter().rfind(|(_, message)| message.session == S).unwrap().1;
     let body = world.read(|db, txn| db.bodies.require(txn, &message.body));

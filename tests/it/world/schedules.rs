@@ -7,7 +7,7 @@ use hearth::model::{Input, Millis};
 
 use super::World;
 
-/// A task of the first agent: once after so many seconds, or again and again.
+/// A task of the first agent: once after this many seconds, or repeatedly.
 pub(crate) fn new(world: &World, after: u64, every: Option<&str>) -> NewTask {
     NewTask {
         agent: AgentId::new(1),

@@ -1,4 +1,4 @@
-//! The two modules that read variables for tests, compiled as in a release: the workspace's `Cargo.toml` switches debug
+//! The two modules that read variables for tests, compiled as in a release: the workspace's `Cargo.toml` turns debug
 //! assertions off for this package. The rest of Hearth comes from the ordinary build.
 
 pub use agent_runner::confine;

@@ -1,4 +1,4 @@
-//! The end of a run: faults stop, time goes on, and then every accepted message is accounted for.
+//! The end of a run: faults stop, time continues, and then every accepted message is accounted for.
 
 use hearth::model::Millis;
 use hearth::model::card::PromptSubject;
@@ -20,11 +20,11 @@ use crate::slots::DAY;
 /// Sweeps until everything must have ended; the later sweeps are half a day apart, so that unanswered questions expire.
 const ROUNDS: usize = 1_500;
 
-/// Inputs that a time with hardly a page may leave without an answer; each of them comes again later.
+/// Inputs that may be left without an answer in phases with almost no space; each of them comes again later.
 const WITHOUT_ROOM: u64 = 100;
 
 impl Sim {
-    /// From now on everybody does what they should.
+    /// From now on all simulated parts do what they should.
     pub(super) fn drain(&mut self) {
         if self.is_tight() {
             self.widen();
@@ -70,7 +70,7 @@ impl Sim {
         panic!("not done:\n{}", self.unfinished().join("\n"));
     }
 
-    /// What still waits: messages that ask for a turn, everything said, everything asked.
+    /// What still waits: triggering messages, outgoing messages, and prompts.
     fn unfinished(&self) -> Vec<String> {
         let waits = |state: &MessageState| matches!(state, MessageState::Pending(_) | MessageState::Claimed { .. });
         let messages = self.world.all_messages().into_iter().filter(|(_, m)| m.trigger && waits(&m.state));
@@ -81,7 +81,7 @@ impl Sim {
         found.extend(said.map(|row| format!("{row:?}")));
         found.extend(self.unfinished_tasks());
         let counts = self.world.read(|db, txn| {
-            // A skip may wait for a person for ever.
+            // A skip may wait for a person without limit.
             let asks = |row: &(_, PromptSubject)| !matches!(row.1, PromptSubject::Skip(_));
             let prompts: Vec<_> = db.open_prompts.iter(txn)?.collect::<Result<_, _>>()?;
             let prompts = u64::try_from(prompts.iter().filter(|row| asks(row)).count()).unwrap();
@@ -97,7 +97,7 @@ impl Sim {
         found
     }
 
-    /// Everything accepted has an end with a reason, nothing was said twice, nothing is lost.
+    /// Everything accepted has ended with a reason, nothing was sent twice, nothing is lost.
     pub(super) fn account(&mut self) {
         self.plan.check = Some(1);
         self.prove();
@@ -121,7 +121,7 @@ impl Sim {
         self.happened.insert("messages", self.messages().0);
     }
 
-    /// No platform waits, and no event is remembered as one that waits for a decision.
+    /// No platform waits, and no event is recorded as waiting for a decision.
     fn account_for_events(&self) {
         assert!(self.events.iter().all(|event| event.taken), "a platform still waits");
         let waits = |reason| matches!(reason, Reason::SenderHeld | Reason::ChannelHeld);
@@ -130,7 +130,7 @@ impl Sim {
         }
     }
 
-    /// Recent events once more. An event that was dropped in a chat which is not known is forgotten at once.
+    /// Repeats recent events. A drop in an unknown chat is not remembered.
     fn nothing_is_new_again(&mut self) {
         let now = self.world.now().wall.millis();
         let is_known = |event: &Event| event.kept || ["C", "D"].contains(&event.chat.1);
@@ -153,7 +153,7 @@ impl Sim {
         }
     }
 
-    /// Times with hardly a page leave few inputs without an answer.
+    /// Phases with almost no space leave few inputs without an answer.
     fn room_was_seldom_short(&self) {
         let [lost, times] = ["inputs without room", "times with some pages"]
             .map(|what| self.happened.get(what).copied().unwrap_or_default());

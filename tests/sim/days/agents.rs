@@ -17,14 +17,14 @@ use super::plan::Setting;
 use super::{Sim, without};
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
 
-/// What an incarnation has in its head: messages that it began and ended.
+/// An incarnation's memory: messages that it began and ended.
 #[derive(Debug, Default)]
 pub(super) struct Mind {
     begun: BTreeSet<u64>,
     ended: BTreeSet<u64>,
 }
 
-/// What the wire ids of files begin with that an incarnation which is gone seems to have written.
+/// Prefix of wire ids of files that seem to come from an incarnation that is gone.
 pub(super) const GHOST: &str = "ghost";
 
 impl Sim {
@@ -34,7 +34,7 @@ impl Sim {
         }
     }
 
-    /// An incarnation does something: claims, says, asks, ends, fails. Whether anybody looks is chance.
+    /// An incarnation acts: claims, sends, asks, ends, fails. Whether its mailbox is collected is random.
     pub(super) fn work_of(&mut self, session: SessionId, number: u32) {
         let mind = self.minds.entry((session, number)).or_default();
         let open = without(&mind.begun, &mind.ended);
@@ -103,7 +103,7 @@ impl Sim {
         words
     }
 
-    /// What an agent asks of Hearth.
+    /// A random request to Hearth.
     fn wish(&mut self, words: Said) -> Said {
         let option = |word: &str| CardOption { label: word.into(), chosen: word.into(), value: word.into() };
         let before = words.number.saturating_sub(2 + 2 * self.chance.next(3));
@@ -167,7 +167,7 @@ impl Sim {
         self.put(Input::Collected(Collection { session, found, closes: None }));
     }
 
-    /// Files with the number of an incarnation that is closed: an old mount, a clock in the past, a lie.
+    /// Files with the number of a closed incarnation: from an old mount, a wrong clock, or a forgery.
     pub(super) fn ghost(&mut self) {
         let launched = self.world.outside.launched.clone();
         if launched.is_empty() {
@@ -197,7 +197,7 @@ impl Sim {
         self.put(seen);
     }
 
-    /// An incarnation dies; mostly the runtime says so.
+    /// An incarnation dies; mostly the runtime reports it.
     pub(super) fn die(&mut self) {
         let Some((session, number)) = self.somebody() else { return };
         let exit = self.chance.pick(&[Exit::Signal(9), Exit::Code(0), Exit::Code(1), Exit::Unknown]).clone();
@@ -207,7 +207,7 @@ impl Sim {
         }
     }
 
-    /// News that is old: it comes at last, or again.
+    /// An old report that arrives late, or again.
     pub(super) fn old_news(&mut self) -> Option<Input> {
         if self.chance.one_in(2)
             && let Some(news) = self.late.pop_front()
@@ -226,7 +226,7 @@ impl Sim {
         })
     }
 
-    /// Those that have nothing to do any more forget everything: their numbers never come again.
+    /// Incarnations without work forget everything: their numbers never come again.
     pub(super) fn forget_old_minds(&mut self) {
         let running = self.world.outside.running.clone();
         self.minds.retain(|(session, number), _| running.get(session) == Some(number));

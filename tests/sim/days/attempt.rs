@@ -11,23 +11,23 @@ use super::plan::Plan;
 /// A run that failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
-    /// The step in which it did.
+    /// The step in which it failed.
     pub(crate) step: u64,
     /// Which promise was broken.
     pub(crate) what: String,
-    /// Where that was found out, if anybody noted it.
+    /// The code location of the failure, if recorded.
     pub(crate) place: Option<String>,
-    /// The newest inputs before.
+    /// The newest inputs before the failure.
     pub(crate) trail: String,
 }
 
-/// A run that did not.
+/// A run that succeeded.
 pub(crate) struct Told {
-    /// What was done, one after the other.
+    /// Number of steps.
     pub(crate) steps: u64,
     inputs: u64,
     days: i64,
-    /// How often everything happened.
+    /// How often each kind of event happened.
     pub(crate) happened: BTreeMap<&'static str, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Faults of the machine: clocks, suspension, crashes, power cuts, full disks. And the passing of time.
+//! Faults of the machine: clocks, suspension, crashes, power cuts, full disks. Also the passing of time.
 
 use hearth::model::id::SessionId;
 use hearth::model::incarnation::{IncarnationId, Phase, StopReason, ToolUse};
@@ -12,11 +12,12 @@ use super::plan::Setting;
 use super::platform::Mood;
 use crate::slots::{DAY, MINUTE, awake};
 
-/// Sweeps of a quiet time at most.
+/// Maximum number of sweeps in a quiet period.
 const SWEEPS: usize = 12;
 
 impl Sim {
-    /// A sweep that saw hearts beat, and perhaps progress; of some nothing, since the look is not over.
+    /// A sweep that saw heartbeats, and perhaps progress. Of some sessions it saw nothing, because the look is not
+    /// complete.
     pub(super) fn sweep(&mut self) {
         let mut observations = self.world.outside.observations();
         for observation in &mut observations {
@@ -54,7 +55,7 @@ impl Sim {
                 return;
             }
         }
-        // The rest was not counted: as if the machine had slept.
+        // The rest passes as if the machine had been suspended.
         self.world.step_clock(length);
         self.sweep();
     }
@@ -76,7 +77,7 @@ impl Sim {
         self.only_the_clock_moves(length, |_| {});
     }
 
-    /// The clock moves without time awake: no age grows.
+    /// The clock moves without awake time: no age grows.
     fn only_the_clock_moves(&mut self, length: i64, tell: impl FnOnce(&mut Self)) {
         let beats = self.beats();
         self.put(Input::Sweep(beats));
@@ -114,7 +115,7 @@ impl Sim {
 
     fn back(&mut self, length: i64) {
         if self.is_tight() {
-            return; // what was skipped for want of room is told apart from what was not looked at elsewhere
+            return; // slots skipped for lack of space are listed apart from those not examined for other reasons
         }
         if length > MINUTE && self.chance.one_in(3) {
             self.world.step_clock(-length);
@@ -171,7 +172,7 @@ impl Sim {
         self.put(Input::Start);
         self.memory.restarted = true;
         self.forget_old_minds();
-        // Minds of those that live on stay theirs; the platform brings what it never heard about.
+        // Incarnations that live on keep their memory; the platform repeats events that were not acknowledged.
         let waiting: Vec<usize> = (0..self.events.len()).rev().take(40).filter(|at| !self.events[*at].taken).collect();
         for at in waiting {
             if self.chance.one_in(2) {
@@ -180,7 +181,7 @@ impl Sim {
         }
     }
 
-    /// The power goes while something is committed: that is as if it had never happened, and everybody dies.
+    /// The power fails during a commit: the commit is lost entirely, and all processes die.
     pub(super) fn cut(&mut self) {
         let torn = match self.chance.next(4) {
             0 => vec![Input::Sweep(self.beats())],
@@ -193,10 +194,10 @@ impl Sim {
         self.forget();
         let before = self.world.store().reader().last_change();
         self.world.cut_power(torn);
-        // One more than before, which counted the start of the run.
+        // One more than before, because the start of the run was counted.
         assert_eq!(self.world.store().reader().last_change(), before + 1, "the torn commit is there");
         self.world.outside.running.clear();
-        // Of files that an agent wrote last, the newest may be gone, too.
+        // Of the files that an agent wrote last, the newest may be lost, too.
         for (session, files) in &mut self.world.outside.written {
             if !files.is_empty() && self.chance.one_in(3) {
                 let kept = usize::try_from(self.chance.next(u64::try_from(files.len()).unwrap() + 1)).unwrap();
@@ -208,10 +209,10 @@ impl Sim {
         self.started();
     }
 
-    /// The same input twice in a row leaves what it leaves once.
+    /// The same input twice in a row has the same result as once.
     pub(super) fn twice(&mut self) {
         if self.is_tight() {
-            return; // a refusal is no beginning
+            return; // a refusal is not a suitable first input
         }
         let (input, word) = match self.chance.next(3) {
             0 => (self.old_news(), "news of the runtime compared"),
@@ -237,12 +238,12 @@ impl Sim {
         (!sessions.is_empty()).then(|| *self.chance.pick(&sessions))
     }
 
-    /// A look at all that lies in a mailbox.
+    /// Everything in a mailbox, as one look.
     pub(super) fn everything_of(&self, session: SessionId) -> Input {
         Input::Collected(Collection { session, found: self.world.outside.files_of(session), closes: None })
     }
 
-    /// A network gets better or worse, and whatever starts agents does or does not.
+    /// A network gets better or worse, and so does the runtime.
     pub(super) fn change_mood(&mut self) {
         let mood = *self.chance.pick(&[Mood::Good, Mood::Good, Mood::Flaky, Mood::Flaky, Mood::Down]);
         self.platform.borrow_mut().mood = mood;

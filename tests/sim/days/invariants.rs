@@ -1,7 +1,7 @@
-//! What has to hold: the promises of ARCHITECTURE.md, a function each or two. After every step they look at what
-//! changed. What needs a look at everything is asked from time to time, and sooner after deaths: that indexes agree
-//! with their rows, that a series has one time to come, that what was over is as it was. A plan with `check=every` asks
-//! that after every step, one with `check=10` after every tenth.
+//! The invariants: the promises of ARCHITECTURE.md, one function each. After every step they examine what changed.
+//! Checks of the whole store run from time to time, and sooner after crashes: indexes agree with their rows, a series
+//! has one next slot, ended things stay as they were. A plan with `check=every` runs them after every step, one with
+//! `check=10` after every tenth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,37 +19,37 @@ use super::plan::Setting;
 use crate::slots::DAY;
 use crate::world::World;
 
-/// Steps between looks at everything while the store is empty. A look costs what the store has, so they become rarer as
-/// it grows.
+/// Steps between full checks while the store is empty. A check costs as much as the store is large, so checks become
+/// rarer as it grows.
 const EVERY: u64 = 8;
 
-/// What is remembered of earlier looks.
+/// The state of earlier checks.
 #[derive(Clone)]
 pub(super) struct Memory {
     meta: Meta,
-    /// Messages that are not over, oldest first, and how many of all were seen.
+    /// Messages that have not ended, oldest first, and the number of messages seen.
     open: BTreeSet<MessageId>,
     newest: Option<MessageId>,
     /// How each message ended.
     over: BTreeMap<MessageId, MessageState>,
     newest_out: Option<OutboundId>,
-    /// What is still to go out, and what the rest was when it was over, whether or not it was forgotten since.
+    /// Outgoing messages that are not sent yet, and the final states of the others, even those removed since.
     unsent: BTreeSet<OutboundId>,
     pub(super) sent: BTreeMap<OutboundId, Outbound>,
-    /// What agents said, and slots that were used: each once.
+    /// Agents' output, and used slots: each once.
     said: BTreeMap<(SessionId, String), OutboundId>,
     slots: BTreeSet<Slot>,
-    /// Approvals that wait for a decision, and what was decided.
+    /// Approvals that wait for a decision, and decisions that were made.
     pub(super) newest_asked: Option<ApprovalId>,
     pub(super) asked: BTreeSet<ApprovalId>,
     pub(super) decided: BTreeMap<ApprovalId, ApprovalState>,
     incarnations: BTreeMap<SessionId, u32>,
-    /// Tasks that run once and are in no book.
+    /// One-time tasks that the reference does not know.
     pub(super) errands: BTreeSet<TaskId>,
-    /// Events up to here were found where they have to be.
+    /// Events up to this one were found in the expected state.
     found: usize,
     steps: u64,
-    /// The daemon is new: everything is to be looked at, as far as that can be paid for.
+    /// The daemon is new: everything has to be checked, as far as the cost allows.
     pub(super) restarted: bool,
 }
 
@@ -76,7 +76,7 @@ impl Memory {
         }
     }
 
-    /// Whether the time since the last look at everything pays for another one.
+    /// Whether enough time has passed since the last full check to justify another one.
     pub(super) fn is_time_for_all(&self, world: &World) -> bool {
         let rows = world.read(|db, txn| Ok(db.messages.len(txn)? + db.seen_events.len(txn)?));
         let paid = EVERY + rows / 8;
@@ -101,7 +101,7 @@ impl Sim {
         self.what_went_out_stays_out(all);
         self.a_store_is_only_its_own();
         self.nobody_is_let_in();
-        // Where there is no room, a time that waited for a run is the next one again until there is.
+        // Without space, a slot that waited for a run is the next one again until there is space.
         if (all || self.plan.setting == Setting::Zones) && !self.is_tight() {
             self.book.prove(&self.world, &mut self.chance);
         }
@@ -113,8 +113,8 @@ impl Sim {
         }
     }
 
-    /// What a platform was told to be taken is in the store, through deaths, cut power and full maps: what it became,
-    /// where it waits, or why it was refused.
+    /// Every event that was acknowledged to a platform is in the store, through crashes, power cuts and full maps: as a
+    /// message, as held, or as dropped with a reason.
     fn what_was_acknowledged_is_stored(&mut self, all: bool) {
         let from = if all { self.events.len().saturating_sub(200) } else { self.memory.found };
         let now = self.world.now().wall.millis();
@@ -133,8 +133,7 @@ impl Sim {
         self.memory.found = self.events.len();
     }
 
-    /// A message that was accepted is pending, claimed by the incarnation that lives, or over for good; and over
-    /// includes a reason.
+    /// A message that was accepted is pending, claimed by the live incarnation, or ended for good with a reason.
     fn every_message_is_in_one_state(&mut self, all: bool) {
         let next = self.memory.newest.map_or(MessageId::new(0), |id| MessageId::new(id.number() + 1));
         let new = self.world.read(|db, txn| db.messages.range(txn, next..)?.collect::<Result<Vec<_>, _>>());
@@ -175,18 +174,18 @@ impl Sim {
         self.memory.over.insert(id, state);
     }
 
-    /// A failed turn is reported where its answer would have gone, several messages of a turn in one notice that shows
-    /// each; or the turn sent something itself.
+    /// A failed turn is reported where its answer would have gone. Several messages of a turn share one notice that
+    /// shows each. No report is needed if the turn itself sent something.
     fn somebody_is_told(&self, id: MessageId, message: &Message) {
         let (Some(reply), MessageState::Failed { at, .. }) = (&message.reply, &message.state) else {
-            return; // then the owner hears of it, at any time
+            return; // then the owner is told, at any time
         };
         let told = self.world.read(|db, txn| {
             let text = db.bodies.require(txn, &message.body)?.content.text;
             let words: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
             for row in db.outbound.iter(txn)? {
                 let (_, outbound) = row?;
-                // The owner's chat says what failed, others that the agent failed at it.
+                // The owner's chat says what failed, other chats only that the agent failed.
                 let alone =
                     ["Your ", "The agent could not process your message", "The agent could not do the scheduled task"];
                 let shown =
@@ -204,7 +203,7 @@ impl Sim {
         assert!(told, "{id} failed and nobody was told: {message:?}");
     }
 
-    /// What runs is what the store says that lives, and numbers only grow.
+    /// The running incarnations are those that the store lists as live, and numbers only grow.
     fn one_incarnation_lives(&mut self) {
         let live: Vec<(SessionId, u32)> = self.world.read(|db, txn| db.live_incarnations.iter(txn)?.collect());
         let live: BTreeMap<SessionId, u32> = live.into_iter().collect();
@@ -217,15 +216,15 @@ impl Sim {
         }
     }
 
-    /// An attempt is in the store before the network hears of it.
+    /// An attempt is in the store before the network is called.
     pub(super) fn an_attempt_is_committed(&self, effect: &Effect) {
         let Effect::Deliver(delivery) = effect else { return };
         let row = self.world.outbound(delivery.id);
         assert!(row.attempts > 0, "{} goes out and no attempt is noted: {:?}", delivery.id, row.state);
     }
 
-    /// What may be a repetition is marked on networks that cannot tell; what was delivered was seen; what an
-    /// incarnation that is gone seems to say goes nowhere.
+    /// A possible duplicate is marked on networks that cannot detect it; a delivered message was seen; apparent output
+    /// of an incarnation that is gone is not sent.
     fn nothing_is_shown_twice_unmarked(&mut self) {
         assert_eq!(self.platform.borrow().broken, Vec::<String>::new());
         let next = self.memory.newest_out.map_or(OutboundId::new(0), |id| OutboundId::new(id.number() + 1));
@@ -236,8 +235,8 @@ impl Sim {
             if let Author::Agent { session, wire_id, .. } = &outbound.author {
                 let goes = !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. });
                 if let Some(before) = self.memory.said.insert((*session, wire_id.clone()), id) {
-                    // A file that still lies there when what it said was forgotten long ago is noted again, and goes
-                    // nowhere.
+                    // A file that is still there after its message was removed by retention is recorded again, and not
+                    // sent.
                     let known = self.world.read(|db, txn| db.outbound.contains(txn, &before));
                     assert!(!known && !goes, "{id} was stored before: {outbound:?}");
                 }
@@ -246,7 +245,7 @@ impl Sim {
         }
     }
 
-    /// What was delivered, or given up, is never attempted again and never becomes anything else.
+    /// A delivered or failed message is never attempted again and never changes its state.
     fn what_went_out_stays_out(&mut self, all: bool) {
         for id in self.memory.unsent.clone() {
             let row = self.world.outbound(id);
@@ -265,14 +264,13 @@ impl Sim {
         }
     }
 
-    /// Every index says what its rows say: a series has one row among those that are due, too.
+    /// Every index agrees with its rows: for example, an active series has one row in the index of due tasks.
     fn indexes_agree(&self) {
         let violations = self.world.violations();
         assert!(violations.is_empty(), "{}", violations.join("\n"));
     }
 
-    /// The store stays the one that it was, in the format that it had, whatever name the daemon would give to a new
-    /// one.
+    /// The store keeps its identity and its format, whatever name the daemon would give to a new one.
     fn a_store_is_only_its_own(&mut self) {
         let meta: Meta = self.world.read(|db, txn| db.meta.require(txn, &()));
         assert_eq!((meta.format, meta.install), (self.memory.meta.format, self.memory.meta.install));
@@ -280,7 +278,7 @@ impl Sim {
         self.memory.meta = meta;
     }
 
-    /// How many messages there are, and when the newest was stored.
+    /// The number of messages, and when the newest was stored.
     pub(super) fn messages(&self) -> (u64, Option<Timestamp>) {
         self.world.read(|db, txn| Ok((db.messages.len(txn)?, db.messages.last(txn, ..)?.map(|(_, m)| m.stored))))
     }

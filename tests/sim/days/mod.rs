@@ -1,14 +1,14 @@
-//! Days of a house under everything that can go wrong, over the real engine and a real store in memory.
+//! Simulates an installation under everything that can go wrong, over the real engine and a real store in memory.
 //!
-//! Clock, mailboxes, containers and networks are simulated, and all that chance decides follows from the seed. Each
-//! step draws from a stream of its own, so that steps can be left out of a run without changing the others: that is how
-//! a failing run is made short. After every step the invariants hold; in the end the faults stop, and everything that
-//! was ever accepted is accounted for.
+//! Clock, mailboxes, containers and networks are simulated, and all randomness follows from the seed. Each step draws
+//! from a stream of its own, so steps can be left out without changing the others: that is how a failing run is shrunk.
+//! After every step the invariants are checked; in the end the faults stop, and everything that was ever accepted is
+//! accounted for.
 //!
 //! Switches of the plan turn it into a run about one subject: lost effects, approvals, schedules, repeated inputs.
 //!
-//! What was synced last is what a restart finds: Hearth syncs every commit before anybody hears of it, so the one that
-//! the power may take is the one under way. See `World::cut_power`.
+//! A restart finds the state of the last sync. Hearth syncs every commit before anyone learns of it, so a power cut can
+//! only lose the commit in progress. See `World::cut_power`.
 
 mod account;
 mod agents;
@@ -51,7 +51,7 @@ use crate::slots::{Book, DAY, House, changes};
 use crate::world::chance::Chance;
 use crate::world::{World, channel};
 
-/// Inputs that are shown of a run that failed.
+/// Number of inputs shown for a failed run.
 const TRAIL: usize = 40;
 
 /// How many effects and reports are lost.
@@ -99,21 +99,21 @@ pub(crate) struct Sim {
     book: Book,
     /// Effects that were not performed yet.
     due: VecDeque<Effect>,
-    /// What was heard of effects and waits in the daemon's queue for its turn.
+    /// Results of effects that wait in the daemon's queue.
     late: VecDeque<Input>,
     platform: Rc<RefCell<Platform>>,
     events: Vec<Event>,
     minds: BTreeMap<(SessionId, u32), Mind>,
     numbers: BTreeMap<SessionId, u64>,
-    /// What incarnations wrote that are not closed.
+    /// Output of incarnations that are not closed.
     papers: BTreeMap<(SessionId, u32), Papers>,
-    /// How many files there were at the last look into each mailbox.
+    /// Number of files at the last look into each mailbox.
     looked: BTreeMap<SessionId, usize>,
     doomed: bool,
     /// The newest backup.
     saved: Option<Saved>,
     room: Room,
-    /// The step from which on there is room again.
+    /// The step from which on there is space again.
     tight_until: u64,
     memory: Memory,
     trail: VecDeque<(u64, Input)>,
@@ -121,7 +121,7 @@ pub(crate) struct Sim {
     ends: i64,
     /// How often each kind of thing happened.
     pub(crate) happened: BTreeMap<&'static str, u64>,
-    /// Inputs that were committed.
+    /// Number of committed inputs.
     pub(crate) inputs: u64,
 }
 
@@ -185,7 +185,7 @@ impl Sim {
         }
     }
 
-    /// The days, and the account of them.
+    /// Runs all steps and the final account.
     pub(crate) fn run(&mut self) {
         while self.world.now().wall.millis() < self.ends && self.plan.steps.is_none_or(|most| self.step < most) {
             self.step += 1;
@@ -215,7 +215,7 @@ impl Sim {
         self.count(word);
         if self.is_tight() && self.step >= self.tight_until {
             self.widen();
-            self.prove(); // a sender who was heard again may lose the membership a moment later
+            self.prove(); // a sender whose message was routed may lose the membership a moment later
         }
         self.happen(*kind);
         if self.plan.setting == Setting::Zones {
@@ -263,7 +263,7 @@ impl Sim {
         }
     }
 
-    /// Puts one input in; none when there was no room for it.
+    /// Applies one input; none if there was no space for it.
     fn put(&mut self, input: Input) -> Option<Reply> {
         let repeated = (self.plan.twice && is_idempotent(&input)).then(|| input.clone());
         let reply = self.put_all(vec![input]).pop().flatten();
@@ -273,7 +273,7 @@ impl Sim {
         reply
     }
 
-    /// Puts inputs in as one group. What follows from them is lost or waits, as it comes.
+    /// Applies inputs as one group. Their effects are lost or wait, at random.
     fn put_all(&mut self, inputs: Vec<Input>) -> Vec<Option<Reply>> {
         for input in &inputs {
             self.trail.push_back((self.step, input.clone()));
@@ -313,7 +313,7 @@ impl Sim {
         replies
     }
 
-    /// Carries out effects, in their order; what is heard of them may be lost or come late.
+    /// Performs effects in order; their results may be lost or arrive late.
     fn perform(&mut self, most: u64) {
         for _ in 0..most {
             let Some(effect) = self.due.pop_front() else { return };
@@ -349,18 +349,18 @@ impl Sim {
         (self.world.now().wall.millis() - self.ends) / DAY + i64::try_from(self.plan.days).unwrap()
     }
 
-    /// Sessions of which an incarnation runs.
+    /// Sessions with a running incarnation.
     fn running(&self) -> Vec<(SessionId, u32)> {
         self.world.outside.running.iter().map(|(session, number)| (*session, *number)).collect()
     }
 
-    /// The daemon forgets what it was about to do, and what it was told and had no time for.
+    /// The daemon forgets its pending effects and its queued inputs.
     fn forget(&mut self) {
         self.due.clear();
         self.late.clear();
     }
 
-    /// Something happened once more.
+    /// Counts an event.
     fn count(&mut self, what: &'static str) {
         *self.happened.entry(what).or_default() += 1;
     }
@@ -371,7 +371,7 @@ impl Sim {
     }
 }
 
-/// Numbers without those that are given.
+/// Numbers without the given ones.
 fn without(all: &BTreeSet<u64>, those: &BTreeSet<u64>) -> Vec<u64> {
     all.difference(those).copied().collect()
 }

@@ -10,10 +10,10 @@ use hearth::state::{InboxKey, Text, WireKey};
 
 use super::Sim;
 
-/// What lies, or lay, in a mailbox of one incarnation.
+/// Everything that is, or was, in a mailbox of one incarnation.
 #[derive(Debug, Default)]
 pub(super) struct Papers {
-    /// Names of things said.
+    /// Names of outgoing messages.
     said: BTreeSet<String>,
     /// Positions of messages that were ended for good.
     ended: BTreeSet<u64>,
@@ -25,7 +25,7 @@ impl Papers {
         self.ended.extend(ended(&found.record));
     }
 
-    /// The disk did not keep it.
+    /// The disk lost it.
     pub(super) fn lose(&mut self, found: &CollectedRecord) {
         for name in said(&found.record) {
             self.said.remove(name);
@@ -55,7 +55,7 @@ fn ended(record: &Record) -> Option<u64> {
 }
 
 impl Sim {
-    /// A mailbox is collected to its end before the next incarnation begins: nothing that was written is lost.
+    /// A mailbox is collected completely before the next incarnation begins: nothing that was written is lost.
     pub(super) fn what_was_written_is_taken_in(&mut self) {
         let keys: Vec<(SessionId, u32)> = self.papers.keys().copied().collect();
         for key in keys {

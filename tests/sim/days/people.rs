@@ -1,4 +1,4 @@
-//! Simulated people: messages, presses and decisions of known people and strangers; and the operator.
+//! Simulated people: messages, presses and decisions of known people and unknown senders; and the operator.
 
 use hearth::model::card::PromptSubject;
 use hearth::model::configure::{Change, Configure, DestinationSpec};
@@ -22,13 +22,13 @@ use crate::world::outside::remote;
 use crate::world::routing::with_threads;
 use crate::world::{configuration, event_in, inbound};
 
-/// Everyone with a role, by channel and their id there: only they ever decide anything.
+/// Everyone with a role, by channel and their id there: only they may decide anything.
 pub(super) const WITH_ROLES: [(&str, &str); 3] = [("net", "boss"), ("web", "chief"), ("net", "others")];
 
-/// Ids that look like another person's id with a channel in front: their owners are strangers like others.
+/// Ids that look like another person's id with a channel prefix: their owners are unknown senders like others.
 const BORROWED: [&str; 4] = ["net:boss", "web:chief", "net:others", "terminal:0"];
 
-/// Who may decide something, and who may not.
+/// People who press buttons: some may decide something, some may not.
 const PRESSERS: [(&str, &str); 9] = [
     ("net", "boss"),
     ("web", "chief"),
@@ -45,18 +45,18 @@ fn person((channel, handle): (&str, &str)) -> UserId {
     UserId::new(ChannelName::new(channel).unwrap(), ForeignId::new("id", handle).unwrap())
 }
 
-/// What happened on a platform.
+/// An event on a platform.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
     pub(super) id: String,
     pub(super) json: String,
     pub(super) at: i64,
-    /// Hearth said that it has it: the platform will not send it again unless it errs.
+    /// Hearth acknowledged it: the platform will not send it again, except by mistake.
     pub(super) taken: bool,
-    /// It was not refused: it is an agent's, is held for a decision, or was an answer.
+    /// It was not refused: it was routed to an agent, is held for a decision, or was an answer.
     pub(super) kept: bool,
     pub(super) chat: (&'static str, &'static str),
-    /// It comes with a file, which its network keeps.
+    /// It has a file, which its network keeps.
     pub(super) has_file: bool,
 }
 
@@ -118,7 +118,7 @@ impl Sim {
         Event { id, json, at: self.world.now().wall.millis(), taken: false, kept: false, chat, has_file }
     }
 
-    /// A platform brings an event. It brings it again until it hears that Hearth has it.
+    /// A platform sends an event, and repeats it until Hearth acknowledges it.
     pub(super) fn bring(&mut self, at: usize) -> Option<Reply> {
         let reply = self.put(self.events[at].input());
         self.answered(at, reply.as_ref());
@@ -138,7 +138,7 @@ impl Sim {
         }
     }
 
-    /// A platform brings an event that it brought before, some days ago at most.
+    /// A platform repeats an event that is at most some days old.
     pub(super) fn say_again(&mut self) {
         let now = self.world.now().wall.millis();
         let lately: Vec<usize> = (0..self.events.len()).rev().take(60).collect();
@@ -168,7 +168,7 @@ impl Sim {
         self.world.read(|db, txn| Ok(db.messages.last(txn, ..)?.map(|(id, _)| id)))
     }
 
-    /// Much happens at once, and is committed together.
+    /// Many inputs arrive at once, and are committed together.
     pub(super) fn crowd(&mut self) {
         let first = self.events.len();
         for _ in 0..2 + self.chance.next(6) {
@@ -196,7 +196,7 @@ impl Sim {
         }
     }
 
-    /// A person presses a button of a card that was shown, perhaps twice; often a new card, and often the owner.
+    /// A person presses a button of a card that was shown, perhaps twice; often it is a new card, and often the owner.
     pub(super) fn press(&mut self) {
         let cards = self.platform.borrow().cards.clone();
         if cards.is_empty() {
@@ -240,7 +240,7 @@ impl Sim {
         self.bring(self.events.len() - 1);
     }
 
-    /// The operator does something.
+    /// The operator runs a random command.
     pub(super) fn command(&mut self) {
         let (net, chat) = (|| ChannelName::new("net").unwrap(), |id: &str| ForeignId::new("chat", id).unwrap());
         let stranger = person(*self.chance.pick(&[("net", "s1"), ("net", "s2"), ("web", "s3"), ("web", "net:boss")]));
@@ -280,7 +280,7 @@ impl Sim {
         self.put(Input::Configure(Configure::new(vec![change], Origin::Runtime)));
     }
 
-    /// The operator decides something that waits.
+    /// The operator decides an open approval.
     fn decide(&mut self) {
         let open = self.world.read(|db, txn| db.approvals_due.first(txn, ..));
         let asked = self.world.read(|db, txn| db.questions_due.first(txn, ..));

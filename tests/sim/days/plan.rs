@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Say,
     /// A platform sends an event again.
     Again,
-    /// Several things are said at once and committed together.
+    /// Several messages arrive at once and are committed together.
     Crowd,
     /// An agent works.
     Work,
@@ -41,33 +41,33 @@ pub(crate) enum Kind {
     Tight,
     /// A person presses a button.
     Press,
-    /// A person answers a card in words.
+    /// A person answers a card with text.
     Word,
-    /// The operator changes who may what.
+    /// The operator changes permissions.
     Command,
     /// A person mutes a thread, or ends an agent's following there.
     Thread,
     /// A command about tasks.
     Task,
-    /// A skill reports what it left undone.
+    /// A skill reports a skip.
     Skip,
     /// The same input twice in a row.
     Twice,
-    /// Networks, and whatever starts agents, get better or worse.
+    /// Networks, and the runtime, get better or worse.
     Channel,
     /// A backup is made or restored. It is no step of its own: it follows one.
     Restore,
-    /// Awake time until about when a task is due. Only in a mix, like all that follow.
+    /// Awake time until about when a task is due. Only in a mix, like all of the following.
     Due,
-    /// The clock moves an hour at most, and the engine is not told.
+    /// The clock moves by at most an hour, and the engine is not told.
     Skew,
     /// A task is added that runs once, soon, and answers in a chat.
     Errand,
-    /// Reports that match nothing: of attempts that are over, of runs that are over or never began.
+    /// Reports that match nothing: about attempts that are over, or runs that are over or never began.
     Stray,
 }
 
-/// Every kind, its word, and how often it comes.
+/// Every kind, its name, and its frequency.
 pub(crate) const KINDS: [(Kind, &str, u64); 29] = [
     (Kind::Say, "say", 24),
     (Kind::Again, "again", 4),
@@ -131,11 +131,11 @@ const SETTINGS: [(Setting, &str); 3] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
-    /// Simulated days after which everything is brought to its end.
+    /// Number of simulated days, after which everything is finished.
     pub(crate) days: u64,
-    /// No more steps than these, whatever time it is then.
+    /// Maximum number of steps, whatever the simulated time is then.
     pub(crate) steps: Option<u64>,
-    /// What does not happen.
+    /// Kinds that do not happen.
     pub(crate) without: BTreeSet<Kind>,
     /// Steps in which nothing happens.
     pub(crate) idle: Vec<Range<u64>>,
@@ -145,9 +145,9 @@ pub(crate) struct Plan {
     pub(crate) setting: Setting,
     /// Networks fail to the end.
     pub(crate) flaky: bool,
-    /// Every input that has to be idempotent comes twice.
+    /// Every input that must be idempotent is applied twice.
     pub(crate) twice: bool,
-    /// The whole store is checked each time so many steps are over, instead of from time to time.
+    /// The number of steps between checks of the whole store, instead of random times.
     pub(crate) check: Option<u64>,
 }
 
@@ -172,7 +172,7 @@ impl Plan {
         !self.without.contains(&kind) && (self.mix.is_empty() || self.mix.contains_key(&kind))
     }
 
-    /// What can happen, and how often.
+    /// The possible kinds, with their frequencies.
     pub(crate) fn weights(&self) -> Vec<(Kind, &'static str, u64)> {
         let weight =
             |kind: Kind, usual: u64| if self.mix.is_empty() { Some(usual) } else { self.mix.get(&kind).copied() };

@@ -16,7 +16,7 @@ use crate::world::outside::{Outside, fetched};
 /// Cards that people may still see.
 const CARDS_MAX: usize = 60;
 
-/// How a channel is.
+/// The state of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mood {
     Good,
@@ -24,26 +24,26 @@ pub(super) enum Mood {
     Down,
 }
 
-/// Something that went out.
+/// A message that was sent.
 struct Sent {
     delivery: Delivery,
-    /// How often a network took it.
+    /// How often a network accepted it.
     times: u32,
 }
 
-/// What the networks know.
+/// The networks' state.
 pub(super) struct Platform {
     chance: Chance,
     pub(super) mood: Mood,
     /// Cards that were shown, oldest first.
     pub(super) cards: Vec<(Address, Card)>,
-    /// What went out, by its id: also what the house has forgotten, because it was restored.
+    /// Sent messages by id, including those that the installation has forgotten because a backup was restored.
     sent: BTreeMap<OutgoingId, Sent>,
     /// Promises that were broken.
     pub(super) broken: Vec<String>,
 }
 
-/// Networks that tell `outside` what becomes of deliveries.
+/// Networks that report the outcomes of deliveries to `outside`.
 pub(super) fn connect(outside: &mut Outside, plan: &Plan) -> Rc<RefCell<Platform>> {
     let platform = Platform {
         chance: Chance(plan.seed ^ 0x5eed),
@@ -90,8 +90,8 @@ impl Platform {
         })
     }
 
-    /// People see it: once on a network that honours ids, as often as it is sent on others, and then they are told. An
-    /// id stands for one thing, or a network that honours them would show the wrong one.
+    /// People see a message once on a network that honours ids, and otherwise as often as it is sent, with a note. An
+    /// id stands for one message, or a network that honours ids would show the wrong one.
     fn show(&mut self, delivery: &Delivery) {
         let new = || Sent { delivery: delivery.clone(), times: 0 };
         let sent = self.sent.entry(delivery.key).or_insert_with(new);
@@ -128,18 +128,18 @@ impl Platform {
         self.sent.contains_key(&id)
     }
 
-    /// The house does not know any more how often it sent something; what its ids stand for, the networks know.
+    /// The installation no longer knows how often it sent something; the networks know what its ids stand for.
     pub(super) fn goes_on_with_a_restored_house(&mut self) {
         self.sent.values_mut().for_each(|sent| sent.times = 0);
     }
 
-    /// How often each thing went out, and whether people saw it once all the same.
+    /// How often each message was sent, and whether people still saw it only once.
     pub(super) fn sent(&self) -> impl Iterator<Item = (OutgoingId, u32, bool)> {
         self.sent.iter().map(|(id, sent)| (*id, sent.times, honours(&sent.delivery)))
     }
 }
 
-/// Whether the network takes our ids and shows what it has already no second time.
+/// Whether the network honours ids, and does not show a repeated one again.
 fn honours(delivery: &Delivery) -> bool {
     delivery.to.channel.as_str() != "net"
 }

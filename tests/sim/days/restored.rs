@@ -1,5 +1,5 @@
-//! Backups, and runs after a restore: the store is as it was then, and only the clock and the networks know of the days
-//! in between. An outgoing id that the networks have seen never stands for another message.
+//! Backups, and runs after a restore: the store has its earlier state, and only the clock and the networks know of the
+//! days in between. An outgoing id that the networks have seen never stands for another message.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use super::people::Event;
 use crate::slots::Book;
 use crate::world::chance::Chance;
 
-/// Of so many steps, one is followed by a backup or a restore.
+/// One in this many steps is followed by a backup or a restore.
 const SELDOM: u64 = 150;
 
-/// What was known when a backup was made.
+/// The state when a backup was made.
 pub(super) struct Saved {
     /// Holds the backup until it is dropped.
     _place: tempfile::TempDir,
@@ -24,8 +24,8 @@ pub(super) struct Saved {
 }
 
 impl Sim {
-    /// Seldom, a backup is made, or the newest one is restored, perhaps once more. Chance decides apart from the steps,
-    /// so that what happens in them is the same as without.
+    /// Occasionally makes a backup, or restores the newest one, perhaps again. The random numbers are separate from
+    /// those of the steps, so that the steps are the same as without.
     pub(super) fn back_up_or_restore(&mut self) {
         let mut chance = Chance::of_step(!self.plan.seed, self.step);
         if !chance.one_in(SELDOM) || self.is_tight() {
@@ -46,7 +46,7 @@ impl Sim {
         self.count("backups");
     }
 
-    /// What agents and the daemon exchanged belongs to the store that goes.
+    /// Files exchanged between agents and the daemon belong to the replaced store.
     fn restore(&mut self, saved: Saved) {
         self.forget();
         self.world.restore(&saved.backup);

@@ -1,4 +1,4 @@
-//! Permissions: decisions with all that follows from them, people who are admitted, and strangers who are not.
+//! Permissions: decisions with everything that follows from them, and which people are admitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use hearth::state::{ApproverKey, DestinationKey, GrantKey, HeldKey, MemberKey, P
 use super::Sim;
 use super::people::WITH_ROLES;
 
-/// Cards that one person is shown at once.
+/// Maximum number of cards that one person is shown at once.
 pub(super) const CARDS: usize = 3;
 
 impl Sim {

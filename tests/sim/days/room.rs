@@ -1,5 +1,5 @@
-//! Disk space of the store: enough; none for new work, while messages that end work must succeed; and, beyond what
-//! Hearth provides for, almost none at all.
+//! Disk space of the store: enough; none for new work, while messages that end work must succeed; and almost none at
+//! all, which exceeds what Hearth is designed for.
 
 use hearth::model::Input;
 use hearth::model::report::Reply;
@@ -8,32 +8,32 @@ use hearth::state::{Admission, NoRoom, Options};
 
 use super::Sim;
 
-/// Address space of the store when there is room.
+/// Address space of the store when there is enough.
 const ROOMY: usize = 512 << 20;
 const PAGE: usize = 4_096;
-/// How many pages a map has left that has hardly any, beside those that are free in it.
+/// Number of pages left in a nearly full map, in addition to free pages within it.
 const PAGES: usize = 8 * PAGE;
-/// Smallest map of which a fifth is enough for a transaction over a store that is small itself.
+/// Smallest map of which a fifth is enough for a transaction over a small store.
 const MAP_MIN: usize = 4 << 20;
-/// A reserve, which is given back when there is no room.
+/// The reserve, which is released when there is no space.
 const RESERVE: u64 = 1 << 16;
-/// What has to be free on the disk beside it.
+/// Space that must stay free on the disk.
 const MARGIN: u64 = 1 << 16;
 
-/// Steps without room at most, beside the first ten.
+/// Maximum number of steps without space, in addition to the first ten.
 const STEPS: u64 = 80;
 
-/// How much room there is.
+/// The amount of space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
     Enough,
-    /// The disk has less left than has to stay free.
+    /// Free disk space is below the required minimum.
     Disk,
-    /// The store is about as large as it may be.
+    /// The store has nearly reached its maximum size.
     Limit(u64),
-    /// The map is hardly larger than the store and the fifth that Hearth keeps for what ends work.
+    /// The map is hardly larger than the store plus the fifth that Hearth reserves for ending work.
     Map(usize),
-    /// The map has some pages left and no more: sooner or later an input finds no room in it.
+    /// The map has only some pages left: sooner or later an input finds no space in it.
     Pages(usize),
 }
 
@@ -55,7 +55,7 @@ impl Sim {
         self.room != Room::Enough
     }
 
-    /// There is no room any more, for some time; or there is again.
+    /// Space runs out for some time, or becomes available again.
     pub(super) fn tighten(&mut self) {
         if self.is_tight() {
             return self.widen();
@@ -103,8 +103,8 @@ impl Sim {
         matches!(admission, Admission::Open)
     }
 
-    /// An input did nothing, because there was no room. What begins work is refused by name instead, and what ends some
-    /// has to get through as long as there is the room that Hearth keeps for it.
+    /// An input did nothing, because there was no space. New work is refused with its own code instead, and inputs that
+    /// end work must succeed as long as Hearth's reserve exists.
     pub(super) fn found_no_room(&mut self, input: &Input) {
         assert!(!begins_work(input), "no room, and it was not refused by name: {input:?}");
         assert!(matches!(self.room, Room::Pages(_)), "there is room for what ends work ({:?}): {input:?}", self.room);
@@ -112,7 +112,7 @@ impl Sim {
         self.count("inputs without room");
     }
 
-    /// Only what begins work is refused for want of room, and on a full disk all of that.
+    /// Only new work is refused for lack of space, and on a full disk all of it is.
     pub(super) fn answered_for_want_of_room(&mut self, input: &Input, reply: &Reply, open: bool) {
         if is_full(reply) {
             assert!(self.is_tight() && begins_work(input), "refused in {:?}: {input:?}", self.room);
@@ -132,7 +132,7 @@ impl Sim {
     }
 }
 
-/// What Hearth may refuse for want of room.
+/// Inputs that Hearth may refuse for lack of space.
 fn begins_work(input: &Input) -> bool {
     match input {
         Input::Inbound(_) => true,

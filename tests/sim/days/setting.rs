@@ -7,7 +7,7 @@ use crate::slots::{DAY, HOUR, MINUTE};
 const ZONES: [&str; 5] =
     ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu"];
 
-/// The time zones of the agents where everything is about tasks.
+/// The time zones of the agents in runs about tasks only.
 const TEN_ZONES: [&str; 10] = [
     "America/New_York",
     "Europe/Berlin",
@@ -127,7 +127,7 @@ engage = "pattern"
 pattern = "."
 "#;
 
-/// Lengths of time, of which a step picks one as its maximum.
+/// Durations, each the maximum of what a step may draw.
 pub(super) struct Pace {
     pub(super) quiet: &'static [i64],
     pub(super) suspend: &'static [i64],
@@ -168,7 +168,7 @@ impl Setting {
         format!("[retention]\njournal = \"forever\"\n{}", agents.collect::<String>())
     }
 
-    /// How many tasks are open at most, and how many series there are at most.
+    /// Maximum number of open tasks, and of series.
     pub(super) fn tasks(self) -> (usize, usize) {
         if self == Self::Zones { (2 * TEN_ZONES.len(), usize::MAX) } else { (6, 300) }
     }

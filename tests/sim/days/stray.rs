@@ -17,10 +17,10 @@ use super::agents::GHOST;
 use crate::world::World;
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
 
-/// Each time as many more rows there are, the store is compared with itself half as often.
+/// Each time the store has grown by this many rows, it is compared half as often.
 const ROWS_COMPARED: u64 = 1_000;
 
-/// Whether the same input a second time in a row has to change nothing.
+/// Whether repeating the input at once must change nothing.
 pub(super) fn is_idempotent(input: &Input) -> bool {
     let thread = |change: &Change| matches!(change, Change::Mute(..) | Change::Unmute(..) | Change::EndSticky(..));
     match input {
@@ -45,13 +45,13 @@ impl Sim {
         self.count("inputs repeated");
     }
 
-    /// The whole store is compared: the more there is in it, the more rarely.
+    /// The whole store is compared, so the check becomes rarer as the store grows.
     pub(super) fn pays_for_comparison(&mut self) -> bool {
         let rows = self.world.read(|db, txn| Ok(db.messages.len(txn)? + db.journal.len(txn)?));
         self.plan.check == Some(1) || self.chance.one_in(1 + rows / ROWS_COMPARED)
     }
 
-    /// Puts inputs in as one group. It leaves what they leave one after the other.
+    /// Applies inputs as one group. The result is the same as one after the other.
     pub(super) fn put_group(&mut self, inputs: Vec<Input>) -> Vec<Option<Reply>> {
         if self.is_tight() || !self.pays_for_comparison() {
             return self.put_all(inputs);
@@ -64,7 +64,7 @@ impl Sim {
         replies
     }
 
-    /// A report of an attempt that is over, or of an incarnation that is closed or never existed.
+    /// A report about an attempt that is over, or an incarnation that is closed or never existed.
     pub(super) fn stray(&mut self) {
         let input = self.stray_report();
         self.put(input);
@@ -107,7 +107,7 @@ impl Sim {
         }
     }
 
-    /// A result of an attempt that is not the newest. Success of an earlier one counts, so it is no stray.
+    /// A result of an attempt that is not the newest. Success of an earlier one counts, so that is excluded.
     fn stray_result(&mut self) -> Input {
         let id = OutboundId::new(1 + self.chance.next(20));
         let row = self.world.read(|db, txn| db.outbound.get(txn, &id));

@@ -22,7 +22,7 @@ const SOON: u64 = 600;
 impl Sim {
     /// A command adds or changes a task.
     pub(super) fn task(&mut self) {
-        // All that is due has been looked at before a task is changed; without room that has to wait.
+        // All due slots must be handled before a task is changed; without space this has to wait.
         if self.is_tight() {
             return;
         }
@@ -51,7 +51,7 @@ impl Sim {
         book.moved(&self.world, agent, zone.parse().unwrap());
     }
 
-    /// A task that runs once, soon, and answers in a chat. Half of them look as if an agent had added them.
+    /// A one-time task, due soon, that answers in a chat. Half of them look as if an agent had added them.
     pub(super) fn errand(&mut self) {
         let after = 1 + self.chance.next(SOON);
         let at = *self.chance.pick(&[("web", "C"), ("net", "D"), ("net", "M")]);
@@ -100,7 +100,7 @@ impl Sim {
         open.map(|row| format!("{row:?}")).collect()
     }
 
-    /// Every errand ran once, and no run goes on.
+    /// Every errand ran once, and no run is in progress.
     pub(super) fn account_for_tasks(&self) {
         let runs: Vec<_> = self.world.read(|db, txn| db.task_runs.iter(txn)?.collect());
         for (key, run) in &runs {
@@ -126,7 +126,7 @@ impl Sim {
         }
     }
 
-    /// Not longer than until just before or after the next change of any agent's clocks.
+    /// At most until just before or after the next change of any agent's clocks.
     pub(super) fn until_season(&mut self, length: i64) -> i64 {
         let now = self.world.now().wall.millis();
         self.next_season().map_or(length, |next| length.min(next - now))
@@ -139,10 +139,10 @@ impl Sim {
     }
 }
 
-/// How near a change of clocks is of interest.
+/// The distance from a clock change that is of interest.
 const AROUND: i64 = 20 * crate::slots::MINUTE;
 
-/// The machine's time an hour before or after, at most.
+/// Maximum difference between the machine's time and the real time.
 const SKEW: u64 = Millis::minutes(60).get();
 
 impl Sim {

@@ -183,7 +183,7 @@ fn tasks(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
     {
         let all = run_ended::forget_fires(tx, id, end, tx.policy.retention_rows, &mut done)?;
         if !all {
-            break; // there is more of this one
+            break; // this task has more records
         }
         if !task.state.is_open() && task.running.is_none() && task.changed < end && is_gone(tx, id)? {
             tx.db.tasks.delete(tx, &id)?;

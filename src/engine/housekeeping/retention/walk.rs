@@ -9,7 +9,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Whether a walk starts over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Skipped rows are left to another walk.
+    /// Skipped rows are handled by another walk.
     Never,
     /// Skipped rows are examined again every day.
     Daily,

@@ -2,7 +2,8 @@ use crate::schedule::run::due;
 use crate::schedule::tests::*;
 use crate::state::OccurrenceId;
 
-/// A slot that was used while the clock was ahead comes again while another one waits. It takes no space.
+/// A slot that was used while the clock was ahead comes again while another one waits. It takes no place in the
+/// backlog.
 #[test]
 fn a_used_slot_does_not_take_the_place_of_one_that_waits() {
     let scene = scene();
@@ -110,7 +111,7 @@ fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
     assert_eq!(slots, ["2026-01-15T13:00:00.000Z", "2026-01-15T14:00:00.000Z", "2026-01-15T15:00:00.000Z"]);
 }
 
-/// Slots that are due because the backlog is full, when the series ends or gets another schedule.
+/// Slots that are due but wait for the backlog when the series ends or its schedule changes.
 #[test]
 fn what_was_due_when_its_series_ended_is_skipped() {
     let other = TaskChange { recurrence: Patch::Set("30 * * * *".to_owned()), ..TaskChange::default() };
@@ -180,8 +181,8 @@ fn zones(scene: &Scene) -> Vec<(String, String, &'static str)> {
     found
 }
 
-/// At eight in New York the backlog was full. After the move to Los Angeles, the schedule also had a slot at eight
-/// there, an hour earlier. That time was taken for a slot that had come, and replaced the one that really had.
+/// At eight in New York the backlog was full. After the move to Los Angeles, the schedule also has a past slot: it was
+/// eight there an hour ago. That slot must not replace the one that was really due.
 #[test]
 fn what_was_due_when_people_moved_stays_what_it_was() {
     for paused in [false, true] {
@@ -254,7 +255,7 @@ fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone(
     add(&scene, NewTask { missed: Missed::RunAll(3), ..new(None, Some("0 * * * *")) }).unwrap();
     sweep_without_room(&scene, "2026-01-15T13:10:00Z");
     sweep_without_room(&scene, "2026-01-15T14:40:00Z");
-    zone(&scene, "Asia/Kolkata"); // half an hour beside the others
+    zone(&scene, "Asia/Kolkata"); // half an hour off the other zones
     sweep_without_room(&scene, "2026-01-15T15:45:00Z");
     zone(&scene, "America/New_York");
     let slots = |scene: &Scene| zones(scene).into_iter().map(|(slot, _, outcome)| (slot, outcome)).collect::<Vec<_>>();

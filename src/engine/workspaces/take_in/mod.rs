@@ -189,7 +189,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>) -> Result<usize> {
     let all = tx.db.partial_imports.collect_range(tx, .., tx.policy.rows_per_input)?;
     let Some((owner, mut intake)) = all.into_iter().find(|(_, intake)| intake.at < end) else { return Ok(0) };
     if !drop_piece(tx, &owner, &intake, tx.policy.rows_per_input / 4)? {
-        // The rest belongs to no file any more, so no import continues it.
+        // These records belong to no file any more, so no import continues them.
         intake.digest = [0; 32];
         tx.db.partial_imports.put(tx, &owner, &intake)?;
     }

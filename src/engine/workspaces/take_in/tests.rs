@@ -13,7 +13,7 @@ fn an_older_state_is_passed_when_a_newer_one_is_there() {
         (Some(200), vec![(at(500), Some(100))], false), // the next state of the same import
         (Some(100), vec![(at(500), Some(100))], true),
         (Some(50), vec![(at(500), Some(100))], true),
-        (Some(400), vec![(at(500), None)], true), // put aside before the session was taken in
+        (Some(400), vec![(at(500), None)], true), // archived before the session was imported
         (Some(600), vec![(at(500), None)], false), // put aside since
     ] {
         assert_eq!(is_passed(older, &states), passed, "{older:?} {states:?}");

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 const CONTEXT: &str = include_str!("../../../../container/wire/fixtures/context.json");
 const MESSAGE: &str = include_str!("../../../../container/wire/fixtures/in-message.json");
 
-/// One JSON-RPC message, or the arguments of each tool. What wants an answer gets one under its id, and what would be
-/// written is a file that the host takes, though it may refuse what is asked for.
+/// One JSON-RPC message, or the arguments of each tool. A request gets a response with its id. A file that would be
+/// written is one that the host parses, even if it refuses the request.
 pub fn tools(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     let context: Context = serde_json::from_str(CONTEXT).expect("a context");
@@ -57,7 +57,7 @@ fn posted(mut post: Value) {
     }
 }
 
-/// A line that the agent CLI writes, or its last words. A turn that fails says why; of last words nothing is lost but
+/// A line that the agent CLI writes, or its final output. A failed turn states a reason. Final output loses nothing but
 /// tags, white space and internal text.
 pub fn cli(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -95,7 +95,7 @@ fn without_empty_blocks(text: &str) -> &str {
     rest
 }
 
-/// Name and inside of a block that a text begins with.
+/// Name and content of a block at the beginning of a text.
 fn opening(text: &str) -> Option<(&str, &str)> {
     let tag = text.strip_prefix("<message")?;
     let (name, after) = tag.trim_start().strip_prefix("to=\"")?.split_once('"')?;

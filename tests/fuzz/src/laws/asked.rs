@@ -7,13 +7,13 @@ use hearth::model::id::{AgentId, ChatId, SessionId};
 use hearth::model::visible::is_unseen;
 use hearth::model::{ChannelName, ForeignId, UserId};
 
-/// What no text has: fields of the input are between two of these.
+/// A byte that occurs in no text. It separates the fields of the input.
 const BORDER: u8 = 0xff;
 const SESSION: SessionId = SessionId::new(7);
 
-/// The kind of an approval, then its fields. Its text has nothing that cannot be seen, every line of it is one line,
-/// and everything that takes effect can be read back from it: so no two approvals of which a yes does different things
-/// have the same text.
+/// The kind of an approval, then its fields. The text shows no invisible characters, every line of it is a single line,
+/// and every value that takes effect can be read back from it. So two approvals with different consequences never have
+/// the same text.
 pub fn approvals(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else { return };
     let mut fields = rest.split(|byte| *byte == BORDER).map(|field| String::from_utf8_lossy(field).into_owned());
@@ -29,10 +29,11 @@ pub fn approvals(bytes: &[u8]) {
 
 type Fields<'a> = &'a mut dyn Iterator<Item = String>;
 
-/// What is approved, the names in its text, and what has to be read from it: words before each value, and the value.
+/// What is approved, the names in its text, and what must be readable from it: the words before each value, and the
+/// value.
 type Shown = (ApprovalSubject, Names, Vec<(String, String)>);
 
-/// An approval and what its text has to show.
+/// An approval and what its text must show.
 fn asked(kind: u8, fields: Fields<'_>) -> Option<Shown> {
     let agent = AgentName { id: AgentId::new(1), folder: Some("main".to_owned()), name: fields.next()? };
     let first = |before: &str| (before.to_owned(), agent.name.clone());
@@ -97,7 +98,7 @@ fn server(fields: Fields<'_>, first: (String, String), asker: Names) -> Option<S
     Some((ApprovalSubject::McpServer { session: SESSION, server }, asker, expected))
 }
 
-/// A stranger in a chat, or in one in which no agent listens.
+/// An unknown sender in a chat, with or without an agent.
 fn person(fields: Fields<'_>, agent: AgentName, listens: bool) -> Option<Shown> {
     let (channel, handle, chat) = (fields.next()?, fields.next()?, fields.next()?);
     let (name, called) = (fields.next(), fields.next());
@@ -126,7 +127,8 @@ fn person(fields: Fields<'_>, agent: AgentName, listens: bool) -> Option<Shown> 
     Some((about, names, expected))
 }
 
-/// The first of two texts as one, with its borders as they are read back: marked, since the real one follows.
+/// The first of two texts as one, with its borders as they are read back. They are marked because the real border
+/// follows.
 fn marked(text: &str, border: char) -> String {
     text.replace(border, "\u{0}")
 }
@@ -156,7 +158,7 @@ fn read(lines: &[String]) -> Vec<(String, String)> {
     values
 }
 
-/// Where the quotation mark is that ends a quoted text.
+/// Position of the quotation mark that ends a quoted text.
 fn ending(quoted: &str, mark: char) -> usize {
     let mut chars = quoted.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {

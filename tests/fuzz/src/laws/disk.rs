@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::store::{directory, whole};
 
-/// The file that says what a backup is. One that is taken is written as one that says the same.
+/// The manifest of a backup. An accepted manifest is written again with the same meaning.
 pub fn manifest(bytes: &[u8]) {
     let dir = directory();
     let read = |bytes: &[u8]| {
@@ -29,9 +29,9 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// Changes of a store's file, four bytes each: where, three of them, and what is there then; what is left over is where
-/// the file ends. LMDB believes its file, so that it may only have one whose pages are proved: what is opened can be
-/// read to its end without a signal, whatever else is wrong with it.
+/// Changes of a store's file, four bytes each: the position, then three bytes to put there. Remaining bytes set the
+/// length of the file. LMDB trusts its file, so Hearth may give it only verified pages: an opened file can be read to
+/// its end without a signal, whatever else is wrong with it.
 pub fn pages(bytes: &[u8]) {
     let mut file = store().0.clone();
     let (changes, rest) = bytes.as_chunks::<4>();
@@ -55,8 +55,8 @@ pub fn pages(bytes: &[u8]) {
     }
 }
 
-/// Opens whole files of stores as an attacker or a failing disk makes them (`mutant`), with everything that opens
-/// stores. The file is refused or served, and no signal ends the process.
+/// Opens complete store files as an attacker or a failing disk leaves them (`mutant`), with everything that opens
+/// stores. Each file is refused or served, and no signal ends the process.
 pub fn stores(bytes: &[u8]) {
     let (whole, rows) = store();
     let file = mutant(whole, bytes);
@@ -95,11 +95,11 @@ pub fn manifest_of(file: &[u8], rows: u64) -> String {
     .to_string()
 }
 
-/// Bytes of one change: what is done, a page, a place in it or another page, and a value.
+/// Bytes of one change: the operation, a page, an offset in it or another page, and a value.
 const CHANGE: usize = 6;
 
-/// A store's file after the changes that the bytes describe, `CHANGE` of them each: bits and numbers in pages, headers
-/// most of all, pages that change places, are doubled, emptied or cut off.
+/// A store's file after the changes that the bytes describe, `CHANGE` of them each: changed bits and numbers in pages,
+/// mostly in headers, and swapped, duplicated, emptied or truncated pages.
 #[must_use]
 pub fn mutant(whole: &[u8], changes: &[u8]) -> Vec<u8> {
     const PAGE: usize = 4_096;
@@ -128,7 +128,7 @@ pub fn mutant(whole: &[u8], changes: &[u8]) -> Vec<u8> {
                 file[other..other + PAGE].copy_from_slice(&kept);
             }
             5 => {
-                // Its number stays, so that it is not known by that.
+                // It keeps its page number, so that the copy is not recognized by that.
                 file.copy_within(other + 8..other + PAGE, page + 8);
             }
             6 => file[page + 16..page + PAGE].fill(byte),
@@ -138,7 +138,7 @@ pub fn mutant(whole: &[u8], changes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// The file of a store with some rows in most tables, and how many.
+/// The file of a store with some rows in most tables, and the number of rows.
 fn store() -> &'static (Vec<u8>, u64) {
     static STORE: OnceLock<(Vec<u8>, u64)> = OnceLock::new();
     STORE.get_or_init(|| {

@@ -19,8 +19,8 @@ use serde::de::DeserializeOwned;
 
 use super::{headed, is_json};
 
-/// A file's name in a line, then its bytes. What is read and written has one meaning, names have one spelling, and what
-/// is taken in is bounded.
+/// A file's name in a line, then its bytes. A file that is read and written again keeps its meaning, names have one
+/// spelling, and accepted input is bounded.
 pub fn wire(bytes: &[u8]) {
     let Some((name, body)) = headed(bytes) else { return };
     let file = name.rsplit('/').next().unwrap_or_default();
@@ -48,7 +48,7 @@ pub fn wire(bytes: &[u8]) {
     same::<Heartbeat>(body);
     same::<SessionFile>(body);
     same::<State>(body);
-    // Numbers of payloads may be rounded once, when they are read first.
+    // Numbers of payloads may be rounded once, when they are first read.
     settles::<InMessage>(body);
     settles::<OutMessage>(body);
     settles::<Reply>(body);
@@ -66,8 +66,8 @@ fn settles<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     serde_json::from_slice::<T>(&written).expect("what was written can be read");
 }
 
-/// Every value of a state file that is taken in is JSON, names of fields are JSON strings without their quotes, and the
-/// ids are different.
+/// In an accepted state file, every value is JSON, field names are JSON strings without their quotes, and all ids
+/// differ.
 pub fn session_state(bytes: &[u8]) {
     let parsed = state_file::parse(bytes);
     assert_eq!(parsed, state_file::parse(bytes));
@@ -87,15 +87,15 @@ pub fn session_state(bytes: &[u8]) {
     assert!(document.ids >= ids.len() as u64);
 }
 
-/// As other programs would read it, the file's own reader among them: half characters and depth are its business.
+/// Reads the file as other programs would. The file's own reader handles unpaired surrogates and depth.
 fn reads(json: &str) {
     let whole = format!("{{\"schema_version\": 1, \"x\": {json}}}");
     let parsed = state_file::parse(whole.as_bytes());
     assert!(!matches!(parsed, state_file::Parsed::Unreadable(_)), "{parsed:?}: {json}");
 }
 
-/// A text of JSON. What others call JSON is read, and written in a form that is read and written as it is. Host and runner
-/// write the same file, so that neither finds changed what the other wrote.
+/// A JSON text. Whatever other parsers accept is read and written in a form that is stable when read and written again.
+/// Host and runner write the same file, so neither may see a change in what the other wrote.
 pub fn json(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let written = match rewritten(text) {
@@ -115,13 +115,13 @@ pub fn json(bytes: &[u8]) {
                 assert_eq!(rewritten(field.value.as_str()), Ok(field.value.as_str().to_owned()));
             }
         }
-        // Written with its indents it may be too large, or it is nested deeper than the host reads.
+        // With indentation it may be too large, or it is nested deeper than the host reads.
         state_file::Parsed::Refused(_) => {}
         state_file::Parsed::Unreadable(why) => assert!(why.contains("nested too deeply"), "{why}: {text}"),
     }
 }
 
-/// A summary that is taken is within its bounds, and what is refused says why.
+/// An accepted summary is within its limits, and a refusal states a reason.
 pub fn skips(bytes: &[u8]) {
     let digest = BlobId::of_digest(&[7; 32]);
     match skip_files::parse("check-email", bytes, digest) {
@@ -138,7 +138,7 @@ pub fn skips(bytes: &[u8]) {
     }
 }
 
-/// A session file that is read is written as a file that means the same, and stays so.
+/// A session file that is read is written as a file with the same meaning, and stays stable.
 pub fn claw(bytes: &[u8]) {
     let modified = Timestamp::from_millis(1_776_686_400_000);
     let read = match claw::decode(bytes, "session-1776686400000-0", modified) {
@@ -152,7 +152,7 @@ pub fn claw(bytes: &[u8]) {
     assert_eq!(claw::encode(&again.head, &again.records), written);
 }
 
-/// An allow-list is taken or refused with words.
+/// An allow-list is accepted, or refused with a reason.
 pub fn allowlist(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match allowlist::check(text) {
@@ -161,8 +161,8 @@ pub fn allowlist(bytes: &[u8]) {
     }
 }
 
-/// The container configuration of an agent of NanoClaw. What is taken of it can be said in `hearth.toml`, and means the
-/// same there; a variable that is called like a secret has no value, only a place where it is found.
+/// The container configuration of a NanoClaw agent. What is imported can be written in `hearth.toml` with the same
+/// meaning. A variable named like a secret gets no value, only a reference to its source.
 pub fn nanoclaw(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let folder = Folder::new("main").expect("a folder");

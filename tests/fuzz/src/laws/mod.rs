@@ -1,7 +1,7 @@
 //! Laws for parsers of outside bytes: one function per parser, which panics if its law is broken.
 //!
-//! A law never asks that bytes are accepted. It asks that they are accepted or refused with words, the same way every
-//! time, and that what was accepted means one thing: written and read again it is the same.
+//! A law never requires that bytes are accepted. It requires that they are accepted, or refused with a reason, the same
+//! way every time, and that accepted input is unambiguous: written and read again it is the same.
 
 #![allow(unreachable_pub, reason = "this module is part of two crates")]
 
@@ -54,13 +54,13 @@ pub const LAWS: &[(&str, Law)] = &[
     ("socket", talk::socket),
 ];
 
-/// The first line as text, and what follows it.
+/// The first line as text, and the rest.
 fn headed(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let at = bytes.iter().position(|byte| *byte == b'\n')?;
     Some((std::str::from_utf8(&bytes[..at]).ok()?, &bytes[at + 1..]))
 }
 
-/// Text stands for JSON that others can read.
+/// Checks that a text is JSON that other parsers can read.
 fn is_json(text: &str) {
     serde_json::from_str::<serde_json::Value>(text).unwrap_or_else(|error| panic!("{error}: {text}"));
 }

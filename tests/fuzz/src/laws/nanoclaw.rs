@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::store::directory;
 
-/// Columns that describe servers of tools.
+/// Columns that describe tool servers.
 const CONFIG_COLUMNS: [&str; 2] = ["mcp_servers", "container_config"];
 
 /// A line of the input: a row of a database, or a file.
@@ -71,8 +71,8 @@ impl FileName {
     }
 }
 
-/// Lines of JSON. Whatever an installation says, no byte of a reference comes from a value of it, and no value of a
-/// variable that is called like a secret is kept. What is taken can be said in `hearth.toml`, and means the same there.
+/// Lines of JSON. Whatever an installation contains, no byte of a reference comes from one of its values, and no value
+/// of a variable named like a secret is kept. What is imported can be written in `hearth.toml` with the same meaning.
 pub fn installation(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let marks = ["hush-0", "hush-1", "hush-2", "hush-3"];
@@ -105,7 +105,7 @@ fn keeps(found: &Inventory, mark: &str) {
     }
 }
 
-/// References are made of names alone, and different ones are different.
+/// References are made of names only, and differ if their names differ.
 fn references(folder: &Folder, settings: &AgentSettings) {
     let mut all = BTreeSet::new();
     assert!(settings.env.is_empty());
@@ -127,7 +127,7 @@ fn capitals(name: &str) -> String {
     name.chars().map(one).collect()
 }
 
-/// Puts a line where it belongs; servers of tools get a secret with the mark. None ends the case.
+/// Stores a line in its database or file. Tool servers get a secret with the mark. None ends the case.
 fn put(root: &Path, line: &Line, mark: &str) -> Option<()> {
     match line {
         Line::File { file, text } => {
@@ -160,10 +160,10 @@ fn insert(db: &Connection, table: &str, row: &BTreeMap<String, Value>, mark: &st
     db.execute(&sql, rusqlite::params_from_iter(cells)).map(drop)
 }
 
-/// A text; if it describes servers of tools, each has a secret more.
+/// A text. If it describes tool servers, each gets one more secret.
 fn marked(text: &str, mark: &str) -> String {
     let Ok(Value::Object(mut top)) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
-    // A column has the servers alone.
+    // A column holds only the servers.
     let servers = match matches!(top.get("mcpServers"), Some(Value::Object(_))) {
         true => top.get_mut("mcpServers").and_then(Value::as_object_mut),
         false if top.values().all(|server| server.get("command").is_some()) => Some(&mut top),

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::store::directory;
 
-/// A line of a program of the provider `command`. It is passed over, understood or a turn's end with words; what is no
-/// JSON is never understood, and files are said under the last part of their names.
+/// A line of a program of the provider `command`. It is ignored, parsed, or a turn's end with a reason. Text that is
+/// not JSON is never parsed, and files are named by the last component of their paths.
 pub fn command(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let said = understood(&text);
@@ -25,7 +25,7 @@ pub fn command(bytes: &[u8]) {
     }
 }
 
-/// What a task's script wrote. Its last line decides, whatever is before it.
+/// What a task's script wrote. Its last line decides, whatever comes before it.
 pub fn script(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim();
@@ -43,7 +43,7 @@ pub fn script(bytes: &[u8]) {
     }
 }
 
-/// Has no listener and never runs out of time.
+/// Has no listener and never times out.
 struct Patient;
 
 impl Watch for Patient {
@@ -54,14 +54,14 @@ impl Watch for Patient {
     }
 }
 
-/// What something says over HTTP that listens where Podman should. It is understood or refused with words, in the same
-/// way every time, and nothing is a success that did not begin like one.
+/// HTTP output of something that listens in place of Podman. It is understood, or refused with a reason, the same way
+/// every time, and nothing counts as success that did not begin as one.
 pub fn podman(bytes: &[u8]) {
     let dir = directory();
     let socket = dir.path().join("podman.sock");
     let listener = UnixListener::bind(&socket).expect("a socket can be made");
     let said = bytes.to_vec();
-    // Not waited for: when a call panics there are fewer of them.
+    // Not joined: after a panic in a call there are fewer connections.
     std::thread::spawn(move || (0..CALLS).for_each(|_| answer(&listener, &said)));
     let engine = Engine::at(&socket).expect("there are threads");
     let (info, again) = (engine.info(&Patient), engine.info(&Patient));
@@ -88,7 +88,7 @@ pub fn podman(bytes: &[u8]) {
 /// Calls of one input.
 const CALLS: usize = 4;
 
-/// Hears a request to its end and answers it.
+/// Reads a request to its end and answers it.
 fn answer(listener: &UnixListener, said: &[u8]) {
     let Ok((mut stream, _)) = listener.accept() else { return };
     let (mut asked, mut part) = (Vec::new(), [0; 1_024]);

@@ -14,8 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::headed;
 
-/// Name and version of a record in a line, then its body. What is read is written in one way: read and written again it
-/// has the same bytes. A bit that flips is noticed.
+/// Name and version of a record in a line, then its body. There is one encoding: a record that is read and written
+/// again has the same bytes. A flipped bit is detected.
 pub fn records(bytes: &[u8]) {
     let Some((head, body)) = headed(bytes) else { return };
     let Some((name, version)) = head.split_once(' ') else { return };
@@ -33,7 +33,7 @@ pub fn records(bytes: &[u8]) {
     }
 }
 
-/// Name of a table in a line, then a key of it. A key has one spelling.
+/// Name of a table in a line, then one of its keys. A key has one spelling.
 pub fn keys(bytes: &[u8]) {
     let Some((table, key)) = headed(bytes) else { return };
     match Tables::rewrite_key(table, key) {
@@ -50,9 +50,9 @@ pub(super) fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
-/// Lines without their checksums and the last one, which are added here. What is imported is a sound store, and the lines
-/// it gives are imported too and give themselves, but for the counters that an import moves on; of what is refused
-/// nothing is left.
+/// Lines without their checksums and the final line, which are added here. An import that succeeds gives a consistent
+/// store. Its export can be imported again with the same result, except for counters that an import advances. A refused
+/// import leaves nothing.
 pub fn lines(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Some(first) = taken(&whole(text)) else { return };
@@ -66,7 +66,7 @@ fn lasting(lines: &str) -> Vec<&str> {
     lines.lines().filter(|line| !moves(line)).collect()
 }
 
-/// The lines of the store that is made of lines; none if they are refused.
+/// The export of the store that is imported from lines; none if they are refused.
 fn taken(lines: &str) -> Option<String> {
     let dir = directory();
     let request = Import { data: dir.path(), install: None, epoch: 9 };
@@ -83,7 +83,7 @@ fn taken(lines: &str) -> Option<String> {
     Some(String::from_utf8(out).expect("lines are text"))
 }
 
-/// Puts checksums and the last line where they belong.
+/// Adds the checksums and the final line.
 pub(super) fn whole(text: &str) -> String {
     let (mut out, mut rows, mut tables) = (String::new(), 0_u64, BTreeMap::<String, u64>::new());
     for (at, line) in text.lines().enumerate() {

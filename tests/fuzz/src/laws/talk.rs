@@ -20,7 +20,7 @@ use super::{headed, is_json};
 
 const NOW: Timestamp = Timestamp::from_millis(1_776_686_400_000);
 
-/// An event that is taken can be routed and is within its bounds; what is refused says what would be right.
+/// An accepted event can be routed and is within its limits. A refusal states what would be valid.
 pub fn events(bytes: &[u8]) {
     match event::parse(bytes) {
         Ok(event) => {
@@ -44,8 +44,8 @@ fn sound(event: &InboundEvent) {
     }
 }
 
-/// An update of Telegram, or a text that an agent sends there. Who speaks is who the platform says, and what is sent
-/// fits and is marked only where it has something.
+/// A Telegram update, or a text that an agent sends there. The sender is the one that the platform names. Sent text
+/// fits, and is formatted only where it has content.
 pub fn telegram(bytes: &[u8]) {
     let name = ChannelName::new("telegram").expect("a name");
     let heard = bot::BotIdentity { channel: name.clone(), bot: 4_242, name: "hearth_bot".to_owned() };
@@ -101,8 +101,8 @@ fn sent(delivery: &Delivery) {
     }
 }
 
-/// A timestamp in a line, a signature in a line, then a body. Nothing but what the secret signs is let in, and a body
-/// that is let in is an event, an action or refused with words.
+/// A timestamp in a line, a signature in a line, then a body. Only a body that the secret signed is accepted, and an
+/// accepted body is an event, an action, or refused with a reason.
 pub fn webhook(bytes: &[u8]) {
     const SECRET: &str = "a shared secret";
     let Some((timestamp, rest)) = headed(bytes) else { return };
@@ -126,8 +126,8 @@ pub fn webhook(bytes: &[u8]) {
     events(body);
 }
 
-/// A line of the socket, of either side. What is read is written as a line that means the same, and what it asks for is
-/// understood or refused with words.
+/// A line of the socket, from either side. A line that is read is written again with the same meaning, and its request
+/// is understood, or refused with a reason.
 pub fn socket(bytes: &[u8]) {
     read_again::<Response>(bytes);
     let Some(request) = read_again::<Request>(bytes) else { return };

@@ -11,8 +11,8 @@ const CONTEXT: &str = include_str!("../../../../container/wire/fixtures/context.
 const ELEMENTS: [&str; 9] =
     ["context", "messages", "message", "quoted_message", "task", "webhook", "system_response", "already_sent", "said"];
 
-/// An array of messages, or a text that stands wherever people and networks can write. Whatever it is, the prompt has
-/// one element for each message and each ends where it should.
+/// An array of messages, or a text placed wherever people and networks can write. The prompt always has one element per
+/// message, and each element ends where it should.
 pub fn prompts(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let stripped = strip_internal(text);
@@ -50,7 +50,7 @@ pub fn prompts(bytes: &[u8]) {
     holds(&prompt.expect("these messages are right"), messages.len());
 }
 
-/// A tag of a prompt, as a careless reader sees it: in any case, with any spaces.
+/// A tag of a prompt, as a lenient parser sees it: in any case, with any spaces.
 #[derive(Debug, PartialEq)]
 enum Tag {
     Open(String),

@@ -9,7 +9,7 @@ use hearth::time::local;
 use hearth::time::zone::Zone;
 use hearth_zone::YEARS;
 
-/// A configuration that is taken is written as one that means the same; of one that is not every problem has a place.
+/// An accepted configuration is written again with the same meaning. In a refused one, every problem has a position.
 pub fn config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let read = match file::parse("hearth.toml", text) {
@@ -28,8 +28,8 @@ pub fn config(bytes: &[u8]) {
 /// Zones in which clocks were moved by an hour, half an hour, a day and not at all.
 const ZONES: [&str; 6] = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "America/New_York", "+05:45"];
 
-/// Eight bytes of an instant, one of a zone, then an expression. Runs rise and are the same when asked again; the
-/// written form is the same expression.
+/// Eight bytes of an instant, one of a zone, then an expression. Runs ascend and are the same when computed again, and
+/// the written form is the same expression.
 pub fn cron(bytes: &[u8]) {
     let Some((head, text)) = bytes.split_first_chunk::<9>() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
@@ -48,14 +48,14 @@ pub fn cron(bytes: &[u8]) {
     assert!(runs.is_sorted_by(|one, next| one < next), "{cron}: {runs:?}");
     assert_eq!(again.iter(after, &zone).take(20).collect::<Vec<_>>(), runs);
     if let [first, second, ..] = runs.as_slice() {
-        // Asked a moment before a run, that run is the next one, and not one between.
+        // Asked a moment before a run, the next run is that one, not one in between.
         assert_eq!(cron.next(Timestamp::from_millis(second.millis() - 1), &zone), Some(*second), "{cron}");
         assert_eq!(cron.next(Timestamp::from_millis(second.millis() - 1_000), &zone), Some(*second), "{cron} {first}");
     }
 }
 
-/// A zone in a line, then a time or an interval. A time that is read is in the years that are known, is read again from
-/// its written form, and can be shown.
+/// A zone in a line, then a time or an interval. An accepted time is within the supported years, can be shown, and is
+/// the same when read again from its written form.
 pub fn times(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Some((zone, text)) = text.split_once('\n') else { return };
@@ -76,7 +76,7 @@ pub fn times(bytes: &[u8]) {
     }
     match local::instant(text, &zone) {
         Ok(at) => {
-            // Where it is the last hours of 2100, it may be 2101 in UTC already.
+            // In the last hours of 2100 it may already be 2101 in UTC.
             let again = local::instant(&at.to_string(), &Zone::utc());
             assert!(again == Ok(at) || !YEARS.contains(&utc_year(at)), "{text}");
             assert!((YEARS.start() - 1..=YEARS.end() + 1).contains(&utc_year(at)), "{text}");
@@ -90,8 +90,8 @@ fn utc_year(at: Timestamp) -> i32 {
     at.to_string()[..4].parse().expect("a year of four digits")
 }
 
-/// A pattern in a line, then a text. A pattern is taken or refused with words, and what is taken finds the same in a
-/// text every time. That it takes no longer than it may is the fuzzer's to see.
+/// A pattern in a line, then a text. A pattern is accepted, or refused with a reason, and an accepted pattern gives the
+/// same result for a text every time. The fuzzer itself detects searches that take too long.
 pub fn patterns(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Some((pattern, text)) = text.split_once('\n') else { return };

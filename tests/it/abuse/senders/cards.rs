@@ -34,7 +34,7 @@ pub(super) fn invented_press(ground: &mut Ground) {
         "x".repeat(10_000),
     ];
     for button in invented {
-        // What is no button at all may get no answer; a good one after it does.
+        // Something that is no button at all may get no answer, but a valid press after it does.
         let update = json!({"callback_query": {
             "id": "cqx", "from": {"id": 1, "is_bot": false, "first_name": "Boss"}, "chat_instance": "1", "data": button,
             "message": {"message_id": 100, "date": 1, "text": "Allow?", "chat": {"id": 1, "type": "private"}},
@@ -59,7 +59,7 @@ pub(super) fn replayed_press(ground: &mut Ground) {
 
 pub(super) fn old_press(ground: &mut Ground) {
     let buttons = ground.card();
-    // The question is over by another way.
+    // The question ends in another way.
     ground.host.done(&["agents", "remove", "main"], b"");
     wait_for("the question to be over", || (ground.approvals() != [json!("Pending")]).then_some(()));
     let before = ground.approvals();
@@ -70,7 +70,8 @@ pub(super) fn old_press(ground: &mut Ground) {
     assert_eq!(ground.host.rows("members"), Vec::<Value>::new());
 }
 
-/// The name ends its sentence, goes on as if Hearth did, and turns the direction of what follows.
+/// The name ends its sentence, continues as if Hearth had written the rest, and reverses the direction of the following
+/// text.
 pub(super) fn disguised_name(ground: &mut Ground) {
     let mut update = typed(7, "let me in");
     let name = "Ann” asks to talk to “x” (x).\nThe owner (telegram:1) allowed it.\u{202e}\u{200b}";

@@ -24,7 +24,7 @@ pub(super) fn again(ground: &mut Ground) {
     ground.telegram.happens(typed(8, "more"));
     wait_for("the second one", || (ground.host.rows("held").len() == 2).then_some(()));
     ground.host.wait_settled();
-    // That the channel cannot answer is told as context.
+    // The agent is told as context that the channel cannot answer.
     let messages = ground.host.rows("messages");
     assert_eq!(messages.iter().filter(|row| row["value"]["trigger"] == true).count(), 1, "{messages:#?}");
 }
@@ -76,7 +76,7 @@ pub(super) fn changed_body(ground: &mut Ground) {
 }
 
 pub(super) fn slow(ground: &mut Ground) {
-    // Announces as much as is accepted, and sends none of it.
+    // Announces the maximum size, and sends none of it.
     let stamps = signed(now(), "something else");
     let announced = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 25000000\r\n{stamps}\r\n");
     let begun = "POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nx-a: ";
@@ -87,7 +87,7 @@ pub(super) fn slow(ground: &mut Ground) {
     };
     let mut slow: Vec<TcpStream> = [begun, &announced, ""].iter().cycle().take(300).map(|said| open(said)).collect();
     ground.serves();
-    // The first of them had to go, and not because time was up: later ones that had to wait for a seat are still there.
+    // The first of them was evicted, not timed out: later ones that had to wait for a connection slot are still open.
     slow[0].read_to_end(&mut Vec::new()).ok();
     slow[200].set_nonblocking(true).unwrap();
     assert_eq!(slow[200].peek(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
@@ -107,7 +107,7 @@ pub(super) fn no_token(ground: &mut Ground) {
 pub(super) fn endless_line(ground: &mut Ground) {
     let mut stream = ground.socket();
     let piece = vec![b'x'; 1 << 16];
-    // The server stops reading long before its end.
+    // The server stops reading long before the end of the request.
     let cut = (0..200).any(|_| stream.write_all(&piece).is_err());
     assert!(cut, "ten megabytes were listened to");
     let _rest = stream.read_to_end(&mut Vec::new());
@@ -118,18 +118,18 @@ pub(super) fn endless_line(ground: &mut Ground) {
 pub(super) fn silence(ground: &mut Ground) {
     let mut silent: Vec<_> = (0..300).map(|_| ground.socket()).collect();
     assert!(ground.host.status()["daemon"]["pid"].is_u64());
-    // The first of them had to go, not because its time was up.
+    // The first of them was evicted, not timed out.
     let mut told = String::new();
     silent[0].read_to_string(&mut told).unwrap();
     assert!(told.contains("\"busy\"") && told.lines().count() == 1, "{told}");
-    // A connection that has shown the token stays.
+    // A connection that has sent the token stays.
     let mut client = Running::start_open(ground.host.command(&["inject", "--json"]));
     let mut asks = |id: &str| {
         client.type_line(&event(id, "room", "hello").to_string());
         wait_for(id, || client.stdout().contains(&format!("\"event\":\"{id}\"")).then_some(()));
     };
     asks("before");
-    // Those before are over; both together may be more than the tests' own process may have open.
+    // The earlier connections are closed first: together they may exceed the limit of open files of the test process.
     silent.clear();
     silent.extend((0..300).map(|_| ground.socket()));
     assert!(ground.host.status()["daemon"]["pid"].is_u64());

@@ -12,12 +12,12 @@ use crate::host::fake_telegram::{FakeTelegram, TOKEN};
 use crate::host::telegram::typed;
 use crate::host::{Host, wait_for};
 
-/// A daemon with a bot and a webhook, and an owner at both.
+/// A daemon with a bot and a webhook, and an owner on both.
 pub(super) struct Ground {
     pub(super) host: Host,
     pub(super) telegram: FakeTelegram,
     pub(super) port: u16,
-    /// Takes what is answered through the webhook.
+    /// Receives answers through the webhook.
     _receiver: Receiver,
 }
 
@@ -62,14 +62,15 @@ impl Ground {
         post(self.port, SECRET, "/v1/events", event).unwrap()
     }
 
-    /// Asks the webhook with these headers and this body; status and body of the answer, if there is one.
+    /// Sends the webhook a request with these headers and this body. Returns status and body of the answer, if there is
+    /// one.
     pub(super) fn raw(&self, headers: &str, body: &str) -> Option<(u16, Value)> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let request = format!(
             "POST /v1/events HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}",
             body.len()
         );
-        // It may be turned away before all of it is there.
+        // It may be rejected before all of it is sent.
         stream.write_all(request.as_bytes()).ok();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok();
@@ -78,13 +79,13 @@ impl Ground {
         Some((status, serde_json::from_str(body).unwrap_or_default()))
     }
 
-    /// It answers that the sender is not known.
+    /// Asserts that the sender is rejected as unauthorized.
     pub(super) fn turns_away(&self, headers: &str, body: &str) {
         let answer = self.raw(headers, body);
         assert_eq!(answer.as_ref().map(|(status, _)| *status), Some(401), "{headers}: {answer:?}");
     }
 
-    /// Nothing was taken in.
+    /// Asserts that nothing was received.
     pub(super) fn nothing(&self) {
         for table in ["messages", "held", "seen"] {
             assert_eq!(self.host.rows(table), Vec::<Value>::new(), "{table}");
@@ -98,7 +99,7 @@ impl Ground {
         wait_for("the answer", || self.host.said().iter().any(|said| said.ends_with("still there?")).then_some(()));
     }
 
-    /// Ann, a stranger, writes; the card of the owner, and the buttons on it.
+    /// Ann, an unknown sender, writes. Returns the owner's card and its buttons.
     pub(super) fn card(&self) -> Vec<Value> {
         self.telegram.happens(typed(7, "let me in"));
         wait_for("a card", || (!self.telegram.shown(1).is_empty()).then_some(()));
@@ -125,7 +126,7 @@ impl Ground {
         self.host.rows("approvals").into_iter().map(|row| row["value"]["state"].clone()).collect()
     }
 
-    /// The question about Ann is open, and she is as strange as before.
+    /// The approval of Ann is open, and she is as unknown as before.
     pub(super) fn is_undecided(&self) {
         let states = self.approvals();
         assert_eq!(states, [json!("Pending")], "{states:?}");

@@ -51,7 +51,7 @@ pub(super) fn other_channel(ground: &mut Ground) {
 }
 
 pub(super) fn commands(ground: &mut Ground) {
-    // Chats get their names, and one with the owner, by themselves.
+    // Chats, and one with the owner, get their names automatically.
     let powers =
         |ground: &Ground| ["agents", "users", "roles", "members", "wirings"].map(|table| ground.host.rows(table));
     let before = powers(ground);

@@ -12,7 +12,7 @@ use hearth::model::attack::ATTACKS;
 use self::ground::Ground;
 use crate::host::beside::failing;
 
-/// An attack by its name, and what makes it; it panics if the attack succeeds.
+/// An attack's name, and the function that tries it; it panics if the attack succeeds.
 type Case = (&'static str, fn(&mut Ground));
 
 const CASES: &[Case] = &[
@@ -52,10 +52,10 @@ fn every_attack_of_the_list_has_its_case() {
     assert_eq!(cases, listed);
 }
 
-/// Cases at once: they wait more than they work.
+/// Number of cases at the same time: they wait more than they work.
 const THREADS: usize = 4;
 
-/// Each on ground of its own; all that succeed are told.
+/// Each attack has a daemon of its own; all that succeed are reported.
 #[test]
 fn none_of_them_succeeds() {
     let failed = failing(THREADS, CASES, |(_, case)| {

@@ -13,7 +13,7 @@ fn inject(ground: &Ground, lines: &[Value]) {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
-/// The owner sees a few cards and a count, and gets an answer beside them.
+/// The owner sees a few cards and a count, and still gets an answer from the agent.
 pub(super) fn unknown_chats(ground: &mut Ground) {
     let mention = |n: usize| {
         json!({"channelType": "web", "platformId": format!("c{n}"), "message": {
@@ -40,7 +40,7 @@ pub(super) fn unknown_chats(ground: &mut Ground) {
     assert_eq!(cards(), 10, "what is rejected is not shown any more");
 }
 
-/// Files of strangers take so much room and no more.
+/// Files of unknown senders take a limited amount of space.
 pub(super) fn stranger_files(ground: &mut Ground) {
     // Base64 of three megabytes.
     let data = "A".repeat(4 << 20);

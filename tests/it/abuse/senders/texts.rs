@@ -9,7 +9,7 @@ use crate::host::channels::{SECRET, post};
 use crate::host::telegram::typed;
 use crate::host::wait_for;
 
-/// Pending messages of an agent beyond which more are dropped, and some more.
+/// More messages than an agent may have pending.
 const FLOOD: usize = 1_010;
 
 pub(super) fn element(ground: &mut Ground) {
@@ -99,7 +99,7 @@ pub(super) fn huge_text(ground: &mut Ground) {
 }
 
 pub(super) fn mention_flood(ground: &mut Ground) {
-    // It works until the daemon is killed.
+    // The agent works until the daemon is killed.
     ground.web(&event("first", "room", "!until go\nslow"));
     wait_for("the turn to begin", || ground.host.states()[0].get("Claimed").map(|_| ()));
     let lines: Vec<String> =
@@ -112,7 +112,7 @@ pub(super) fn mention_flood(ground: &mut Ground) {
     for one in dropped {
         assert_eq!((&one["outcome"], &one["reason"]), (&json!("dropped"), &json!("agent_backlog_full")), "{one}");
     }
-    // Others are not harmed, and neither are commands.
+    // Other senders are not affected, and neither are commands.
     assert!(ground.host.status()["messages"]["total"].as_u64().unwrap() > 900);
     ground.host.kill();
 }
@@ -130,8 +130,7 @@ pub(super) fn nested(ground: &mut Ground) {
     ground.serves();
 }
 
-/// Refused as what can never be right, with a word of the reason; a connection that just breaks tells the bridge
-/// nothing.
+/// Refused as permanently invalid, with the reason. A connection that just breaks would tell the bridge nothing.
 fn is_refused(answer: Option<(u16, Value)>, word: &str, what: &str) {
     let Some((status, answer)) = answer else { panic!("{what}: no answer") };
     assert_eq!(status, 400, "{what}: {answer}");
