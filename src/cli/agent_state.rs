@@ -53,7 +53,7 @@ struct PendingJson {
     state: &'static str,
     since: String,
     age_s: u64,
-    /// When it counts as forgotten; of one that is over, when it is.
+    /// When a pending entry counts as forgotten; for an ended one, when it ended.
     due: String,
     value: Json,
 }

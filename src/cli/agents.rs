@@ -264,7 +264,7 @@ fn read_instructions(given: &str) -> Result<Value, Failure> {
     Ok(Value::Text(text))
 }
 
-/// Says that new instructions do not reach an agent whose memory exists.
+/// Notes that new instructions do not reach an agent whose memory exists.
 fn note_memory(paths: &Paths, folder: &str, keys: &AgentKeys) -> Done {
     let memory = paths.group(&Folder::new(folder)?).join(home::LOCAL);
     if keys.instructions.is_some() && std::fs::symlink_metadata(&memory).is_ok_and(|found| found.len() > 0) {

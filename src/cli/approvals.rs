@@ -71,7 +71,7 @@ struct ApprovalJson {
     about: String,
     /// The same as structured data for requests of agents; otherwise null.
     request: Option<serde_json::Value>,
-    /// Its beginning, for lists.
+    /// The beginning of `about`, for lists.
     #[serde(skip)]
     summary: String,
     /// Chat it is about; null for requests of agents.

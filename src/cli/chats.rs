@@ -116,7 +116,7 @@ pub(super) fn chats(paths: &Paths, command: &ChatsCommand, json: bool) -> Done {
     }
 }
 
-/// Says that agents in a denied chat go on.
+/// Notes that agents in a denied chat keep listening.
 fn note_listeners(chat: &ChatEntry) {
     for WiringSpec { agent, .. } in &chat.spec.wirings {
         let chat = label(chat);

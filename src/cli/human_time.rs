@@ -49,12 +49,12 @@ fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// A length of time in its largest unit, with a started second as a whole one.
+/// A duration in its largest unit, rounded up to whole seconds.
 pub(super) fn length_up(ahead: Millis) -> String {
     length(Millis::seconds(ahead.get().div_ceil(1_000)))
 }
 
-/// A length of time in its largest unit.
+/// A duration in its largest unit.
 fn length(length: Millis) -> String {
     match length.get() / 1_000 {
         s @ 0..120 => format!("{s} s"),

@@ -98,7 +98,7 @@ struct ListedImage {
     agent: Option<String>,
     /// `current`, `outdated`, `missing`, `unused` or `unknown`.
     state: &'static str,
-    /// Null for a missing one, like what follows.
+    /// Null for a missing one, as are the following fields.
     id: Option<String>,
     version: Option<String>,
     created: Option<String>,
@@ -251,7 +251,7 @@ pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltImage>, Fa
     Ok(images)
 }
 
-/// The options with which the existing images were built.
+/// The options that the existing images were built with.
 fn remembered(engine: &Engine, wishes: &ImageSettings) -> Result<Options, Failure> {
     Ok(image::remembered(&engine.images(&Limit::quiet())?, wishes.configured()))
 }

@@ -38,7 +38,7 @@ pub(super) fn inject(paths: &Paths, args: &InjectArgs, json: bool) -> Done {
     Ok(())
 }
 
-/// Prints the outcome of an event, and a line for each wiring that says more.
+/// Prints the outcome of an event, and a line for each wiring with further information.
 fn print(result: &RouteResult) -> Done {
     let RouteResult { event, chat, outcome, reason, error, wirings } = result;
     let name = if event.is_empty() { "event".to_owned() } else { labels::excerpt(event) };
@@ -46,7 +46,7 @@ fn print(result: &RouteResult) -> Done {
     let why = error.clone().or_else(|| reason.as_deref().map(labels::reason));
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     print::line(&format!("{name}{place} {outcome}{why}"))?;
-    // A wiring that only repeats the reason says nothing more.
+    // A wiring that only repeats the reason adds no information.
     let says_more = |one: &&WiringResult| one.message.is_some() || reason.as_ref() != Some(&one.why);
     wirings.iter().filter(says_more).try_for_each(|one| {
         let WiringResult { agent, session, decision, why, message } = one;

@@ -9,7 +9,7 @@ use crate::daemon::backups::{self, FailedBackup, GoodBackup, LastBackup};
 use crate::model::backup_plan::BackupPlan;
 use crate::model::time::{Millis, Timestamp};
 
-/// What is known of backups of everything.
+/// State of the backups of everything.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct BackupStatus {
     /// When the last good one was finished; null before the first one.

@@ -269,7 +269,7 @@ impl Failure {
     /// The reader closed standard output, as `head` does. This is a success.
     const UNREAD: Self = Self::Exit(0);
 
-    /// What went wrong, inside of another message.
+    /// The failure's message, for use inside of another message.
     fn words(&self) -> &str {
         match self {
             Self::Failed(words) | Self::Changed(words) | Self::Store(_, words) => words,

@@ -1,6 +1,7 @@
-//! What an installation lacks before its agents can answer. `hearth status` warns of it and `hearth doctor` fails.
+//! Prerequisites that an installation lacks before its agents can answer. `hearth status` warns of them and `hearth
+//! doctor` fails.
 //!
-//! Costs a few rows and looks at files: no command runs and no network is used.
+//! Reads only a few rows and the metadata of files: no command runs and no network is used.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -169,7 +170,7 @@ fn podman(runtime: Option<RuntimeKind>, daemon: Option<&DaemonStatus>) -> Option
     Some(Gap { check: "podman", found: SOCKET_OFF.to_owned(), mend: socket_mend(&why) })
 }
 
-/// What is wrong where Podman is installed and cannot be asked.
+/// The problem if Podman is installed but does not answer.
 pub(super) const SOCKET_OFF: &str = "Podman is installed but does not answer: agents cannot run in containers";
 
 /// The fix for it.

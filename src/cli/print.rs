@@ -173,7 +173,7 @@ pub(super) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Result<(), Fai
     Ok(())
 }
 
-/// The least width of each column at which no word of it is broken.
+/// The minimum width of each column at which none of its words is broken.
 fn column_widths(headings: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
     let longest = |text: &str| text.split(' ').map(|word| word.chars().count()).max().unwrap_or_default();
     let mut widths: Vec<usize> = headings.iter().map(|heading| longest(heading)).collect();

@@ -147,8 +147,8 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
     Ok(found)
 }
 
-/// That processes are taken although an image for containers is configured, where agents run as `runtime`; `why` is to
-/// be read after "because".
+/// A note that agents run as processes although an image for containers is configured. `runtime` is where agents run;
+/// `why` is to be read after "because".
 pub(super) fn no_containers(settings: &Settings, runtime: &str, why: &str) -> Option<String> {
     let image = unused_image(settings).filter(|_| runtime == RuntimeKind::Process.as_str())?;
     Some(format!("agents run as processes although image {image} is configured, because {why}"))
@@ -187,7 +187,7 @@ pub(super) fn open_network(agents: &[String]) -> String {
     )
 }
 
-/// Sessions with waiting messages that something drives which nothing confines here, by what was set for them alone.
+/// Sessions with waiting messages whose own provider cannot be confined here.
 pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<Vec<String>, state::Error> {
     let mut found = Vec::new();
     for id in waiting(db, txn)? {

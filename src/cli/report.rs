@@ -6,7 +6,7 @@ use crate::model::channel::ChannelInstance;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Read, Tables};
 
-/// What the three commands report. Costs a few index rows, however large the store is.
+/// The data that the three commands report. Reading it costs a few index rows, however large the store is.
 pub(super) struct Report {
     pub(super) messages: MessageCounts,
     /// Agents that are rate-limited by their provider.

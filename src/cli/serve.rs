@@ -43,7 +43,7 @@ fn identity(path: &Path) -> Option<Identity> {
 /// Interval for checking the files that clients need.
 const TEND: Duration = Duration::from_secs(2);
 
-/// What ends a daemon.
+/// The events that end a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndedBy {
     /// Signals. They are handled before the socket exists, because a client that finds the daemon may end it.

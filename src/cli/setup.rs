@@ -122,18 +122,18 @@ impl RuntimeArg {
 }
 
 impl SetupArgs {
-    /// Whether the options say what answers.
+    /// Whether the options specify the provider.
     const fn names_provider(&self) -> bool {
         self.provider.is_some() || self.names_login()
     }
 
-    /// Whether the options say how the agent logs in.
+    /// Whether the options specify how the agent logs in.
     const fn names_login(&self) -> bool {
         self.key_file.is_some() || self.base_url.is_some()
     }
 }
 
-/// What happened to a step.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum StepState {
@@ -168,7 +168,7 @@ impl StepState {
 struct StepReport {
     step: &'static str,
     state: StepState,
-    /// What there is now, or the reason.
+    /// The current state, or the reason.
     about: String,
 }
 

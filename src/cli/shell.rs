@@ -51,7 +51,7 @@ pub(super) fn complete(command: impl Fn() -> Command) -> bool {
     true
 }
 
-/// What the store has names of.
+/// Kinds of names in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Named {
     Agent,
@@ -63,11 +63,11 @@ enum Named {
     Approval,
     Question,
     Skip,
-    /// What `hearth why` explains besides messages, and `latest`.
+    /// Subjects of `hearth why` besides messages, and `latest`.
     Explained,
 }
 
-/// Adds the store's names to the arguments that take one. `within` has the names of the outer commands.
+/// Adds completion of the store's names to arguments. `within` has the names of the outer commands.
 fn with_names(command: Command, within: &[String]) -> Command {
     let within: Vec<String> = within.iter().cloned().chain([command.get_name().to_owned()]).collect();
     // Sessions of workspaces have other ids, and a new agent gets a new name.

@@ -133,8 +133,8 @@ fn run(
     Ok(())
 }
 
-/// Waits for keys, at most for `time`; whether the terminal is gone. Crossterm would read from one that is gone for
-/// ever, whatever time it is given.
+/// Waits for keys for at most `time`. Returns whether the terminal is gone. Crossterm ignores the time limit and blocks
+/// for ever if the terminal is gone.
 fn is_hung_up_within(time: Duration) -> Result<bool, Failure> {
     let keys = std::io::stdin();
     let mut ends = [PollFd::new(&keys, PollFlags::IN)];

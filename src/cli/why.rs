@@ -51,7 +51,7 @@ pub(super) struct WhyArgs {
 /// The answer of `hearth why --json`.
 #[derive(Debug, Serialize)]
 struct WhyJson {
-    /// What the id stands for, if it is no event.
+    /// The subject of the id, if it is not an event.
     #[serde(flatten)]
     subject: Option<Subject>,
     /// Newest first.

@@ -49,7 +49,7 @@ pub fn notify_socket() -> Option<PathBuf> {
 pub fn in_journal() -> bool {
     let named = env_lookup("JOURNAL_STREAM");
     let is = rustix::fs::fstat(std::io::stderr()).ok().map(|found| format!("{}:{}", found.st_dev, found.st_ino));
-    // A program that redirects standard error hands the variable down all the same.
+    // A program that redirects standard error still passes the variable on.
     named.is_some() && named == is
 }
 

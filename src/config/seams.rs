@@ -40,7 +40,7 @@ pub fn crash_at() -> Option<(String, u32)> {
     }
 }
 
-/// Where the points that are passed are noted.
+/// The file in which reached points are recorded.
 #[must_use]
 pub fn points() -> Option<PathBuf> {
     variable!("HEARTH_TEST_POINTS").map(PathBuf::from)

@@ -441,7 +441,7 @@ mod tests {
         }
     }
 
-    /// A function by its name; what it made of it, as text.
+    /// A function by name, with its result as text.
     #[cfg(target_os = "linux")]
     type Case = (&'static str, fn(&Dir, &Path) -> Result<String, Error>);
 
@@ -469,7 +469,7 @@ mod tests {
         ("write_with_mode", |dir, _| dir.write_with_mode("new", b"x", Mode::RUSR).map(|()| "found".to_owned())),
     ];
 
-    /// What is no fault of the machine, but something an agent can cause: it may take a file away, or the rights on it.
+    /// A failure that an agent can cause, not a fault of the machine: the agent may remove a file, or its permissions.
     #[cfg(target_os = "linux")]
     fn is_a_value(function: &str, words: &str, value: &str) -> bool {
         let looks = ["dir", "kind", "size", "modified", "stamp", "file", "read"].contains(&function);

@@ -78,7 +78,7 @@ mod tests {
         let watcher = watcher(move |agent, changed| told.send((agent, changed)).unwrap());
         let agent = AgentId::new(3);
         if watcher.watch(agent, folder.path()).is_err() {
-            return; // the machine gives no watcher
+            return; // this machine cannot watch files
         }
         let skip = folder.path().join(".skip-summary-tessl__a.json");
         let expect = |wanted: &Changed| while heard.recv().unwrap() != (agent, wanted.clone()) {};

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(also_at(&sight, paths.to_vec()).len(), 1, "its own path is not another one");
     }
 
-    /// Witnesses are kept: they have to stay what they are.
+    /// Witnesses are stored, so their format must not change.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_witness_is_what_the_kernel_says() {

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Longest delay after a failure.
 const RETRY_MAX: Millis = Millis::minutes(60);
 
-/// What is known of backups of everything.
+/// State of the backups of everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LastBackup {
     /// The last good one.
@@ -54,15 +54,16 @@ pub struct FailedBackup {
     pub why: String,
 }
 
-/// What is known of backups of everything.
+/// The state of the backups of everything.
 #[must_use]
 pub fn last(paths: &Paths) -> LastBackup {
     noted::read(&file(paths)).unwrap_or_default()
 }
 
-/// Saves that a backup was made.
+/// Records that a backup was made.
 ///
 /// # Errors
+///
 /// Errors of the system.
 pub fn note_good(paths: &Paths, good: GoodBackup) -> io::Result<()> {
     noted::write(&file(paths), &LastBackup { good: Some(good), failed: None })
@@ -116,7 +117,7 @@ fn is_due(last: &LastBackup, every: Millis, dir: &Path, now: Timestamp) -> bool 
     let after_failure = last.failed.as_ref().map(|failed| (failed.at_ms, every.min(RETRY_MAX)));
     let waits = [after_good, after_failure].into_iter().flatten();
     waits.map(|(at, wait)| (Timestamp::from_millis(at), wait)).all(|(at, wait)| {
-        // A time in the future was noted while the clock was wrong.
+        // A time in the future was recorded while the clock was wrong.
         now >= at.plus(wait) || at > now
     })
 }

@@ -46,7 +46,7 @@ pub(super) struct Channels {
 struct Connection {
     kind: ChannelKind,
     state: ConnectionState,
-    /// When earlier connections last heard of the service.
+    /// When earlier connections last had contact with the service.
     last_contact: Option<Timestamp>,
     /// The last failure, until the channel is up again.
     failure: Option<String>,
@@ -68,7 +68,7 @@ enum ConnectionState {
 
 impl Connection {
     fn new(state: ConnectionState, requests: mpsc::UnboundedSender<LineRequest>) -> Self {
-        // The task sets the kind when it has read the settings.
+        // The task sets the kind after it has read the settings.
         Self { kind: ChannelKind::Terminal, state, last_contact: None, failure: None, requests }
     }
 
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Sets the state and keeps what is known of the service. Returns the state before.
+    /// Sets the state, and keeps the information about the service. Returns the previous state.
     fn replace(&mut self, state: ConnectionState) -> ConnectionState {
         let health = self.health();
         (self.last_contact, self.failure) = (health.last_contact, health.failure);
@@ -151,8 +151,8 @@ impl Channels {
         self.request(name, LineRequest::Reconnect(Some(answer))).then_some(heard)
     }
 
-    /// Compares a channel's secrets with those that its connection has, and reconnects it if one changed. None if it
-    /// has no task.
+    /// Compares a channel's secrets with those of its connection, and reconnects it if one changed. None if it has no
+    /// task.
     pub(super) fn compare_secrets(&self, name: &ChannelName) -> Option<oneshot::Receiver<SecretCheck>> {
         let (answer, heard) = oneshot::channel();
         self.request(name, LineRequest::Compare(answer)).then_some(heard)

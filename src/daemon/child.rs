@@ -27,8 +27,8 @@ pub(super) fn begin(paths: &Paths, arguments: &[String]) -> Result<Child, String
     command.spawn().map_err(|error| error.to_string())
 }
 
-/// Waits for the child, which exits at the latest with the daemon. None if the daemon stops. The error is what the
-/// child said. `what` names its work.
+/// Waits for the child, which exits at the latest with the daemon. None if the daemon stops. The error is the child's
+/// standard error. `what` describes the child's work.
 pub(super) fn watch(mut child: Child, stop: &Stop, what: &str) -> Option<Result<(), String>> {
     loop {
         match child.try_wait() {

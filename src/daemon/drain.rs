@@ -49,7 +49,7 @@ impl Daemon {
         let withheld = self.workers.withhold_all();
         let turns = async {
             for heard in withheld {
-                // A thread that has ended sends nothing, which is fine.
+                // If the thread has ended, nothing is received, which is fine.
                 drop(heard.await);
             }
             self.none_left(|| self.turns().map(Waiting::Turns), &tell).await;
@@ -85,7 +85,7 @@ impl Daemon {
         }
     }
 
-    /// Sessions whose agents have begun with something.
+    /// Sessions with a turn in progress.
     fn turns(&self) -> Result<usize, state::Error> {
         self.store().read(|db, txn| {
             let sessions: Result<BTreeSet<_>, _> =

@@ -31,7 +31,7 @@ const WALKS_PER_LOOK: u64 = 24;
 /// Pause after each step of a walk, so that it does not slow down other work.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// No room for the event's files. The sender has to retry later.
+/// There is no space for the event's files. The sender has to retry later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoRoom(String);
@@ -174,7 +174,7 @@ pub fn tidy(paths: &Paths, store: &Store, now: Timestamp) -> Result<u64, Error> 
     Ok(removed)
 }
 
-/// Files of a session that were sent or never will be, and are no longer needed.
+/// Files of a session that were sent, or never will be, and are no longer needed.
 fn unneeded_sent(
     mailboxes: &Mailboxes,
     store: &Store,

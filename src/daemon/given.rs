@@ -1,4 +1,4 @@
-//! Secrets that were given to agents, for redaction from what they write.
+//! Secrets that agents received, for redaction of their output.
 
 use crate::state::SessionKey;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(super) struct Given {
     /// The incarnation; none if an earlier daemon started it.
     incarnation: Option<u32>,
     values: Known,
-    /// The agent and the owner have been told about a redaction.
+    /// Whether the agent and the owner have been told about a redaction.
     told: bool,
 }
 
@@ -74,8 +74,8 @@ impl MailboxWorkers {
         }
     }
 
-    /// Adds what was taken out to what was found: values in texts once for each incarnation, files each time. Tells
-    /// whether the former is among it.
+    /// Adds redactions to a collection's findings: values in texts once per incarnation, files each time. Returns
+    /// whether values in texts are among them.
     pub(super) fn put_hidden(&self, session: SessionId, collected: &mut Collected) -> bool {
         let mut hidden = std::mem::take(&mut collected.hidden);
         if lock(&self.secrets).get(&session).is_some_and(|given| given.told) {

@@ -92,7 +92,7 @@ impl Daemon {
         uid: u32,
     ) -> Option<Response> {
         match request {
-            // Requests about pairings do not get here.
+            // Requests about pairings are handled elsewhere.
             Request::Hello { .. } | Request::Pair { .. } | Request::Pairing => {
                 Some(refused("invalid", "the greeting is over".to_owned()))
             }

@@ -49,8 +49,8 @@ impl Heartbeats {
         self.note(session, live, news, now);
     }
 
-    /// A message was written for the runner of a session. If the runner rests, its rest ends now: the next beat is due
-    /// in the usual time.
+    /// A message was written for the runner of a session. If the runner rests, its rest ends now: the next heartbeat is
+    /// due after the usual interval.
     pub(super) fn brought(&mut self, session: SessionId, live: Option<u32>, news: Option<Observation>, now: Awake) {
         if let Some(heart) = self.note(session, live, news, now).and_then(|runner| runner.heart.as_mut())
             && heart.rest > Millis::ZERO
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(heartbeats.take(), [heard(20)], "silence counts from the message");
         heartbeats.looked(S, FIRST, Some(seen(1, Beat::resting(REST), None)), at(121));
         assert_eq!(heartbeats.take(), [resting(0)], "it did its turn and rests again");
-        // The beat that began the rest was not read before the message arrived.
+        // The heartbeat that began the rest was read only after the message arrived.
         heartbeats.brought(S, FIRST, Some(seen(1, Beat::resting(REST), None)), at(130));
         heartbeats.looked(S, FIRST, None, at(140));
         assert_eq!(heartbeats.take(), [heard(10)]);

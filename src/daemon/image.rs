@@ -49,7 +49,7 @@ pub struct Agent<'a> {
     pub install: &'a str,
     /// Folder.
     pub folder: &'a str,
-    /// Its packages are among them.
+    /// Settings of the agent, including its packages.
     pub settings: &'a AgentSettings,
     /// Image that is configured for the installation.
     pub configured: Option<&'a str>,
@@ -180,9 +180,10 @@ pub fn list(engine: &Engine, install: &str, agents: &[Agent<'_>]) -> Result<Vec<
     Ok(listed)
 }
 
-/// What Podman says of itself.
+/// Podman's description of itself.
 ///
 /// # Errors
+///
 /// [`Error`] if it does not answer.
 pub fn info(engine: &Engine) -> Result<Info, Error> {
     engine.info(&Limit::quiet())

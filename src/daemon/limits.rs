@@ -31,7 +31,7 @@ pub fn prepare() -> Result<(), TooSmall> {
     if let Some(current) = raised(&files)
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..files })
     {
-        // It runs with fewer connections.
+        // The daemon then runs with fewer connections.
         tracing::debug!(%error, "the limit of open files cannot be raised");
     }
     match getrlimit(Resource::As).current {

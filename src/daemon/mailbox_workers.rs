@@ -70,7 +70,7 @@ pub(super) struct MailboxWorkers {
     budgets: Mutex<HashMap<SessionId, Budget>>,
     /// Secrets that were given to agents, for redaction.
     pub(super) secrets: Mutex<HashMap<SessionId, Given>>,
-    /// What was missing for each agent at its last start.
+    /// Resources that each agent lacked at its last start.
     left_out: Mutex<HashMap<String, Vec<String>>>,
     pub(super) context: WorkerContext,
     paths: Paths,
@@ -201,8 +201,9 @@ impl MailboxWorkers {
         lock(&self.heartbeats).give_back(told);
     }
 
-    /// Takes in what a runner said, of itself and of its work. The former is read first and told last: what it had
-    /// claimed when it got on is known by then. If that could not be taken in, only that it is alive was seen.
+    /// Applies a runner's output and its heartbeat. The heartbeat is read first and reported last, so that the claims
+    /// that its progress refers to are already stored. If the output could not be stored, only the runner being alive
+    /// is reported.
     fn look_through(&self, session: SessionId) -> Result<(), Error> {
         let live = lock(&self.live).get(&session).copied();
         let sight = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
@@ -220,8 +221,8 @@ impl MailboxWorkers {
         collected.and(failed)
     }
 
-    /// Ends the rest of a runner for which a message was written. Reads its heartbeat first: a resting beat that was
-    /// written before the message and read after it would begin another rest.
+    /// Ends the rest of a runner for which a message was written. Reads its heartbeat first: otherwise a resting
+    /// heartbeat that was written before the message and read after it would begin another rest.
     fn brought(&self, session: SessionId) -> Result<(), Error> {
         let live = lock(&self.live).get(&session).copied();
         let sight = live.map_or(Ok(None), |incarnation| self.mailboxes.observe(session, incarnation));
@@ -396,7 +397,7 @@ impl MailboxWorkers {
         self.context.inbox.push(Item::of(Input::Runtime(gone)));
     }
 
-    /// Logs once what is missing for an agent. `agents show` and `doctor` report it each time.
+    /// Logs once what an agent lacks. `agents show` and `doctor` report it each time.
     fn tell_left_out(&self, folder: &str, left_out: Vec<String>) {
         let mut told = lock(&self.left_out);
         let before = told.insert(folder.to_owned(), left_out.clone()).unwrap_or_default();
@@ -405,7 +406,7 @@ impl MailboxWorkers {
         }
     }
 
-    /// Sessions whose agents write more than is collected, with the number of discarded records.
+    /// Sessions whose agents write more than Hearth collects, with the number of discarded records.
     pub(super) fn floods(&self) -> Vec<FloodJson> {
         let now = self.context.clock.now().awake;
         let mut budgets = lock(&self.budgets);

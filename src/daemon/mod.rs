@@ -100,7 +100,7 @@ pub enum Error {
     /// The store.
     #[error(transparent)]
     State(#[from] state::Error),
-    /// No store may be created there, or it is the wrong one.
+    /// No store may be created there, or the store belongs to another installation.
     #[error(transparent)]
     Refused(#[from] opening::Refusal),
     /// The mailboxes.

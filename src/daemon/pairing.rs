@@ -1,7 +1,7 @@
 //! Pairing: a person proves which account is theirs by sending a code to the bot.
 //!
-//! Pairings are in memory only and end with the connection that asked for them, so codes are in no file. A code that was
-//! used or became void is recognized until its time is over, and goes to no agent either.
+//! Pairings are in memory only and end with the connection that requested them, so codes are in no file. A used or void
+//! code is recognized until it expires, so that it does not reach an agent either.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,11 +62,11 @@ pub(super) enum PairingState {
     Open,
     /// This person sent it.
     Answered(Sender),
-    /// It works no more.
+    /// It no longer works.
     Void(Why),
 }
 
-/// Why a code works no more.
+/// Why a code no longer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Why {
     #[error("the code was not sent within 10 minutes")]
@@ -90,7 +90,7 @@ struct Pairing {
 }
 
 impl Pairing {
-    /// Whether its time is over. A clock that was set back counts as over.
+    /// Whether it has expired. A clock that was set back counts as expiry.
     fn is_over(&self, now: Timestamp) -> bool {
         now < self.opened || now >= self.opened.plus(LIFE)
     }
@@ -194,7 +194,7 @@ fn equal(sent: &str, code: &str) -> bool {
     sent.len() == code.len() && difference == 0
 }
 
-/// Whether a text holds a code anywhere, written with or without dashes and spaces.
+/// Whether a text contains a code anywhere, written with or without dashes and spaces.
 fn contains(text: &str, codes: &Codes) -> bool {
     let plain: String = text.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     plain.to_ascii_uppercase().contains(&codes.typed) || plain.to_ascii_lowercase().contains(&codes.linked)

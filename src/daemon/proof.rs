@@ -58,7 +58,7 @@ fn forget_end(paths: &Paths) {
     paths.ends().for_each(|path| drop(std::fs::remove_file(path)));
 }
 
-/// Why the last daemon failed, as a message for people; none if it ended in another way.
+/// Why the last daemon failed, as a message for people; none if it did not fail.
 #[must_use]
 pub fn last_end(paths: &Paths) -> Option<String> {
     let regular =

@@ -16,8 +16,8 @@ use crate::model::report::{Action, ChangeReport};
 use crate::socket::command::Answer;
 use crate::socket::protocol::Response;
 
-/// How long a configuration waits for the secrets of its channels. Only commands take long; they go on in the
-/// background.
+/// How long applying a configuration waits for the secrets of its channels. Only commands take long; they continue in
+/// the background.
 const COMPARED: Duration = Duration::from_secs(3);
 
 /// The channels that an input configures.
@@ -62,8 +62,8 @@ impl Daemon {
         Response::Done { answer: Answer::Reconnecting }
     }
 
-    /// Compares the secrets of channels whose settings did not change with those of their connections, and notes in the
-    /// reports what follows. Channels whose settings changed are reconnected anyway.
+    /// Compares the secrets of channels whose settings did not change with those of their connections, and adds the
+    /// results to the reports. Channels whose settings changed are reconnected anyway.
     pub(super) async fn compare_secrets(&self, channels: &[ChannelName], reports: &mut [ChangeReport]) {
         if self.is_draining() {
             return;

@@ -27,7 +27,7 @@ impl std::fmt::Display for ReferenceUser {
     }
 }
 
-/// A reference and what uses it.
+/// A reference, and where it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretReference {
     /// The reference: `env:NAME`, `file:PATH` or `cmd:…`.
@@ -55,9 +55,10 @@ pub fn references(db: &Tables, txn: &Read<'_>) -> Result<Vec<SecretReference>, s
     Ok(found)
 }
 
-/// The value of a reference, as this process finds it. Blocks while a `cmd:` reference runs, ten seconds at most.
+/// The value of a reference, resolved by this process. Blocks while a `cmd:` reference runs, for at most ten seconds.
 ///
 /// # Errors
+///
 /// [`SecretError`], which names the reference and never a value.
 pub fn resolve(reference: &str) -> Result<OsString, SecretError> {
     resolve_reference(reference, &super::runtime::lookup(), &|| false)

@@ -12,7 +12,7 @@ use crate::runtime::podman::{self, PodmanRuntime, build};
 use crate::runtime::process::{Lacking, Lookup, ProcessRuntime, Sandbox, Setup};
 use crate::runtime::{Events, Runtime};
 
-/// What the choice depends on.
+/// Inputs of the choice.
 #[derive(Debug)]
 pub(super) struct RuntimeContext<'a> {
     /// Paths of the data directory.
@@ -37,7 +37,7 @@ pub(super) struct Chosen {
 pub(super) struct RuntimeChoice {
     /// Why this one, to be read after "because".
     pub(super) why: String,
-    /// What the configuration said then; none for the best available one.
+    /// The configured runtime at that time; none for the best available one.
     pub(super) configured: Option<RuntimeKind>,
     /// Whether the command that started the daemon asked for it.
     pub(super) asked: bool,

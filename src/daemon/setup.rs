@@ -24,7 +24,7 @@ pub enum Error {
     /// The name cannot be an agent's.
     #[error(transparent)]
     Folder(#[from] crate::model::folder::BadFolder),
-    /// A name of our own.
+    /// One of Hearth's own names.
     #[error(transparent)]
     Name(#[from] BadName),
     /// The store.
@@ -37,7 +37,7 @@ pub enum Error {
 pub struct Plan {
     /// The agent's folder.
     pub agent: Folder,
-    /// Creates what is missing; none if nothing is.
+    /// Creates missing entities; none if nothing is missing.
     pub configure: Option<Configure>,
 }
 

@@ -365,7 +365,7 @@ impl SyncState {
         Ok(Some(StateRead { digest: Some(digest), content }))
     }
 
-    /// Takes ids in that are new, and says which of them are left for the same transaction as the fields.
+    /// Stores new ids, and returns those that remain for the same transaction as the fields.
     fn see(&self, agent: AgentId, ids: Vec<String>) -> Result<Vec<String>, state::Error> {
         let mut new = self.context.engine.store().read(|db, txn| {
             let mut new = Vec::new();

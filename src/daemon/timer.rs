@@ -62,7 +62,7 @@ impl Daemon {
     ///
     /// LMDB does not reuse pages that were freed after the oldest read transaction began. The slot of a dead reader
     /// never ends, so under load the file grows by megabytes each second. Without the reserve, an agent could not
-    /// report on a full disk that it is done.
+    /// report the end of its turn on a full disk.
     fn tend_store(&self) {
         let store = self.engine.store();
         match store.clear_stale_readers().and_then(|_| store.share_reserve()) {

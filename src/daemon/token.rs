@@ -13,7 +13,7 @@ use crate::crash;
 const LENGTH: usize = 64;
 
 /// Creates a new token for each start, in a file that only its owner can read. On a full disk the previous token stays
-/// in use, because the daemon has to start to make room.
+/// in use, because the daemon has to start to free space.
 pub(super) fn renew(path: &Path) -> Result<String, Error> {
     let bytes: [u8; LENGTH / 2] = clock::entropy().map_err(Error::Entropy)?;
     let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -79,12 +79,12 @@ impl Typing {
         self.changed.notify_one();
     }
 
-    /// The session's agent did something.
+    /// Records that the session's agent did something.
     pub(super) fn progress(&self, session: SessionId) {
         self.lock().signs.progress(self.now(), session);
     }
 
-    /// The session's agent uses another tool, or none any more.
+    /// Records that the session's agent uses another tool, or no tool any more.
     pub(super) fn tool(&self, session: SessionId, tool: Option<&str>) {
         let mut state = self.lock();
         if let Some(at) = state.signs.tool(session, tool) {

@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 use super::Error;
 use super::stop::Stop;
 
-/// Starts a thread. If it panics, the daemon goes on without it.
+/// Starts a thread. If it panics, the daemon continues without it.
 pub(super) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     Builder::new().name(name.to_owned()).spawn(work).map_err(Error::Thread)
 }

@@ -30,7 +30,7 @@ pub fn image_of(install: &str, folder: &str, settings: &AgentSettings, configure
     format!("localhost/hearth-agent-{install}-{}:{:012x}", plain(folder), fnv_1a(made_of.as_bytes()) >> 16)
 }
 
-/// The letters and digits of a folder in lower case, with a single `-` between them.
+/// The letters and digits of a folder in lower case, with single `-` between them.
 fn plain(folder: &str) -> String {
     let words = folder.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()

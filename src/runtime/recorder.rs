@@ -8,7 +8,7 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::model::input::RuntimeEvent;
 
-/// Generous, because the machine may be busy; nothing waits for it when all is well.
+/// Generous, because the machine may be busy; a passing test does not wait for it.
 pub(in crate::runtime) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Polls a condition.
@@ -47,7 +47,7 @@ impl RecordedEvents {
         self.0.0.lock().unwrap().clear();
     }
 
-    /// Waits for the first event that answers.
+    /// Waits for the first event for which `f` returns a value.
     pub(in crate::runtime) fn wait<T>(&self, what: &str, find: impl Fn(&RuntimeEvent) -> Option<T>) -> T {
         let (events, changed) = &*self.0;
         let none = |events: &mut Vec<RuntimeEvent>| !events.iter().any(|event| find(event).is_some());
@@ -71,7 +71,7 @@ impl RecordedEvents {
         })
     }
 
-    /// Why it was not started.
+    /// The reason why it was not started.
     pub(in crate::runtime) fn refused(&self, session: SessionId, incarnation: u32) -> String {
         match self.gone(session, incarnation) {
             (Exit::NotStarted(reason), _) => reason,

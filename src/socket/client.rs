@@ -50,10 +50,10 @@ pub enum Error {
     /// The daemon closed the connection.
     #[error("the daemon closed the connection")]
     Closed,
-    /// The daemon said something that is no line of the protocol.
+    /// The daemon sent something that is not a line of the protocol.
     #[error("unknown answer from the daemon: {0}; it may be of another version")]
     Strange(String),
-    /// The daemon did not do it.
+    /// The daemon refused the request.
     #[error("{}", .0.message)]
     Refused(Box<RequestRefused>),
 }
@@ -75,9 +75,10 @@ impl Client {
         Ok(client)
     }
 
-    /// The same for a client that waits for every line for so long, and not longer.
+    /// The same, with a limit on the time that the client waits for each line.
     ///
     /// # Errors
+    ///
     /// As for [`Self::connect`].
     pub fn connect_within(paths: &Paths, time: Duration) -> Result<Self, Error> {
         let noted = std::fs::read(paths.socket_note()).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
@@ -147,7 +148,7 @@ impl Client {
         let mut line = String::new();
         let limit = u64::try_from(LINE_MAX).unwrap_or(u64::MAX);
         let read = match self.reader.by_ref().take(limit).read_line(&mut line) {
-            // So ends the connection of a daemon that died before it had read everything.
+            // This is how the connection of a daemon ends that died before it had read everything.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(Error::Silent),
             read => read.map_err(Error::Broken)?,

@@ -22,7 +22,7 @@ pub enum ClientCommand {
     Change(ChangeRequest),
     /// Answers an approval or a question as the operator.
     Decide {
-        /// What: `ap3` or `qu7`.
+        /// The approval or question: `ap3` or `qu7`.
         #[serde(with = "as_text")]
         matter: PromptSubject,
         /// Value, label or number of an option.
@@ -64,9 +64,9 @@ impl ClientCommand {
 pub enum Answer {
     /// Routing result of an event.
     Routed(RouteResult),
-    /// What a configuration change did.
+    /// The changes that were made.
     Configured(Vec<ChangeReport>),
-    /// What a sweep causes.
+    /// The effects of a sweep.
     Swept(Vec<Caused>),
     /// Result of a decision.
     Decided {

@@ -111,7 +111,7 @@ pub enum Response {
     Code(PairingCode),
     /// The state of the connection's pairing.
     Pairing(PairingJson),
-    /// The chat is there.
+    /// The chat is attached.
     Attached {
         /// The agent's folder.
         agent: String,
@@ -124,23 +124,23 @@ pub enum Response {
         #[serde(default)]
         owners: Vec<String>,
     },
-    /// What was said is stored.
+    /// The message is stored.
     Accepted {
-        /// The client's id of it.
+        /// The client's id of the message.
         id: String,
-        /// Hearth's id of it.
+        /// Hearth's id of the message.
         message: String,
     },
-    /// What was said was the answer to a card: no agent has it.
+    /// The message answered a card and goes to no agent.
     Consumed {
-        /// The client's id of it.
+        /// The client's id of the message.
         id: String,
     },
-    /// An agent, or Hearth, says something.
+    /// A message from an agent or from Hearth.
     Said {
-        /// Its id; show each once.
+        /// The message's id; show each once.
         id: String,
-        /// Who says it; none is Hearth.
+        /// The sender; none is Hearth.
         speaker: Option<String>,
         /// What.
         text: String,
@@ -154,7 +154,7 @@ pub enum Response {
         /// Its name.
         name: Option<String>,
     },
-    /// A message came to its end.
+    /// A message has ended.
     Settled {
         /// Its id.
         message: String,
@@ -199,7 +199,7 @@ pub struct PairingCode {
     pub code: String,
     /// A link that sends another code, if the network has such links.
     pub link: Option<String>,
-    /// When both stop working.
+    /// When code and link expire.
     pub expires: String,
 }
 
@@ -214,12 +214,12 @@ impl std::fmt::Debug for PairingCode {
 pub struct PairingJson {
     /// Wrong codes that were sent so far.
     pub wrong: u32,
-    /// How far it is.
+    /// The pairing's progress.
     #[serde(flatten)]
     pub state: PairingStateJson,
 }
 
-/// How far a pairing is.
+/// The progress of a pairing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum PairingStateJson {
@@ -232,7 +232,7 @@ pub enum PairingStateJson {
         /// Their name on the network.
         name: Option<String>,
     },
-    /// It works no more.
+    /// The pairing is void.
     Void {
         /// Why.
         why: String,
@@ -273,22 +273,22 @@ pub struct DaemonStatus {
     /// Channels that are configured.
     #[serde(default)]
     pub channels: Vec<ChannelStatus>,
-    /// Images that are being built, and those that could not be.
+    /// Images that are being built, and failed builds.
     #[serde(default)]
     pub builds: Vec<BuildJson>,
-    /// Sessions whose agents write more than is collected.
+    /// Sessions whose agents write more than Hearth collects.
     #[serde(default)]
     pub floods: Vec<FloodJson>,
-    /// Variables that `env:` references name and that are not set where the daemon runs; null from a daemon that does
-    /// not say.
+    /// Variables that `env:` references name and that are not set where the daemon runs; null from a daemon too old to
+    /// report it.
     #[serde(default)]
     pub unset_variables: Option<Vec<String>>,
-    /// The current point of its awake time, by which retries are timed; null from a daemon that does not say.
+    /// The current point of its awake time, by which retries are timed; null from a daemon too old to report it.
     #[serde(default)]
     pub awake: Option<Awake>,
 }
 
-/// A session whose agent writes more than is collected.
+/// A session whose agent writes more than Hearth collects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FloodJson {
     /// Its id.
@@ -308,7 +308,7 @@ pub struct BuildJson {
     pub state: String,
     /// How often it failed.
     pub failed: u32,
-    /// Why it failed last.
+    /// The reason for the last failure.
     pub why: Option<String>,
 }
 

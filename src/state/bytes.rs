@@ -16,7 +16,7 @@ use super::{Read, Write};
 /// A table as LMDB knows it.
 pub(super) type ByteTable<'e> = heed::Database<'e, Bytes, Bytes>;
 
-/// Key and value of a row as they lie in the store.
+/// Key and value of a row, as stored.
 pub(super) type ByteRow = (Vec<u8>, Vec<u8>);
 
 /// Rows between two keys, as long as the transaction lives.
@@ -105,7 +105,7 @@ impl ByteRows {
         self.table.put(txn, key, value).map_err(Error::lmdb("writing a row"))
     }
 
-    /// The row of a key, or else writes it.
+    /// The row of a key. If there is none, writes the given one.
     pub(super) fn get_or_put<'t>(
         &self,
         txn: &'t mut Write<'_>,
@@ -160,7 +160,7 @@ impl ByteRows {
         }
     }
 
-    /// Copies raw rows that follow a key: at most this many, and no more once they have this many bytes.
+    /// Copies raw rows that follow a key: at most this many rows, and at most about this many bytes.
     pub(super) fn slice(
         &self,
         txn: &Read<'_>,

@@ -42,7 +42,7 @@ impl Tables {
         Ok(meta)
     }
 
-    /// Allocates the next id of a kind. Numbers begin with 1 and are never reused.
+    /// Allocates the next id of a kind. Numbers start at 1 and are never reused.
     ///
     /// # Errors
     /// Those of reading and writing the counter.

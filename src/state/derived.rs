@@ -56,7 +56,7 @@ pub(super) const fn unwired_chat(approval: &Approval) -> Option<ChatId> {
     }
 }
 
-/// The session that asked for an open approval.
+/// The session that requested an open approval.
 pub(super) const fn asking_session(approval: &Approval) -> Option<SessionId> {
     match &approval.about {
         ApprovalSubject::Packages { session, .. }

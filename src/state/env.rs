@@ -1,4 +1,4 @@
-//! Opening LMDB: the one place of the project that is not checked by the compiler.
+//! Opens LMDB. This is the project's only code that the compiler does not check.
 
 use std::fs::File;
 use std::io::Seek as _;
@@ -52,7 +52,8 @@ pub(super) fn open(place: &Proved<'_>, access: Access, map_bytes: Option<usize>)
     }
 }
 
-/// The map to ask for: where the address space is limited, a quarter of it, so that the rest of the process has room.
+/// The size of the map to request. If the address space is limited, it is a quarter of the limit, to leave space for
+/// the rest of the process.
 fn granted(limit: Option<u64>) -> usize {
     let wanted = limit.map_or(MAP_BYTES, |limit| (limit / 4).min(MAP_BYTES));
     // A whole number of pages of any size.
@@ -109,7 +110,7 @@ pub(super) fn copy_into(env: &Env, file: &mut File) -> Result<()> {
 /// Whether a store must already exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// There is one: without its identity row it is damaged.
+    /// There is a store: if its identity row is missing, it is damaged.
     Store,
     /// There may be one, or a new one is being created.
     Anything,
@@ -214,7 +215,7 @@ mod tests {
     use crate::tests::small;
     use crate::{Reader, Store};
 
-    /// A data directory with a store that has no table but the one with this identity, if any.
+    /// A data directory whose store has only the table with this identity, if one is given.
     #[expect(clippy::disallowed_methods, reason = "no store that Hearth makes is like this")]
     fn stump(format: Option<u32>) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();

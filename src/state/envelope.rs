@@ -68,9 +68,10 @@ pub enum Unwritable {
     Encoding(String),
 }
 
-/// Puts a record into its envelope.
+/// Encodes a record in its envelope.
 ///
 /// # Errors
+///
 /// [`Unwritable`] if it is too large.
 pub fn seal<R: Record>(record: &R) -> Result<Vec<u8>, Unwritable> {
     seal_version(R::VERSION, record)

@@ -15,7 +15,7 @@ pub enum Error {
     /// LMDB failed. After a failed commit the state on disk is unknown: the daemon stops, and the next start recovers.
     #[error("the store failed while {doing}: {source}; look at the disk that `store/` in the data directory is on")]
     Lmdb {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// LMDB's error.
         source: heed::Error,
@@ -36,7 +36,7 @@ pub enum Error {
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage that was found.
         reason: String,
     },
     /// LMDB found corrupt pages.
@@ -45,7 +45,7 @@ pub enum Error {
          BACKUP --replace` puts a backup in place"
     )]
     Torn {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// LMDB's error.
         source: heed::Error,
@@ -53,7 +53,7 @@ pub enum Error {
     /// The map or the disk is full. The transaction is rolled back; nothing else is affected.
     #[error("the store has no room left while {doing}: free disk space or raise store_max_bytes")]
     Full {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
     },
     /// A row that cannot be read.
@@ -99,7 +99,7 @@ pub enum Error {
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// `process 123`, as far as it is known.
+        /// `process 123`, or what else is known of it.
         holder: String,
     },
     /// A file system on which LMDB's locks or its map do not work.
@@ -215,7 +215,7 @@ impl Error {
         }
     }
 
-    /// An error of a file.
+    /// Converts an error of a file.
     pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

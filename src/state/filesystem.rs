@@ -19,7 +19,7 @@ pub(super) enum FilesystemSupport {
 pub(super) fn check(dir: &Path) -> Result<Vec<String>> {
     let dir = std::fs::canonicalize(dir).map_err(Error::io(dir))?;
     let stat = rustix::fs::statfs(&dir).map_err(|errno| Error::io(&dir)(errno.into()))?;
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(); // the magic number decides alone
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(); // without the mount table, the magic number alone decides
     let magic = u64::try_from(stat.f_type).unwrap_or_default() & u64::from(u32::MAX);
     match judge(magic, mount_kind(&mounts, &dir).as_deref()) {
         FilesystemSupport::Fine => Ok(Vec::new()),

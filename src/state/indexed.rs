@@ -21,19 +21,19 @@ pub trait Derive<K, V>: Copy {
     fn change(&self, txn: &mut Write<'_>, key: &K, before: Option<&V>, after: Option<&V>) -> Result<()>;
 }
 
-/// What a check or a rebuild does with a derived row: its index, key and value.
+/// A function that a check or a rebuild applies to a derived row: its index, key and value.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(&dyn Untyped, &[u8], &[u8]) -> Result<()>;
 
 /// The derived rows themselves, for checks and rebuilds.
 pub(super) trait Rederive<K, V>: Derive<K, V> {
-    /// Visits the index rows that a record has.
+    /// Calls `visit` for the index rows of a record.
     fn rows(&self, key: &K, row: &V, visit: Visit<'_>) -> Result<()>;
 
     /// Visits the indexes.
     fn indexes(&self, visit: &mut dyn FnMut(&dyn Untyped) -> Result<()>) -> Result<()>;
 }
 
-/// What is done with each table that has derived indexes.
+/// A visitor of tables that have derived indexes.
 pub(super) trait VisitIndexed {
     /// Handles one table.
     fn visit<K: KeyPart, V: Record, D: Rederive<K, V>>(&mut self, table: &Indexed<K, V, D>) -> Result<()>;
@@ -67,7 +67,7 @@ impl<K, V, D> Indexed<K, V, D> {
         Self { rows, indexes }
     }
 
-    /// The table without its indexes. A write there damages the store on purpose, as tests do.
+    /// The table without its indexes. Writing through it damages the store, which tests do on purpose.
     #[must_use]
     pub const fn rows(&self) -> &Table<K, V> {
         &self.rows
@@ -121,10 +121,10 @@ impl<K: KeyPart, V: Record, D: Derive<K, V>> Indexed<K, V, D> {
         self.indexes.change(txn, key, Some(before), Some(after))
     }
 
-    /// Removes a row; tells whether there was one. The index rows of a row that cannot be read stay; `check` reports
-    /// them.
+    /// Removes a row, and returns whether there was one. Index rows of an unreadable row stay; `check` reports them.
     ///
     /// # Errors
+    ///
     /// As [`Table::delete`].
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
         if let Some(before) = readable(self.rows.get(txn, key))? {
@@ -192,9 +192,10 @@ impl<K: KeyPart, V: KeyPart> Manual<K, V> {
         self.0.set(txn, key, value)
     }
 
-    /// Removes a row; tells whether there was one.
+    /// Removes a row, and returns whether there was one.
     ///
     /// # Errors
+    ///
     /// As [`Self::put`].
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
         self.0.remove(txn, key)
@@ -226,7 +227,7 @@ where
     Ok(())
 }
 
-/// Visits the rows that a record has in one index.
+/// Calls `visit` for the rows of a record in one index.
 pub(super) fn visit<K, V, IK: KeyPart, IV: KeyPart, R>(
     index: &Index<IK, IV>,
     key: &K,

@@ -11,7 +11,8 @@ use crate::{backup, files, filesystem, lock, pages};
 /// Warnings about the location of a data directory's store.
 ///
 /// # Errors
-/// [`Error::FileSystem`] where it cannot live.
+///
+/// [`Error::FileSystem`] on a file system that cannot hold a store.
 pub fn look_at_place(data: &Path) -> Result<Vec<String>> {
     filesystem::check(&data.join("store"))
 }
@@ -50,7 +51,7 @@ pub fn copy_into(data: &Path, other: &Path) -> Result<u32> {
     Ok(format)
 }
 
-/// The directory of a store that is there.
+/// The directory of an existing store.
 pub(super) fn place(data: &Path) -> Result<PathBuf> {
     let dir = data.join("store");
     if backup::is_there(&dir)? { Ok(dir) } else { Err(Error::NoStore { path: data.to_owned() }) }

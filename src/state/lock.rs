@@ -14,7 +14,8 @@ use super::error::{Error, Result};
 use super::files::{self, EntryKind};
 use crate::crash;
 
-/// Tries at the lock, and the time between them. Processes that only query the holder have it for less than that.
+/// Number of attempts to take the lock, and the time between them. Processes that only query the holder have it for
+/// less than that.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -74,7 +75,7 @@ pub fn last_writer(data: &Path) -> Writer {
     let Ok(mut file) = files::open(&path(data)) else { return Writer::GaveUp };
     match noted(&mut file) {
         None => Writer::GaveUp,
-        // This does not block a process that takes the lock meanwhile.
+        // Meanwhile another process can take the lock.
         Some(pid) if test_kill_process(pid) == Err(Errno::SRCH) => Writer::Died,
         Some(_) => match flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) => Writer::Lives,
@@ -105,7 +106,7 @@ pub(super) fn take(data: &Path) -> Result<WriterLock> {
         .read(true)
         .write(true)
         .create(true)
-        .truncate(false) // the holder's number is still in it
+        .truncate(false) // the previous holder's process id is still in it
         .mode(0o600)
         .open(&path)
         .map_err(Error::io(&path))?;

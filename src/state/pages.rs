@@ -33,7 +33,7 @@ enum Broken {
     /// It cannot be read.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// Another process writes it at the same time, so the check has no result.
+    /// Another process is writing it at the same time, so the check has no result.
     #[error("it is being written")]
     Moving,
 }
@@ -42,22 +42,22 @@ enum Broken {
 const HEADER: usize = 16;
 /// Bytes of the description of a tree.
 const TREE: usize = 48;
-/// What every file of LMDB has.
+/// The number that every LMDB file contains.
 const MAGIC: u32 = 0xBEEF_C0DE;
 /// Version of its format.
 const VERSION: u32 = 1;
-/// LMDB's own bound of a tree's depth.
+/// LMDB's limit for the depth of a tree.
 const DEPTH_MAX: u16 = 32;
-/// No tree: it is empty.
+/// Marks an empty tree.
 const NO_PAGE: u64 = u64::MAX;
 /// Pages before the first one of a tree.
 const METAS: u64 = 2;
 
-/// Sizes of pages that LMDB takes from machines.
+/// Page sizes that LMDB may use, depending on the machine.
 const PAGE_BYTES: std::ops::RangeInclusive<u64> = 4_096..=32_768;
 /// Transaction numbers below this one can still be incremented.
 const NUMBER_MAX: u64 = 1 << 62;
-/// Time after which damage is looked for again.
+/// Time after which a check that found damage is repeated.
 const AGAIN: Duration = Duration::from_millis(20);
 
 const BRANCH: u16 = 1;
@@ -71,11 +71,11 @@ const IN_DOUBT: usize = 1 << 17;
 const ALWAYS: usize = 1 << 10;
 /// Pages that are read at once.
 const AT_ONCE: u64 = 64;
-/// Gap of pages that is read through, because that costs less than a second read.
+/// A gap between pages up to this size is read, because skipping it would cost a second read.
 const READ_ALONG: u64 = 4;
 /// Number of leaves below which one thread checks them all.
 const ALONE: usize = 1 << 9;
-/// Threads that check leaves.
+/// Maximum number of threads that check leaves.
 const THREADS_MAX: usize = 4;
 
 /// A directory whose store files LMDB may open. All environments are opened through this type, so no caller can forget
@@ -170,11 +170,11 @@ fn prove(path: &Path, most: usize) -> Result<(), Broken> {
     }
 }
 
-/// Whether the file is shorter than its newest snapshot says. That may be harmless: pages at its end that are free are
+/// Whether the file is shorter than its newest snapshot says. This may be harmless, because free pages at its end are
 /// not always written.
 fn is_short(path: &Path) -> bool {
     let looked = files::open(path).and_then(|file| {
-        // In this order, as in `prove`.
+        // The order is the same as in `prove`.
         let newest = Snapshot::newest(&file);
         Ok((newest, file.metadata()?.len()))
     });
@@ -290,7 +290,7 @@ impl Walk {
         self.trees(&tables, Kind::Rows).map(drop)
     }
 
-    /// Checks trees; returns those that are described in them.
+    /// Checks trees, and returns the trees that their rows describe.
     fn trees(&mut self, roots: &[Root], kind: Kind) -> Result<Vec<Root>, Broken> {
         let mut leaves = Vec::new();
         for root in roots {
@@ -316,7 +316,7 @@ impl Walk {
         Ok(found.within)
     }
 
-    /// Follows the branches of a tree to its leaves; returns whether it could finish.
+    /// Follows the branches of a tree to its leaves, and returns whether it reached all of them.
     fn leaves(&mut self, root: &Root, kind: Kind, leaves: &mut Vec<u64>) -> Result<bool, Broken> {
         if !root.is_filled(kind, DEPTH_MAX)? {
             return Ok(true);
@@ -347,7 +347,7 @@ impl Walk {
         let parts = leaves.chunks(leaves.len().div_ceil(threads));
         let looked: Vec<Result<PageRefs, Broken>> = std::thread::scope(|scope| {
             let looking: Vec<_> = parts.map(|part| (part, scope.spawn(|| self.look_at_some(part, kind)))).collect();
-            // If a thread failed otherwise, its work is repeated here.
+            // If a thread could not be started, its work is done here.
             let end = |(part, thread): (&[u64], std::thread::ScopedJoinHandle<'_, _>)| {
                 thread.join().unwrap_or_else(|_| self.look_at_some(part, kind))
             };
@@ -413,7 +413,7 @@ impl Walk {
         if u64_at(&header, 0) != first || u16_at(&header, 10) != OVERFLOW || pages < count {
             return Err(broken(first, format!("should begin a value of {count} pages, and does not")));
         }
-        // All of them: LMDB frees as many as the header says.
+        // All of them, because LMDB will free as many pages as the header says.
         self.take(first, pages)?;
         if kind != Kind::Free {
             return Ok(());
@@ -436,7 +436,7 @@ impl Walk {
                 return Err(broken(page, "has a list of free pages that is out of order".to_owned()));
             }
             before = number;
-            // One at the end may never have been written.
+            // A free page at the end may never have been written.
             if number < self.pages {
                 self.take(number, 1)?;
             }

@@ -5,9 +5,9 @@
 pub enum Step {
     /// The store is copied; the total is unknown.
     Copying,
-    /// A copy is read for its digest; counted in bytes.
+    /// The digest of a copy is being computed; counted in bytes.
     Reading,
-    /// A copy is proved to agree with itself.
+    /// The consistency of a copy is being checked.
     Checking,
     /// Rows are exported or imported; counted in rows.
     Rows,

@@ -15,7 +15,7 @@ use super::room::{self, Bounds, RESERVE, Usage};
 use super::schema::Tables;
 use super::{Env, Read};
 
-/// Rows and bytes that one read transaction copies: far less than a second's work.
+/// Number of rows and bytes that one read transaction copies, in far less than a second.
 const SLICE_ROWS: usize = 500;
 const SLICE_BYTES: usize = 4 << 20;
 
@@ -30,8 +30,9 @@ impl Reader {
     /// Opens a store while a daemon may be writing it. Creates nothing and does not need the daemon's lock.
     ///
     /// # Errors
+    ///
     /// [`Error::NoStore`] if there is none, [`Error::NewerFormat`] if it is too new to be understood, [`Error::Broken`]
-    /// if its file is none that LMDB may read.
+    /// if LMDB must not read its file.
     pub fn open(data: &Path) -> Result<Self> {
         let dir = place(data)?;
         Self::of(&pages::trust(&dir, lock::last_writer(data))?)
@@ -111,7 +112,8 @@ impl Reader {
     /// Space used and space left in the store of a data directory, while a daemon may be writing it.
     ///
     /// # Errors
-    /// Those of looking.
+    ///
+    /// Those of reading the store and the file system.
     pub fn usage(&self, data: &Path) -> Result<Usage> {
         let options = Options::new(0);
         let dir = data.join("store");

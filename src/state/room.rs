@@ -15,7 +15,7 @@ use super::error::{Error, Result, out_of_space};
 use super::schema::Tables;
 use crate::crash;
 
-/// The file that keeps room on the disk.
+/// The file that reserves space on the disk.
 pub(super) const RESERVE: &str = "reserve";
 
 /// Whether new work is accepted.
@@ -92,14 +92,14 @@ pub(super) struct Bounds {
     pub(super) file: u64,
     /// As [`Usage::limit`].
     pub(super) limit: u64,
-    /// What the disk has left.
+    /// Free space on the disk.
     pub(super) free: Free,
     /// As [`Usage::needed`].
     pub(super) needed: u64,
 }
 
 impl Bounds {
-    /// Whether there certainly is room for new work, however much of the file is in use.
+    /// Whether there certainly is space for new work, however much of the file is in use.
     pub(super) const fn surely_open(&self) -> bool {
         self.file < self.limit && self.free.bytes >= self.needed && enough(self.free.inodes)
     }
@@ -130,7 +130,7 @@ impl Usage {
     }
 }
 
-/// Whether a disk can hold as many files as it must.
+/// Whether a disk can hold the required number of files.
 const fn enough(inodes: Option<u64>) -> bool {
     match inodes {
         Some(left) => left >= INODES_NEEDED,
@@ -160,7 +160,7 @@ pub(super) fn used_bytes(db: &Tables, txn: &Read<'_>) -> Result<u64> {
     })
 }
 
-/// What the disk of a directory has left for us.
+/// Free space of a directory's disk that this process may use.
 pub(super) fn free(dir: &Path) -> Result<Free> {
     let disk = rustix::fs::statvfs(dir).map_err(|errno| Error::io(dir)(errno.into()))?;
     // File systems without an inode table report zero inodes.
@@ -168,7 +168,7 @@ pub(super) fn free(dir: &Path) -> Result<Free> {
     Ok(Free { bytes: disk.f_bavail.saturating_mul(disk.f_frsize), inodes })
 }
 
-/// Bytes that the disk of a directory has left for us.
+/// Free bytes of a directory's disk that this process may use.
 pub(super) fn free_bytes(dir: &Path) -> Result<u64> {
     free(dir).map(|free| free.bytes)
 }
@@ -179,8 +179,8 @@ pub(super) fn reserved(path: &Path, bytes: u64) -> bool {
         || std::fs::metadata(path).is_ok_and(|file| file.len() >= bytes && file.blocks().saturating_mul(512) >= bytes)
 }
 
-/// Allocates the reserve and returns whether it exists now. On a full disk this is no error: the reserve stays missing
-/// or partial until there is room.
+/// Allocates the reserve and returns whether it exists now. On a full disk this is not an error: the reserve stays
+/// missing or partial until there is space.
 pub(super) fn reserve(dir: &Path, path: &Path, bytes: u64) -> Result<bool> {
     if reserved(path, bytes) {
         return Ok(true);

@@ -30,16 +30,17 @@ pub struct Store {
     options: Options,
     install: u64,
     warnings: Vec<String>,
-    lock: WriterLock, // last: it is released when the environment is closed
+    lock: WriterLock, // dropped last: it is released after the environment is closed
 }
 
 impl Store {
-    /// Opens the store of a data directory; where there is none, `options.missing` decides.
+    /// Opens the store of a data directory. If there is none, `options.missing` decides.
     ///
     /// # Errors
-    /// [`Error::NoStore`] if there is none and none is to be created,
-    /// [`Error::Locked`] if another process writes it, [`Error::FileSystem`] where it cannot live,
-    /// [`Error::NewerFormat`] if a newer Hearth wrote it.
+    ///
+    /// [`Error::NoStore`] if there is none and none may be created, [`Error::Locked`] if another process writes it,
+    /// [`Error::FileSystem`] on a file system that cannot hold a store, [`Error::NewerFormat`] if a newer Hearth wrote
+    /// it.
     pub fn open(data: &Path, options: Options) -> Result<Self> {
         let dir = data.join("store");
         if options.missing == Missing::Refuse {
@@ -64,11 +65,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Brings the store to the format `to`; before the first step runs, there is a backup.
+    /// Migrates the store to the format `to`. A backup is made before the first step.
     pub(super) fn migrate(&self, data: &Path, steps: &[Step], to: u32) -> Result<Meta> {
         let current = self.read(|db, txn| db.meta.get(txn, &()))?;
         match current {
-            // Without a write transaction: a full disk is no reason not to start.
+            // No write transaction, because a full disk must not prevent the start.
             Some(meta) if meta.format == to => return Ok(meta),
             Some(_) => {
                 backup::before_migration(&self.reader, data, to, self.options.now)
@@ -143,16 +144,17 @@ impl Store {
     }
 
     /// Runs a group of transactions that are committed together. One that fails is undone alone, unless `no_room` says
-    /// that it failed for want of room: then its neighbours may have taken it, and the whole group is undone with
+    /// that it failed for lack of space: the other ones may have used the space, so the whole group is undone with
     /// [`Error::Full`]. When this returns `Ok`, those that succeeded are on disk.
     ///
-    /// A transaction within a transaction costs more than what is written in it. So only those inputs have one of their
-    /// own that may well be undone, as `undoable` says; when another one fails after all, the group is undone and
-    /// carried out once more with a transaction for each.
+    /// A nested transaction costs more than the writes in it. So only inputs that are likely to be undone, according to
+    /// `undoable`, get one. If another one fails after all, the group is undone and repeated with a nested transaction
+    /// for each input.
     ///
     /// # Errors
-    /// The failure of the group: nothing of it happened, the answers are gone. After [`Error::is_full`] they can be run
-    /// again one by one; after any other the state of the store is unknown, and the process stops.
+    ///
+    /// The failure of the group: none of it is stored, and the answers are lost. After [`Error::is_full`] the inputs
+    /// can be retried one by one. After any other error the state of the store is unknown, and the process stops.
     pub fn write_batch<I, T, E>(
         &self,
         inputs: &[I],
@@ -219,19 +221,21 @@ impl Store {
         txn.within(&self.reader.env, work)?
     }
 
-    /// Frees the slots of readers whose processes died; returns how many. A dead reader keeps freed pages from being
-    /// used again.
+    /// Frees the reader slots of dead processes, and returns their number. A dead reader keeps freed pages from being
+    /// reused.
     ///
     /// # Errors
+    ///
     /// [`Error::Lmdb`].
     pub fn clear_stale_readers(&self) -> Result<usize> {
         self.reader.env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))
     }
 
-    /// Whether there is room for new work.
+    /// Whether there is space for new work.
     ///
     /// # Errors
-    /// Those of looking.
+    ///
+    /// Those of reading the store and the file system.
     pub fn admission(&self) -> Result<Admission> {
         let bounds = self.reader.bounds(&self.dir, &self.options, self.has_reserve())?;
         // Used space is counted only if it matters, because that reads every table.

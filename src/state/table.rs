@@ -14,16 +14,18 @@ use super::{Read, Write};
 
 /// Encoding of a table's values.
 pub trait Codec<V> {
-    /// Writes the bytes of a value where there are none yet.
+    /// Encodes a value into an empty buffer.
     ///
     /// # Errors
-    /// [`Unwritable`] if it has none.
+    ///
+    /// [`Unwritable`] if the value cannot be encoded.
     fn encode(value: &V, out: &mut Vec<u8>) -> Result<(), Unwritable>;
 
     /// Decodes a value.
     ///
     /// # Errors
-    /// [`Unreadable`] if they are none.
+    ///
+    /// [`Unreadable`] if the bytes are not a value.
     fn decode(bytes: &[u8]) -> Result<V, Unreadable>;
 
     /// Newest version of a value that may be replaced, if values have versions.
@@ -199,7 +201,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.set(txn, key, value)
     }
 
-    /// Removes a row; tells whether there was one.
+    /// Removes a row, and returns whether there was one.
     pub(super) fn remove(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
         self.bytes.delete(txn, &encoded(key))
     }
@@ -304,7 +306,8 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
     /// First key after a key; its row is not decoded.
     ///
     /// # Errors
-    /// [`Error::Lmdb`], and [`Error::Damaged`] for a key that is none.
+    ///
+    /// [`Error::Lmdb`], and [`Error::Damaged`] for an invalid key.
     pub fn next_key(&self, txn: &Read<'_>, key: &K) -> Result<Option<K>> {
         let range = (Bound::Excluded(key.to_bytes()), Bound::Unbounded);
         let row = self.bytes.range(txn, &range)?.next().transpose().map_err(Error::lmdb("reading a row"))?;
@@ -322,7 +325,7 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.bytes.last_key(txn)?.map(|key| self.decode_key(key)).transpose()
     }
 
-    /// Reads a row that was taken out as bytes.
+    /// Decodes a row from its bytes.
     pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<(K, V)> {
         touched::count();
         let key = self.decode_key(key)?;
@@ -393,9 +396,10 @@ impl<K: KeyPart, V: Record> Table<K, V> {
         Ok((value, said))
     }
 
-    /// Removes a row; tells whether there was one.
+    /// Removes a row, and returns whether there was one.
     ///
     /// # Errors
+    ///
     /// [`Error::Full`] and [`Error::Lmdb`]: even a removal needs pages.
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
         self.remove(txn, key)

@@ -1,8 +1,8 @@
-//! The `tables!` macro: from the one list of tables to handles, creation and walks over all of them.
+//! The `tables!` macro: generates handles, creation and walks over all tables from the one list of tables.
 
 use super::key::{BadKey, KeyPart};
 
-/// What a table holds.
+/// The kind of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Records: the truth.
@@ -12,7 +12,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word people see.
+    /// The kind as a word for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Kind {
     }
 }
 
-/// What the list says of a table.
+/// A table's entry in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
     /// Its name.
@@ -31,11 +31,11 @@ pub struct About {
     pub kind: Kind,
     /// Its sentence.
     pub purpose: &'static str,
-    /// Most bytes a key of it can have.
+    /// Maximum length of its keys in bytes.
     pub max_key_bytes: usize,
 }
 
-/// A key of a table, read and written again, and how it is shown.
+/// Decodes a key of a table and encodes it again. Also returns its text form.
 pub(super) fn rewritten<K: KeyPart>(key: &[u8]) -> Result<(Vec<u8>, String), BadKey> {
     K::from_bytes(key).map(|key| (key.to_bytes(), key.shown()))
 }
@@ -44,7 +44,7 @@ macro_rules! tables {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident $(as $stored:literal)?: $key:ty => $value:ty
         $({ $($(#[doc = $index_doc:literal])+ index $index:ident $(as $index_stored:literal)?: $index_key:ty => $index_value:ty = $derive:expr;)+ })?
         $(;)?)+) => {
-        // A longer key would fail only at run time, at the first write.
+        // Checked at compile time. Otherwise a longer key would fail only at the first write.
         $(
             const _: () = assert!(
                 <$key as KeyPart>::MAX_BYTES <= super::key::MAX_KEY_BYTES,
@@ -67,7 +67,7 @@ macro_rules! tables {
         }
 
         impl Tables {
-            /// What the list says, in its order.
+            /// The entries of the list, in order.
             pub const ABOUT: &'static [About] = &[$(
                 About {
                     name: tables!(@name $name $($stored)?),
@@ -83,8 +83,8 @@ macro_rules! tables {
                 },)+)?
             )+];
 
-            /// The bytes of a key of a table, read and written again, and how it is shown; none if no table is called
-            /// so.
+            /// Decodes a key of a table and encodes it again. Also returns its text form. None if there is no table of
+            /// this name.
             #[must_use]
             pub fn rewrite_key(table: &str, key: &[u8]) -> Option<Result<(Vec<u8>, String), BadKey>> {
                 match table {

@@ -134,7 +134,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// As the id of what has these bytes.
+    /// As the id of the file with these bytes.
     #[must_use]
     pub fn blob(&self) -> BlobId {
         BlobId::of_digest(&self.0)
@@ -193,13 +193,13 @@ impl ForeignKey {
         Self(Form::Plain(Short::default()))
     }
 
-    /// The greatest key, which no name has.
+    /// The greatest possible key, which no name has.
     #[must_use]
     pub const fn greatest() -> Self {
         Self(Form::Digest([u8::MAX; 32]))
     }
 
-    /// The key of a name; the empty name has a key as well.
+    /// The key of a name; the empty name also has a key.
     #[must_use]
     pub fn of(name: &impl Foreign) -> Self {
         let text = name.text();
@@ -274,7 +274,7 @@ impl KeyPart for Option<ForeignKey> {
 /// A session's route in a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteKey {
-    /// All of a chat.
+    /// The whole chat.
     Shared(ChatId),
     /// A thread of a chat, or the messages outside of threads.
     PerThread(ChatId, Option<ForeignKey>),

@@ -19,7 +19,7 @@ pub struct Write<'t> {
     made: DerivedCache,
 }
 
-/// Cache of derived values, by what they are derived from, type and key.
+/// Cache of derived values, by their basis, type and key.
 type DerivedCache = RefCell<Vec<(Basis, TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
 
 /// A fast hasher without protection against chosen collisions: a commit has too few inputs for them to matter.
@@ -55,7 +55,7 @@ impl Hasher for Words {
 /// Tables that cached values are derived from. A change of one of them invalidates the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// What only people decide: wirings, roles, members and what they refer to.
+    /// Tables that only people's decisions change: wirings, roles, members and what they refer to.
     Decisions,
     /// Live incarnations and their claims.
     Runs,
@@ -100,7 +100,7 @@ impl<'t> Write<'t> {
         Self { txn, held: Held::default(), made: DerivedCache::default() }
     }
 
-    /// Commits, after [`Tables::commit`](super::Tables::commit) has written what is held.
+    /// Commits, after [`Tables::commit`](super::Tables::commit) has written the cached values.
     pub(super) fn finish(self) -> Result<()> {
         self.txn.commit().map_err(Error::lmdb("committing"))
     }
@@ -231,7 +231,7 @@ mod tests {
     use crate::tests::store;
     use crate::{Basis, Error, ForeignKey, Result, Tables, Write};
 
-    /// Gives out an id, counts a message, and fails if it is asked to.
+    /// Allocates an id, counts a message, and fails if requested.
     fn work(db: &Tables, txn: &mut Write<'_>, fails: &bool) -> Result<MessageId> {
         let id = db.allocate(txn)?;
         db.change_waiting(txn, AgentId::new(1), |count| count + 1)?;

@@ -48,7 +48,7 @@ fn time_of_day(text: &str) -> Option<NaiveTime> {
     let (hour, minute) = match (clock.split_once(':'), noon) {
         (Some((hour, minute)), _) => (number(hour)?, number(minute).filter(|_| minute.len() == 2)?),
         (None, Some(_)) => (number(clock)?, 0),
-        // A bare number could be anything.
+        // A bare number is ambiguous.
         (None, None) => return None,
     };
     let hour = match noon {
@@ -98,7 +98,7 @@ mod tests {
             ("wed 9:00", Some("2026-03-11T09:00")),
             ("tuesday 23:59", Some("2026-03-10T23:59")),
             ("next monday 9am", Some("2026-03-09T09:00")),
-            // Others are read as they are, or refused with their own error.
+            // Other texts are parsed as they are, or refused with their own error.
             ("2026-01-15T21:00", None),
             ("8", None),
             ("25:00", None),

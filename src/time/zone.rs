@@ -39,7 +39,7 @@ pub struct Chosen {
     pub zone: Zone,
     /// Where it came from.
     pub source: Source,
-    /// Candidates before it that are no zones.
+    /// Candidates before it that are not valid zones.
     pub refused: Vec<(Source, BadZone)>,
 }
 

@@ -19,16 +19,16 @@ pub(super) fn merged(known: &Configuration, toml: &str, name: &str) -> Result<St
     Ok(write::text(&tables))
 }
 
-/// The keys of an entity with those changed that a file names.
+/// The fields of an entity, with those changed that a file names.
 fn overlaid(mut fields: Fields, wanted: &Fields, keys: &BTreeSet<String>) -> Fields {
     for key in keys {
         match wanted.get(key) {
             Some(value) => fields.set(key, value.clone()),
-            // It is named with its default.
+            // The file sets the key to its default.
             None => drop(fields.clear(key)),
         }
     }
-    // Another way to engage has no pattern.
+    // Other engage modes have no pattern.
     if keys.contains("engage") && wanted.get("pattern").is_none() {
         fields.clear("pattern");
     }

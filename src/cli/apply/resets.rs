@@ -1,4 +1,4 @@
-//! Keys that a file omits of what it names, and that therefore lose what was set elsewhere.
+//! Keys that a file omits for the entities that it names. Applying the file resets them to their defaults.
 
 use super::super::change::Configured;
 use super::super::consent::Consent;
@@ -18,7 +18,7 @@ struct Reset {
 pub(super) struct Resets(Vec<Reset>);
 
 impl Resets {
-    /// Moves the resets from a report to a part of their own.
+    /// Moves the resets from a report into a separate part.
     pub(super) fn split(mut planned: Configured, toml: &str) -> (Configured, Self) {
         let named = file::named_keys(toml);
         let mut resets = Vec::new();
@@ -61,7 +61,7 @@ impl Resets {
     }
 }
 
-/// What the default of a key means for an entity.
+/// The consequence of a key's default for an entity.
 fn effect(entity: &str, key: &str) -> &'static str {
     if !entity.starts_with("agent ") {
         return match key {

@@ -14,9 +14,9 @@ use crate::model::configure::{Change, RoleSpec};
 use crate::socket::client::{Client, Error, unexpected};
 use crate::socket::protocol::{PairingCode, PairingJson, PairingStateJson, Request, Response};
 
-/// Time between two looks at the state.
+/// Interval between two status queries.
 const LOOK: Duration = Duration::from_millis(300);
-/// Looks for a channel that is down, because it may be connecting: 15 s.
+/// Number of status queries for a channel that is down, because it may still be connecting: 15 s.
 const CONNECTING: u32 = 50;
 
 /// Who confirms the person that sent the code.
@@ -93,7 +93,7 @@ pub(in crate::cli) fn pair_by(
     Ok(Some(user))
 }
 
-/// Opens a pairing. A channel that is down has a while to connect.
+/// Opens a pairing. A channel that is down gets some time to connect.
 fn open(client: &mut Client, channel: &str) -> Result<PairingCode, Failure> {
     let mut looks = 0;
     loop {

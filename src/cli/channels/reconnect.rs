@@ -1,4 +1,4 @@
-//! `hearth channels reconnect`: reconnects a channel and says how that ended.
+//! `hearth channels reconnect`: reconnects a channel and reports the result.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use crate::socket::client::{Client, unexpected};
 use crate::socket::command::Answer;
 use crate::socket::protocol::{Request, Response};
 
-/// Time between two looks at the state.
+/// Interval between two status queries.
 const LOOK: Duration = Duration::from_millis(100);
-/// Looks before the command gives up waiting: 20 s, which is more than the time limit of a command that has a secret.
+/// Number of status queries before the command gives up: 20 s, which is more than the time limit of a command that
+/// resolves a secret.
 const LOOKS: u32 = 200;
 
 /// Runs the command.
@@ -39,7 +40,7 @@ pub(super) fn reconnect(paths: &Paths, channel: &str, json: bool) -> Done {
     }
 }
 
-/// Waits until the service has answered or a try has failed. Returns the state, and how to mend it.
+/// Waits until the service has answered or a try has failed. Returns the state, and how to fix it.
 fn connected(paths: &Paths, client: &mut Client, channel: &str) -> Result<(ChannelJson, String), Failure> {
     let known = configuration::read(paths)?.channels;
     let Some(row) = known.iter().find(|row| row.name.as_str() == channel) else {

@@ -5,7 +5,7 @@ use crate::cli::last_backup::BackupStatus;
 use crate::config::Paths;
 use crate::state::Reader;
 
-/// Warns of a failed or old backup. Nothing is said where none was ever wanted.
+/// Warns of a failed or old backup. Reports nothing if backups were never requested.
 pub(super) fn backups(paths: &Paths, reader: &Reader) -> Option<Check> {
     let name = "backup";
     let plan = match reader.read(|db, txn| db.settings.get(txn, &())) {

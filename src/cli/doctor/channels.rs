@@ -11,8 +11,8 @@ use crate::model::channel::ChannelInstance;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Reader};
 
-/// Checks each configured channel. Without a reachable daemon, which another check reports, the channel's state is
-/// skipped.
+/// Checks each configured channel. Without a reachable daemon, which another check reports, the channel's state is not
+/// checked.
 pub(super) fn channels(known: &Configuration, daemon: Option<&DaemonStatus>) -> Vec<Check> {
     let look = |channel: &ChannelInstance| match networks::trouble(channel, daemon) {
         Some((found, mend)) => bad("channel", CheckStatus::Warn, found, mend),

@@ -1,4 +1,4 @@
-//! Checks of what agents need before they can answer.
+//! Checks for prerequisites that agents need before they can answer.
 
 use super::{Check, CheckStatus, bad, ok};
 use crate::cli::prerequisites::{self, Gap};
@@ -6,12 +6,12 @@ use crate::config::Paths;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::Reader;
 
-/// Fails for everything that agents need and do not have.
+/// Fails for each prerequisite that is missing.
 pub(super) fn lacking(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Check> {
     match reader.read(|db, txn| prerequisites::missing(paths, db, txn, daemon)) {
         Ok(gaps) => {
             let owned = !gaps.iter().any(|gap| gap.check == "owner");
-            // The checks of containers say more about Podman.
+            // The checks of containers report more about Podman.
             let gaps = gaps.into_iter().filter(|gap| gap.check != "podman");
             let found = gaps.map(|Gap { check, found, mend }| bad(check, CheckStatus::Fail, found, mend));
             found.chain(owned.then(|| ok("owner", "configured"))).collect()

@@ -39,7 +39,7 @@ struct Wanted {
     unset: Vec<String>,
 }
 
-/// What a reference stands for.
+/// The result of resolving a reference.
 enum Resolved {
     Value(String),
     /// It has no value, which another check reports.
@@ -120,7 +120,7 @@ fn resolve(
     if reference.starts_with("env:") && daemon.is_some() {
         return (Resolved::Untried("only the daemon knows its variable"), None);
     }
-    // A command may contain words that are not for a terminal.
+    // A command may contain text that must not be shown on a terminal.
     let named = if reference.starts_with("cmd:") { "cmd: reference" } else { reference };
     let failed = |why: String| {
         let mend = "correct the reference or what it names; agents that use it do not start until then";

@@ -49,7 +49,7 @@ struct OptionalSessionArg {
     exclude: Option<String>,
 }
 
-/// What has to hold for a change.
+/// Conditions for a change.
 #[derive(Debug, Default, Args)]
 struct Conditions {
     /// Refuse unless the last record has this number

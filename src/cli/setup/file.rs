@@ -19,14 +19,14 @@ pub(super) fn path(paths: &Paths) -> PathBuf {
     paths.data().join("hearth.toml")
 }
 
-/// What a change means for the file.
+/// The effect of a change on the file.
 #[derive(Debug, PartialEq, Eq)]
 enum Merged {
-    /// The file says it already.
+    /// The file already has the change.
     Same,
     /// The new text. Nothing else is lost.
     Ours(String),
-    /// The new text. The old one has something that would be lost, such as comments.
+    /// The new text. The old text has parts that would be lost, such as comments.
     Theirs(String),
     /// The file cannot be read as configuration.
     Bad(String),
@@ -50,7 +50,7 @@ fn merge(old: Option<&str>, change: &Change) -> Merged {
     if ours { Merged::Ours(text(&changes)) } else { Merged::Theirs(text(&changes)) }
 }
 
-/// Whether two changes are of the same entity.
+/// Whether two changes concern the same entity.
 fn is_of_same(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::PutAgent(one, _), Change::PutAgent(other, _)) => one == other,
@@ -61,8 +61,8 @@ fn is_of_same(one: &Change, other: &Change) -> bool {
 }
 
 impl Setup<'_> {
-    /// Makes a change: in the file, then in the store. A change that the store would refuse changes neither. Should the
-    /// process end in between, the next setup makes the change again.
+    /// Makes a change, first in the file, then in the store. A change that the store would refuse changes neither. If
+    /// the process ends in between, the next setup makes the change again.
     pub(super) fn put(&mut self, change: &Change) -> Done {
         let toml = write::write(std::slice::from_ref(change));
         let request = ChangeRequest { toml, from_file: true, dry_run: true, ..ChangeRequest::default() };

@@ -7,7 +7,7 @@ use crate::daemon::opening::Opening;
 use crate::model::address::{ChannelName, UserId};
 use crate::model::configure::RoleSpec;
 
-/// Asks little of a model, so that it costs little.
+/// A cheap request for a model.
 const HELLO: &str = "Hello! Who are you, in one sentence?";
 
 impl Setup<'_> {
@@ -96,7 +96,7 @@ impl Setup<'_> {
         Ok(StepReport::new(StepState::Done, format!("{} answered", self.args.agent)))
     }
 
-    /// What a person can do now.
+    /// Suggestions for the person's next steps.
     pub(super) fn next_steps(&self) -> Vec<String> {
         let mut next = Vec::new();
         if let Some(bot) = &self.bot {

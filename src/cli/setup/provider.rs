@@ -1,4 +1,4 @@
-//! The step that chooses what answers. A key is tried at once, and kept if its server accepts it.
+//! The step that chooses the provider. A key is tried at once, and kept if its server accepts it.
 
 use super::ask::Choice;
 use super::{Setup, StepReport, StepState, secret, skills};
@@ -7,9 +7,9 @@ use crate::model::configure::Change;
 use crate::model::entity::{AgentSettings, EnvValue, ProviderKind, Trust};
 use crate::provider::{Accepted, Credential, Login, OFFERS, Offer, try_login};
 
-/// Stands in for the token of a server that wants none.
+/// Token for a server that does not need one.
 const NO_TOKEN: &str = "none-needed";
-/// Most models that are listed.
+/// Maximum number of listed models.
 const MODELS_MAX: usize = 12;
 
 /// How the agent CLI logs in.
@@ -180,7 +180,7 @@ impl Setup<'_> {
     }
 }
 
-/// What a secret is for a server.
+/// The kind of credential that a secret is for a server.
 fn credential(secret: &str, base_url: Option<&str>) -> Credential {
     base_url.map_or_else(|| Credential::looks_like(secret), |_| Credential::ServerToken)
 }
@@ -207,7 +207,7 @@ fn tried_before(settings: &AgentSettings) -> Result<String, String> {
         EnvValue::Plain(text) => text.clone(),
         EnvValue::Reference(reference) => match reference.strip_prefix("file:") {
             Some(file) => secret::read(file.as_ref()).map_err(|failure| failure.words().to_owned())?,
-            // Commands may ask for a password, and variables are those of the daemon.
+            // Not for commands, which may ask for a password, and variables, which are the daemon's.
             None => return Ok(format!("{provider}, with {} from {reference}", credential.variable())),
         },
     };

@@ -9,9 +9,9 @@ use crate::model::configure::{Change, RuntimeKind, Settings};
 use crate::model::entity::{AgentSettings, EnvValue, Hold, ProviderKind};
 use crate::provider::Credential;
 
-/// How the agent CLI is installed for processes. The image has it.
+/// The command that installs the agent CLI for processes. The image contains the CLI.
 const CLI: &str = "npm install -g @anthropic-ai/claude-code";
-/// What confined processes mean.
+/// A description of confined processes.
 const CONFINED: &str = "agents are confined processes of your user, which see their own folder and what you give them, \
                         and share your network; packages for agents are not installed";
 
@@ -25,7 +25,7 @@ impl Setup<'_> {
         }
         let (kind, why) = self.find_runtime(&Settings { runtime, ..known.clone() })?;
         let mut state = StepState::Already;
-        // Containers that were found stay a choice of the daemon.
+        // If containers were found, the choice is left to the daemon.
         let chosen = (self.args.runtime.is_some() || kind == RuntimeKind::Process).then_some(kind);
         if chosen.is_some() && known.runtime != chosen {
             self.put(&Change::PutSettings(Settings { runtime: chosen, ..known }))?;
@@ -113,7 +113,7 @@ impl Setup<'_> {
     }
 }
 
-/// Whether the agent's model is at an address that means another machine inside of a container.
+/// Whether the agent's model is at an address that refers to another machine inside a container.
 fn reaches_by_loopback(agent: &AgentSettings) -> bool {
     agent.env.iter().any(|(name, value)| match value {
         EnvValue::Plain(url) if name == Credential::BASE_URL => {

@@ -28,7 +28,8 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
 /// The secret without surrounding white space.
 ///
 /// # Errors
-/// Why a text is no secret. The reason does not repeat it.
+///
+/// Why a text is not a secret. The reason does not repeat it.
 pub(super) fn check(text: &str) -> Result<String, &'static str> {
     let secret = text.trim();
     match secret {
@@ -41,7 +42,7 @@ pub(super) fn check(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Keeps a secret in a file of its own. Returns the reference for the configuration.
+/// Stores a secret in its own file. Returns the reference for the configuration.
 pub(super) fn keep(paths: &Paths, name: &str, secret: &str) -> Result<String, Failure> {
     let dir = paths.create_kept_secrets()?;
     let path = dir.join(name);

@@ -20,14 +20,14 @@ macro_rules! skill {
 const SKILLS: [BuiltInSkill; 4] =
     [skill!("what-i-can-do"), skill!("remember"), skill!("remind-me"), skill!("summarise-a-page")];
 
-/// Writes the skills if there is no directory of skills yet. Returns their names; none if there is one: what a person
-/// changed or removed there stays so.
+/// Installs the skills if there is no directory of skills yet, and returns their names. Otherwise returns none: changes
+/// and removals by a person are kept.
 pub(super) fn put(paths: &Paths) -> std::io::Result<Vec<&'static str>> {
     let dir = paths.skills();
     if std::fs::symlink_metadata(&dir).is_ok() {
         return Ok(Vec::new());
     }
-    // Complete before it has its name, however this ends.
+    // The directory is complete before it gets its final name, however the process ends.
     let unfinished = dir.with_file_name(".skills.new");
     match std::fs::remove_dir_all(&unfinished) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),

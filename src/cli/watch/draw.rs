@@ -34,7 +34,7 @@ const HELP: &[&str] = &[
 /// Most lines of a panel other than the sessions, which get the rest of the screen.
 const LINES_MAX: usize = 6;
 
-/// A meaning that a colour repeats. The words beside it say the same.
+/// The meaning of a colour. The text beside it says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tone {
     Plain,
@@ -170,7 +170,7 @@ fn message_words(messages: &Messages) -> String {
     if words.is_empty() { "no message waits".to_owned() } else { format!("messages: {}", words.join(", ")) }
 }
 
-/// The three numbers that a person looks for first.
+/// The three most important numbers.
 fn summary(screen: &Screen) -> Text<'static> {
     let view = &screen.view;
     let working = view.all_sessions().filter(|one| one.state() == SessionState::Working).count();
@@ -198,7 +198,7 @@ fn footline(screen: &Screen) -> Text<'_> {
     }
 }
 
-/// What a panel shows: its heading, its columns, and the line of each thing that belongs to it.
+/// The content of a panel: its heading, its columns, and a line per item.
 struct Panel<'p, F> {
     heading: &'p str,
     tone: Tone,
@@ -295,7 +295,7 @@ const fn tone_of(state: SessionState) -> Tone {
     }
 }
 
-/// The state of a session, and what explains it.
+/// The state of a session, with an explanation.
 pub(super) fn doing(one: &SessionView, now: Timestamp) -> String {
     let state = one.state();
     let mut words = vec![state.word().to_owned()];
@@ -328,7 +328,7 @@ fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp
     panel(frame, screen, area, &Panel { heading: "TASKS", tone: Tone::Plain, names, widths, row });
 }
 
-/// When a task runs next, or why it does not.
+/// The next run of a task, or why it does not run.
 pub(super) fn standing(one: &TaskView, now: Timestamp) -> String {
     match (&one.next, one.paused, one.running) {
         (_, _, true) => "running".to_owned(),

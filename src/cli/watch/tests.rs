@@ -129,7 +129,7 @@ fn screens_of_any_size_are_drawn() {
 
 #[test]
 fn rows_are_divided_exactly_and_shrink_tasks_first() {
-    // Exactly: a solver that has to violate a wish chooses which, at random.
+    // Exactly: the layout solver would otherwise violate one of its constraints at random.
     for height in 0..60 {
         assert_eq!(rows(&view(), height).iter().sum::<u16>(), height);
     }

@@ -53,7 +53,7 @@ pub(super) fn shape(
     })
 }
 
-/// Journal entries about an outgoing message that is about no other message. Those of notices are not kept.
+/// Journal entries about an outgoing message that refers to no other message. Notices have none.
 pub(super) fn entries(
     db: &Tables,
     txn: &Read<'_>,

@@ -20,7 +20,7 @@ use crate::state::{self, ChatKey, ForeignKey, HeldKey, Owned, Read, SeenKey, Tab
 
 mod latest;
 
-/// Events that one answer explains.
+/// Maximum number of events that one answer explains.
 const HITS_MAX: usize = 20;
 /// Maximum number of messages of one event.
 const SAME_MAX: usize = 1_000;
@@ -48,7 +48,7 @@ pub(super) struct SearchResult {
     pub(super) chats: usize,
 }
 
-/// Finds what a query asks about.
+/// Finds the events that a query asks about.
 pub(super) fn find(
     db: &Tables,
     txn: &Read<'_>,
@@ -70,7 +70,7 @@ pub(super) fn find(
     Ok(SearchResult { hits: found.into_iter().map(|found| found.event).collect(), cut, chats })
 }
 
-/// What tells an event from others.
+/// The data that identifies an event.
 #[derive(Debug, Clone)]
 struct EventId {
     chat: ChatKey,
@@ -104,7 +104,7 @@ fn chat_of(drop: &Drop) -> ChatKey {
 /// An event that was found.
 struct Found {
     event: FoundEvent,
-    /// None if nothing is known of it but its state, or if it is an outgoing message.
+    /// None if only its state is known, or if it is an outgoing message.
     id: Option<EventId>,
     chat: Option<ChatKey>,
     at: Timestamp,
@@ -209,7 +209,7 @@ impl Search<'_, '_> {
         self.drops(None, DropId::new(0))
     }
 
-    /// Everything that a platform gave this id.
+    /// Finds everything to which a platform gave this id.
     fn platform(&mut self, id: &ForeignId) -> Result<(), state::Error> {
         self.seen(id)?;
         self.sent(id)?;
@@ -275,7 +275,7 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// Delivered messages to which a platform gave this id.
+    /// Finds delivered messages to which a platform gave this id.
     fn sent(&mut self, id: &ForeignId) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         for row in db.outbound.iter(txn)? {
@@ -309,7 +309,7 @@ impl Search<'_, '_> {
         Ok(found)
     }
 
-    /// Adds the drops to their events. With an id, also adds dropped events with this id that nothing else is known of.
+    /// Adds the drops to their events. With an id, also adds dropped events with this id that are otherwise unknown.
     fn drops(&mut self, wanted: Option<&ForeignId>, from: DropId) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         if self.found.is_empty() && wanted.is_none() {
@@ -375,7 +375,7 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// The event of a message: all messages with the same body. Of an expired one nothing else is known.
+    /// The event of a message: all messages with the same body. If the body has expired, nothing else is known.
     fn around(&mut self, id: MessageId) -> Result<Found, state::Error> {
         let (db, txn) = (self.db, self.txn);
         let message = db.messages.require(txn, &id)?;

@@ -7,7 +7,7 @@ use crate::model::Timestamp;
 /// The history of one event.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct EventJson {
-    /// The outgoing message that was asked about, if it was one. The rest is the event that it answers.
+    /// The outgoing message that was asked about, if any. The other fields are about the event that it answers.
     pub(super) answer: Option<AnswerJson>,
     pub(super) platform_message: Option<String>,
     pub(super) chat: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct EventJson {
     pub(super) said: Option<String>,
     /// When Hearth accepted or dropped it.
     pub(super) taken_in: String,
-    /// The beginning of its text; null for what was refused, of which no text is kept, and for what expired.
+    /// The beginning of its text; null for dropped events, whose text is not kept, and for expired texts.
     pub(super) text: Option<String>,
     /// Whether its text has expired.
     pub(super) expired: bool,
@@ -89,7 +89,7 @@ pub(super) struct AnswerJson {
     pub(super) attempts: u32,
     /// The platform's id of it, once it is delivered.
     pub(super) platform_message: Option<String>,
-    /// What its card asks about: an approval, a question or a skip.
+    /// The subject of its card: an approval, a question or a skip.
     pub(super) about: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct AnswerJson {
 #[derive(Debug, Serialize)]
 pub(super) struct StepJson {
     pub(super) at: String,
-    /// Null for what concerns the whole event.
+    /// Null if the step concerns the whole event.
     pub(super) message: Option<String>,
     pub(super) what: String,
     #[serde(skip)]

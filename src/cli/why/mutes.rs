@@ -6,7 +6,7 @@ use crate::model::id::AgentId;
 use crate::model::message::{Drop, Reason};
 use crate::state::{self, Read, Tables};
 
-/// Why an event was dropped for an agent that muted its thread or chat, and what ends that.
+/// Why an event was dropped for an agent that muted its thread or chat, and how to unmute it.
 pub(super) fn words(
     db: &Tables,
     txn: &Read<'_>,
@@ -19,7 +19,7 @@ pub(super) fn words(
     let muted = muted_places(db, txn, agent, &address)?;
     let commands: Vec<String> = muted.iter().map(|place| format!("`{}`", command(folder, place))).collect();
     Ok(match (muted.as_slice(), thread) {
-        // Of events that an older Hearth dropped, the thread is not known.
+        // An older Hearth did not record the thread of dropped events.
         ([], None) => Reason::Muted.explanation().to_owned(),
         ([], Some(_)) => "the thread was muted for the agent; it is not muted any more".to_owned(),
         ([Address { thread: Some(_), .. }], _) => {

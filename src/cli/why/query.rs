@@ -1,10 +1,10 @@
-//! What the user of `hearth why` asks about, and where.
+//! The subject of `hearth why`, and where to search.
 
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::id::{ApprovalId, DropId, MessageId, OutgoingId, QuestionId, SessionId, TaskId};
 use crate::state::{ChatKey, ForeignKey, SeenKey};
 
-/// What the user asks about.
+/// The subject that the user asks about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Query {
     /// An id of Hearth.
@@ -17,7 +17,7 @@ pub(super) enum Query {
     Latest,
 }
 
-/// An id of something that can be explained.
+/// An id of a subject that can be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HearthId {
     /// A message of a session.
@@ -91,7 +91,7 @@ impl Scope {
         }
     }
 
-    /// A key below those of its events.
+    /// A key that sorts before those of its events.
     pub(super) fn before_first(&self) -> SeenKey {
         let least = ForeignKey::least;
         let chat = match self {

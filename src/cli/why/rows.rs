@@ -7,7 +7,7 @@ use crate::cli::progress::Spinner;
 use crate::clock::Stopwatch;
 use crate::state;
 
-/// From when on progress is shown.
+/// Duration after which progress is shown.
 const LONG: Duration = Duration::from_secs(1);
 /// Number of rows between two looks at the clock.
 const LOOK: u64 = 4_096;

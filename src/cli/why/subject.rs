@@ -1,4 +1,4 @@
-//! What is asked about besides events: tasks, approvals, questions and sessions.
+//! Subjects other than events: tasks, approvals, questions and sessions.
 
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ impl Subject {
     }
 }
 
-/// What an id stands for, if it is no event; none if it is one, or nothing has the id.
+/// The subject of an id, if it is not an event; none if it is one, or nothing has the id.
 pub(super) fn find(paths: &Paths, reader: &Reader, daemon: Daemon, id: HearthId) -> Result<Option<Subject>, Failure> {
     Ok(match id {
         HearthId::Message(_) | HearthId::Answer(_) | HearthId::Dropped(_) => None,
@@ -133,7 +133,7 @@ fn open_messages(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Vec<Messa
     Ok(own)
 }
 
-/// What the session does, or why it does nothing.
+/// What the session is doing, or why it does nothing.
 fn words(
     db: &Tables,
     txn: &Read<'_>,

@@ -309,12 +309,12 @@ impl Trace<'_, '_> {
         Ok(())
     }
 
-    /// What happened in the session while the message was on its way.
+    /// Events of the session while the message was being processed.
     fn session(&mut self, id: MessageId, message: &Message, first: Option<JournalId>) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let entries = match first {
             Some(first) => {
-                // What happened between its arrival and the first note about it is wanted too.
+                // Includes events between its arrival and the first entry about it.
                 let before = JournalId::new(first.number().saturating_sub(BEFORE_MAX));
                 let entry = |id| Owned { owner: message.session, id };
                 let range = entry(before)..=entry(JournalId::new(u64::MAX));
@@ -350,8 +350,8 @@ impl Trace<'_, '_> {
         Ok(answers)
     }
 
-    /// The outgoing message that was asked about. What happened to it is part of the event's history, unless it is about
-    /// no event.
+    /// The outgoing message that was asked about. Its own steps are part of the event's history, unless it refers to no
+    /// event.
     fn answer(&mut self, id: OutboundId) -> Result<(), state::Error> {
         let (db, txn) = (self.db, self.txn);
         let Some(outbound) = self.expect(&db.outbound, &id)? else { return Ok(()) };
@@ -368,7 +368,7 @@ impl Trace<'_, '_> {
         Ok(())
     }
 
-    /// An event of which only the row for duplicate detection is left.
+    /// An event of which only the row for duplicate detection remains.
     fn seen_only(&mut self, key: &SeenKey) -> Result<(), state::Error> {
         let Some(seen) = self.db.seen_events.get(self.txn, key)?.filter(|_| self.event.taken_in.is_empty()) else {
             return Ok(());
@@ -409,7 +409,7 @@ impl Trace<'_, '_> {
         let detail = labels::state_detail(&message.state).map_or_else(String::new, |words| format!(": {words}"));
         let what = format!("{}{detail}", labels::state(&message.state));
         let message = Some(id.to_string());
-        // The journal may say the same.
+        // The journal may already have this step.
         if !self.event.timeline.iter().any(|step| step.order == at && step.message == message && step.what == what) {
             self.step(at, Some(id), what);
         }

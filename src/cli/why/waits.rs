@@ -1,4 +1,4 @@
-//! What a message waits for, in words, with the next try.
+//! Describes what a message waits for, with the next try.
 
 use crate::cli::{daemon_status, human_time, labels, lookup, problems};
 use crate::clock;
@@ -18,18 +18,18 @@ const ENTRIES_MAX: usize = 20;
 /// Whether a daemon runs, and its awake time, by which retries are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Daemon {
-    /// It runs. An old one does not tell its time.
+    /// The daemon runs. An old one does not report its time.
     Running(Option<Awake>),
     /// None runs.
     Stopped,
-    /// One holds the data directory and could not be asked.
+    /// A process holds the data directory but could not be asked.
     Unknown,
 }
 
 /// What something waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wait {
-    /// In words; none if its state says everything.
+    /// The description; none if the state says everything.
     pub(super) words: Option<String>,
     /// The time of the next try, if the machine stays awake.
     pub(super) next_try: Option<Timestamp>,
@@ -45,8 +45,8 @@ impl Daemon {
         }
     }
 
-    /// How long something still waits that waits until a point of awake time; none if that is unknown. The next start
-    /// of a daemon ends all waits.
+    /// The remaining time of a wait until a point of awake time; none if it is unknown. The next start of a daemon ends
+    /// all waits.
     fn left(self, until: Awake) -> Option<Millis> {
         match self {
             Self::Running(Some(now)) if now < until => Some(until.since(now)),
@@ -109,7 +109,7 @@ pub(super) fn of_message(
     }
 }
 
-/// Why the newest try of a message was not the last one.
+/// Why the last try of a message failed and was repeated.
 fn why_retried(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Option<Event>, state::Error> {
     for (Owned { id: entry, .. }, ()) in db.journal_by_message.collect_last(txn, &id, ENTRIES_MAX)? {
         let event = db.journal.get(txn, &entry)?.map(|entry| entry.event);
@@ -135,7 +135,7 @@ fn limited(daemon: Daemon, until: Awake, why: &str) -> Wait {
     daemon.wait(until, format!("rate-limited by the provider, {}: {why}", daemon.next_try(until)))
 }
 
-/// What a message waits for that may go to its agent.
+/// What a message that is ready for its agent waits for.
 fn of_ready(
     db: &Tables,
     txn: &Read<'_>,
@@ -143,7 +143,7 @@ fn of_ready(
     session: SessionId,
     limit: Option<RateLimit>,
 ) -> Result<Wait, state::Error> {
-    // Also while the run that met the limit has not ended yet.
+    // Also applies while the run that met the limit has not ended yet.
     if let Some(limit) = &limit {
         return Ok(of_limit(daemon, limit, limit.until));
     }
@@ -193,7 +193,7 @@ mod tests {
             (at(2, 15_400), "next try in 1 s"),
             (at(2, 16_000), "next try now"),
             (at(2, 20_000), "next try now"),
-            // A wait of an earlier run is over.
+            // Waits of an earlier run are over.
             (at(3, 0), "next try now"),
             (Daemon::Stopped, "next try when the daemon starts"),
             (Daemon::Unknown, "retried automatically"),

@@ -160,7 +160,7 @@ pub(in crate::cli) fn store(paths: &Paths) -> Result<Option<Reader>, state::Erro
     }
 }
 
-/// Puts a path into an object: as text for people, and in base64 besides if the text is not all of it.
+/// Adds a path to an object: as text for people, and also in base64 if the text is not exact.
 pub(in crate::cli) fn put_path(object: &mut Map<String, Value>, name: &str, path: &[u8]) {
     object.insert(name.to_owned(), json!(String::from_utf8_lossy(path)));
     if std::str::from_utf8(path).is_err() {

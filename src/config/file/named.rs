@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The keys that a file names of each entity, by the entity's name in reports. Of what is not valid it reads what it can.
+/// The keys that a file names for each entity, by the entity's name in reports. Reads as much as it can of an invalid
+/// file.
 #[must_use]
 pub fn named_keys(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let (top, _) = DeTable::parse_recoverable(text);

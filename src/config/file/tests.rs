@@ -11,7 +11,7 @@ use crate::model::time::Millis;
 
 mod bad;
 
-/// Every field that can be said.
+/// Every field that a file can have.
 const FULL: &str = r#"
 schema = 1
 default_agent = "main"

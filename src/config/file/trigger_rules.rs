@@ -127,7 +127,7 @@ mod tests {
             (Some("not json"), Some("triggered"), Engage::Mention, all),
             (Some("not json"), Some("all"), pattern("."), all),
             (Some(r#"{"pattern":5}"#), Some("triggered"), Engage::Mention, all),
-            // What is no object has no rules, and what it says beside is not read.
+            // Rules that are not an object are ignored, including everything beside them.
             (Some("null"), None, Engage::Mention, all),
             (Some("[1]"), Some("allowlisted"), Engage::Mention, known),
             (Some(r#"{"pattern":" x ","other":{}}"#), None, pattern(" x "), all),

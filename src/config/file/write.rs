@@ -269,7 +269,7 @@ impl Fields {
         self.set(key, Value::Text(text.to_owned()));
     }
 
-    /// What the reader takes only as one line of text; traffic may have brought something else.
+    /// Text that the reader accepts only as one line; imported messages may contain other characters.
     fn line(&mut self, key: &str, text: Option<&str>) {
         if let Some(text) = text.filter(|text| section::is_line(text)) {
             self.text(key, text);

@@ -98,7 +98,7 @@ fn directories_that_others_can_change_are_refused() {
     assert!(paths.create().unwrap_err().to_string().contains("chmod go-w"));
 }
 
-/// Their mode is as it has to be: other programs need them like that.
+/// Their mode must stay, because other programs depend on it.
 #[test]
 fn no_one_is_told_to_change_the_mode_of_a_directory_of_the_system() {
     for (path, mode) in [

@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// `(host path, container path, asked for, place and access, or part of the refusal)`.
+/// `(host path, container path, requested access, place and access or part of the refusal)`.
 type Row = (&'static str, Option<&'static str>, Access, Result<(&'static str, Access), &'static str>);
 
 /// NanoClaw's tests, one by one.
@@ -98,13 +98,13 @@ fn the_peers_table_holds_but_where_it_is_marked() {
         ("~/projects/app", Some("sub/dir"), ReadOnly, Ok(("sub/dir", ReadOnly))),
         ("~/projects/missing", None, ReadOnly, Err("Host path does not exist: \"~/projects/missing\" (expanded: \"/")),
         ("~/projects/link", None, ReadOnly, Err("Path matches blocked pattern \".ssh\": \"/")),
-        // On purpose different: only whole parts of a path are blocked.
+        // Differs on purpose: patterns match only whole components of a path.
         ("~/projects/my.environment", None, ReadOnly, Ok(("my.environment", ReadOnly))),
         ("~/projects/credentials-guide", None, ReadOnly, Ok(("credentials-guide", ReadOnly))),
         ("/etc", None, ReadOnly, Err("Path \"/etc\" is not under any allowed root. Allowed roots: /")),
         ("~/projects", None, ReadOnly, Ok(("projects", ReadOnly))),
         ("~/projects2/x", None, ReadOnly, Err("is not under any allowed root")),
-        // On purpose different: the whole home has Hearth's own files in it, here the configuration beside it has not.
+        // Differs on purpose: a home that contains Hearth's own files is never shown, but this home contains none.
         ("~", None, ReadOnly, Err("is not under any allowed root")),
     ];
     for (host, container, asked, expected) in rows {

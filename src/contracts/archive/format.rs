@@ -18,7 +18,7 @@ const BLOCK: usize = 512;
 const SHORT: usize = 100;
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 17;
-/// Bytes after which the free space is looked up again.
+/// Number of bytes after which the free space is checked again.
 const LOOK: u64 = 16 << 20;
 
 /// Kind of an entry.
@@ -59,7 +59,7 @@ pub(super) struct Writer {
     digest: Sha256,
     entries: u64,
     bytes: u64,
-    /// Bytes written since the free space was looked up.
+    /// Bytes written since the free space was checked.
     unchecked: u64,
     /// Bytes that stay free on the disk.
     reserve: u64,
@@ -213,7 +213,7 @@ impl Reader {
         Self { file, path, digest, before, entries: 0, bytes: 0, left: 0, padding: 0 }
     }
 
-    /// What lies before the current entry.
+    /// The summary of everything before the current entry.
     pub(super) const fn before(&self) -> &Summary {
         &self.before
     }

@@ -17,7 +17,7 @@ pub(super) const STORE: [&[u8]; 2] = [b"store/manifest.json", b"store/data.mdb"]
 pub(super) const PATH_MAX: usize = 4_000;
 /// Longest component of a path, in bytes.
 const NAME_MAX: usize = 255;
-/// Most components of a path. Root hands over what is restored to the agents, down to this depth.
+/// Maximum number of components of a path. A restore as root gives files to the agents' user down to this depth.
 pub(super) const DEPTH_MAX: usize = 64;
 /// Bits that a mode may have.
 pub(super) const MODE: u32 = 0o777;
@@ -25,7 +25,7 @@ pub(super) const MODE: u32 = 0o777;
 /// Files of the operator in the data directory.
 pub(super) const FILES: [&str; 2] = ["hearth.toml", "hearth.toml.old"];
 
-/// Names of credentials of agent CLIs in a home, beside those that are never mounted for agents.
+/// Names of credentials of agent CLIs in a home, in addition to those that are never mounted for agents.
 const CREDENTIALS: [&str; 6] =
     [".credentials.json", ".claude.json", "auth.json", "oauth_creds.json", "credentials.json", "hosts.yml"];
 
@@ -37,7 +37,7 @@ pub(super) fn is_secret(name: &OsStr) -> bool {
     CREDENTIALS.iter().any(is_own) || is_credential(&text)
 }
 
-/// Number of components that a link in a tree may not leave: `groups/<folder>`, but `skills`.
+/// The number of leading components that a link may not leave: 2 for `groups/<folder>`, 1 for `skills`.
 fn root_of(parts: &[&[u8]]) -> Option<usize> {
     match parts {
         [b"groups" | b"homes", _, _, ..] => Some(2),
@@ -72,7 +72,7 @@ pub(super) fn judge(head: &Head) -> Result<(), String> {
     }
 }
 
-/// The components of a path that stays where it is unpacked.
+/// The components of a path that stays inside the directory in which it is unpacked.
 pub(super) fn components(path: &[u8]) -> Result<Vec<&[u8]>, String> {
     if path.len() > PATH_MAX {
         return Err(format!("has a path of more than {PATH_MAX} bytes"));
@@ -96,10 +96,11 @@ pub(super) fn components(path: &[u8]) -> Result<Vec<&[u8]>, String> {
     Ok(parts)
 }
 
-/// Whether a link stays within its tree. `depth` is the number of directories between the root of the tree and the link.
+/// Whether a link stays within its tree. `depth` is the number of directories between the root of the tree and the
+/// link.
 ///
-/// `..` may stand only at the beginning, so that the kernel, which resolves links on the way, cannot come to another
-/// place than the text says.
+/// `..` may be only at the beginning. The kernel resolves links on the way, so a later `..` could lead to another place
+/// than the text says.
 pub(super) fn stays_inside(depth: usize, target: &[u8]) -> bool {
     if target.is_empty() || target.len() > PATH_MAX || target.first() == Some(&b'/') || target.contains(&0) {
         return false;
@@ -127,7 +128,7 @@ mod tests {
             (2, "../../a/./b", true),
             (0, "..", false),
             (1, "../../a", false),
-            // `a` may itself be a link, so what `..` after it means is not known.
+            // `a` may itself be a link, so the meaning of `..` after it is unknown.
             (3, "a/../b", false),
             (0, "/etc/passwd", false),
             (0, "", false),

@@ -29,9 +29,10 @@ pub struct Archive {
     pub bytes: u64,
 }
 
-/// What the archive in a file says of itself, without a check of the rest.
+/// The identity of an archive, without a check of the rest.
 ///
 /// # Errors
+///
 /// [`Error`] if the file is not an archive that this program can read.
 pub fn identity(path: &Path) -> Result<Identity, Error> {
     first(&mut Reader::new(open(path)?, path), path)
@@ -68,7 +69,7 @@ impl Archive {
         &self.path
     }
 
-    /// Passes over all entries but the first and the last one, and checks the digest once more.
+    /// Visits all entries except the first and the last one, and checks the digest again.
     pub(super) fn walk(&self, mut with: impl FnMut(&Head, &mut Reader) -> Result<(), Error>) -> Result<(), Error> {
         let mut file = self.file.try_clone().map_err(Error::io("open", &self.path))?;
         file.rewind().map_err(Error::io("read", &self.path))?;
@@ -117,7 +118,7 @@ fn first(reader: &mut Reader, path: &Path) -> Result<Identity, Error> {
     serde_json::from_value(value).map_err(|_| not_one("its backup.json cannot be understood"))
 }
 
-/// Reads and checks `contents.json`, after which nothing follows.
+/// Reads and checks `contents.json`, the last entry.
 fn last(reader: &mut Reader, head: &Head, path: &Path) -> Result<Contents, Error> {
     let before = reader.before().clone();
     let text = reader.whole(head, CONTENTS_MAX)?;

@@ -1,11 +1,11 @@
-//! What an archive says of itself, and lists of what is not in it.
+//! The identity of an archive, and lists of what it omits.
 
 use serde::{Deserialize, Serialize};
 
 /// Version of the archive that this program writes.
 pub(super) const VERSION: u32 = 1;
 
-/// Entries that are listed by name. Further ones are counted.
+/// Number of omitted entries that are listed by name. Further ones are counted.
 const LISTED_MAX: usize = 500;
 
 /// Characters of a path that are shown.
@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 300;
 /// The entry `backup.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Version of the archive; the word says what the file is.
+    /// Version of the archive format. The key identifies the file as an archive.
     pub hearth_archive: u32,
     /// Version of the Hearth that made it.
     pub hearth: String,
@@ -52,7 +52,7 @@ pub struct Contents {
     pub skipped: Listed<Skipped>,
 }
 
-/// Something that was left out.
+/// An omitted entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Path in the data directory.

@@ -58,7 +58,7 @@ impl Scene {
         write(&self.file(), &source).unwrap()
     }
 
-    /// Unpacks everything, as `restore` does it.
+    /// Unpacks everything, as `restore` does.
     fn restore(&self) -> Result<(), Error> {
         let archive = Archive::open(&self.file())?;
         let unpacking = Unpacking::begin(&self.new_data())?;
@@ -229,7 +229,7 @@ struct Crafted<'a> {
 
 const FILE: Crafted<'_> = Crafted { kind: EntryType::Regular, path: "", target: "", mode: 0o600, data: "" };
 
-/// Writes an archive with these entries; everything but them is as Hearth writes it.
+/// Writes an archive with these entries; everything else is as Hearth writes it.
 fn craft(file: &Path, entries: &[Crafted<'_>]) {
     let identity = serde_json::to_string(&identity_of(false)).unwrap();
     let own = [("backup.json", identity.as_str()), ("store/manifest.json", "{}"), ("store/data.mdb", "x")];
@@ -260,7 +260,7 @@ fn craft(file: &Path, entries: &[Crafted<'_>]) {
     for entry in entries {
         so_far = add((entry.kind, entry.path, entry.target, entry.mode, entry.data)).1;
     }
-    // The digest before the last entry is known when that is added.
+    // The digest before the last entry is known when the last entry is added.
     let zeros = "0".repeat(64);
     let count = (own.len() + entries.len()) as u64;
     let contents = |sha256: String| Contents { entries: count, bytes: so_far, sha256, ..Contents::default() };
@@ -358,7 +358,7 @@ fn only_an_empty_directory_is_restored_into_and_an_interrupted_restore_is_undone
     assert_eq!(names(&scene.new_data()), ["notes.txt"]);
     std::fs::remove_file(&mine).unwrap();
     let archive = Archive::open(&scene.file()).unwrap();
-    // One that was killed while it was moving its files into place.
+    // A restore that was killed while it was moving its files into place.
     let unpacking = Unpacking::begin(&scene.new_data()).unwrap();
     assert!(matches!(Unpacking::begin(&scene.new_data()), Err(Error::Busy { .. })));
     archive.unpack(&unpacking, Part::Rest).unwrap();
@@ -373,7 +373,7 @@ fn only_an_empty_directory_is_restored_into_and_an_interrupted_restore_is_undone
     assert_eq!(names(&scene.new_data()), ["groups", "hearth.toml", "homes"]);
 }
 
-/// A path of a few names, most of which mean something.
+/// A path of a few names, most of which have a meaning to Hearth.
 fn any_path() -> impl Strategy<Value = String> {
     let name = select(&["groups", "main", "a", "b", "a", "b", "..", ".", "", "trusted", "homes", "run", "files"][..]);
     let roots = select(&["groups/main/", "groups/main/", "trusted/", "", "/", "../"][..]);
@@ -404,7 +404,7 @@ fn links(dir: &Path, found: &mut Vec<PathBuf>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever an archive says: it is refused and leaves nothing, or everything is inside, wherever links lead.
+    /// Any archive is refused and leaves nothing, or everything is unpacked inside, wherever links lead.
     #[test]
     fn no_archive_reaches_out(entries in vec(any_entry(), 1..8)) {
         let scene = Scene::new();

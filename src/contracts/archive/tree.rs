@@ -21,7 +21,7 @@ const BYTES_MAX: u64 = 64 << 30;
 /// Directories that are kept open at once; one further up is opened again.
 const OPEN_MAX: usize = 16;
 
-/// What of a tree is copied.
+/// The rules for copying a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rules {
     /// Everything.
@@ -78,7 +78,7 @@ impl Trees<'_> {
 
     /// Copies an open directory.
     pub(super) fn copy_root(&mut self, root: Dir, stat: &Stat, at: &str, rules: Rules) -> Result<(), Error> {
-        // Half of the room, so that what one agent writes does not keep the files of others out.
+        // Half of the space, so that files written by one agent do not displace those of others.
         let bytes_left = BYTES_MAX.min(self.writer.room()? / 2);
         let (writer, contents) = (&mut *self.writer, &mut *self.contents);
         let (at, linked, entries_left) = (at.as_bytes().to_vec(), BTreeMap::new(), ENTRIES_MAX);
@@ -177,7 +177,7 @@ impl Tree<'_> {
         Ok(None)
     }
 
-    /// Whether a rule leaves an entry out. Credentials are noted, what an agent starts without is not.
+    /// Whether a rule excludes an entry. Excluded credentials are listed; files that an agent does not need are not.
     fn is_left_out(&mut self, path: &Path, name: &OsStr, full: &[u8]) -> bool {
         let Rules::Home { with_secrets } = self.rules else { return false };
         if path == Path::new("tmp") {
@@ -204,8 +204,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Copies files with several hard links if all of their names are in the tree. A name elsewhere may belong to
-    /// another owner, who did not mean to show the file here.
+    /// Copies files with several hard links if all of their names are in the tree. Another owner of a name elsewhere
+    /// may not want the file exposed here.
     fn linked_files(&mut self) -> Result<(), Error> {
         for (number, (names, paths)) in std::mem::take(&mut self.linked) {
             for path in &paths {
@@ -277,7 +277,7 @@ fn note(contents: &mut Contents, at: &[u8], copied: Copied) {
     }
 }
 
-/// The header of an entry as it is found.
+/// The header of an existing entry.
 fn head(path: &[u8], kind: format::Kind, stat: &Stat) -> Head {
     let modified = u64::try_from(stat.st_mtime).unwrap_or(0);
     let size = if kind == format::Kind::File { size(stat) } else { 0 };

@@ -23,7 +23,7 @@ use crate::crash;
 
 /// The directory that an archive is unpacked into.
 const PART: &str = "restore.part";
-/// A file in it: from now on entries of [`PARTS`] are renamed into place.
+/// A marker file in it: it exists while entries of [`PARTS`] are being renamed into place.
 const PLACING: &str = "placing";
 /// What is renamed into place, beside the store.
 pub const PARTS: [&str; 8] =
@@ -102,16 +102,17 @@ impl Unpacking {
         sync_dir(&self.data)
     }
 
-    /// The store is in place: what is left is removed.
+    /// The store is in place: the remaining files are removed.
     pub fn finish(self) {
-        // The marker goes with it, and so nothing is undone from now on. What cannot be removed does no harm.
+        // Removing the directory also removes the marker, so nothing is undone from now on. Leftover files are
+        // harmless.
         crash::point("unpack-end");
         drop(std::fs::remove_dir_all(self.data.join(PART)));
     }
 
-    /// The restore failed: everything that it created goes away.
+    /// The restore failed: everything that it created is removed.
     pub fn abandon(self) {
-        // The next restore does what fails here.
+        // If this fails, the next restore does it.
         drop(undo(&self.data));
     }
 }
@@ -175,7 +176,7 @@ impl Place<'_> {
         self.parent = Some((above.join(&b'/'), parent));
     }
 
-    /// Opens the directory of an entry, and creates it where the archive has not named it.
+    /// Opens the directory of an entry, and creates it if the archive did not list it.
     fn parent(&mut self, head: &Head, above: &[&[u8]]) -> Result<OwnedFd, Error> {
         if let Some((path, fd)) = self.parent.take()
             && path == above.join(&b'/')
@@ -233,7 +234,7 @@ impl Place<'_> {
     }
 }
 
-/// Creates a directory; one that an entry below it needed before is kept. Its owner can always change it.
+/// Creates a directory, or keeps one that was created for an earlier entry. Its owner can always change it.
 fn directory(parent: &OwnedFd, name: &OsStr, mode: u32) -> Result<(), Errno> {
     match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -288,7 +289,7 @@ fn refuse_content(data: &Path) -> Result<(), Error> {
     Err(Error::NotEmpty { path: data.to_owned(), names: found.join(", ") + &more })
 }
 
-/// Puts everything below a directory on the disk.
+/// Syncs everything below a directory.
 fn sync(dir: &Path) -> Result<(), Error> {
     crash::point("unpack-sync");
     #[cfg(target_os = "linux")]

@@ -35,7 +35,7 @@ pub struct Source<'a> {
     pub folders: &'a [Folder],
     /// Files that the snapshot needs.
     pub blobs: &'a [BlobId],
-    /// What the archive says of itself.
+    /// The identity of the archive.
     pub identity: &'a Identity,
 }
 
@@ -81,7 +81,7 @@ fn put_json<T: serde::Serialize>(writer: &mut Writer, entry: &[u8], value: &T) -
     writer.put(&head, &mut text.as_slice()).map(drop)
 }
 
-/// The snapshot has to be there whole.
+/// The snapshot has to be complete.
 fn put_store(writer: &mut Writer, store: &Path, entry: &[u8]) -> Result<(), Error> {
     let name = entry.rsplit(|byte| *byte == b'/').next().unwrap_or(entry);
     let path = store.join(String::from_utf8_lossy(name).as_ref());
@@ -174,7 +174,7 @@ fn digest(file: &mut File) -> std::io::Result<String> {
     }
 }
 
-/// The agents' folders and homes, and what is beside the folders.
+/// The agents' folders and homes, and the files beside the folders.
 fn agents(trees: &mut Trees<'_>, source: &Source<'_>) -> Result<(), Error> {
     let with_secrets = source.identity.with_secrets;
     if let Some(groups) = Dir::find(&source.paths.groups())? {

@@ -32,7 +32,7 @@ pub enum Damage {
     Record {
         /// The first such line, counted from 1; `None` for the single-object form.
         line: Option<u64>,
-        /// What is wrong with it.
+        /// The problem of the line.
         why: String,
         /// How many records can be read.
         recoverable: u64,

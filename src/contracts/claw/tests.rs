@@ -226,7 +226,8 @@ fn a_root_that_is_no_text_is_written_so_that_it_can_be_read() {
     assert_eq!(read_text(&text), session);
 }
 
-/// The cases of a file's place and of what it names. `/w` is the workspace, which was `/old` before; `/v` is another one.
+/// Combinations of a file's location and the workspace it names. `/w` is the workspace, which was `/old` before; `/v`
+/// is another one.
 #[test]
 fn files_are_judged_by_what_they_name_and_where_they_lie() {
     let home = Home { path: "/w".into(), also: vec!["/old".into()] };
@@ -460,7 +461,7 @@ proptest! {
         let text = again(&session);
         prop_assert_eq!(&read_text(&text), &session);
         prop_assert_eq!(again(&read_text(&text)), text.clone());
-        // The lines are JSON to everybody else as well.
+        // The lines are also valid JSON for other parsers.
         for line in text.lines() {
             prop_assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{}", line);
         }

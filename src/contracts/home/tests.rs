@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-/// Everything below a directory: path -> what it is and when it changed.
+/// Everything below a directory: path -> kind and modification time.
 fn look(path: &Path) -> BTreeMap<PathBuf, (u64, i64, i64)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(path).unwrap() {

@@ -130,7 +130,7 @@ pub(super) fn sender(channel: &str, id: &str) -> Result<UserId, String> {
     person(&format!("{channel}:{bare}"))
 }
 
-/// The trigger of version 1 as a pattern. A trigger is literal text at the beginning of a message; it has to be a whole
+/// The trigger of version 1 as a pattern. A trigger is literal text at the beginning of a message. It must be a whole
 /// word, and its case does not matter.
 pub(super) fn trigger(text: &str) -> String {
     let mut pattern = "^\\s*".to_owned();

@@ -272,7 +272,7 @@ mod tests {
         found
     }
 
-    /// All that was found, taken over; other things beside it do not matter.
+    /// An installation with everything that was found already imported; its other contents do not matter.
     fn known() -> Known {
         Known {
             agents: vec![(folder(), AgentSettings::named("A".to_owned()))],

@@ -334,7 +334,7 @@ mod tests {
         assert!(read("{\"provider\":\"codex\"}").1[0].contains("`codex`"));
     }
 
-    /// Whatever NanoClaw's files say, they do not say where a value is found.
+    /// NanoClaw's files never determine where a value is read from.
     #[test]
     fn no_text_becomes_a_reference() {
         let (settings, notes) = read(

@@ -32,7 +32,7 @@ fn found(dir: &tempfile::TempDir) -> Inventory {
     read(dir.path(), &wishes()).unwrap()
 }
 
-/// Why something was left out.
+/// Why something was skipped.
 fn why(found: &Inventory, kind: Kind, name: &str) -> String {
     let item = found.items.iter().find(|item| item.kind == kind && item.name == name);
     item.and_then(|item| item.note.clone()).unwrap_or_else(|| panic!("{name}: {:#?}", found.items))
@@ -217,7 +217,7 @@ fn a_database_in_use_is_read_and_left_alone() {
     assert!(look() == before);
 }
 
-/// An installation of version 2 whose agent `andy` has this in its folder as `container.json`.
+/// An installation of version 2 in which the folder of agent `andy` has this `container.json`.
 fn with_config(put: impl FnOnce(&Path)) -> tempfile::TempDir {
     let dir = installation("data/v2.db", V2);
     let group = dir.path().join("groups/andy");
@@ -231,8 +231,8 @@ fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 }
 
-/// A file that the agent could write is read as what it is: a text, of a bounded regular file, which says nothing about
-/// where values are found.
+/// A file that the agent could write is treated as untrusted text from a regular file of limited size. It cannot
+/// determine where values are read from.
 #[test]
 fn a_container_configuration_is_read_and_said_to_be() {
     let json = r#"{"mcpServers":{"x":{"command":"x","env":{"A":"cmd:touch /tmp/x","A_KEY":"cmd:touch /tmp/y"}}}}"#;
@@ -310,7 +310,7 @@ fn a_journal_that_names_another_file_is_refused() {
     let name = victim.to_str().unwrap().as_bytes();
     let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
     let number = |number: usize| u32::try_from(number).unwrap().to_be_bytes();
-    // A header that has something to undo, one page, then the name of the other journal with its length and sum.
+    // A header with changes to undo, one page, then the name of the other journal with its length and checksum.
     let page_size = 4_096_u32;
     let mut journal = magic.to_vec();
     for number in [0, 1, 1, 512, page_size] {
@@ -327,7 +327,7 @@ fn a_journal_that_names_another_file_is_refused() {
     assert!(victim.exists());
 }
 
-/// An agent can write into its own session's directory. What it puts there affects no other session.
+/// An agent can write into its own session's directory. Files that it puts there affect no other session.
 #[test]
 fn a_pipe_in_a_session_costs_that_session_only() {
     let sql = format!(
@@ -353,7 +353,7 @@ fn virtual_tables_are_not_there() {
     let path = dir.path().join("data/v2.db");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     if Connection::open(&path).unwrap().execute_batch(&sql).is_err() {
-        return; // this SQLite has none
+        return; // this SQLite has no virtual tables
     }
     assert!(found(&dir).users.is_empty());
 }

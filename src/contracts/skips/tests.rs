@@ -8,7 +8,7 @@ use crate::model::skip::{SkipKind, SkipReport, SkipStep};
 
 const SKILL: &str = "tessl__check-cfps";
 
-/// A good summary with one field put in another's place, or left out.
+/// A valid summary with one field replaced or removed.
 fn summary(field: &str, value: Option<&str>) -> String {
     let good = [
         ("schema_version", "1"),
@@ -37,7 +37,7 @@ fn read(text: &str) -> Result<SkipReport, SkipTrouble> {
     parse(SKILL, text.as_bytes(), digest(text.as_bytes()))
 }
 
-/// Field, value, and what is said of it if it is wrong.
+/// Field, value, and the error if it is invalid.
 const CASES: &[(&str, &str, Option<&str>)] = &[
     ("schema_version", "1", None),
     ("schema_version", "2", Some("its schema_version is 2, and only 1 is known")),
@@ -135,7 +135,7 @@ fn what_is_no_object_is_no_summary() {
         assert!(matches!(read(text), Err(SkipTrouble::Malformed(_))), "{text:?}");
     }
     assert!(matches!(parse(SKILL, b"\xff\xfe{}", digest(b"")), Err(SkipTrouble::Malformed(_))));
-    // An unknown version is reported as such, however the rest looks.
+    // An unknown version is reported as such, whatever the other fields are.
     assert_eq!(read("{\"schema_version\": 9}"), Err(SkipTrouble::Version(9)));
 }
 
@@ -234,7 +234,7 @@ fn only_the_file_that_is_meant_is_removed() {
     gone(&second);
     assert_eq!(there(), None);
     gone(&second);
-    // What an end in the middle of a removal left is not in the way.
+    // Leftovers of an interrupted removal do no harm.
     let aside = format!(".{}.removed.tmp", file_name(SKILL));
     write(&paths, &folder, aside.clone(), &second);
     write(&paths, &folder, file_name(SKILL), &first);
@@ -243,7 +243,7 @@ fn only_the_file_that_is_meant_is_removed() {
     write(&paths, &folder, aside.clone(), &first);
     gone(&first);
     assert_eq!(there(), None);
-    // It had taken away another report: that one is put back.
+    // The interrupted removal had moved another report away: that one is put back.
     write(&paths, &folder, aside, &second);
     gone(&first);
     assert_eq!(there().as_deref(), Some(second.as_str()));

@@ -69,7 +69,7 @@ pub(super) fn line(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// What Python 3.11 writes of what it reads.
+    /// What Python 3.11 writes for what it reads.
     #[test]
     fn values_are_written_as_python_writes_them() {
         let deep = format!("{}{}", "[".repeat(900), "]".repeat(900));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Names that the host makes are those that it finds in the file.
+        /// The host's field names equal those that it reads from the file.
         #[test]
         fn a_name_has_one_escaped_form(name in "(?s).{0,20}") {
             assert_eq!(crate::model::group::FieldName::of(&name).as_str(), Text::new(&name).as_escaped());

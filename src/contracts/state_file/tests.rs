@@ -37,7 +37,7 @@ fn said(text: &str) -> String {
     }
 }
 
-/// What may be on disk, as the owner's program has it in its table of branches.
+/// The possible states on disk, from the table of cases of the owner's program.
 #[test]
 fn every_branch_of_the_table() {
     for (file, expected) in [
@@ -90,7 +90,7 @@ fn every_branch_of_the_table() {
     assert!(said(&many).contains("too large"));
 }
 
-/// Only a time in UTC says since when an answer waits.
+/// Only a time in UTC tells since when an answer has been pending.
 #[test]
 fn times_without_a_zone_do_not_count() {
     for (time, counts) in [

@@ -1,4 +1,4 @@
-//! The task of one channel: connects it, keeps it connected, and reconnects it when something asks for that.
+//! The task of one channel: connects it, keeps it connected, and reconnects it on request.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,24 +25,24 @@ const RECONNECT: Backoff = Backoff::new(Millis::seconds(2), Millis::minutes(5));
 /// Waits before the secrets of a channel whose service refuses them are read again.
 const REFUSED: Backoff = Backoff::new(Millis::minutes(1), Millis::minutes(10));
 
-/// What the task of a channel is asked for.
+/// A request to a channel's task.
 pub(super) enum LineRequest {
-    /// Reconnect, with the settings and secrets of now.
+    /// Reconnect, with the current settings and secrets.
     Reconnect(Option<oneshot::Sender<()>>),
     /// Reconnect if the secrets changed, or if the channel is not connected.
     Compare(oneshot::Sender<SecretCheck>),
 }
 
-/// What a comparison of a channel's secrets led to.
+/// Result of comparing a channel's secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::daemon) enum SecretCheck {
-    /// The connection has the current ones.
+    /// The connection uses the current ones.
     Unchanged,
     /// This one changed: the channel is reconnected.
     Changed(&'static str),
-    /// The channel waited for its next try, which is made now.
+    /// The channel was waiting for its next try, which now starts at once.
     Retried,
-    /// They cannot be resolved. The connection keeps those that it has.
+    /// They cannot be resolved. The connection keeps its own.
     Unresolved(String),
 }
 

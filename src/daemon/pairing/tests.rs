@@ -1,4 +1,4 @@
-//! Tests of pairings: which message proves what, and what ends a code.
+//! Tests of pairings: which message proves an account, and what ends a code.
 
 use super::*;
 use crate::model::address::{Address, ForeignId};

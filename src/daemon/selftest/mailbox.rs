@@ -78,7 +78,7 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     let tried: Vec<Attempt> = attempts.iter().map(|(_, attempt)| attempt.clone()).collect();
     let outcomes = isolation_check::attempt(place, spec.clone(), &tried, Who::Itself).map_err(Error::Trial)?;
     for ((name, attempt), outcome) in attempts.iter().zip(&outcomes) {
-        // An attack whose file could not be written counts as held, unless the agent may write it.
+        // An attack whose file could not be written counts as held, unless the agent is allowed to write that file.
         if *name == CONTROL && !outcome.done {
             note(found, CONTROL, Err(format!("{attempt:?}: {}", outcome.detail)));
         }
@@ -141,7 +141,7 @@ fn questions(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Foun
     Ok(())
 }
 
-/// Number of files that are sent while their directory is being replaced, and of the replacements.
+/// Number of files that are sent while their directory is being replaced, and number of replacements.
 const RACES: u64 = 20;
 const SWAPS: u32 = 20_000;
 
@@ -221,7 +221,7 @@ fn says(live: u32, foreign: &Foreign) -> Vec<Says> {
         Says::new("linked-file", May::BeBare, live, r#","files":["token"]"#),
         Says::new("linked-directory", May::BeBare, live, r#","files":["token"]"#),
         Says::new("huge-file", May::BeBare, live, r#","files":["huge"]"#),
-        // What is below the session, on the host, in another directory of the outbox, and below its own.
+        // Paths below the session, on the host, in another directory of the outbox, and below its own.
         Says::new(
             "file-name",
             May::BeBare,
@@ -246,7 +246,7 @@ fn says(live: u32, foreign: &Foreign) -> Vec<Says> {
     says
 }
 
-/// What is asked of the host, or done to what others said.
+/// Requests to the host, and attacks on other sessions' data.
 fn asks(foreign: &Foreign) -> Vec<(&'static str, String)> {
     let Foreign { number, task, .. } = foreign;
     let server =
@@ -273,7 +273,8 @@ fn asks(foreign: &Foreign) -> Vec<(&'static str, String)> {
     asks
 }
 
-/// What ends messages that it must not end: one that is over, none at all, one of the other session's numbers.
+/// Acknowledgements of messages that it must not end: a finished one, a missing one, and one with a number of the other
+/// session.
 fn ends(place: &Place, spec: &Spec, live: u32, foreign: &Foreign) -> Vec<(&'static str, Attempt)> {
     let end = |seq: u64, incarnation: u32| {
         let text = format!(
@@ -289,7 +290,7 @@ fn odd(place: &Place, spec: &Spec, scratch: &Scratch<'_>, says: &[Says]) -> Vec<
     let at = |below: &str| place.seen(spec, &format!("agent/out/{below}"));
     let token = scratch.paths().token();
     let nested = "[".repeat(50_000);
-    // Names of what says them: the position in the list.
+    // Names of the messages that refer to these files: their position in the list.
     let files = |name: &str| says.iter().position(|says| says.name == name).map(|at| format!("files/{name}-{at}"));
     let (linked, directory, huge) = (files("linked-file"), files("linked-directory"), files("huge-file"));
     let mut odd = vec![
@@ -313,7 +314,7 @@ fn odd(place: &Place, spec: &Spec, scratch: &Scratch<'_>, says: &[Says]) -> Vec<
         odd.push(("huge-file", Attempt::Leave(at(&huge).join("huge"), Odd::Sparse(HUGE))));
     }
     if let Some(named) = files("file-name") {
-        // All of it is there: only the names keep it from being sent.
+        // The files are complete: only their names keep them from being sent.
         odd.push(("file-name", Attempt::Leave(at(&named).join("a"), Odd::Deep(0))));
         odd.push(("file-name", Attempt::Put(at(&named).join("a/b"), "its own".to_owned())));
         odd.push(("file-name", Attempt::Put(at("files/file-name-bait"), "its own".to_owned())));

@@ -94,7 +94,7 @@ pub enum Error {
     Trial(String),
 }
 
-/// Result of each attack. `Err` says what went wrong.
+/// Result of each attack. `Err` says what failed.
 type Found = BTreeMap<&'static str, Result<String, String>>;
 
 /// Runs the self-test in a runtime with these settings. It takes some seconds.
@@ -172,7 +172,7 @@ fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
     let place = Place::Process(Box::new(setup));
     let spec = scratch.small();
     try_all(scratch, &place, &spec, &able, &mut found)?;
-    // After the incarnations of what is tried in each runtime.
+    // Must come after the incarnations of attacks that are tried in each runtime.
     let mut runs = remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } };
     if view {
         runs.escape(&mut found)?;
@@ -207,7 +207,7 @@ fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Er
     let able = trials::Able { view: true, signals: true, abstracts: true, namespaces, limits, python: false };
     let mut found = Found::new();
     try_all(scratch, &place, &spec, &able, &mut found)?;
-    // After the incarnations of what is tried in each runtime.
+    // Must come after the incarnations of attacks that are tried in each runtime.
     remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } }.loopback(&mut found)?;
     let findings = findings(RuntimeKind::Podman, &found, |attack| lacking(attack, RuntimeKind::Podman));
     let unlimited = usable.unlimited.iter().map(|what| format!("Podman cannot limit {what} of containers here"));
@@ -267,7 +267,7 @@ fn judge(place: &Place, trial: &trials::Trial, outcome: &Outcome, who: &str) -> 
     if held { Ok(detail) } else { Err(detail) }
 }
 
-/// Why an attack was not tried that could have been.
+/// Why a possible attack was not tried.
 fn lacking(attack: &Attack, kind: RuntimeKind) -> (Verdict, String) {
     match attack.stand(kind) {
         Stand::Open(why) => (Verdict::NotPromised, why.to_owned()),

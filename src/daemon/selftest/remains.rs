@@ -17,7 +17,7 @@ setsid sh -c '
 while [ ! -s "$1" ]; do sleep 0.02; done
 "#;
 
-/// Puts every descriptor that it inherited on its way through a socket that only a process knows which escaped.
+/// Puts every inherited descriptor in flight through a socket that only a process outside the group knows.
 const IN_FLIGHT: &str = r#"
 import array, os, socket, time
 ends = []
@@ -157,7 +157,7 @@ impl Runs<'_> {
     }
 }
 
-/// A script, with arguments.
+/// A Python script, with arguments.
 pub(super) fn python(script: &str, arguments: &[&str]) -> Attempt {
     let words = ["python3", "-c", script].into_iter().chain(arguments.iter().copied());
     Attempt::Run(words.map(str::to_owned).collect())

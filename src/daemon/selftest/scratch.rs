@@ -41,12 +41,12 @@ pub(super) const PEER: &str = "peer";
 /// A message that makes an agent ask people a question. The question stays open longer than the test takes.
 pub(super) const ASK: &str =
     r#"!payload {"type":"ask_question","title":"May I?","question":"May I?","options":["Yes","No"],"timeout":3600}"#;
-/// What the hostile agent may use where that can be limited.
+/// The hostile agent's memory limit, where memory can be limited.
 const MEMORY: u64 = 256 << 20;
 const PIDS: u32 = 100;
 /// Number of additional messages to the other agent.
 const AHEAD: u32 = 3;
-/// How often and how long something is waited for that takes a moment.
+/// How often and how long a condition is polled.
 const LOOKS: u32 = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -84,11 +84,12 @@ impl<'a> Scratch<'a> {
         scratch.submit(Input::Configure(Configure::new(changes, Origin::Runtime)))?;
         scratch.own = scratch.converse(OWN)?;
         scratch.other = scratch.converse(OTHER)?;
-        // Records of a previous incarnation differ from its own by a number, so there has to be a previous one.
+        // Records of a previous incarnation are told apart by its number, so there has to be a previous one.
         let again = Change::RestartAgent(Folder::new(OWN)?, None);
         scratch.submit(Input::Configure(Configure::new(vec![again], Origin::Runtime)))?;
         scratch.converse(OWN)?;
-        // Its own questions, and questions and messages of the other agent at numbers that it has not reached yet.
+        // The agent's own questions, and questions and messages of the other agent at numbers that it has not reached
+        // yet.
         for chat in [OWN, OTHER] {
             scratch.tell(chat, ASK)?;
         }
@@ -234,7 +235,7 @@ impl<'a> Scratch<'a> {
         spec
     }
 
-    /// The same in a container: with no network, and little of everything.
+    /// The same in a container: without a network, and with low limits.
     pub(super) fn contained(&self, image: Option<String>) -> Spec {
         let mut spec = Spec { image, ..self.spec() };
         spec.settings.network = Network::None;

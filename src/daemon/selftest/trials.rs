@@ -32,7 +32,7 @@ libc.syscall(437, -100, b"behind", (ctypes.c_uint64 * 3)(0o101, 0o4755, 0), 24)
 bits = [os.stat(name).st_mode for name in ("later", "behind") if os.path.exists(name)]
 print("made" if any(mode & (stat.S_ISUID | stat.S_ISGID) for mode in bits) else "held")
 "#;
-/// Beyond the limits of the hostile agent.
+/// Exceeds the limits of the hostile agent.
 const CHILDREN: u32 = 150;
 const BYTES: u64 = 512 << 20;
 
@@ -43,7 +43,7 @@ pub(super) enum Expected {
     /// It fails for any reason.
     Fails,
     Done,
-    /// Connecting may be possible; getting further is not.
+    /// Connecting may succeed, but the client is rejected.
     TurnedAway,
     /// There is no network at all.
     Unreachable,
@@ -114,7 +114,7 @@ pub(super) fn all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, able: &Able
     Ok(trials)
 }
 
-/// Where nothing confines, the promise is that nothing is started without the operator's word.
+/// On a machine that cannot confine agents, the promise is that nothing starts without the operator's permission.
 pub(super) fn unconfined(scratch: &Scratch<'_>) -> Result<Result<String, String>, Error> {
     let sandbox = Sandbox::missing_for("there is nothing that confines", "");
     let setup = Setup { sandbox, ..scratch.setup()? };
@@ -340,7 +340,7 @@ fn contained(able: &Able) -> Vec<Trial> {
     trials
 }
 
-/// Whether the environment of some process has a text: otherwise nothing is proved by not finding it.
+/// Whether the environment of some process contains a text. Otherwise not finding the text would prove nothing.
 fn somebody_has(text: &str) -> bool {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut environments = entries.filter_map(|entry| std::fs::read(entry.path().join("environ")).ok());

@@ -52,7 +52,7 @@ impl World {
         Ok(Self { said, messages, questions, approvals, tasks, own, other })
     }
 
-    /// What the hostile agent can name. An error if there is nothing, which would prove nothing.
+    /// Ids that the hostile agent can name. An error if there are none, because then nothing would be proved.
     pub(super) fn foreign(&self) -> Result<Foreign, Error> {
         let missing = |what: &str| Error::Trial(format!("there is {what} for the hostile agent to try itself on"));
         let last = |session| self.spoken_by(session).filter_map(|(_, row)| number(row)).max().unwrap_or_default();
@@ -135,7 +135,7 @@ impl World {
         compared
     }
 
-    /// Whether something is done to what the other session said before, or that is not there any more as it was.
+    /// Whether something was done to the other session's earlier messages, or they changed or disappeared.
     fn is_changed(&self, after: &Self) -> bool {
         let words = |(id, row): &(OutboundId, Outbound)| (*id, row.act.clone(), row.content.clone(), row.to.clone());
         let before: Vec<_> = self.spoken_by(self.other).map(words).collect();
@@ -149,7 +149,7 @@ impl World {
         now != before || after.said.iter().any(|(_, row)| touches(&row.act))
     }
 
-    /// Whom the agent that was written to takes for the author.
+    /// The sender that the receiving agent was told.
     fn named(&self) -> Result<String, String> {
         let from_own = |message: &Message| message.from.is_some_and(|hop| hop.session == self.own);
         let Some((_, body)) = self.messages.iter().find(|(message, _)| from_own(message)) else {
@@ -165,7 +165,7 @@ impl World {
     }
 }
 
-/// The agent's number of something it said.
+/// The agent's number of an outgoing message.
 const fn number(row: &Outbound) -> Option<u64> {
     match row.author {
         Author::Agent { number, .. } => Some(number),

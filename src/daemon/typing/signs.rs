@@ -50,7 +50,7 @@ impl Signs {
         self.shown.insert(session, sign);
     }
 
-    /// The session's agent did something.
+    /// Records that the session's agent did something.
     pub(super) fn progress(&mut self, now: Awake, session: SessionId) {
         if let Some(sign) = self.shown.get_mut(&session) {
             sign.progress = Some(now);

@@ -44,7 +44,7 @@ pub(super) const IMAGE: &str = "hearth.image";
 const QUERY: Duration = Duration::from_secs(15);
 /// Timeout of everything else. A busy machine takes seconds to start a container.
 const ACTION: Duration = Duration::from_secs(60);
-/// Lines read from a log. For agents that write longer logs the last bytes are kept all the same.
+/// Number of lines read from a log. If an agent writes more, only the last bytes are kept anyway.
 const LOG_LINES: &str = "4000";
 
 /// A container of this installation.

@@ -229,7 +229,7 @@ mod tests {
     fn an_offer_that_is_dropped_is_over() {
         let directory = tempfile::tempdir().unwrap();
         let pipe = Pipe::make(directory.path(), START, false).unwrap();
-        // It ends only with the thread that writes.
+        // It ends only when the writing thread does.
         in_runtime(async { drop(pipe.offer(&variables())) });
         assert!(is_pending(directory.path(), START), "the next daemon sees that nobody read");
     }

@@ -52,14 +52,14 @@ impl std::fmt::Display for Info {
     }
 }
 
-/// What Podman said of itself.
+/// Podman's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PodmanInfo {
     pub(super) version: String,
     pub(super) rootless: bool,
-    /// `v1` or `v2`, as it calls them; empty if it does not say.
+    /// `v1` or `v2`, in Podman's notation; empty if it does not say.
     pub(super) cgroups: String,
-    /// What control groups can bound here.
+    /// What control groups can limit here.
     pub(super) controllers: Vec<String>,
     /// Its name for the processor; empty if it does not say.
     pub(super) arch: String,
@@ -84,7 +84,7 @@ impl PodmanInfo {
         })
     }
 
-    /// Whether it has everything that is needed.
+    /// Whether its version is new enough.
     pub(super) fn is_new_enough(&self) -> bool {
         let mut parts = self.version.split('.').map_while(|part| part.parse::<u32>().ok());
         (parts.next(), parts.next()) >= (Some(4), Some(3))

@@ -259,7 +259,7 @@ impl Session<'_> {
             let reason = format!("its image has no program that runs at {RUNNER}: run `hearth image build`");
             exit = Exit::NotStarted(reason);
         } else if matches!(exit, Exit::Code(1)) && tail.complete && tail.text.trim().is_empty() {
-            // The runner says why it ends; what is silent is init, whose message was lost.
+            // The runner reports why it ends. Without output it was init whose message was lost.
             let reason = format!(
                 "it ended without a message, probably because its image has no program that runs at {RUNNER}: run \
                  `hearth image build`"
@@ -314,7 +314,7 @@ impl Session<'_> {
             return Err(error);
         }
         self.given = Some(Given { id: id.clone(), secrets: environment.secrets });
-        // Offered before the start, because its answer may get lost and the runner does not wait forever.
+        // Offered before the start, because the answer to the start may get lost and the runner does not wait forever.
         let offer = pipe.map(|pipe| pipe.offer(&variables.handed));
         let begun = match self.shared.api.start(&id).await {
             Ok(()) => Some(id),

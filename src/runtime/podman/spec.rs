@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(rootless["resource_limits"], json!({}));
     }
 
-    /// Only who asks for it reaches the loopback address of this machine, and no agent reaches another one.
+    /// Only an agent that requested it reaches the loopback address of this machine, and no agent reaches another one.
     #[test]
     fn networks() {
         let asked = |network, loopback, rootless| {

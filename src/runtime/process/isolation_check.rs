@@ -66,11 +66,12 @@ impl Place {
     }
 }
 
-/// Starts an incarnation whose runner, or a child of it, makes attempts instead of working. The outcomes are in the
-/// order of the attempts.
+/// Starts an incarnation whose runner, or a child of it, makes attempts instead of working. The outcomes have the order
+/// of the attempts.
 ///
 /// # Errors
-/// Why there are no outcomes. If the incarnation did not start, the reason shown to people.
+///
+/// Why there are no outcomes. If the incarnation did not start, this is the reason shown to people.
 pub fn attempt(place: &Place, mut spec: Spec, attempts: &[Attempt], who: Who) -> Result<Vec<Outcome>, String> {
     let report = spec.session_dir.join(REPORT);
     // Remove the report of an earlier trial of the same session.

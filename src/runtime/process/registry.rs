@@ -14,7 +14,7 @@ pub(super) type Key = (SessionId, u32);
 
 /// State of an incarnation in this runtime.
 pub(super) enum Occupant {
-    /// Not ours: remains of an earlier daemon's incarnation are being ended.
+    /// Not started by this daemon: the remains of an earlier daemon's incarnation are being ended.
     Clearing,
     /// The start is being prepared; `stop` asks to cancel it.
     Starting { stop: bool },
@@ -56,7 +56,7 @@ impl Entries {
         self.here.range((session, 0)..=(session, u32::MAX)).map(|((_, incarnation), occupant)| (*incarnation, occupant))
     }
 
-    /// Whether a run of the session holds the session's lock, so that no other can have left anything.
+    /// Whether a run of the session holds the session's lock, so that no other run can have left anything.
     fn locked(&self, session: SessionId) -> bool {
         self.of_session(session).any(|(_, occupant)| matches!(occupant, Occupant::Running { .. } | Occupant::Ending))
     }

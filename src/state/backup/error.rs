@@ -25,7 +25,7 @@ pub enum Error {
         /// What was being written.
         path: PathBuf,
     },
-    /// Something else is there.
+    /// Another file already has this name.
     #[error("{path} is there already; it was left as it is: choose another name")]
     Exists {
         /// The name.
@@ -64,7 +64,7 @@ pub enum Error {
     Newer {
         /// The backup.
         path: PathBuf,
-        /// What is not known here.
+        /// The unsupported version or format.
         what: String,
     },
     /// The backup was changed since it was made.
@@ -123,7 +123,7 @@ pub enum Error {
         /// Why.
         source: Box<Error>,
     },
-    /// A manifest that cannot be encoded; a bug in its type.
+    /// The manifest cannot be encoded; a bug in its type.
     #[error("the manifest cannot be written: {0}")]
     Manifest(serde_json::Error),
     /// A file.

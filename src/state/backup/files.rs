@@ -27,7 +27,7 @@ pub(crate) fn is_there(dir: &Path) -> state::Result<bool> {
     }
 }
 
-/// Moves the file of a store that is complete and closed into a directory that has none; on disk when this returns.
+/// Moves the file of a complete and closed store into a directory that has none. The move is synced when this returns.
 pub(crate) fn move_file(from: &Path, to: &Path) -> state::Result<()> {
     let place = store_file(to);
     crash::point("store-move");
@@ -41,7 +41,7 @@ pub(super) fn sync_names(dir: &Path) -> state::Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(state::Error::io(dir))
 }
 
-/// Size of a store's file. Looking at it opens nothing.
+/// Size of a store's file. Does not open the file.
 pub(super) fn store_bytes(dir: &Path) -> Result<u64> {
     let path = store_file(dir);
     Ok(std::fs::metadata(&path).map_err(Error::io(path))?.len())
@@ -73,7 +73,7 @@ pub(super) fn read_short(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Size and SHA-256 of a file that was just written.
+/// Size and SHA-256 of a newly written file.
 pub(super) fn digest(file: &mut File, path: &Path, progress: &dyn Progress) -> Result<(u64, String)> {
     file.rewind().map_err(Error::io(path))?;
     progress.begin(Step::Reading, file.metadata().ok().map(|file| file.len()));
@@ -139,7 +139,8 @@ pub(super) fn sync_dir(path: &Path) -> Result<()> {
 pub(super) struct DirLock(File);
 
 impl Drop for DirLock {
-    /// Closing it is not enough: a child that another thread is just starting has it too, until it becomes its program.
+    /// Closing the file is not enough: a child process that another thread is just starting has it open until it calls
+    /// `exec`.
     fn drop(&mut self) {
         // If unlocking fails, the lock ends with the file.
         flock(&self.0, FlockOperation::Unlock).ok();
@@ -161,7 +162,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
-/// A directory on its way to a name of its own. Dropped before that, it goes away with all that is in it.
+/// A directory on its way to its final name. Dropping this before removes the directory with its content.
 #[derive(Debug)]
 pub(crate) struct Part {
     path: PathBuf,
@@ -169,8 +170,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// An empty directory; what an interrupted try left under its name is removed. The caller holds a lock that keeps
-    /// others from using the name.
+    /// Creates an empty directory. The leftovers of an interrupted try under its name are removed. The caller holds a
+    /// lock that keeps other processes from using the name.
     pub(crate) fn create(path: PathBuf) -> Result<Self> {
         leave_room(&path)?;
         crash::point("part-make");
@@ -182,7 +183,7 @@ impl Part {
         &self.path
     }
 
-    /// Gives it its name, on disk when this returns. An existing file, or directory with anything in it, stays.
+    /// Gives it its final name; synced when this returns. An existing file, or a directory that is not empty, stays.
     pub(super) fn finish(mut self, path: &Path) -> Result<()> {
         sync_dir(&self.path)?;
         crash::point("part-finish");
@@ -196,7 +197,7 @@ impl Part {
         sync_dir(parent(path))
     }
 
-    /// Moves it, still unfinished.
+    /// Moves it; it is still unfinished.
     pub(super) fn rename(&mut self, path: PathBuf) -> Result<()> {
         crash::point("part-rename");
         std::fs::rename(&self.path, &path).map_err(Error::io(&path))?;
@@ -214,14 +215,14 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.finished {
-            // What cannot be removed now is removed by the next one that wants the name.
+            // Leftovers that cannot be removed now are removed by the next user of the name.
             crash::point("part-remove");
             drop(std::fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// Removes what an interrupted try left under a name of ours.
+/// Removes the leftovers of an interrupted try under one of Hearth's names.
 pub(crate) fn leave_room(path: &Path) -> Result<()> {
     crash::point("leftovers-remove");
     match std::fs::remove_dir_all(path) {

@@ -15,13 +15,13 @@ pub(super) const MANIFEST: &str = "manifest.json";
 /// Version of the manifest that this program writes.
 const VERSION: u32 = 1;
 
-/// More than any manifest has.
+/// Exceeds the size of any manifest.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// The file `manifest.json` of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the manifest; the word says what the file is.
+    /// Version of the manifest. The key identifies the file as one.
     pub hearth_backup: u32,
     /// Version of the Hearth that made it.
     pub hearth: String,

@@ -43,7 +43,7 @@ use place::Form;
 pub enum Proof {
     /// It is consistent.
     Sound,
-    /// Its tables can be walked: for stores of an older format, whose rows today's checks do not describe, and for
+    /// Its tables can be walked. Used for stores of an older format, to which the current checks do not apply, and for
     /// copies of a damaged store.
     Readable,
 }
@@ -77,7 +77,7 @@ pub struct Request {
 pub struct FinishedBackup {
     /// Where it is.
     pub path: PathBuf,
-    /// What it says of itself.
+    /// The manifest of the backup.
     pub manifest: Manifest,
     /// Older ones that were removed.
     pub removed: Vec<PathBuf>,
@@ -126,7 +126,7 @@ fn fill(reader: &Reader, request: &Request, part: &Part, progress: &dyn Progress
     Ok(manifest)
 }
 
-/// Copies a store into a directory, on disk when this returns. Tells size and digest.
+/// Copies a store into a directory; synced when this returns. Returns size and digest.
 fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, String)> {
     progress.begin(Step::Copying, None);
     let path = files::store_file(part.path());
@@ -149,7 +149,7 @@ pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progr
     place::remove_leftovers(&dir)?;
     let part = Part::create(place::hidden(&path))?;
     copy(reader, &part, progress)?;
-    Ok(Reader::open_copy(part.path())?) // the map holds the file when its name is gone
+    Ok(Reader::open_copy(part.path())?) // the map keeps the file open after its name is removed
 }
 
 /// Makes a backup before the store is migrated. It is kept until a person removes it.
@@ -160,7 +160,7 @@ pub(super) fn before_migration(reader: &Reader, data: &Path, to: u32, now: Optio
     let request =
         Request { data: data.to_owned(), place: BackupPath::At(path), now, keep: None, proof: Proof::Readable };
     match backup(reader, &request, &Unwatched) {
-        Err(Error::Exists { path }) => Ok(path), // an earlier try to migrate made it
+        Err(Error::Exists { path }) => Ok(path), // an earlier, interrupted migration made it
         made => made.map(|made| made.path),
     }
 }

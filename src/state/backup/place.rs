@@ -9,7 +9,7 @@ use crate::model::Timestamp;
 
 const PART: &str = ".part";
 
-/// What a backup has, and so the form of its name.
+/// The content of a backup, which determines the form of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// A directory with the store.
@@ -71,7 +71,7 @@ pub fn newest_in(dir: &Path) -> Option<PathBuf> {
     backups.flatten().filter(|(name, _)| Form::ALL.iter().any(|form| is_ours(name, *form))).map(|(_, path)| path).max()
 }
 
-/// Parts of a data directory, themselves and `.old` ones, that agents can read or that are replaced as a whole.
+/// Parts of a data directory, and their `.old` versions, that agents can read or that are replaced as a whole.
 const PARTS: [&str; 9] = ["store", "sessions", "groups", "homes", "trusted", "skills", "run", "files", "secrets"];
 
 /// Refuses places where a backup would not be safe.
@@ -79,7 +79,7 @@ pub(super) fn refuse_within(place: &BackupPath, data: &Path) -> Result<()> {
     let (BackupPath::In(path) | BackupPath::At(path)) = place;
     let Ok(data) = data.canonicalize() else { return Ok(()) };
     let absolute = std::path::absolute(path).map_err(Error::io(path))?;
-    // What does not exist yet is made below what does.
+    // A path that does not exist yet is created below its nearest existing parent.
     let Some((there, real)) = absolute.ancestors().find_map(|dir| Some((dir, dir.canonicalize().ok()?))) else {
         return Ok(());
     };

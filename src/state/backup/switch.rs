@@ -1,4 +1,5 @@
-//! Puts a store in place of another or of none, in one atomic step: a crash leaves either the old one or the new one.
+//! Replaces a store, or adds the first one, in one atomic step: after a crash there is either the old store or the new
+//! one.
 
 use std::path::{Path, PathBuf};
 
@@ -137,7 +138,7 @@ pub(crate) fn remove_unfinished(data: &Path) {
     // Anything that cannot be removed takes up space but does no harm.
     drop(files::leave_room(&next(data)));
     if is_there(&data.join("store")).unwrap_or(false) {
-        // The store came last: the restore of everything was complete.
+        // The store is put in place last, so the restore of everything was complete.
         drop(files::leave_room(&data.join("restore.part")));
     }
 }
@@ -193,13 +194,13 @@ pub fn restore(request: &Restore, agree: Agree<'_>, progress: &dyn Progress) -> 
     agree(&incoming).map_err(|why| Error::NotAgreed { why })?;
     let same = request.keep_id || Path::new(&manifest.data) == request.data;
     let install = (!same).then_some(request.install);
-    // Before the store is in place, because it reallocates numbers that its original used after the backup.
+    // Before the store is in place, because this skips numbers that the original used after the backup.
     let meta = draft.begin_epoch(request.epoch, install).map_err(|e| Error::of_store(e, part.path()))?;
     drop(draft); // closed before its directory is moved
     let mailboxes_aside = target.move_mailboxes(request.now)?;
     let placed = put_in_place(&target, part, taken.then_some(request.now));
     if let (Err(_), Some(aside)) = (&placed, &mailboxes_aside) {
-        // They belong to the store that stays. If this fails, they are created again from it.
+        // The mailboxes belong to the store that stays. If this fails, they are created again from it.
         drop(std::fs::rename(aside, target.mailboxes()));
     }
     Ok(Restored { manifest, install: meta.install, references: incoming.references, aside: placed?, mailboxes_aside })
@@ -229,7 +230,7 @@ pub fn compact(data: &Path, progress: &dyn Progress) -> Result<Compacted> {
     files::sync_dir(part.path())?;
     exchange(&target.store(), part.path())?;
     files::sync_dir(data)?;
-    drop(part); // under this name lies the old store now
+    drop(part); // the old store has this name now
     Ok(Compacted { before, after, rows })
 }
 
@@ -249,8 +250,8 @@ pub(crate) fn put_in_place(
         return Err(Error::Exists { path: aside });
     }
     files::sync_dir(part.path())?;
-    // Under its final name before the exchange: a crash after it must not leave the old store where leftovers are
-    // removed.
+    // The old store gets its final name before the exchange: after a crash it must not have a name under which
+    // leftovers are removed.
     part.rename(aside)?;
     exchange(&store, part.path())?;
     let aside = part.release();

@@ -1,6 +1,7 @@
-//! Backups of everything: a snapshot of the store, to which an archive of what it names is added.
+//! Backups of everything: a snapshot of the store, to which an archive of the files it refers to is added.
 //!
-//! The archive is made in a hidden directory of its target directory, beside the snapshot, and gets its final name last.
+//! The archive is made in a hidden directory of its target directory, beside the snapshot, and gets its final name
+//! last.
 
 use std::path::{Path, PathBuf};
 

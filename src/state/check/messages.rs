@@ -111,7 +111,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     })
 }
 
-/// What is remembered of platform messages leads to messages, under the right key.
+/// Remembered platform messages lead to messages, under the right key.
 pub(super) fn seen(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.seen_events, |check, key, seen| {

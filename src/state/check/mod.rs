@@ -32,7 +32,7 @@ mod workspaces;
 pub struct Violation {
     /// Table.
     pub table: &'static str,
-    /// Key of the row, in its text form.
+    /// Key of the row, in text form.
     pub key: String,
     /// What is wrong with it.
     pub what: String,
@@ -174,8 +174,8 @@ impl<'a> Check<'a, '_> {
         Ok(())
     }
 
-    /// Compares records with an index that is written by hand, in both directions: `derive` says which row of the index
-    /// a record has, `owner` which record a row of the index is of.
+    /// Compares records with an index that is written by hand, in both directions: `derive` gives the index row of a
+    /// record, `owner` the record of an index row.
     fn agree<K: KeyPart, V, C: Codec<V>, IK: KeyPart, IV: KeyPart>(
         &mut self,
         records: &Rows<K, V, C>,

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::model::delivery::{Author, OutState};
 use crate::model::id::OutboundId;
 
-/// Messages belong to sessions, and what waits for delivery has an address.
+/// Messages belong to sessions, and messages that wait for delivery have an address.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.outbound, |check, id, outbound| {
@@ -27,7 +27,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
 /// one. A scheduled message that enters the queue later with a lower id comes after the one that is being attempted.
 pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
-    let mut heads: BTreeSet<OutboundId> = BTreeSet::new(); // as many as there are chats with something undelivered
+    let mut heads: BTreeSet<OutboundId> = BTreeSet::new(); // at most one per chat with undelivered messages
     check.each(&db.queue_heads, |check, key, ()| {
         if !heads.insert(key.id) {
             check.report(&db.queue_heads, &key, "the message has a second entry");

@@ -6,7 +6,7 @@ use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
 use crate::{Owned, Result, SessionKey};
 
-/// Open questions lead to cards, answers to incarnations that can read them.
+/// Open questions lead to cards, and answers to incarnations that can read them.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let (db, txn) = (*check.db, check.txn);
     let agent_of = |session: SessionId| {
@@ -35,7 +35,7 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     })
 }
 
-/// Messages between agents lead to the session that said them, and to the message that they became.
+/// Messages between agents lead to the session that sent them, and to the message that they became.
 pub(super) fn between_agents(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.messages, |check, id, message| {

@@ -10,7 +10,7 @@ use crate::model::workspace::Workspace;
 use crate::table::{Codec, Rows};
 use crate::{Digest, RecordKey, Result, RevisionKey, SessionKey};
 
-/// Workspaces have their current session, and what refers to workspaces and their sessions has targets.
+/// Workspaces have their current session, and references to workspaces and their sessions have targets.
 pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.workspace_events, |check, key, _| {
@@ -33,7 +33,7 @@ pub(super) fn records(check: &mut Check<'_, '_>) -> Result<()> {
         let revision = RevisionKey { session: key.session, revision: own.revision };
         let last = readable(db.records.last_in(check.txn, &revision))?;
         let found = last.map_or(begin, |(key, _)| key.number);
-        // Of one that is being removed, records go before it does.
+        // While a session is being removed, its records are removed first.
         if found != own.records && own.deleted != Some(PURGED) {
             check.report(&db.sessions, &key, format!("says {} records, the last one is {found}", own.records));
         }

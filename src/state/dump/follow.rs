@@ -72,7 +72,7 @@ impl<'a> Follow<'a> {
             look.table(about, rows)?;
         }
         let changes = look.changes;
-        self.last = Some(last); // as it was before the look: what came during it is looked at again
+        self.last = Some(last); // the number before the look: changes made during the look are examined again
         Ok(changes)
     }
 }

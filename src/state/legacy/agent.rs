@@ -175,7 +175,7 @@ fn list<Old, New: From<Old>>(old: Vec<Old>) -> Vec<New> {
     old.into_iter().map(New::from).collect()
 }
 
-/// An agent that reached everything reached the host's loopback interface, too, and keeps that.
+/// The older versions gave agents with full network access the host's loopback interface as well. They keep it.
 impl From<SettingsV1> for SettingsV2 {
     fn from(old: SettingsV1) -> Self {
         let allow_host_loopback = matches!(old.network, NetworkV1::Open);

@@ -12,7 +12,7 @@ pub(crate) struct MetaV1 {
     pub(crate) runs: u64,
 }
 
-/// Ids that went out before there were epochs stay as they are.
+/// Ids that were sent before there were epochs do not change.
 impl From<MetaV1> for Meta {
     fn from(old: MetaV1) -> Self {
         Self { format: old.format, install: old.install, runs: old.runs, epochs: Vec::new() }

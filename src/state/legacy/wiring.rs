@@ -31,7 +31,7 @@ super::frozen_enum! {
     SessionV1 => SessionMode { Shared, PerThread, AgentShared }
 }
 
-/// Whose messages are context is what the chat's rule says.
+/// The chat's rule decides whose messages become context.
 impl From<WiringV1> for Wiring {
     fn from(old: WiringV1) -> Self {
         let WiringV1 { engage, senders, ignored, session, priority, origin, created } = old;

@@ -23,18 +23,18 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
-    /// The other side of an export.
+    /// Writing the output of an export failed.
     #[error("the lines cannot be written: {0}")]
     Write(std::io::Error),
-    /// The other side of an import.
+    /// Reading the input of an import failed.
     #[error("the lines cannot be read: {0}")]
     Read(std::io::Error),
     /// A line that cannot be imported.
     #[error("line {line}: {reason}; nothing was imported")]
     Line {
-        /// Which, the first is 1.
+        /// Its number, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem of the line.
         reason: String,
     },
     /// The last line is missing.

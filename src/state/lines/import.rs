@@ -110,7 +110,7 @@ impl Lines<'_> {
     }
 }
 
-/// Rows begin with their table.
+/// Only lines of rows begin with a table.
 fn is_last(object: &str) -> bool {
     object.starts_with("{\"end\":")
 }
@@ -200,7 +200,7 @@ fn put_row(txn: &mut Write<'_>, table: &dyn Untyped, row: &Row) -> Result<(), Ba
     })
 }
 
-/// Whether the version of a record is the one that is known.
+/// Whether the version of a record is the one that this program writes.
 fn takes(found: Option<u16>, known: u16) -> Result<(), Bad> {
     match found {
         Some(version) if version == known => Ok(()),

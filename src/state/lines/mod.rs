@@ -1,8 +1,8 @@
 //! The store as JSON lines, to move it to another machine: the store's own file depends on byte order and page size.
 //!
 //! One line says what the file is, then there is one line per row, and the last line has the counts and the digest of
-//! all lines before it. Every line ends with its own checksum, so that damage has a line number. What a row is comes
-//! from the list of tables alone.
+//! all lines before it. Every line ends with its own checksum, so that damage has a line number. The content of a row
+//! is defined by the list of tables.
 //!
 //! | line | fields |
 //! |---|---|
@@ -66,7 +66,7 @@ pub(super) fn seal(object: &str) -> String {
     format!("{open}{SUM}{:08x}\"}}", checksum_of(open.as_bytes()))
 }
 
-/// Takes the checksum off a line, if it is right.
+/// Removes the checksum from a line; none if it is wrong.
 fn unseal(line: &str) -> Option<String> {
     let (open, sum) = line.strip_suffix("\"}")?.rsplit_once(SUM)?;
     (format!("{:08x}", checksum_of(open.as_bytes())) == sum).then(|| format!("{open}}}"))

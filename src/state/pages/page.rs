@@ -80,7 +80,7 @@ pub(super) struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// The first page of its value, if that has pages of its own.
+    /// The first page of its value, if the value has pages of its own.
     pub(super) fn far(&self) -> Option<u64> {
         (self.flags & BIG != 0).then(|| u64_at(self.value, 0))
     }
@@ -121,7 +121,7 @@ impl<'a> Page<'a> {
         Err(broken(number, format!("should be {kind} of a tree, and is something else")))
     }
 
-    /// Where the nodes begin, in the order of their keys.
+    /// Offsets of the nodes, in the order of their keys.
     fn places(&self) -> Result<impl Iterator<Item = usize>, Broken> {
         let (lower, upper) = (usize::from(u16_at(self.bytes, 12)), usize::from(u16_at(self.bytes, 14)));
         if lower < HEADER || lower > upper || upper > self.bytes.len() || lower % 2 != 0 {
@@ -140,7 +140,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Shows the pages that a branch leads to.
+    /// Calls a function for the pages that a branch refers to.
     pub(super) fn each_child(&self, kind: Kind, mut show: impl FnMut(u64)) -> Result<(), Broken> {
         let (mut count, mut before, mut packing) = (0_usize, None, Packing(Vec::new()));
         for place in self.places()? {
@@ -160,7 +160,7 @@ impl<'a> Page<'a> {
         self.packed(packing)
     }
 
-    /// Shows the rows of a leaf.
+    /// Calls a function for the rows of a leaf.
     pub(super) fn each_node(
         &self,
         kind: Kind,
@@ -211,7 +211,7 @@ pub(super) fn broken(page: u64, what: String) -> Broken {
     Broken::Page { page, what }
 }
 
-/// Bytes from a place on; nothing is there beyond the end.
+/// Bytes from an offset on; none beyond the end.
 fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk::<N>());
     found.copied().unwrap_or([0; N])

@@ -1,4 +1,4 @@
-//! Stores that are not in place yet: copies, and new ones.
+//! Stores that are not in their final place yet: copies, and new ones.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -55,14 +55,15 @@ impl Draft {
         Ok(done)
     }
 
-    /// Begins an epoch of outgoing ids, and gives the store another identity if there is one. Returns its identity row.
+    /// Begins an epoch of outgoing ids, and assigns a new identity to the store if one is given. Returns its identity
+    /// row.
     pub(crate) fn begin_epoch(&self, entropy: u64, install: Option<u64>) -> Result<Meta> {
         self.write(|db, txn| db.begin_epoch(txn, entropy, install))
     }
 }
 
-/// Creates the first store: beside its place, so that it is complete or not there however the process ends. The caller
-/// holds the daemon's lock.
+/// Creates the first store under a temporary name, so that it is complete or missing however the process ends. The
+/// caller holds the daemon's lock.
 pub(super) fn create(data: &Path, dir: &Path, options: &Options) -> Result<()> {
     match options.missing {
         Missing::Create => {}

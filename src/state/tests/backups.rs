@@ -65,15 +65,15 @@ fn a_backup_has_every_row_and_says_what_it_is() {
     assert_eq!(names(&path), ["data.mdb", "manifest.json"], "reading a backup makes nothing in it");
 }
 
-/// A store as text without what a restore changes because it begins an epoch: the identity, and the next ids that
-/// people and agents write down.
+/// A store as text, without the rows that a restore changes when it begins an epoch: the identity, and the counters of
+/// ids that people and agents write down.
 fn rows(text: &str) -> Vec<&str> {
     let epoch = ["(): Meta", "ap: Number", "qu: Number", "sk: Number", "ta: Number"];
     text.lines().filter(|line| !epoch.iter().any(|row| line.starts_with(row))).collect()
 }
 
-/// The next number is given out once more after a restore, and never goes out under the same id: not after the same
-/// backup was restored twice, not elsewhere, and not where the installation keeps its id.
+/// A restore repeats the next number, but never an outgoing id: not if the same backup is restored twice, not
+/// elsewhere, and not where the installation keeps its id.
 #[test]
 fn an_outgoing_id_is_never_used_again_after_a_restore() {
     let (dir, store) = filled();
@@ -120,7 +120,7 @@ fn a_restored_store_is_the_same_one_only_where_it_was() {
     let kept = tempfile::tempdir().unwrap();
     let keep = Restore { keep_id: true, ..back(&made.path, kept.path()) };
     assert_eq!(restore(&keep, &|_| Ok(()), &Unwatched).unwrap().install, 0x00c0_ffee);
-    // In its own place it stays the same one.
+    // Restored in its own place, it stays the same installation.
     store.write(|db, txn| db.counters.put(txn, &Text::new("later")?, &Number(1))).unwrap();
     drop(store);
     let mailbox = |of: &Path| of.join("se1/agent/ack/2.1.completed.json");
@@ -209,7 +209,7 @@ fn the_oldest_go_and_nothing_else() {
     for minute in 1..=3 {
         made(&store, &keep(minute, 9));
     }
-    // What is not ours, or not a finished backup, or of another installation.
+    // Files that are not Hearth's, unfinished backups, and backups of other installations.
     let name = |minute: i64| format!("20260101T000{minute}00.000Z.hearth");
     std::fs::create_dir(backups.join("20250101T000000.000Z.hearth")).unwrap();
     std::fs::create_dir(backups.join("photos")).unwrap();
@@ -220,7 +220,7 @@ fn the_oldest_go_and_nothing_else() {
     std::fs::write(foreign.join("manifest.json"), text.replace("c0ffee", "c0ffe0")).unwrap();
     let made = made(&store, &keep(4, 2));
     assert_eq!(made.removed, [backups.join(name(2))]);
-    // The clock went back: the new one is the oldest, and stays.
+    // The clock was set back: the new backup is the oldest, and is kept.
     let made = backup(store.reader(), &keep(0, 1), &Unwatched).unwrap();
     assert_eq!(made.removed, [backups.join(name(3)), backups.join(name(4))]);
     let expected = [
@@ -286,7 +286,7 @@ fn fails(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.agents.require(txn, &AgentId::new(99)).map(drop)
 }
 
-/// Steps cannot be undone once they are committed; the store as it was can be restored.
+/// Migration steps cannot be undone once they are committed, but the previous store can be restored.
 #[test]
 fn a_migration_begins_with_a_backup() {
     let dir = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use crate::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_k
 use crate::tests::store;
 use crate::{HeldKey, InboxKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
 
-/// What the checker says after a change to the small world.
+/// The checker's findings after a change to the sample store.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
     let (_dir, store) = store();
     let found = store

@@ -31,7 +31,7 @@ fn spaced(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The example and its bytes, of every row of the table below a heading that has both.
+/// The examples and their bytes, from every row of the table below a heading that has both.
 fn examples(document: &str, heading: &str) -> Vec<(String, String)> {
     let (_, section) = document.split_once(heading).unwrap();
     let section = section.split_once("\n#").map_or(section, |(section, _)| section);
@@ -163,7 +163,7 @@ fn the_document_names_the_current_format_and_every_changed_record() {
     assert_eq!(named, changed);
 }
 
-/// The types of a table's keys and values, as the list of tables has them.
+/// The types of a table's keys and values, from the list of tables.
 fn types_of(name: &str) -> (&'static str, &'static str) {
     let schema = include_str!("../schema.rs");
     let declared = schema.split_once(&format!(" as \"{name}\": ")).or_else(|| schema.split_once(&format!(" {name}: ")));
@@ -208,7 +208,7 @@ fn keys() -> String {
     format!("\n| key | parts |\n|---|---|\n{rows}\n")
 }
 
-/// Compares what stands between two marks of the document with what it should be, or writes it if that is wanted.
+/// Compares the text between two marks of the document with the expected text, or writes it if requested.
 #[expect(clippy::disallowed_methods, reason = "a developer asks for the update by a variable")]
 fn assert_generated(what: &str, generated: &str) {
     let (begin, end) = (format!("<!-- {what}: generated from "), format!("<!-- end of {what} -->"));
@@ -229,7 +229,7 @@ fn assert_generated(what: &str, generated: &str) {
     );
 }
 
-/// In one test, because all of them may write the document.
+/// In one test, because each of them may write the document.
 #[test]
 fn the_document_lists_every_key_table_and_type() {
     assert_generated("keys", &keys());

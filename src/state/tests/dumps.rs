@@ -23,7 +23,7 @@ fn a_small_world_as_text() {
     insta::assert_snapshot!("world", to_text(store.reader(), true).unwrap());
 }
 
-/// A dump goes into a bug report: what people wrote and what they are called stays at home.
+/// A dump is attached to bug reports, so people's texts and names must be redacted.
 #[test]
 fn nothing_private_is_shown_unasked() {
     let (_dir, store) = store();
@@ -86,7 +86,7 @@ fn long_tables_are_walked_in_slices() {
     assert_eq!(to_text(&reader, false).unwrap().lines().count(), 1_234 + 3);
 }
 
-/// One large row after the other: a slice ends at its bytes, too.
+/// Large rows one after the other: a slice also ends at its byte limit.
 #[test]
 fn large_rows_are_walked_one_by_one() {
     let (_dir, store) = store();

@@ -95,7 +95,7 @@ fn escaped(c: char) -> String {
 }
 
 proptest! {
-    /// The text of a message is stored within its payload, and what is read is what was written, whatever the payload.
+    /// The text of a message is stored within its payload and is read back unchanged, whatever the payload.
     #[test]
     fn a_text_is_stored_once_and_read_as_it_was(text in any::<String>(), other in any::<String>(), ascii in any::<bool>()) {
         let mut payload = serde_json::json!({ "n": [1], "quoted": &other, "text": &text }).to_string();

@@ -15,7 +15,7 @@ use crate::{
     ThreadKey, Timed,
 };
 
-/// Order, round trip, length, and that a value's end is found when something follows.
+/// Order, round trip, length, and that the end of a value is found if other bytes follow.
 fn law<K: KeyPart>(a: &K, b: &K) -> Result<(), TestCaseError> {
     let (bytes_a, bytes_b) = (a.to_bytes(), b.to_bytes());
     prop_assert_eq!(bytes_a.cmp(&bytes_b), a.cmp(b), "{:?} and {:?}", a, b);
@@ -31,7 +31,7 @@ fn law<K: KeyPart>(a: &K, b: &K) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Lengths around the limits, ends that differ late, equal beginnings.
+/// Lengths around the limits, differences near the end, equal beginnings.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-c]{0,3}",
@@ -136,7 +136,7 @@ proptest! {
 
     #[test]
     fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-        // Whatever is read as a key is the only spelling of that key.
+        // All bytes that decode to a key are the only encoding of that key.
         macro_rules! canonical { ($($key:ty),*) => { $(
             if let Ok(key) = <$key>::from_bytes(&bytes) {
                 prop_assert_eq!(key.to_bytes(), bytes.clone());
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// By this sum the list of tables is judged where it is compiled.
+/// This sum is checked for the list of tables at compile time.
 #[test]
 fn the_longest_key_has_as_many_bytes_as_its_type_says() {
     let longest = (AgentId::new(u64::MAX), Text::new("x".repeat(Text::MAX_TEXT)).unwrap());

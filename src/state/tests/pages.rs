@@ -41,7 +41,7 @@ fn a_store_that_is_whole_is_never_refused() {
         remove(&store, (0..80).map(|number| number * 5 + round * 11));
         pages::look(&place, usize::MAX).unwrap();
     }
-    // A transaction that made pages and gave them up again leaves a file that may be shorter than it says.
+    // A transaction that allocates pages and frees them again leaves a file that may be shorter than its header says.
     let undone: Result<()> = store.write(|db, txn| {
         (0..3_000).try_for_each(|number| db.counters.put(txn, &key(number), &Number(number)))?;
         (0..3_000).try_for_each(|number| db.counters.delete(txn, &key(number)).map(drop))
@@ -76,7 +76,7 @@ fn a_file_that_is_not_whole_is_refused() {
         std::fs::write(&file, all).unwrap();
         pages::look(&place, usize::MAX).map(drop)
     };
-    // A page that is free may be anything: what is damaged has to be one that the walk comes to.
+    // A free page may contain anything, so the damaged page must be one that the walk visits.
     let used = |page: usize| changed(page * PAGE + 10, &[0]).is_err();
     let last =
         |flags: u8| (2..whole.len() / PAGE).rfind(|page| whole[page * PAGE + 10] == flags && used(*page)).unwrap();
@@ -96,7 +96,7 @@ fn a_file_that_is_not_whole_is_refused() {
     assert!(!used(leaf) || refusal(changed(leaf * PAGE + 12, &[0, 0])).contains("impossible bounds"));
 }
 
-/// `check` looks beside the daemon that writes: a file that grows is not one that is cut off.
+/// `check` runs beside the daemon that writes: a growing file must not look truncated.
 #[test]
 fn a_store_that_is_being_written_is_never_refused() {
     let (dir, store) = store();

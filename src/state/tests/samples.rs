@@ -277,7 +277,7 @@ fn upkeep(db: &Tables, txn: &mut Write<'_>, session: ChatSession) -> Result<()> 
     Ok(())
 }
 
-/// A message that waits for files of its network.
+/// A message that waits for files from its network.
 fn fetch(db: &Tables, txn: &mut Write<'_>, mut body: Body) -> Result<()> {
     body.platform_message = None;
     body.attachments.iter_mut().for_each(|file| file.blob = FileBytes::Remote("AgACAgIAAxk".to_owned()));
@@ -325,7 +325,7 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     ];
     for (number, (state, trigger)) in (1..).zip(states) {
         let (id, mut message) = message(number, state, trigger);
-        // The agent said it to itself.
+        // The agent wrote it to itself.
         message.from = (number == 8).then_some(Hop { session: SESSION, count: 1 });
         db.messages.put(txn, &id, &message)?;
     }

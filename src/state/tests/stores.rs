@@ -1,4 +1,4 @@
-//! Opening, transactions, room.
+//! Tests of opening stores, transactions and space.
 
 use crate::model::configure::Settings;
 use crate::model::id::{AgentId, ChatId, Counted, MessageId, SessionId};
@@ -30,8 +30,8 @@ fn a_store_is_made_once_and_counts_its_runs() {
 /// A file with its bytes, or a directory.
 type Entry<'a> = (&'a str, Option<&'a [u8]>);
 
-/// What a death leaves while the store is made for the first time: every state that is on disk in turn, with its file
-/// cut off at many places, is no store to readers, or an empty one, and is a store after the next start.
+/// States that a crash leaves while the first store is being created: each state on disk in turn, with its file
+/// truncated at many offsets. For readers it is no store or an empty one, and the next start completes it.
 #[test]
 fn a_death_while_the_store_is_made_leaves_no_half_of_it() {
     let whole = {
@@ -145,13 +145,13 @@ fn rows_are_read_in_every_way() {
     let row = |session, seq| (at(session, seq), MessageId::new(seq * 10));
     store
         .write(|db, txn| {
-            // Wherever a row belongs: the second one is before the first.
+            // Rows in any order: the second one sorts before the first.
             for (key, value) in [row(session, 4), row(session, 2), row(other, 2)] {
                 db.ready_messages.set(txn, &key, &value)?;
             }
             db.ready_messages.add(txn, &at(session, 6), &MessageId::new(60))?;
             assert!(matches!(db.ready_messages.add(txn, &at(other, 2), &MessageId::new(1)), Err(Error::Exists { .. })));
-            // What was collected can be changed while it is walked over.
+            // Collected rows allow changing the table during the walk.
             for (key, value) in db.ready_messages.collect_prefix(txn, &session, 2)? {
                 db.ready_messages.set(txn, &key, &value)?;
             }
@@ -215,7 +215,7 @@ fn ids_are_given_out_once() {
     assert_eq!(store.read(|db, txn| db.counter::<ChatId>(txn)).unwrap(), 0);
 }
 
-/// A daemon that was downgraded must not touch what it does not understand.
+/// A daemon that was downgraded must not change what it does not understand.
 #[test]
 fn a_newer_store_is_refused_and_left_alone() {
     let (dir, store) = store();

@@ -29,9 +29,9 @@ fn nothing_opens_the_files_of_lmdb() {
             let names = path == root.join("files.rs");
             assert!(!plain.contains("lock.mdb") || names, "only LMDB opens its lock file: {place}");
             assert!(!plain.contains("lock_file(") || names || plain.contains("for path in"), "{place}");
-            // Copies that are being made or lie in a backup; the file says why none of them is open in LMDB.
+            // Unfinished copies and copies in backups. The file explains why LMDB has none of them open.
             let copies = path.ends_with("backup/files.rs");
-            // Looks at the data file before this process has it in LMDB, whose locks are on the other file.
+            // Reads the data file before this process opens it with LMDB. LMDB's locks are on the other file.
             let pages = path == root.join("pages.rs");
             assert!(!plain.contains("data.mdb") || names, "only LMDB opens its data file: {place}");
             for call in ["copy_to_path", "try_clone_inner_file", "real_disk_size", "fs::read(", "fs::copy("] {
@@ -49,7 +49,7 @@ fn nothing_opens_the_files_of_lmdb() {
     }
 }
 
-/// Endianness is a lint; that bytes become records in one place only is this.
+/// A lint checks endianness. This test checks that bytes become records in one place only.
 #[test]
 fn one_file_names_the_codec() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

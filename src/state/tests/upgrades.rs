@@ -1,4 +1,4 @@
-//! Records of older versions, byte by byte, and what they are read as. These bytes never change.
+//! Records of older versions, byte by byte, and the current records they become. These bytes never change.
 
 use crate::Meta;
 use crate::envelope::{Record, Unreadable, decode, open, seal_version};
@@ -110,7 +110,7 @@ fn an_agent_is_read_as_it_was() {
     assert_eq!(read::<Agent>(AGENT), expected);
 }
 
-/// It reached the host's loopback interface, and what it does may depend on that.
+/// Its version reached the host's loopback interface, and the agent may depend on that.
 #[test]
 fn only_an_agent_that_reached_everything_keeps_the_hosts_loopback() {
     for (network, now, loopback) in [

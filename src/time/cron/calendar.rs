@@ -18,7 +18,8 @@ pub(super) struct Calendar {
     schedules: Vec<Schedule>,
 }
 
-/// Days that are matched together: of these months and years, those that are in both sets. Nothing is everything.
+/// Days that are matched together: the days of these months and years that are in both sets. An empty set matches
+/// everything.
 #[derive(Debug, Clone, Copy, Default)]
 struct Days {
     months: Option<Set>,

@@ -47,7 +47,7 @@ pub enum Problem {
     /// An unknown `@` name.
     #[error("there is no such short form; write @yearly, @monthly, @weekly, @daily, @hourly, or five fields")]
     NoSuchName,
-    /// Something that is no number, name or range.
+    /// Something that is not a number, name or range.
     #[error("`{0}` is not understood; write numbers, names, ranges like 1-5, steps like */15, and lists of them")]
     Form(String),
     /// `H`.
@@ -80,7 +80,7 @@ pub enum Problem {
         /// The largest that is possible.
         most: u32,
     },
-    /// No month has such a day.
+    /// No selected month has such a day.
     #[error("that day never comes in those months")]
     Never,
     /// The `cron` crate refuses it.

@@ -90,7 +90,8 @@ impl Entries {
         self.items.iter().any(|item| matches!(item, Item::All(None | Some(1))))
     }
 
-    /// The plain values; Sunday is 0. In a week that begins later, what goes on to its end comes to its last day too.
+    /// The plain values; Sunday is 0. In a list whose week begins on another day, a range to the end of the week
+    /// includes Sunday.
     pub(super) fn set(&self) -> Set {
         let (least, most) = self.field.bounds();
         let mut set = Set::default();
@@ -240,7 +241,8 @@ impl fmt::Display for Entries {
             match *item {
                 Item::All(_) => write!(f, "{comma}*")?,
                 Item::One(value, None) => write!(f, "{comma}{}", folded(value))?,
-                // From the Sunday at the end of the week on, nothing follows; from the one at its beginning, a week.
+                // Starting from the Sunday at the end of the week there are no further days; from the one at the
+                // beginning, a whole week.
                 Item::One(value, Some(_)) => write!(f, "{comma}{value}")?,
                 Item::Range(from, to, _) => write!(f, "{comma}{from}-{to}")?,
                 Item::LastDay => write!(f, "{comma}L")?,

@@ -95,7 +95,7 @@ impl Cron {
             && let Some(skipped) = self.calendar.after(wall - Duration::seconds(change.jump()))
             && Some(skipped) < change.end()
         {
-            // Behind a gap: what was skipped is still to come, later by the gap.
+            // In a gap: skipped times still follow, later by the length of the gap.
             found.note(zone.resolve(skipped).instant());
         }
         if self.is_hourly
@@ -104,7 +104,7 @@ impl Cron {
             && let Some(repeated) = self.calendar.after(start - Duration::seconds(1))
             && let Resolved::Fold { second, .. } = zone.resolve(repeated)
         {
-            // Before or in the first time of a fold: the second one comes before any later time on the wall.
+            // Before or in the first pass of a fold: the second pass comes before any later local time.
             found.note(second);
         }
         found.best.map(|at| Timestamp::from_millis(at * 1_000))
@@ -115,7 +115,7 @@ impl Cron {
         std::iter::successors(self.next(after, zone), |at| self.next(*at, zone))
     }
 
-    /// Notes the instants that the first matching time of the wall can mean, and the next one where it is moved.
+    /// Adds the instants that the first matching local time can mean, and the next one if that one is moved by a gap.
     fn consider(&self, wall: Option<NaiveDateTime>, zone: &Zone, found: &mut NextMatch) {
         let Some(wall) = wall else { return };
         let later = match zone.resolve(wall) {

@@ -258,7 +258,7 @@ fn moments() -> impl Strategy<Value = (Zone, i64)> {
     })
 }
 
-/// Whether a list like `1-5,7/2` has a value; written apart from the reader of fields.
+/// Whether a list like `1-5,7/2` contains a value; written independently of the field parser.
 fn has(list: &str, value: u32, (least, most): (u32, u32)) -> bool {
     list.split(',').filter(|entry| !entry.contains(['L', '#'])).any(|entry| {
         let (range, step) = entry.split_once('/').unwrap_or((entry, "1"));
@@ -300,7 +300,7 @@ fn matches(expression: &str, wall: NaiveDateTime) -> bool {
         && has(months, wall.month(), (1, 12))
 }
 
-/// All instants of three days and a half at which an expression runs, found minute by minute on the wall.
+/// All instants within three and a half days at which an expression runs, found by checking every local minute.
 fn brute(expression: &str, zone: &Zone, from: i64) -> Vec<i64> {
     let hours = expression.split(' ').nth(1).unwrap();
     let is_hourly = (0..24).all(|hour| has(hours, hour, (0, 23)));
@@ -339,7 +339,8 @@ proptest! {
         prop_assert_eq!(runs, brute(&expression, &zone, from), "{} in {} after {}", expression, zone, from);
     }
 
-    /// In UTC, where no clock changes, the two agree; but for the other one a day's `*/1` is a restriction.
+    /// In UTC, without clock changes, the two libraries agree, except that the other one treats a day's `*/1` as a
+    /// restriction.
     #[test]
     fn another_library_agrees(
         seconds in prop_oneof![3 => Just(String::new()), 1 => field(0, 59)], expression in expressions(), from in 0..END,
@@ -351,14 +352,14 @@ proptest! {
         let mut at = DateTime::from_timestamp(from, 0).unwrap();
         let utc = Zone::utc();
         for run in cron.iter(Timestamp::from_millis(from * 1_000), &utc).take(5) {
-            // The calendar of the other one goes on.
+            // The other library's calendar does not end in 2100.
             let expected: DateTime<Utc> = other.find_next_occurrence(&at, false).unwrap();
             prop_assert_eq!(run.millis() / 1_000, expected.timestamp(), "{} after {}", expression, at);
             at = expected;
         }
     }
 
-    /// Whatever is read has one form, and text of any kind harms nothing.
+    /// Every accepted expression has one canonical form, and no text causes a panic.
     #[test]
     fn any_text_is_read_or_refused(text in "[0-9*/,LWH#?@a-z -]{0,24}", expression in expressions()) {
         for text in [text, expression] {

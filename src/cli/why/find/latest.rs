@@ -6,7 +6,7 @@ use crate::model::id::{BodyId, MessageId};
 use crate::model::message::{Drop, Seen};
 use crate::state::{self, HeldKey, Owned, SeenKey};
 
-/// Number of the newest dropped events that may be those of the newest event.
+/// Number of the newest dropped events that are checked for belonging to the newest event.
 const FAN_OUT_MAX: u64 = 10_000;
 
 impl Search<'_, '_> {
@@ -22,7 +22,7 @@ impl Search<'_, '_> {
         let held_at = held.as_ref().map(|(at, ..)| *at);
         let known = message_at.max(drop_at).max(held_at);
         if let Some((key, row)) = seen.filter(|(_, row)| known.is_none_or(|known| row.at > known)) {
-            // It became no message, and is not among the dropped ones: it answered a card.
+            // It became no message and was not dropped, so it answered a card.
             self.add_seen(key, &row)?;
         } else if let Some((_, body)) = held.filter(|(at, _)| message_at.max(drop_at).is_none_or(|other| *at > other)) {
             if let Some(row) = db.bodies.get(txn, &body)? {
@@ -33,7 +33,7 @@ impl Search<'_, '_> {
         } else if let Some((_, id)) = message {
             self.add_message(id)?;
         }
-        // Everywhere, the drops of the newest event are among the newest ones.
+        // The drops of the newest event are always among the newest drops.
         let last = db.dropped_events.last(txn, ..)?.map_or(0, |(id, _)| id.number());
         let from = if *self.scope == Scope::All { last.saturating_sub(FAN_OUT_MAX) } else { 0 };
         self.drops(None, DropId::new(from))

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `(what follows line 1, line, message)`; line 1 is `schema = 1`.
+/// `(text after line 1, line, message)`; line 1 is `schema = 1`.
 const BAD: &[(&str, usize, &str)] = &[
     // the top
     ("timezone = \"IST-2\"", 2, "`timezone`: `IST-2` is not a time zone; write a name like Europe/Berlin"),
@@ -417,7 +417,7 @@ fn nesting_is_bounded() {
     assert!(parse("hearth.toml", &deep).is_err());
 }
 
-/// Every problem of a file is at a place inside of it, says what is wrong, and what to do.
+/// Every problem has a position inside the file, says what is wrong, and what to do.
 fn says_what_is_wrong_where(text: &str) {
     let Err(bad) = parse("hearth.toml", text) else { return };
     assert!(!bad.problems.is_empty(), "{text:?}");

@@ -12,7 +12,7 @@ pub struct Image {
     pub names: Vec<String>,
     /// Its id.
     pub id: String,
-    /// Bytes, with those that it shares with others.
+    /// Size in bytes, including layers shared with other images.
     pub bytes: u64,
     /// When it was made, in seconds since 1970.
     pub created: i64,
@@ -22,7 +22,7 @@ pub struct Image {
     pub digest: Option<String>,
     /// Folder and installation of the agent it is for; none for the base.
     pub agent: Option<(String, String)>,
-    /// With which options its base was built, as far as that is remembered.
+    /// The options its base was built with, as far as they are stored.
     pub options: Options,
 }
 

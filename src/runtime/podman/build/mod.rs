@@ -97,7 +97,7 @@ impl Engine {
         Ok(Info::of(self.socket(), &info)?)
     }
 
-    /// Carries out calls; they are dropped when the time is over.
+    /// Carries out calls; they are dropped when the time limit expires.
     fn ask<T: Send + 'static, F: Future<Output = Result<T, Fault>> + Send + 'static>(
         &self,
         watch: &dyn Watch,

@@ -19,11 +19,11 @@ const TRUST: &str = "hearth.image.option.trust";
 /// What images are built on, where their parts come from, and which certificates downloads trust.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Base image, if it is not the Debian that the recipe names.
+    /// Base image, unless it is the Debian that the recipe names.
     pub base: Option<String>,
-    /// The agent CLI, as a directory or a program, if it is not to be downloaded.
+    /// The agent CLI, as a directory or a program, unless it is downloaded.
     pub cli: Option<PathBuf>,
-    /// Address of the npm registry, if it is not the public one.
+    /// Address of the npm registry, unless it is the public one.
     pub registry: Option<String>,
     /// A file with certificates, for networks whose proxy intercepts TLS. They do not stay in the image.
     pub trust: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl Options {
         all.into_iter().filter_map(|(key, value)| Some((key, value.filter(plain)?))).collect()
     }
 
-    /// The program of the agent CLI, if it is not to be downloaded.
+    /// The program of the agent CLI, unless it is downloaded.
     pub(super) fn cli_program(&self) -> Option<PathBuf> {
         let program = |path: &Path| if path.is_dir() { path.join("claude") } else { path.to_owned() };
         self.cli.as_deref().map(program)

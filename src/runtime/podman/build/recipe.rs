@@ -43,7 +43,7 @@ const REGISTRY: &str = "https://registry.npmjs.org";
 pub struct BaseImage {
     /// A statically linked runner, see [`super::runner::check`].
     pub runner: PathBuf,
-    /// What the rest is.
+    /// The other inputs.
     pub options: Options,
 }
 
@@ -58,7 +58,7 @@ pub struct AgentImage<'a> {
     pub install: &'a str,
     /// Folder of the agent.
     pub folder: &'a str,
-    /// What is to be in it.
+    /// The packages to install.
     pub packages: &'a Packages,
 }
 

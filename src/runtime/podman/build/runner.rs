@@ -59,9 +59,9 @@ pub enum Problem {
     /// It is for another processor.
     #[error("it is made for {}, and the containers run on {wanted}", found.map_or("another processor".to_owned(), |it| it.to_string()))]
     Machine {
-        /// What it is made for.
+        /// The processor it was built for.
         found: Option<Machine>,
-        /// What Podman runs on.
+        /// The processor that Podman runs on.
         wanted: Machine,
     },
     /// It needs libraries.
@@ -71,9 +71,10 @@ pub enum Problem {
     Dynamic,
 }
 
-/// Looks at a file.
+/// Examines a file.
 ///
 /// # Errors
+///
 /// [`Problem`] says why it cannot be the runner.
 pub fn check(path: &Path, wanted: Machine) -> Result<(), Problem> {
     let mut file = File::open(path)?;
@@ -124,7 +125,7 @@ mod tests {
         assert!(matches!(check(&this, own), Err(Problem::Dynamic)), "tests are linked dynamically");
         assert!(matches!(check(&this, other), Err(Problem::Machine { found: Some(found), .. }) if found == own));
 
-        // The same program, whose dynamic linker is not named any more.
+        // The same program, without the name of its dynamic linker.
         let mut program = std::fs::read(&this).unwrap();
         let at = usize::try_from(number(&program, 32, 8).unwrap()).unwrap();
         let size = usize::try_from(number(&program, 54, 2).unwrap()).unwrap();

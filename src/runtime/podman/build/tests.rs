@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Remembers what was said, and has patience for so many looks.
+/// Records the output, and expires after a number of checks.
 struct Seen {
     said: RefCell<Vec<String>>,
     looks: Cell<u32>,
@@ -31,7 +31,7 @@ impl Watch for Seen {
     }
 }
 
-/// Answers one request with `answer`, and then does this before it closes the connection.
+/// Answers one request with `answer`, and then calls this before it closes the connection.
 fn build(answer: &'static str, then: fn(&mut UnixStream)) -> (Result<String, Error>, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");

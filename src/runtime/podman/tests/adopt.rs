@@ -49,7 +49,7 @@ fn what_is_not_what_was_asked_for_is_ended() {
     world.runtime.inquire(ONE, 2);
     assert_eq!(world.heard.gone(ONE, 2).0, Exit::Unknown);
     assert!(world.containers().is_empty());
-    // The same name under another incarnation, and one with labels that say nothing.
+    // The same name with another incarnation number, and a container with meaningless labels.
     world.foreign(&world.name(ONE), &world.install, &labels);
     world.ensure(ONE, 3);
     world.heard.running(ONE, 3);
@@ -69,7 +69,7 @@ fn reconciling_ends_what_is_not_live_and_nothing_of_others() {
     world.foreign(&format!("{orphan}2"), &world.install, &[]);
     let late = SessionId::new(2);
     world.runtime.reconcile(&|| {
-        // It was not there when what runs was listed.
+        // It did not exist yet when the running containers were listed.
         world.ensure(late, 1);
         world.heard.running(late, 1);
         vec![(ONE, 1)]

@@ -5,7 +5,7 @@ use crate::runtime::image::image_of;
 
 const TWO: SessionId = SessionId::new(2);
 
-/// Another image, of this name.
+/// Builds a different image with this name.
 fn build(world: &World, name: &str) {
     let recipe = world.path("Containerfile");
     std::fs::write(&recipe, format!("FROM {}\nLABEL made-for={}\n", image(), world.install)).unwrap();

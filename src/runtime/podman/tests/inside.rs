@@ -31,7 +31,7 @@ fn it_is_nobody_special_and_cannot_become_anybody() {
     assert!(text.contains("Seccomp:\t2") && text.contains("podman-init"), "{text}");
 }
 
-/// A profile is only needed when a container is made: one that is gone is made again.
+/// A profile is only needed when a container is created. A missing one is written again.
 #[test]
 fn it_makes_no_user_namespace() {
     let Some(world) = world("unshare -U true; unshare -U -m true; sh -c 'echo a child works'") else { return };
@@ -50,7 +50,7 @@ fn it_makes_no_user_namespace() {
     }
 }
 
-/// Makes calls that no shell makes, and prints what the kernel says to each.
+/// Makes system calls that no shell makes, and prints the kernel's result of each.
 const CALLS: &str = r#"
 #include <errno.h>
 #include <stdio.h>
@@ -106,13 +106,13 @@ fn it_reaches_no_keyring_and_no_odd_socket() {
     let wanted = "keyctl EPERM\nadd_key EPERM\nrequest_key EPERM\nvsock EAFNOSUPPORT\nalg EAFNOSUPPORT\n\
         vsock-wide EAFNOSUPPORT\nalg-wide EAFNOSUPPORT\nunspecified EAFNOSUPPORT\naudit EINVAL\n\
         unix done\nipv4 done\nipv6 done\nnetlink done\n";
-    // Who calls by other numbers is ended.
+    // A process that makes system calls by another architecture's numbers is killed.
     let ended = if cfg!(target_arch = "x86_64") { Exit::Signal(31) } else { Exit::Code(0) };
     assert!(text.starts_with(wanted) && !text.contains("old numbers"), "{text}");
     assert_eq!(exit, ended, "{text}");
 }
 
-/// What the other half of a mailbox wrote is data, whatever its mode is.
+/// Files from the other half of a mailbox are data, whatever their mode.
 #[test]
 fn it_runs_nothing_out_of_its_mailbox() {
     let script = "cd /workspace/session/agent; cp /bin/busybox true; cp /bin/busybox /tmp/true; cp /bin/busybox /workspace/group/true
@@ -152,7 +152,7 @@ fn what_podman_says_of_it() {
     assert_eq!(world.inspect(ONE, "{{index .Config.Labels \"hearth.session\"}}"), "se1");
     if super::super::probe(&lookup()).unwrap().unlimited.is_empty() {
         assert_eq!(host("Memory"), (64 << 20).to_string());
-        // Where the kernel accounts for swap, there is none beside the memory.
+        // Where the kernel accounts for swap, there is no swap beyond the memory limit.
         assert!(["0", "67108864"].contains(&host("MemorySwap").as_str()), "{}", host("MemorySwap"));
         assert_eq!(host("PidsLimit"), "33");
         assert_eq!((host("CpuQuota"), host("CpuPeriod")), ("50000".to_owned(), "100000".to_owned()));
@@ -184,7 +184,7 @@ fn it_writes_where_it_may_and_nowhere_else() {
     }
     std::fs::write(world.path("ro/hello"), "from extra\n").unwrap();
     std::fs::write(world.path("session/host/hello"), "from host\n").unwrap();
-    // The allow-list decides on mounts, not on who owns them.
+    // The allow-list decides on mounts, not their ownership.
     std::fs::set_permissions(world.path("rw"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let mount = |part: &str, access| Mount {
         source: world.path(part).canonicalize().unwrap(),
@@ -242,7 +242,7 @@ fn its_environment_is_what_was_configured() {
     assert_eq!(text.matches("token-of-the-daemon").count(), 1, "{text}");
 }
 
-/// What root has in directories that agents write becomes theirs; links lead nowhere.
+/// Files that root has in directories that agents write are given to the agents; links are not followed.
 #[test]
 fn only_what_is_ours_is_given_away() {
     let Some(world) = world("cat /workspace/group/notes/old; echo more >> /workspace/group/notes/old && echo changed")
@@ -270,7 +270,7 @@ fn only_what_is_ours_is_given_away() {
     assert_eq!(owner(&world.path("mine")), 0);
     assert_eq!(owner(world.directory.path()), 0);
     assert_eq!(owner(&world.path("session/host")), 0);
-    // What the host puts there later, deep in what was given before; also where the agent may only read.
+    // Files that the host adds later, deep in a directory that was handed over before, or in a read-only one.
     std::fs::write(group.join("notes/new"), "").unwrap();
     let mut spec = world.spec(ONE, 2);
     spec.settings.trust = Trust::Untrusted;
@@ -279,7 +279,7 @@ fn only_what_is_ours_is_given_away() {
     assert_eq!(owner(&group.join("notes/new")), 1000);
 }
 
-/// Who answers at the loopback of this machine while it lives.
+/// Answers on the loopback address of this machine while this exists.
 fn answering() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -334,7 +334,7 @@ fn the_host_is_reached_and_nothing_beyond_it() {
     }
 }
 
-/// Whether the machine itself reaches the world is not the agent's business, so only the way out is looked at.
+/// Only the route out is checked: whether the machine itself reaches the internet does not concern the agent.
 #[test]
 fn an_open_network_has_a_way_out() {
     let Some(text) = reached(Network::Open, false) else { return };
@@ -349,7 +349,7 @@ fn an_open_network_reaches_the_loopback_address_where_that_was_asked_for() {
     assert!(text.contains("host.containers.internal hello") && text.contains("10.0.2.2 hello"), "{text}");
 }
 
-/// An agent that listens is heard by itself and by no other agent.
+/// A listening agent can be reached by itself and by no other agent.
 #[test]
 fn agents_do_not_reach_each_other() {
     let listens = "hostname -i; ip -o addr; while true; do echo hello | nc -l -p 7777; done &
@@ -409,7 +409,7 @@ fn what_agents_share_is_theirs_to_read_or_to_change() {
     assert!(text.starts_with("ran\nshared\nold\n"), "{text}");
     assert!(exists(&world.path("trusted/new")), "{text}");
     if rustix::process::geteuid().is_root() {
-        // What is not Hearth's keeps its mode.
+        // Directories that are not Hearth's keep their mode.
         assert!(text.ends_with("closed\n"), "{text}");
     }
 }

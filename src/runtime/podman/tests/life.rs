@@ -1,4 +1,4 @@
-//! Starting, ending, and the events about it.
+//! Starting and ending containers, and the events about it.
 
 use super::*;
 
@@ -123,7 +123,7 @@ enum Ending {
     WithTheDaemon,
 }
 
-/// However long Podman takes for each of them: what is left when the time for ending in order is over is ended by force.
+/// However long Podman takes for each container: those left after the time for a graceful shutdown are killed.
 #[test]
 fn nothing_is_left_running_by_a_daemon_that_has_no_time() {
     let Some(world) = World::new("trap '' TERM; while :; do sleep 0.1; done") else { return };

@@ -31,14 +31,14 @@ mod trouble;
 /// The session of most tests.
 const ONE: SessionId = SessionId::new(1);
 
-/// The service of Podman: used by many at once, taken away by one alone.
+/// The Podman service: shared by most tests, stopped only by a test that has it alone.
 static SERVICE: RwLock<()> = RwLock::new(());
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The socket of the Podman to test with.
 fn socket() -> Option<String> {
-    // What starts and stops the service is set only by the script that also makes the image these tests need.
+    // The variable is set only by the script that also builds the image these tests need.
     let socket = std::env::var("HEARTH_TEST_SERVICE").and_then(|_| std::env::var("HEARTH_TEST_PODMAN")).ok();
     if socket.is_none() {
         eprintln!("SKIPPED: no Podman; run tests/podman.sh DIR -- cargo test -p hearth --lib podman");
@@ -50,7 +50,7 @@ fn image() -> String {
     std::env::var("HEARTH_TEST_IMAGE").unwrap()
 }
 
-/// What Podman's command prints.
+/// The output of Podman's command.
 fn podman(arguments: &[&str]) -> String {
     let output = Command::new("podman").arg("--remote").args(arguments).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -64,13 +64,13 @@ fn service(verb: &str) {
     );
 }
 
-/// An installation of its own, whose runner is a script in the agent's folder.
+/// An installation whose runner is a script in the agent's folder.
 struct World {
     directory: TempDir,
     install: String,
     heard: RecordedEvents,
     runtime: PodmanRuntime,
-    /// Given back when everything else is gone.
+    /// Released after everything else is gone.
     _service: (Option<RwLockReadGuard<'static, ()>>, Option<RwLockWriteGuard<'static, ()>>),
 }
 
@@ -82,7 +82,7 @@ impl World {
         Some(Self::make(script, (Some(beside), None)))
     }
 
-    /// One while no other has the service, for tests that stop it.
+    /// Like `new`, but waits until no other test uses the service, for tests that stop it.
     fn alone(script: &str) -> Option<Self> {
         socket()?;
         let alone = SERVICE.write().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +132,7 @@ impl World {
         self.runtime.ensure(self.spec(session, incarnation));
     }
 
-    /// Runs the script to its end; its code and what it wrote to the file `out` of its folder.
+    /// Runs the script to its end. Returns its exit code, and what it wrote to the file `out` of its folder.
     fn run(&self, change: impl FnOnce(&mut Spec)) -> (Exit, String) {
         let mut spec = self.spec(ONE, 1);
         change(&mut spec);
@@ -152,7 +152,7 @@ impl World {
         podman(&["ps", "-a", "--filter", &filter, "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
     }
 
-    /// What `podman inspect` says.
+    /// The output of `podman inspect`.
     fn inspect(&self, session: SessionId, format: &str) -> String {
         podman(&["inspect", "--format", format, &self.name(session)])
     }
@@ -177,7 +177,7 @@ impl World {
     }
 }
 
-/// Nothing of a test survives it, also when it fails.
+/// Nothing of a test survives it, even if it fails.
 impl Drop for World {
     fn drop(&mut self) {
         for name in self.containers() {

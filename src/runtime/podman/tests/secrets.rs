@@ -48,7 +48,7 @@ fn an_agent_without_secrets_has_no_pipe() {
     assert!(!exists(&world.path("secrets")));
 }
 
-/// It is not told which incarnation it is, so that it does no work without its secrets.
+/// It is not told its incarnation number, so it does no work without its secrets.
 #[test]
 fn a_runner_of_an_older_version_is_said_to_be_one() {
     let Some(world) = World::new("") else { return };
@@ -86,7 +86,7 @@ fn a_start_whose_secrets_are_not_taken_can_be_stopped() {
     });
 }
 
-/// The daemon died between the start and the reading.
+/// The daemon died between the start and the runner's reading.
 #[test]
 fn the_next_daemon_ends_what_never_got_its_secrets() {
     let Some(mut world) = World::new("") else { return };
@@ -103,7 +103,7 @@ fn the_next_daemon_ends_what_never_got_its_secrets() {
     assert!(heard.refused(ONE, 1).contains("before it gave the agent its secrets"));
     assert!(world.containers().is_empty());
     assert_eq!(std::fs::read_dir(world.path("secrets")).unwrap().count(), 0);
-    // What belongs to nothing that lives is removed when the daemon starts.
+    // Pipes that belong to no live incarnation are removed when the daemon starts.
     std::fs::create_dir(world.path("secrets/se9.4")).unwrap();
     world.runtime.reconcile(&Vec::new);
     assert_eq!(std::fs::read_dir(world.path("secrets")).unwrap().count(), 0);

@@ -54,7 +54,7 @@ fn what_was_exchanged_for_a_link_is_not_shown() {
 
 #[test]
 fn a_bomb_of_processes_is_held() {
-    // Into a file: what is said in a container's last moment may be written down after its end is told.
+    // Written to a file, because Podman may report the exit before the log has a container's last output.
     let script = "exec 2> /workspace/session/agent/said; i=0; while [ $i -lt 200 ]; do sleep 30 & i=$((i+1)); done; \
                   echo all > /workspace/session/agent/out";
     let Some(world) = World::new(script) else { return };
@@ -107,7 +107,7 @@ fn while_podman_is_away_nothing_wrong_is_told() {
     assert_eq!(world.heard.gone(three, 1).0, Exit::Code(6));
 }
 
-/// The service dies in the middle of starts.
+/// The service dies while containers are being started.
 #[test]
 fn a_start_that_got_no_answer_is_found_out() {
     let Some(world) = World::alone("echo x >> /workspace/session/agent/starts; sleep 1000") else { return };

@@ -7,7 +7,7 @@ use super::*;
 const STUBBORN: &str = "trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & echo $! > $1/child$HEARTH_INCARNATION
     echo $$ > $1/leader; while :; do sleep 1; done";
 
-/// A process in a session of its own, deaf, which does what is put in before it says that it is there.
+/// A process in its own session that ignores signals. It runs the given commands before it reports that it is ready.
 fn escape(act: &str, then: &str) -> String {
     format!(
         r#"
@@ -35,7 +35,7 @@ fn the_end_of_the_daemon_is_the_end_of_the_pipe() {
     let world = World::sh("echo up > $1/up; read line <&3; exit 7");
     world.ensure(1, 1);
     world.line("up");
-    // The script may be quicker than the runtime's own note of it.
+    // The script may be faster than the runtime's record of it.
     world.heard.running(se(1), 1);
     world.runtime.shared.table.close_life_pipes();
     assert_eq!(world.heard.gone(se(1), 1).0, Exit::Code(7));
@@ -121,7 +121,7 @@ fn a_stray_with_standard_error_is_not_waited_for() {
 
 #[test]
 fn the_next_daemon_ends_what_the_last_one_left() {
-    // The escaped one has a child in its group that holds nothing.
+    // The process that left the group has a child in its own group that holds nothing.
     let act = r#"
     if os.fork() == 0:
         os.close(4)

@@ -25,12 +25,12 @@ const fn se(number: u64) -> SessionId {
     SessionId::new(number)
 }
 
-/// Whether a process can still do anything: the system closes its descriptors when it ends, before anybody can reap it.
+/// Whether a process can still do anything. The system closes its descriptors when it ends, before it is reaped.
 pub(super) fn lives(pid: i32) -> bool {
     std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|links| links.count() > 0)
 }
 
-/// A runtime whose runners are scripts, and a directory for all it needs.
+/// A runtime whose runners are scripts, and a directory for its files.
 struct World {
     directory: TempDir,
     heard: RecordedEvents,
@@ -91,7 +91,7 @@ impl World {
         self.runtime.inquire(SessionId::new(session), incarnation);
     }
 
-    /// Waits until a script has written a whole line into a file.
+    /// Waits until a script has written a complete line into a file.
     fn line(&self, name: &str) -> String {
         let read = || std::fs::read_to_string(self.path(name)).unwrap_or_default();
         wait_until(name, || read().ends_with('\n'));

@@ -1,4 +1,4 @@
-//! Starting: once, in the right place, or not at all and with a reason.
+//! Starting: once, in the right directory, or not at all and with a reason.
 
 use super::*;
 
@@ -138,7 +138,7 @@ fn real_providers_need_the_operators_word() {
     assert_eq!(world.heard.gone(se(1), 3).0, Exit::Code(0));
 }
 
-/// Not even one that does nothing on its own: it would be root.
+/// Not even a provider that does nothing on its own is started: it would be root.
 #[test]
 fn root_starts_no_agent_without_a_view() {
     let why = "root runs hearth; use Podman, run hearth as an ordinary user, or set `unconfined = true`".to_owned();
@@ -176,7 +176,7 @@ fn an_end_that_comes_during_the_start_wins() {
     assert!(!world.path("ran").exists());
 }
 
-/// As a process that cannot be ended holds it.
+/// Holds the file as a process that cannot be killed would.
 pub(super) fn hold(path: &Path) -> std::fs::File {
     let file = std::fs::File::create(path).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();

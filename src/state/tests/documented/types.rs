@@ -6,7 +6,7 @@ use std::path::Path;
 use super::types_of;
 use crate::{Kind, Tables};
 
-/// Described in the document's own words, or well known.
+/// Types that the document itself describes, or that are well known.
 const DESCRIBED: [&str; 8] = ["Arc", "Box", "Content", "Option", "Result", "SocketAddr", "String", "Vec"];
 /// Aliases, described in the document as well.
 const ALIASES: [&str; 2] = ["Short", "WorkspaceKey"];
@@ -39,7 +39,7 @@ fn definitions(source: &str) -> Vec<(String, String)> {
         }
         let plain = definition.iter().filter(|line| !line.trim_start().starts_with(['/', '#']));
         let plain: Vec<String> = plain.map(|line| line.replace("pub ", "")).collect();
-        // Its serialization is written by hand, as a text.
+        // Its serialization is written by hand, as text.
         if std::mem::take(&mut attributes).contains("Serialize") || rest.starts_with("RawJson") {
             found.push((identifiers(rest)[0].to_owned(), plain.join("\n")));
         }

@@ -1,4 +1,4 @@
-//! Directories, the sessions that are theirs alone, and the files of agent groups.
+//! Sample directories with their sessions, and files of agent groups.
 
 use super::{AGENT, OutboundId, SESSION, SessionId, SkipId, at, blob, json};
 use crate::model::Awake;
