@@ -29,7 +29,7 @@ impl Clock {
         Self { run, state: Arc::new(Mutex::new(State { awake: Duration::ZERO, last: monotonic() })) }
     }
 
-    /// Now. Every reading is a tick, so no reading can be behind an earlier one.
+    /// The current time. Every reading is a tick, so no reading can be behind an earlier one.
     #[must_use]
     pub fn now(&self) -> Moment {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ fn advance(awake: Duration, passed: Duration) -> Duration {
     awake.saturating_add(passed.min(3 * TICK.duration()))
 }
 
-/// How long something takes: for numbers and for people, never for decisions.
+/// Measures a duration: for statistics and for people, never for decisions.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 
@@ -56,7 +56,7 @@ impl Stopwatch {
         Self(monotonic())
     }
 
-    /// Since it began, without the time in which the machine slept.
+    /// The time since it began, without the time in which the machine was suspended.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         monotonic().saturating_duration_since(self.0)
@@ -67,16 +67,16 @@ impl Stopwatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
     wall: Timestamp,
-    /// Goes on while the machine is awake.
+    /// Advances while the machine is awake.
     monotonic: Duration,
-    /// Goes on while the machine sleeps, too.
+    /// Also advances while the machine is suspended.
     boot: Duration,
 }
 
-/// What happened to the machine's clocks between two looks, besides that time passed.
+/// Changes of the machine's clocks between two looks, other than the passing of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Between {
-    /// How long the machine slept; zero if it did not.
+    /// How long the machine was suspended; zero if it was not.
     pub slept: Millis,
     /// How the wall clock was moved.
     pub step: Step,
@@ -85,7 +85,7 @@ pub struct Between {
 /// How a clock was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It was not, or so little that it may have been slewed.
+    /// Not moved, or so little that it may have been slewed.
     None,
     /// Ahead.
     Forward(Millis),
@@ -93,12 +93,12 @@ pub enum Step {
     Back(Millis),
 }
 
-/// Less than this is no sleep and no step.
+/// A shorter difference counts neither as a suspension nor as a step.
 const NOTABLE: Millis = Millis::seconds(1);
-/// A clock is slewed by at most 1/2000; of this part of the time that passed nothing is said.
+/// A clock is slewed by at most 1/2000. A difference up to this fraction of the elapsed time is not reported.
 const SLEWED: u64 = 1_000;
 
-/// Compares the clocks, look by look.
+/// Compares the clocks with the previous look.
 #[derive(Debug)]
 pub struct Watch {
     last: Reading,
@@ -106,14 +106,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Compares from now on.
+    /// Starts comparing now.
     #[must_use]
     pub fn start() -> Self {
         let began = monotonic();
         Self { last: Self::read(began), began }
     }
 
-    /// What happened since the last look.
+    /// The changes since the last look.
     pub fn look(&mut self) -> Between {
         let now = Self::read(self.began);
         between(std::mem::replace(&mut self.last, now), now)
@@ -143,21 +143,21 @@ fn between(before: Reading, after: Reading) -> Between {
     Between { slept: if slept > NOTABLE { slept } else { Millis::ZERO }, step }
 }
 
-/// Time since the machine started, with the time it slept.
+/// Time since the machine started, including the time in which it was suspended.
 #[cfg(target_os = "linux")]
 fn boot() -> Option<Duration> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Some(Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?))
 }
 
-/// Elsewhere a sleep looks like a step of the wall clock, and is treated as one.
+/// On other systems a suspension looks like a step of the wall clock, and is treated as one.
 #[cfg(not(target_os = "linux"))]
 const fn boot() -> Option<Duration> {
     None
 }
 
-/// Wakes the one thread that waits for it at a time that others set. It waits by the monotonic clock, which stands
-/// still while the machine sleeps, so that it never waits longer than it was told after that.
+/// Wakes a single waiting thread at a time that others set. It uses the monotonic clock, which stops while the machine
+/// is suspended, so after a suspension it never waits longer than requested.
 #[derive(Debug, Default)]
 pub struct Alarm {
     at: Mutex<Option<Instant>>,
@@ -165,13 +165,13 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Wakes in this time; none means the longest time of the waiting threads.
+    /// Sets the time until it wakes; none means the maximum that the waiting thread allows.
     pub fn set(&self, length: Option<Millis>) {
         *self.lock() = length.and_then(|length| monotonic().checked_add(length.duration()));
         self.changed.notify_one();
     }
 
-    /// Waits until the time that is set, and not longer than `longest`.
+    /// Waits until the set time, at most `longest`.
     pub fn wait(&self, longest: Millis) {
         let begun = monotonic();
         let mut at = self.lock();
@@ -246,7 +246,7 @@ mod tests {
         const HOUR: i64 = 3_600_000;
         let (none, zero) = (Step::None, Millis::ZERO);
         let millis = |ms: i64| Millis::new(u64::try_from(ms).unwrap());
-        // Milliseconds that passed on the wall, awake, and since boot.
+        // Elapsed milliseconds on the wall clock, awake, and since boot.
         for ((wall, monotonic, boot), slept, step) in [
             ((1_000, 1_000, 1_000), zero, none),
             ((1_900, 1_000, 1_000), zero, none), // within the tolerance
@@ -261,7 +261,7 @@ mod tests {
             ((8 * HOUR - 14_400, 8 * HOUR, 8 * HOUR), zero, none), // slewed all the time
             ((1_000 - 24 * HOUR, 1_000, 1_000), zero, Step::Back(millis(24 * HOUR))),
             ((3 * 365 * 24 * HOUR, 1_000, 1_000), zero, Step::Forward(millis(3 * 365 * 24 * HOUR - 1_000))),
-            ((1_000, 1_000, 0), zero, none), // a boot clock that stands still is not believed
+            ((1_000, 1_000, 0), zero, none), // a boot clock that does not advance is not trusted
         ] {
             let length = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap());
             let begin = 1_800_000_000_000;

@@ -81,12 +81,12 @@ struct Row {
     asked: bool,
     /// Its part of the budget.
     used: usize,
-    /// The task that waits for its eviction.
+    /// Wakes the task that waits for its eviction.
     waker: Option<Waker>,
 }
 
 impl Row {
-    /// Its place in the order of eviction.
+    /// Its rank in the order of eviction.
     const fn rank(&self) -> (Priority, u64) {
         (self.priority, self.since)
     }
@@ -179,7 +179,7 @@ impl ConnectionLimit {
         Self::with_budget(max, 0)
     }
 
-    /// A limit of `max` connections with a common budget, in a unit of the caller's.
+    /// A limit of `max` connections with a common budget, in any unit.
     #[must_use]
     pub fn with_budget(max: usize, budget: usize) -> Self {
         Self(Arc::new(Shared { max, budget, taken: Mutex::default(), changed: Notify::new() }))

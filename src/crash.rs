@@ -1,5 +1,5 @@
-//! Points at which tests let a process of Hearth die, as a power cut would: before every commit, and before everything
-//! that is done outside of a transaction. Unless a test asked for it with [`ask`], they do nothing, and a build without
+//! Points at which tests make a process of Hearth die, as a power cut would: before every commit, and before everything
+//! that is done outside of a transaction. Unless a test enables them with [`ask`], they do nothing, and a build without
 //! debug assertions does not contain them.
 
 use std::fs::{File, OpenOptions};
@@ -8,18 +8,18 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What was asked for. One per process, like its death.
+/// The test's request. There is one per process.
 static ASKED: OnceLock<Asked> = OnceLock::new();
 
-/// Where to die, and where to note the way there.
+/// Where to die, and where to record the points on the way.
 struct Asked {
-    /// A point, or [`ANY`], and how often this process has still to come to it.
+    /// A point, or [`ANY`], and the number of visits that are left.
     at: Option<(String, AtomicU32)>,
     notes: Option<File>,
 }
 
-/// Asks this process to die when it comes to a point for the nth time, and to note every point that it passes in a file.
-/// The first call of a process counts. The point `any` is every point.
+/// Makes this process die when it reaches a point for the nth time, and record every point that it passes in a file.
+/// Only the first call in a process has an effect. The point `any` is every point.
 pub fn ask(at: Option<(String, u32)>, notes: Option<&Path>) {
     if at.is_none() && notes.is_none() {
         return;
@@ -32,15 +32,16 @@ pub fn ask(at: Option<(String, u32)>, notes: Option<&Path>) {
 /// Stands for every point.
 const ANY: &str = "any";
 
-/// Dies here if that was asked for. To stand right before what it is named after: then to die at the next one is to die
-/// after it.
+/// Dies here if requested. Place the call right before the action that the point is named after: dying after the action
+/// is dying at the next point.
 pub fn point(name: &str) {
     if !cfg!(debug_assertions) {
         return;
     }
     let Some(Asked { at, notes }) = ASKED.get() else { return };
     if let Some(mut notes) = notes.as_ref() {
-        // In one piece, so that points of several threads do not mix. A test misses what could not be noted.
+        // Written in one piece, so that points of several threads do not mix. A failed write is ignored: the test
+        // notices the missing point.
         drop(notes.write_all(format!("{name}\n").as_bytes()));
     }
     if let Some((point, left)) = at
@@ -52,7 +53,7 @@ pub fn point(name: &str) {
     }
 }
 
-/// Whether the process is to die at a point, for work that has to be cut in two there.
+/// Whether the process is to die at a point, for an action that has to be interrupted halfway.
 #[must_use]
 pub fn is_at(name: &str) -> bool {
     let at = ASKED.get().and_then(|asked| asked.at.as_ref());

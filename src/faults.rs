@@ -1,7 +1,7 @@
-//! Lets the kernel refuse what functions ask of it. For tests.
+//! Makes the kernel refuse system calls, for tests.
 
-/// Runs something on a thread whose every call about files the kernel refuses with this error: what a disk, a limit or the
-/// rights on it do to a function, whatever it calls.
+/// Runs a function on a thread on which the kernel refuses every file system call with this error. This simulates what
+/// a broken disk, a resource limit or missing permissions do to the function, whatever it calls.
 #[expect(clippy::unwrap_used, reason = "only tests call it")]
 pub(crate) fn refused<T: Send>(errno: i32, work: impl FnOnce() -> T + Send) -> T {
     const CALLS: [&str; 25] = [
@@ -31,7 +31,7 @@ pub(crate) fn refused<T: Send>(errno: i32, work: impl FnOnce() -> T + Send) -> T
         "ftruncate",
         "copy_file_range",
     ];
-    // Newer machines have no such calls.
+    // Newer architectures have no such calls.
     let older: &[&str] = if cfg!(target_arch = "x86_64") { &["open", "readlink"] } else { &[] };
     let rules: Vec<String> = CALLS.iter().chain(older).map(|call| format!(r#"{{"syscall": "{call}"}}"#)).collect();
     let asked = format!(
@@ -50,7 +50,7 @@ pub(crate) fn refused<T: Send>(errno: i32, work: impl FnOnce() -> T + Send) -> T
     })
 }
 
-/// The errors that every function has to tell of, and the words of the system for them.
+/// The errors that every function has to report, with the system's texts for them.
 pub(crate) fn errors() -> [(i32, &'static str); 5] {
     use rustix::io::Errno;
     [

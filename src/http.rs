@@ -69,7 +69,7 @@ pub(crate) fn unreached(error: reqwest::Error) -> String {
     format!("{why} ({last})")
 }
 
-/// Whether TLS failed. I/O errors hide the error that they were made of from `source`, also within each other.
+/// Whether TLS failed. I/O errors do not return the error they wrap from `source`, even when they are nested.
 fn is_of_tls(error: &(dyn Error + 'static)) -> bool {
     let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     error.is::<rustls::Error>() || inner.is_some_and(|inner| is_of_tls(inner))

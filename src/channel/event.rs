@@ -97,7 +97,7 @@ pub enum BadEvent {
     #[error("{0}; send the id as the platform gives it")]
     Name(#[from] BadName),
     /// The reserved namespace of agents.
-    #[error("{field} is `agent`, which no channel is called: agents speak there; send the name of a channel")]
+    #[error("{field} is `agent`, which is reserved for messages between agents; send the name of a channel")]
     Agents {
         /// The field.
         field: &'static str,

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::model::time::Timestamp;
 
-/// How far a connection is.
+/// State of the connection itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineState {
     /// The service has not answered yet.
@@ -20,7 +20,7 @@ pub enum LineState {
 /// The state of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// How far it is.
+    /// The state of the connection.
     pub state: LineState,
     /// When the service last answered a call, or made one.
     pub last_contact: Option<Timestamp>,
@@ -31,14 +31,14 @@ pub struct Health {
 }
 
 impl Health {
-    /// A state without anything else.
+    /// A state without further details.
     #[must_use]
     pub const fn of(state: LineState) -> Self {
         Self { state, last_contact: None, next_try: None, failure: None }
     }
 }
 
-/// When the service was last heard of.
+/// When the service last had contact.
 #[derive(Debug)]
 pub(super) struct LastContact(Mutex<Option<Timestamp>>);
 

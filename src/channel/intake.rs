@@ -32,7 +32,7 @@ pub struct Pressed {
     pub text: String,
 }
 
-/// Accepts what happens on an adapter's network.
+/// Receives an adapter's input from its network.
 pub trait Ingress: Send + Sync {
     /// Receives a message. Completes when the message is committed and synced: only then may the adapter confirm it to
     /// the platform.
@@ -51,7 +51,7 @@ pub trait Ingress: Send + Sync {
     /// now.
     fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>>;
 
-    /// Receives files that Hearth asked for: all files of the body under their original names. Those that were remote
+    /// Receives files that Hearth requested: all files of the body under their original names. Those that were remote
     /// are now stored, or have the reason why they never will be. Completes as for a message.
     fn fetched(&self, body: BodyId, files: Vec<Attachment>) -> Pending<'_, Result<(), NotTaken>>;
 

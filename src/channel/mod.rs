@@ -100,8 +100,8 @@ pub trait Channel: Send + Sync {
     /// with [`Later`](intake::NotTaken::Later) by the intake.
     fn stop_taking(&self) {}
 
-    /// Passes nothing on any more and closes connections and listening sockets, so that another instance can use them.
-    /// The next instance passes on what was not confirmed. Deliveries in progress may finish.
+    /// Passes on nothing more, and closes connections and listening sockets, so that another instance can use them. The
+    /// next instance passes on everything that was not confirmed. Deliveries in progress may finish.
     fn shut_down(&self) {}
 
     /// Shows once that a session's agent is working; platforms show it for a few seconds. The caller decides how often

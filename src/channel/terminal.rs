@@ -194,7 +194,7 @@ impl Channel for Terminals {
 
     fn tool(&self, at: &Address, tool: Option<&str>) {
         for seat in self.lock().attached.values().filter(|seat| seat.chat == at.platform_id) {
-            // A terminal that is too slow for its messages does not miss this.
+            // A terminal that is too slow for its messages does not need tool indicators.
             drop(seat.to.try_send(TerminalEvent::Tool(tool.map(str::to_owned))));
         }
     }
@@ -303,7 +303,7 @@ mod tests {
         assert!(stuck.is_closed(), "it is told by the end of its line");
     }
 
-    /// What is heard of a message answers the attempt that asked last.
+    /// A confirmation answers the newest attempt.
     #[test]
     fn outcomes_are_those_of_the_newest_attempt() {
         let heard: Arc<Mutex<Vec<u32>>> = Arc::default();

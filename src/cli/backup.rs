@@ -196,7 +196,7 @@ fn print(answer: &RestoreJson) -> Done {
     for aside in [&answer.store_aside, &answer.sessions_aside].into_iter().flatten() {
         print::line(&format!("the previous data is in {aside}"))?;
     }
-    print::line("not part of a backup: see that groups/, homes/, trusted/, skills/ and files/ are there as well")
+    print::line("not part of a backup: make sure that groups/, homes/, trusted/, skills/ and files/ exist as well")
 }
 
 /// Compacts the store's file.

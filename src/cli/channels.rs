@@ -173,7 +173,7 @@ fn mend(channel: &ChannelInstance, why: &str) -> String {
         }
         Some((what, _)) => {
             format!(
-                "put its {what} where [channels.{name}] says, or change that; Hearth looks for it again automatically"
+                "store its {what} where [channels.{name}] says, or change that setting; Hearth retries automatically"
             )
         }
         None if why.contains("cannot listen") => {
@@ -186,10 +186,10 @@ fn mend(channel: &ChannelInstance, why: &str) -> String {
         }
         None if why.contains("does not accept the token") => match &channel.token {
             Some(reference) if reference.starts_with("env:") => format!(
-                "put the right token into its variable ({reference}) in the daemon's environment, and restart the daemon"
+                "set the right token in its variable ({reference}) in the daemon's environment, and restart the daemon"
             ),
             _ => format!(
-                "put the right token where [channels.{name}] says, and run `hearth channels reconnect {name}`, which \
+                "store the right token where [channels.{name}] says, and run `hearth channels reconnect {name}`, which \
                  tries it at once"
             ),
         },

@@ -121,7 +121,7 @@ fn note_listeners(chat: &ChatEntry) {
     for WiringSpec { agent, .. } in &chat.spec.wirings {
         let chat = label(chat);
         print::warning(&format!(
-            "{agent} goes on listening in {chat}: `deny` only ends questions about chats without agents; `hearth wirings remove \
+            "{agent} still listens in {chat}: `deny` only ends approval requests for chats without agents; `hearth wirings remove \
              {chat} {agent}` ends that"
         ));
     }

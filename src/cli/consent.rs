@@ -37,7 +37,7 @@ impl Consent {
             return Ok(());
         }
         print::note(
-            "The store reads these files and runs these commands as your user when its agents and channels start:",
+            "When the store's agents and channels start, they read these files and run these commands as your user:",
         );
         for Reference { place, reference } in &incoming.references {
             print::note(&format!("  {}: {}", place.escape_default(), reference.escape_default()));
@@ -46,11 +46,11 @@ impl Consent {
             return Ok(());
         }
         let whose = match here {
-            Some(_) => "It is of another installation than the one here.",
-            None => "There is no installation here that it could be of.",
+            Some(_) => "It belongs to another installation than this one.",
+            None => "There is no installation here to which it could belong.",
         };
         match self {
-            Self::Asked if print::agreed(&format!("{whose} Put it in place? [y/N]: ")) => Ok(()),
+            Self::Asked if print::agreed(&format!("{whose} Install it? [y/N]: ")) => Ok(()),
             Self::Asked => Err("cancelled: nothing was changed".to_owned()),
             Self::Given | Self::Missing => {
                 Err(format!("{whose} Nothing was changed. If you trust the store, repeat the command with --yes"))

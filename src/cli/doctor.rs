@@ -278,7 +278,7 @@ fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&Daem
         Err(error) => {
             let mend = match &error {
                 state::Error::NoStore { .. } => "`hearth up` makes one",
-                _ => "follow the message; the store is not changed",
+                _ => "follow the message; the store was not changed",
             };
             checks.push(bad("store", CheckStatus::Fail, error.to_string(), mend));
             return checks;
@@ -349,12 +349,12 @@ fn left_out(paths: &Paths, configuration: &Configuration) -> Vec<Check> {
             Err(error) => checks.push(bad(name, CheckStatus::Fail, error.to_string(), "make it readable")),
         }
     }
-    if checks.is_empty() { vec![ok(name, "agents get all configured ones")] } else { checks }
+    if checks.is_empty() { vec![ok(name, "agents get everything that is configured")] } else { checks }
 }
 
 fn sound(reader: &Reader) -> Check {
     match check::check_in_parts(reader) {
-        Ok(violations) if violations.is_empty() => ok("store", "opens, and is consistent"),
+        Ok(violations) if violations.is_empty() => ok("store", "can be opened, and is consistent"),
         Ok(violations) => {
             let found = format!("{} rows are inconsistent", violations.len());
             bad("store", CheckStatus::Fail, found, "`hearth check` lists them; keep a copy of the data directory")
@@ -391,7 +391,7 @@ fn room(paths: &Paths, reader: &Reader) -> Check {
                 bad("room", CheckStatus::Fail, why.to_string(), &mend)
             }
         },
-        Err(error) => bad("room", CheckStatus::Fail, error.to_string(), "look at the disk"),
+        Err(error) => bad("room", CheckStatus::Fail, error.to_string(), "check the disk"),
     }
 }
 

@@ -20,12 +20,12 @@ impl Hint {
             "store_too_new" => "install the version of Hearth that wrote this store, or a newer one",
             "workspace_moved" => "`hearth workspace adopt` continues them here",
             "conflict" | "record_too_large" | "import_refused" => {
-                "`hearth import claw DIR --dry-run` shows for every file what would happen to it"
+                "`hearth import claw DIR --dry-run` shows what would happen to every file"
             }
             "export_refused" => "choose another file with --output, or replace this one with --force",
             _ if kind.starts_with("invalid_") => "`--help` after the command shows what it takes",
             _ if kind.starts_with("workspace") || kind == "agent_folder" => {
-                "`hearth workspace status` shows what is known of this directory"
+                "`hearth workspace status` shows the state of this directory"
             }
             _ => "`hearth doctor` checks the installation",
         };

@@ -38,8 +38,7 @@ pub(super) fn named(paths: &Paths, reader: &Reader, why: &NoRoom) -> Result<Opti
         });
         let least = if taken.iter().any(|usage| usage.cut) { "at least " } else { "" };
         format!(
-            "agent {agent} takes up the most, {least}{} in {files} files, mainly in its {place}; `hearth sessions \
-             du` shows what all take up",
+            "agent {agent} uses the most space, {least}{} in {files} files, mainly in its {place}; `hearth sessions du` shows the usage of all agents",
             human_size::decimal(bytes)
         )
     }))

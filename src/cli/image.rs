@@ -180,7 +180,7 @@ impl ImageSettings {
         let choose = |name: &String| match agents.iter().find(|agent| agent.folder == name) {
             Some(agent) if agent.needs_own() => Ok(*agent),
             Some(_) => Err(Failure::Failed(format!(
-                "agent {name} has no packages and uses the image {}; give it some with `packages` in hearth.toml",
+                "agent {name} has no packages and uses the image {}; add some with `packages` in hearth.toml",
                 image::OWN
             ))),
             None => Err(missing_among("agent", name, agents.iter().map(|agent| agent.folder))),

@@ -81,7 +81,7 @@ impl BackupStatus {
         let size = human_size::decimal(self.bytes.unwrap_or(0));
         let skipped = match self.skipped {
             0 => String::new(),
-            skipped => format!(", without {skipped} skipped entries that its contents.json lists"),
+            skipped => format!(", without {skipped} entries that its contents.json lists as skipped"),
         };
         format!("{} ago, {size}, {path}{skipped}", Millis::new(age))
     }

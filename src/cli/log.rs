@@ -54,7 +54,7 @@ pub(super) fn start(daemon: bool, wanted: LogFormat) {
     let default = if daemon { "hearth=info,warn" } else { "warn" };
     let levels = env::env_lookup("HEARTH_LOG").unwrap_or_else(|| default.to_owned());
     let filter = read(&levels).unwrap_or_else(|error| {
-        print::warning(&format!("HEARTH_LOG is not a filter like `hearth=debug`: {error}; `{default}` is used"));
+        print::warning(&format!("HEARTH_LOG is not a filter like `hearth=debug`: {error}; using `{default}`"));
         read(default).unwrap_or_default()
     });
     let wanted = *CHOSEN.get_or_init(|| wanted);

@@ -183,7 +183,7 @@ impl Local {
         match answer {
             Some(Ok(applied)) => self.go_on(applied),
             Some(Err(error)) => Err(error.into()),
-            None => Err(Failure::Failed("the engine gave no answer".to_owned())),
+            None => Err(Failure::Failed("the engine did not answer".to_owned())),
         }
     }
 

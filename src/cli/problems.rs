@@ -95,8 +95,7 @@ pub(super) fn state_files(db: &Tables, txn: &Read<'_>) -> Result<Vec<StateFiles>
         if let Some(copy) = file.quarantined.last() {
             let what = format!("session-state.json of agent {agent} could not be read, and was kept as {copy}");
             let mend = format!(
-                "check groups/{agent}/{copy}, and remove it when you no longer need it; Hearth has written the fields it knew \
-                 to the file again"
+                "check groups/{agent}/{copy}, and remove it when you no longer need it; Hearth has restored the fields it knew in the file"
             );
             found.push(StateFiles { found: what, mend });
         }

@@ -51,7 +51,7 @@ fn remove(paths: &Paths, folder: &Folder) -> Result<bool, Failure> {
         crash::point("purge-remove");
         std::fs::remove_dir_all(path).map_err(|error| {
             Failure::Failed(format!(
-                "{} was the directory of {folder} and could not be removed whole: {error}; remove what is left of it",
+                "the directory {} of {folder} could not be removed completely: {error}; remove the rest yourself",
                 path.display()
             ))
         })?;

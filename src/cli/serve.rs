@@ -93,15 +93,14 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
     });
     if let Some(address) = args.metrics.filter(|address| !address.ip().is_loopback() && !args.metrics_open) {
         return Err(Failure::Failed(format!(
-            "other machines could read the metrics at {address}: use an address of this machine alone, like 127.0.0.1:9464, or \
-             add --metrics-open if that is meant"
+            "other machines could read the metrics at {address}: use an address of this machine alone, like 127.0.0.1:9464, or add --metrics-open if that is intended"
         )));
     }
     let wish = Wish { policy: seams::policy(), runtime, metrics: args.metrics, opening: args.opening() };
     let start = || Served::start(paths, &wish, EndedBy::Signals).map(Some);
     let Some(mut served) = offline::daemon_or(paths, |_| None, start)? else {
         let data = paths.data().display();
-        return Err(Failure::Failed(format!("a daemon is running for {data} already: stop it, or use it")));
+        return Err(Failure::Failed(format!("a daemon is already running for {data}: stop it, or use it")));
     };
     tracing::info!(data = %paths.data().display(), socket = %paths.socket().display(), "hearth is running");
     served.daemon.announce(&State::Ready);
@@ -155,7 +154,7 @@ impl Served {
         crash::point("socket-note");
         if let Err(error) = std::fs::write(&note, socket.as_os_str().as_bytes()) {
             // Clients with the same runtime directory find the socket anyway.
-            tracing::warn!(note = %note.display(), %error, "where the daemon listens could not be noted");
+            tracing::warn!(note = %note.display(), %error, "cannot record where the daemon listens");
         }
         let serving = Serving::start(listener, Arc::clone(&daemon));
         drop(inside);
@@ -212,7 +211,7 @@ impl Served {
             tokio::select! {
                 biased;
                 () = self.daemon.stopped() => {}
-                () = signals.heard() => tracing::info!("not waiting any more"),
+                () = signals.heard() => tracing::info!("no longer waiting"),
                 () = self.daemon.drain(tell) => {}
             }
         });

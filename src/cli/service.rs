@@ -169,7 +169,7 @@ fn need_installed(paths: &Paths, definition: &Definition) -> Done {
 }
 
 /// Runs the log viewer in the foreground.
-#[expect(clippy::disallowed_methods, reason = "its end is waited for, however long somebody reads")]
+#[expect(clippy::disallowed_methods, reason = "waited for without a time limit, because a person reads")]
 fn logs(paths: &Paths, definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
     let loose = if definition.file.exists() { None } else { loose_log::find(paths) };
     let (program, arguments) = match (loose, definition.manager) {

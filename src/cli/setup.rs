@@ -297,7 +297,7 @@ impl<'a> Setup<'a> {
     /// Without a person, names the options whose answers are missing.
     fn check_options(&self) -> Done {
         if self.json && self.args.pair {
-            let text = "--pair shows a code before it ends: leave out --json, or use `hearth channels pair` afterwards";
+            let text = "--pair has to show a code while it runs: omit --json, or use `hearth channels pair` afterwards";
             return Err(Failure::Failed(text.to_owned()));
         }
         if self.ask.is_person() {
@@ -323,7 +323,7 @@ impl<'a> Setup<'a> {
             return Ok(());
         }
         let missing = missing.iter().map(|line| format!("\n  {line}")).collect::<String>();
-        Err(Failure::Failed(format!("there is no terminal to ask at; add these options:{missing}")))
+        Err(Failure::Failed(format!("there is no terminal for questions; add these options:{missing}")))
     }
 }
 

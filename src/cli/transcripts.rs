@@ -34,7 +34,7 @@ pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, jso
     let file = match transcript::find_transcript(paths, session, &folder)? {
         TranscriptFile::Transcript { file, .. } => file,
         TranscriptFile::None(why) => {
-            let advice = "`hearth sessions show` has the session itself";
+            let advice = "`hearth sessions show` shows the session itself";
             return Err(Failure::Failed(format!("no transcript of {session}: {why}; {advice}")));
         }
     };
@@ -221,7 +221,7 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
         });
     }
     if cut {
-        print::warning("a directory has more files, or deeper ones, than are counted: it takes up more than is shown");
+        print::warning("a directory has more or deeper files than Hearth counts: it uses more space than shown");
     }
     if json {
         return print::json(&serde_json::json!({ "sessions": sessions, "agents": agents }));

@@ -25,7 +25,7 @@ impl Restored {
 impl Drop for Restored {
     fn drop(&mut self) {
         if let Err(error) = tcsetattr(io::stdin(), OptionalActions::Now, &self.0) {
-            tracing::debug!(%error, "the mode of the terminal could not be restored");
+            tracing::debug!(%error, "cannot restore the terminal's mode");
         }
     }
 }

@@ -180,7 +180,7 @@ fn keep_an_owner(known: &Configuration, user: &str, force: bool, json: bool) -> 
 
 /// Asks before no owner is left, unless that is `agreed` already.
 pub(super) fn agree_to_no_owner(user: &UserId, agreed: bool, json: bool) -> Done {
-    let why = format!("{user} is the only owner: without one, no one decides approvals and hears of problems");
+    let why = format!("{user} is the only owner: without one, no one can decide approvals or is told of problems");
     match Consent::of(agreed, json) {
         Consent::Given => Ok(()),
         Consent::Asked if print::agreed(&format!("{why}. Go on? [y/N]: ")) => Ok(()),

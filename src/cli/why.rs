@@ -169,7 +169,7 @@ fn nothing(query: &Query, scope: &Scope) -> String {
         }
         Query::Id(HearthId::Answer(id)) => {
             return format!(
-                "{id} is no answer to a message in this store. After a restore, numbers are reused with another \
+                "{id} is not an answer in this store. After a restore, numbers are reused with another \
                  prefix: the message may be in the store that was moved aside"
             );
         }

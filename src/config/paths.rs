@@ -36,11 +36,11 @@ pub struct Paths {
 #[derive(Debug, thiserror::Error)]
 pub enum BadPlace {
     /// Neither `--data` nor the environment says where.
-    #[error("there is no data directory: HOME is not set; name one with --data DIR or HEARTH_DATA")]
+    #[error("there is no data directory: HOME is not set; specify one with --data DIR or HEARTH_DATA")]
     Nowhere,
     /// The directory belongs to another user.
     #[error(
-        "{path} belongs to the user with number {owner}, not to {uid}: run Hearth as that user, or choose another directory with --data"
+        "{path} belongs to the user with id {owner}, not to {uid}: run Hearth as that user, or choose another directory with --data"
     )]
     Foreign {
         /// The directory.

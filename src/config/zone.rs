@@ -96,7 +96,7 @@ mod tests {
         let text = Machine::of(Some("IST-2"), None, None).complaint().unwrap();
         assert!(
             text.starts_with("TZ: `IST-2` is not a time zone")
-                && text.ends_with("UTC is used instead (no other was found)"),
+                && text.ends_with("UTC is used instead (no other setting was found)"),
             "{text}"
         );
     }

@@ -216,10 +216,10 @@ fn never(paths: &Paths, real: &Path) -> Option<&'static str> {
         real.starts_with(&place) || place.starts_with(real)
     };
     if meets(paths.data()) {
-        return Some("Hearth's data lies in it or around it");
+        return Some("it contains Hearth's data, or is inside of it");
     }
     if paths.config().is_some_and(meets) {
-        return Some("the allow-list lies in it or around it");
+        return Some("it contains the allow-list, or is inside of it");
     }
     if SYSTEM.iter().any(|place| meets(Path::new(place))) {
         return Some("it belongs to the system");
@@ -229,10 +229,10 @@ fn never(paths: &Paths, real: &Path) -> Option<&'static str> {
     }
     let kind = std::fs::symlink_metadata(real).map(|found| found.file_type());
     match kind {
-        Ok(kind) if kind.is_socket() => Some("it is a socket, by which an agent could command a program outside"),
+        Ok(kind) if kind.is_socket() => Some("it is a socket through which an agent could control a program outside"),
         Ok(kind) if !kind.is_dir() && !kind.is_file() => Some("it is neither a directory nor a file"),
         Ok(_) => None,
-        Err(_) => Some("it cannot be looked at"),
+        Err(_) => Some("it cannot be examined"),
     }
 }
 
@@ -266,7 +266,7 @@ fn blocks(pattern: &str, real: &Path) -> bool {
 fn same_when_opened(real: &Path) -> Result<(), String> {
     use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
     use std::os::fd::AsRawFd as _;
-    let changed = || format!("Path changed while it was looked at: \"{}\"", real.display());
+    let changed = || format!("Path changed while it was checked: \"{}\"", real.display());
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let opened = rustix::fs::openat2(rustix::fs::CWD, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     let opened = match opened {
@@ -289,7 +289,7 @@ fn same_when_opened(real: &Path) -> Result<(), String> {
 fn same_when_opened(real: &Path) -> Result<(), String> {
     let again = real.canonicalize().map_err(|error| error.to_string())?;
     let same = again.as_os_str().as_bytes() == real.as_os_str().as_bytes();
-    same.then_some(()).ok_or_else(|| format!("Path changed while it was looked at: \"{}\"", real.display()))
+    same.then_some(()).ok_or_else(|| format!("Path changed while it was checked: \"{}\"", real.display()))
 }
 
 #[cfg(test)]

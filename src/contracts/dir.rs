@@ -154,7 +154,7 @@ impl Dir {
         }
         let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty()).map_err(|errno| match errno {
             Errno::NOTDIR | Errno::LOOP => {
-                Error::Unusable { path: path.clone(), reason: "it has to be a directory and is not one".to_owned() }
+                Error::Unusable { path: path.clone(), reason: "it must be a directory but is not".to_owned() }
             }
             errno => Error::io("open", &path, errno),
         })?;
@@ -181,7 +181,7 @@ impl Dir {
         Ok(self.stat(name)?.map(time))
     }
 
-    /// Metadata of an entry; `None` if it cannot be looked at.
+    /// Metadata of an entry; `None` if it cannot be examined.
     pub(super) fn stat(&self, name: &OsStr) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.fd, component(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -326,7 +326,7 @@ impl Dir {
             Err(errno) => return Err(fault(errno)),
         };
         if kind(&rustix::fs::fstat(&fd).map_err(fault)?) != Kind::File {
-            return Err(Error::Unusable { path, reason: "a lock has to be there, and it is not a file".to_owned() });
+            return Err(Error::Unusable { path, reason: "the lock must be a file but is not".to_owned() });
         }
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(File::from(fd))),

@@ -35,7 +35,7 @@ impl Error {
 /// A hint about how to fix a system error, if there is one.
 fn mend(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::ReadOnlyFilesystem => "; the data directory must lie where Hearth can write",
+        io::ErrorKind::ReadOnlyFilesystem => "; the data directory must be writable for Hearth",
         io::ErrorKind::PermissionDenied => "; it must belong to the user who runs Hearth",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room",
         _ => "",

@@ -142,7 +142,10 @@ fn end(group: &Dir, name: &str, aside: &str, wanted: &BlobId) -> Result<(), Erro
         return group.remove(aside.as_ref());
     }
     if !group.rename_to_free(aside, name)? {
-        tracing::warn!(aside, "a skip summary was written over twice while it was removed; it is kept aside");
+        tracing::warn!(
+            aside,
+            "a skip summary was overwritten twice while it was being removed; it is kept under another name"
+        );
     }
     Ok(())
 }

@@ -78,13 +78,13 @@ fn conversation(paths: &Paths, session: SessionId) -> Result<Result<String, Stri
     let bytes = match mailbox.read("session.json".as_ref(), SESSION_MAX)? {
         Content::Whole(bytes) => bytes,
         Content::Absent => return none("no conversation was begun in the session, or it was reset"),
-        Content::Refused(why) => return Ok(Err(format!("what its runner noted cannot be read: {why}"))),
+        Content::Refused(why) => return Ok(Err(format!("the runner's record cannot be read: {why}"))),
     };
     let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     match value.pointer("/continuations/claude").and_then(Value::as_str) {
         None => none("it has no conversation of the provider `claude`; other providers keep no transcript here"),
         Some(id) if is_id(id) => Ok(Ok(id.to_owned())),
-        Some(_) => none("what its runner noted is not the id of a conversation"),
+        Some(_) => none("the runner's record is not the id of a conversation"),
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) fn start(paths: &Paths, engine: &Arc<Engine>, stop: &Arc<Stop>) -> Re
             let plan = match engine.store().read(|db, txn| db.settings.get(txn, &())) {
                 Ok(settings) => settings.and_then(|settings| settings.backup),
                 Err(error) => {
-                    tracing::warn!(%error, "when backups are due cannot be read");
+                    tracing::warn!(%error, "cannot read when the next backup is due");
                     continue;
                 }
             };
@@ -143,7 +143,7 @@ fn note(paths: &Paths, done: Result<(), String>) {
     tracing::error!("the backup failed: {why}");
     let failed = Some(FailedBackup { at_ms: clock::wall().millis(), why });
     if let Err(error) = noted::write(&file(paths), &LastBackup { failed, ..last(paths) }) {
-        tracing::warn!(%error, "the failure of the backup could not be noted");
+        tracing::warn!(%error, "cannot record the failure of the backup");
     }
 }
 

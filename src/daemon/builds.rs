@@ -94,7 +94,7 @@ impl Builds {
                 let wanted = match wanted(&context.engine) {
                     Ok(wanted) => wanted,
                     Err(error) => {
-                        tracing::warn!(%error, "which images agents need cannot be read; it is tried again");
+                        tracing::warn!(%error, "cannot determine which images agents need, retrying");
                         continue;
                     }
                 };
@@ -122,7 +122,7 @@ impl Builds {
             .and_then(|engine| Ok((engine.images(&Limit::quiet())?, engine)));
         let (images, engine) = match found {
             Ok(found) => found,
-            Err(error) => return tracing::warn!(%error, "Podman cannot be asked for images; it is tried again"),
+            Err(error) => return tracing::warn!(%error, "cannot list Podman's images, retrying"),
         };
         let options = image::remembered(&images, configured);
         for ((id, row), agent) in agents {
@@ -171,7 +171,7 @@ impl Builds {
         };
         if let Some(TrackedBuild { status, again }) = all.get_mut(image) {
             let wait = WAITS.wait(status.failed);
-            tracing::warn!(image, why, wait_s = wait.get() / 1_000, "an image could not be built; it is tried again");
+            tracing::warn!(image, why, wait_s = wait.get() / 1_000, "cannot build an image, retrying");
             *again = context.clock.now().awake.plus(wait);
             (status.failed, status.why, status.building) = (status.failed.saturating_add(1), Some(why.clone()), false);
         }

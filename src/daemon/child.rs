@@ -34,7 +34,7 @@ pub(super) fn watch(mut child: Child, stop: &Stop, what: &str) -> Option<Result<
         match child.try_wait() {
             Ok(Some(status)) => return Some(judge(status, &said(&mut child), what)),
             Ok(None) => {}
-            Err(error) => return Some(Err(format!("{what} could not be waited for: {error}"))),
+            Err(error) => return Some(Err(format!("cannot wait for {what}: {error}"))),
         }
         if stop.asked_within(WAIT) {
             // If one of these fails, the child still ends with the thread that started it.

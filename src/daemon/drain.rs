@@ -56,12 +56,15 @@ impl Daemon {
         };
         if tokio::time::timeout(TURNS_MAX, turns).await.is_err() {
             let left = self.turns().unwrap_or_default();
-            tracing::warn!(turns = left, "turns that did not end in time go on at the next start");
+            tracing::warn!(turns = left, "turns that did not end in time continue at the next start");
         }
         let sent = self.none_left(|| self.deliveries().map(Waiting::Deliveries), &tell);
         if tokio::time::timeout(DELIVERIES_MAX, sent).await.is_err() {
             let left = self.deliveries().unwrap_or_default();
-            tracing::warn!(deliveries = left, "what was not delivered in time is delivered after the next start");
+            tracing::warn!(
+                deliveries = left,
+                "messages that were not delivered in time are delivered after the next start"
+            );
         }
     }
 
@@ -78,7 +81,7 @@ impl Daemon {
                 Ok(Waiting::Turns(0) | Waiting::Deliveries(0)) => return,
                 Ok(waiting) if !told => tell(waiting),
                 Ok(_) => {}
-                Err(error) => return tracing::error!(%error, "what is under way cannot be read; nothing is waited for"),
+                Err(error) => return tracing::error!(%error, "cannot list the work in progress; not waiting for it"),
             }
             told = true;
             tokio::time::sleep(LOOK).await;

@@ -29,7 +29,7 @@ pub(super) struct Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotNow {
     /// The queue is full. The sender has to stop reading for a while.
-    #[error("there is too much to do: try again in a moment")]
+    #[error("the daemon is overloaded: try again in a moment")]
     Busy,
     /// The daemon is stopping or draining.
     #[error("the daemon is stopping: try again once it runs again")]

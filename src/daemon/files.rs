@@ -72,7 +72,7 @@ impl Files {
             Err(error) if error.is_full() => Err(NoRoom(format!("{error}: the disk is full; make room on it"))),
             Err(error @ crate::mailbox::Error::FileTooLarge { .. }) => Ok(Err(error.to_string())),
             Err(error) => {
-                tracing::warn!(%error, "a file could not be stored");
+                tracing::warn!(%error, "cannot store a file");
                 Ok(Err("it could not be stored".to_owned()))
             }
         }
@@ -264,7 +264,7 @@ impl Remover {
     fn take_back(&self, blob: &BlobId) {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.stop.is_asked()) else { return };
         if let Err(error) = self.files.take_back(engine.store(), blob) {
-            tracing::warn!(%error, "a file of a refused message could not be removed; it is tried again");
+            tracing::warn!(%error, "cannot remove a file of a refused message, retrying");
         }
     }
 

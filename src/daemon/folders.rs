@@ -17,7 +17,7 @@ impl Daemon {
             Ok(folders) => {
                 self.inbox.push(Item::of(Input::Workspace(Box::new(WorkspaceInput::Folders(folders)))));
             }
-            Err(error) => tracing::warn!(%error, "the folders of agents cannot be looked up"),
+            Err(error) => tracing::warn!(%error, "cannot look up the folders of agents"),
         }
     }
 
@@ -35,7 +35,9 @@ impl Daemon {
             let path = self.paths.data().join(crate::contracts::workspace::path_of(&row.path));
             let Some(found) = witness(&path).filter(|found| row.witness.as_ref() != Some(found)) else { continue };
             if row.witness.is_some_and(|known| !known.is_of_same(&found)) {
-                tracing::info!("the folder of {agent} is another directory than before: it is taken for restored");
+                tracing::info!(
+                    "the folder of {agent} is a different directory than before: Hearth assumes that it was restored"
+                );
             }
             folders.push((agent, found));
         }

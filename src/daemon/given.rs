@@ -68,7 +68,7 @@ impl MailboxWorkers {
             Ok(Some(agent)) => known(&agent.settings, &self.context.lookup),
             Ok(None) => Secrets::default(),
             Err(error) => {
-                tracing::warn!(%session, %error, "the secrets of an agent are not known; they are not taken out of what it writes");
+                tracing::warn!(%session, %error, "the secrets of an agent are unknown, so they are not removed from its output");
                 Secrets::default()
             }
         }

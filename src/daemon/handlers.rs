@@ -151,7 +151,7 @@ impl Daemon {
         let now = clock::wall();
         let opened = match self.channels.pairings().open(&line.name, now) {
             Ok(opened) => opened,
-            Err(error) => return refused("failed", format!("the system has no random numbers: {error}")),
+            Err(error) => return refused("failed", format!("the system provides no random numbers: {error}")),
         };
         let link = self.channels.channel(&line.name).and_then(|bot| bot.start_link(&opened.codes.linked));
         let code = opened.codes.typed.clone();

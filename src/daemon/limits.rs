@@ -32,7 +32,7 @@ pub fn prepare() -> Result<(), TooSmall> {
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..files })
     {
         // The daemon then runs with fewer connections.
-        tracing::debug!(%error, "the limit of open files cannot be raised");
+        tracing::debug!(%error, "cannot raise the limit of open files");
     }
     match getrlimit(Resource::As).current {
         Some(limit) if limit < ADDRESS_SPACE_MIN => {

@@ -179,7 +179,7 @@ impl MailboxWorkers {
             None => Ok(()),
         };
         if let Err(error) = watched {
-            tracing::warn!(%session, %error, "a mailbox cannot be watched; it is looked at every second instead");
+            tracing::warn!(%session, %error, "cannot watch a mailbox; polling it every second instead");
         }
     }
 
@@ -285,7 +285,7 @@ impl MailboxWorkers {
         };
         if let Err(error) = done {
             // The next sweep requests failed jobs again.
-            tracing::warn!(%session, %error, "a mailbox could not be served; it is tried again");
+            tracing::warn!(%session, %error, "cannot process a mailbox, retrying");
         }
     }
 
@@ -306,7 +306,7 @@ impl MailboxWorkers {
     pub(super) fn shut_down(&self) {
         lock(&self.queues).clear();
         if lock(&self.ended).recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("files of a mailbox are still being read; the next start begins with them again");
+            tracing::warn!("files of a mailbox are still being read; the next start reads them again");
         }
     }
 
@@ -315,7 +315,7 @@ impl MailboxWorkers {
         let waiting =
             self.context.engine.store().read(|db, txn| db.ready_messages.collect_prefix(txn, &session, WITHHELD_MAX));
         let waiting = waiting.unwrap_or_else(|error| {
-            tracing::warn!(%session, %error, "what waits for an agent cannot be read; it may begin with it");
+            tracing::warn!(%session, %error, "cannot read an agent's waiting messages; it may start with them");
             Vec::new()
         });
         let seqs = waiting.into_iter().map(|(key, _)| key.seq).collect();
@@ -358,13 +358,13 @@ impl MailboxWorkers {
         crash::point("launch");
         let zone = self.zone(&launch.export);
         if let Err(error) = self.mailboxes.export(&launch.export, zone.name()) {
-            return self.not_started(launch, format!("its mailbox cannot be made ready: {error}"));
+            return self.not_started(launch, format!("cannot prepare its mailbox: {error}"));
         }
         let place = if self.context.runtime.shows_host_paths() { AgentHome::Host } else { AgentHome::Container };
         let wanted = Wanted { folder: &launch.folder, settings: &launch.settings, place };
         let prepared = match home::prepare(&self.paths, &wanted) {
             Ok(prepared) => prepared,
-            Err(error) => return self.not_started(launch, format!("its files cannot be made ready: {error}")),
+            Err(error) => return self.not_started(launch, format!("cannot prepare its files: {error}")),
         };
         self.tell_left_out(&launch.folder, prepared.left_out);
         let secrets = self.given(session, incarnation);
@@ -402,7 +402,7 @@ impl MailboxWorkers {
         let mut told = lock(&self.left_out);
         let before = told.insert(folder.to_owned(), left_out.clone()).unwrap_or_default();
         for what in left_out.iter().filter(|what| !before.contains(what)) {
-            tracing::warn!(agent = folder, what, "an agent starts without something that was declared");
+            tracing::warn!(agent = folder, what, "an agent starts without a declared resource");
         }
     }
 
@@ -430,10 +430,10 @@ impl MailboxWorkers {
         let tells = self.put_hidden(session, &mut collected);
         if lock(&self.budgets).get_mut(&session).is_some_and(|budget| budget.spend(collected.said, collected.left_out))
         {
-            tracing::warn!(%session, "an agent says more than is taken in; `hearth sessions show` has the reason");
+            tracing::warn!(%session, "an agent writes more than Hearth accepts; `hearth sessions show` shows why");
         }
         for fault in &collected.faults {
-            tracing::warn!(%session, %fault, "a file of a mailbox could not be read; it is tried again");
+            tracing::warn!(%session, %fault, "cannot read a file of a mailbox, retrying");
         }
         for CollectedRecord { record, .. } in &collected.collection.found {
             if let Record::End { failure: Some(failure), .. } = record {
@@ -456,7 +456,7 @@ impl MailboxWorkers {
             Ok(Ok(Reply::Done)) | Err(_) => {}
             Ok(Ok(other)) => tracing::warn!(%session, ?other, "an unexpected answer to a collection"),
             Ok(Err(error)) => {
-                tracing::warn!(%session, %error, "a collection was not taken in; it is tried again");
+                tracing::warn!(%session, %error, "cannot apply a collection, retrying");
                 taken = Taken::InPart;
             }
         }

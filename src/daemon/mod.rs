@@ -130,8 +130,7 @@ pub enum Error {
     },
     /// The address of the metrics.
     #[error(
-        "the metrics cannot be served at {address}: {source}; name another address with --metrics or HEARTH_METRICS, or end \
-         what listens there"
+        "the metrics cannot be served at {address}: {source}; specify another address with --metrics or HEARTH_METRICS, or stop the program that listens there"
     )]
     Metrics {
         /// The configured address.
@@ -146,13 +145,13 @@ pub enum Error {
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
     /// Signal handlers cannot be installed.
-    #[error("signals cannot be heard: {0}")]
+    #[error("cannot install signal handlers: {0}")]
     Signals(std::io::Error),
     /// The operating system provides no random numbers.
-    #[error("the system gives no random numbers: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Entropy(std::io::Error),
     /// The daemon failed while it was running.
-    #[error("the daemon cannot go on: {0}; start it again, and it goes on where it was")]
+    #[error("the daemon cannot continue: {0}; start it again, and it continues where it stopped")]
     Failed(String),
     /// The name of a channel of our own.
     #[error(transparent)]
@@ -327,7 +326,7 @@ impl Daemon {
                     self.announcer.alive(self.clock.now().awake);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the engine cannot go on");
+                    tracing::error!(%error, "the engine cannot continue");
                     self.stop.fail(error);
                     self.inbox.close();
                     // Dropping the items tells waiting callers that there will be no answer.
@@ -467,13 +466,13 @@ fn answer_and_perform(world: &Executor, answer: Answer, to: Option<oneshot::Send
     let heard = match answer {
         Ok(applied) => {
             for problem in &applied.problems {
-                tracing::error!(%problem, "a part of the work was left out");
+                tracing::error!(%problem, "part of the work was skipped");
             }
             applied.effects.into_iter().for_each(|effect| world.perform(effect));
             Ok(applied.reply)
         }
         Err(error) => {
-            tracing::error!(%error, "an input could not be carried out");
+            tracing::error!(%error, "an input failed");
             Err(error.to_string())
         }
     };

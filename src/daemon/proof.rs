@@ -64,7 +64,9 @@ pub fn last_end(paths: &Paths) -> Option<String> {
     let regular =
         |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.len() <= BYTES_MAX);
     let reason = paths.ends().filter(regular).find_map(|path| std::fs::read_to_string(path).ok())?;
-    Some(format!("the last daemon could not go on: {reason}; the next one goes on where it was, nothing is lost"))
+    Some(format!(
+        "the last daemon could not continue: {reason}; the next one continues where it stopped, and nothing is lost"
+    ))
 }
 
 /// Starts the thread that runs the checks until the daemon stops.
@@ -86,7 +88,7 @@ pub(super) fn start(paths: &Paths, stop: &Arc<Stop>) -> Result<(), Error> {
             due = last.at.plus(every);
             let file = File { at_ms: last.at.millis(), found: last.found };
             if let Err(error) = noted::write(&paths.last_check(), &file) {
-                tracing::warn!(%error, "the result of the weekly check could not be noted");
+                tracing::warn!(%error, "cannot record the result of the weekly check");
             }
         }
     };

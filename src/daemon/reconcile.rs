@@ -61,7 +61,7 @@ fn is_started(inbox: &Inbox, stop: &Stop, mut asked: oneshot::Receiver<InputRepl
         match asked.blocking_recv() {
             Ok(Ok(_)) => return true,
             Ok(Err(error)) => {
-                tracing::error!(error, "what an earlier daemon left could not be looked for; it is tried again");
+                tracing::error!(error, "cannot look for what an earlier daemon left, retrying");
             }
             Err(_) => return false,
         }
@@ -78,7 +78,7 @@ fn live(engine: &Engine, stop: &Stop) -> Vec<(SessionId, u32)> {
     loop {
         match engine.store().read(|db, txn| db.live_incarnations.iter(txn)?.collect::<Result<Vec<_>, state::Error>>()) {
             Ok(live) => return live,
-            Err(error) => tracing::error!(%error, "which agents are to run cannot be read; it is tried again"),
+            Err(error) => tracing::error!(%error, "cannot list the agents that should run, retrying"),
         }
         if stop.asked_within(PAUSE) {
             // The daemon is stopping, and so do all agents.

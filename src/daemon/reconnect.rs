@@ -90,7 +90,7 @@ impl Daemon {
 fn note(found: SecretCheck) -> Option<String> {
     match found {
         SecretCheck::Unchanged => None,
-        SecretCheck::Changed(what) => Some(format!("its {what} changed, so Hearth connects again with the new one")),
+        SecretCheck::Changed(what) => Some(format!("its {what} changed, so Hearth reconnects with the new one")),
         SecretCheck::Retried => Some("it was not connected, so Hearth tries again now".to_owned()),
         SecretCheck::Unresolved(why) => Some(format!("{why}; the connection keeps what it has")),
     }
@@ -108,7 +108,7 @@ fn missing(channel: &str, known: &[ChannelInstance]) -> String {
 fn of_webhook(row: &ChannelInstance) -> String {
     let (name, listen) = (&row.name, row.listen.unwrap_or(webhook::LISTEN));
     format!(
-        "channel {name} is a webhook and has no connection that could be renewed: it listens at {listen}, and calls its \
+        "channel {name} is a webhook and has no connection to renew: it listens at {listen}, and calls its \
          receiver for each message; `hearth apply` with its section reads its secret again, and listens at once if it \
          waits"
     )

@@ -68,7 +68,7 @@ impl Announcer {
     fn send(&self, text: &str) {
         let Some(to) = &self.to else { return };
         if let Err(error) = send(to, text.as_bytes()) {
-            tracing::debug!(%error, "the system could not be told how the daemon is");
+            tracing::debug!(%error, "cannot report the daemon's state to systemd");
         }
     }
 }

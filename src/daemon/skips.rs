@@ -105,7 +105,7 @@ impl SkipScanner {
         let found = match skips::find(&self.paths, &folder) {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(agent = %folder, %error, "skip summaries cannot be looked for; it is tried again");
+                tracing::warn!(agent = %folder, %error, "cannot look for skip summaries, retrying");
                 return;
             }
         };
@@ -133,7 +133,7 @@ impl SkipScanner {
             }
             Err(error) => {
                 if !self.stuck.contains(&key) {
-                    tracing::warn!(agent = %key.0, skill = key.1, %error, "a skip summary that was told of stays");
+                    tracing::warn!(agent = %key.0, skill = key.1, %error, "cannot remove a reported skip summary");
                     self.stuck.insert(key);
                 }
             }
@@ -150,7 +150,7 @@ impl SkipScanner {
             };
             let why = trouble.to_string();
             if self.told.get(&key) != Some(&why) {
-                tracing::warn!(agent = %folder, skill = skip.skill, why, "a skip summary is left alone");
+                tracing::warn!(agent = %folder, skill = skip.skill, why, "a skip summary is ignored");
                 self.told.insert(key, why);
             }
         }

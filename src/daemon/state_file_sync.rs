@@ -161,7 +161,7 @@ impl SyncState {
         if self.looked.is_none_or(|looked| now.since(looked) >= clock::TICK) {
             self.looked = Some(now);
             if let Err(error) = self.look_around(now) {
-                tracing::warn!(%error, "which agent groups are at work cannot be read; it is tried again");
+                tracing::warn!(%error, "cannot list running agents, retrying");
             }
         }
         self.again.retain(|_, again| *again > now);
@@ -195,7 +195,7 @@ impl SyncState {
         match row {
             Ok(Some(row)) => self.context.skips.look(agent, row.folder, None),
             Ok(None) => {}
-            Err(error) => tracing::warn!(%agent, %error, "whose skips to look for cannot be read; it is tried again"),
+            Err(error) => tracing::warn!(%agent, %error, "cannot list the agents to check for skips, retrying"),
         }
     }
 
@@ -263,12 +263,12 @@ impl SyncState {
             }
             Ok(Done::Locked) if now.since(since) < LOCK_MAX => drop(self.waiting.insert(agent, since)),
             Ok(Done::Locked) => {
-                tracing::warn!(%agent, "the lock of session-state.json has been held for long, retrying");
+                tracing::warn!(%agent, "the lock of session-state.json has been held for a long time, retrying");
                 self.put_off(agent, now, Some(StateTrouble::Locked));
             }
             Ok(Done::Later) => self.put_off(agent, now, None),
             Err(error) => {
-                tracing::warn!(%agent, %error, "session-state.json could not be shared; it is tried again");
+                tracing::warn!(%agent, %error, "cannot synchronize session-state.json, retrying");
                 self.put_off(agent, now, Some(StateTrouble::Unusable(error)));
             }
         }
@@ -400,7 +400,7 @@ impl SyncState {
         match heard.blocking_recv() {
             Ok(Ok(reply)) => Some(reply),
             Ok(Err(error)) => {
-                tracing::warn!(%agent, %error, "the files of an agent group were not taken in; it is tried again");
+                tracing::warn!(%agent, %error, "cannot import the files of an agent group, retrying");
                 None
             }
             Err(_) => None, // the daemon stops
@@ -439,6 +439,6 @@ fn keep(place: &GroupFolder, lock: &Lock, bytes: &[u8], digest: &BlobId) -> Resu
     if bytes.is_empty() {
         return Ok(String::new());
     }
-    tracing::warn!("a session-state.json cannot be read; a copy of it is kept beside it");
+    tracing::warn!("a session-state.json cannot be read; a copy is kept beside it");
     place.quarantine(lock, bytes, digest.as_str(), clock::wall())
 }

@@ -44,7 +44,7 @@ pub(super) fn start(daemon: &Arc<Daemon>) -> Result<(), Error> {
 impl Daemon {
     fn take_in(&self, Between { slept, step }: Between) {
         if slept > Millis::ZERO {
-            tracing::info!("the machine slept for {slept}");
+            tracing::info!("the machine was suspended for {slept}");
         }
         match step {
             Step::None => {}
@@ -66,19 +66,19 @@ impl Daemon {
     fn tend_store(&self) {
         let store = self.engine.store();
         match store.clear_stale_readers().and_then(|_| store.share_reserve()) {
-            Ok(true) => tracing::warn!("the disk is full: half of the reserve goes to what agents have to write"),
+            Ok(true) => tracing::warn!("the disk is full: half of the reserve is released for agents' output"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "the store could not be tidied"),
+            Err(error) => tracing::warn!(%error, "cannot clean up the store"),
         }
     }
 
     fn keep_house(&self) {
         if let Err(error) = self.engine.store().restore_reserve() {
-            tracing::warn!(%error, "the store's reserve could not be restored");
+            tracing::warn!(%error, "cannot restore the store's reserve");
         }
         self.look_at_folders();
         if let Some(zone) = self.workers.look_at_zone() {
-            tracing::info!("the machine is in the zone {zone} now");
+            tracing::info!("the machine's time zone is now {zone}");
             let before = self.engine.move_to(zone);
             self.inbox.push(Item::of(Input::Clock(ClockChange::Zone(before.name().to_owned()))));
         }

@@ -119,7 +119,7 @@ impl Typing {
         }) {
             Ok(Some(session)) => self.over(session),
             Ok(None) => {}
-            Err(error) => tracing::debug!(%error, "it is not known whether an agent is still at work"),
+            Err(error) => tracing::debug!(%error, "cannot determine whether an agent is still working"),
         }
     }
 

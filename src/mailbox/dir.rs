@@ -64,7 +64,7 @@ pub(super) enum Removal {
 /// Names in a directory, sorted.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// At most as many as asked for.
+    /// The names, up to the requested limit.
     pub(super) names: Vec<OsString>,
     /// Whether there are more.
     pub(super) cut: bool,

@@ -188,7 +188,7 @@ pub struct AgentSettings {
     pub model: Option<String>,
     /// Reasoning effort, if not the provider's default.
     pub effort: Option<String>,
-    /// What it may touch.
+    /// How far it is trusted.
     pub trust: Trust,
     /// Runs without confinement in the process runtime, with the permissions of the user there.
     pub unconfined: bool,

@@ -44,21 +44,21 @@ const BOTH: By = By::Agent { process: Stand::Held, podman: Stand::Held };
 
 /// Attacks that fail only in separate mount and PID namespaces.
 const VIEW: Stand = Stand::With("bubblewrap");
-/// Where nothing can hold a process back.
+/// A network on which nothing can restrict a process.
 const EVERY_NETWORK: Stand = Stand::Open("a process reaches every network, unless it is `none`");
 /// What the seccomp profile of containers is made from; without it, Podman's built-in profile applies.
 const PROFILE: Stand = Stand::With("the file of Podman's seccomp profile, which distributions install");
 /// The self-test cannot call the kernel directly in a container.
 const KEYRING: Stand =
-    Stand::Tested("it takes a program that the image may lack, and the file of Podman's seccomp profile");
+    Stand::Tested("it needs a program that the image may lack, and the file of Podman's seccomp profile");
 /// What limits need.
 const CONTROL_GROUPS: Stand = Stand::With("control groups, which Podman without root has only if they are delegated");
 
 /// The self-test cannot check whether a person is shown something.
-const READER: Stand = Stand::Tested("it takes a person who reads");
+const READER: Stand = Stand::Tested("it needs a person who reads");
 
 /// The self-test cannot check this, because its hostile agent has no secret.
-const OWN_SECRET: Stand = Stand::Tested("it takes an agent with a secret");
+const OWN_SECRET: Stand = Stand::Tested("it needs an agent with a secret");
 
 const fn split(process: Stand, podman: Stand) -> By {
     By::Agent { process, podman }
@@ -87,28 +87,33 @@ const ENTRANCES: &str = "Entrances";
 
 /// The list. Agents first, then senders.
 pub const ATTACKS: &[Attack] = &[
-    attack(FILES, "store-read", ("reads the store", "it gets no byte of it"), BOTH),
+    attack(FILES, "store-read", ("reads the store", "it can read none of it"), BOTH),
     attack(FILES, "store-change", ("changes the store, or the data directory", "nothing changes"), BOTH),
-    attack(FILES, "session-read", ("reads another session's mailbox", "it gets no byte of it"), BOTH),
+    attack(FILES, "session-read", ("reads another session's mailbox", "it can read none of it"), BOTH),
     attack(FILES, "session-change", ("writes into another session's mailbox", "nothing changes"), BOTH),
-    attack(FILES, "agent-read", ("reads another agent's folder or home", "it gets no byte of it"), BOTH),
+    attack(FILES, "agent-read", ("reads another agent's folder or home", "it can read none of it"), BOTH),
     attack(FILES, "agent-change", ("writes into another agent's folder or home", "nothing changes"), BOTH),
     attack(FILES, "host-half", ("changes what the host tells it", "the host's half of the mailbox is read-only"), BOTH),
     attack(FILES, "own-folder", ("changes its folder although it is `untrusted`", "the folder is read-only"), BOTH),
     attack(FILES, "programs", ("changes the programs it runs", "the system, or the image, is read-only"), BOTH),
-    attack(FILES, "home", ("reads the home of the user who runs Hearth", "it gets no byte of it"), BOTH),
+    attack(FILES, "home", ("reads the home of the user who runs Hearth", "it can read none of it"), BOTH),
     attack(
         FILES,
         "passwords",
-        ("reads the machine's passwords, /etc/shadow", "it gets no byte of them"),
+        ("reads the machine's passwords, /etc/shadow", "it can read none of them"),
         split(VIEW, Stand::Held),
     ),
     attack(FILES, "temporary", ("looks into the machine's /tmp", "it sees nothing of it"), BOTH),
-    attack(FILES, "symbolic-link", ("reads through a symbolic link it made", "links lead to nothing else"), BOTH),
-    attack(FILES, "hard-link", ("reads through a hard link it made", "none can be made"), BOTH),
-    attack(FILES, "move", ("moves somebody else's file into its folder", "nothing moves"), BOTH),
+    attack(
+        FILES,
+        "symbolic-link",
+        ("reads through a symbolic link that it created", "links reach nothing outside"),
+        BOTH,
+    ),
+    attack(FILES, "hard-link", ("reads through a hard link that it created", "it cannot create one"), BOTH),
+    attack(FILES, "move", ("moves another user's file into its folder", "nothing moves"), BOTH),
     attack(FILES, "dots", ("leaves its folder by `..`", "it finds nothing to read"), BOTH),
-    attack(FILES, "processes", ("gets at files through /proc", "/proc leads to nothing else"), BOTH),
+    attack(FILES, "processes", ("reads files through /proc", "/proc reaches nothing outside"), BOTH),
     attack(
         FILES,
         "modes",
@@ -116,11 +121,11 @@ pub const ATTACKS: &[Attack] = &[
         split(VIEW, Stand::Held),
     ),
     attack(FILES, "terminal", ("uses the user's terminals", "none can be opened"), BOTH),
-    attack(SECRETS, "token", ("reads the token of the daemon's socket", "it gets no byte of it"), BOTH),
+    attack(SECRETS, "token", ("reads the token of the daemon's socket", "it can read none of it"), BOTH),
     attack(
         SECRETS,
         "daemon-socket",
-        ("commands the daemon through its socket", "nobody is answered without the token"),
+        ("commands the daemon through its socket", "no client is served without the token"),
         BOTH,
     ),
     attack(SECRETS, "daemon-memory", ("reads the environment or memory of the daemon", "neither can be read"), BOTH),
@@ -151,16 +156,16 @@ pub const ATTACKS: &[Attack] = &[
     attack(
         SECRETS,
         "shared-memory",
-        ("looks for System V memory of others", "it finds none"),
-        split(Stand::Held, Stand::Tested("it takes a program that the image may lack")),
+        ("looks for other programs' System V shared memory", "it finds none"),
+        split(Stand::Held, Stand::Tested("it needs a program that the image may lack")),
     ),
     attack(
         SECRETS,
         "stored-secret",
-        ("was given a secret and ends", "no file of the runtime has it, neither meanwhile nor afterwards"),
+        ("received a secret and ends", "no file of the runtime contains it, during the run or afterwards"),
         split(
             Stand::Moot("the environment of a process is in memory only"),
-            Stand::Tested("it takes a search through all that Podman stores"),
+            Stand::Tested("it needs a search through everything that Podman stores"),
         ),
     ),
     attack(
@@ -186,7 +191,7 @@ pub const ATTACKS: &[Attack] = &[
     attack(
         RIGHTS,
         "limits-of-others",
-        ("ends the daemon by its resource limits (`prlimit`)", "limits of others stay as they are"),
+        ("ends the daemon by its resource limits (`prlimit`)", "the limits of other processes do not change"),
         BOTH,
     ),
     attack(
@@ -195,7 +200,7 @@ pub const ATTACKS: &[Attack] = &[
         ("gives a file of its own the setuid bit", "the bit cannot be set"),
         split(
             Stand::Held,
-            Stand::Open("it can be set; nothing runs with it in a container, and nobody else gets to the file"),
+            Stand::Open("the bit can be set, but has no effect in a container, and no other user can reach the file"),
         ),
     ),
     attack(
@@ -207,26 +212,29 @@ pub const ATTACKS: &[Attack] = &[
     attack(
         RIGHTS,
         "lock-in-flight",
-        ("keeps its session from starting again by a descriptor on its way through a socket", "the next run starts"),
-        split(Stand::Held, Stand::Moot("a container has no descriptor of the host's")),
+        ("blocks the next start of its session with a lock descriptor in flight in a socket", "the next run starts"),
+        split(Stand::Held, Stand::Moot("a container has none of the host's descriptors")),
     ),
     attack(
         RIGHTS,
         "unconfined",
-        ("uses `command` or `claude` where nothing can confine it", "it does not start unless it is `unconfined`"),
+        (
+            "uses `command` or `claude` on a machine that cannot confine it",
+            "it does not start unless it is `unconfined`",
+        ),
         split(Stand::Held, Stand::Moot("a container holds whatever is in it")),
     ),
     attack(NETWORK, "network-none", ("reaches this machine with `network = \"none\"`", "nobody answers"), BOTH),
     attack(
         NETWORK,
         "network-host",
-        ("reaches other machines with `network = \"host\"`", "there is no way"),
-        split(EVERY_NETWORK, Stand::Tested("it takes another machine")),
+        ("reaches other machines with `network = \"host\"`", "it cannot reach any"),
+        split(EVERY_NETWORK, Stand::Tested("it needs a second machine")),
     ),
     attack(
         NETWORK,
         "network-open",
-        ("reaches services that this machine offers to its network, with `network = \"open\"`", "there is no way"),
+        ("reaches services that this machine offers to its network, with `network = \"open\"`", "it cannot reach any"),
         split(EVERY_NETWORK, Stand::Open("`open` is open")),
     ),
     attack(
@@ -242,7 +250,7 @@ pub const ATTACKS: &[Attack] = &[
         NETWORK,
         "network-agents",
         ("reaches another agent with `network = \"open\"`", "nobody answers"),
-        split(EVERY_NETWORK, Stand::Tested("it takes a second agent that listens")),
+        split(EVERY_NETWORK, Stand::Tested("it needs a second agent that listens")),
     ),
     attack(
         FLOODS,
@@ -262,17 +270,17 @@ pub const ATTACKS: &[Attack] = &[
         ("fills the disk", "there is a limit"),
         split(
             Stand::Open(
-                "nothing limits its folder, home and mailbox; Hearth refuses new work before the store suffers",
+                "its folder, home and mailbox have no limit; Hearth refuses new work before the store runs out of space",
             ),
             Stand::Open(
-                "nothing limits its folder, `.claude` and mailbox; Hearth refuses new work before the store suffers",
+                "its folder, `.claude` and mailbox have no limit; Hearth refuses new work before the store runs out of space",
             ),
         ),
     ),
     attack(
         FLOODS,
         "many-files",
-        ("puts 10,000 files into its outbox", "others are served, and the files are removed"),
+        ("puts 10,000 files into its outbox", "other agents are served, and the files are removed"),
         BOTH,
     ),
     attack(FLOODS, "huge-file", ("puts a file of one gigabyte into its outbox", "it is not read"), BOTH),
@@ -283,38 +291,41 @@ pub const ATTACKS: &[Attack] = &[
         ("asks people one question after the other", "no more than 50 are open at once, and others can still ask"),
         BOTH,
     ),
-    attack(MAILBOX, "higher-incarnation", ("poses as a later incarnation of itself", "what it says is refused"), BOTH),
-    attack(MAILBOX, "predecessor", ("poses as an earlier incarnation of itself", "what it says is refused"), BOTH),
-    attack(MAILBOX, "forged-end", ("acknowledges messages that are not its own", "they stay as they are"), BOTH),
+    attack(MAILBOX, "higher-incarnation", ("poses as a later incarnation of itself", "its output is refused"), BOTH),
+    attack(MAILBOX, "predecessor", ("poses as an earlier incarnation of itself", "its output is refused"), BOTH),
+    attack(MAILBOX, "forged-end", ("acknowledges messages that are not its own", "they are not changed"), BOTH),
     attack(MAILBOX, "number-jump", ("uses up the message numbers of its session", "the number is refused"), BOTH),
     attack(MAILBOX, "foreign-chat", ("writes to a chat it was not given", "nothing arrives there"), BOTH),
     attack(MAILBOX, "foreign-agent", ("writes to an agent it was not given", "nothing arrives there"), BOTH),
     attack(
         MAILBOX,
         "false-sender",
-        ("writes to another agent in a person's name", "the other agent is told who wrote"),
+        ("writes to another agent and poses as a person", "the other agent is told the real sender"),
         BOTH,
     ),
-    attack(MAILBOX, "foreign-message", ("edits what another session said", "it stays as it was"), BOTH),
+    attack(MAILBOX, "foreign-message", ("edits another session's message", "the message is not changed"), BOTH),
     attack(
         MAILBOX,
         "foreign-question",
         ("answers its own question, or one of another agent", "only people answer"),
         BOTH,
     ),
-    attack(MAILBOX, "forged-decision", ("approves what it asked for itself", "only people decide"), BOTH),
+    attack(MAILBOX, "forged-decision", ("approves its own request", "only people decide"), BOTH),
     attack(
         MAILBOX,
         "reference",
-        ("asks for a tool that gets a file of the host, or what a command prints there", "nobody is asked for it"),
+        (
+            "requests a tool that receives a file of the host, or a command's output there",
+            "no one is asked to approve it",
+        ),
         BOTH,
     ),
     attack(
         MAILBOX,
         "host-variable",
         (
-            "asks for a tool that gets a variable of the daemon, where secrets are",
-            "nobody is asked for it unless the operator listed it",
+            "requests a tool that receives one of the daemon's variables, which may be secrets",
+            "no one is asked to approve it unless the operator listed the variable",
         ),
         BOTH,
     ),
@@ -335,39 +346,39 @@ pub const ATTACKS: &[Attack] = &[
         ("puts a link to a file of the host into its outbox", "the host never follows it"),
         BOTH,
     ),
-    attack(MAILBOX, "linked-file", ("sends a link to a file of the host", "no byte of it is sent"), BOTH),
+    attack(MAILBOX, "linked-file", ("sends a link to a file of the host", "none of it is sent"), BOTH),
     attack(
         MAILBOX,
         "race",
-        ("replaces a directory by a link while the host looks", "nothing is read or removed behind it"),
+        ("replaces a directory by a link while the host looks", "nothing at its target is read or removed"),
         BOTH,
     ),
     attack(
         MAILBOX,
         "linked-directory",
-        ("replaces a directory of its mailbox by a link", "nothing is read or removed behind it"),
+        ("replaces a directory of its mailbox by a link", "nothing at its target is read or removed"),
         BOTH,
     ),
     attack(MAILBOX, "second-name", ("puts a hard link into its outbox", "a file with a second name is not read"), BOTH),
     attack(MAILBOX, "pipe", ("puts a pipe into its outbox", "the host does not wait for it"), BOTH),
-    attack(MAILBOX, "file-name", ("sends a file called `../../token`", "no byte of it is sent"), BOTH),
+    attack(MAILBOX, "file-name", ("sends a file called `../../token`", "none of it is sent"), BOTH),
     attack(MAILBOX, "nonsense", ("writes what is not JSON, or nested endlessly", "it is refused"), BOTH),
     attack(
         CARDS,
         "hidden-request",
-        ("hides a part of what it asks for in characters that are not seen", "a person sees each of them"),
+        ("hides a part of its request with invisible characters", "each of them is shown visibly"),
         split(READER, READER),
     ),
     attack(
         CARDS,
         "long-request",
-        ("asks for more than a card can show", "it is approved only where all of it is shown"),
+        ("requests more than a card can show", "it is approved only where all of it is shown"),
         split(READER, READER),
     ),
     attack(
         IDENTITY,
         "name",
-        ("takes the owner's display name", "names identify nobody: they stay a stranger"),
+        ("takes the owner's display name", "a name identifies no one: the sender stays unknown"),
         By::Sender,
     ),
     attack(
@@ -389,8 +400,8 @@ pub const ATTACKS: &[Attack] = &[
         ("gives commands as a stranger", "they are held or dropped like any message"),
         By::Sender,
     ),
-    attack(CARDS, "foreign-press", ("presses a button meant for somebody else", "nothing is decided"), By::Sender),
-    attack(CARDS, "invented-press", ("presses a button that nobody made", "nothing is decided"), By::Sender),
+    attack(CARDS, "foreign-press", ("presses a button meant for another person", "nothing is decided"), By::Sender),
+    attack(CARDS, "invented-press", ("presses a forged button", "nothing is decided"), By::Sender),
     attack(CARDS, "replayed-press", ("presses a button again after the decision", "the decision stands"), By::Sender),
     attack(CARDS, "old-press", ("presses a button of a card whose question is over", "nothing is decided"), By::Sender),
     attack(
@@ -403,7 +414,7 @@ pub const ATTACKS: &[Attack] = &[
     attack(
         TEXTS,
         "control",
-        ("sends control characters and marks that turn the text's direction", "no terminal obeys them"),
+        ("sends control characters and marks that reverse the text's direction", "no terminal obeys them"),
         By::Sender,
     ),
     attack(
@@ -425,7 +436,7 @@ pub const ATTACKS: &[Attack] = &[
         "unknown-chats",
         (
             "mentions the bot in 1,500 chats at once",
-            "who decides is shown 10 cards and a count, and answers come before them",
+            "the approver is shown 10 cards and a count, and answers are sent before cards",
         ),
         By::Sender,
     ),
@@ -434,12 +445,12 @@ pub const ATTACKS: &[Attack] = &[
         "stranger-files",
         (
             "sends file after file while the messages wait for an approval",
-            "none is fetched where the network keeps it; elsewhere 10 MiB of a person and 100 MiB in all are kept",
+            "none is fetched if the network keeps it; otherwise 10 MiB per person and 100 MiB in total are kept",
         ),
         By::Sender,
     ),
     attack(ENTRANCES, "again", ("sends the same message again", "it changes nothing the second time"), By::Sender),
-    attack(ENTRANCES, "same-id", ("sends other words under the same id", "the first words stand"), By::Sender),
+    attack(ENTRANCES, "same-id", ("sends a different text under the same id", "the first text is kept"), By::Sender),
     attack(
         ENTRANCES,
         "unsigned",
@@ -471,7 +482,7 @@ pub const ATTACKS: &[Attack] = &[
     attack(
         ENTRANCES,
         "endless-line",
-        ("sends an endless line to the socket", "it is cut off, and others are served"),
+        ("sends an endless line to the socket", "its connection is closed, and other clients are served"),
         By::Sender,
     ),
     attack(

@@ -198,7 +198,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Most incarnations that may be let run at once.
+    /// Upper limit for the number of incarnations that may run at once.
     pub const MAX_CONTAINERS: u32 = 1_000;
 }
 

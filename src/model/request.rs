@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// The program on the agents' side judges the same names by the same table, so that both mean the same by a name.
+    /// The program on the agents' side checks names with the same table, so that both sides accept the same ones.
     #[test]
     fn names_of_packages_are_judged_as_on_the_agents_side() {
         let table = include_str!("../../tests/data/package-names.json");

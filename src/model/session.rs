@@ -257,13 +257,13 @@ impl SessionLabel {
             return bad("it may only have letters, digits, `.`, `_` and `-`, and begins with a letter or digit");
         }
         if Self::ALIASES.iter().any(|alias| alias.eq_ignore_ascii_case(&text)) {
-            return bad("that word means a session by its place among the others");
+            return bad("that word refers to a session by its position");
         }
         if text.parse::<SessionId>().is_ok() {
             return bad("ids of agents' sessions look like that");
         }
         if text.ends_with(".jsonl") || text.ends_with(".json") {
-            return bad("an id does not end like a file");
+            return bad("an id must not have the ending of a file");
         }
         Ok(Self(text))
     }

@@ -206,7 +206,7 @@ pub enum SessionRefusal {
         epoch: u64,
     },
     /// The caller's lease has ended.
-    #[error("lease {given} of session {session} is over: the newest one is {newest}")]
+    #[error("lease {given} of session {session} has ended: the newest one is {newest}")]
     LeaseOver {
         /// Which.
         session: String,
@@ -224,13 +224,13 @@ pub enum SessionRefusal {
         pid: u32,
     },
     /// A session with that id already exists.
-    #[error("there is a session {session} in this workspace already")]
+    #[error("session {session} already exists in this workspace")]
     Exists {
         /// Which.
         session: String,
     },
     /// Too many records at once.
-    #[error("{given} records at once are too many: at most {max} are taken")]
+    #[error("{given} records at once are too many: at most {max} are accepted")]
     TooMany {
         /// How many.
         given: u64,
@@ -238,7 +238,7 @@ pub enum SessionRefusal {
         max: u64,
     },
     /// A record that the store cannot hold.
-    #[error("record {number} has {bytes} bytes: at most {max} are taken")]
+    #[error("record {number} has {bytes} bytes: at most {max} are accepted")]
     TooLarge {
         /// Which, from 1.
         number: u64,
@@ -264,7 +264,7 @@ pub enum SessionRefusal {
         session: String,
     },
     /// The workspace does not exist, or its directory was replaced.
-    #[error("workspace {workspace} is not there any more")]
+    #[error("workspace {workspace} no longer exists")]
     NoWorkspace {
         /// Its name.
         workspace: String,
@@ -309,24 +309,24 @@ impl SessionRefusal {
         match self {
             Self::NotFound { .. } => "`hearth workspace sessions list` shows the sessions of this workspace".to_owned(),
             Self::IsChat { session } => {
-                format!("`hearth workspace sessions fork {session}` makes a session of this workspace of it")
+                format!("`hearth workspace sessions fork {session}` copies it into this workspace")
             }
             Self::Changed { .. } => "read it again, then decide whether to write".to_owned(),
             Self::Held { pid, .. } => {
-                format!("wait until process {pid} lets go of it, or fork it; a lease of a dead process is ignored")
+                format!("wait until process {pid} releases it, or fork it; a lease of a dead process is ignored")
             }
             Self::LeaseOver { .. } => "stop writing: another process has taken over the session".to_owned(),
             Self::Active { pid, .. } => format!("end process {pid} or let it switch to another session first"),
-            Self::Exists { .. } => "choose another id, or leave it out".to_owned(),
+            Self::Exists { .. } => "choose another id, or omit it".to_owned(),
             Self::TooMany { max, .. } => format!("give at most {max} at a time"),
-            Self::TooLarge { .. } => "split it, or keep the content in a file and name that".to_owned(),
+            Self::TooLarge { .. } => "split it, or put the content into a file and refer to the file".to_owned(),
             Self::NoSuchRecord { .. } => "`hearth workspace sessions show` numbers the records".to_owned(),
             Self::NotInTrash { .. } => "`hearth workspace sessions list --trash` shows what is".to_owned(),
             Self::NoWorkspace { .. } | Self::Workspace(_) => {
-                "`hearth workspace status` says what is known of this directory".to_owned()
+                "`hearth workspace status` shows the state of this directory".to_owned()
             }
-            Self::BadName { what: "title", .. } => "shorten it; `--clear` takes the title away".to_owned(),
-            Self::BadName { .. } => "shorten it, or leave it out".to_owned(),
+            Self::BadName { what: "title", .. } => "shorten it; `--clear` removes the title".to_owned(),
+            Self::BadName { .. } => "shorten it, or omit it".to_owned(),
         }
     }
 

@@ -203,7 +203,7 @@ pub struct FoundSkip {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipTrouble {
     /// Unknown schema version. Only the skill itself may upgrade the file.
-    #[error("its schema_version is {0}, and only 1 is known")]
+    #[error("its schema_version is {0}, but only 1 is supported")]
     Version(i64),
     /// Not a valid summary; the reason.
     #[error("{0}")]

@@ -15,7 +15,7 @@ use super::workspace_sight::{WorkspaceSight, path};
 pub struct SessionHead {
     /// The preferred id; another one is chosen if it is already used.
     pub label: SessionLabel,
-    /// What it talks to.
+    /// The model that it uses.
     pub model: Option<String>,
     /// When it was begun.
     pub created: Timestamp,
@@ -91,7 +91,7 @@ pub struct FileRefused {
 pub enum TookIn {
     /// The import continues with the records after this number.
     More {
-        /// How many there are.
+        /// Number of records imported so far.
         upto: u64,
     },
     /// The session is complete.

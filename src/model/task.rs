@@ -50,7 +50,7 @@ impl std::str::FromStr for Missed {
             "once" => Ok(Self::RunOnce),
             "skip" => Ok(Self::Skip),
             text => text.strip_prefix("all:").and_then(most).map(Self::RunAll).ok_or_else(|| {
-                format!("`{text}` is not known; write once, skip, or all:N with N from 1 to {}", Self::ALL_MAX)
+                format!("`{text}` is unknown; write once, skip, or all:N with N from 1 to {}", Self::ALL_MAX)
             }),
         }
     }
@@ -87,7 +87,7 @@ impl std::str::FromStr for Overlap {
         match text {
             "refuse" => Ok(Self::Refuse),
             "queue" => Ok(Self::Queue),
-            text => Err(format!("`{text}` is not known; write refuse or queue")),
+            text => Err(format!("`{text}` is unknown; write refuse or queue")),
         }
     }
 }

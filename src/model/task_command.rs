@@ -126,7 +126,7 @@ mod client_origin {
         match origin {
             TaskOrigin::Imported(digest) => Some(*digest).serialize(serializer),
             TaskOrigin::Operator => None::<u64>.serialize(serializer),
-            TaskOrigin::Agent(_) => Err(serde::ser::Error::custom("agents create tasks by themselves")),
+            TaskOrigin::Agent(_) => Err(serde::ser::Error::custom("agents create tasks on their own")),
         }
     }
 

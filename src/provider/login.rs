@@ -75,7 +75,7 @@ impl std::fmt::Debug for Login {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
     /// The secret cannot be part of a header.
-    #[error("the {0} is empty, or has characters that none has, such as a space or a line break in the middle")]
+    #[error("the {0} is empty, or contains invalid characters, such as a space or a line break")]
     Secret(&'static str),
     /// Invalid address.
     #[error("ANTHROPIC_BASE_URL is not usable: {0}; give one like {PUBLIC} or http://localhost:4000")]
@@ -100,10 +100,10 @@ impl Login {
         }
         let plain = base.username().is_empty() && base.password().is_none() && base.query().is_none();
         if !plain || base.fragment().is_some() {
-            return Err(address("it has more than host, port and path"));
+            return Err(address("it has more parts than host, port and path"));
         }
         if base.path().trim_end_matches('/').ends_with("/v1") {
-            return Err(address("leave out the /v1 at its end, which the agent CLI adds"));
+            return Err(address("omit the /v1 at its end, which the agent CLI adds"));
         }
         Ok(Self { credential, secret: secret.to_owned(), base })
     }

@@ -29,8 +29,7 @@ pub const OFFERS: [Offer; 3] = [
         needs: "the program `claude`, which the image has, and one of: an API key of console.anthropic.com, a \
                 subscription token that `claude setup-token` prints, or the address of a server with the same API, like \
                 LiteLLM or Ollama",
-        costs: "with an API key, the price of the tokens; with a subscription, a part of its limits; with a server of \
-                your own, what that server asks",
+        costs: "with an API key, the price of the tokens; with a subscription, a part of its limits; with your own server, what that server charges",
     },
     Offer {
         provider: ProviderKind::Command,

@@ -12,10 +12,10 @@ use fake::{FakeApi, Trouble};
 mod fake;
 
 const KEY: &str = "sk-ant-api03-right-and-secret";
-/// Nothing listens on it.
+/// An address without a listener.
 const NOTHING: &str = "http://127.0.0.1:9";
 
-/// Tries a credential, and checks that no text about it has the secret.
+/// Tries a credential, and checks that no text about it contains the secret.
 fn tried(credential: Credential, secret: &str, base: &str) -> Result<Accepted, Rejected> {
     let login = Login::new(credential, secret, Some(base))?;
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -29,7 +29,7 @@ fn refused(credential: Credential, secret: &str, base: &str) -> String {
     tried(credential, secret, base).unwrap_err().to_string()
 }
 
-/// Answers every request with these bytes. Returns its address.
+/// Answers every request with these bytes. Returns the server's address.
 fn server(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -99,7 +99,7 @@ fn an_unreachable_server_is_told_with_the_cause() {
 #[test]
 fn another_kind_of_server_is_recognized_and_gets_no_second_request() {
     let said = refused(Credential::ApiKey, KEY, &answer("200 OK", "<html>welcome</html>"));
-    assert!(said.contains("is not a server for Claude: its answer is no list of models"), "{said}");
+    assert!(said.contains("is not a server for Claude: its answer is not a list of models"), "{said}");
     let api = FakeApi::start();
     let location =
         format!("HTTP/1.1 302 Found\r\nlocation: {}/v1/models?k={KEY}\r\ncontent-length: 0\r\n\r\n", api.url());
@@ -132,9 +132,9 @@ fn wrong_forms_are_refused_before_any_call() {
         ("localhost:4000", "neither https:// nor http://"),
         ("ftp://x", "neither https:// nor http://"),
         ("not an address", "relative URL"),
-        ("http://x/?k=1", "more than host, port and path"),
-        ("http://u:p@x/", "more than host, port and path"),
-        ("http://x/v1/", "leave out the /v1"),
+        ("http://x/?k=1", "more parts than host, port and path"),
+        ("http://u:p@x/", "more parts than host, port and path"),
+        ("http://x/v1/", "omit the /v1"),
     ] {
         let said = refused(Credential::ApiKey, KEY, base);
         assert!(said.contains(part), "{base}: {said}");

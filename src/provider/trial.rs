@@ -102,7 +102,7 @@ pub(super) async fn try_within(login: &Login, limit: Duration) -> Result<Accepte
         return Err(Rejected::OtherServer { server: server(), why });
     };
     if status.is_redirection() {
-        let why = format!("it redirects to {}; give the address that answers itself", clean(login, &target));
+        let why = format!("it redirects to {}; give that address", clean(login, &target));
         return Err(Rejected::OtherServer { server: server(), why });
     }
     judge(login, status, serde_json::from_slice(&body).ok())
@@ -120,7 +120,7 @@ fn judge(login: &Login, status: StatusCode, body: Option<Value>) -> Result<Accep
     match status.as_u16() {
         200 => match body.as_ref().and_then(models) {
             Some(models) => Ok(Accepted::Models(models)),
-            None => Err(Rejected::OtherServer { server, why: "its answer is no list of models".to_owned() }),
+            None => Err(Rejected::OtherServer { server, why: "its answer is not a list of models".to_owned() }),
         },
         402 => Err(Rejected::NoCredit { server, credential, said: words }),
         403 if kind == "permission_error" && !words.contains("revoked") => Ok(Accepted::Unchecked(words)),
@@ -155,10 +155,10 @@ fn hint(login: &Login) -> &'static str {
     match (login.credential, looks) {
         _ if !login.is_public() => "",
         (Credential::ApiKey, Credential::Subscription) => {
-            ": it is a subscription token, which belongs into CLAUDE_CODE_OAUTH_TOKEN"
+            ": it is a subscription token, which belongs in CLAUDE_CODE_OAUTH_TOKEN"
         }
         (Credential::Subscription, Credential::ApiKey) => {
-            ": it is no subscription token; `claude setup-token` prints one"
+            ": it is not a subscription token; `claude setup-token` prints one"
         }
         (Credential::ApiKey, _) if !login.secret.starts_with("sk-ant-") => ": API keys begin with sk-ant-",
         _ => "",

@@ -69,7 +69,7 @@ pub fn known(settings: &AgentSettings, lookup: &Lookup) -> secrets::Secrets {
         match resolve(reference, lookup, &|| false) {
             Ok(value) => known.add(&name, value.as_bytes()),
             Err(error) => {
-                tracing::warn!(name, %error, "the value of a secret is not known; it is not taken out of what the agent writes");
+                tracing::warn!(name, %error, "the value of a secret is unknown, so it is not removed from the agent's output");
             }
         }
     }

@@ -93,7 +93,7 @@ pub enum Error {
         reason: String,
     },
     /// A path that is to be mounted was replaced after it was checked.
-    #[error("{} is {} now: it was replaced after it was checked", path.display(), found.display())]
+    #[error("{} was replaced after it was checked: it is {} now", path.display(), found.display())]
     Moved {
         /// The path that was to be mounted.
         path: PathBuf,
@@ -110,7 +110,7 @@ pub enum Error {
     },
     /// The runner does not know how secrets are handed over, or cannot read them.
     #[error(
-        "the runner in the image {image} did not take the agent's secrets ({how}): run `hearth image build`, or put the \
+        "the runner in the image {image} did not read the agent's secrets ({how}): run `hearth image build`, or put the \
          `hearth-runner` of this version into the image"
     )]
     NotTaken {

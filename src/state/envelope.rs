@@ -40,7 +40,7 @@ pub trait Record: std::fmt::Debug + Clone + Serialize + DeserializeOwned + 'stat
     /// [`Unreadable`] if there never was such a version, or the body is damaged.
     fn upgrade(version: u16, body: &[u8]) -> Result<Self, Unreadable> {
         let _ = body;
-        Err(Unreadable::Damaged(format!("there never was a version {version} of {}", Self::NAME)))
+        Err(Unreadable::Damaged(format!("version {version} never existed of {}", Self::NAME)))
     }
 
     /// Redacts people's texts and names, for dumps that are shared.

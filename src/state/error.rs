@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// LMDB failed. After a failed commit the state on disk is unknown: the daemon stops, and the next start recovers.
-    #[error("the store failed while {doing}: {source}; look at the disk that `store/` in the data directory is on")]
+    #[error("the store failed while {doing}: {source}; check the disk that holds `store/` of the data directory")]
     Lmdb {
         /// The operation that failed.
         doing: &'static str,
@@ -41,8 +41,7 @@ pub enum Error {
     },
     /// LMDB found corrupt pages.
     #[error(
-        "the store is damaged, found while {doing}: {source}; stop the daemon, `hearth check` says more, and `hearth restore \
-         BACKUP --replace` puts a backup in place"
+        "the store is damaged, found while {doing}: {source}; stop the daemon, `hearth check` shows details, and `hearth restore BACKUP --replace` restores a backup"
     )]
     Torn {
         /// The operation that failed.
@@ -70,7 +69,7 @@ pub enum Error {
     },
     /// A row written by a newer Hearth.
     #[error(
-        "the row {key} of table {table} has version {found}, this Hearth knows versions up to {known}: install the newer Hearth"
+        "the row {key} of table {table} has version {found}, this Hearth supports versions only up to {known}: install the newer Hearth"
     )]
     TooNew {
         /// Table.
@@ -84,7 +83,7 @@ pub enum Error {
     },
     /// A store written by a newer Hearth.
     #[error(
-        "the store {path} has format {found}, this Hearth knows formats up to {known}: install the newer Hearth or use another data directory"
+        "the store {path} has format {found}, this Hearth supports formats only up to {known}: install the newer Hearth or use another data directory"
     )]
     NewerFormat {
         /// The store.
@@ -152,7 +151,7 @@ pub enum Error {
         key: String,
     },
     /// A row that must be new already exists.
-    #[error("table {table} has a row {key} already")]
+    #[error("table {table} already has a row {key}")]
     Exists {
         /// Table.
         table: &'static str,
@@ -278,7 +277,7 @@ fn advice(why: &std::io::Error) -> &'static str {
             "this process may use too little address space: raise the limit (`ulimit -v`, or `LimitAS=` of a service)"
         }
         std::io::ErrorKind::ReadOnlyFilesystem => "its disk is mounted read-only: find out why, and mount it writable",
-        _ => "look at the disk it is on, and at the files in it",
+        _ => "check its disk and the files in it",
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) fn take_tag(bytes: &mut &[u8]) -> Result<u8, BadKey> {
 
 /// Takes a text that ends with a NUL off the front.
 pub(super) fn take_text(bytes: &mut &[u8], max: usize) -> Result<Short, BadKey> {
-    let end = bytes.iter().position(|b| *b == 0).ok_or_else(|| BadKey("a text without an end".to_owned()))?;
+    let end = bytes.iter().position(|b| *b == 0).ok_or_else(|| BadKey("an unterminated text".to_owned()))?;
     let (text, rest) = bytes.split_at(end);
     let text = std::str::from_utf8(text).map_err(|e| BadKey(format!("a text that is not UTF-8: {e}")))?;
     if text.len() > max {
@@ -370,7 +370,7 @@ impl KeyPart for PromptSubject {
             1 => ApprovalId::decode(bytes).map(Self::Approval),
             2 => QuestionId::decode(bytes).map(Self::Question),
             3 => SkipId::decode(bytes).map(Self::Skip),
-            other => Err(BadKey(format!("{other} is nothing that is asked"))),
+            other => Err(BadKey(format!("{other} is not the subject of a prompt"))),
         }
     }
 

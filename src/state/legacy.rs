@@ -24,7 +24,7 @@ fn first<Old: DeserializeOwned, New: From<Old>>(version: u16, body: &[u8]) -> Re
 }
 
 fn unknown(version: u16) -> Unreadable {
-    Unreadable::Damaged(format!("there never was a version {version}"))
+    Unreadable::Damaged(format!("version {version} never existed"))
 }
 
 /// A frozen enum, and its conversion to the model's enum, variant by variant.

@@ -28,7 +28,7 @@ enum Broken {
     #[error("page {page} {what}")]
     Page { page: u64, what: String },
     /// The file is larger than any store.
-    #[error("it is said to have {0} pages, which is more than any store has")]
+    #[error("its header states {0} pages, which is more than any store has")]
     Sized(u64),
     /// It cannot be read.
     #[error("{0}")]

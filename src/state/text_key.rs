@@ -20,13 +20,13 @@ pub struct Text(Short);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadText {
     /// Over [`Text::MAX_TEXT`].
-    #[error("a name of {bytes} bytes is too long for the store, use at most {max}", max = Text::MAX_TEXT)]
+    #[error("a name of {bytes} bytes is too long for the store: use at most {max}", max = Text::MAX_TEXT)]
     TooLong {
         /// Its length.
         bytes: usize,
     },
     /// It contains U+0000.
-    #[error("a name with a NUL character cannot be stored, leave it out")]
+    #[error("a name with a NUL character cannot be stored: remove that character")]
     Nul,
 }
 

@@ -147,7 +147,7 @@ fn insert<K: KeyPart, V, C: Codec<V>>(
 }
 
 fn json_of<K: KeyPart, V, C>(rows: &Rows<K, V, C>, key: &K, value: &impl Serialize) -> Result<String> {
-    let no_json = |why: serde_json::Error| Unwritable::Encoding(format!("it has no JSON: {why}"));
+    let no_json = |why: serde_json::Error| Unwritable::Encoding(format!("it cannot be converted to JSON: {why}"));
     serde_json::to_string(value).map_err(|why| rows.bytes().unwritable(no_json(why), key.shown()))
 }
 

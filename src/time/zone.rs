@@ -67,7 +67,7 @@ impl fmt::Display for Source {
             Self::File => "the configuration",
             Self::Variable => "TZ",
             Self::System => "the machine",
-            Self::Default => "no other was found",
+            Self::Default => "no other setting was found",
         })
     }
 }
@@ -85,7 +85,7 @@ mod tests {
             (2, "America/New_York", "America/New_York", "TZ", 0),
             (2, "nowhere", "Asia/Kolkata", "the machine", 1),
             (2, "", "Asia/Kolkata", "the machine", 0),
-            (3, "IST-2", "UTC", "no other was found", 1),
+            (3, "IST-2", "UTC", "no other setting was found", 1),
             (3, "asia/kolkata", "asia/kolkata", "the machine", 0),
         ] {
             let at = |index: usize| match index.cmp(&from) {

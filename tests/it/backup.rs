@@ -200,7 +200,7 @@ fn a_place_is_a_backup_or_a_directory_of_them() {
     let missing = dir.path().join("unmounted");
     for keep in [&["--keep", "2"][..], &[]] {
         let message = refused(&data, &[&["backup", text(&missing.join("hearth"))], keep].concat());
-        assert!(message.contains(&format!("there is no directory {}: make it", text(&missing))), "{message}");
+        assert!(message.contains(&format!("directory {} not found: create it", text(&missing))), "{message}");
     }
     assert!(!missing.exists() && !dir.path().join("new").exists());
 }
@@ -288,7 +288,7 @@ fn a_full_disk_is_said_and_leaves_no_debris() {
     inject(&data, &ids, &"x".repeat(100_000));
     let Some(tiny) = Tiny::mount(&dir.path().join("tiny"), 1 << 20) else { return };
     let message = refused(&data, &["backup", text(&tiny.0)]);
-    assert!(message.contains("the disk has no room for"), "{message}");
+    assert!(message.contains("the disk has no space for"), "{message}");
     assert_eq!(names(&tiny.0), [""; 0]);
     let message = refused(&data, &["store", "export", text(&tiny.0.join("x.jsonl"))]);
     assert!(message.contains("No space left"), "{message}");
@@ -297,7 +297,7 @@ fn a_full_disk_is_said_and_leaves_no_debris() {
     let target = tiny.0.join("data");
     let backup = &backups(&data)[0];
     let message = refused(&data, &["restore", text(backup), "--into", text(&target)]);
-    assert!(message.contains("the disk has no room for"), "{message}");
+    assert!(message.contains("the disk has no space for"), "{message}");
     assert!(names(&target.join("store")).is_empty() && !target.join("store.next").exists());
 }
 
@@ -344,7 +344,7 @@ fn an_export_becomes_a_store_elsewhere() {
         text.lines().filter(same).filter(|line| !line.starts_with("{\"end\"")).map(str::to_owned).collect()
     };
     assert_eq!(rows(&fine(&other, &["store", "export", "-"])), rows(&std::fs::read_to_string(&file).unwrap()));
-    assert!(refused(&other, &["store", "import", text(&file)]).contains("has a store already"));
+    assert!(refused(&other, &["store", "import", text(&file)]).contains("already has a store"));
     assert!(fine(&other, &["check"]).contains("sound"));
 }
 

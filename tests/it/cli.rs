@@ -325,7 +325,7 @@ fn a_daemon_is_alone_with_its_data() {
     host.start();
     let second = host.run(&["run"], b"");
     assert_eq!(second.code, Some(1), "{second:#?}");
-    assert!(second.stderr.contains("is running for"), "{second:#?}");
+    assert!(second.stderr.contains("is already running for"), "{second:#?}");
     // A daemon that was started with another runtime directory is still found.
     let mut command = host.command(&["chat", "found you"]);
     command.env_remove("XDG_RUNTIME_DIR");
@@ -412,7 +412,7 @@ fn the_last_owner_is_removed_only_on_request_and_a_denied_chat_keeps_its_agents(
     host.done(&["roles", "revoke", "net:bob", "owner", "--force"], b"");
     let denied = host.run(&["chats", "deny", "telegram/123"], b"");
     assert_eq!(denied.code, Some(0), "{denied:#?}");
-    assert!(denied.stderr.contains("main goes on listening in telegram/123"), "{denied:#?}");
+    assert!(denied.stderr.contains("main still listens in telegram/123"), "{denied:#?}");
 }
 
 #[test]

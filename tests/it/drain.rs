@@ -76,7 +76,7 @@ fn a_second_signal_stops_at_once_and_the_turn_is_done_after_the_next_start() {
         ask(&mut host, first);
         signal(&mut host, second);
         let Ended { code, stderr, .. } = host.ended();
-        assert!(code == Some(0) && stderr.contains("not waiting any more"), "{stderr}");
+        assert!(code == Some(0) && stderr.contains("no longer waiting"), "{stderr}");
         assert!(server.shown(123).is_empty() && begun(&host) == ["first"]);
         host.go();
         host.start();

@@ -28,7 +28,7 @@ fn without_inodes_there_is_no_room() {
     let store = &status["store"];
     assert!(store["free_inodes"].as_u64().is_some_and(|left| left < 1_000), "{store}");
     assert!(store["refuses"].as_str().is_some_and(|why| why.contains("inodes left")), "{store}");
-    let named = "agent main takes up the most, 0 bytes in 5";
+    let named = "agent main uses the most space, 0 bytes in 5";
     let warnings = &status["warnings"];
     assert!(warnings.to_string().contains(named) && warnings.to_string().contains("in its folder"), "{warnings}");
     let doctor: Value = serde_json::from_str(&host.run(&["doctor", "--json"], b"").stdout).unwrap();

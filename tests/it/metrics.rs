@@ -150,7 +150,7 @@ fn an_address_that_is_taken_ends_the_start_before_anything_began() {
     let address = taken.local_addr().unwrap().to_string();
     let ended = host.run(&["run", "--runtime", "process", "--metrics", &address], b"");
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    for words in [address.as_str(), "HEARTH_METRICS", "end what listens there"] {
+    for words in [address.as_str(), "HEARTH_METRICS", "stop the program that listens there"] {
         assert!(ended.stderr.contains(words), "{words}: {ended:#?}");
     }
     for words in ["hearth is running", "agent started", "runtime: "] {

@@ -148,8 +148,8 @@ fn version_2_is_taken_over_once() {
             assert_eq!(counts(report, kind), expected, "{kind}: {report:#}");
         }
     }
-    assert!(note(&report, "wirings", "w3").contains("its pattern cannot be one"));
-    assert!(note(&report, "tasks", "t3").contains("its recurrence cannot be one"));
+    assert!(note(&report, "wirings", "w3").contains("its pattern is invalid"));
+    assert!(note(&report, "tasks", "t3").contains("its recurrence is invalid"));
     assert!(note(&report, "messages", "s1").contains("not a message of a person"));
     assert!(note(&report, "files", "groups/andy/link").contains("is a link"));
     assert!(note(&report, "chats", "slack/slack:C1").contains("needs a bridge, and Hearth has none for it yet"));
@@ -217,8 +217,8 @@ fn what_is_here_is_never_changed() {
     std::fs::write(host.data().join("groups/andy/CLAUDE.local.md"), "mine").unwrap();
     let report = import(&host, &root, &[]);
     assert!(note(&report, "agents", "andy").contains("with another folder_access, name;"));
-    assert!(note(&report, "chats", "slack/slack:C1").contains("another rule for strangers"));
-    assert!(note(&report, "files", "groups/andy/CLAUDE.local.md").contains("another one here"));
+    assert!(note(&report, "chats", "slack/slack:C1").contains("a different rule for unknown senders"));
+    assert!(note(&report, "files", "groups/andy/CLAUDE.local.md").contains("a different one already exists here"));
     assert_eq!(std::fs::read_to_string(host.data().join("groups/andy/CLAUDE.local.md")).unwrap(), "mine");
     let export = host.done(&["export"], b"");
     assert!(export.contains("name = \"Mine\"") && export.contains("unknown_senders = \"public\""), "{export}");
@@ -318,7 +318,7 @@ fn what_is_none_is_told() {
     let host = Host::before_the_first_start();
     let told = host.run(&["import", "nanoclaw", host.path("nothing").to_str().unwrap()], b"");
     assert_eq!(told.code, Some(1));
-    assert!(told.stderr.contains("holds no NanoClaw"), "{told:?}");
+    assert!(told.stderr.contains("is not an installation of NanoClaw"), "{told:?}");
     assert_eq!(host.run(&["import", "nanoclaw"], b"").code, Some(2));
     let root = version_2(&host);
     std::fs::write(root.join("data/v2.db"), vec![7; 5_000]).unwrap();

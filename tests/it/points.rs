@@ -202,7 +202,11 @@ impl Conversation {
         by_web["platformId"] = "board".into();
         self.inject(&by_web);
         self.write_state();
-        self.again("a session to be begun", &["session", "new", "--id", "work", "one"], &["in this workspace already"]);
+        self.again(
+            "a session to be begun",
+            &["session", "new", "--id", "work", "one"],
+            &["already exists in this workspace"],
+        );
         self.again("a record to be added", &["session", "append", "work", "two", "--expect", "1"], &["read it again"]);
         self.again("a backup", &["backup"], &[]);
         self.approve();

@@ -143,7 +143,7 @@ fn channels_without_a_connection_and_unknown_ones_are_refused() {
         ("zzz", "channel zzz not found; `hearth channels list` shows all"),
         ("", "not found"),
         ("\u{1b}[2J\n", "not found"),
-        ("web", "channel web is a webhook and has no connection that could be renewed: it listens at 127.0.0.1:"),
+        ("web", "channel web is a webhook and has no connection to renew: it listens at 127.0.0.1:"),
         ("terminal", "the terminal is always connected"),
     ] {
         let refused = reconnect(&host, name);

@@ -217,7 +217,7 @@ fn a_file_that_was_written_by_hand_is_not_overwritten() {
     let options = ["setup", "--provider", "echo", "--no-service", "--no-message"];
     let ended = host.run(&options, b"");
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    assert!(ended.stderr.contains("stays as it is") && ended.stderr.contains("folder = \"main\""), "{ended:#?}");
+    assert!(ended.stderr.contains("is not changed") && ended.stderr.contains("folder = \"main\""), "{ended:#?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), mine);
     host.done(&[&options[..], &["--yes", "--agent", "other"]].concat(), b"");
     let written = std::fs::read_to_string(&file).unwrap();

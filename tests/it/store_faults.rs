@@ -88,18 +88,18 @@ fn a_disk_that_fails_stops_the_daemon_and_loses_nothing() {
             }
             assert!(accepted.len() < 200, "{call}:{nth}: nothing failed");
             let ended = host.ended();
-            assert_refused(&ended, &["the daemon cannot go on: the store failed"]);
+            assert_refused(&ended, &["the daemon cannot continue: the store failed"]);
             assert!(ended.stderr.contains("start it again"), "{call}:{nth} {ended:#?}");
             host.env.clear();
             let warnings = host.status()["warnings"].to_string();
-            assert!(warnings.contains("could not go on") && !warnings.contains("was killed"), "{warnings}");
+            assert!(warnings.contains("could not continue") && !warnings.contains("was killed"), "{warnings}");
             host.check();
             let all = stored(&host.data());
             for id in &accepted {
                 assert!(is_stored(&all, id), "{call}:{nth}: {id} was acknowledged and is lost");
             }
             host.start();
-            assert!(!host.status()["warnings"].to_string().contains("could not go on"), "it is over");
+            assert!(!host.status()["warnings"].to_string().contains("could not continue"), "it is over");
             host.wait_settled();
             let said = host.said();
             for id in &accepted {
@@ -212,14 +212,14 @@ fn a_second_daemon_is_told_about_the_first() {
     let mut host = Host::with_echo();
     host.start();
     let first = host.daemon().unwrap().pid().as_raw_nonzero();
-    assert_refused(&host.run(&["run"], b""), &["a daemon is running"]);
+    assert_refused(&host.run(&["run"], b""), &["a daemon is already running"]);
     // The process does not serve yet, or does not any more.
     std::fs::remove_file(host.data().join("run/socket")).unwrap();
     let mut elsewhere = host.command(&["run"]);
     elsewhere.env("XDG_RUNTIME_DIR", host.path("nowhere"));
     let ended = Running::start(elsewhere, b"").end();
     // It creates its socket again, so both messages are possible.
-    assert_refused(&ended, &[&format!("in use by process {first}"), "a daemon is running"]);
+    assert_refused(&ended, &[&format!("in use by process {first}"), "a daemon is already running"]);
     host.inject("m1", "hello");
     host.wait_said(1);
     assert_eq!(host.stop().code, Some(0));

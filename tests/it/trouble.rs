@@ -241,7 +241,7 @@ fn a_store_that_fails_stops_the_daemon_with_the_reason() {
         wait_for("the daemon to stop by itself", || daemon.try_end());
         let ended = daemon.end();
         assert_eq!(ended.code, Some(1), "{command} {ended:#?}");
-        assert!(ended.stderr.contains("cannot go on: the store failed"), "{command} {ended:#?}");
+        assert!(ended.stderr.contains("cannot continue: the store failed"), "{command} {ended:#?}");
         host.check();
         assert!(host.done(&["chat", "back again"], b"").contains("back again"));
     }

@@ -37,7 +37,7 @@ fn an_older_store_is_upgraded_only_as_a_copy() {
         "{migrations}"
     );
     assert!(migrations.contains("backup"), "{migrations}");
-    assert!(found(&report, "upgrade").unwrap().1.contains("a copy was upgraded"), "{report}");
+    assert!(found(&report, "upgrade").unwrap().1.contains("a copy was backed up and upgraded"), "{report}");
     assert_eq!(found(&report, "store").unwrap().0, "ok", "{report}");
     let (result, toml) = found(&report, "hearth.toml").unwrap();
     assert!(result == "warn" && toml.contains("future_key"), "{toml}");
@@ -55,7 +55,7 @@ fn a_running_daemon_goes_on_while_its_store_is_tried() {
     host.apply(TERMINAL);
     host.start();
     let report: Value = serde_json::from_str(&host.done(&["doctor", "--before-upgrade", "--json"], b"")).unwrap();
-    assert!(found(&report, "daemon").unwrap().1.contains("runs and goes on"), "{report}");
+    assert!(found(&report, "daemon").unwrap().1.contains("is running and continues to run"), "{report}");
     assert!(found(&report, "migrations").unwrap().1.starts_with("none: "), "{report}");
     assert!(host.done(&["chat", "still here"], b"").contains("still here"));
     host.stop();

@@ -202,7 +202,7 @@ fn nonsense_is_not_found() {
         ("ms01", "no message has the platform id ms01"),
         ("ms2", "message not found: ms2"),
         ("mo9", "answer not found: mo9"),
-        ("00000001-mo1", "is no answer to a message in this store"),
+        ("00000001-mo1", "is not an answer in this store"),
         ("dr9", "dropped message not found: dr9"),
         ("ta9", "task not found: ta9; see `hearth tasks list --all`"),
         ("ap9", "approval not found: ap9"),

@@ -236,7 +236,7 @@ impl AgentHalf {
         Ok(())
     }
 
-    /// Counts a durable step, and kills the process after the number that a crash test asked for.
+    /// Counts a durable step, and kills the process after the number of steps that a crash test requested.
     fn step(&self) {
         let done = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         if self.crash_after == Some(done) {

@@ -34,7 +34,7 @@ struct Now {
 }
 
 impl Pace {
-    /// No message is claimed, and none triggers a turn.
+    /// Records that no message is claimed, and none triggers a turn.
     pub(crate) fn idle(&self) {
         self.lock().idle = true;
     }
@@ -52,7 +52,7 @@ impl Pace {
         now.idle
     }
 
-    /// Waits until the rest is over, or work begins. Returns at once if there was work since the last beat.
+    /// Waits until the rest period ends or work begins. Returns at once if there was work since the last beat.
     fn rest(&self, length: Duration) {
         let waited = self.0.changed.wait_timeout_while(self.lock(), length, |now| !now.worked);
         drop(waited.unwrap_or_else(PoisonError::into_inner));

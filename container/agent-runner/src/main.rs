@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // What is not Unicode is no argument of this program.
+    // Arguments that are not Unicode are not valid for this program.
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     agent_runner::main_from_arguments(&arguments)
 }

@@ -121,7 +121,7 @@ impl StateBoard {
 mod tests {
     use super::*;
 
-    /// What follows the end of a message that was done is not about one that comes back after it.
+    /// Progress after the end of a message does not count for a message that is retried later.
     #[test]
     fn what_happens_is_about_what_was_claimed_first_and_has_not_ended() {
         let dir = tempfile::tempdir().unwrap();

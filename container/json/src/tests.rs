@@ -34,14 +34,14 @@ fn what_goes_in_comes_out() {
         ("{}", "{}"),
         ("[]", "[]"),
         (r#"{"b":1,"a":{"z":[],"y":{}}}"#, r#"{"b": 1, "a": {"z": [], "y": {}}}"#),
-        // The last of several counts, where the first stands.
+        // The last of several equal names counts, at the position of the first.
         (r#"{"a":1,"b":2,"a":3}"#, r#"{"a": 3, "b": 2}"#),
         (r#"{"a":1,"\u0061":2}"#, r#"{"a": 2}"#),
-        // Numbers stay as they are written.
+        // Numbers keep their spelling.
         ("123456789012345678901234567890", "123456789012345678901234567890"),
         ("[-0.0, 1e5, 1E+2, 0.10, -7]", "[-0.0, 1e5, 1E+2, 0.10, -7]"),
         ("[NaN, Infinity, -Infinity]", "[NaN, Infinity, -Infinity]"),
-        // Texts are ASCII, in one form.
+        // Texts are written as ASCII, in a unique form.
         ("\"\u{e4}\u{1f600}\u{7f}\"", r#""\u00e4\ud83d\ude00\u007f""#),
         (r#""\uD83D\uDE00""#, r#""\ud83d\ude00""#),
         (r#""\ud800""#, r#""\ud800""#),
@@ -63,7 +63,7 @@ fn nesting_has_a_bound_and_is_not_called_malformed() {
     let too_deep = |at| BadJson { problem: Problem::TooDeep, at };
     assert_eq!(read(&nested(DEPTH_MAX + 1)), Err(too_deep(DEPTH_MAX)));
     assert_eq!(read(&"{\"a\":".repeat(100_000)), Err(too_deep(5 * DEPTH_MAX)));
-    // The other bound also counts for what is neither array nor object.
+    // The other limit also counts values that are neither arrays nor objects.
     let around = |text: &str| parse::<Text>(text, Rules { nesting: Nesting::Around(2), ..PYTHON }).err();
     assert_eq!([around("[[[]]]"), around("[[1]]")], [None, None]);
     assert_eq!([around("[[[1]]]"), around("[[[[]]]]")], [Some(too_deep(3)); 2]);
@@ -117,7 +117,7 @@ fn numbers_are_compared_without_losing_digits() {
     }
 }
 
-/// Each row is what Python's reader refuses first and what the lenient one refuses first.
+/// Each row has the first error of Python's dialect and of the lenient one.
 #[test]
 fn problems_are_found_where_they_are() {
     let found = |text: &str, rules| parse::<Text>(text, rules).err().map(|bad| (bad.problem, bad.at));
@@ -165,7 +165,7 @@ fn positions_are_counted_in_characters() {
 fn one_canonical_text_stands_for_a_value() {
     for (input, output) in [
         (r#" { "b" : 1 , "a" : [ true , { } ] , "b" : 2.50 , } "#, r#"{"a":[true,{}],"b":2.50}"#),
-        // Halves of pairs are replaced, also in names, which may thereby become the same.
+        // Unpaired surrogates are replaced, also in names, which may become equal by that.
         (r#"{"\ud800":1,"\udc00":2}"#, "{\"\u{fffd}\":2}"),
         (r#""\ud83e\udd9e\ud83e""#, "\"\u{1f99e}\u{fffd}\""),
         ("\"\u{e4}\u{2028}\u{1}\u{7f}\u{9f}\n/\"", "\"\u{e4}\u{2028}\\u0001\\u007f\\u009f\\n/\""),
@@ -208,7 +208,7 @@ fn texts_that_are_too_long_are_not_written() {
     assert_eq!(write_within(&deep, Form::Pretty, length), Some(pretty(&deep)));
 }
 
-/// Whatever is read is written in a form that is read as the same value and written as the same text.
+/// Every parsed value is written in a form that gives the same value and the same text again.
 fn settles<T: TextForm>(text: &str, rules: Rules, form: Form) -> bool {
     let Ok(value) = parse::<T>(text, rules) else { return false };
     let written = write(&value, form);
@@ -218,7 +218,7 @@ fn settles<T: TextForm>(text: &str, rules: Rules, form: Form) -> bool {
     true
 }
 
-/// As the runner, the host's state files and session files of claw read.
+/// Parses a text with the rules of the runner, of the host's state files, and of claw's session files.
 fn settles_for_each_user(text: &str) -> usize {
     let host = Rules { nesting: Nesting::Around(960), numbers: Numbers::AsPython, ..PYTHON };
     let claw = Rules { nesting: Nesting::Containers(128), ..LENIENT };
@@ -231,7 +231,8 @@ fn settles_for_each_user(text: &str) -> usize {
     settled.into_iter().filter(|settled| *settled).count()
 }
 
-/// What the fuzzer found for one user is given to all of them, as a whole, line by line, and cut off.
+/// Inputs that the fuzzer found for one user are tried with the rules of all users: complete, line by line, and
+/// truncated.
 #[test]
 fn what_the_fuzzer_found_is_read_for_each_user() {
     let mut settled = 0;

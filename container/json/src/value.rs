@@ -81,7 +81,7 @@ pub struct Member<T> {
     pub value: Json<T>,
 }
 
-/// Members in the order in which they were written. Each name stands once.
+/// Members in the order in which they were written. All names are different.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object<T>(Vec<Member<T>>);
 
@@ -113,7 +113,7 @@ impl<T> Object<T> {
         self.0.iter_mut()
     }
 
-    /// The value of this name.
+    /// The value with this name.
     #[must_use]
     pub fn get<N: ?Sized>(&self, name: &N) -> Option<&Json<T>>
     where
@@ -133,7 +133,7 @@ impl<T> Object<T> {
 }
 
 impl<T: TextForm> Object<T> {
-    /// Sets a value where its name stands, or at the end if there is no such name.
+    /// Sets a value at the position of its name, or at the end if the name is new.
     pub fn set(&mut self, name: impl Into<T>, value: Json<T>) {
         let name = name.into();
         match self.iter_mut().find(|member| member.name == name) {
@@ -142,7 +142,8 @@ impl<T: TextForm> Object<T> {
         }
     }
 
-    /// The member of this name as an object, which it becomes if it is something else. Second what it was instead.
+    /// The member with this name as an object. Any other value is replaced by an empty object and returned as the
+    /// second result.
     pub fn object_mut(&mut self, name: &str) -> (Option<&mut Self>, Option<Json<T>>) {
         let name = T::from(name);
         let mut was = None;

@@ -86,7 +86,7 @@ impl<K: Copy + Eq + Hash + Send + 'static> Watcher<K> {
         let paths: Vec<PathBuf> = directories.extract_if(|_, of| *of == key).map(|(path, _)| path).collect();
         lost.retain(|path| !paths.contains(path));
         drop(state);
-        // Not under the lock: the watcher's thread may be waiting for the lock while it has to answer this.
+        // Not under the lock: otherwise this would wait for the watcher's thread while that thread waits for the lock.
         if let Ok(native) = &self.native {
             for path in paths {
                 // It is fine if the watch no longer exists.
@@ -154,7 +154,7 @@ impl<K: Copy + Eq + Hash> Shared<K> {
     }
 }
 
-/// What an event means for an entry. Reading an entry, and writing that has not ended, mean nothing.
+/// What an event means for an entry. Reads and unfinished writes are ignored.
 fn change<'a>(kind: &EventKind, name: &'a OsStr) -> Option<Change<'a>> {
     match kind {
         // Repeats what the events of the old and the new name said before it.

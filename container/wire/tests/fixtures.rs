@@ -1,6 +1,7 @@
-//! The golden files: each is read as its type and written again as it was. A change here is a change of the contract.
+//! The golden files: each is parsed as its type and must be written again unchanged. A change here is a change of the
+//! contract.
 
-#[cfg(test)] // so that the lints know that all of it is a test
+#[cfg(test)] // marks the whole crate as a test for the lints
 mod fixtures {
     use std::path::PathBuf;
 
@@ -27,7 +28,7 @@ mod fixtures {
         std::fs::read_to_string(dir().join(name)).unwrap()
     }
 
-    /// Reads as `T`, writes again, compares everything.
+    /// Parses a file as `T`, writes it again, and compares the result.
     fn check<T: DeserializeOwned + Serialize>(name: &str) -> T {
         let golden: Value = serde_json::from_str(&text(name)).unwrap();
         assert_eq!(golden["v"], WIRE_VERSION, "{name}");

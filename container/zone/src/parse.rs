@@ -276,7 +276,7 @@ mod tests {
             ("2026-01-15T09:00:00-05", "UTC", "2026-01-15T14:00:00.000Z"),
             ("2026-01-15T09:00:00.123456789", "UTC", "2026-01-15T09:00:00.123Z"),
             ("2011-12-30T09:00", "Pacific/Apia", "2011-12-30T19:00:00.000Z"),
-            // The first and the last year are whole, whatever year it is in the zone or in UTC.
+            // The first and the last year are complete, both in the zone and in UTC.
             ("1970-01-01T00:00:00Z", NY, "1970-01-01T00:00:00.000Z"),
             ("1970-01-01T00:00", "Asia/Tokyo", "1969-12-31T15:00:00.000Z"),
             ("2100-12-31T23:59:59Z", "Asia/Tokyo", "2100-12-31T23:59:59.000Z"),

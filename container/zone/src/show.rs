@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Text of people, as against timestamps of messages: without a zone it is in theirs.
+    /// A text of people, in contrast to timestamps of messages: without an offset it is in their time zone.
     #[test]
     fn what_people_write_is_shown_as_they_wrote_it() {
         let zone = Zone::parse("America/New_York").unwrap();

@@ -310,7 +310,8 @@ mod tests {
         }
     }
 
-    /// What `change` builds on: between 1970 and 2100 no zone changes twice within 52 hours, and none is 16 hours away.
+    /// The assumption of `change`: between 1970 and 2100 no zone changes twice within 52 hours, and no offset reaches
+    /// 16 hours.
     #[test]
     fn no_zone_changes_twice_within_two_days() {
         for zone in names() {
@@ -329,7 +330,7 @@ mod tests {
         }
     }
 
-    /// What a wall shows around a gap and around a fold, to the second.
+    /// The local times around a gap and around a fold, to the second.
     #[test]
     fn a_gap_and_a_fold_have_edges() {
         let zone = Zone::parse("Europe/Berlin").unwrap();
@@ -360,7 +361,7 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle goes the other way: it looks for all instants at which the wall shows the time.
+        /// The oracle works in the other direction: it searches all instants with this local time.
         #[test]
         fn a_wall_means_what_shows_it(
             zone in prop::sample::select(names()), near in 0..4_133_000_000_i64, minutes in -1_600..1_600_i64,

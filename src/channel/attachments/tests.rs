@@ -25,10 +25,10 @@ fn b64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Name, size and fate of a file.
+/// Name, size and outcome of a file.
 type File = (String, u64, Result<(), String>);
 
-/// Entries of the stored payload, the names and fates of the files, and the bytes that were put somewhere.
+/// Entries of the stored payload, the names and outcomes of the files, and the bytes that were stored.
 fn kept(attachments: &Value) -> (Value, Vec<File>, Vec<Vec<u8>>) {
     let mut bytes = Vec::new();
     let event = arrived(attachments).keep(|file| {
@@ -61,7 +61,7 @@ fn bytes_leave_the_payload_and_everything_else_stays() {
     let (entries, files, bytes) = kept(
         &json!([{"name": "photo.png", "data": b64(b"\x89PNG"), "type": "image", "size": 99, "w": [1, {"a": "b"}]}]),
     );
-    // `size` is what was counted, whatever the platform says.
+    // `size` is the counted size, whatever the platform says.
     assert_eq!(entries, json!([{"name": "photo.png", "type": "image", "size": 4, "w": [1, {"a": "b"}]}]));
     assert_eq!(files, [("photo.png".to_owned(), 4, Ok(()))]);
     assert_eq!(bytes, [b"\x89PNG"]);
@@ -169,7 +169,7 @@ fn nobody_outside_says_where_a_file_lies() {
     assert_eq!(files, []);
 }
 
-/// Bytes that cannot be had: the message arrives, its entry stays and says why.
+/// Invalid bytes: the message is accepted, and its entry stays and says why.
 #[test]
 fn what_cannot_be_had_says_why() {
     for (data, expected) in [
@@ -208,7 +208,7 @@ fn base64_as_platforms_write_it() {
     assert_eq!(take_out(escaped, None).files, [(0, b"\xff\xef".to_vec())]);
 }
 
-/// Bytes under a key that comes twice, or in a payload within a string, do not stay either.
+/// Bytes under a repeated key, or in a payload within a string, are also removed.
 #[test]
 fn no_spelling_keeps_bytes_inline() {
     let twice =
@@ -250,7 +250,7 @@ fn sixteen_mebibytes_of_files_fit_and_small_values_are_bounded() {
     assert!(event::parse(long.as_bytes()).unwrap_err().to_string().contains("at most 524288"));
 }
 
-/// Where adapters hand files over: keeps the first, has no room for the others.
+/// Stores files as adapters do: keeps the first one, and has no space for the others.
 struct Full(std::sync::atomic::AtomicUsize);
 
 impl Ingress for Full {
@@ -321,7 +321,7 @@ fn adapters_put_files_where_they_hand_messages_over() {
     assert_eq!(fates, expected.map(FileBytes::from));
 }
 
-/// As many as fit an event; the number of each was looked for from the first one.
+/// As many files as fit into an event. An earlier version searched the number of each from the beginning.
 #[test]
 fn thousands_of_files_of_one_name_are_no_more_work_than_others() {
     let mut names = Names::new(None);
@@ -335,7 +335,7 @@ fn thousands_of_files_of_one_name_are_no_more_work_than_others() {
 }
 
 proptest! {
-    /// Whatever platforms call their files.
+    /// Arbitrary names of files.
     #[test]
     fn names_are_safe_and_differ(
         names in proptest::collection::vec(proptest::option::of("(\\PC{0,90}|.{0,220}|[aA]{1,2}(\\.[bB])?)"), 0..40),
@@ -349,7 +349,7 @@ proptest! {
         }
     }
 
-    /// Whatever an entry is, its bytes do not stay, and what stays is JSON.
+    /// Whatever an entry is, its bytes are removed, and the result is JSON.
     #[test]
     fn no_bytes_stay_whatever_surrounds_them(
         entry in r#"("[a-z]{0,4}":("[a-zA-Z+/=\\n]{0,12}"|[0-9]{1,3}|null|\{\}|\["data"\]),){0,3}"#, data in "[A-Za-z0-9+/=]{20,60}",

@@ -265,7 +265,7 @@ fn sizes_are_bounded() {
     assert_eq!(refused, BadEvent::TooLarge { what: "the event", bytes: EVENT_BYTES_MAX + 1, max: EVENT_BYTES_MAX });
     let refused = parse(&vec![b' '; EVENT_REST_MAX + 1]).unwrap_err();
     assert_eq!(refused, BadEvent::TooLarge { what: EVENT_REST, bytes: 1_048_577, max: 1_048_576 });
-    // A string grows when it becomes an object.
+    // A string gets longer when it is wrapped in an object.
     let quotes = json!("\"".repeat(CONTENT_BYTES_MAX / 2 - 1));
     assert!(matches!(parse(with(&quotes).to_string().as_bytes()), Err(BadEvent::TooLarge { .. })));
 }
@@ -287,7 +287,7 @@ fn nesting_does_not_overflow_the_stack() {
     assert!(parse(event(&"[".repeat(400_000)).as_bytes()).is_err());
 }
 
-/// Reads an event; the message, if it is refused without saying what is wrong with it and what to do.
+/// Reads an event. If it is refused, checks that the message says what is wrong and what to do, and returns it.
 fn told(event: &[u8]) -> Result<(), String> {
     let Err(bad) = parse(event) else { return Ok(()) };
     if let BadEvent::NotText { at } = bad {
@@ -316,7 +316,7 @@ proptest! {
         prop_assert!(told(odd.as_bytes()).is_ok(), "{:?}", told(odd.as_bytes()));
     }
 
-    /// Whatever is accepted can be read by the agents' side.
+    /// The agents' side can parse every accepted event.
     #[test]
     fn what_is_stored_is_an_object(content in r#"\{"[a-z]{0,3}":("[\\nu0-9a-f]{0,12}"|[0-9.eE-]{1,6}|[\[\]]{0,4})\}"#) {
         let event = format!(r#"{{"channelType":"a","platformId":"b","message":{{"content":{content}}}}}"#);

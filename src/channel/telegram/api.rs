@@ -41,10 +41,10 @@ pub enum Failure {
     #[error("no usable answer: {0}")]
     Unclear(String),
     /// A server error: the call was not carried out.
-    #[error("the server has trouble: {0}")]
+    #[error("the server reports an error: {0}")]
     Trouble(String),
     /// Too many calls.
-    #[error("the server wants a pause of {} s", .0.as_secs())]
+    #[error("the server requests a pause of {} s", .0.as_secs())]
     Slow(Duration),
     /// The server rejects the token.
     #[error("the server does not accept the token: {0}")]
@@ -72,7 +72,7 @@ pub enum Unusable {
     #[error("base_url is not usable: {0}; give one like {PUBLIC}, without a path for the token")]
     Address(String),
     /// The token cannot be part of a URL.
-    #[error("the token is empty or has characters that no token has")]
+    #[error("the token is empty or contains invalid characters")]
     Token,
     /// The HTTP client cannot be created.
     #[error("TLS cannot be set up: {0}")]
@@ -117,7 +117,7 @@ impl Api {
         };
         let secretive = base.username().is_empty() && base.password().is_none() && base.query().is_none();
         if base.cannot_be_a_base() || !secretive || base.fragment().is_some() {
-            return Err(Unusable::Address("it has more than host, port and path".to_owned()));
+            return Err(Unusable::Address("it has more parts than host, port and path".to_owned()));
         }
         let client = http::client(plain).map_err(|error| Unusable::Tls(error.without_url().to_string()))?;
         Ok(Self { client, base, token: token.to_owned() })
@@ -165,7 +165,7 @@ impl Api {
         let path = located.file_path.ok_or_else(|| refused("the server has no file of that id".to_owned()))?;
         let segments: Vec<&str> = path.split('/').collect();
         if segments.iter().any(|segment| matches!(*segment, "" | "." | "..")) {
-            return Err(refused("the server keeps the file where only its own machine can read it".to_owned()));
+            return Err(refused("the server stores the file where only its own machine can read it".to_owned()));
         }
         if located.file_size.is_some_and(|size| size > FETCH_BYTES_MAX) {
             return Err(refused(too_large()));

@@ -43,7 +43,7 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
         return Ok(Taken::Moved(to));
     }
     if message.sender_chat.is_none() && message.from.as_ref().is_some_and(|from| from.id == me.id) {
-        return Ok(Taken::Nothing("the bot said it"));
+        return Ok(Taken::Nothing("the bot sent it"));
     }
     let meant = meant(message, me);
     if meant == Meant::AnotherBot {
@@ -53,11 +53,11 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
     let (text, entities) = words(message);
     let text = if text.is_empty() { described(message) } else { Some(without_our_name(text, entities, me)) };
     if text.is_none() && found.is_empty() {
-        return Ok(Taken::Nothing("nothing that anybody said"));
+        return Ok(Taken::Nothing("not a message from a person"));
     }
     let content = content(message, text.unwrap_or_default(), &found)?;
     if content.raw.as_str().len() > CONTENT_BYTES_MAX {
-        return Ok(Taken::Nothing("larger than any message can be"));
+        return Ok(Taken::Nothing("larger than the maximum size of a message"));
     }
     Ok(Taken::Event(
         Box::new(InboundEvent {

@@ -51,13 +51,13 @@ impl Fetcher {
                 Ok(Ok((blob, size))) => (file.blob, file.size) = (FileBytes::Stored(blob), size),
                 Ok(Err(why)) => file.blob = FileBytes::Missing(why),
                 Err(why) => {
-                    tracing::warn!(channel = %self.channel, %body, %why, "a file cannot be fetched now, retrying");
+                    tracing::warn!(channel = %self.channel, %body, %why, "cannot fetch a file, retrying");
                     return;
                 }
             }
         }
         if let Err(why) = self.intake.fetched(body, files).await {
-            tracing::warn!(channel = %self.channel, %body, %why, "fetched files cannot be stored now, retrying");
+            tracing::warn!(channel = %self.channel, %body, %why, "cannot store fetched files, retrying");
         }
     }
 }

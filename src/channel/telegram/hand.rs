@@ -64,7 +64,7 @@ impl Hand {
                 let chat = message.chat.id;
                 tracing::warn!(
                     channel = %self.channel, %chat, %to,
-                    "the group was made a supergroup and has another id: agents listen there once that chat is wired"
+                    "the group became a supergroup with a new id: agents listen there once that chat is wired"
                 );
                 return Ok(());
             }
@@ -106,13 +106,13 @@ impl Hand {
         };
         let (decided, text) = match &answer {
             Ok(pressed) => (pressed.decided, pressed.text.as_str()),
-            Err(_) => (false, "This could not be taken in."),
+            Err(_) => (false, "This could not be processed."),
         };
         let note: String = text.chars().take(NOTE_MAX).collect();
         let parameters = json!({ "callback_query_id": pressed.id, "text": note, "show_alert": !decided });
         // The press is already received. It does not matter if the person does not see the note.
         if let Err(failure) = self.api.call::<Value>("answerCallbackQuery", &parameters).await {
-            tracing::debug!(channel = %self.channel, %failure, "a press could not be answered");
+            tracing::debug!(channel = %self.channel, %failure, "cannot answer a button press");
         }
         answer.map(drop)
     }
@@ -128,7 +128,7 @@ impl Hand {
                 Ok(taken) => return Ok(taken),
                 Err(NotTaken::Refused(why)) => return Err(why),
                 Err(NotTaken::Later(why)) => {
-                    tracing::debug!(channel = %self.channel, %why, "an update has to wait");
+                    tracing::debug!(channel = %self.channel, %why, "an update cannot be accepted yet, retrying");
                     tokio::time::sleep(self.times.pause.wait(tries).duration()).await;
                     tries = tries.saturating_add(1);
                 }

@@ -161,7 +161,7 @@ impl Lanes {
                 }
                 Err(Failure::Slow(length)) => self.pace.pause(&chat, length),
                 Err(Failure::Refused { moved: Some(to), .. }) if plan.chat != json!(to) => {
-                    tracing::warn!(channel = %self.channel, %chat, %to, "the group was made a supergroup and has another id");
+                    tracing::warn!(channel = %self.channel, %chat, %to, "the group became a supergroup with a new id");
                     self.lock().memory.moved(&chat, to);
                     plan.chat = json!(to);
                 }
@@ -211,7 +211,7 @@ impl Lanes {
         tokio::select! {
             biased;
             () = self.pace.clear(chat) => None,
-            () = &mut job.patience => Some(DeliveryResult::Retry("the server wants a pause".to_owned())),
+            () = &mut job.patience => Some(DeliveryResult::Retry("the server requests a pause".to_owned())),
         }
     }
 

@@ -222,7 +222,7 @@ fn log_line(channel: &ChannelName, line: &ChannelHealth, state: State) {
     match state {
         State::Connecting => {}
         State::Up => tracing::info!(%channel, "the bot is connected"),
-        State::Down { why, sending: true } => tracing::warn!(%channel, %why, "the bot takes no messages in"),
+        State::Down { why, sending: true } => tracing::warn!(%channel, %why, "the bot receives no messages"),
         State::Down { why, sending: false } => tracing::error!(%channel, %why, "the bot is off, check its token"),
     }
 }

@@ -87,13 +87,13 @@ pub(super) fn place(to: &Address) -> Result<(Value, Option<i64>), String> {
     let chat = match id.parse::<i64>() {
         Ok(number) => json!(number),
         Err(_) if id.len() > 1 && id.starts_with('@') => json!(id),
-        Err(_) => return Err("the chat has no id of Telegram".to_owned()),
+        Err(_) => return Err("the chat has no Telegram id".to_owned()),
     };
     Ok((chat, to.thread.as_ref().map(|thread| number("topic", thread)).transpose()?))
 }
 
 fn number(what: &str, id: &ForeignId) -> Result<i64, String> {
-    id.as_str().parse().map_err(|_| format!("the {what} has no id of Telegram"))
+    id.as_str().parse().map_err(|_| format!("the {what} has no Telegram id"))
 }
 
 impl SendPlan {
@@ -142,7 +142,7 @@ fn say(delivery: &Delivery) -> Result<Vec<Step>, String> {
     for name in &delivery.files {
         steps.push(Step::File { name: name.clone(), caption: std::mem::take(&mut caption) });
     }
-    if steps.is_empty() { Err("the message has nothing that could be shown".to_owned()) } else { Ok(steps) }
+    if steps.is_empty() { Err("the message has nothing to show".to_owned()) } else { Ok(steps) }
 }
 
 /// A text as messages; the buttons are under the last one.

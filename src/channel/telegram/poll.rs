@@ -75,7 +75,7 @@ impl Poller {
         });
         loop {
             for error in place.under_way.wait(self.times.again).await {
-                tracing::error!(channel = %self.channel, %error, "an update could not be taken in");
+                tracing::error!(channel = %self.channel, %error, "cannot accept an update");
             }
             match self.updates(place).await {
                 Ok(updates) => {
@@ -131,7 +131,7 @@ impl Poller {
                 Err(error) => {
                     tracing::warn!(
                         channel = %self.channel, update = number, column = error.column(),
-                        "an update has a form that is not known, and is passed over"
+                        "skipping an update of unknown form"
                     );
                     None
                 }

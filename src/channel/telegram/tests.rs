@@ -29,7 +29,7 @@ mod inbound;
 mod outbound;
 mod secret;
 
-/// What Hearth heard, and what it says.
+/// Everything that the fake intake received, and its replies.
 #[derive(Default)]
 struct Heard {
     events: Vec<InboundEvent>,
@@ -41,7 +41,7 @@ struct Heard {
     /// Errors returned for the next events and presses.
     refusals: VecDeque<NotTaken>,
     full: Option<String>,
-    /// A chat whose messages no agent gets.
+    /// A chat whose messages no agent receives.
     unheard: Option<&'static str>,
     /// A chat whose messages wait for an approval.
     holding: Option<&'static str>,
@@ -140,7 +140,7 @@ impl Bench {
         Self::with(QUICK)
     }
 
-    /// The same, with other times.
+    /// The same, with other durations.
     fn with(times: Times) -> Self {
         let bench = Self::begin(FakeTelegram::start(), None, times);
         bench.until("the bot is connected", || bench.heard(|heard| heard.reachable > 0));
@@ -182,7 +182,7 @@ impl Bench {
         look(&mut self.ears.0.lock().unwrap())
     }
 
-    /// Waits for something that has to happen.
+    /// Waits for a condition that must become true.
     fn until(&self, what: &str, happened: impl Fn() -> bool) {
         for _ in 0..24_000 {
             if happened() {
@@ -211,7 +211,7 @@ impl Bench {
         self.server.calls(method)
     }
 
-    /// Ids of the messages that came in, in order.
+    /// Ids of the received messages, in order.
     fn taken(&self) -> Vec<String> {
         self.heard(|heard| heard.events.iter().map(|e| e.platform_message.as_ref().unwrap().to_string()).collect())
     }

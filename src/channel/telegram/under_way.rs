@@ -90,7 +90,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(20);
 
-    /// What was taken in, in order, and how to let an update be taken in.
+    /// The processed updates, in order, and gates that let updates proceed.
     #[derive(Default)]
     struct Bench {
         under_way: UnderWay,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     impl Bench {
-        /// Begins with an update that is taken in once its gate is opened.
+        /// Begins an update that is processed once its gate is opened.
         fn begin(&mut self, number: i64, chat: i64) {
             let (open, gate) = oneshot::channel();
             self.gates.insert(number, open);

@@ -23,7 +23,7 @@ pub(super) async fn deliver(receiver: &Receiver, sessions: &Path, delivery: &Del
     match exchange(receiver, Body::Delivery(sessions, delivery)).await {
         Sent::Taken(answer) => DeliveryResult::Delivered { platform_message: wire::id_in(&answer, "messageId") },
         Sent::Later(why) => DeliveryResult::Retry(why),
-        // 404 and 501 mean that the receiver does not support this. It would not be different next time.
+        // 404 and 501 mean that the receiver does not support the request. A repeat would fail in the same way.
         Sent::Unknown(why) | Sent::Refused(why) => DeliveryResult::Rejected(why),
         Sent::Lost(why) => DeliveryResult::Uncertain(why),
     }
@@ -71,7 +71,7 @@ pub(super) async fn exchange(receiver: &Receiver, body: Body<'_>) -> Sent {
         Err(_) if asking.load(Ordering::Relaxed) => {
             receiver.note(Sent::Lost(format!("there was no answer within {:?}", receiver.patience)))
         }
-        Err(_) => Sent::Later("its turn did not come in time".to_owned()),
+        Err(_) => Sent::Later("it was not sent in time".to_owned()),
     }
 }
 
@@ -134,7 +134,7 @@ fn read(sessions: &Path, name: &str, room: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     file.take(room + 1).read_to_end(&mut bytes).map_err(|error| channel::unreadable(&path, &error))?;
     if bytes.len() as u64 > room {
-        return Err(format!("the files of a message may have {FILES_BYTES_MAX} bytes together, and it goes beyond"));
+        return Err(format!("it would exceed the limit of {FILES_BYTES_MAX} bytes for all files of a message"));
     }
     Ok(bytes)
 }

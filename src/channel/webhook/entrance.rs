@@ -86,7 +86,7 @@ impl Listener for Entrance {
                     return (Caller { stream, patience: patience(), brought: 0, connection }, address);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a caller could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     if connections::out_of_descriptors(&error) {
                         self.limit.evict_idle();
                     }
@@ -174,14 +174,14 @@ mod tests {
 
     use super::*;
 
-    /// A caller who stays, and what the host has of it.
+    /// A connected client, and the server's side of its connection.
     async fn called() -> (TcpStream, Caller) {
         let mut entrance = Entrance::open(([127, 0, 0, 1], 0).into()).await.unwrap();
         let stays = TcpStream::connect(entrance.address().unwrap()).await.unwrap();
         (stays, Listener::accept(&mut entrance).await.0)
     }
 
-    /// No patience any more.
+    /// A time limit that has already passed.
     async fn over() -> Pin<Box<Sleep>> {
         let mut patience = Box::pin(tokio::time::sleep(Duration::ZERO));
         patience.as_mut().await;

@@ -122,7 +122,7 @@ fn check_own(gate: &RequestContext, event: &InboundEvent) -> Result<(), Refusal>
         return Err(bad(format!("{field} is `{other}`; this webhook speaks only for `{}`", gate.name)));
     }
     if event.platform_message.is_none() {
-        return Err(bad("message.id is missing; it must be a string, so that an event that is sent again is known"));
+        return Err(bad("message.id is missing; it must be a string, so that repeated events are recognized"));
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ async fn read(room: &Room, mut body: Body) -> Result<Vec<u8>, Refusal> {
         check_length(length)?;
         let wanted = (length / 1_024 + 1).saturating_sub(OWN_KIB);
         if wanted > taken && !room.0.reserve(wanted).await {
-            return Err(Refusal::Later("there is too much to do".to_owned()));
+            return Err(Refusal::Later("the daemon is overloaded".to_owned()));
         }
         taken = wanted;
         bytes.extend_from_slice(&piece);
@@ -186,7 +186,7 @@ fn answer(done: Result<Response, Refusal>) -> Response {
     let (status, why) = match done {
         Ok(response) => return response,
         Err(Refusal::Stranger(why)) => {
-            tracing::debug!(%why, "a request without a good signature was refused");
+            tracing::debug!(%why, "refused a request without a valid signature");
             (StatusCode::UNAUTHORIZED, why.to_string())
         }
         Err(Refusal::Bad(status, why)) => (status, why),

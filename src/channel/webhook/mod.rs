@@ -104,7 +104,7 @@ async fn open(setup: Setup, intake: Arc<dyn Ingress>) -> Result<(Arc<Webhook>, S
         Arc::new(receiver)
     });
     let refused = |error: std::io::Error| {
-        format!("it cannot listen on {listen}: {error}; stop what does, or set another `listen` in hearth.toml")
+        format!("cannot listen on {listen}: {error}; stop the program that does, or change `listen` in hearth.toml")
     };
     let entrance = Entrance::open(listen).await.map_err(refused)?;
     let address = entrance.address().map_err(refused)?;
@@ -161,7 +161,7 @@ impl Channel for Webhook {
         let thread = thread.clone();
         self.tokio.spawn(async move {
             let sent = attempt::exchange(&receiver, Body::Text(wire::about_place("subscribe", &thread))).await;
-            tracing::debug!(?sent, "the receiver was told of a thread");
+            tracing::debug!(?sent, "sent a thread subscription to the receiver");
         });
     }
 

@@ -86,12 +86,12 @@ impl Receiver {
     /// Waits for the end of a short pause and for a request slot.
     pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, String> {
         self.pause.over().await.map_err(|not| match not {
-            NotNow::Pause => "the receiver asked to be left alone for a while".to_owned(),
+            NotNow::Pause => "the receiver requested a pause".to_owned(),
             NotNow::Closed => "the channel is being closed".to_owned(),
         })?;
         match tokio::time::timeout(TURN, self.turns.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
-            _ => Err("too much is being sent at once".to_owned()),
+            _ => Err("too many messages are being sent at once".to_owned()),
         }
     }
 

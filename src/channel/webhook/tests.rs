@@ -28,7 +28,7 @@ fn noon() -> Timestamp {
     Timestamp::from_millis(1_776_686_400_000)
 }
 
-/// What the engine would be.
+/// Stands in for the engine.
 #[derive(Default)]
 struct Engine {
     events: Mutex<Vec<InboundEvent>>,
@@ -36,7 +36,7 @@ struct Engine {
     outcomes: Mutex<Vec<(OutboundId, DeliveryResult)>>,
     direct: Mutex<Vec<(UserId, Result<ForeignId, String>)>>,
     reachable: Mutex<u32>,
-    /// Why nothing is taken.
+    /// Why nothing is accepted.
     not: Mutex<Option<NotTaken>>,
 }
 
@@ -91,13 +91,13 @@ impl Ingress for Engine {
     }
 }
 
-/// What the receiver does with a request.
+/// The receiver's reaction to a request.
 enum Answer {
     /// Writes these bytes.
     Bytes(String),
     /// Reads the request and hangs up.
     HangUp,
-    /// Reads the request and says nothing for ever.
+    /// Reads the request and never answers.
     Nothing,
 }
 
@@ -110,7 +110,7 @@ fn ok(body: &str) -> Answer {
     status("200 OK", "", body)
 }
 
-/// One request that the receiver got.
+/// A request that the receiver got.
 #[derive(Clone)]
 struct Got {
     head: String,
@@ -197,7 +197,7 @@ fn header(head: &str, name: &str) -> String {
     line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
 }
 
-/// A webhook and everything around it.
+/// A webhook and its surroundings.
 struct World {
     webhook: Arc<Webhook>,
     engine: Arc<Engine>,
@@ -317,8 +317,8 @@ async fn an_address_in_use_is_told_and_free_again_when_a_channel_goes() {
     let again = || setup(None, &world.address.to_string());
     let intake = || Arc::clone(&world.engine) as Arc<dyn Ingress>;
     let error = open(again(), intake()).await.err().unwrap();
-    assert!(error.starts_with(&format!("it cannot listen on {}: Address already in use", world.address)), "{error}");
-    // A caller that stays connected does not keep the address.
+    assert!(error.starts_with(&format!("cannot listen on {}: Address already in use", world.address)), "{error}");
+    // A caller that stays connected does not keep the address in use.
     let _caller = TcpStream::connect(world.address).await.unwrap();
     world.webhook.shut_down();
     let (_second, address) = open(again(), intake()).await.unwrap();

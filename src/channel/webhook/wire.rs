@@ -36,7 +36,7 @@ impl Pushed {
             id.ok_or_else(|| format!("{what} is empty; send the id as the platform gives it"))
         };
         let button = Button::parse(&self.button);
-        let button = button.ok_or("button is not one of Hearth's; send what the card had, character by character")?;
+        let button = button.ok_or("button is not one of Hearth's; send the card's value unchanged")?;
         let thread = ForeignId::optional("threadId", self.thread_id).map_err(|error| error.to_string())?;
         Ok(Press {
             by: UserId::new(channel.clone(), needed("userId", self.user_id)?),

@@ -44,7 +44,7 @@ pub(super) fn restore(paths: &Paths, file: &Path, args: &RestoreArgs, json: bool
     };
     if args.replace {
         return Err(Failure::Failed(format!(
-            "a backup of everything replaces nothing: move {} away, or name another directory with --into",
+            "a backup of everything never replaces files: move {} away, or specify another directory with --into",
             target.data().display()
         )));
     }

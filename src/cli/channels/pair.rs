@@ -51,7 +51,7 @@ pub(super) fn pair(paths: &Paths, channel: &str, yes: bool, json: bool) -> Done 
         (true, _) => Confirm::Skip,
         (false, true) => Confirm::Ask,
         (false, false) => {
-            let text = "no one can be asked whether the sender of the code becomes an owner; add --yes";
+            let text = "there is no terminal to confirm that the sender of the code becomes an owner; add --yes";
             return Err(Failure::Failed(text.to_owned()));
         }
     };
@@ -120,7 +120,7 @@ fn show(channel: &str, code: &PairingCode) -> Done {
         }
     }
     let until = human_time::local(&code.expires);
-    print::line(&format!("Both work once, until {until}. Ctrl-C ends them. Waiting …"))
+    print::line(&format!("Code and link work once, until {until}. Ctrl-C cancels them. Waiting …"))
 }
 
 /// Draws a link as a QR code of half blocks. Its colours are set, as not every program reads an inverted one.

@@ -34,8 +34,7 @@ pub(super) fn reconnect(paths: &Paths, channel: &str, json: bool) -> Done {
         (true, _) => print::line(&format!("channel {channel} is {}", state.words())),
         (false, true) => Err(Failure::Failed(format!("channel {channel} is {}: {why}; {mend}", state.words()))),
         (false, false) => Err(Failure::Failed(format!(
-            "channel {channel} is still connecting, and its service has not answered; `hearth channels list` shows how it \
-             goes on"
+            "channel {channel} is still connecting, and its service has not answered; `hearth channels list` shows its progress"
         ))),
     }
 }

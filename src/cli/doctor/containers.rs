@@ -57,7 +57,7 @@ fn look(wishes: &ImageSettings) -> Vec<Check> {
         match isolation_check::run(&engine, &usable.name, info.rootless) {
             Ok(tried) => checks.extend(outcome(&tried, &info)),
             Err(error) => {
-                let mend = "read Podman's error; `podman run --rm --entrypoint true IMAGE` runs the same by hand";
+                let mend = "read Podman's error; `podman run --rm --entrypoint true IMAGE` does the same by hand";
                 checks.push(bad("container", worst(wishes), error.to_string(), mend));
             }
         }
@@ -77,7 +77,7 @@ fn without(wishes: &ImageSettings, error: &image::Error) -> Check {
     match wishes.runtime() {
         Some(RuntimeKind::Process) => ok("podman", "not needed: the process runtime is configured"),
         Some(RuntimeKind::Podman) => {
-            bad("podman", CheckStatus::Fail, "Podman is configured and cannot be used", error.to_string())
+            bad("podman", CheckStatus::Fail, "Podman is configured but cannot be used", error.to_string())
         }
         None if prerequisites::on_path("podman") => {
             bad("podman", CheckStatus::Fail, prerequisites::SOCKET_OFF, prerequisites::socket_mend(error))
@@ -95,31 +95,25 @@ fn of_image(wishes: &ImageSettings, one: &image::Listed) -> Check {
         Freshness::Missing => bad("image", worst(wishes), format!("{name} is missing"), REBUILD),
         Freshness::Outdated => {
             let found =
-                format!("{name} was built from another recipe or runner than this version has, or on an older base");
+                format!("{name} was built with a different recipe or runner than this version's, or on an older base");
             bad("image", CheckStatus::Warn, found, REBUILD)
         }
         Freshness::Current | Freshness::Unused => ok("image", format!("{name} is current")),
-        Freshness::Unknown => ok("image", format!("{name} exists; it is unknown what it should be built from")),
+        Freshness::Unknown => ok("image", format!("{name} exists; whether it is current is unknown")),
     }
 }
 
 fn outcome(tried: &Tried, info: &Info) -> Vec<Check> {
     let mounts = if tried.shares && tried.fixed {
-        ok("mounts", "a container and the host see each other's changes, and what is read-only stays as it is")
+        ok("mounts", "containers and the host see each other's changes, and read-only files cannot be changed")
     } else if tried.shares {
-        bad(
-            "mounts",
-            CheckStatus::Fail,
-            "a container can change what it may only read",
-            "update Podman and its OCI runtime",
-        )
+        bad("mounts", CheckStatus::Fail, "a container can change read-only files", "update Podman and its OCI runtime")
     } else {
-        let mend = "the data directory has to be on a file system that containers can share; a Podman machine has to be \
-                    given the directory";
+        let mend = "the data directory must be on a file system that containers can share; share the directory with the Podman machine, if you use one";
         bad("mounts", CheckStatus::Fail, "a container and the host do not see each other's files", mend)
     };
     let user = match (tried.uid, tried.image_fixed) {
-        (Some(1_000), true) => ok(LAST, "uid 1000, with an image that stays as it is"),
+        (Some(1_000), true) => ok(LAST, "uid 1000, with a read-only image"),
         (Some(1_000), false) => {
             bad(LAST, CheckStatus::Fail, "a container can change its image", "update Podman and its OCI runtime")
         }
@@ -146,7 +140,7 @@ fn outcome(tried: &Tried, info: &Info) -> Vec<Check> {
             let mend = if info.rootless {
                 "have systemd delegate memory and pids to users (Delegate= of user@.service, cgroup v2), or run Podman as root"
             } else {
-                "mount the control groups of memory and pids, best as cgroup v2"
+                "mount the control groups of memory and pids, preferably as cgroup v2"
             };
             bad("limits", CheckStatus::Warn, format!("{found} (cgroup {})", info.cgroups), mend)
         }

@@ -13,7 +13,9 @@ pub(super) fn runtime(reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Che
         .read(|db, txn| Ok::<_, state::Error>((db.settings.get(txn, &())?, problems::networks(db, txn)?)))
     {
         Ok((settings, closed)) => (settings.unwrap_or_default(), closed),
-        Err(error) => return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` says more")],
+        Err(error) => {
+            return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` shows details")];
+        }
     };
     let failed: Vec<Check> = daemon.iter().flat_map(|daemon| &daemon.builds).filter_map(failed_build).collect();
     let daemon = daemon.map(|daemon| (daemon.runtime.clone(), daemon.runtime_why.clone()));

@@ -123,7 +123,7 @@ fn resolve(
     // A command may contain text that must not be shown on a terminal.
     let named = if reference.starts_with("cmd:") { "cmd: reference" } else { reference };
     let failed = |why: String| {
-        let mend = "correct the reference or what it names; agents that use it do not start until then";
+        let mend = "correct the reference or its target; agents that use it do not start until then";
         (Resolved::Failed, Some(bad("secret", CheckStatus::Fail, format!("{named} of {user}: {why}"), mend)))
     };
     match references::resolve(reference) {

@@ -23,7 +23,7 @@ const BROUGHT: [(u32, &str); 2] = [
         "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
          `allow_host_loopback = true`, which new ones do not have",
     ),
-    (3, "nothing that you would notice; it keeps an older program from records that it cannot read"),
+    (3, "no visible change; it keeps older programs from reading records that they do not understand"),
 ];
 
 /// All checks. Nothing in the data directory is changed.
@@ -43,7 +43,7 @@ pub(super) fn before_upgrade(
     }
     checks.extend(toml(&paths.data().join("hearth.toml")));
     checks.extend(service::names_no_installation(paths).unwrap_or(false).then(|| {
-        let found = "its file names no installation, so that it would also run another store in the same place";
+        let found = "its file names no installation, so it would also run another store in the same directory";
         bad("service", CheckStatus::Warn, found, "run `hearth service install` after the upgrade")
     }));
     Ok(checks)
@@ -52,8 +52,8 @@ pub(super) fn before_upgrade(
 fn mend(error: &state::Error) -> &'static str {
     match error {
         state::Error::NewerFormat { .. } => "this program is older than the store: upgrade to a newer one",
-        state::Error::NoStore { .. } => "name the data directory with --data",
-        _ => "the store is copied to the directory for temporary files, which TMPDIR names: it has to have room for it",
+        state::Error::NoStore { .. } => "specify the data directory with --data",
+        _ => "the store is copied to the directory for temporary files (TMPDIR), which must have enough space",
     }
 }
 
@@ -62,9 +62,10 @@ fn running(daemon: &Result<Option<DaemonStatus>, SocketError>) -> Check {
     let this = env!("CARGO_PKG_VERSION");
     match daemon {
         Ok(None) => ok(name, format!("none is running; this program is version {this}")),
-        Ok(Some(daemon)) => {
-            ok(name, format!("version {} runs and goes on; this program is version {this}", daemon.version))
-        }
+        Ok(Some(daemon)) => ok(
+            name,
+            format!("version {} is running and continues to run; this program is version {this}", daemon.version),
+        ),
         Err(error) => ok(name, format!("this program, version {this}, cannot talk to it: {error}")),
     }
 }
@@ -75,7 +76,7 @@ fn migrations(format: u32) -> Check {
     if steps.is_empty() {
         return ok("migrations", format!("none: the store has format {format}, which this program writes too"));
     }
-    let backup = "the first start makes a backup before, which the older program can restore";
+    let backup = "before the upgrade, the first start makes a backup that the older program can restore";
     ok("migrations", format!("from format {format} {}; {backup}", steps.join("; ")))
 }
 
@@ -92,12 +93,12 @@ fn tried(copy: &Paths, format: u32) -> Vec<Check> {
         Ok(done) => done,
         Err(failure) => {
             let found = format!("a copy could not be upgraded: {}", failure.words());
-            return vec![bad("upgrade", CheckStatus::Fail, found, "stay with the older program, and report this")];
+            return vec![bad("upgrade", CheckStatus::Fail, found, "keep using the older program, and report this")];
         }
     };
     let mut checks = Vec::new();
     if format < migrate::FORMAT {
-        checks.push(ok("upgrade", "a copy was upgraded, with the backup before it"));
+        checks.push(ok("upgrade", "a copy was backed up and upgraded"));
     }
     checks.push(sound(&reader));
     match reader.read(configuration::collect) {
@@ -124,7 +125,7 @@ fn images(copy: &Paths) -> Option<Check> {
     let old = listed.iter().filter(|one| one.image.is_some() && one.freshness == Freshness::Outdated);
     let old: Vec<&str> = old.map(|one| one.name.as_str()).collect();
     if old.is_empty() {
-        return Some(ok(name, "none has to be built"));
+        return Some(ok(name, "no image has to be built"));
     }
     let mend = "run `hearth image build` of this program before the daemon is restarted";
     Some(bad(name, CheckStatus::Warn, format!("to be built: {}", old.join(", ")), mend))

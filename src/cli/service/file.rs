@@ -64,7 +64,7 @@ pub(super) enum ExistingUnit {
 
 impl Definition {
     pub(super) fn of(paths: &Paths, manager: Manager) -> Result<Self, Failure> {
-        let homeless = || Failure::Failed("HOME is not set: there is no place for the service's file".to_owned());
+        let homeless = || Failure::Failed("HOME is not set: there is no directory for the service's file".to_owned());
         let home = paths.user_home().ok_or_else(homeless)?;
         let suffix = paths.instance().map(|hash| format!("-{hash}")).unwrap_or_default();
         let program = program()?;
@@ -122,7 +122,9 @@ impl Definition {
     pub(super) fn know(&self) -> Result<(), Failure> {
         crash::point("service-known");
         match std::fs::remove_file(self.untold()) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed("note that the system knows", &error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(self.failed("record that the service manager loaded", &error))
+            }
             _ => Ok(()),
         }
     }

@@ -97,7 +97,7 @@ fn put(paths: &Paths, manager: Manager, wanted: &InstallArgs) -> Result<Installe
     }
     if rustix::process::geteuid().is_root() && !wanted.as_root {
         return Err(Failure::Failed(
-            "a service belongs to the user whose rights Hearth is to have, and this is root: run `hearth service install` as \
+            "a service runs with the permissions of its user, and you are root: run `hearth service install` as \
              that user, or with --as-root for root's own session"
                 .to_owned(),
         ));
@@ -107,7 +107,7 @@ fn put(paths: &Paths, manager: Manager, wanted: &InstallArgs) -> Result<Installe
     }
     if before.found()? == ExistingUnit::Foreign && !wanted.replace {
         return Err(Failure::Failed(format!(
-            "{} was not made by Hearth: move it away, or have it replaced with --replace",
+            "{} was not made by Hearth: move it away, or replace it with --replace",
             before.file.display()
         )));
     }
@@ -179,7 +179,7 @@ fn warnings(definition: &Definition) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_build(&definition.program) {
         warnings.push(format!(
-            "{} is in cargo's build folder, and the next build replaces it: copy it elsewhere, such as \
+            "{} is in cargo's build directory, and the next build replaces it: copy it elsewhere, such as \
              ~/.local/bin/hearth, and run `hearth service install` from there",
             definition.program.display()
         ));

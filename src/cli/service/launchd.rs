@@ -62,8 +62,7 @@ fn read(said: &str) -> System {
 /// Arguments for `tail` to show the log.
 pub(super) fn log_arguments(definition: &Definition, wanted: &LogsArgs, json: bool) -> Result<Vec<String>, Failure> {
     if wanted.since.is_some() || json {
-        let what =
-            "launchd keeps a plain file of what is logged: `--since` and `--json` need systemd's journal; use -n";
+        let what = "launchd logs to a plain file: `--since` and `--json` need systemd's journal; use -n";
         return Err(Failure::Failed(what.to_owned()));
     }
     let mut arguments = super::tail_arguments(wanted);

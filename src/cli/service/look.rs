@@ -101,7 +101,7 @@ fn judge(found: ExistingUnit, system: &System, daemon: Option<&DaemonStatus>, ve
     let mut tell = |what: String| problems.push(what);
     match found {
         ExistingUnit::Nothing if system.known => {
-            tell("its file is gone, and the system still knows it: run `hearth service uninstall`".into())
+            tell("its file is gone, but the service manager still has it loaded: run `hearth service uninstall`".into())
         }
         ExistingUnit::Nothing => tell("it is not installed: run `hearth service install`".into()),
         ExistingUnit::Ours => tell(
@@ -111,7 +111,7 @@ fn judge(found: ExistingUnit, system: &System, daemon: Option<&DaemonStatus>, ve
         ),
         ExistingUnit::Foreign => tell("its file was not created by Hearth, and is not changed".into()),
         ExistingUnit::Same if !system.known => {
-            tell("the system has not read its file: run `hearth service install`".into())
+            tell("the service manager has not loaded its file: run `hearth service install`".into())
         }
         ExistingUnit::Same => {}
     }
@@ -123,17 +123,19 @@ fn judge(found: ExistingUnit, system: &System, daemon: Option<&DaemonStatus>, ve
         (Some(daemon), Some(pid)) if daemon.pid == pid => {
             if daemon.version != version {
                 let running = &daemon.version;
-                tell(format!("version {running} runs, and this program is {version}: restart it to have that run"));
+                tell(format!(
+                    "version {running} is running, but this program is {version}: restart the service to run this version"
+                ));
             }
         }
         (Some(daemon), Some(pid)) => {
             tell(format!(
-                "the system runs process {pid}, and the daemon of this data directory is process {}",
+                "the service runs process {pid}, but the daemon of this data directory is process {}",
                 daemon.pid
             ));
         }
         (Some(daemon), None) => tell(format!(
-            "a daemon runs (process {}) that the system did not start: stop it, and run `hearth service install`",
+            "a daemon is running (process {}) that is not the service: stop it, and run `hearth service install`",
             daemon.pid
         )),
         (None, Some(pid)) => {
@@ -143,7 +145,7 @@ fn judge(found: ExistingUnit, system: &System, daemon: Option<&DaemonStatus>, ve
             tell(format!("it is starting, or waiting to start{result}: see `hearth service logs`"));
         }
         (None, None) if found != ExistingUnit::Nothing => {
-            tell(format!("it does not run{result}: run `hearth service install`, or see `hearth service logs`"));
+            tell(format!("it is not running{result}: run `hearth service install`, or see `hearth service logs`"));
         }
         (None, None) => {}
     }

@@ -81,7 +81,9 @@ impl SessionFiles {
         let each: Vec<String> = self.refused().iter().map(|(why, count)| format!("{count} {why}")).collect();
         let each = each.join(", ");
         (!each.is_empty()).then(|| {
-            format!("session files that are not shown: {each}; `hearth import claw DIR --dry-run` says why for each")
+            format!(
+                "session files that are not shown: {each}; `hearth import claw DIR --dry-run` shows the reason for each"
+            )
         })
     }
 
@@ -169,7 +171,7 @@ fn has(place: &CommandDir, label: &SessionLabel) -> Result<bool, WorkspaceError>
 /// The error for a file that cannot be a session here.
 fn told(place: &CommandDir, label: &SessionLabel, why: &claw::Trouble) -> WorkspaceError {
     let fingerprint = |path: &Path| Fingerprint::of_path(path.as_os_str().as_bytes()).to_string();
-    let hint = "`hearth import claw DIR --dry-run` tells of every file what would become of it";
+    let hint = "`hearth import claw DIR --dry-run` shows what would happen to every file";
     let mut trouble = WorkspaceError::new(why.code(), why.to_string(), hint).with("session_id", label.as_str());
     if let claw::Trouble::Unfit(unfit) = why
         && let Unfit::Mismatch { expected, actual } = &**unfit

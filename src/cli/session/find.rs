@@ -282,7 +282,7 @@ impl<'a> SessionLookup<'a> {
         let more = if count < EMPTY_COUNTED { "" } else { " or more" };
         let message =
             format!("all sessions are empty (0 messages) in workspace {name} ({root}), {count}{more} of them");
-        let hint = "a new one may just be running: wait and look again, or name one by its id";
+        let hint = "a new session may still be in its first turn: wait and retry, or specify a session by its id";
         self.about(WorkspaceError::new("all_sessions_empty", message, hint).with("empty_sessions", count))
     }
 
@@ -303,11 +303,8 @@ impl<'a> SessionLookup<'a> {
     fn moved(&self) -> Option<WorkspaceError> {
         let Located::Moved { key, from } = &self.located else { return None };
         let from = String::from_utf8_lossy(from).into_owned();
-        let message = format!(
-            "{} is the directory that was {from} when its sessions were kept (workspace {})",
-            self.place.root(),
-            key_text(*key)
-        );
+        let message =
+            format!("{} was at {from} when its sessions were stored (workspace {})", self.place.root(), key_text(*key));
         let trouble = WorkspaceError::new("workspace_moved", message, "`hearth workspace adopt` continues them here")
             .with("moved_from", from)
             .with("moved_workspace", key_text(*key));
@@ -319,7 +316,7 @@ impl<'a> SessionLookup<'a> {
         for found in all {
             places.push(format!("{} in {}", found.id, self.root_of(found.workspace)?));
         }
-        let hint = format!("name one by the store's id: {}", places.join(", "));
+        let hint = format!("specify one by the store's id: {}", places.join(", "));
         let keys: Vec<Value> = all.iter().map(|found| Value::from(found.id.to_string())).collect();
         let message = format!("{label} is the id of {} sessions of other workspaces", all.len());
         Ok(WorkspaceError::new("session_ambiguous", message, hint).with("candidates", keys))

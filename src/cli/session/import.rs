@@ -54,7 +54,7 @@ pub(in crate::cli) fn claw(paths: &Paths, args: &ClawArgs, json: bool) -> Done {
 fn all(paths: &Paths, args: &ClawArgs, json: bool) -> Result<(), WorkspaceError> {
     if !args.dir.is_dir() {
         let message = format!("{} is not a directory", args.dir.display());
-        let hint = "name the directory in which claw was used, the one with .claw in it";
+        let hint = "specify the directory in which claw was used, which contains .claw";
         return Err(WorkspaceError::new("workspace_missing", message, hint));
     }
     let sight = match guard(&args.dir, args.allow, json)? {
@@ -89,7 +89,7 @@ fn beside(dir: &Path, found: &WorkspaceScan) -> Result<(), Failure> {
         print::note(&format!("there are no session files of claw for {}", dir.display()));
     }
     for other in &found.others {
-        print::note(&format!("{} is of another directory, or of this one before it was moved", other.display()));
+        print::note(&format!("{} belongs to another directory, or to this one before it was moved", other.display()));
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ fn told(
         let message = format!("{} of {} files were not imported", count("refused") + count("conflict"), reports.len());
         fields.insert("error_kind".to_owned(), json!("import_refused"));
         fields.insert("error".to_owned(), json!(message));
-        fields.insert("hint".to_owned(), json!("`files` says why, one by one"));
+        fields.insert("hint".to_owned(), json!("`files` lists the reason for each"));
         fields.insert("exit_code".to_owned(), json!(1));
     }
     Ok(print::json(&answer)?)

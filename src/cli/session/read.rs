@@ -323,7 +323,7 @@ fn seen(
 ) -> Result<Shown, WorkspaceError> {
     if revision.is_some_and(|number| number > 0) {
         let message = format!("{} is a file, and has no revisions", file.path.display());
-        return Err(WorkspaceError::new("no_such_revision", message, "leave --revision out to see what is in it now"));
+        return Err(WorkspaceError::new("no_such_revision", message, "omit --revision to see its current content"));
     }
     let session = files::shape(&file, around);
     Ok((place.name(None), session, files::records(file, limit), 0))
@@ -366,7 +366,7 @@ pub(super) fn records(
         None => Cut::current(found.id, own),
         Some(number) => view::revision(look.db, look.txn, found.id, number)?.ok_or_else(|| {
             let message = format!("session {} has no revision {number}: the newest is {}", own.label, own.revision);
-            WorkspaceError::new("no_such_revision", message, "leave --revision out to see what is in it now")
+            WorkspaceError::new("no_such_revision", message, "omit --revision to see its current content")
         })?,
     };
     let parts = view::segments(look.db, look.txn, cut)?;
@@ -452,7 +452,7 @@ pub(super) fn history(place: &CommandDir, which: &OptionalSessionArg, count: u32
         print::line(&format!("{}  {}", human_time::local(&one.at), one.text.as_deref().unwrap_or_default()))?;
     }
     if cut {
-        print::note(&format!("the session has older records: only its newest {HISTORY_LOOK} were looked through"));
+        print::note(&format!("the session has older records: only its newest {HISTORY_LOOK} were searched"));
     }
     Ok(())
 }

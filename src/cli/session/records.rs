@@ -93,9 +93,7 @@ fn record(text: &str) -> Result<SessionRecord, String> {
             None => return Err("is missing text".to_owned()),
         },
         (Some("session_meta" | "compaction"), _) => {
-            return Err(
-                "is about a session as a whole: `hearth workspace sessions import` takes such files in".to_owned()
-            );
+            return Err("describes a session: `hearth workspace sessions import` imports such files".to_owned());
         }
         (Some(_), _) => RecordBody::Foreign(RawJson::trusted(clean(text))),
         (None, _) => return Err("is missing type".to_owned()),

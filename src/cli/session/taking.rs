@@ -256,7 +256,7 @@ impl<'a> Importer<'a> {
         }
         Err(WorkspaceError::new(
             "import_failed",
-            "the store wants ever more of a file that has no more",
+            "the store requests more records than the file has",
             "run `hearth check`",
         ))
     }

@@ -146,7 +146,7 @@ fn here(place: &CommandDir, text: &str) -> Result<LockedSession, WorkspaceError>
 /// Finds a session to be deleted. It must be named by its own id.
 fn doomed(place: &CommandDir, text: &str, trashed: bool) -> Result<LockedSession, WorkspaceError> {
     if Reference::read(text) == Reference::Latest {
-        let message = format!("`{text}` means another session from one moment to the next: nothing is removed by it");
+        let message = format!("`{text}` can refer to a different session at any moment, so nothing is removed by it");
         let hint = "`hearth workspace sessions latest` says which one it is now";
         return Err(place.about(WorkspaceError::new("alias_refused", message, hint), None, 0).usage());
     }
@@ -222,8 +222,7 @@ const fn removed_from(done: &SessionDone) -> u64 {
 fn checked_id(id: Option<String>) -> Result<Option<SessionLabel>, WorkspaceError> {
     id.map(|text| {
         SessionLabel::new(text.clone()).map_err(|bad| {
-            WorkspaceError::new("invalid_id", bad.to_string(), "choose another, or leave it out")
-                .with("requested", text)
+            WorkspaceError::new("invalid_id", bad.to_string(), "choose another, or omit it").with("requested", text)
         })
     })
     .transpose()
@@ -362,7 +361,7 @@ pub(super) fn rename(place: &CommandDir, text: &str, title: Option<String>, json
 pub(super) fn switch(place: &CommandDir, text: &str, json: bool) -> SessionResult {
     let target = here(place, text)?;
     let done = submit(place, SessionCommand::Switch(target.key))?;
-    told(place, &done, "switch", format!("{} is what is resumed here", done.row.label), json)
+    told(place, &done, "switch", format!("{} is now the session that is resumed here", done.row.label), json)
 }
 
 /// Moves a session to the trash.
@@ -375,7 +374,7 @@ pub(super) fn delete(place: &CommandDir, text: &str, force: bool, json: bool) ->
     let guard = target.guard(&Conditions::default());
     let done = submit(place, SessionCommand::Delete(target.key, guard))?;
     let text = format!(
-        "{} is in the trash: `hearth workspace sessions restore {}` takes it out",
+        "{} is in the trash: `hearth workspace sessions restore {}` restores it",
         done.row.label, done.row.label
     );
     told(place, &done, "delete", text, json)
@@ -391,13 +390,13 @@ pub(super) fn restore(place: &CommandDir, text: &str, json: bool) -> SessionResu
 /// Removes a session permanently.
 pub(super) fn purge(place: &CommandDir, text: &str, force: bool, json: bool) -> SessionResult {
     let target = doomed(place, text, true)?;
-    let question = format!("Remove session '{}' for good? This cannot be undone.", target.name);
+    let question = format!("Remove session '{}' permanently? This cannot be undone.", target.name);
     if !force && !confirmed(&target.name, &question, "purge", "--force", json)? {
         return Ok(());
     }
     let guard = target.guard(&Conditions::default());
     let done = submit(place, SessionCommand::Purge(target.key, guard))?;
-    told(place, &done, "purge", format!("{} is gone for good", done.row.label), json)
+    told(place, &done, "purge", format!("{} was permanently deleted", done.row.label), json)
 }
 
 /// Clears a session.

@@ -90,11 +90,13 @@ impl Setup<'_> {
             }
             Merged::Theirs(text) => {
                 let kept = path.with_extension("toml.old");
-                self.say(&format!("{shown} was written by hand: replacing it would lose its comments and its form."))?;
+                self.say(&format!(
+                    "{shown} was written by hand: replacing it would lose its comments and formatting."
+                ))?;
                 let question = format!("Replace it, and keep the old one as {}?", kept.display());
                 if !(self.args.yes || self.ask.is_person() && self.ask.yes(&question, false)?) {
                     let lines = write::write(std::slice::from_ref(change));
-                    print::note(&format!("{shown} stays as it is; to keep it complete, add:\n\n{lines}"));
+                    print::note(&format!("{shown} is not changed; to keep it complete, add:\n\n{lines}"));
                     return Ok(());
                 }
                 crash::point("setup-aside");

@@ -101,7 +101,7 @@ impl Setup<'_> {
         let mut next = Vec::new();
         if let Some(bot) = &self.bot {
             if self.owners().is_ok_and(|owners| owners.iter().all(|owner| *owner.channel() != bot.channel)) {
-                next.push(format!("hearth channels pair {}   approve on your phone what is asked", bot.channel));
+                next.push(format!("hearth channels pair {}   approve requests on your phone", bot.channel));
             }
             next.push(format!("write to https://t.me/{}, and allow it with `hearth approvals`", bot.username));
         }

@@ -37,9 +37,7 @@ impl Setup<'_> {
         }
         if kind == RuntimeKind::Podman && reaches_by_loopback(&agent) {
             self.say(
-                "The address of the model's server is this machine's loopback, which is another one inside of a \
-                 container: write host.containers.internal in its place, and allow_host_loopback = true, see \
-                 docs/models.md.",
+                "The model's server is at this machine's loopback address, which a container cannot reach: use host.containers.internal instead, and set allow_host_loopback = true; see docs/models.md.",
             )?;
         }
         let place = if kind == RuntimeKind::Podman { "in containers" } else { "as processes" };
@@ -59,7 +57,7 @@ impl Setup<'_> {
             if !self.ask.is_person() {
                 return Ok((RuntimeKind::Process, why));
             }
-            self.say(&format!("Containers hold agents best, and are not available: {why}."))?;
+            self.say(&format!("Containers isolate agents best, but are not available: {why}."))?;
             let with_podman = crate::daemon::image::Engine::find().is_ok();
             let again = if with_podman {
                 Choice { name: "build", about: "build the image now, which takes some minutes" }
@@ -87,7 +85,7 @@ impl Setup<'_> {
             return Ok(state);
         }
         self.say(&format!("Processes cannot be confined here: {why}."))?;
-        let question = "Let this agent do everything that your user may do?";
+        let question = "Allow this agent to do everything that your user may do?";
         if !(self.args.unconfined || self.ask.is_person() && self.ask.yes(question, false)?) {
             let mend = "install what `hearth doctor` names, use containers, or add --unconfined";
             return Err(Failure::Failed(format!("the agent cannot be confined here: {why}; {mend}")));

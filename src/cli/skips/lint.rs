@@ -80,11 +80,11 @@ pub(super) fn tile(dir: &Path, json: bool) -> Done {
                 ("same-name", name, "another example has the same name; change its beginning".into())
             }
             Flaw::NoTest(name) => {
-                let how = format!("no test is of it; write `forbidden-pattern: {name}` in one below `tests/`");
+                let how = format!("it has no test; write `forbidden-pattern: {name}` in a test below `tests/`");
                 ("no-test", name, how)
             }
             Flaw::Stray(name, file) => {
-                ("stray-test", name, format!("{} is of an example that is not in the rule", file.display()))
+                ("stray-test", name, format!("{} refers to an example that is not in the rule", file.display()))
             }
             Flaw::TooMany => ("too-many", String::new(), "there are more files than Hearth checks".to_owned()),
         };
@@ -120,7 +120,7 @@ impl LintPass<'_> {
         let file = skips::file_name(&skip.skill);
         match &skip.content {
             Ok(report) if report.occurred > self.now.plus(ROUNDING) => {
-                let why = format!("occurred_at is {}, which is to come", report.occurred);
+                let why = format!("occurred_at is {}, which is in the future", report.occurred);
                 self.note("future", &file, why, findings);
             }
             Ok(_) => {}
@@ -147,12 +147,12 @@ impl LintPass<'_> {
     fn at_strange(&self, strange: &Strange, findings: &mut Vec<FindingJson>) -> Result<(), Failure> {
         match strange {
             Strange::NoSkill(name) => {
-                let why = "no name of a skill: tessl__, then words of a-z and 0-9 with - between them";
+                let why = "not the name of a skill: it must be tessl__, then words of a-z and 0-9 with - between them";
                 self.note("name", name, why.to_owned(), findings);
             }
             // A file that is being written now is not an orphan.
             Strange::Temporary(name) if self.is_older(name, WRITING)? => {
-                self.note("temporary", name, "it was being written and was never finished".to_owned(), findings);
+                self.note("temporary", name, "it was never finished".to_owned(), findings);
             }
             Strange::Temporary(_) => {}
         }

@@ -150,7 +150,7 @@ fn of_ready(
     if let Some(number) = db.live_incarnations.get(txn, &session)? {
         let run = db.incarnations.get(txn, &IncarnationId::new(session, number))?;
         let starting = run.is_some_and(|run| run.phase == Phase::Starting);
-        let what = if starting { "is being started" } else { "has received it and not claimed it yet" };
+        let what = if starting { "is being started" } else { "has received it but not claimed it yet" };
         return Ok(Wait::words(format!("run {number} of {session} {what}")));
     }
     let row = lookup::session(db, txn, session)?;

@@ -40,7 +40,7 @@ pub(super) fn adopt(paths: &Paths, cwd: &Cwd, args: &AdoptArgs, json: bool) -> R
     let sight = sight(paths, &dir)?;
     // Without a store there is nothing to adopt, so none is created.
     let Some(reader) = store(paths)? else {
-        let message = format!("no workspace is known in {}", paths.data().display());
+        let message = format!("there is no workspace in {}", paths.data().display());
         return Err(WorkspaceError::new("nothing_to_adopt", message, "creating a session creates one"));
     };
     let from = args.from.as_deref().map_or(AdoptFrom::Found, |from| named(cwd, from));
@@ -95,7 +95,7 @@ fn still_there(
     });
     let there = String::from_utf8_lossy(&row.path);
     Ok(alive.then(|| {
-        let message = format!("the directory of workspace {} is still there: {there}", key_text(key));
+        let message = format!("the directory of workspace {} still exists: {there}", key_text(key));
         WorkspaceError::new(
             "workspace_still_there",
             message,

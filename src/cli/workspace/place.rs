@@ -92,7 +92,7 @@ fn valid(given: &Path) -> Result<(), WorkspaceError> {
 fn invalid(reason: &'static str, given: &Path) -> WorkspaceError {
     let shown = given.display().to_string();
     let message = format!("invalid_cwd: {reason}: `{shown}`");
-    WorkspaceError::new("invalid_cwd", message, "name an existing directory").with("reason", reason).at(given)
+    WorkspaceError::new("invalid_cwd", message, "specify an existing directory").with("reason", reason).at(given)
 }
 
 /// The user's decision about working in a broad directory.

@@ -264,7 +264,7 @@ fn notes(paths: &Paths, sight: &WorkspaceSight, status: &Status) -> Vec<String> 
         let what = match *relation {
             "moved_here" => "it was",
             "earlier" => "another directory that was here:",
-            "same_directory" => "the same directory by another path:",
+            "same_directory" => "the same directory under another path:",
             _ => "another directory with the same fingerprint, kept apart:",
         };
         notes.push(format!("{what} {}", other.shown(paths)));
@@ -276,10 +276,10 @@ fn event_words(what: &WorkspaceFact) -> String {
     match what {
         WorkspaceFact::Made => "it was first seen".to_owned(),
         WorkspaceFact::Adopted { from } => format!("adopted, it was {}", lossy(from)),
-        WorkspaceFact::Replaced => "another directory took its place".to_owned(),
-        WorkspaceFact::Returned => "its directory came back".to_owned(),
-        WorkspaceFact::Attached => "another directory at its path was adopted".to_owned(),
-        WorkspaceFact::Aliased { path } => format!("adopted by another path of it, {}", lossy(path)),
+        WorkspaceFact::Replaced => "another directory replaced it".to_owned(),
+        WorkspaceFact::Returned => "its directory is back".to_owned(),
+        WorkspaceFact::Attached => "another directory was adopted at its path".to_owned(),
+        WorkspaceFact::Aliased { path } => format!("adopted under its other path, {}", lossy(path)),
         WorkspaceFact::Restored => "the data directory was copied or restored, and its folder with it".to_owned(),
         WorkspaceFact::MismatchRefused { file, root } => format!("{file} was refused: it belongs to {root}"),
         WorkspaceFact::HandedOver { session, fork, to } => {

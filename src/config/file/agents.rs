@@ -128,12 +128,12 @@ fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: 
 fn command(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
     let words = section.texts(problems, "command");
     if words.first().is_some_and(|(_, program)| program.trim().is_empty()) {
-        problems.add(words.first().map_or(0, |(at, _)| *at), "`command` begins with the program; name it");
+        problems.add(words.first().map_or(0, |(at, _)| *at), "`command` must begin with a program; add it");
     }
     if let Some(value) = section.get("command")
         && value.get_ref().as_array().is_some_and(|list| list.is_empty())
     {
-        problems.add(value.span().start, "`command` is empty; name the program, or leave it out");
+        problems.add(value.span().start, "`command` is empty; add a program, or omit the key");
     }
     for (at, _) in words.iter().filter(|(_, word)| word.contains('\0')) {
         problems.add(*at, "`command` contains a NUL character, which no program can be given; remove it");

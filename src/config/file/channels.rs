@@ -53,7 +53,7 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change
 fn not_the_terminal(name: ChannelName) -> Result<ChannelName, String> {
     if name.as_str() == ChannelKind::Terminal.as_str() {
         return Err(
-            "the channel `terminal` is always there and is not configured; remove it or name another".to_owned()
+            "the channel `terminal` always exists and cannot be configured; remove it or use another name".to_owned()
         );
     }
     if name.as_str().contains([':', '/']) {
@@ -90,7 +90,7 @@ fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &Channel
     }
     for key in unused {
         if let Some(value) = section.get(key) {
-            problems.add(value.span().start, format!("`{key}` means nothing to a channel of type {kind}; remove it"));
+            problems.add(value.span().start, format!("`{key}` has no meaning for a channel of type {kind}; remove it"));
         }
     }
 }

@@ -137,7 +137,7 @@ fn engage(problems: &mut Problems<'_>, section: &Section<'_>) -> Engage {
     match (mode, pattern) {
         (Some(Mode::Pattern), Some((_, pattern))) => Engage::Pattern(pattern.to_owned()),
         (Some(Mode::Pattern), None) if section.get("pattern").is_none() => {
-            let what = "`pattern` is missing beside `engage = \"pattern\"`; add it (\".\" is every message)";
+            let what = "`engage = \"pattern\"` requires `pattern`; add it (\".\" is every message)";
             problems.add(section.at(), what);
             Engage::Mention
         }

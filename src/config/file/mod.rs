@@ -161,7 +161,7 @@ impl Once {
             return true;
         };
         let lines = (problems.line(*first), problems.line(at));
-        problems.add(at, format!("{thing} is there twice, in lines {} and {}; keep one of them", lines.0, lines.1));
+        problems.add(at, format!("{thing} is defined twice, in lines {} and {}; keep one of them", lines.0, lines.1));
         false
     }
 }

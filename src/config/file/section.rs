@@ -93,7 +93,7 @@ impl<'d> Section<'d> {
         for (key, _) in self.table {
             let name = key.get_ref().as_ref();
             if later.contains(&name) {
-                problems.add(key.span().start, format!("`{name}` is not supported yet in {place}; leave it out"));
+                problems.add(key.span().start, format!("`{name}` is not supported yet in {place}; remove it"));
             } else if !known.contains(&name) {
                 let advice = advice(name, self.keys);
                 problems.add(key.span().start, format!("unknown key `{}` in {place}; {advice}", excerpt(name)));
@@ -134,7 +134,7 @@ impl<'d> Section<'d> {
     pub(super) fn line(&self, problems: &mut Problems<'_>, key: &str) -> Option<String> {
         let (at, text) = self.text(problems, key)?;
         if !is_line(text) {
-            problems.add(at, format!("`{key}` must be one line of text; correct it or leave it out"));
+            problems.add(at, format!("`{key}` must be one line of text; correct it or omit it"));
             return None;
         }
         Some(text.to_owned())
@@ -231,7 +231,7 @@ impl<'d> Section<'d> {
                 Some(text) => texts.push((item.span().start, text)),
                 None => {
                     let found = with_article(item.get_ref().type_str());
-                    problems.add(item.span().start, format!("`{key}` has {found} in it; write strings only"));
+                    problems.add(item.span().start, format!("`{key}` contains {found}; write strings only"));
                 }
             }
         }

@@ -59,7 +59,7 @@ fn place(problems: &mut Problems<'_>, at: usize, others: &[ExtraMount], mount: &
     let path = match container_path(mount) {
         Ok(path) => path,
         Err(path) => {
-            let what = "cannot be seen below /workspace/extra; give a `container_path` that is relative, without `..` \
+            let what = "cannot be mounted below /workspace/extra; give a `container_path` that is relative, without `..` \
                         and `:`";
             problems.add(at, format!("`{}` {what}", excerpt(&path)));
             return false;
@@ -70,7 +70,10 @@ fn place(problems: &mut Problems<'_>, at: usize, others: &[ExtraMount], mount: &
     let taken = others.iter().filter_map(|other| container_path(other).ok());
     if let Some(other) = taken.into_iter().find(|other| within(other, path) || within(path, other)) {
         let (path, other) = (excerpt(path), excerpt(other));
-        problems.add(at, format!("two mounts meet at `{path}` and `{other}`; give one another `container_path`"));
+        problems.add(
+            at,
+            format!("two mounts overlap at `{path}` and `{other}`; change the `container_path` of one of them"),
+        );
         return false;
     }
     true
@@ -174,12 +177,12 @@ pub(super) fn image(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<St
 /// Checks that a name is `[host[:port]/]path[:tag][@sha256:digest]`. The error says what is wrong, if known.
 fn decide_image(name: &str) -> Result<(), &'static str> {
     if name.contains("://") {
-        return Err(", which has no `docker://` or the like before it");
+        return Err(": it must not have a prefix like `docker://`");
     }
     let (rest, digest) = name.split_once('@').map_or((name, None), |(rest, digest)| (rest, Some(digest)));
     let hex = |digest: &str| digest.len() == 64 && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if digest.is_some_and(|digest| !digest.strip_prefix("sha256:").is_some_and(hex)) {
-        return Err(": what follows `@` is `sha256:` and 64 digits");
+        return Err(": `@` must be followed by `sha256:` and 64 digits");
     }
     // A colon after the last slash is that of the tag, one before it that of a port.
     let (path, tag) = match rest.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')) {
@@ -213,7 +216,7 @@ fn decide_image(name: &str) -> Result<(), &'static str> {
         return Err("");
     }
     if path.bytes().any(|b| b.is_ascii_uppercase()) {
-        return Err(": it has lower-case letters only, but for its tag");
+        return Err(": only its tag may have upper-case letters");
     }
     let small = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let part = |part: &str| {

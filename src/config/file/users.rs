@@ -54,7 +54,7 @@ pub(super) fn role(text: &str) -> Result<RoleSpec, String> {
         None if text == "admin" => Ok(RoleSpec::Admin),
         Some(("admin", name)) => folder(name).map(RoleSpec::AdminOf),
         Some(("owner", _)) => {
-            Err("an owner owns everything, not one agent; write \"owner\" or \"admin:<folder>\"".into())
+            Err("the role of owner is for everything, not for one agent; write \"owner\" or \"admin:<folder>\"".into())
         }
         _ => Err(format!("\"{}\" is not a role; write \"owner\", \"admin\" or \"admin:<folder>\"", excerpt(text))),
     }

@@ -236,6 +236,6 @@ fn what_changes_between_two_looks_is_refused() {
     same_when_opened(&real).unwrap();
     fs::remove_dir_all(&real).unwrap();
     symlink("/etc", &real).unwrap();
-    assert!(same_when_opened(&real).unwrap_err().contains("changed while it was looked at"));
+    assert!(same_when_opened(&real).unwrap_err().contains("changed while it was checked"));
     assert!(same_when_opened(&real.join("hostname")).is_err());
 }

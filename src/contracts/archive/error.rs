@@ -17,7 +17,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The disk is full.
-    #[error("the disk has no room for {}; nothing was changed: make room, or choose another disk", path.display())]
+    #[error("the disk has no space for {}; nothing was changed: free some space, or choose another disk", path.display())]
     NoRoom {
         /// What was being written.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum Error {
         reason: String,
     },
     /// A newer Hearth made it.
-    #[error("the backup {} was made by a newer Hearth (it has version {found}, known is {known}): install the newer Hearth", path.display())]
+    #[error("the backup {} was made by a newer Hearth (it has version {found}, but this Hearth supports only version {known}): install the newer Hearth", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -74,7 +74,7 @@ pub enum Error {
     },
     /// The directory to unpack into has content.
     #[error(
-        "{} is not empty, it has {names}: a backup of everything is restored into a new or empty directory; move this one away, or name another with --into",
+        "{} is not empty, it has {names}: a backup of everything is restored into a new or empty directory; move this one away, or specify another with --into",
         path.display()
     )]
     NotEmpty {

@@ -179,7 +179,7 @@ impl Writer {
     }
 
     fn fault(&self, error: io::Error) -> Error {
-        Error::io("look at the disk of", &self.path)(error)
+        Error::io("check the disk of", &self.path)(error)
     }
 }
 
@@ -342,7 +342,7 @@ impl Reader {
         if rest.len() >= BLOCK && rest.len() < CHUNK && rest.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        Err(Error::damaged(&self.path, "it does not end as it should"))
+        Err(Error::damaged(&self.path, "its end is invalid"))
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn judge(head: &Head) -> Result<(), String> {
         _ => false,
     };
     if !known {
-        return Err("does not belong into a backup".to_owned());
+        return Err("does not belong in a backup".to_owned());
     }
     match (head.kind, root_of(&parts)) {
         (Kind::Link, Some(root)) if !stays_inside(parts.len().saturating_sub(root + 1), &head.target) => {
@@ -88,7 +88,7 @@ pub(super) fn components(path: &[u8]) -> Result<Vec<&[u8]>, String> {
         return Err("has `..` in its path".to_owned());
     }
     if parts.iter().any(|part| part.is_empty() || *part == b".") {
-        return Err("has a path that is not plain".to_owned());
+        return Err("has a path with special components".to_owned());
     }
     if parts.iter().any(|part| part.len() > NAME_MAX) || parts.len() > DEPTH_MAX {
         return Err("has a path that is too deep, or a name that is too long".to_owned());

@@ -109,7 +109,7 @@ fn first(reader: &mut Reader, path: &Path) -> Result<Identity, Error> {
     let value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|_| not_one("its backup.json cannot be understood"))?;
     match value.get("hearth_archive").and_then(serde_json::Value::as_u64) {
-        None => return Err(not_one("its backup.json is not one of a backup")),
+        None => return Err(not_one("its backup.json does not belong to a backup")),
         Some(found) if found > u64::from(VERSION) => {
             return Err(Error::Newer { path: path.to_owned(), found, known: VERSION });
         }

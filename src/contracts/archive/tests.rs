@@ -214,7 +214,7 @@ fn a_damaged_or_missing_file_of_a_message_is_listed() {
     scene.put(&format!("files/{}/{}", &blobs[0].as_str()[..2], blobs[0].as_str()), "other");
     let contents = scene.write(false, &blobs);
     let whys: Vec<&str> = skipped(&contents).iter().map(|(_, why)| *why).collect();
-    assert_eq!(whys, ["it is damaged: its digest is not its name", "it is missing"]);
+    assert_eq!(whys, ["it is damaged: its digest does not match its name", "it is missing"]);
     scene.restore().unwrap();
 }
 
@@ -316,7 +316,7 @@ fn a_hostile_archive_is_refused_and_names_the_entry() {
     let scene = Scene::new();
     let name = "files/ab/abababababababababababababababababababababababababababababababab";
     craft(&scene.file(), &[file(name)]);
-    assert!(scene.restore().unwrap_err().to_string().contains("is not its name"));
+    assert!(scene.restore().unwrap_err().to_string().contains("does not match its name"));
     assert_eq!(names(&scene.new_data()), [""; 0]);
 }
 

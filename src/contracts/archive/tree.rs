@@ -143,7 +143,7 @@ impl Tree<'_> {
     fn list(&mut self, dir: &Dir, path: &Path) -> Result<std::vec::IntoIter<OsString>, Error> {
         let names = dir.list(self.entries_left.saturating_add(1))?;
         if names.len() > self.entries_left {
-            self.skip(path, "it has more entries than are copied of a directory");
+            self.skip(path, "it has more entries than Hearth copies from one directory");
             return Ok(Vec::new().into_iter());
         }
         self.entries_left = self.entries_left.saturating_sub(names.len());
@@ -231,7 +231,7 @@ impl Tree<'_> {
         if size > self.bytes_left {
             let left = self.bytes_left;
             self.contents
-                .skip(&full, format!("it has {size} bytes, and only {left} more are copied of this directory"));
+                .skip(&full, format!("it has {size} bytes, and only {left} more are copied from this directory"));
             return Ok(());
         }
         self.bytes_left = self.bytes_left.saturating_sub(size);
@@ -273,7 +273,7 @@ fn put_file(writer: &mut Writer, at: &[u8], mut file: File, stat: &Stat) -> Resu
 
 fn note(contents: &mut Contents, at: &[u8], copied: Copied) {
     if let Copied::Partly(why) = copied {
-        contents.skip(at, format!("only a part of it is there: {why}"));
+        contents.skip(at, format!("only a part of it was copied: {why}"));
     }
 }
 

@@ -214,7 +214,7 @@ impl Place<'_> {
         })?;
         if is_blob && !head.path.ends_with(format!("/{}", hex(digest)).as_bytes()) {
             let shown = super::report::shown(&head.path);
-            return Err(Error::damaged(self.archive, format!("the digest of {shown} is not its name")));
+            return Err(Error::damaged(self.archive, format!("the digest of {shown} does not match its name")));
         }
         let modified = Timespec { tv_sec: i64::try_from(head.modified).unwrap_or(0), tv_nsec: 0 };
         let times = Timestamps { last_access: modified, last_modification: modified };

@@ -149,7 +149,7 @@ fn blob_file(trees: &mut Trees<'_>, entry: &str, blob: &BlobId, (mut file, stat)
         }
     };
     if digest != blob.as_str() {
-        trees.contents.skip(entry.as_bytes(), "it is damaged: its digest is not its name");
+        trees.contents.skip(entry.as_bytes(), "it is damaged: its digest does not match its name");
         return Ok(());
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);

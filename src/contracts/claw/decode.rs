@@ -20,7 +20,7 @@ const TAIL_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// A line is longer than the limit.
-    #[error("line {line} has {bytes} bytes, lines of {LINE_MAX} and more are not read")]
+    #[error("line {line} has {bytes} bytes; lines must be shorter than {LINE_MAX} bytes")]
     LineTooLong {
         /// Its number, counted from 1.
         line: u64,

@@ -61,7 +61,7 @@ pub enum Trouble {
     #[error("there is no file {}", .0.display())]
     Missing(PathBuf),
     /// It is a directory.
-    #[error("{} is a directory, not a file of a session; `hearth import claw` takes all sessions of one", .0.display())]
+    #[error("{} is a directory, not a session file; `hearth import claw` imports all sessions of a directory", .0.display())]
     Directory(PathBuf),
     /// It is a link.
     #[error("{} is a link, and links are not followed; name the file itself", .0.display())]
@@ -293,5 +293,5 @@ pub fn write(path: &Path, bytes: &[u8], target: OverwriteRule) -> Result<(), Err
 }
 
 fn taken(path: &Path) -> Error {
-    Error::Unusable { path: path.to_owned(), reason: "it is there already (--force replaces it)".to_owned() }
+    Error::Unusable { path: path.to_owned(), reason: "it already exists (--force replaces it)".to_owned() }
 }

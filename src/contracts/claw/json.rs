@@ -24,7 +24,7 @@ pub(super) enum BadJson {
     #[error("it ends too early")]
     Early,
     /// It continues after the value.
-    #[error("something comes after its end")]
+    #[error("there is text after its end")]
     Trailing,
     /// Another error, with its offset in bytes.
     #[error("{what} at byte {at}")]
@@ -100,9 +100,9 @@ mod tests {
             ("", "it ends too early"),
             ("{\"a\":tr", "it ends too early"),
             ("\"\\u12", "it ends too early"),
-            ("{} {}", "something comes after its end"),
+            ("{} {}", "there is text after its end"),
             ("[1,,2]", "no value begins like this at byte 3"),
-            ("01", "something comes after its end"),
+            ("01", "there is text after its end"),
             ("1.", "it ends too early"),
             ("nil", "an unknown word at byte 0"),
             ("{1:2}", "a key was expected at byte 1"),

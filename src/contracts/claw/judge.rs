@@ -57,7 +57,7 @@ pub enum Unfit {
     },
     /// It names no workspace and lies in another directory.
     #[error(
-        "legacy session is missing workspace binding: {} lies outside of {}; import it in the workspace it is from",
+        "legacy session is missing workspace binding: {} lies outside of {}; import it in the workspace it belongs to",
         file.display(), expected.display()
     )]
     Unbound {

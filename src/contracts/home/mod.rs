@@ -175,7 +175,7 @@ fn set_aside(dir: &Dir, name: &str) -> Result<(), Error> {
         match dir.rename_to_free(name, &new) {
             Ok(true) => {
                 let path = dir.path().join(name);
-                tracing::warn!(path = %path.display(), new, "something in the way of Hearth's own files was renamed");
+                tracing::warn!(path = %path.display(), new, "renamed a file that blocked Hearth's own files");
                 return Ok(());
             }
             Ok(false) => {}
@@ -184,6 +184,6 @@ fn set_aside(dir: &Dir, name: &str) -> Result<(), Error> {
             Err(error) => return Err(error),
         }
     }
-    let reason = format!("it is in the way, and {ASIDE_MAX} others were renamed before it");
+    let reason = format!("it blocks Hearth's file, and {ASIDE_MAX} others were already renamed");
     Err(Error::Unusable { path: dir.path().join(name), reason })
 }

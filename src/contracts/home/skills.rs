@@ -37,7 +37,7 @@ pub(super) fn select(paths: &Paths, wanted: &Skills) -> Result<Selected, Error> 
         match (kind, name.to_str().filter(|name| is_skill_name(name))) {
             (Kind::Directory, Some(name)) => selected.names.push(name.to_owned()),
             (Kind::Directory, None) => selected.left_out.push(format!(
-                "skill {}: its name cannot be one; use letters, digits, `_`, `-` and `.`",
+                "skill {}: it is not a valid skill name; use letters, digits, `_`, `-` and `.`",
                 shown.escape_debug()
             )),
             (Kind::Link, _) => selected.left_out.push(format!(

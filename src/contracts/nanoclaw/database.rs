@@ -280,7 +280,7 @@ fn refuse_names(path: &Path, journal: &Path) -> Result<(), Error> {
     };
     // A shorter journal names none.
     if read.is_ok() && end == NAMES_ANOTHER {
-        let why = "its journal names another file, which is not opened".to_owned();
+        let why = "its journal refers to another file, which Hearth does not open".to_owned();
         return Err(Error::Refused { path: path.to_owned(), why });
     }
     Ok(())

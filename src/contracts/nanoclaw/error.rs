@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no installation.
-    #[error("{} holds no NanoClaw: neither data/v2.db nor store/messages.db is there; name the directory that has one of them", path.display())]
+    #[error("{} is not an installation of NanoClaw: it has neither data/v2.db nor store/messages.db; specify the directory that has one of them", path.display())]
     NotThere {
         /// The given directory.
         path: PathBuf,

@@ -175,7 +175,7 @@ impl Walk<'_> {
                 // The report mentions it with the agent.
                 TreeKind::Group if text == CONFIG_FILE && self.tree.config == ConfigFile::Read => {}
                 TreeKind::Group if NOT_WANTED.contains(&text) => {
-                    self.leave(path, "Hearth makes its own, or needs none")
+                    self.leave(path, "Hearth creates its own, or needs none")
                 }
                 TreeKind::Group if text == COMPOSED && self.tree.agent.is_some() => {
                     self.instructions(from, to, path)?
@@ -191,11 +191,11 @@ impl Walk<'_> {
     fn instructions(&mut self, from: &Dir, to: Doing<'_>, path: String) -> Result<(), Error> {
         match from.read(COMPOSED.as_ref(), FILE_MAX)? {
             Content::Whole(bytes) if bytes.starts_with(COMPOSED_HEAD) => {
-                self.leave(path, "it was made of other files; Hearth makes its own");
+                self.leave(path, "it was composed of other files; Hearth composes its own");
                 Ok(())
             }
             _ if from.kind(LOCAL.as_ref())? == Thing::File => {
-                self.leave(path, "CLAUDE.local.md beside it is what the agent is told");
+                self.leave(path, "the agent's instructions are in CLAUDE.local.md beside it");
                 Ok(())
             }
             _ => self.entry(from, COMPOSED, LOCAL, to, path, 0),
@@ -245,7 +245,7 @@ impl Walk<'_> {
             if same {
                 self.copied.unchanged += 1;
             } else {
-                self.leave(path, "there is another one here already, which stays");
+                self.leave(path, "a different one already exists here and is kept");
             }
             return Ok(());
         }
@@ -280,7 +280,7 @@ impl Walk<'_> {
         let made;
         let to = match to {
             Doing::Copy(dir) if !matches!(dir.kind(new.as_ref())?, Thing::Nothing | Thing::Directory) => {
-                self.leave(path, "something else has its name here");
+                self.leave(path, "another kind of file already has its name");
                 return Ok(());
             }
             Doing::Copy(dir) => {

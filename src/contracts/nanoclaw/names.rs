@@ -38,7 +38,7 @@ pub(super) fn place(channel: &str, platform_id: &str, thread: Option<&str>) -> R
         AGENT => return Err("agents speak there, which no chat is".to_owned()),
         _ => {}
     }
-    let said = |error: BadName| format!("{error}, which no chat here can have");
+    let said = |error: BadName| format!("{error}, so no chat can have it here");
     let plain = chat_id(channel, platform_id);
     if plain.is_empty() {
         return Err("it has no id".to_owned());

@@ -56,7 +56,7 @@ pub fn plan(found: &Inventory, known: &Known) -> ImportPlan {
     wirings(found, known, &mut plan);
     for task in &found.tasks {
         let taken = known.tasks.contains(&TaskOrigin::imported(&task_name(&task.name)));
-        let rests = task.paused.then(|| "it rests, as it did; `hearth tasks resume` lets it go on".to_owned());
+        let rests = task.paused.then(|| "it is paused, as it was there; `hearth tasks resume` resumes it".to_owned());
         let item = match taken {
             true => Item::new(Kind::Task, &task.name, Outcome::Unchanged),
             false => Item::new(Kind::Task, &task.name, Outcome::Taken).noting(rests),
@@ -77,7 +77,7 @@ fn agents(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
         let here = known.agents.iter().find(|(here, _)| here == folder);
         let Some((_, here)) = here else {
             plan.changes.push(Change::PutAgent(folder.clone(), settings.clone()));
-            let mut note = "it can write its own folder, as it could there".to_owned();
+            let mut note = "it can write to its own folder, as it could there".to_owned();
             if found.config_files.contains(folder) {
                 note +=
                     &format!("; its settings are those of groups/{folder}/{CONFIG_FILE}, which it could write as well");
@@ -87,7 +87,7 @@ fn agents(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
         };
         let note = (here != settings).then(|| {
             let keys = differing(&Fields::of_agent(folder, here), &Fields::of_agent(folder, settings));
-            format!("there is such an agent, with another {}; it stays as it is", keys.join(", "))
+            format!("this agent already exists with a different {}; it is not changed", keys.join(", "))
         });
         plan.say(Kind::Agent, folder.to_string(), Outcome::Unchanged, note);
     }
@@ -156,8 +156,9 @@ fn chats(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
                 plan.say(Kind::Chat, place, Outcome::Taken, note);
             }
             Some(here) => {
-                let differs = (here.unknown_senders != chat.unknown_senders)
-                    .then(|| "there is such a chat, with another rule for strangers; it stays as it is".to_owned());
+                let differs = (here.unknown_senders != chat.unknown_senders).then(|| {
+                    "this chat already exists with a different rule for unknown senders; it is not changed".to_owned()
+                });
                 plan.say(Kind::Chat, place, Outcome::Unchanged, differs.or(note));
             }
         }
@@ -181,7 +182,7 @@ fn destinations(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
             }
             Some((_, _, here)) if here == to => plan.say(Kind::Destination, named, Outcome::Unchanged, None),
             Some(_) => {
-                let why = "the agent knows something else by this name";
+                let why = "the agent already has a different destination of this name";
                 plan.items.push(Item::left_out(Kind::Destination, named, why));
             }
         }
@@ -201,8 +202,8 @@ fn wirings(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
                     plan.say(Kind::Wiring, name, Outcome::Taken, None);
                 }
                 Some(known) => {
-                    let note =
-                        (known != wiring).then(|| "it listens there already, in another way, which stays".to_owned());
+                    let note = (known != wiring)
+                        .then(|| "it already listens there with different settings, which are kept".to_owned());
                     plan.say(Kind::Wiring, name, Outcome::Unchanged, note);
                 }
             }

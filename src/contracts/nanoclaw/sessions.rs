@@ -51,7 +51,7 @@ pub(super) fn read(
     for row in db.rows("sessions")? {
         let (id, agent_id) = (row.name("id"), row.name("agent_group_id"));
         let Some(agent) = ids.agents.get(&agent_id) else {
-            found.leave(Kind::Session, id, "its agent is not taken over");
+            found.leave(Kind::Session, id, "its agent is not imported");
             continue;
         };
         if !is_plain(&id) || !is_plain(&agent_id) {
@@ -101,7 +101,7 @@ fn one(session: &Session<'_>, ids: &Ids, wishes: &Wishes<'_>, found: &mut Invent
         continuations(outbound, session, found)?;
         undelivered(outbound, inbound.as_ref(), session, found)?;
     } else {
-        found.leave(Kind::Session, session.id.clone(), "it has no outbound.db: nothing is remembered of it");
+        found.leave(Kind::Session, session.id.clone(), "it has no outbound.db, so there is nothing to continue");
     }
     let Some(inbound) = inbound else { return Ok(()) };
     inbound.need(&INBOUND)?;
@@ -138,14 +138,14 @@ fn continuations(outbound: &Database, session: &Session<'_>, found: &mut Invento
         }
     }
     for provider in other {
-        let why = format!("what the provider `{provider}` remembers of it cannot be used here");
+        let why = format!("the memory of provider `{provider}` cannot be used here");
         found.leave(Kind::Session, session.id.clone(), why);
     }
     match &session.place {
         _ if continuations.is_empty() => {
-            found.leave(Kind::Session, session.id.clone(), "its provider remembers nothing; it begins anew");
+            found.leave(Kind::Session, session.id.clone(), "its provider has no memory of it; it starts over");
         }
-        None => found.leave(Kind::Session, session.id.clone(), "it belongs to no chat that is taken over"),
+        None => found.leave(Kind::Session, session.id.clone(), "it belongs to no chat that is imported"),
         Some(place) if !found.listens(session.agent, place) => {
             found.leave(Kind::Session, session.id.clone(), "its agent does not listen in its chat any more");
         }
@@ -170,7 +170,7 @@ fn undelivered(
         None => BTreeSet::new(),
     };
     let waiting = outbound.rows("messages_out")?.iter().filter(|row| !delivered.contains(&row.name("id"))).count();
-    let why = "answers that NanoClaw had not sent; start it once more to have them sent";
+    let why = "answers that NanoClaw had not sent; start NanoClaw once more to send them";
     found.leave_all(Kind::Message, &session.id, u64::try_from(waiting).unwrap_or(u64::MAX), why);
     Ok(())
 }
@@ -184,17 +184,17 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Inventory) {
         return leave(found, &format!("its kind `{kind}` is not a message of a person"));
     }
     if row.filled("source_session_id").is_some() || row.text("channel_type").as_deref() == Some(names::AGENT) {
-        return leave(found, "another agent said it");
+        return leave(found, "another agent sent it");
     }
     let place = match (row.filled("channel_type"), row.filled("platform_id")) {
         (Some(channel), Some(platform)) => names::place(&channel, &platform, row.filled("thread_id").as_deref()),
-        _ => session.place.clone().ok_or_else(|| "it was said in no chat that is taken over".to_owned()),
+        _ => session.place.clone().ok_or_else(|| "it was sent in no chat that is imported".to_owned()),
     };
     let place = match place {
         Ok(place) => place,
         Err(why) => return leave(found, &why),
     };
-    let Some(chat) = found.chat(&place) else { return leave(found, "its chat is not taken over") };
+    let Some(chat) = found.chat(&place) else { return leave(found, "its chat is not imported") };
     let group = chat.group;
     // Every agent that receives an event has its own row, whose id ends with the agent's id.
     let known = ids.agents.keys().find_map(|agent| id.strip_suffix(&format!(":{agent}")));
@@ -242,7 +242,7 @@ pub(super) fn time(row: &Row, column: &str) -> Option<Timestamp> {
 pub(super) fn held(row: &Row, table: &str, found: &mut Inventory) {
     let name = row.filled("id").unwrap_or_else(|| row.name("messaging_group_id"));
     let Ok(Value::Object(mut event)) = serde_json::from_str(&row.name("original_message")) else {
-        return found.leave(Kind::Message, name, format!("what {table} has of it is not an event"));
+        return found.leave(Kind::Message, name, format!("its row in {table} is not an event"));
     };
     let text = |event: &serde_json::Map<String, Value>, key: &str| {
         event.get(key).and_then(Value::as_str).map(str::to_owned).unwrap_or_default()
@@ -251,7 +251,7 @@ pub(super) fn held(row: &Row, table: &str, found: &mut Inventory) {
     let thread = Some(thread.as_str()).filter(|thread| !thread.is_empty());
     match names::place(&text(&event, "channelType"), &text(&event, "platformId"), thread) {
         Err(why) => found.leave(Kind::Message, name, why),
-        Ok(place) if found.chat(&place).is_none() => found.leave(Kind::Message, name, "its chat is not taken over"),
+        Ok(place) if found.chat(&place).is_none() => found.leave(Kind::Message, name, "its chat is not imported"),
         Ok(place) => {
             event.insert("platformId".to_owned(), json!(place.platform_id.as_str()));
             event.insert("threadId".to_owned(), json!(place.thread.as_ref().map(|thread| thread.as_str().to_owned())));
@@ -269,7 +269,7 @@ fn series(rows: &[Row], session: &Session<'_>, wishes: &Wishes<'_>, found: &mut 
     for row in rows {
         let series = row.filled("series_id").unwrap_or_else(|| row.name("id"));
         if newest.insert(series.clone(), row).is_some() {
-            found.leave(Kind::Task, series, "another occurrence of the same series waits as well");
+            found.leave(Kind::Task, series, "another occurrence of the same series is also waiting");
         }
     }
     for (series, row) in newest {
@@ -293,7 +293,7 @@ fn task(
     let prompt = text("prompt").ok_or("it has no prompt")?.to_owned();
     let recurrence = row.filled("recurrence").map(|text| text.trim().to_owned());
     if let Some(recurrence) = &recurrence {
-        (wishes.recurrence)(recurrence).map_err(|why| format!("its recurrence cannot be one: {why}"))?;
+        (wishes.recurrence)(recurrence).map_err(|why| format!("its recurrence is invalid: {why}"))?;
     }
     let said = match (row.filled("channel_type"), row.filled("platform_id")) {
         (Some(channel), Some(platform)) => names::place(&channel, &platform, row.filled("thread_id").as_deref()).ok(),

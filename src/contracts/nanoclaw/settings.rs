@@ -183,7 +183,7 @@ fn provider(config: &Config, notes: &mut Vec<String>) -> ProviderKind {
         None | Some("claude") => ProviderKind::Claude,
         Some("mock" | "echo") => ProviderKind::Echo,
         Some(other) => {
-            notes.push(format!("the provider `{other}` is not known here, `claude` takes its place"));
+            notes.push(format!("the provider `{other}` is unknown here and is replaced by `claude`"));
             ProviderKind::Claude
         }
     }
@@ -256,7 +256,7 @@ fn variable(folder: &Folder, server: &str, name: &str, value: &Value, notes: &mu
     if is_secret(name) {
         let own = own_variable(folder, server, name);
         notes.push(format!(
-            "the value of {name} for the tools of {server:?} was not taken; set {own} in Hearth's environment"
+            "the value of {name} for the server {server:?} was not imported; set {own} in Hearth's environment"
         ));
         return EnvValue::Reference(format!("env:{own}"));
     }

@@ -117,12 +117,12 @@ fn wirings_of_version_2_are_as_they_acted() {
         ("'pattern',NULL,'known','drop','agent-shared',-1", Ok("Pattern(\".\") Known Drop AgentShared -1")),
         ("'mention',NULL,NULL,NULL,NULL,NULL", Ok("Mention Known Drop Shared 0")),
         ("'mention-sticky',NULL,'all','x','x',99999999999", Ok("MentionSticky All Drop Shared 2147483647")),
-        ("'pattern','(','all','drop','shared',0", Err("its pattern cannot be one here: it is none")),
+        ("'pattern','(','all','drop','shared',0", Err("its pattern is invalid here: it is none")),
         (
             "'always',NULL,'all','drop','shared',0",
-            Err("its engage mode `always` is not known, with which NanoClaw never answered"),
+            Err("its engage mode `always` is unknown, and NanoClaw never answered with it"),
         ),
-        ("NULL,NULL,'all','drop','shared',0", Err("it has no engage mode, with which NanoClaw never answered")),
+        ("NULL,NULL,'all','drop','shared',0", Err("it has no engage mode, and NanoClaw never answered without one")),
     ] {
         let found = found(&installation(
             "data/v2.db",
@@ -169,9 +169,9 @@ fn rows_that_mean_nothing_are_said_to_be_left_out() {
     assert!(why(&found, Kind::Other, "of chat telegram/telegram:-5").contains("`nonsense`"));
     assert!(why(&found, Kind::User, "cli:local").contains("terminal:"));
     assert!(why(&found, Kind::Right, "telegram:1 king").contains("no such role"));
-    assert!(why(&found, Kind::Right, "telegram:2 owner").contains("owns everything"));
+    assert!(why(&found, Kind::Right, "telegram:2 owner").contains("is for everything"));
     assert!(why(&found, Kind::Destination, "andy -> Bad Name").contains("`bad-name`"));
-    assert!(why(&found, Kind::Destination, "andy -> lost").contains("not taken over"));
+    assert!(why(&found, Kind::Destination, "andy -> lost").contains("is not imported"));
     let approvals = found.items.iter().find(|item| item.name == "pending_approvals").unwrap();
     assert_eq!((approvals.count, approvals.outcome), (2, Outcome::LeftOut));
     assert_eq!((found.destinations.len(), found.denied.len()), (2, 1));
@@ -323,7 +323,7 @@ fn a_journal_that_names_another_file_is_refused() {
     journal.extend(number(name.iter().map(|byte| usize::from(*byte)).sum()));
     journal.extend(magic);
     std::fs::write(dir.path().join("data/v2.db-journal"), journal).unwrap();
-    assert!(read(dir.path(), &wishes()).unwrap_err().to_string().contains("names another file"));
+    assert!(read(dir.path(), &wishes()).unwrap_err().to_string().contains("refers to another file"));
     assert!(victim.exists());
 }
 

@@ -47,11 +47,7 @@ pub(super) fn read(root: &Dir, db: &Database, wishes: &Wishes<'_>) -> Result<Inv
         people(db, &registered, &mut found)?;
         messages(db, root, &registered, &mut found)?;
     } else {
-        found.leave(
-            Kind::Other,
-            "messages",
-            "there is no such table, or none that is known; people and messages are not taken",
-        );
+        found.leave(Kind::Other, "messages", "the table is missing or unknown; people and messages are not imported");
     }
     sessions(db, &registered, &mut found)?;
     for row in db.rows("scheduled_tasks")? {
@@ -67,7 +63,7 @@ pub(super) fn read(root: &Dir, db: &Database, wishes: &Wishes<'_>) -> Result<Inv
         Kind::Other,
         "task_run_logs",
         db.count("task_run_logs")?,
-        "Hearth keeps its own record of what tasks did",
+        "Hearth keeps its own records of task runs",
     );
     trees(&mut found);
     Ok(found)
@@ -108,7 +104,7 @@ fn groups(db: &Database, wishes: &Wishes<'_>, found: &mut Inventory) -> Result<B
         if let Engage::Pattern(pattern) = &wiring.engage
             && let Err(why) = (wishes.pattern)(pattern)
         {
-            found.leave(Kind::Wiring, text, format!("its trigger cannot be a pattern here: {why}"));
+            found.leave(Kind::Wiring, text, format!("its trigger cannot be converted to a pattern: {why}"));
             continue;
         }
         if found.chat(&jid.place).is_none() {
@@ -205,7 +201,7 @@ fn cursors(db: &Database, found: &mut Inventory) -> Result<Cursors, Error> {
             "last_timestamp" => cursors.seen = row.filled("value"),
             "last_agent_timestamp" => match serde_json::from_str(&row.name("value")) {
                 Ok(answered) => cursors.answered = answered,
-                Err(_) => found.leave(Kind::Other, "router_state", "up to where chats were answered is not JSON"),
+                Err(_) => found.leave(Kind::Other, "router_state", "the record of answered messages is not JSON"),
             },
             _ => {}
         }
@@ -228,7 +224,7 @@ fn messages(
             found.leave(
                 Kind::Message,
                 text.clone(),
-                "nothing says up to where this chat was answered; nothing of it is taken as waiting",
+                "the last answered message of this chat is unknown; none of its messages are imported as waiting",
             );
             continue;
         };
@@ -297,7 +293,7 @@ fn sessions(db: &Database, registered: &BTreeMap<String, Registered>, found: &mu
         let here: BTreeSet<&Address> =
             registered.values().filter(|chat| chat.agent.as_str() == folder).map(|chat| &chat.jid.place).collect();
         if here.is_empty() {
-            found.leave(Kind::Session, folder, "no chat of its agent is taken over");
+            found.leave(Kind::Session, folder, "no chat of its agent is imported");
             continue;
         }
         for place in here {
@@ -323,7 +319,7 @@ fn task(
     };
     let folder = row.name("group_folder");
     let (agent, _) =
-        found.agents.iter().find(|(known, _)| known.as_str() == folder).ok_or("its agent is not taken over")?;
+        found.agents.iter().find(|(known, _)| known.as_str() == folder).ok_or("its agent is not imported")?;
     let place = registered.get(&row.name("chat_jid")).map(|chat| chat.jid.place.clone());
     let home = match row.filled("context_mode").as_deref() {
         Some("group") => place.clone().filter(|place| found.listens(agent, place)),

@@ -28,8 +28,8 @@ const CONFIG_MAX: u64 = 1 << 20;
 const LEFT: [(&str, &str); 4] = [
     ("pending_questions", "they wait in cards that NanoClaw sent; the agent has to ask again"),
     ("pending_approvals", "approvals wait in cards that NanoClaw sent; agents ask again for what they need"),
-    ("unregistered_senders", "it says what NanoClaw refused; what Hearth refuses is in `hearth dropped`"),
-    ("user_dms", "direct messages are found again when they are needed"),
+    ("unregistered_senders", "it lists what NanoClaw refused; `hearth dropped` lists what Hearth refuses"),
+    ("user_dms", "Hearth opens direct messages again when needed"),
 ];
 
 /// Ids by which rows refer to each other.
@@ -124,7 +124,7 @@ fn chats(db: &Database, found: &mut Inventory) -> Result<BTreeMap<String, Addres
         };
         ids.insert(row.name("id"), place.clone());
         if found.chat(&place).is_some() {
-            found.leave(Kind::Chat, name, "it is the same chat as another one; its wirings are taken");
+            found.leave(Kind::Chat, name, "it is the same chat as another one; its wirings are imported");
             continue;
         }
         let policy = row.name("unknown_sender_policy");
@@ -134,7 +134,7 @@ fn chats(db: &Database, found: &mut Inventory) -> Result<BTreeMap<String, Addres
             _ => UnknownSenders::Strict,
         };
         if !matches!(policy.as_str(), "public" | "request_approval" | "strict") {
-            let why = format!("`{policy}` is not a rule for strangers; they are refused");
+            let why = format!("`{policy}` is not a rule for unknown senders; their messages are refused");
             found.leave(Kind::Other, format!("of chat {name}"), why);
         }
         let chat = ChatSpec {
@@ -166,7 +166,7 @@ fn wirings(db: &Database, ids: &Ids, wishes: &Wishes<'_>, found: &mut Inventory)
         let (chat, agent) = (row.name("messaging_group_id"), row.name("agent_group_id"));
         let name = row.filled("id").unwrap_or_else(|| format!("{chat} -> {agent}"));
         let (Some(place), Some(agent)) = (ids.chats.get(&chat), ids.agents.get(&agent)) else {
-            found.leave(Kind::Wiring, name, "its chat or its agent is not taken over");
+            found.leave(Kind::Wiring, name, "its chat or its agent is not imported");
             continue;
         };
         let wiring = match wiring(&row, agent, wishes) {
@@ -178,7 +178,7 @@ fn wirings(db: &Database, ids: &Ids, wishes: &Wishes<'_>, found: &mut Inventory)
         };
         let Some(chat) = found.chat(place) else { continue };
         if chat.wirings.iter().any(|known| known.agent == wiring.agent) {
-            found.leave(Kind::Wiring, name, "the agent listens there by another wiring already");
+            found.leave(Kind::Wiring, name, "another wiring already makes the agent listen there");
         } else {
             chat.wirings.push(wiring);
         }
@@ -194,7 +194,7 @@ fn wiring(row: &Row, agent: &Folder, wishes: &Wishes<'_>) -> Result<WiringSpec, 
         Some("mention") => (Engage::Mention, None),
         Some("mention-sticky") => (Engage::MentionSticky, None),
         Some(other) => {
-            return Err(format!("its engage mode `{other}` is not known, with which NanoClaw never answered"));
+            return Err(format!("its engage mode `{other}` is unknown, and NanoClaw never answered with it"));
         }
         // In these rows, older hosts use the rules of version 1.
         None if row.text("trigger_rules").is_some() || row.text("response_scope").is_some() => {
@@ -202,10 +202,10 @@ fn wiring(row: &Row, agent: &Folder, wishes: &Wishes<'_>) -> Result<WiringSpec, 
             let (engage, senders) = wiring_of_row(rules.as_deref(), scope.as_deref());
             (engage, Some(senders))
         }
-        None => return Err("it has no engage mode, with which NanoClaw never answered".to_owned()),
+        None => return Err("it has no engage mode, and NanoClaw never answered without one".to_owned()),
     };
     if let Engage::Pattern(pattern) = &engage {
-        (wishes.pattern)(pattern).map_err(|why| format!("its pattern cannot be one here: {why}"))?;
+        (wishes.pattern)(pattern).map_err(|why| format!("its pattern is invalid here: {why}"))?;
     }
     let all = row.text("sender_scope").as_deref() == Some("all");
     Ok(WiringSpec {
@@ -255,7 +255,7 @@ fn people(db: &Database, ids: &Ids, found: &mut Inventory) -> Result<(), Error> 
                 continue;
             }
             (_, Some(None)) => {
-                found.leave(Kind::Right, name, "its agent is not taken over");
+                found.leave(Kind::Right, name, "its agent is not imported");
                 continue;
             }
             _ => {
@@ -277,7 +277,7 @@ fn people(db: &Database, ids: &Ids, found: &mut Inventory) -> Result<(), Error> 
         let (user, agent) = (row.name("user_id"), row.name("agent_group_id"));
         let name = format!("{user} of {agent}");
         let Some(folder) = ids.agents.get(&agent) else {
-            found.leave(Kind::Right, name, "its agent is not taken over");
+            found.leave(Kind::Right, name, "its agent is not imported");
             continue;
         };
         match names::person(&user) {
@@ -298,7 +298,7 @@ fn destinations(db: &Database, ids: &Ids, found: &mut Inventory) -> Result<(), E
         let (agent, local, target) = (row.name("agent_group_id"), row.name("local_name"), row.name("target_id"));
         let name = format!("{agent} -> {local}");
         let Some(folder) = ids.agents.get(&agent) else {
-            found.leave(Kind::Destination, name, "its agent is not taken over");
+            found.leave(Kind::Destination, name, "its agent is not imported");
             continue;
         };
         let name = format!("{folder} -> {local}");
@@ -311,7 +311,7 @@ fn destinations(db: &Database, ids: &Ids, found: &mut Inventory) -> Result<(), E
             _ => None,
         };
         match to {
-            None => found.leave(Kind::Destination, name, "what it names is not taken over"),
+            None => found.leave(Kind::Destination, name, "its target is not imported"),
             Some(_) if local != normalize_name(&local) => {
                 let why =
                     format!("names have lower-case letters, digits and `-` here, like `{}`", normalize_name(&local));

@@ -40,7 +40,7 @@ fn read(text: &str) -> Result<SkipReport, SkipTrouble> {
 /// Field, value, and the error if it is invalid.
 const CASES: &[(&str, &str, Option<&str>)] = &[
     ("schema_version", "1", None),
-    ("schema_version", "2", Some("its schema_version is 2, and only 1 is known")),
+    ("schema_version", "2", Some("its schema_version is 2, but only 1 is supported")),
     ("schema_version", "0", Some("its schema_version is 0")),
     ("schema_version", "-1", Some("its schema_version is -1")),
     ("schema_version", "true", Some("schema_version is true or false, not an integer")),

@@ -68,7 +68,7 @@ struct Document {
     ids: Vec<String>,
 }
 
-const TOO_LARGE: &str = "it is too large: 4 MiB and 1,000 fields are read";
+const TOO_LARGE: &str = "it is too large: Hearth reads at most 4 MiB and 1,000 fields";
 
 impl Document {
     fn take(&mut self, name: &str, value: &Value) -> Result<(), &'static str> {

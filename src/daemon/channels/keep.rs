@@ -93,7 +93,7 @@ impl Channels {
                 }
                 Err(why) => {
                     let wait = RECONNECT.wait(tries);
-                    tracing::warn!(channel = %name, why, "the channel cannot be connected");
+                    tracing::warn!(channel = %name, why, "cannot connect the channel");
                     self.set(&name, row.kind, ConnectionState::Down { why, next_try: clock::wall().plus(wait) });
                     let ended = pause(wait.duration(), &mut requests).await;
                     tries = if let ControlFlow::Continue(None) = ended { tries.saturating_add(1) } else { 0 };
@@ -114,7 +114,7 @@ impl Channels {
         match self.settings(name) {
             Ok(Some(row)) => return ControlFlow::Continue(Some(row)),
             Ok(None) => {}
-            Err(error) => tracing::error!(channel = %name, %error, "the channel's settings cannot be read"),
+            Err(error) => tracing::error!(channel = %name, %error, "cannot read the channel's settings"),
         }
         if self.forget(name, requests) { ControlFlow::Break(()) } else { ControlFlow::Continue(None) }
     }

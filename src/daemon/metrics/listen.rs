@@ -44,7 +44,7 @@ impl Doorway {
         let work = axum::serve(self.entrance, router).with_graceful_shutdown(async move { stopping.stopped().await });
         tokio.spawn(async move {
             if let Err(error) = work.await {
-                tracing::warn!(%error, "metrics are not served any more");
+                tracing::warn!(%error, "metrics are no longer served");
             }
         });
         tracing::info!(address = %self.bound, "metrics are served");
@@ -61,9 +61,8 @@ async fn answer(State((daemon, at)): State<(Arc<Daemon>, IpAddr)>, headers: Head
     match text.map_err(|error| error.to_string()).flatten() {
         Ok(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(error) => {
-            tracing::warn!(error, "metrics cannot be told");
-            (StatusCode::INTERNAL_SERVER_ERROR, "the numbers cannot be read; the log of hearth says why\n")
-                .into_response()
+            tracing::warn!(error, "cannot render the metrics");
+            (StatusCode::INTERNAL_SERVER_ERROR, "cannot read the metrics; see Hearth's log\n").into_response()
         }
     }
 }

@@ -98,14 +98,14 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
         note(found, name, after.silent(name));
     }
     let served = match (served, quiet) {
-        (Ok(_), true) => Ok("others were answered meanwhile, and what was put there is gone".to_owned()),
+        (Ok(_), true) => Ok("other agents were answered meanwhile, and its files were removed".to_owned()),
         (Ok(_), false) => Err("what was put there stays".to_owned()),
         (Err(error), _) => Err(error.to_string()),
     };
     note(found, "many-files", served);
     let token = scratch.paths().token();
     let kept = if token.is_file() {
-        Ok("nothing behind it was removed".to_owned())
+        Ok("nothing at the link's target was removed".to_owned())
     } else {
         Err("the token is gone".to_owned())
     };
@@ -133,9 +133,9 @@ fn questions(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Foun
     scratch.tell(OTHER, &ASK.replace("May", "And may"))?;
     let others = asked(scratch.other.0)? - before;
     let result = match (own, others) {
-        (own, _) if own > most => Err(format!("{own} questions were asked at once")),
-        (_, 0) => Err("no other agent could ask any more".to_owned()),
-        (own, _) => Ok(format!("{own} of {} questions were asked, and others still can", attempts.len())),
+        (own, _) if own > most => Err(format!("{own} questions were open at once")),
+        (_, 0) => Err("no other agent could ask questions any more".to_owned()),
+        (own, _) => Ok(format!("{own} of {} questions were asked, and other agents can still ask", attempts.len())),
     };
     note(found, "many-questions", result);
     Ok(())
@@ -172,9 +172,9 @@ fn race(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: &mut Found) ->
     }
     let baits = baited().all(|name| scratch.bait().join(name).join("token").is_file());
     let result = match (stolen, baits) {
-        (Some(path), _) => Err(format!("what is behind the link was taken to {}", path.display())),
-        (None, false) => Err("what is behind the link was removed".to_owned()),
-        (None, true) => Ok(format!("{RACES} files were taken in meanwhile, none from behind it")),
+        (Some(path), _) => Err(format!("files at the link's target were moved to {}", path.display())),
+        (None, false) => Err("files at the link's target were removed".to_owned()),
+        (None, true) => Ok(format!("{RACES} files were collected meanwhile, none from the link's target")),
     };
     note(found, "race", result);
     Ok(())
@@ -195,7 +195,7 @@ fn holding(directory: &std::path::Path, bytes: &[u8]) -> Option<std::path::PathB
 /// The live incarnation of the hostile agent, according to the daemon.
 fn live(scratch: &Scratch<'_>) -> Result<u32, Error> {
     let live = scratch.daemon.store().read(|db, txn| db.live_incarnations.get(txn, &scratch.own.0))?;
-    live.ok_or_else(|| Error::Trial("the agent that is to turn hostile does not live".to_owned()))
+    live.ok_or_else(|| Error::Trial("the hostile agent is not running".to_owned()))
 }
 
 /// Whether the daemon has processed everything.

@@ -87,10 +87,10 @@ pub enum Error {
     #[error(transparent)]
     Name(#[from] crate::model::address::BadName),
     /// Random numbers of the operating system.
-    #[error("the system gives no random numbers: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Entropy(io::Error),
     /// The hostile agent.
-    #[error("the self-test could not be made: {0}")]
+    #[error("the self-test could not be run: {0}")]
     Trial(String),
 }
 
@@ -237,9 +237,9 @@ fn try_all(
     let spec = crate::runtime::Spec { incarnation: 3, ..spec.clone() };
     mailbox::try_all(scratch, place, &spec, found)?;
     match found.remove(trials::CONTROL) {
-        Some(Err(detail)) => {
-            Err(Error::Trial(format!("the hostile agent cannot do what it may, which proves nothing: {detail}")))
-        }
+        Some(Err(detail)) => Err(Error::Trial(format!(
+            "the hostile agent cannot do what it is allowed to do, so the test proves nothing: {detail}"
+        ))),
         _ => Ok(()),
     }
 }

@@ -87,7 +87,7 @@ impl Runs<'_> {
         let before = std::fs::read(&beat)?;
         std::thread::sleep(LOOK);
         let ended = std::fs::read(&beat)? == before;
-        let result = if ended { Ok("what it started ended with it".to_owned()) } else { Err("it goes on".to_owned()) };
+        let result = if ended { Ok("its processes ended with it".to_owned()) } else { Err("it goes on".to_owned()) };
         note(found, "outlive", result);
         Ok(())
     }

@@ -54,7 +54,7 @@ impl World {
 
     /// Ids that the hostile agent can name. An error if there are none, because then nothing would be proved.
     pub(super) fn foreign(&self) -> Result<Foreign, Error> {
-        let missing = |what: &str| Error::Trial(format!("there is {what} for the hostile agent to try itself on"));
+        let missing = |what: &str| Error::Trial(format!("there is {what} as a target for the hostile agent"));
         let last = |session| self.spoken_by(session).filter_map(|(_, row)| number(row)).max().unwrap_or_default();
         let number = Some(last(self.other)).filter(|number| *number > last(self.own));
         let heard = |session| self.heard_by(session).map(|message| message.seq).max().unwrap_or_default();
@@ -92,35 +92,34 @@ impl World {
         let spoken: Vec<&Outbound> = self.spoken(says.name).filter(|row| row.text == says.name).collect();
         let with_files = spoken.iter().find(|row| !row.files.is_empty());
         match (says.may, spoken.first(), with_files) {
-            (May::Be | May::BeBare, None, _) => Err("what an agent may say was not said".to_owned()),
+            (May::Be | May::BeBare, None, _) => Err("the agent's permitted message was not sent".to_owned()),
             (May::NotBe, Some(_), _) => Err("it was said".to_owned()),
             (May::BeBare, _, Some(row)) => Err(format!("it was sent: {:?}", row.files)),
-            _ => Ok("nothing came of it".to_owned()),
+            _ => Ok("it had no effect".to_owned()),
         }
     }
 
     pub(super) fn silent(&self, name: &str) -> Result<String, String> {
         match self.spoken(name).find(|row| !row.files.is_empty() || row.text != name) {
             Some(_) => Err("it was said".to_owned()),
-            None => Ok("nothing came of it".to_owned()),
+            None => Ok("it had no effect".to_owned()),
         }
     }
 
     /// Checks that protected state is unchanged.
     pub(super) fn compare(&self, after: &Self) -> Compared {
-        let same =
-            |same: bool, what: &str| if same { Ok("nothing came of it".to_owned()) } else { Err(what.to_owned()) };
+        let same = |same: bool, what: &str| if same { Ok("it had no effect".to_owned()) } else { Err(what.to_owned()) };
         let states = |world: &Self| -> Vec<_> { world.messages.iter().map(|(row, _)| row.state.clone()).collect() };
         let states = states(after).get(..self.messages.len()) == Some(&states(self));
         // One message to the other agent is permitted.
         let heard = after.heard_by(self.other).count() == self.heard_by(self.other).count() + 1;
         let open = |approval: &Approval| approval.state.is_open();
         let mut compared = vec![
-            ("forged-end", same(states, "a message that was over is not as it was")),
-            ("foreign-agent", same(heard, "the other agent heard it")),
-            ("foreign-message", same(!self.is_changed(after), "what the other session said is not as it was")),
-            ("foreign-question", same(after.questions == self.questions, "a question is not as it was")),
-            ("foreign-task", same(after.tasks == self.tasks, "a task is not as it was")),
+            ("forged-end", same(states, "a finished message was changed")),
+            ("foreign-agent", same(heard, "the other agent received it")),
+            ("foreign-message", same(!self.is_changed(after), "the other session's message was changed")),
+            ("foreign-question", same(after.questions == self.questions, "a question was changed")),
+            ("foreign-task", same(after.tasks == self.tasks, "a task was changed")),
             ("false-sender", after.named()),
         ];
         // Without approvals, nothing can be decided.
@@ -130,7 +129,7 @@ impl World {
                 ApprovalSubject::McpServer { server, .. } => server.env.is_empty(),
                 _ => false,
             };
-            compared.push(("reference", same(after.approvals.iter().all(plain), "people are asked for it")));
+            compared.push(("reference", same(after.approvals.iter().all(plain), "people are asked to approve it")));
         }
         compared
     }
@@ -153,7 +152,7 @@ impl World {
     fn named(&self) -> Result<String, String> {
         let from_own = |message: &Message| message.from.is_some_and(|hop| hop.session == self.own);
         let Some((_, body)) = self.messages.iter().find(|(message, _)| from_own(message)) else {
-            return Err("what an agent may say was not said".to_owned());
+            return Err("the agent's permitted message was not sent".to_owned());
         };
         let sender = body.sender.as_ref().map(ToString::to_string).unwrap_or_default();
         let names = [body.content.sender_name.as_deref().unwrap_or_default(), body.content.raw.as_str()];

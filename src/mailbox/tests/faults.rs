@@ -7,7 +7,7 @@ use crate::faults::{errors, refused};
 use crate::mailbox::dir::{Dir, DirEntry, fresh};
 use crate::mailbox::error::Error;
 
-/// A function by its name; what it made of it, as text.
+/// A function by name, with its result as text.
 type Case = (&'static str, fn(&Dir, &Path) -> Result<String, Error>);
 
 fn shown<T>(look: DirEntry<T>) -> String {
@@ -48,7 +48,7 @@ const CASES: [Case; 18] = [
     }),
 ];
 
-/// What is no fault of the machine, but something an agent can cause: it may take a file away, or the rights on it.
+/// A failure that an agent can cause, not a fault of the machine: the agent may remove a file, or its permissions.
 fn is_a_value(function: &str, words: &str, value: &str) -> bool {
     match words {
         "No such file or directory" => {

@@ -13,7 +13,7 @@ use crate::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use crate::model::effect::{Discard, ExportedMessage};
 use crate::model::time::Timestamp;
 
-/// Puts something at a path, with the help of a secret.
+/// Puts something hostile at a path. The second path is a secret file.
 type StoreTrick = fn(&PathBuf, &PathBuf);
 /// The same in a mailbox.
 type MailboxTrick = fn(&Place, &PathBuf);
@@ -63,7 +63,7 @@ fn the_same_bytes_are_one_file() {
     assert_eq!(names(path.parent().unwrap()), [blob.as_str()], "nothing temporary stays");
 }
 
-/// Whatever stands where a file belongs is replaced, and nothing it leads to is touched.
+/// Anything in the place of a file is replaced, and nothing that it leads to is changed.
 #[test]
 fn tricks_in_the_store_of_files_are_replaced() {
     let secret = |place: &Place| place.outside().join("secret.json");
@@ -113,7 +113,7 @@ fn a_file_goes_when_nobody_needs_it_and_it_is_old() {
     assert!(half.exists(), "it may be being written");
     (0..SHARDS).for_each(|shard| drop(place.blobs.shard(shard, old()).unwrap()));
     assert!(!half.exists());
-    // Putting it again makes it young again.
+    // Storing it again makes it count as new.
     let blob = place.blobs.put(b"hello").unwrap();
     let file = fs::File::options().write(true).open(in_store(&place, &blob)).unwrap();
     file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
@@ -121,7 +121,8 @@ fn a_file_goes_when_nobody_needs_it_and_it_is_old() {
     assert!(fs::metadata(in_store(&place, &blob)).unwrap().mtime() > 1_000_000);
 }
 
-/// A message that was refused does not keep its file, but neither takes it from one that is on its way.
+/// A refused message does not keep its file, but does not remove it either while another message with it is being
+/// imported.
 #[test]
 fn a_file_is_taken_back_unless_another_message_has_it() {
     let place = Place::new();
@@ -222,7 +223,7 @@ fn a_file_that_cannot_be_had_says_why_and_the_message_comes() {
     place.assert_outside_untouched();
 }
 
-/// What an agent with the host's own rights, or a crash, left where files belong.
+/// Leftovers of a crash, or of an agent with the host's permissions, in the places of files.
 #[test]
 fn what_stands_in_for_files_is_replaced() {
     let tricks: [(&str, MailboxTrick); 4] = [
@@ -269,7 +270,7 @@ fn the_golden_message_is_what_the_host_writes() {
     assert_eq!(written["content"], golden["content"].take());
 }
 
-/// Files of an answer are kept to be sent, and where another agent can get them from.
+/// Files of an answer are kept for sending, and stored where another agent can get them.
 #[test]
 fn files_to_send_are_in_the_store_of_files_too() {
     let place = Place::new();
@@ -294,10 +295,10 @@ fn files_to_send_are_in_the_store_of_files_too() {
     assert!(place.mailboxes.all_kept(SESSION).unwrap().is_empty());
 }
 
-/// A name, what lies there, and what is kept of it.
+/// A name, the entry that exists there, and what is kept of it.
 type Row<'a> = (&'a str, &'a dyn Fn(&Place, &str), &'a [&'a str]);
 
-/// The table of files to send: what an answer names, what lies there, and what is kept.
+/// The table of files to send: the name in the answer, the existing entry, and what is kept.
 #[test]
 fn files_to_send_follow_the_table() {
     let put = |place: &Place, name: &str| place.write(&format!("out/files/msg-1/{name}"), "ok");
@@ -332,14 +333,14 @@ fn files_to_send_follow_the_table() {
         assert!(!place.agent("out/files/msg-1").exists(), "{name}");
         place.assert_outside_untouched();
     }
-    // Clearing by an id that leads elsewhere.
+    // Cleaning up with an id that contains a path to another place.
     let place = Place::new();
     let bad = Discard { session: SESSION, seqs: vec![], agent_files: vec!["out/files/../../../../outside".into()] };
     assert!(matches!(place.mailboxes.discard(&bad), Err(Error::BadName { .. })));
     place.assert_outside_untouched();
 }
 
-/// By a person who cleans up, or by a disk that was replaced.
+/// Removed by a person who cleans up, or lost with a replaced disk.
 #[test]
 fn removed_directories_are_created_again() {
     let place = Place::new();

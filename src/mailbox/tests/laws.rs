@@ -13,7 +13,7 @@ use crate::model::mailbox::{Answer, CollectedRecord, Record};
 use super::super::text;
 use super::{Place, ack, lines, said};
 
-/// Valid files of a mailbox and the lines they make.
+/// Valid files of a mailbox, and their records as lines.
 fn sane() -> Vec<(&'static str, String)> {
     vec![
         ("ack/4.1.processing.json", ack(4, 1, "processing", &[])),
@@ -39,7 +39,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![prop::collection::vec(any::<u8>(), 0..200), damaged]
 }
 
-/// A file is valid if a plain reader of the contract takes it.
+/// A file is valid if a plain parser of the contract accepts it.
 fn is_valid(name: &str, bytes: &[u8]) -> bool {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return false };
     if value["v"] != 1 {

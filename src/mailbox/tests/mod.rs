@@ -1,4 +1,4 @@
-//! Tests of all rules of the mailbox, and of all tricks that an agent can play in its half.
+//! Tests of all rules of the mailbox, and of every attack that an agent can make in its half.
 
 mod collect;
 mod discard;
@@ -88,18 +88,18 @@ impl Place {
         self.mailboxes.collect_rest(SESSION, incarnation, u32::MAX).unwrap()
     }
 
-    /// Acts like the engine after it accepted a collection as a whole.
+    /// Acts like the engine after it accepted a complete collection.
     pub(super) fn discard(&self, collection: &Collection) {
         let agent_files = collection.found.iter().flat_map(|found| found.files.clone()).collect();
         self.mailboxes.discard(&Discard { session: SESSION, seqs: Vec::new(), agent_files }).unwrap();
     }
 
-    /// Nothing outside was written, removed, or even changed in its metadata.
+    /// Asserts that nothing outside was written, removed, or changed in its metadata.
     pub(super) fn assert_outside_untouched(&self) {
         assert_eq!(snapshot(&self.outside()), self.before);
     }
 
-    /// What a hostile file leads to: one report, and after the discard it is never seen again.
+    /// Asserts that a hostile file causes one report, and is never seen again after the discard.
     pub(super) fn assert_reported_once(&self, file: &str, reason: &str) {
         let collected = self.collect();
         assert!(collected.faults.is_empty(), "{:?}", collected.faults);
@@ -119,7 +119,7 @@ pub(super) fn unreadable(found: &[CollectedRecord]) -> Vec<(String, String)> {
     found.iter().filter_map(report).collect()
 }
 
-/// One line per record, to compare with.
+/// One line per record, for comparison.
 pub(super) fn lines(found: &[CollectedRecord]) -> Vec<String> {
     found
         .iter()
@@ -155,7 +155,7 @@ pub(super) fn said(id: &str, incarnation: u32, number: u64, is_final: bool) -> S
     said_with(id, incarnation, number, json!({ "final": is_final }))
 }
 
-/// Something said, with other values for some keys; `null` takes a key away.
+/// An outgoing message with changed values for some keys; `null` removes a key.
 pub(super) fn said_with(id: &str, incarnation: u32, number: u64, other: Value) -> String {
     let mut value = json!({
         "v": 1, "id": id, "incarnation": incarnation, "number": number, "final": false, "kind": "chat",
@@ -171,7 +171,7 @@ pub(super) fn said_with(id: &str, incarnation: u32, number: u64, other: Value) -
     value.to_string()
 }
 
-/// Everything about a directory tree except when it was read.
+/// Everything about a directory tree except access times.
 fn snapshot(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut open = vec![root.to_owned()];

@@ -29,7 +29,7 @@ fn seen(place: &Place, incarnation: u32) -> Option<(bool, Option<ObservedState>)
     seen_in(place, incarnation, true)
 }
 
-/// What a look tells that took in all that was written, or could not.
+/// The observation of a look that did or did not read everything.
 fn seen_in(place: &Place, incarnation: u32, wholly: bool) -> Option<(bool, Option<ObservedState>)> {
     let sight = place.mailboxes.observe(SESSION, incarnation).unwrap().unwrap();
     place.mailboxes.note(sight, wholly).map(|Observation { session, incarnation: who, beat, state }| {
@@ -38,8 +38,8 @@ fn seen_in(place: &Place, incarnation: u32, wholly: bool) -> Option<(bool, Optio
     })
 }
 
-/// A runner that beats is alive, whatever else could not be read; what it did is told by the look that knows the rest,
-/// once.
+/// A runner that sends heartbeats is alive, even if its other files could not be read. Its activity is reported once,
+/// by the look that reads the rest.
 #[test]
 fn a_look_that_could_not_take_all_in_tells_the_beat_only() {
     let place = Place::new();
@@ -155,7 +155,7 @@ fn continuations_are_bounded() {
     assert!(continuations.values().all(|text| text.len() == 4_096));
 }
 
-/// What another host remembers is noted before the first runner, and never over what one noted.
+/// Continuations from another host are stored before the first runner, and never replace those of a runner.
 #[test]
 fn continuations_are_noted_once() {
     let place = Place::new();

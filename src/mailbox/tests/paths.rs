@@ -176,7 +176,7 @@ fn trees_of_any_shape_are_deleted_in_bounded_steps() {
     fs::write(root.path().join("outside/file"), "x").unwrap();
     let from = Dir::open_trusted(root.path()).unwrap();
     let trash = Trash::new(Dir::open_trusted(&trash_path).unwrap());
-    // Deeper than descriptors or the stack would last, and longer than any path may be.
+    // Deeper than the limits of descriptors and of the stack, and longer than any permitted path.
     let mut at = from.ensure_dir("deep", 0o755).unwrap();
     for _ in 0..3_000 {
         at = at.ensure_dir("deeper", 0o755).unwrap();

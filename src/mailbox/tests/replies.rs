@@ -1,4 +1,4 @@
-//! Answers to requests, and the golden files of requests as the host reads them.
+//! Answers to requests, and the golden files of requests as parsed by the host.
 
 use std::fs;
 
@@ -52,7 +52,7 @@ fn answers_are_the_golden_files() {
     }
 }
 
-/// The files are exactly the answers of the live incarnation: each is written once, the others go.
+/// The files are exactly the answers of the live incarnation: each is written once, and others are removed.
 #[test]
 fn answers_come_and_go_with_the_list() {
     let place = Place::new();
@@ -107,7 +107,7 @@ fn the_golden_requests_are_understood() {
     assert!(matches!(request(tasks), Request::Tasks(TaskRequest::List(None))));
 }
 
-/// Who speaks is for Hearth to say, also to other agents.
+/// Only Hearth sets the sender, also in messages to other agents.
 #[test]
 fn an_agent_cannot_say_that_it_is_somebody_else() {
     let mut golden = fixture_json("out-peer.json");

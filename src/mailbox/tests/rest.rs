@@ -25,7 +25,8 @@ fn leftovers_are_told_and_close_the_incarnation() {
     );
     assert_eq!((rest.collection.closes, rest.more, rest.faults.len()), (Some(1), false, 0));
     assert_eq!(rest.collection.found[4].files, ["out/files/late", "out/late.json"]);
-    // Again, as after a crash before the commit: the same. After the discard: nothing, and closed all the same.
+    // A repeat, as after a crash before the commit, gives the same. After the discard there is nothing left, and the
+    // incarnation is still closed.
     assert_eq!(place.rest(1).collection, rest.collection);
     place.discard(&rest.collection);
     let again = place.rest(1).collection;
@@ -107,7 +108,7 @@ fn trouble_of_the_machine_keeps_one_thing_back_and_the_incarnation_open() {
     place.write("out/a.json", said_with("a", 1, 5, json!({ "files": ["x"] })));
     place.write("out/b.json", said("b", 1, 7, false));
     place.write("out/late.json", said("late", 1, 9, true));
-    // The copy cannot get its name.
+    // The copy cannot get its final name.
     let kept = place.mailboxes.path(SESSION).join("kept/1.a");
     fs::write(&kept, "").unwrap();
     for collected in [place.collect(), place.rest(1)] {
@@ -183,7 +184,7 @@ fn a_leftover_is_not_judged_before_all_acks_were_read() {
     assert!(!all.iter().any(|line| line.contains("missing")));
 }
 
-/// A program may write as many files as it likes: what is too much is one thing that is refused, and goes.
+/// A program may write any number of files: those beyond the limit are reported as a single refusal, and removed.
 #[test]
 fn what_is_said_too_often_is_left_out() {
     let place = Place::new();

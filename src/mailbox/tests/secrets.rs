@@ -24,7 +24,7 @@ fn hidden(collected: &Collected) -> (Vec<&str>, Vec<(&str, &str)>) {
     (names.iter().map(String::as_str).collect(), files)
 }
 
-/// Whatever a record is, and wherever in it the value is, as JSON may write it.
+/// For every kind of record, wherever in it the value is, in every JSON spelling.
 #[test]
 fn nothing_that_is_taken_in_has_them() {
     let place = place();
@@ -56,7 +56,7 @@ fn nothing_that_is_taken_in_has_them() {
     assert_eq!(hidden(&place.collect()), (vec![], vec![]));
 }
 
-/// Also where the value lies across the pieces in which a file is copied.
+/// Also if the value spans two of the pieces in which a file is copied.
 #[test]
 fn a_file_that_has_one_is_not_sent() {
     for before in [0, 8 * 1024 - 5, 64 * 1024 - 3, 1 << 20] {

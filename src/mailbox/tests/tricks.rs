@@ -23,7 +23,7 @@ fn directories_that_are_links() {
         fs::remove_dir_all(place.agent(path)).unwrap();
         symlink(place.outside().join(target), place.agent(path)).unwrap();
         place.assert_reported_once(path, LINK);
-        // And the agent can go on.
+        // The agent can still work.
         assert!(fs::symlink_metadata(place.agent(path)).unwrap().is_dir());
         place.write("ack/4.1.processing.json", ack(4, 1, "processing", &[]));
         assert_eq!(lines(&place.found()), ["claim 4 by 1"]);
@@ -114,7 +114,7 @@ fn directories_named_like_files() {
 
 #[test]
 fn files_without_rights() {
-    // Root may read everything: then the files are simply good.
+    // Root may read everything, so for root these files are valid.
     let place = Place::new();
     place.write("out/a.json", said("a", 1, 5, false));
     fs::set_permissions(place.agent("out/a.json"), fs::Permissions::from_mode(0o0)).unwrap();
@@ -147,7 +147,7 @@ fn too_much_of_everything() {
     for file in ["ack/4.1.completed.json", "out/a.json"] {
         place.write(file, vec![b' '; 2 * 1024 * 1024]);
         place.assert_reported_once(file, reason);
-        // A file of enormous size that takes no room on the disk.
+        // A huge sparse file that uses no disk space.
         fs::File::create(place.agent(file)).unwrap().set_len(1 << 40).unwrap();
         place.assert_reported_once(file, "it has 1099511627776 bytes, at most 1048576 are read");
     }

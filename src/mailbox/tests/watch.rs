@@ -23,7 +23,7 @@ fn watcher() -> (Watcher, Receiver<SessionId>) {
     (watcher, told)
 }
 
-/// A watcher on the place's session, past the first call.
+/// A watcher on the session, after its initial callback.
 fn watching(place: &Place) -> (Watcher, Receiver<SessionId>) {
     let (watcher, told) = watcher();
     watcher.watch(&place.mailboxes, SESSION).unwrap();

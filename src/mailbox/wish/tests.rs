@@ -174,11 +174,11 @@ fn edits_and_reactions_name_a_number() {
         of(json!({"operation": "explode"})).0,
         RequestedAction::Impossible("unknown operation `explode`".into())
     );
-    // A chat message may have any fields: only payloads of the platform are looked at.
+    // A chat message may have any fields: only fields of platform payloads are examined.
     assert_eq!(wish_of(OutKind::Chat, json!({"operation": "edit", "text": "hi"})), (RequestedAction::Say, "hi".into()));
 }
 
-/// NanoClaw's cards, on channels that show text only: nothing that is on a card is lost.
+/// NanoClaw's cards on channels that show only text: no content of the card is lost.
 #[test]
 fn cards_have_a_text() {
     let of = |content| wish_of(OutKind::ChatSdk, content);
@@ -200,7 +200,7 @@ fn cards_have_a_text() {
     }
 }
 
-/// Any JSON, as deep and odd as the parser lets through.
+/// Any JSON that the parser accepts, however deep or odd.
 fn value() -> impl proptest::strategy::Strategy<Value = Value> {
     use proptest::prelude::*;
     let leaf = prop_oneof![
@@ -220,7 +220,7 @@ fn value() -> impl proptest::strategy::Strategy<Value = Value> {
 }
 
 proptest::proptest! {
-    /// Whatever an agent writes is understood as something bounded, or refused with a reason.
+    /// Whatever an agent writes is parsed into something bounded, or refused with a reason.
     #[test]
     fn nothing_an_agent_writes_breaks_the_edge(
         action in proptest::sample::select(vec!["ask_user_question", "install_packages", "add_mcp_server", "create_agent"]),

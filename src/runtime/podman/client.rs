@@ -78,8 +78,7 @@ impl Client {
     /// Sends a request and parses the answer.
     pub(super) async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Fault> {
         let text = self.text(request).await?;
-        serde_json::from_slice(&text)
-            .map_err(|error| Fault::Unanswered(format!("what it says cannot be read: {error}")))
+        serde_json::from_slice(&text).map_err(|error| Fault::Unanswered(format!("its answer cannot be read: {error}")))
     }
 }
 

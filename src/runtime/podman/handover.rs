@@ -152,7 +152,7 @@ fn write(path: &Path, mut text: &[u8], stopped: &AtomicBool) -> io::Result<()> {
     let mut pipe: Option<File> = None;
     while !text.is_empty() {
         if stopped.load(Ordering::Relaxed) {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "it was ended before it read them"));
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "it was stopped before it read them"));
         }
         let Some(open) = &mut pipe else {
             pipe = open(path)?;

@@ -178,7 +178,9 @@ impl Runtime for PodmanRuntime {
     fn reconcile(&self, live: &dyn Fn() -> Vec<(SessionId, u32)>) {
         let pipes = handover::all(&self.shared.setup.secrets);
         let Some(found) = self.listed(LISTING) else {
-            tracing::warn!("what an earlier daemon left cannot be listed; it is removed when its sessions start again");
+            tracing::warn!(
+                "cannot list the containers of an earlier daemon; each is removed when its session starts again"
+            );
             return;
         };
         let live = live();
@@ -235,10 +237,10 @@ impl Runtime for PodmanRuntime {
         if self.shared.sessions.wait_empty(IN_ORDER) {
             return;
         }
-        tracing::warn!("some agents do not end in order; they are ended by force");
+        tracing::warn!("some agents do not stop; killing them");
         self.force();
         if !self.shared.sessions.wait_empty(AFTERWARDS) {
-            tracing::warn!("some agents are not gone yet; the next start of Hearth ends them");
+            tracing::warn!("some agents are still running; the next start of Hearth ends them");
         }
     }
 }

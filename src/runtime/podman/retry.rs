@@ -30,7 +30,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Fault>>>(what: &str, 
             Err(error) => {
                 pauses.pause().await;
                 if pauses.0.is_multiple_of(WARN_EVERY) {
-                    tracing::warn!(what, %error, tries = pauses.0, "Podman is asked again until it answers");
+                    tracing::warn!(what, %error, tries = pauses.0, "Podman does not answer, retrying");
                 }
             }
         }

@@ -234,7 +234,7 @@ impl Session<'_> {
         let secrets = self.given.as_ref().filter(|given| given.id == id).map_or(&none, |given| &given.secrets);
         let mut exit = match life {
             ContainerState::Alive => return None,
-            ContainerState::Created => Exit::NotStarted("its container was made and never started".to_owned()),
+            ContainerState::Created => Exit::NotStarted("its container was created but never started".to_owned()),
             ContainerState::Ended(exit) => exit,
         };
         let mut tail = api.stderr_tail(id, secrets).await;
@@ -256,12 +256,12 @@ impl Session<'_> {
             tail = api.stderr_tail(id, secrets).await;
         }
         if matches!(exit, Exit::Code(1)) && tail.text.contains(NO_PROGRAM) {
-            let reason = format!("its image has no program that runs at {RUNNER}: run `hearth image build`");
+            let reason = format!("its image has no working program at {RUNNER}: run `hearth image build`");
             exit = Exit::NotStarted(reason);
         } else if matches!(exit, Exit::Code(1)) && tail.complete && tail.text.trim().is_empty() {
             // The runner reports why it ends. Without output it was init whose message was lost.
             let reason = format!(
-                "it ended without a message, probably because its image has no program that runs at {RUNNER}: run \
+                "it ended without a message, probably because its image has no working program at {RUNNER}: run \
                  `hearth image build`"
             );
             exit = Exit::NotStarted(reason);
@@ -329,7 +329,7 @@ impl Session<'_> {
     /// Waits until the runner has read its secrets. A runner that does not read them is ended.
     async fn hand_over(&mut self, spec: &Spec, begun: Begun, mut offer: Offer) -> Result<Option<String>, Error> {
         let Begun { id, image } = begun;
-        let mut why = Error::NotTaken { image: image.clone(), how: "it goes on without them".to_owned() };
+        let mut why = Error::NotTaken { image: image.clone(), how: "it continues without them".to_owned() };
         for _ in 0..OFFERS {
             match offer.taken(OFFER).await {
                 Some(Ok(())) => return Ok(Some(id)),
@@ -426,7 +426,7 @@ impl Session<'_> {
             secrets.get_or_init(|| known(&settings, &lookup).into());
         });
         if let Err(error) = work.await {
-            tracing::warn!(session = %spec.session, %error, "the secrets of an agent are not known");
+            tracing::warn!(session = %spec.session, %error, "the secrets of an agent are unknown");
         }
     }
 
@@ -485,6 +485,8 @@ fn texts(variables: Vec<(std::ffi::OsString, std::ffi::OsString)>) -> Result<Vec
 fn words(image: &str, fault: &Fault) -> String {
     match fault {
         Fault::Refused { message, .. } => explain(image, message),
-        Fault::Unanswered(reason) => format!("Podman gave no answer when its container was made or started: {reason}"),
+        Fault::Unanswered(reason) => {
+            format!("Podman gave no answer when its container was created or started: {reason}")
+        }
     }
 }

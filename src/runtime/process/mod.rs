@@ -86,7 +86,7 @@ impl Setup {
     /// The runner is `program agent`. Remains of an earlier incarnation get ten seconds to end.
     pub fn new(program: PathBuf, path: OsString, locks: PathBuf, lookup: Lookup) -> Self {
         let (grace, patience) = (END_MAX, Duration::from_secs(10));
-        let sandbox = Sandbox::missing_for("nothing was looked for that confines", "");
+        let sandbox = Sandbox::missing_for("confinement was not probed", "");
         let (arguments, guarded) = (vec!["agent".into()], Vec::new());
         Self { program, arguments, path, locks, lookup, sandbox, guarded, grace, patience }
     }
@@ -128,7 +128,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let hurry = move || shared.table.hurry(key, shared.setup.grace);
         if let Err(error) = spawn_thread("end", key, hurry) {
-            tracing::warn!(session = %key.0, %error, "an agent gets no time to end");
+            tracing::warn!(session = %key.0, %error, "an agent gets no time to stop");
             self.table.hurry(key, Duration::ZERO);
         }
         false
@@ -219,7 +219,7 @@ impl Runtime for ProcessRuntime {
             self.shared.kill(key);
         }
         if !self.shared.table.wait_empty(SHUT_DOWN) {
-            tracing::warn!("some agents are not gone yet");
+            tracing::warn!("some agents are still running");
         }
     }
 }

@@ -159,7 +159,7 @@ impl Incarnations {
                 *stop = true;
                 crate::crash::point("ask-end");
                 if let Some(Err(error)) = life.as_mut().map(|life| life.write_all(ASK)) {
-                    tracing::debug!(session = %key.0, %error, "an agent cannot be asked to end");
+                    tracing::debug!(session = %key.0, %error, "cannot ask an agent to stop");
                 }
                 return Kill::Hurry;
             }

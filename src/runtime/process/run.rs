@@ -109,7 +109,7 @@ fn namespace(key: Key, child: &Child, told: &PipeReader) -> Option<std::os::fd::
     let told: serde_json::Value = serde_json::from_str(&line).ok()?;
     let pid = told.get("child-pid")?.as_i64().and_then(|pid| i32::try_from(pid).ok())?;
     let opened = open_init(child, pid);
-    opened.inspect_err(|error| tracing::debug!(session = %key.0, %error, "a process namespace is gone already")).ok()
+    opened.inspect_err(|error| tracing::debug!(session = %key.0, %error, "a process namespace is already gone")).ok()
 }
 
 /// Waits for the end of a runner, then ends what is left of it.
@@ -117,12 +117,12 @@ fn attend(shared: &Arc<Shared>, key: Key, started: Started, secrets: Secrets) ->
     let Started { mut child, tree, lock, told } = started;
     let tail = child.stderr.take().and_then(|stderr| {
         let tail = Stderr::start(format!("stderr {}.{}", key.0, key.1), stderr, secrets);
-        tail.inspect_err(|error| tracing::warn!(session = %key.0, %error, "an agent's standard error is not read")).ok()
+        tail.inspect_err(|error| tracing::warn!(session = %key.0, %error, "cannot read an agent's standard error")).ok()
     });
     wait_unreaped(tree.group);
     shared.table.leader_ended(key);
     if let Some(init) = &tree.init {
-        insist(key, "the process namespace of an agent does not end", &mut || {
+        insist(key, "the process namespace of an agent is still running", &mut || {
             force_init(init);
             namespace_is_dead(init)
         });
@@ -163,7 +163,7 @@ fn insist(key: Key, problem: &str, attempt: &mut dyn FnMut() -> io::Result<bool>
         if waited >= warn_at {
             warn_at *= 2;
             let (seconds, error) = (waited.as_secs(), outcome.err());
-            tracing::warn!(session = %key.0, incarnation = key.1, seconds, ?error, problem, "an agent is not gone yet");
+            tracing::warn!(session = %key.0, incarnation = key.1, seconds, ?error, problem, "an agent is still running");
         }
     }
 }

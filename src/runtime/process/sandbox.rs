@@ -57,7 +57,7 @@ impl Lacking {
                 "install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`) and restart the daemon"
             }
             Self::Fails(words) if words.contains("RTM_NEWADDR") || words.contains("uid map: Permission denied") => {
-                "AppArmor keeps bubblewrap from user namespaces, as Ubuntu 24.04 does: `sudo apt install apparmor-profiles`, `sudo \
+                "AppArmor denies user namespaces to bubblewrap, as on Ubuntu 24.04: `sudo apt install apparmor-profiles`, `sudo \
                  install -m 0644 /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/`, `sudo \
                  apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict`, then restart the daemon"
             }

@@ -69,7 +69,7 @@ pub enum SecretError {
     #[error("the command of the `cmd:` reference did not end within {} s", SLICES / 10)]
     TimedOut,
     /// The caller does not need the value any more.
-    #[error("stopped while the `cmd:` reference was resolved")]
+    #[error("stopped while the `cmd:` reference was being resolved")]
     Stopped,
 }
 
@@ -116,7 +116,7 @@ fn run(text: &str, slices: u32, stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, S
         && let Some(group) = group(&child)
         && let Err(error) = kill_process_group(group, Signal::KILL)
     {
-        tracing::debug!(%error, "the command of a reference had no processes left to end");
+        tracing::debug!(%error, "the command of a reference had no processes left to kill");
     }
     let status = child.wait().map_err(SecretError::Command)?;
     let value = value?;

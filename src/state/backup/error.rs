@@ -20,27 +20,25 @@ pub enum Error {
         why: String,
     },
     /// The disk is full.
-    #[error("the disk has no room for {path}; nothing was changed: make room, or choose another disk")]
+    #[error("the disk has no space for {path}; nothing was changed: free some space, or choose another disk")]
     NoRoom {
         /// What was being written.
         path: PathBuf,
     },
     /// Another file already has this name.
-    #[error("{path} is there already; it was left as it is: choose another name")]
+    #[error("{path} already exists and was not changed: choose another name")]
     Exists {
         /// The name.
         path: PathBuf,
     },
     /// The place for backups is a backup itself.
-    #[error(
-        "{path} is a backup itself: name the directory that dated backups are kept in, or a name that does not exist yet"
-    )]
+    #[error("{path} is itself a backup: specify the directory of dated backups, or a name that does not exist yet")]
     IsABackup {
         /// The backup.
         path: PathBuf,
     },
     /// The parent directory of a backup, or of a directory of backups, is missing.
-    #[error("there is no directory {path}: make it, or mount the disk that has it, or choose another place")]
+    #[error("directory {path} not found: create it, mount its disk, or choose another directory")]
     NoParent {
         /// The directory.
         path: PathBuf,
@@ -76,7 +74,7 @@ pub enum Error {
         reason: String,
     },
     /// The target is inside a directory that agents can read, or that is replaced together with the store.
-    #[error("{path} is a part of the data directory that has a use of its own: choose another place for the backup")]
+    #[error("{path} is a part of the data directory that Hearth uses: choose another directory for the backup")]
     Within {
         /// The place.
         path: PathBuf,
@@ -94,14 +92,14 @@ pub enum Error {
         first: String,
     },
     /// A store already exists, and replacing it was not requested.
-    #[error("{path} has a store already: use --replace to move it aside, or another directory with --into")]
+    #[error("{path} already has a store: use --replace to move it aside, or another directory with --into")]
     StoreExists {
         /// The data directory.
         path: PathBuf,
     },
     /// A store exists where none is allowed.
     #[error(
-        "{path} has a store already, or mailboxes of one; an import makes a new one: name another directory with --data"
+        "{path} already has a store, or the mailboxes of one; an import creates a new store: specify another directory with --data"
     )]
     NotNew {
         /// The data directory.

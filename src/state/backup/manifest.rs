@@ -75,9 +75,11 @@ impl Manifest {
             .map_err(|error| not_one(format!("its {MANIFEST} cannot be understood: {error}")))?;
         let newer = |what: String| Error::Newer { path: backup.to_owned(), what };
         match value.get("hearth_backup").and_then(serde_json::Value::as_u64) {
-            None => return Err(not_one(format!("its {MANIFEST} is not one of a backup"))),
+            None => return Err(not_one(format!("its {MANIFEST} does not belong to a backup"))),
             Some(version) if version > u64::from(VERSION) => {
-                return Err(newer(format!("its manifest has version {version}, known is {VERSION}")));
+                return Err(newer(format!(
+                    "its manifest has version {version}, but this Hearth supports only version {VERSION}"
+                )));
             }
             Some(_) => {}
         }
@@ -85,7 +87,9 @@ impl Manifest {
             .map_err(|error| not_one(format!("its {MANIFEST} cannot be understood: {error}")))?;
         if manifest.format > migrate::FORMAT {
             let (found, known) = (manifest.format, migrate::FORMAT);
-            return Err(newer(format!("its store has format {found}, known are formats up to {known}")));
+            return Err(newer(format!(
+                "its store has format {found}, but this Hearth supports formats only up to {known}"
+            )));
         }
         Ok(manifest)
     }

@@ -19,7 +19,7 @@ pub(super) fn waitlists(check: &mut Check<'_, '_>) -> Result<()> {
         let waiting = (person.clone(), Turn::Later);
         let count = db.approvals_by_decider.count_prefix(check.txn, &waiting)?;
         if count != list.waits {
-            let what = format!("says that {} approvals wait, and {count} do", list.waits);
+            let what = format!("the row says that {} approvals wait, but {count} do", list.waits);
             check.report(&db.waitlists, &person, what);
         }
         Ok(())

@@ -44,7 +44,7 @@ pub enum Error {
         lines: u64,
     },
     /// The imported store is inconsistent.
-    #[error("what was read is inconsistent, so nothing was imported: {count} violations, the first: {first}")]
+    #[error("the export is inconsistent, so nothing was imported: {count} violations, the first: {first}")]
     Unsound {
         /// How many.
         count: usize,

@@ -158,15 +158,20 @@ fn end(lines: &mut Lines<'_>, object: &str, rows: u64, counts: &BTreeMap<String,
     let last: Last = serde_json::from_str(object).map_err(|e| lines.bad(format!("it is not a last line: {e}")))?;
     let stated = last.tables.iter().filter(|(_, rows)| **rows > 0);
     if last.rows != rows || !stated.eq(counts.iter()) {
-        return Err(lines.bad(format!("it states {} rows, there were {rows}: lines are missing or doubled", last.rows)));
+        return Err(
+            lines.bad(format!("it states {} rows, there were {rows}: lines are missing or duplicated", last.rows))
+        );
     }
     if last.sha256 != backup::hex(std::mem::take(&mut lines.hasher)) {
-        return Err(lines.bad("the digest of all lines is wrong: lines were moved or exchanged"));
+        return Err(lines.bad("the digest of all lines is wrong: lines were moved or swapped"));
     }
     let line = lines.line;
     match lines.next() {
         Ok(None) => Ok(()),
-        _ => Err(Error::Line { line: line.saturating_add(1), reason: "there is more after the last line".to_owned() }),
+        _ => Err(Error::Line {
+            line: line.saturating_add(1),
+            reason: "there is more data after the last line".to_owned(),
+        }),
     }
 }
 
@@ -205,7 +210,7 @@ fn takes(found: Option<u16>, known: u16) -> Result<(), Bad> {
     match found {
         Some(version) if version == known => Ok(()),
         Some(version) if version > known => Err(Bad::Row(format!(
-            "its record has version {version}, this Hearth knows versions up to {known}: install the newer Hearth"
+            "its record has version {version}, this Hearth supports versions only up to {known}: install the newer Hearth"
         ))),
         version => {
             let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());

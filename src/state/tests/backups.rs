@@ -174,13 +174,13 @@ fn what_is_no_backup_changes_nothing() {
     std::fs::write(&file, &good).unwrap();
     let say = |text: String| std::fs::write(path.join("manifest.json"), text).unwrap();
     say(serde_json::to_string(&Manifest { format: FORMAT + 1, ..manifest.clone() }).unwrap());
-    refused(&format!("has format {}, known are formats up to {FORMAT}", FORMAT + 1));
+    refused(&format!("has format {}, supports formats only up to {FORMAT}", FORMAT + 1));
     say(serde_json::to_string(&Manifest { hearth_backup: 2, ..manifest.clone() }).unwrap());
     refused("its manifest has version 2");
     say(serde_json::to_string(&Manifest { rows: 7, ..manifest }).unwrap());
     refused("rows instead of 7");
     say("{}".to_owned());
-    refused("is not one of a backup");
+    refused("does not belong to a backup");
     std::fs::remove_file(path.join("manifest.json")).unwrap();
     refused("manifest.json cannot be read");
 }

@@ -131,8 +131,8 @@ fn lines_that_are_wrong_are_named() {
         (changed("\"folder\":", "\"holder\":"), format!("line {number}: its value is not one of agents")),
         (changed("\"key\":", "\"novel\":1,\"key\":"), format!("line {number}: it is not a row")),
         (with(&|line| format!("{line}\n{line}")), format!("line {}: table agents has a row ag1 already", number + 1)),
-        (text.replacen(lines[at], "", 1).replace("\n\n", "\n"), "lines are missing or doubled".to_owned()),
-        (text.clone() + "{}\n", format!("line {}: there is more after the last line", lines.len() + 1)),
+        (text.replacen(lines[at], "", 1).replace("\n\n", "\n"), "lines are missing or duplicated".to_owned()),
+        (text.clone() + "{}\n", format!("line {}: there is more data after the last line", lines.len() + 1)),
         (String::new(), "cut off after line 0".to_owned()),
         (lines[..5].join("\n") + "\n", "cut off after line 5".to_owned()),
         (text.trim_end().to_owned(), format!("cut off after line {}", lines.len() - 1)),
@@ -164,7 +164,7 @@ fn only_a_new_data_directory_takes_an_import() {
     drop(store);
     let done =
         import(Import { data: dir.path(), install: None, epoch: 9 }, &mut text.as_bytes(), &|_| Ok(()), &Unwatched);
-    assert!(done.unwrap_err().to_string().contains("has a store already"));
+    assert!(done.unwrap_err().to_string().contains("already has a store"));
 }
 
 #[test]

@@ -227,7 +227,8 @@ fn a_newer_store_is_refused_and_left_alone() {
         [Store::open(dir.path(), small()).unwrap_err().to_string(), Reader::open(dir.path()).unwrap_err().to_string()]
     {
         let known = migrate::FORMAT;
-        let expected = format!("has format {}, this Hearth knows formats up to {known}: install the newer", known + 1);
+        let expected =
+            format!("has format {}, this Hearth supports formats only up to {known}: install the newer", known + 1);
         assert!(message.contains(&expected), "{message}");
     }
     assert_eq!(std::fs::read(dir.path().join("store/data.mdb")).unwrap(), bytes);

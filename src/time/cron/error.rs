@@ -51,10 +51,10 @@ pub enum Problem {
     #[error("`{0}` is not understood; write numbers, names, ranges like 1-5, steps like */15, and lists of them")]
     Form(String),
     /// `H`.
-    #[error("`H` stands for any value; say which one")]
+    #[error("`H` stands for any value; write a specific one")]
     Hash,
     /// `W`.
-    #[error("`W` is not supported; name a day")]
+    #[error("`W` is not supported; write a day")]
     NearestWeekday,
     /// A sign that this field does not support.
     #[error("`{0}` has no meaning there")]
@@ -81,10 +81,10 @@ pub enum Problem {
         most: u32,
     },
     /// No selected month has such a day.
-    #[error("that day never comes in those months")]
+    #[error("the selected months have no such day")]
     Never,
     /// The `cron` crate refuses it.
-    #[error("it cannot be worked out: {0}")]
+    #[error("it cannot be evaluated: {0}")]
     Calendar(String),
 }
 

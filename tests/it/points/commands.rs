@@ -233,7 +233,7 @@ fn die(case: &Case, origin: &Path, facts: &str, k: usize) {
 
 /// The output of a command that finds its work already done.
 fn was_done(stderr: &str) -> bool {
-    ["already exists", "has a store already", "is not empty, it has groups", "agent second not found"]
+    ["already exists", "already has a store", "is not empty, it has groups", "agent second not found"]
         .iter()
         .any(|words| stderr.contains(words))
 }

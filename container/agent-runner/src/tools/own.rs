@@ -84,7 +84,7 @@ fn is_plain(text: &str, besides: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The host judges the same names by the same table, so that both mean the same by a name.
+    /// The host checks names with the same table, so that both sides accept the same ones.
     #[test]
     fn names_of_packages_are_judged_as_by_the_host() {
         let table = include_str!("../../../../tests/data/package-names.json");

@@ -10,7 +10,7 @@ use super::*;
 use crate::outgoing::{Attachment, Source};
 use crate::roots::Roots;
 
-/// A turn without a runner: what tools look at.
+/// A turn without a runner, as tools see it.
 pub(in crate::tools) struct Stage {
     context: Context,
     asked: Vec<InMessage>,
@@ -39,12 +39,12 @@ impl Stage {
         Self { context: context.unwrap(), asked, roots, dir }
     }
 
-    /// Lets the agent have what trusted agents share.
+    /// Gives the agent access to the files that trusted agents share.
     pub(in crate::tools) fn trust(&mut self) {
         self.roots.trusted = Some(self.dir.path().join("trusted"));
     }
 
-    /// In a chat, with two destinations and one message.
+    /// A turn in a chat, with two destinations and one message.
     fn usual() -> Self {
         let address = json!({"channel": "telegram", "platform_id": "1", "thread_id": "t"});
         let destinations = json!([
@@ -80,7 +80,7 @@ pub(in crate::tools) fn message(seq: u64, reply: Option<Address>) -> InMessage {
     }
 }
 
-/// Every error of the tables, and what is of the wrong type.
+/// Every error of the tables, and arguments of the wrong type.
 #[test]
 fn what_is_missing_is_named() {
     let many: Vec<String> = (0..21).map(|n| format!("p{n}")).collect();
@@ -147,7 +147,7 @@ fn what_is_missing_is_named() {
     }
 }
 
-/// Calls, what is written for them, and what is said when the host agrees; the message got the number 13.
+/// Calls, the files that they write, and the answers if the host accepts. The message got the number 13.
 fn check(kind: OutKind, rows: &[(&str, Value, Value, &str)]) {
     for (name, arguments, written, said) in rows {
         let plan = Stage::usual().plan(name, arguments).unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -189,7 +189,7 @@ fn what_is_said_in_chats() {
     );
 }
 
-/// Internal text reaches no person, whatever the tool.
+/// Internal text is shown to no person, whatever the tool.
 #[test]
 fn internal_words_are_for_nobody() {
     let note = "<internal>hm</internal>";
@@ -252,7 +252,7 @@ fn what_is_asked_of_the_host() {
     }
 }
 
-/// What only the host can say, it says.
+/// The host's text is used where only the host knows the result.
 #[test]
 fn the_host_has_the_words_for_tasks() {
     let times =

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Long enough for a slow machine; nothing waits so long when things work.
+/// Long enough for a slow machine; a passing test never waits this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 const RUNNER: &str = env!("CARGO_BIN_EXE_hearth-runner");
@@ -23,7 +23,7 @@ const RUNNER: &str = env!("CARGO_BIN_EXE_hearth-runner");
 pub(crate) struct Bench {
     dir: tempfile::TempDir,
     pub(crate) context: Context,
-    /// What runners are told to confine themselves to.
+    /// The rules to which runners confine themselves.
     pub(crate) rules: Option<String>,
 }
 
@@ -60,12 +60,12 @@ impl Runner {
         wait_for("the runner to end", || self.child.try_wait().unwrap())
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// The host goes: its end of the life pipe closes.
+    /// Simulates the end of the host: its end of the life pipe closes.
     pub(crate) fn leave(&mut self) {
         drop(self.child.stdin.take());
     }
@@ -107,17 +107,17 @@ impl Bench {
         self.dir.path().join("session").join(inside)
     }
 
-    /// Lets turns end that wait for the file `go`: with `!until go`, or a tool made by [`until_go`].
+    /// Ends turns that wait for the file `go`: those with `!until go`, or with a tool made by [`until_go`].
     pub(crate) fn go(&self) {
         fs::write(self.path("group/go"), "").unwrap();
     }
 
-    /// Writes the context as it is now.
+    /// Writes the current context.
     pub(crate) fn publish(&self) {
         self.place("host/context.json", &self.context);
     }
 
-    /// What the host does when an incarnation is gone: the next one may work, with numbers above all used ones.
+    /// Does what the host does when an incarnation is gone: permits the next one, with numbers above all used ones.
     pub(crate) fn next_incarnation(&mut self) {
         self.context.incarnation += 1;
         self.context.version += 1;
@@ -163,19 +163,19 @@ impl Bench {
         self.start_with(|_| {})
     }
 
-    /// Starts the runner of the context's incarnation in its own group, with nothing of the test's environment but PATH.
+    /// Starts the runner of the context's incarnation in its own group, with only PATH from the test's environment.
     pub(crate) fn start_with(&self, adapt: impl FnOnce(&mut Command)) -> Runner {
         let mut command = Command::new(RUNNER);
         command.stdin(Stdio::null());
         self.spawn(command, adapt)
     }
 
-    /// Starts it as the daemon does: descriptor 3 is a pipe whose other end the host holds, 4 a lock.
+    /// Starts it as the daemon does: descriptor 3 is a pipe whose other end the host holds, descriptor 4 is a lock.
     pub(crate) fn start_under_host(&self) -> Runner {
         self.start_other(RUNNER)
     }
 
-    /// Starts another program in the place of the runner, with the same descriptors.
+    /// Starts another program instead of the runner, with the same descriptors.
     pub(crate) fn start_other(&self, program: &str) -> Runner {
         fs::write(self.path("lock"), "").unwrap();
         let mut command = Command::new("sh");
@@ -227,13 +227,13 @@ impl Bench {
         })
     }
 
-    /// The contents that the ack names, in its order.
+    /// The contents of the answers that the ack names, in order.
     pub(crate) fn answers(&self, ack: &Ack) -> Vec<Value> {
         let outs = self.outs();
         ack.out.iter().map(|id| outs[&id.file_name()].content.clone()).collect()
     }
 
-    /// The texts that the end of the message names.
+    /// The texts of the answers that the end of a message names.
     pub(crate) fn texts(&self, seq: u64) -> Vec<String> {
         let ack = self.ended(seq);
         self.answers(&ack).iter().map(|content| content["text"].as_str().unwrap().to_owned()).collect()
@@ -245,7 +245,7 @@ impl Bench {
     }
 }
 
-/// A shell command that shows by a file that it began, and ends when there is a file `go`.
+/// A shell command that creates a file when it begins, and ends when there is a file `go`.
 pub(crate) fn until_go(begun: &str) -> String {
     format!("touch {begun}; while [ ! -e go ]; do sleep 0.05; done")
 }
@@ -263,7 +263,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Asks again and again until there is an answer.
+/// Polls until there is a result.
 pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -101,7 +101,7 @@ fn a_lost_conversation_begins_anew_without_a_word() {
     }
 }
 
-/// The CLI announces a conversation before it exists; a runner that believed it could not go on.
+/// The CLI announces a conversation before it exists. A runner that stored the id then could not resume.
 #[test]
 fn a_kill_before_the_first_answer_leaves_no_conversation_behind() {
     let Some((mut bench, api)) = bench() else { return };
@@ -169,7 +169,7 @@ fn model_effort_and_blocked_tools_reach_the_api() {
     assert!(!tools.contains(&"WebFetch") && !tools.contains(&"AskUserQuestion"), "{tools:?}");
 }
 
-/// A server of tools is started beside the CLI; its secret comes from the environment and is no argument of anything.
+/// An MCP server is started beside the CLI. Its secret comes from the environment and is no process's argument.
 #[test]
 fn servers_of_tools_are_started_with_their_secrets() {
     let Some((mut bench, api)) = bench() else { return };

@@ -82,7 +82,7 @@ fn refused_tools_are_refused_and_the_turn_goes_on() {
     assert_eq!(results.matches("\"is_error\":true").count(), 2, "{results}");
 }
 
-/// The model is told of its tools with the first question already.
+/// The model is told about its tools with the first question.
 #[test]
 fn the_runners_own_server_of_tools_is_connected() {
     let Some((bench, api)) = bench() else { return };

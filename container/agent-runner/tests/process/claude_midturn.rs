@@ -5,7 +5,7 @@ use hearth_wire::AckStatus;
 use crate::bench::{Bench, names, until_go, wait_for};
 use crate::claude::{bench, start};
 
-/// A tool that ends with [`Bench::go`] and shows that it began.
+/// A tool that shows that it began, and ends with [`Bench::go`].
 fn slow() -> String {
     format!("[[tool Bash {{\"command\":\"{}\"}}]]", until_go("begun"))
 }
@@ -24,7 +24,7 @@ fn what_arrives_while_a_tool_runs_becomes_part_of_the_turn() {
     bench.say(6, "second");
     wait_for("the claim", || bench.acks().contains_key("6.1.processing.json").then_some(()));
     assert!(bench.ends().is_empty(), "claimed is not answered");
-    // Nothing shows when the CLI has read them, too.
+    // Nothing shows when the CLI has read them, so this waits.
     std::thread::sleep(std::time::Duration::from_secs(2));
     bench.go();
     assert_eq!(bench.texts(6), ["one"]);
@@ -44,7 +44,7 @@ fn what_arrives_after_the_last_tool_is_the_next_turn() {
     wait_for("the API to be asked", || (api.gated() > 0).then_some(()));
     bench.say(4, "second [[say two]]");
     bench.say(6, "third [[say three]]");
-    // Time for the runner to see them; that it has seen nothing yet would be fine, too.
+    // Gives the runner time to see them. The test is also valid if it has not.
     std::thread::sleep(std::time::Duration::from_millis(500));
     api.open();
     assert_eq!(bench.texts(2), ["one"]);
@@ -62,7 +62,7 @@ fn context_alone_and_commands_wait_for_the_end_of_the_turn() {
     bench.message(4, false, "aside");
     bench.say(6, "/cost");
     bench.say(8, "after");
-    // Time for the runner to see them, as above.
+    // Gives the runner time to see them, as above.
     std::thread::sleep(std::time::Duration::from_millis(500));
     bench.go();
     assert_eq!(bench.texts(2), ["one"]);
@@ -73,7 +73,7 @@ fn context_alone_and_commands_wait_for_the_end_of_the_turn() {
     assert_eq!(bench.ended(8).ends, [4]);
 }
 
-/// Killed with a message it had been told but not answered: all of it comes back, nothing twice.
+/// Killed with a message that was given to it but not answered: the whole turn is repeated, and nothing is sent twice.
 #[test]
 fn a_kill_brings_back_what_joined_too() {
     let Some((mut bench, api)) = bench() else { return };
@@ -92,7 +92,7 @@ fn a_kill_brings_back_what_joined_too() {
     assert_eq!((ack.incarnation, ack.seq, ack.ends), (2, 4, vec![2]));
 }
 
-/// The CLI alone is killed: the turn failed and may be tried again; what the CLI had not read yet is the next turn.
+/// Only the CLI is killed: the turn failed and may be retried. Messages that the CLI had not read become the next turn.
 #[test]
 fn a_killed_cli_fails_its_turn_and_what_it_had_not_read_is_the_next_one() {
     let Some((bench, api)) = bench() else { return };
@@ -117,7 +117,7 @@ pub(crate) fn kill_cli(bench: &Bench) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-/// The CLI of this bench, if it runs: found by its arguments and its environment.
+/// The process id of this bench's CLI, if it runs: found by its arguments and its environment.
 pub(crate) fn cli_of(bench: &Bench) -> Option<rustix::process::Pid> {
     let home = format!("HOME={}", bench.path("home").display());
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
@@ -144,7 +144,7 @@ fn of_several_tools_the_longest_counts() {
     assert_eq!(bench.state().unwrap().tool, None);
 }
 
-/// Work in the background ends when no turn runs: the CLI speaks by itself, and is heard at once.
+/// Background work ends between turns: the CLI writes without a request, and its message is sent at once.
 #[test]
 fn what_the_cli_says_unasked_is_said_at_once() {
     let Some((bench, api)) = bench() else { return };

@@ -47,7 +47,7 @@ fn an_api_that_is_not_there_may_come_back() {
     let Some((bench, api)) = bench() else { return };
     bench.say(2, "hello");
     let _runner = bench.start_with(|command| {
-        // Port 9 of the loopback interface refuses.
+        // Port 9 of the loopback interface refuses connections.
         command.env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9").env("ANTHROPIC_API_KEY", "sk-ant-test");
         command.env("CLAUDE_CODE_MAX_RETRIES", "1").env("LANG", "C.UTF-8");
     });
@@ -56,7 +56,8 @@ fn an_api_that_is_not_there_may_come_back() {
     drop(api);
 }
 
-/// It is given up in some minutes, or when the agent's environment says so; until then the CLI would wait for half an hour.
+/// The CLI gives up after some minutes, or when the agent's environment says so. By default it would wait for half an
+/// hour.
 #[test]
 fn an_api_that_takes_requests_and_never_answers_is_given_up() {
     let Some((bench, api)) = bench() else { return };
@@ -100,7 +101,8 @@ fn who_is_not_logged_in_hears_what_to_set() {
     assert_eq!(retry, None);
 }
 
-/// Asked to stop, or stopped by another incarnation: the CLI and its tool end in order, and what was claimed comes back.
+/// Asked to stop, or superseded by another incarnation: the CLI and its tool end in order, and claimed messages are
+/// repeated.
 #[test]
 fn the_cli_ends_with_its_runner() {
     for superseded in [false, true] {
@@ -142,7 +144,7 @@ fn a_cli_that_is_not_installed_or_does_not_start() {
     assert_eq!(retry, Some(Retry { rate_limited: false, after_ms: None }), "it gave no verdict");
 }
 
-/// A script in the place of the CLI.
+/// A script that replaces the CLI.
 fn script(text: &str) -> Option<(Bench, Runner)> {
     let bench = scripted(text)?;
     let runner = bench.start_with(|command| {
@@ -220,7 +222,8 @@ for uuid, text in users():
     assert_eq!(bench.texts(4), ["fine"]);
 }
 
-/// A CLI that does not say what it takes gets one message at a time, and none is ended by an answer to another.
+/// A CLI that does not report what it reads gets one message at a time, and no message is ended by the answer to
+/// another.
 #[test]
 fn a_cli_that_does_not_say_what_it_takes_gets_one_message_at_a_time() {
     let cli = r#"
@@ -238,7 +241,7 @@ for uuid, text in users():
     assert_eq!(bench.ended(2).ends, [0_u64; 0]);
 }
 
-/// A result about nothing that was asked is said at once and ends nothing, in a turn and between turns.
+/// A result without a request is sent at once and ends nothing, during a turn and between turns.
 #[test]
 fn an_unasked_result_ends_no_message() {
     let cli = r#"
@@ -262,7 +265,7 @@ for uuid, text in users():
     assert_eq!(said, ["before: nobody asked", "after: nobody asked"]);
 }
 
-/// An error where the agent was only asked to say it better does not lose what it said.
+/// An error after the agent was asked for a better answer does not lose the original answer.
 #[test]
 fn what_was_said_badly_is_said_if_it_cannot_be_said_better() {
     let cli = r#"
@@ -282,7 +285,7 @@ for uuid, text in users():
     assert_eq!(bench.texts(2), ["the answer"]);
 }
 
-/// The limit of a subscription says when it ends; a tool that ran is named.
+/// The error for a subscription limit says when the limit ends. If a tool was running, the error names it.
 #[test]
 fn limits_say_when_they_end() {
     let cli = r#"
@@ -300,7 +303,7 @@ for uuid, text in users():
     assert!(retry.rate_limited && (590_000..=600_000).contains(&retry.after_ms.unwrap()), "{retry:?}");
 }
 
-/// Answers that come later find their request, and a hook says no in words the agent understands.
+/// Late answers reach their requests, and a hook denies tools with a reason that the agent understands.
 #[test]
 fn requests_of_the_cli_are_answered_by_their_names() {
     let cli = r#"
@@ -352,8 +355,8 @@ for uuid, text in users():
     assert_eq!(bench.state().unwrap().tool, None);
 }
 
-/// A turn that another message joins, and one that is told and read only after it: killed after any durable step, each
-/// message is in the end part of one answer that stands, and of one only.
+/// A turn that a second message joins, and a third message that is read only after it: killed after any durable step,
+/// each message ends up in exactly one valid answer.
 #[test]
 fn killed_after_any_step_each_message_is_answered_once() {
     let mut steps = 0;
@@ -404,7 +407,7 @@ fn killed_after_any_step_each_message_is_answered_once() {
     assert!(steps > 12, "only {steps} steps were seen");
 }
 
-/// Says what it has read; waits for a second message in the turn of the first, and for a third at its end.
+/// Reports what it has read. Waits for a second message during the turn of the first, and for a third at its end.
 const JOINING: &str = r#"
 import threading, queue
 lines = queue.Queue()

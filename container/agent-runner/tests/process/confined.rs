@@ -80,7 +80,7 @@ fn rules_that_cannot_be_enforced_start_nothing() {
     }
 }
 
-/// Whether a process runs; a dead one may wait for its parent for a while.
+/// Whether a process runs; a dead one may wait to be reaped for a while.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).is_some_and(|state| state != 'Z')

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::bench::{Bench, names, wait_for};
 
-/// Goes through every durable step of a turn: dies after it, and the next incarnation ends what was begun.
+/// Kills a runner after every durable step of a turn, and lets the next incarnation finish the work.
 #[test]
 fn killed_after_any_step_the_turn_is_done_once_more_or_was_done() {
     let mut survived = false;
@@ -55,8 +55,8 @@ fn killed_after_any_step_the_turn_is_done_once_more_or_was_done() {
     assert!(steps > 15, "only {steps} steps were seen");
 }
 
-/// Whatever the moment of a kill, the messages of a turn are all ended by one ack whose answers are there, or none is;
-/// and whichever incarnation goes on, each message is in one answer that stands.
+/// Whenever a runner is killed, the messages of a turn are all ended by one ack whose answers exist, or none is.
+/// Whichever incarnation continues, each message is in exactly one valid answer.
 #[test]
 fn killed_at_any_moment_a_turn_ends_whole_or_not_at_all() {
     for same in [true, false] {
@@ -94,7 +94,7 @@ fn killed_at_any_moment_a_turn_ends_whole_or_not_at_all() {
     }
 }
 
-/// What stands in the end: which messages an ack ended, and its answers.
+/// The final state: the messages that an ack ended, and its answers.
 const ALL: [&str; 2] = ["[2, 4, 6] echo: first\nsecond\nthird", "[8] echo: fourth"];
 
 fn stands(bench: &Bench) -> Vec<String> {
@@ -192,7 +192,7 @@ fn finished_messages_are_not_answered_again_and_numbers_are_not_reused() {
     let mut runner = bench.start();
     bench.ended(2);
     runner.kill();
-    // The same incarnation again, after the host has taken what was there but not yet the ack.
+    // The same incarnation again, after the host has consumed everything but the ack.
     let before: Vec<u64> = bench.outs().values().map(|out| out.number).collect();
     for name in bench.outs().keys() {
         fs::remove_file(bench.session(&format!("agent/out/{name}"))).unwrap();
@@ -297,7 +297,7 @@ fn a_session_that_disappears_ends_the_runner() {
     bench.say(2, "hello");
     let mut runner = bench.start();
     bench.ended(2);
-    // It may write while it is removed.
+    // The runner may write while the directory is removed.
     wait_for("the session to be removed", || fs::remove_dir_all(bench.path("session")).ok());
     assert!(runner.wait().code().is_some_and(|code| code != 0));
 }

@@ -1,4 +1,4 @@
-//! The golden files of the contract, of both sides.
+//! The golden files of the contract, from both sides.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn the_golden_failure() {
     assert_eq!(timeless(bench.read("agent/ack/12.3.failed.json").unwrap()), timeless(fixture("ack-failed.json")));
 }
 
-/// Whatever the host writes, a version of the future is not guessed at.
+/// A file of a future version is refused, whatever it contains.
 #[test]
 fn files_of_the_next_version_are_refused() {
     let newer = |name: &str| {
@@ -71,7 +71,7 @@ fn files_of_the_next_version_are_refused() {
     assert!(names(&bench.session("agent/ack")).is_empty());
     bench.publish();
     bench.place("host/in/0000000000000012.json", &newer("in-message.json"));
-    // Files of the agent's own half are begun anew instead.
+    // Files of the agent's own half are created again instead.
     for (path, name) in [("agent/session.json", "session.json"), ("agent/out/3-13-12.json", "out-message.json")] {
         bench.place(path, &newer(name));
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use agent_runner::SECRETS_VARIABLE;
 
-/// What a runner says that is given this through its pipe, and nothing else.
+/// The output of a runner that receives this through its pipe, and nothing else.
 fn said(text: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let pipe: PathBuf = directory.path().join("pipe");
@@ -16,7 +16,7 @@ fn said(text: &str) -> Output {
     let mut runner = Command::new(env!("CARGO_BIN_EXE_hearth-runner"));
     runner.env_clear().env(SECRETS_VARIABLE, &pipe).stdin(Stdio::null()).stderr(Stdio::piped());
     let runner = runner.spawn().unwrap();
-    // Opening waits for the reader.
+    // Opening blocks until there is a reader.
     let mut host = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     host.write_all(text.as_bytes()).unwrap();
     drop(host);
@@ -29,7 +29,7 @@ fn what_came_through_the_pipe_is_in_its_environment_and_is_not_said() {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("HEARTH_ROOTS is \"[redacted]\"") && !said.contains("marked"), "{said}");
-    // And it did not wait for a second pipe.
+    // It did not wait for a second pipe.
     let ended = self::said("KEY=marked-value\0HEARTH_INCARNATION=none\0");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(said.contains("HEARTH_INCARNATION is \"none\""), "{said}");

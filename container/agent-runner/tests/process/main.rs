@@ -1,6 +1,6 @@
 //! Runs the real `hearth-runner` on session directories, as the host does.
 
-#[cfg(test)] // so that the lints know that all of it is a test
+#[cfg(test)] // marks the whole crate as a test for the lints
 mod bench;
 #[cfg(test)]
 mod claude;

@@ -13,7 +13,7 @@ use crate::bench::Bench;
 
 const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/agent.py");
 
-/// Its steps, and how often the world sees the work of a turn that is killed there and begun again.
+/// Its steps, and how often the effect of a turn is visible if the turn is killed there and repeated.
 const STEPS: [(&str, usize); 11] = [
     ("started", 1),
     ("beaten", 1),
@@ -28,7 +28,7 @@ const STEPS: [(&str, usize); 11] = [
     ("ack-written", 1),
 ];
 
-/// A session; nothing without Python.
+/// A session; none without Python.
 pub(crate) fn bench_with_python() -> Option<Bench> {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
         eprintln!("SKIPPED: there is no python3, so tests/agent.py was not tried");
@@ -37,7 +37,7 @@ pub(crate) fn bench_with_python() -> Option<Bench> {
     Some(Bench::new("echo"))
 }
 
-/// A session with two messages that ask and one that does not.
+/// A session with two triggering messages and a context message.
 fn bench(settings: &Value) -> Option<Bench> {
     let bench = bench_with_python()?;
     fs::write(bench.path("group/agent-test.json"), settings.to_string()).unwrap();

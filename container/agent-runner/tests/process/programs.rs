@@ -31,7 +31,7 @@ fn a_program_lives_through_turns_and_its_continuation_through_programs() {
     assert_eq!(bench.texts(6), ["turn 1, continuation c2"]);
 }
 
-/// A program that is gone when it is told of a turn, and has said nothing in it, costs no message a try.
+/// A program that exits when it receives a turn, without output in that turn, costs no message a try.
 #[test]
 fn a_program_that_ends_between_turns_is_started_again() {
     let bench = bench();
@@ -41,13 +41,13 @@ fn a_program_that_ends_between_turns_is_started_again() {
     bench.say(4, "quit later");
     assert_eq!(bench.texts(4), ["turn 1"]);
     assert!(runner.stderr().contains("it is started again"), "{}", runner.stderr());
-    // One that says nothing from the beginning is not.
+    // A program without output from the beginning does cost a try.
     bench.say(6, "quit now");
     let ack = bench.ended(6);
     assert_eq!((ack.status, ack.retry), (AckStatus::Failed, CRASHED));
 }
 
-/// What the ack of a turn says whose program gave no verdict.
+/// The ack of a turn whose program reported no result.
 const CRASHED: Option<Retry> = Some(Retry { rate_limited: false, after_ms: None });
 
 #[test]
@@ -75,7 +75,7 @@ fn what_a_program_says_at_once_and_its_tools_show_during_the_turn() {
     assert_eq!(bench.state().unwrap().tool, None);
 }
 
-/// Internal text is not sent, and a program that asks for the result gets an answer.
+/// Internal text is not sent, but a program that asks for the result gets an answer.
 #[test]
 fn internal_words_of_a_program_reach_nobody() {
     let bench = bench();
@@ -230,7 +230,7 @@ fn inherited_by_this_test() -> Vec<u32> {
         .collect()
 }
 
-/// Whether a process runs; a dead one may wait for its parent for a while.
+/// Whether a process runs; a dead one may wait to be reaped for a while.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).is_some_and(|state| state != 'Z')

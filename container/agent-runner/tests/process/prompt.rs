@@ -10,7 +10,7 @@ fn prompt(arguments: &[&str], variables: &[(&str, &str)], input: &str) -> Output
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearth-runner"));
     command.arg("prompt").args(arguments).env_remove("TZ").envs(variables.iter().copied());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A command that does not want the input closes it.
+    // A command that does not read its input closes it.
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
     child.wait_with_output().unwrap()
 }

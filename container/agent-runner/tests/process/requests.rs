@@ -21,7 +21,7 @@ pub(crate) fn command_bench() -> Bench {
     bench
 }
 
-/// Waits for the request that was not seen yet.
+/// Waits for a new request.
 fn requested(bench: &Bench, seen: usize) -> OutMessage {
     wait_for("a request", || {
         let mut asked: Vec<OutMessage> = bench.outs().into_values().filter(|out| out.request_id.is_some()).collect();
@@ -30,7 +30,7 @@ fn requested(bench: &Bench, seen: usize) -> OutMessage {
     })
 }
 
-/// What the host does: one file, written once.
+/// Answers as the host does: one file, written once.
 pub(crate) fn answer(bench: &Bench, request: &OutMessage, result: Result<Value, &str>) {
     let request_id = request.request_id.clone().unwrap();
     let reply = Reply {
@@ -43,7 +43,7 @@ pub(crate) fn answer(bench: &Bench, request: &OutMessage, result: Result<Value, 
     bench.place(&format!("host/reply/{}", request_id.file_name()), &reply);
 }
 
-/// Every kind of request, as the golden files have it, up to the names that each request has for itself.
+/// Every kind of request, as in the golden files, except for the unique names of the requests.
 #[test]
 fn the_golden_requests() {
     let mut bench = Bench::new("echo");

@@ -22,20 +22,20 @@ fn say(bench: &Bench, seq: u64, messages: &[Value]) {
     bench.say(seq, &format!("mcp {}", Value::from(messages)));
 }
 
-/// What the server of tools answered, by id.
+/// The MCP server's answers, by id.
 fn answers(bench: &Bench, seq: u64) -> Vec<Value> {
     let mut answers: Vec<Value> = serde_json::from_str(&bench.texts(seq)[0]).unwrap();
     answers.sort_by_key(|answer| answer["id"].as_u64());
     answers
 }
 
-/// What a tool said, and whether that was an error.
+/// A tool's text, and whether it is an error.
 fn told(answer: &Value) -> (String, bool) {
     let result = &answer["result"];
     (result["content"][0]["text"].as_str().unwrap_or_default().to_owned(), result["isError"] == true)
 }
 
-/// The files that wait for an answer of the host, once there are so many of them.
+/// Waits for this number of files that need an answer of the host, and returns them.
 fn written(bench: &Bench, count: usize) -> Vec<OutMessage> {
     wait_for(&format!("{count} files"), || {
         let mut outs: Vec<OutMessage> = bench.outs().into_values().filter(|out| out.request_id.is_some()).collect();
@@ -44,7 +44,7 @@ fn written(bench: &Bench, count: usize) -> Vec<OutMessage> {
     })
 }
 
-/// A client that greets, looks around and makes mistakes.
+/// A client that sends a greeting, lists the tools and makes mistakes.
 #[test]
 fn the_server_speaks_mcp() {
     let bench = command_bench();
@@ -77,7 +77,7 @@ fn the_server_speaks_mcp() {
     assert!(bench.outs().values().all(|out| out.is_final), "nothing was written but the answer of the turn");
 }
 
-/// Several calls at once: each hears what the host made of its own file, in whatever order that comes.
+/// Several calls at once: each gets the host's answer to its own file, in whatever order the answers arrive.
 #[test]
 fn calls_wait_for_the_host_and_not_for_each_other() {
     let bench = command_bench();
@@ -119,7 +119,7 @@ fn calls_wait_for_the_host_and_not_for_each_other() {
     assert_eq!(bench.state().unwrap().tool, None);
 }
 
-/// A host that says nothing for a while has not refused: what was said stands.
+/// A host that is silent for a while has not rejected the message, so it counts as accepted.
 #[test]
 fn a_slow_host_holds_nothing_up_for_long() {
     let bench = command_bench();
@@ -129,7 +129,7 @@ fn a_slow_host_holds_nothing_up_for_long() {
     assert_eq!(told(&answers(&bench, 2)[0]), (format!("Message sent to family (id: {number})"), false));
 }
 
-/// Whom an agent may write to is looked up when it writes.
+/// The agent's destinations are looked up when it writes.
 #[test]
 fn new_destinations_are_known_at_once() {
     let mut bench = command_bench();
@@ -149,7 +149,7 @@ fn new_destinations_are_known_at_once() {
     assert_eq!(told(&answers(&bench, 4)[0]), (format!("Message sent to office (id: {})", out.number), false));
 }
 
-/// An agent that does nothing but talk is stopped; the next turn may talk again.
+/// An agent that only writes messages is stopped; the next turn may write again.
 #[test]
 fn an_agent_in_a_circle_is_told_to_stop() {
     let bench = command_bench();
@@ -196,7 +196,7 @@ fn a_cancelled_question_is_forgotten() {
     assert_eq!(bench.state().unwrap().tool, None);
 }
 
-/// The requests about tasks as the golden files have them, and the host's words as the agent's.
+/// The requests about tasks as in the golden files, and the host's texts as the agent receives them.
 #[test]
 fn tasks_are_the_hosts() {
     let bench = command_bench();

@@ -369,13 +369,13 @@ fn what_nobody_said_is_no_message() {
         ("something new", json!({"teleported_to_mars": {"crew": 4}})),
         ("an empty text", json!({"text": ""})),
     ] {
-        assert!(matches!(take_json(&group(more)), Taken::Nothing("nothing that anybody said")), "{name}");
+        assert!(matches!(take_json(&group(more)), Taken::Nothing("not a message from a person")), "{name}");
     }
     let own = group(json!({"text": "hi", "from": {"id": 4242, "is_bot": true, "first_name": "Hearth"}}));
-    assert!(matches!(take_json(&own), Taken::Nothing("the bot said it")));
+    assert!(matches!(take_json(&own), Taken::Nothing("the bot sent it")));
     assert!(matches!(take_json(&group(json!({"migrate_to_chat_id": -1_005}))), Taken::Moved(-1_005)));
     let huge = private(json!({"text": "x".repeat(CONTENT_BYTES_MAX)}));
-    assert!(matches!(take_json(&huge), Taken::Nothing("larger than any message can be")));
+    assert!(matches!(take_json(&huge), Taken::Nothing("larger than the maximum size of a message")));
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn other_payloads_show_what_they_have() {
     assert_eq!(shown(json!({"markdown": "m", "text": "t"})).unwrap(), [text("m")]);
     assert_eq!(shown(json!({"text": "t"})).unwrap(), [text("t")]);
     for nothing in [json!({}), json!({"card": {}}), json!([]), json!("x"), json!({"card": 1, "text": 2})] {
-        assert_eq!(shown(nothing).unwrap_err(), "the message has nothing that could be shown");
+        assert_eq!(shown(nothing).unwrap_err(), "the message has nothing to show");
     }
 }
 

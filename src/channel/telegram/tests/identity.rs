@@ -1,4 +1,4 @@
-//! A token is tried by asking whose it is.
+//! A token is tried by asking which bot it belongs to.
 
 use super::*;
 

@@ -65,8 +65,8 @@ fn files_of_strangers_are_not_fetched() {
     assert!(files.iter().all(|file| file.blob.get().is_err_and(|why| why.contains("no agent received its message"))));
 }
 
-/// While a message waits for an approval its file stays with Telegram. When Hearth asks for it, it is fetched once, and
-/// trouble that passes is not reported.
+/// While a message waits for an approval, its file stays with Telegram. When Hearth requests the file, it is fetched
+/// once, and temporary failures are not reported.
 #[test]
 fn a_file_of_a_held_message_is_fetched_when_hearth_asks() {
     let bench = Bench::up();
@@ -86,7 +86,7 @@ fn a_file_of_a_held_message_is_fetched_when_hearth_asks() {
     let (body, files) = bench.heard(|heard| heard.fetched[0].clone());
     assert_eq!((body, files[0].size, files[0].blob.stored().is_some()), (fetch.body, 5, true));
     assert_eq!(bench.calls("getFile").len(), 1);
-    // No room now: Hearth hears nothing and asks again.
+    // There is no space now: nothing is reported, and Hearth asks again.
     bench.heard(|heard| heard.full = Some("the disk is full".to_owned()));
     bench.until("it is tried", || {
         bench.bot().fetch(fetch.clone());
@@ -94,7 +94,7 @@ fn a_file_of_a_held_message_is_fetched_when_hearth_asks() {
     });
     bench.heard(|heard| heard.full = None);
     assert_eq!(bench.heard(|heard| heard.fetched.len()), 1);
-    // What Telegram does not have any more is final.
+    // A file that Telegram no longer has is a final result.
     let gone = Fetch { body: BodyId::new(4), ..fetch };
     let files = gone.files.iter().map(|file| Attachment { blob: FileBytes::Remote("gone".into()), ..file.clone() });
     bench.bot().fetch(Fetch { files: files.collect(), ..gone });
@@ -104,7 +104,7 @@ fn a_file_of_a_held_message_is_fetched_when_hearth_asks() {
     assert!(files[0].blob.get().is_err_and(|why| why.contains("invalid file_id")));
 }
 
-/// A file that loads for long held back what other chats said later: nothing was asked for until it was there.
+/// An earlier version requested no further updates while a file was being fetched, which delayed other chats.
 #[test]
 fn what_others_say_while_a_file_loads_is_taken_in_and_nothing_is_confirmed_before_it_is_there() {
     let mut bench = Bench::up();
@@ -125,7 +125,7 @@ fn what_others_say_while_a_file_loads_is_taken_in_and_nothing_is_confirmed_befor
     let held = questions.iter().filter(|call| call.parameters["offset"] == slow);
     assert!(held.skip(1).all(|call| call.parameters["timeout"] == 0), "an answer with known updates comes at once");
 
-    // What dies now has lost nothing: all of it comes again, and what was stored is known by its id.
+    // A crash at this point loses nothing: all updates are sent again, and stored ones are recognized by their ids.
     bench.start(None, QUICK);
     bench.server.release();
     bench.until("all are taken", || bench.server.unconfirmed().is_empty());
@@ -162,7 +162,7 @@ fn updates_of_unknown_kinds_and_forms_are_passed_over() {
     bench.server.again(99_999, json!(["no update"]));
     bench.server.happens(json!({"channel_post": {"message_id": 8, "date": 1, "text": "news",
         "chat": {"id": -100, "type": "channel", "title": "News"}}}));
-    // They are of two chats, which are taken in beside each other.
+    // The updates are from two chats, which are processed in parallel.
     bench.until("what can be read is taken", || bench.taken().len() == 2);
     let mut taken = bench.taken();
     taken.sort();
@@ -280,7 +280,7 @@ fn a_pressed_button_is_taken_in_and_answered() {
     let answer = bench.calls("answerCallbackQuery").pop().unwrap().parameters;
     assert_eq!(answer, json!({"callback_query_id": "cq1", "text": "Allowed.", "show_alert": false}));
 
-    // A message that is too old has nothing but its chat.
+    // For a message that is too old, Telegram only sends the chat.
     bench.server.happens(press(data, json!({"message_id": 5, "date": 0, "chat": {"id": 123, "type": "private"}})));
     bench.until("it is answered", || bench.calls("answerCallbackQuery").len() == 2);
     assert_eq!(bench.heard(|heard| heard.presses.last().cloned()), Some(Press { by, at: at(123), button }));

@@ -1,4 +1,4 @@
-//! What people see of deliveries, counted.
+//! Counts what people see of deliveries.
 
 use super::*;
 use crate::channel::telegram::plan::AGAIN;
@@ -15,10 +15,10 @@ fn a_message_goes_to_its_chat_and_topic() {
         json!({"chat_id": -5, "text": "hi", "message_thread_id": 42, "link_preview_options": {"is_disabled": true}})
     );
     assert!(matches!(bench.deliver(Delivery { to: Address { platform_id: id("chat:-5"), ..at(1) }, ..say(2, "hi") }),
-        DeliveryResult::Rejected(why) if why == "the chat has no id of Telegram"));
+        DeliveryResult::Rejected(why) if why == "the chat has no Telegram id"));
 }
 
-/// Telegram's servers fetch the first link of a text they may show a preview of: nothing an agent writes may make them.
+/// Telegram's servers fetch the first link of a text for its preview. A text that an agent writes must not cause that.
 #[test]
 fn links_have_previews_only_where_the_channel_says_so() {
     let (off, long) = (json!({"is_disabled": true}), format!("https://evil.example/?secret {}", "x ".repeat(5_000)));
@@ -74,8 +74,8 @@ fn failures_are_told_apart() {
         (error(400, "Bad Request: chat not found"), rejected("Bad Request: chat not found")),
         (error(403, "Forbidden: bot was blocked by the user"), rejected("Forbidden: bot was blocked by the user")),
         (error(404, "Not Found: method not found"), rejected("Not Found: method not found")),
-        (error(500, "Internal Server Error"), retry("the server has trouble: Internal Server Error")),
-        (Fault::Error(502, "Bad Gateway", json!({})), retry("the server has trouble: Bad Gateway")),
+        (error(500, "Internal Server Error"), retry("the server reports an error: Internal Server Error")),
+        (Fault::Error(502, "Bad Gateway", json!({})), retry("the server reports an error: Bad Gateway")),
     ];
     for (number, (fault, expected)) in (1_u64..).zip(rows) {
         bench.server.fails("sendMessage", [fault]);
@@ -121,12 +121,12 @@ fn a_pause_that_the_server_asks_for_is_kept_and_holds_no_other_chat() {
     assert_eq!(bench.calls("sendMessage").len(), 4, "nobody knocked in the meantime");
 }
 
-/// The engine is told, and may ask as often as it likes.
+/// The engine gets the outcome, however often it asks.
 #[test]
 fn a_pause_that_is_longer_than_an_attempt_may_take_is_told() {
     let bench = Bench::with(Times { patience: Duration::from_secs(1), ..QUICK });
     bench.server.fails("sendMessage", [slow(5)]);
-    let waits = DeliveryResult::Retry("the server wants a pause".into());
+    let waits = DeliveryResult::Retry("the server requests a pause".into());
     assert_eq!(bench.deliver(say(4, "late")), waits);
     let asked = std::iter::repeat_with(|| bench.deliver(say(4, "late"))).find(|answer| *answer != waits);
     assert_eq!(asked, Some(delivered(100)));
@@ -145,14 +145,14 @@ fn of_a_long_message_only_what_is_missing_is_sent_again() {
     assert_eq!(bench.deliver(say(1, &long)), delivered(100), "the first part stands for all");
     assert_eq!(bench.server.shown(123), [a.as_str(), &b, &c]);
 
-    // What is in doubt is sent again and says so; what is not in doubt is neither.
+    // A message with an unknown outcome is sent again and says so; other messages are neither repeated nor marked.
     bench.server.fails("sendMessage", [Fault::None, Fault::LoseAnswer]);
     assert!(matches!(bench.deliver(say(2, &long)), DeliveryResult::Uncertain(_)));
     let again = Delivery { repeated: true, ..say(2, &long) };
     assert_eq!(bench.deliver(again), delivered(103));
     assert_eq!(bench.server.shown(123)[3..], [a.clone(), b.clone(), format!("{AGAIN}{b}"), c.clone()]);
 
-    // Of an earlier run nothing is known.
+    // Nothing is known about attempts of an earlier run.
     let repeated = Delivery { repeated: true, ..say(3, "hi") };
     assert_eq!(bench.deliver(repeated), delivered(107));
     assert_eq!(bench.server.shown(123)[7], format!("{AGAIN}hi"));

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::*;
 use crate::channel::telegram::api::Api;
 
-/// Whether a text has the token, or the part of it that is secret.
+/// Whether a text contains the token, or its secret part.
 fn tells(text: &str) -> bool {
     text.contains(TOKEN) || text.contains(TOKEN.split_once(':').unwrap().1)
 }
@@ -81,11 +81,11 @@ fn no_error_and_no_log_has_the_token() {
 fn addresses_and_tokens_that_are_none_are_refused_without_repeating_them() {
     for (base, token, says) in [
         (None, "", "the token is empty"),
-        (None, "12:ab/../getMe?", "the token is empty or has characters"),
+        (None, "12:ab/../getMe?", "the token is empty or contains invalid characters"),
         (Some("ftp://x"), TOKEN, "`ftp` is neither https nor http"),
         (Some("x"), TOKEN, "base_url is not usable"),
-        (Some("https://user:pw@x/"), TOKEN, "more than host, port and path"),
-        (Some("https://x/?a=b"), TOKEN, "more than host, port and path"),
+        (Some("https://user:pw@x/"), TOKEN, "more parts than host, port and path"),
+        (Some("https://x/?a=b"), TOKEN, "more parts than host, port and path"),
     ] {
         let said = Api::new(base, token).unwrap_err().to_string();
         assert!(said.contains(says) && !said.contains("getMe") && !said.contains("pw"), "{said}");

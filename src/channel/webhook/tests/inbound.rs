@@ -78,27 +78,27 @@ async fn huge_and_slow_bodies_take_nothing_from_others() {
         let stamps = format!("{TIMESTAMP_NAME}: {time}\r\n{SIGNATURE_NAME}: {sum}\r\n");
         let head = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\n{stamps}{head}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
-        // The other side may hang up before it has read all of it.
+        // The server may close the connection before it has read everything.
         stream.write_all(rest).await.ok();
         let mut answer = [0; 64];
         let count = stream.read(&mut answer).await.unwrap_or(0);
         String::from_utf8_lossy(&answer[..count]).into_owned()
     };
-    // Said to be huge: refused before it comes.
+    // Announced as huge: refused before it is sent.
     let answer = send("content-length: 999999999999", b"").await;
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
-    // Huge without saying so: in chunks that never end.
+    // Huge without an announcement: in endless chunks.
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(65_536)).repeat(event_chunks());
     let answer = send("transfer-encoding: chunked", chunk.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 413") || answer.is_empty(), "{answer}");
-    // Says nothing after its head; others are served meanwhile.
+    // Silent after its headers; other callers are served meanwhile.
     let mut silent = TcpStream::connect(world.address).await.unwrap();
     silent.write_all(b"POST /v1/events HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n").await.unwrap();
     assert_eq!(world.post("/v1/events", event("m2").to_string().as_bytes()).await.0, 200);
     assert_eq!(world.post("/v1/nothing", b"{}").await.0, 404);
 }
 
-/// More of them than there are seats, again and again while the slow one speaks.
+/// More connections than slots, repeatedly, while the slow one is sending.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_say_next_to_nothing_give_way_and_a_slow_one_who_brings_much_does_not() {
     let world = World::start(vec![]).await;
@@ -114,7 +114,7 @@ async fn callers_who_say_next_to_nothing_give_way_and_a_slow_one_who_brings_much
     let (mut pieces, mut idle) = (long.as_bytes().chunks(100_000), Vec::new());
     for piece in pieces.by_ref() {
         slow.write_all(piece).await.unwrap();
-        // Sent before this was asked for, so that it is read before there are too many.
+        // Sent before this point, so that it is read before there are too many.
         assert_eq!(world.post("/v1/events", event("m").to_string().as_bytes()).await.0, 200);
         for said in [String::new(), "POST /v1/ev".to_owned(), head(25_000_000), head(long.len()) + "{"] {
             for _ in 0..40 {
@@ -132,7 +132,7 @@ async fn callers_who_say_next_to_nothing_give_way_and_a_slow_one_who_brings_much
     assert_eq!(of_whom.len(), 2, "{of_whom:?}");
 }
 
-/// An event with a file of so many bytes.
+/// An event with a file of this many bytes.
 fn with_file(id: &str, bytes: usize) -> String {
     let mut event = event(id);
     event["message"]["content"]["attachments"] = json!([{"name": "a", "data": "A".repeat(bytes)}]);
@@ -145,7 +145,7 @@ async fn stranger(world: &World, length: usize) -> TcpStream {
     let mut stranger = TcpStream::connect(world.address).await.unwrap();
     let stamps = format!("{TIMESTAMP_NAME}: {time}\r\n{SIGNATURE_NAME}: {sum}\r\ncontent-length: {}", 24 * MIB);
     let head = format!("POST /v1/events HTTP/1.1\r\nhost: x\r\n{stamps}\r\n\r\n");
-    // The other side may hang up before it has read all of it.
+    // The server may close the connection before it has read everything.
     stranger.write_all(head.as_bytes()).await.ok();
     stranger.write_all(&vec![b' '; length]).await.ok();
     stranger
@@ -153,12 +153,13 @@ async fn stranger(world: &World, length: usize) -> TcpStream {
 
 const MIB: usize = 1 << 20;
 
-/// What strangers sent and never ended lay in all the room there was for half a minute, and everybody else had to come again.
+/// Bodies of unauthenticated callers that were never completed used to occupy all memory for half a minute, and all
+/// other callers had to retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_who_send_much_and_never_end_keep_nobody_out() {
     let world = World::start(vec![]).await;
     let mut strangers = Vec::new();
-    // Together just what was the room for all bodies.
+    // Together exactly the memory limit for all bodies.
     for length in [24 * MIB - 1_024, 24 * MIB - 1_024, 16 * MIB - 1_024] {
         strangers.push(stranger(&world, length).await);
     }

@@ -95,7 +95,8 @@ async fn what_the_receiver_answers_decides() {
     assert_eq!(world.webhook.health(), up);
 }
 
-/// The receiver took the message and its answer was lost: it comes again under the same id, and the receiver knows it.
+/// The receiver accepted the message but its answer was lost: the message is sent again under the same id, which the
+/// receiver recognizes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repetition_has_the_same_id() {
     let world = World::start(vec![Answer::HangUp, ok(r#"{"messageId":"$1"}"#)]).await;
@@ -114,7 +115,7 @@ async fn a_short_pause_is_waited_through_and_a_long_one_kept() {
 
     world.receiving.next(busy("3000"));
     assert!(matches!(world.deliver(delivery(2)).await, DeliveryResult::Retry(_)));
-    let expected = "the receiver asked to be left alone for a while";
+    let expected = "the receiver requested a pause";
     assert_eq!(world.deliver(delivery(2)).await, DeliveryResult::Retry(expected.to_owned()));
     assert_eq!(world.deliver(delivery(3)).await, DeliveryResult::Retry(expected.to_owned()));
     world.webhook.typing(SessionId::new(1), &at("!room", None));
@@ -123,7 +124,7 @@ async fn a_short_pause_is_waited_through_and_a_long_one_kept() {
     assert_eq!(*world.engine.reachable.lock().unwrap(), 0);
 }
 
-/// The end of a long pause is told at once, so that what waits does not wait for its backoff too.
+/// The end of a long pause is reported at once, so that waiting messages do not wait for their backoff as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_pause_is_told() {
     let engine = Arc::new(Engine::default());
@@ -246,6 +247,6 @@ async fn silence_is_uncertain_and_waiting_is_not() {
     assert_eq!(attempt().await, DeliveryResult::Uncertain(silent.clone()));
     assert_eq!(receiver.trouble(), Some(silent));
     assert!(matches!(attempt().await, DeliveryResult::Uncertain(_)));
-    assert_eq!(attempt().await, DeliveryResult::Retry("its turn did not come in time".to_owned()));
+    assert_eq!(attempt().await, DeliveryResult::Retry("it was not sent in time".to_owned()));
     assert_eq!(world.receiving.got().len(), 3);
 }

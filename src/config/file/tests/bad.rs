@@ -13,11 +13,11 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[channels.telegram]\ntoken = \"env:T\"\nsecret = \"env:S\"",
         4,
-        "`secret` means nothing to a channel of type telegram",
+        "`secret` has no meaning for a channel of type telegram",
     ),
     ("[channels.telegram]\ntoken = \"env:T\"\nbase_url = \"ftp://x\"", 4, "`base_url` must be a web address"),
     ("[channels.webhook]\nsecret = \"env:S\"\nlisten = \"8787\"", 4, "`listen` must be an address and a port"),
-    ("[channels.terminal]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "the channel `terminal` is always there"),
+    ("[channels.terminal]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "the channel `terminal` always exists"),
     ("[channels.\"a:b\"]\ntype = \"webhook\"\nsecret = \"env:S\"", 2, "contains `:` or `/`"),
     (
         "[channels.webhook]\nsecret = \"env:S\"\nlink_previews = 1",
@@ -93,7 +93,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "image = \"docker://x\"",
         2,
-        "`docker://x` is not the name of an image, which has no `docker://` or the like before it",
+        "`docker://x` is not the name of an image: it must not have a prefix like `docker://`",
     ),
     ("image = \"UPPER/x\"", 2, "`UPPER/x` is not the name of an image: it has lower-case letters only"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is a boolean; write a string"),
@@ -110,7 +110,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[[agents]]\nfolder = \"a\"\n[[agents.mounts]]\nhost_path = \"/x\"\ncontainer_path = \"../y\"",
         6,
-        "`../y` cannot be seen below /workspace/extra; give a `container_path`",
+        "`../y` cannot be mounted below /workspace/extra; give a `container_path`",
     ),
     (
         "[[agents]]\nfolder = \"a\"\n[[agents.mounts]]\nhost_path = \"/x\"\nreadonly = \"no\"",
@@ -125,7 +125,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[[agents]]\nfolder = \"a\"\nmounts = [\n{ host_path = \"/a/x\" },\n{ host_path = \"/b\", container_path = \"x/y\" }]",
         6,
-        "two mounts meet at `x/y` and `x`",
+        "two mounts overlap at `x/y` and `x`",
     ),
     ("[[agents]]\nfolder = \"a\"\npackages = []", 4, "`packages` is an array; write a table, in braces"),
     ("[[agents]]\nfolder = \"a\"\npackages = { apt = [\"jq=1\"] }", 4, "`jq=1` is not the name of a package of apt"),
@@ -173,12 +173,12 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = []",
         6,
-        "`command` is empty; name the program",
+        "`command` is empty; add a program",
     ),
     (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = [\" \"]",
         6,
-        "`command` begins with the program; name it",
+        "`command` must begin with a program; add it",
     ),
     (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = \"x y\"",
@@ -188,7 +188,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = [\"x\",\n 1]",
         7,
-        "`command` has an integer in it; write strings only",
+        "`command` contains an integer; write strings only",
     ),
     (
         "[[agents]]\nfolder = \"a\"\nprovider = \"command\"\nunconfined = true\ncommand = [\"x\", \"a\\u0000\"]",
@@ -243,7 +243,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[[agents]]\nfolder = \"a\"\n\n[[agents]]\nfolder = \"a\"",
         5,
-        "the agent `a` is there twice, in lines 2 and 5; keep one of them",
+        "the agent `a` is defined twice, in lines 2 and 5; keep one of them",
     ),
     // users
     ("[[users]]\nname = \"Ann\"", 2, "`id` is missing in [[users]]; add it"),
@@ -256,11 +256,11 @@ const BAD: &[(&str, usize, &str)] = &[
         5,
         "\"king\" is not a role; write \"owner\", \"admin\" or \"admin:<folder>\"",
     ),
-    ("[[users]]\nid = \"a:b\"\nroles = [\"owner:main\"]", 4, "an owner owns everything, not one agent"),
+    ("[[users]]\nid = \"a:b\"\nroles = [\"owner:main\"]", 4, "the role of owner is for everything, not for one agent"),
     ("[[users]]\nid = \"a:b\"\nroles = [\"admin:\"]", 4, "`` cannot be an agent's folder"),
     ("[[users]]\nid = \"a:b\"\nroles = [\"admin\", \"admin\"]", 4, "`roles` has \"admin\" twice; remove one"),
     ("[[users]]\nid = \"a:b\"\nmember_of = [\"a b\"]", 4, "`a b` cannot be an agent's folder"),
-    ("[[users]]\nid = \"a:b\"\n[[users]]\nid = \"a:b\"", 4, "the user `a:b` is there twice, in lines 2 and 4"),
+    ("[[users]]\nid = \"a:b\"\n[[users]]\nid = \"a:b\"", 4, "the user `a:b` is defined twice, in lines 2 and 4"),
     // chats
     ("[[chats]]\nplatform_id = \"1\"", 2, "`channel` is missing in [[chats]]; add it"),
     ("[[chats]]\nchannel = \"a\"", 2, "`platform_id` is missing in [[chats]]; add it"),
@@ -285,7 +285,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[[chats]]\nchannel = \"a\"\nplatform_id = \"1\"\n[[chats]]\nplatform_id = \"1\"\nchannel = \"a\"",
         5,
-        "the chat `1` on `a` is there twice, in lines 2 and 5",
+        "the chat `1` on `a` is defined twice, in lines 2 and 5",
     ),
 ];
 
@@ -306,7 +306,7 @@ const BAD_WIRINGS: &[(&str, usize, &str)] = &[
         "`pattern` means nothing without `engage = \"pattern\"`",
     ),
     ("agent = \"a\"\nengage = 1", 7, "`engage` is an integer; write a string"),
-    ("agent = \"a\"\nengage = \"pattern\"", 5, "`pattern` is missing beside `engage = \"pattern\"`; add it"),
+    ("agent = \"a\"\nengage = \"pattern\"", 5, "`engage = \"pattern\"` requires `pattern`; add it"),
     ("agent = \"a\"\nengage = \"pattern\"\npattern = 1", 8, "`pattern` is an integer; write a string"),
     ("agent = \"a\"\npattern = \".\"", 7, "`pattern` means nothing without `engage = \"pattern\"`"),
     (
@@ -338,7 +338,7 @@ const BAD_WIRINGS: &[(&str, usize, &str)] = &[
     (
         "agent = \"a\"\n[[chats.wirings]]\nagent = \"a\"",
         7,
-        "the wiring to `a` in this chat is there twice, in lines 5 and 7",
+        "the wiring to `a` in this chat is defined twice, in lines 5 and 7",
     ),
 ];
 

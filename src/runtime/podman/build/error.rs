@@ -10,7 +10,7 @@ pub enum Error {
     #[error(transparent)]
     Unusable(#[from] Unusable),
     /// The call timed out.
-    #[error("Podman at {} took too long, and was told to stop", socket.display())]
+    #[error("Podman at {} took too long, so the call was cancelled", socket.display())]
     TooLong {
         /// Its socket.
         socket: PathBuf,
@@ -24,7 +24,7 @@ pub enum Error {
         message: String,
     },
     /// The answer is not understood.
-    #[error("Podman at {} answers something other than its API says: {what}", socket.display())]
+    #[error("Podman at {} sent an answer that does not match its API: {what}", socket.display())]
     Unclear {
         /// Its socket.
         socket: PathBuf,
@@ -86,7 +86,7 @@ pub enum Error {
     /// No runner was found that works in an image.
     #[error(
         "there is no runner that works in an image: run `./install.sh --from-source` in Hearth's source, which installs \
-         one beside this program, or name one with --runner. Looked at: {tried}"
+         one beside this program, or specify one with --runner. Tried: {tried}"
     )]
     NoRunner {
         /// The files that were tried, and why each was rejected.

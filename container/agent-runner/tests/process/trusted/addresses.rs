@@ -16,7 +16,7 @@ fn profile(stamp: &str) -> String {
     )
 }
 
-/// What stands where the stamp is, and what it was.
+/// The text at the version's position, and its former version.
 #[test]
 fn old_blocks_are_stamped_and_nothing_else_changes() {
     for (stamp, from) in [

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::{Place, Ran};
 
-/// Holds a lock of Python's as long as its standard input is open.
+/// Holds a lock with Python as long as its standard input is open.
 const HOLDER: &str = "import fcntl, sys\n\
     f = open(sys.argv[1], 'a+')\n\
     getattr(fcntl, sys.argv[2])(f, getattr(fcntl, sys.argv[3]))\n\
     print('held', flush=True)\n\
     sys.stdin.read()\n";
 
-/// None where there is no Python.
+/// None if there is no Python.
 fn holder(place: &Place, call: &str, kind: &str) -> Option<Child> {
     let mut command = Command::new("python3");
     command.args(["-c", HOLDER]).arg(place.path("session-state.json.lock")).args([call, kind]);
@@ -71,7 +71,7 @@ fn all_lines_of_many_writers_at_once_are_there() {
     assert_eq!(fs::read_dir(place.path("group")).unwrap().count(), 2);
 }
 
-/// A reader sees one state after the other, whenever a writer dies, and the next writer is not kept out.
+/// Whenever a writer dies, readers see one complete state after the other, and the next writer is not blocked.
 #[test]
 fn a_writer_that_is_killed_leaves_a_whole_file() {
     let place = Place::new();

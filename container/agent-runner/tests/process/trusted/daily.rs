@@ -28,7 +28,8 @@ fn with(content: &str) -> Place {
     place
 }
 
-/// What is in the file, what is added -> what is in it then, how many lines were added, how many were there.
+/// The file's content and the new lines -> the resulting content, the number of added lines, and the number of
+/// duplicates.
 #[test]
 fn lines_are_added_once() {
     let two = format!("{HEADER}- 09:00 UTC \u{2014} one\n- 10:00 UTC \u{2014} two\n");
@@ -47,10 +48,10 @@ fn lines_are_added_once() {
         (&odd, vec!["- 09:00 UTC \u{2014} one"], odd.clone(), 0, 1),
         ("no end", vec!["x"], "no end\n\nx\n".to_owned(), 1, 0),
         ("empty line\n\n", vec!["x"], "empty line\n\nx\n".to_owned(), 1, 0),
-        // All lines of a file end in the same way once something is added, and until then it stays byte for byte.
+        // Appending makes all line ends of a file the same; until then the file is unchanged.
         ("a\r\nb\r\n", vec!["b", "c"], "a\nb\n\nc\n".to_owned(), 1, 1),
         ("a\r\nb\r\n", vec!["b"], "a\r\nb\r\n".to_owned(), 0, 1),
-        // The header of a new file is a line of it.
+        // The header of a new file counts as one of its lines.
         ("", vec!["# Daily  Summary \u{2014} 2026-05-01", "x"], format!("{HEADER}x\n"), 1, 1),
         (&two, vec!["more\nthan one\n- 10:00 UTC \u{2014} two"], format!("{two}\nmore\nthan one\n"), 2, 1),
     ] {
@@ -78,7 +79,7 @@ fn an_added_header_makes_no_file() {
     });
     assert_eq!((ran.code, ran.json()), (Some(0), wanted));
     assert!(!place.path(FILE).exists());
-    // A file that is there but empty gets no header.
+    // An existing empty file gets no header.
     let place = with("");
     assert_eq!(group(&place, &["x"]).json()["created"], false);
     assert_eq!(place.text(FILE), "x\n");
@@ -165,7 +166,7 @@ fn the_directory_is_told_by_flag_then_variable() {
     assert_eq!(ran.json()["path"], format!("{told}/2026-05-01.md"));
     run(&place, &["--target", "trusted", "--line", "x", "--trusted-daily", &told], "");
     assert_eq!(place.names(), ["told"]);
-    // An empty variable is none.
+    // An empty variable counts as unset.
     let words = ["append-to-daily-log", "--target", "group", "--line", "x"];
     let ran = place.run(&words, &[("NANOCLAW_GROUP_DAILY", "")], "");
     assert!(ran.json()["path"].as_str().unwrap().contains("/memory/daily/20"));

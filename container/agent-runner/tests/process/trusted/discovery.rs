@@ -27,7 +27,7 @@ fn discoveries_are_blocks_under_a_header() {
     );
     assert_eq!((ran.code, ran.out, ran.err.as_str()), (Some(0), line, ""));
     assert_eq!(place.text(FILE), format!("# Daily Discoveries\n\n{}", block(TIME, "W")));
-    // Two facts of one minute are two.
+    // Two findings of the same minute are separate.
     assert_eq!(run(&place, &["--what", " other "]).json()["appended"], true);
     let both = format!("# Daily Discoveries\n\n{}\n{}", block(TIME, "W"), block(TIME, "other"));
     assert_eq!(place.text(FILE), both);

@@ -18,12 +18,12 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A directory in which everything is that the commands look for.
+/// A directory with everything that the commands look for.
 struct Place {
     dir: tempfile::TempDir,
 }
 
-/// What a command left behind.
+/// The result of a command.
 struct Ran {
     code: Option<i32>,
     out: String,
@@ -51,7 +51,7 @@ impl Place {
         serde_json::from_str(&self.text("session-state.json")).unwrap()
     }
 
-    /// The database as the other host makes it, with one session.
+    /// Creates the database as NanoClaw does, with one session.
     fn database(&self) {
         let database = rusqlite::Connection::open(self.path("messages.db")).unwrap();
         let make = "CREATE TABLE sessions (group_folder TEXT NOT NULL, session_name TEXT NOT NULL DEFAULT 'default', \
@@ -67,13 +67,13 @@ impl Place {
         names
     }
 
-    /// Which file it is, and when it was written.
+    /// Identifies a file and its modification time.
     fn stamp(&self, name: &str) -> (u64, i64, i64) {
         let known = fs::metadata(self.path(name)).unwrap();
         (known.ino(), known.mtime(), known.mtime_nsec())
     }
 
-    /// The command with nothing in its environment but where its files are.
+    /// The command, whose environment has only the locations of its files.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearth-runner"));
         command.args(words).env_clear().current_dir(self.dir.path());
@@ -103,7 +103,7 @@ impl Place {
         let mut command = self.command(words);
         command.envs(variables.iter().copied());
         let mut child = command.spawn().unwrap();
-        // A command that does not want the input closes it.
+        // A command that does not read its input closes it.
         child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
         child.wait_with_output().unwrap().into()
     }
@@ -120,7 +120,7 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// The one line of JSON it printed.
+    /// The line of JSON that it printed.
     fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{:?} {:?}", self.out, self.err);
         serde_json::from_str(&self.out).unwrap()

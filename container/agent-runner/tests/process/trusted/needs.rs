@@ -13,7 +13,7 @@ fn line(needs: bool, current: &str, stored: &str, reason: &str) -> String {
     )
 }
 
-/// Id and sentinel -> what is said, and the exit code.
+/// Id and sentinel -> the message and the exit code.
 #[test]
 fn the_sentinel_is_compared_with_the_id() {
     let (mismatch, same) = ("sentinel_mismatch", "sentinel_match");
@@ -28,14 +28,14 @@ fn the_sentinel_is_compared_with_the_id() {
         (b"s1", Some(b"s1\ns2"), true, r#""s1\ns2""#, mismatch),
         (b"s1", Some(b"done"), true, "\"done\"", mismatch),
         (b"a\nb", Some(b"a\nb"), false, r#""a\nb""#, same),
-        // What has white space around it is never found again.
+        // An id with surrounding white space never matches.
         (b"s1 ", Some(b"s1 "), true, "\"s1\"", mismatch),
         (b"s1\n", Some(b"s1\n"), true, "\"s1\"", mismatch),
         (b" ", Some(b" "), true, "\"\"", "sentinel_empty"),
         (b"s1", Some(b""), true, "\"\"", "sentinel_empty"),
         (b"s1", Some(b" \n"), true, "\"\"", "sentinel_empty"),
         (b"\xc3\xa4", Some(b"\xc3\xa4"), false, r#""\u00e4""#, same),
-        // What is no text is not the id, and nothing else either.
+        // Invalid text matches no id.
         (b"s1", Some(b"\xff"), true, "null", "sentinel_unreadable"),
         (b"a\xff", Some(b"a\xff"), true, "null", "sentinel_unreadable"),
         (b"a\xff", Some(b"a"), true, "\"a\"", mismatch),

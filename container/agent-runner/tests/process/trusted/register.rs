@@ -19,7 +19,7 @@ fn register(place: &Place) -> Ran {
 fn state_and_sentinel_are_written() {
     let place = Place::new();
     place.database();
-    // Whatever the words are, and whatever there is to read.
+    // Arguments and standard input are ignored.
     let ran = place.run(&["register-session", "--help", "x"], &[("CLAUDE_SESSION_ID", "claude-session-99")], "input");
     let line = r#"{"session_id": "db-session-42", "session_name": "default", "schema_version": 1, "wrote_state": true, "wrote_sentinel": true}"#;
     assert_eq!((ran.code, ran.out, ran.err), (Some(0), format!("{line}\n"), String::new()));
@@ -54,7 +54,7 @@ fn without_an_id_there_is_no_sentinel_and_an_old_one_stays() {
     }
 }
 
-/// What is at the database's place, and what is said of it.
+/// Different files in place of the database, and the resulting messages.
 #[test]
 fn without_a_database_there_is_no_id_and_none_is_made() {
     let place = Place::new();
@@ -129,7 +129,7 @@ fn without_a_database_the_providers_place_is_the_id() {
     assert_eq!(register(&place).json()["session_id"], "db-session-42");
 }
 
-/// What lies there -> what it becomes and what is said. `{}` is the path; a copy is kept exactly where words are said.
+/// An existing file -> its new content and the message. `{}` is the path. A copy is kept exactly if a message says so.
 #[test]
 fn every_state_file_is_brought_into_shape() {
     let fresh = json!({"sessions": {"default": 0}, "session_id": null, "schema_version": 1});
@@ -243,7 +243,7 @@ fn what_others_wrote_comes_back_as_it_was() {
         assert!(at >= last, "{member} moved");
         last = at;
     }
-    // The version keeps its place, what is new comes behind it.
+    // The version keeps its position, and new members are appended.
     assert!(squeezed.contains(r#""schema_version":1,"sessions":{"default":{"#), "{squeezed}");
 }
 
@@ -277,7 +277,7 @@ fn sentinels_are_written_whole_or_not_at_all() {
     }
     let ran: Ran = place.command(&TOOL).env("CLAUDE_SESSION_ID", OsStr::from_bytes(b"a\xff")).output().unwrap().into();
     assert_eq!((ran.code, &ran.json()["wrote_sentinel"]), (Some(0), &json!(false)));
-    // A link is replaced, and what it leads to stays.
+    // A link is replaced, and its target is unchanged.
     place.put("target", "t");
     fs::remove_file(place.path("session_bootstrapped")).unwrap();
     symlink(place.path("target"), place.path("session_bootstrapped")).unwrap();
@@ -287,7 +287,7 @@ fn sentinels_are_written_whole_or_not_at_all() {
         ("t", "claude-session-99")
     );
     assert!(!fs::symlink_metadata(place.path("session_bootstrapped")).unwrap().is_symlink());
-    // The state is written before: the next session bootstraps once more.
+    // The state was written before, so the next session repeats the bootstrap.
     fs::remove_file(place.path("session_bootstrapped")).unwrap();
     fs::create_dir(place.path("session_bootstrapped")).unwrap();
     fs::remove_file(place.path("session-state.json")).unwrap();
@@ -343,7 +343,7 @@ fn modes_are_kept_and_links_to_the_state_replaced() {
     register(&place);
     assert_eq!(place.text("real.json"), before);
     assert!(!fs::symlink_metadata(place.path("session-state.json")).unwrap().is_symlink());
-    // Nothing behind a link is nothing at all.
+    // A dangling link counts as a missing file.
     fs::remove_file(place.path("session-state.json")).unwrap();
     symlink("nowhere", place.path("session-state.json")).unwrap();
     assert_eq!(register(&place).code, Some(0));

@@ -26,7 +26,7 @@ fn nothing_is_said_of_a_house_in_order() {
     let place = with("");
     let ran = run(&place, &[]);
     let mut json = ran.json();
-    // The clock says when the checks ran; `--now-utc` only moves the day of which failures are listed.
+    // The report's time comes from the clock; `--now-utc` only moves the day whose failures are listed.
     let checked = json["checked_at"].as_str().unwrap();
     assert!(checked > "2026-05-02T12:00:00Z" && checked.len() == 20 && checked.ends_with('Z'), "{checked}");
     json["checked_at"] = Value::Null;
@@ -38,7 +38,7 @@ fn nothing_is_said_of_a_house_in_order() {
     assert_eq!(place.names(), ["messages.db"]);
 }
 
-/// Times in both of their forms.
+/// Times in both formats.
 #[test]
 fn tasks_that_are_late_are_stuck() {
     let at =

@@ -55,7 +55,7 @@ fn everything_has_one_receiver() {
     }
 }
 
-/// That would take hours if the end of each were looked for anew.
+/// This would take hours if every opening tag were followed by a new search for its end.
 #[test]
 fn many_blocks_that_are_not_closed_take_no_longer_than_others() {
     let open = r#"<message to="a">x"#.repeat(100_000);
