@@ -111,7 +111,7 @@ fn a_restore_replaces_nothing() {
     let said = refused(&host, &["restore", text(&file)]);
     assert!(said.contains("is not empty, it has backups"), "{said}");
     assert!(refused(&host, &["restore", text(&file), "--replace"]).contains("never replaces files"));
-    // Named, like other backups.
+    // Specified by its name, like other backups.
     let name = file.file_name().unwrap().to_str().unwrap();
     host.done(&["restore", name, "--into", text(&host.path("new"))], b"");
     let other = host.path("notes");

@@ -135,7 +135,7 @@ fn wrong_codes_end_the_code_and_are_ordinary_messages() {
     assert!(!done && error.contains("too many wrong codes"), "{error}");
     assert!(error.contains("a wrong code was sent"), "{error}");
     assert!(!owners(&host).contains("telegram:"));
-    // Each has a record of its own, which is not that of a code.
+    // The messages are recorded as ordinary ones, not as attempts to pair.
     let why = || Some(host.run(&["why", "1"], b"")).filter(|ended| ended.code == Some(0));
     let why = wait_for("a record of the first one", why).stdout;
     assert!(!why.contains("channels pair"), "{why}");

@@ -188,7 +188,7 @@ fn message(row: &Row, session: &Session<'_>, ids: &Ids, found: &mut Inventory) {
     }
     let place = match (row.filled("channel_type"), row.filled("platform_id")) {
         (Some(channel), Some(platform)) => names::place(&channel, &platform, row.filled("thread_id").as_deref()),
-        _ => session.place.clone().ok_or_else(|| "it was sent in no chat that is imported".to_owned()),
+        _ => session.place.clone().ok_or_else(|| "its chat is not imported".to_owned()),
     };
     let place = match place {
         Ok(place) => place,

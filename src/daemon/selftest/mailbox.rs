@@ -98,8 +98,10 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
         note(found, name, after.silent(name));
     }
     let served = match (served, quiet) {
-        (Ok(_), true) => Ok("other agents were answered meanwhile, and its files were removed".to_owned()),
-        (Ok(_), false) => Err("what was put there stays".to_owned()),
+        (Ok(_), true) => {
+            Ok("other agents got their answers meanwhile, and Hearth removed the hostile agent's files".to_owned())
+        }
+        (Ok(_), false) => Err("the files of the hostile agent were not removed".to_owned()),
         (Err(error), _) => Err(error.to_string()),
     };
     note(found, "many-files", served);

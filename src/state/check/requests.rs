@@ -41,14 +41,14 @@ pub(super) fn between_agents(check: &mut Check<'_, '_>) -> Result<()> {
     check.each(&db.messages, |check, id, message| {
         let Some(hop) = message.from else { return Ok(()) };
         if hop.count == 0 {
-            check.report(&db.messages, &id, "said by an agent, and counts as no message between agents");
+            check.report(&db.messages, &id, "comes from an agent, but its count of messages between agents is 0");
         }
         check.refers(&db.messages, &id, &db.sessions_by_id, &hop.session)
     })?;
     check.each(&db.outbound, |check, id, outbound| {
         let OutState::Carried { message, .. } = outbound.state else { return Ok(()) };
         if outbound.to.is_some() {
-            check.report(&db.outbound, &id, "carried, and has an address on a channel");
+            check.report(&db.outbound, &id, "was passed to another agent, but has an address on a channel");
         }
         match message {
             Some(message) => check.refers(&db.outbound, &id, &db.messages, &message),

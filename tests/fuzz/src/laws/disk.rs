@@ -128,7 +128,7 @@ pub fn mutant(whole: &[u8], changes: &[u8]) -> Vec<u8> {
                 file[other..other + PAGE].copy_from_slice(&kept);
             }
             5 => {
-                // It keeps its page number, so that the copy is not recognized by that.
+                // The copy gets the page number of its new place, so the number does not give it away.
                 file.copy_within(other + 8..other + PAGE, page + 8);
             }
             6 => file[page + 16..page + PAGE].fill(byte),
