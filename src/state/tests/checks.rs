@@ -319,7 +319,10 @@ fn questions_answers_and_messages_between_agents() {
         }
     };
     assert_eq!(after(hop(gone, 1)), ["messages ms8: refers to sessions_by_id se9, which is not there"]);
-    assert_eq!(after(hop(SESSION, 0)), ["messages ms8: comes from an agent, but its count of messages between agents is 0"]);
+    assert_eq!(
+        after(hop(SESSION, 0)),
+        ["messages ms8: comes from an agent, but its count of messages between agents is 0"]
+    );
     let carried = |db: &Tables, txn: &mut Write<'_>| {
         let mut row = db.outbound.require(txn, &OutboundId::new(10))?;
         row.state = OutState::Carried { at: at(8), message: Some(MessageId::new(99)) };
