@@ -125,7 +125,8 @@ fn servers_of_ones_own_list_their_models_in_their_form() {
 fn wrong_forms_are_refused_before_any_call() {
     for secret in ["", " ", "two words", "line\nbreak", "\u{fc}nlaut"] {
         assert!(
-            refused(Credential::Subscription, secret, NOTHING).starts_with("the subscription token is empty, or has")
+            refused(Credential::Subscription, secret, NOTHING)
+                .starts_with("the subscription token is empty, or contains")
         );
     }
     for (base, part) in [

@@ -194,7 +194,7 @@ fn a_place_is_a_backup_or_a_directory_of_them() {
     fine(&data, &["backup", text(&single)]);
     for keep in [&["--keep", "2"][..], &[]] {
         let message = refused(&data, &[&["backup", text(&single)], keep].concat());
-        assert!(message.contains("single is a backup itself: name the directory"), "{message}");
+        assert!(message.contains("single is itself a backup: specify the directory"), "{message}");
     }
     assert_eq!(names(&single), ["data.mdb", "manifest.json"]);
     let missing = dir.path().join("unmounted");

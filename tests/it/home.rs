@@ -84,7 +84,7 @@ fn mounts_are_declared_warned_of_and_judged() {
     assert!(again.stderr.contains("READ-WRITE"), "{}", again.stderr);
     let bad = host.run(&["agents", "set", "main", "--mounts", "~/a:../b", "--memory", "2G"], b"");
     assert_eq!(bad.code, Some(1));
-    assert!(bad.stderr.contains("`../b` cannot be seen") && bad.stderr.contains("limits.memory"), "{}", bad.stderr);
+    assert!(bad.stderr.contains("`../b` cannot be mounted") && bad.stderr.contains("limits.memory"), "{}", bad.stderr);
 }
 
 #[test]

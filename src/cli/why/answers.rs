@@ -1,4 +1,4 @@
-//! Outgoing messages.
+//! `hearth why` for outgoing messages.
 
 use super::json::AnswerJson;
 use super::waits::Daemon;

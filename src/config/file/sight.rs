@@ -250,8 +250,8 @@ mod tests {
         }
         for (name, word) in [
             ("docker://x", "docker://"),
-            ("UPPER/x", "lower-case"),
-            ("x/Y:1", "lower-case"),
+            ("UPPER/x", "upper-case"),
+            ("x/Y:1", "upper-case"),
             ("x@sha256:12", "sha256"),
             ("", ""),
             ("a b", ""),

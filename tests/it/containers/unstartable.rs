@@ -57,7 +57,7 @@ impl Image {
     fn words(self) -> &'static str {
         match self {
             Self::Missing => "run `hearth image build`",
-            Self::WithoutRunner | Self::WithForeignRunner => "no program that runs at /usr/local/bin/hearth-runner",
+            Self::WithoutRunner | Self::WithForeignRunner => "no working program at /usr/local/bin/hearth-runner",
         }
     }
 }

@@ -95,7 +95,7 @@ const BAD: &[(&str, usize, &str)] = &[
         2,
         "`docker://x` is not the name of an image: it must not have a prefix like `docker://`",
     ),
-    ("image = \"UPPER/x\"", 2, "`UPPER/x` is not the name of an image: it has lower-case letters only"),
+    ("image = \"UPPER/x\"", 2, "`UPPER/x` is not the name of an image: only its tag may have upper-case letters"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is a boolean; write a string"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = \"lan\"", 4, "`network` cannot be \"lan\"; write \"none\" or \"host\""),
     (
@@ -106,7 +106,7 @@ const BAD: &[(&str, usize, &str)] = &[
     ("[[agents]]\nfolder = \"a\"\nmounts = [{ readonly = true }]", 4, "`host_path` is missing in [[agents.mounts]]"),
     ("[[agents]]\nfolder = \"a\"\nmounts = [{ host_path = \"x/y\" }]", 4, "`x/y` is not an absolute path"),
     ("[[agents]]\nfolder = \"a\"\nmounts = [{ host_path = \"~ann/y\" }]", 4, "`~ann/y` is not an absolute path"),
-    ("[[agents]]\nfolder = \"a\"\nmounts = [{ host_path = \"/\" }]", 4, "`` cannot be seen below /workspace/extra"),
+    ("[[agents]]\nfolder = \"a\"\nmounts = [{ host_path = \"/\" }]", 4, "`` cannot be mounted below /workspace/extra"),
     (
         "[[agents]]\nfolder = \"a\"\n[[agents.mounts]]\nhost_path = \"/x\"\ncontainer_path = \"../y\"",
         6,

@@ -60,7 +60,7 @@ fn a_runner_of_an_older_version_is_said_to_be_one() {
     };
     with(1, true);
     let reason = world.heard.refused(ONE, 1);
-    for part in ["image localhost/hearth-test:old did not take", "HEARTH_INCARNATION is not set", "hearth image build"]
+    for part in ["image localhost/hearth-test:old did not read", "HEARTH_INCARNATION is not set", "hearth image build"]
     {
         assert!(reason.contains(part), "{reason}");
     }

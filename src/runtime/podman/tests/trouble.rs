@@ -20,7 +20,7 @@ fn an_image_without_the_runner_is_said_to_be_one() {
     let mut spec = world.spec(ONE, 1);
     spec.image = Some("localhost/hearth-test:broken".to_owned());
     world.runtime.ensure(spec);
-    assert!(world.heard.refused(ONE, 1).contains("no program that runs at /usr/local/bin/hearth-runner"));
+    assert!(world.heard.refused(ONE, 1).contains("no working program at /usr/local/bin/hearth-runner"));
     assert!(world.containers().is_empty());
 }
 
