@@ -134,6 +134,11 @@ clean_up() {
     [ -z "${command:-}" ] || kill "$command" 2>/dev/null || true
     "$HEARTH_TEST_SERVICE" stop || true
     env -u CONTAINER_HOST podman rm -fa -t 0 >/dev/null 2>&1 || true
+    # What cleans up after a container starts seconds after its end, and mounts the store again.
+    for _ in $(seq 100); do
+        pgrep -f -- "--root $dir/store" >/dev/null || break
+        sleep 0.1
+    done
     umount "$dir/store/overlay" 2>/dev/null || true
     # What a user's containers wrote belongs to ids that only a user namespace of its own may remove.
     if [ "$(id -u)" = 0 ]; then rm -rf "$dir"; else podman unshare rm -rf "$dir" 2>/dev/null || true; fi

@@ -32,6 +32,8 @@ start
 podman exec hearth sh -c '! command -v claude' >/dev/null || failed "there is an agent CLI in the image"
 expect "a chat is answered" "in a container" "$(podman exec -i hearth hearth up <<<'in a container' 2>/dev/null)"
 expect "agents are confined processes" "process" "$(inside status)"
+# An installation whose only agent repeats what people write fails a check.
+inside agents set main --provider command --command true >/dev/null
 inside doctor --self-test >"$place/self-test" 2>&1 || { cat "$place/self-test"; failed "the self-test"; }
 cat "$place/self-test"
 podman rm --force --time 80 hearth >/dev/null
