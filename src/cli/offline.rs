@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Failure;
 use crate::channel::attachments::Arrived;
 use crate::clock;
+use crate::config::temp_dir::{Purpose, TempDir};
 use crate::config::{Machine, Paths, seams};
 use crate::daemon::files::{self, Files};
 use crate::daemon::opening::{self, Opening, open_store};
@@ -32,7 +33,7 @@ pub(super) struct Local {
     paths: Paths,
     run: u64,
     /// Directory of a temporary store, removed after the store is closed.
-    _scratch: Option<tempfile::TempDir>,
+    _scratch: Option<TempDir>,
 }
 
 /// Why a command was not carried out.
@@ -122,7 +123,7 @@ pub(super) fn is_new(paths: &Paths) -> bool {
 
 /// Creates an empty store that is removed with the command.
 fn scratch() -> Result<Local, Failure> {
-    let directory = tempfile::Builder::new().prefix("hearth-rehearsal-").tempdir()?;
+    let directory = TempDir::create(Purpose::Rehearsal)?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
     Ok(local(&paths, open_store(&paths, Opening::OrNew)?, Some(directory))?)
 }
@@ -162,7 +163,7 @@ fn open(paths: &Paths, opening: Opening) -> Result<Local, daemon::Error> {
     Ok(local(paths, store, None)?)
 }
 
-fn local(paths: &Paths, store: Store, scratch: Option<tempfile::TempDir>) -> Result<Local, state::Error> {
+fn local(paths: &Paths, store: Store, scratch: Option<TempDir>) -> Result<Local, state::Error> {
     let run = store.read(|db, txn| db.meta.require(txn, &()))?.runs;
     let engine = Engine::new(store, seams::policy(), groups_path(paths)).in_zone(Machine::look().zone(None, None).zone);
     Ok(Local { engine, paths: paths.clone(), run, _scratch: scratch })

@@ -8,6 +8,7 @@ pub mod file;
 pub mod nearest;
 pub mod paths;
 pub mod seams;
+pub mod temp_dir;
 pub mod zone;
 
 pub use file::BadFile;

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::image::{Engine, Limit};
+use crate::config::temp_dir::{Purpose, TempDir};
 use crate::runtime::podman::build::{self, Trial};
 pub use crate::runtime::podman::build::{Limited, Tried};
 
@@ -23,7 +24,7 @@ pub enum Error {
 /// # Errors
 /// [`Error`] if the container could not run. The trial has no result then.
 pub fn run(engine: &Engine, image: &str, rootless: bool) -> Result<Tried, Error> {
-    let scratch = tempfile::Builder::new().prefix("hearth-trial-").tempdir()?;
+    let scratch = TempDir::create(Purpose::Trial)?;
     let (shared, fixed) = (scratch.path().join("shared"), scratch.path().join("fixed"));
     for directory in [&shared, &fixed] {
         std::fs::create_dir(directory)?;

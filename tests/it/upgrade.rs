@@ -62,6 +62,22 @@ fn a_running_daemon_goes_on_while_its_store_is_tried() {
     host.check();
 }
 
+/// A killed check leaves its copy of the store; the next command that needs a temporary directory removes it.
+#[test]
+fn a_copy_that_a_killed_check_left_is_removed_by_the_next_one() {
+    let mut host = of_format_1();
+    let place = host.path("tmp");
+    std::fs::create_dir(&place).unwrap();
+    let left = || std::fs::read_dir(&place).unwrap().count();
+    let kept = ("TMPDIR".to_owned(), place.to_str().unwrap().to_owned());
+    host.env = vec![kept.clone(), ("HEARTH_TEST_CRASH_AT".to_owned(), "copy-sync".to_owned())];
+    assert_eq!(host.run(&["doctor", "--before-upgrade"], b"").signal, Some(9));
+    assert_eq!(left(), 1);
+    host.env = vec![kept];
+    host.run(&["doctor", "--before-upgrade"], b"");
+    assert_eq!(left(), 0);
+}
+
 #[test]
 fn what_cannot_be_read_fails_with_a_reason_and_leaves_nothing() {
     let host = Host::before_the_first_start();

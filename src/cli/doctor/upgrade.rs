@@ -7,6 +7,7 @@ use super::{Check, CheckStatus, bad, ok, sound};
 use crate::cli::image::ImageSettings;
 use crate::cli::{Failure, configuration, service};
 use crate::clock;
+use crate::config::temp_dir::{Purpose, TempDir};
 use crate::config::{Paths, file};
 use crate::daemon::image::{self, Engine, Freshness};
 use crate::model::configure::RuntimeKind;
@@ -32,7 +33,7 @@ pub(super) fn before_upgrade(
     daemon: &Result<Option<DaemonStatus>, SocketError>,
 ) -> Result<Vec<Check>, Failure> {
     let mut checks = vec![running(daemon)];
-    let scratch = tempfile::Builder::new().prefix("hearth-upgrade-").tempdir()?;
+    let scratch = TempDir::create(Purpose::Upgrade)?;
     let copy = Paths::find(Some(&scratch.path().join("data")))?;
     match state::copy_into(paths.data(), copy.data()) {
         Ok(format) => {

@@ -12,6 +12,7 @@ use rusqlite::types::{ToSql, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::Error;
+use crate::config::temp_dir::{Purpose, TempDir};
 use crate::contracts::dir::{Content, Dir, Stamp};
 
 /// How often copying is retried if the file changes.
@@ -33,7 +34,7 @@ pub(super) struct Database {
     /// Path of the original.
     path: PathBuf,
     tables: BTreeSet<String>,
-    _copy: tempfile::TempDir,
+    _copy: TempDir,
 }
 
 /// One row: values by column name.
@@ -55,7 +56,7 @@ impl Database {
     /// [`Error`] if it changes constantly, is damaged, or is not a database or a regular file.
     pub(super) fn open(dir: &Dir, name: &str) -> Result<Self, Error> {
         let path = dir.path().join(name);
-        let copy = tempfile::Builder::new().prefix("hearth-import-").tempdir();
+        let copy = TempDir::create(Purpose::Import);
         let copy = copy.map_err(|error| Error::io("make a directory for a copy of", &path, error))?;
         let place = copy.path().join("copy.db");
         copy_still(dir, name, &place)?;

@@ -10,6 +10,7 @@ use super::opening::{Opening, open_store};
 use super::{Daemon, Wish, runtime};
 use crate::clock::{self, Clock};
 use crate::config::Paths;
+use crate::config::temp_dir::{Purpose, TempDir};
 use crate::engine::commit::{Engine, Submission};
 use crate::model::attack::{ATTACKS, Attack, Stand};
 use crate::model::configure::{Change, Configure, RuntimeKind, Settings};
@@ -102,7 +103,7 @@ type Found = BTreeMap<&'static str, Result<String, String>>;
 /// # Errors
 /// [`Error`] if it cannot run. The test has no result then.
 pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
-    let directory = tempfile::Builder::new().prefix("hearth-self-test-").tempdir()?;
+    let directory = TempDir::create(Purpose::SelfTest)?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
     let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind), metrics: None, opening: Opening::Existing };
     furnish(&paths, kind, settings)?;
