@@ -181,6 +181,36 @@ fn an_archive_that_is_killed_leaves_no_half_one() {
     assert_eq!(names(&dir), [last.file_name().unwrap().to_str().unwrap()]);
 }
 
+/// A backup that has a name of its own is not found under another one.
+#[test]
+fn the_next_backup_removes_a_killed_one_with_another_name() {
+    let mut host = lived();
+    let dir = host.path("backups");
+    std::fs::create_dir(&dir).unwrap();
+    let private = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for (name, file) in [(".film.part", "film"), (".notes.part", "manifest.json"), (".mixed.part", "data.mdb")] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+        std::fs::write(dir.join(name).join(file), "mine").unwrap();
+        private(&dir.join(name));
+    }
+    std::fs::write(dir.join(".mixed.part/more"), "mine").unwrap();
+    let others = names(&dir);
+    for (all, point, name) in [
+        (&["backup", "--all"][..], "archive-entry:7", "first.tar"),
+        (&["backup", "--all"], "archive-finish", "second.tar"),
+        (&["backup"], "part-finish", "third"),
+    ] {
+        host.env = vec![("HEARTH_TEST_CRASH_AT".to_owned(), point.to_owned())];
+        let killed = host.run(&[all, &[text(&dir.join(name))]].concat(), b"");
+        assert_eq!(killed.signal, Some(9), "{name}");
+        assert!(dir.join(format!(".{name}.part")).exists(), "{name}");
+        host.env.clear();
+        host.done(&["backup", text(&dir.join("whole"))], b"");
+        std::fs::remove_dir_all(dir.join("whole")).unwrap();
+        assert_eq!(names(&dir), others, "{name}");
+    }
+}
+
 #[test]
 fn a_full_or_missing_disk_keeps_what_is_there() {
     let host = lived();

@@ -97,10 +97,8 @@ pub fn default_dir(data: &Path) -> PathBuf {
 pub fn backup(reader: &Reader, request: &Request, progress: &dyn Progress) -> Result<FinishedBackup> {
     place::refuse_within(&request.place, &request.data)?;
     let (dir, path) = place::decide(&request.place, &request.data, request.now, Form::Store)?;
-    let _turn = place::turn(&dir)?;
-    if let BackupPath::In(dir) = &request.place {
-        place::remove_leftovers(dir)?;
-    }
+    let turn = place::turn(&dir)?;
+    place::remove_leftovers(&dir, turn.as_ref())?;
     if files::exists(&path) {
         return Err(Error::Exists { path });
     }
@@ -145,8 +143,8 @@ fn copy(reader: &Reader, part: &Part, progress: &dyn Progress) -> Result<(u64, S
 /// [`Error`], when there is no room for it.
 pub fn frozen(reader: &Reader, data: &Path, now: Timestamp, progress: &dyn Progress) -> Result<Reader> {
     let (dir, path) = place::decide(&BackupPath::In(default_dir(data)), data, now, Form::Store)?;
-    let _turn = place::turn(&dir)?;
-    place::remove_leftovers(&dir)?;
+    let turn = place::turn(&dir)?;
+    place::remove_leftovers(&dir, turn.as_ref())?;
     let part = Part::create(place::hidden(&path))?;
     copy(reader, &part, progress)?;
     Ok(Reader::open_copy(part.path())?) // the map keeps the file open after its name is removed

@@ -1,5 +1,6 @@
 //! Chooses where backups are stored, and removes old ones.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::manifest::MANIFEST;
@@ -8,6 +9,9 @@ use crate::crash;
 use crate::model::Timestamp;
 
 const PART: &str = ".part";
+/// The archive in an unfinished backup of everything, and the snapshot beside it.
+pub(super) const ARCHIVE: &str = "archive";
+pub(super) const STORE: &str = "store";
 
 /// The content of a backup, which determines the form of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,15 +110,29 @@ pub(super) fn hidden(path: &Path) -> PathBuf {
     files::parent(path).join(format!(".{name}{PART}"))
 }
 
-/// Removes backups that were never finished, and those that were being removed.
-pub(super) fn remove_leftovers(dir: &Path) -> Result<()> {
+/// Removes backups that were never finished, and those that were being removed. The caller holds the directory's lock,
+/// or has none where directories cannot be locked.
+pub(super) fn remove_leftovers(dir: &Path, lock: Option<&files::DirLock>) -> Result<()> {
     for (name, path) in entries(dir, Form::Store)? {
-        let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(PART));
-        if inner.is_some_and(|name| Form::ALL.iter().any(|form| is_ours(name, *form))) {
+        let Some(inner) = name.strip_prefix('.').and_then(|name| name.strip_suffix(PART)) else { continue };
+        // A name that a person chose says little about what has it.
+        let ours = Form::ALL.iter().any(|form| is_ours(inner, *form)) || lock.is_some() && is_unfinished(&path);
+        if ours {
             files::leave_room(&path)?;
         }
     }
     Ok(())
+}
+
+/// Whether a directory is private and has the files of an unfinished backup, and nothing else.
+fn is_unfinished(path: &Path) -> bool {
+    let private = std::fs::symlink_metadata(path).is_ok_and(|found| found.mode() & 0o7777 == 0o700);
+    let copy = [files::store_file(path), files::store_file(&path.join(STORE))];
+    let Ok(mut entries) = std::fs::read_dir(path) else { return false };
+    let known = [files::store_file(path), path.join(MANIFEST), path.join(ARCHIVE), path.join(STORE)];
+    private
+        && copy.iter().any(|file| files::exists(file))
+        && entries.all(|entry| entry.is_ok_and(|entry| known.contains(&entry.path())))
 }
 
 /// Removes the oldest backups of an installation beyond `keep`, never the one that was just made, and nothing else.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::place::{self, Form};
-use super::{BackupPath, Error, FinishedBackup, Manifest, Part, Progress, Request, Result, files, fill};
+use super::{Error, FinishedBackup, Manifest, Part, Progress, Request, Result, files, fill};
 use crate::crash;
 use crate::reader::Reader;
 
@@ -29,14 +29,12 @@ pub fn begin(reader: &Reader, request: &Request, progress: &dyn Progress) -> Res
     place::refuse_within(&request.place, &request.data)?;
     let (dir, path) = place::decide(&request.place, &request.data, request.now, Form::Whole)?;
     let turn = place::turn(&dir)?;
-    if let BackupPath::In(dir) = &request.place {
-        place::remove_leftovers(dir)?;
-    }
+    place::remove_leftovers(&dir, turn.as_ref())?;
     if files::exists(&path) {
         return Err(Error::Exists { path });
     }
     let part = Part::create(place::hidden(&path))?;
-    let store = Part::create(part.path().join("store"))?;
+    let store = Part::create(part.path().join(place::STORE))?;
     let manifest = fill(reader, request, &store, progress)?;
     store.release();
     Ok(Unfinished { part, dir, path, keep: request.keep, manifest, _turn: turn })
@@ -46,7 +44,7 @@ impl Unfinished {
     /// Directory of the snapshot and its manifest.
     #[must_use]
     pub fn store(&self) -> PathBuf {
-        self.part.path().join("store")
+        self.part.path().join(place::STORE)
     }
 
     /// The snapshot.
@@ -60,7 +58,7 @@ impl Unfinished {
     /// Where the archive has to be written.
     #[must_use]
     pub fn archive(&self) -> PathBuf {
-        self.part.path().join("archive")
+        self.part.path().join(place::ARCHIVE)
     }
 
     /// The manifest of the snapshot.
