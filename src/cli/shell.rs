@@ -23,6 +23,29 @@ if [ "$funcstack[1]" = "_hearth" ]; then
     _clap_dynamic_completer_hearth "$@"
 fi
 "#;
+/// The function that [`COLONS_BASH`] calls.
+const CLAP_BASH: &str = "-F _clap_complete_hearth hearth";
+/// bash ends a word at a colon, and ids contain colons: the parts are joined, and answers lose what is typed already.
+const COLONS_BASH: &str = r#"
+_hearth() {
+    local word=${COMP_LINE:0:COMP_POINT} at=$COMP_CWORD joined= parts
+    word=${word##*[[:space:]]}
+    if [[ $word != *:* || $COMP_WORDBREAKS != *:* ]]; then
+        _clap_complete_hearth "$@"
+        return
+    fi
+    joined=${COMP_WORDS[at]}
+    while [[ $joined != "$word" && $at -gt 1 ]]; do
+        at=$((at - 1))
+        joined=${COMP_WORDS[at]}$joined
+    done
+    [[ $joined == "$word" ]] || return 0
+    parts=("${COMP_WORDS[@]:0:at}" "$word")
+    local COMP_WORDS=("${parts[@]}") COMP_CWORD=$at
+    _clap_complete_hearth "$1" "$word" "$3"
+    COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
+}
+"#;
 /// Maximum number of rows of a table that are looked at.
 const ROWS_MAX: usize = 5_000;
 
@@ -33,10 +56,13 @@ pub(super) fn completions(shell: Shell) -> Done {
     let completer = shells.completer(&name).ok_or_else(|| Failure::Failed(format!("{name} has no completions")))?;
     let mut script = Vec::new();
     completer.write_registration(ASKED, "hearth", "hearth", "hearth", &mut script)?;
-    if shell == Shell::Zsh {
-        script.extend_from_slice(FIRST_ZSH.as_bytes());
-    }
-    print::line(String::from_utf8_lossy(&script).trim())
+    let script = String::from_utf8_lossy(&script);
+    let script = match shell {
+        Shell::Bash => COLONS_BASH.to_owned() + &script.replace(CLAP_BASH, "-F _hearth hearth"),
+        Shell::Zsh => script.into_owned() + FIRST_ZSH,
+        _ => script.into_owned(),
+    };
+    print::line(script.trim())
 }
 
 /// Answers a shell's script. Returns whether one asked. A failure completes nothing and is silent, because the shell

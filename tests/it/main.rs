@@ -81,6 +81,7 @@ mod schedules;
 mod seams;
 mod session;
 mod setup;
+mod shells;
 mod simulated;
 mod skips;
 mod slots;
