@@ -186,6 +186,23 @@ fn an_offline_doctor_runs_no_command_and_calls_no_server() {
     assert!(api.keys().is_empty() && telegram.calls("getMe").is_empty(), "a server was called");
 }
 
+/// A command cannot read the daemon's environment, so it says what it did not try.
+#[test]
+fn a_key_in_the_environment_of_a_running_daemon_is_not_said_to_work() {
+    let mut host = Host::new();
+    let api = FakeApi::start();
+    let toml = "[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\nenv = { ANTHROPIC_API_KEY = \"env:KEY\", ANTHROPIC_BASE_URL = ";
+    apply(&host, &format!("runtime = \"process\"\n{OWNER}{toml}\"{}\" }}\n", api.url()));
+    api.takes("another key");
+    host.env.push(("KEY".into(), KEY.into()));
+    let found = checks(&host, &[], "key");
+    assert_eq!(found[0]["result"], "fail", "{found:?}");
+    host.start();
+    let found = checks(&host, &[], "key").remove(0)["found"].to_string();
+    assert!(found.contains("was not tried: it is a variable of the running daemon"), "{found}");
+    assert!(found.contains("`file:`") && api.keys().len() == 1, "{found}");
+}
+
 #[test]
 fn a_command_of_a_reference_that_hangs_is_ended_and_reported() {
     let host = with("provider = \"echo\"\nenv = { TOKEN = \"cmd:sleep 1000\" }");

@@ -39,6 +39,10 @@ struct Wanted {
     unset: Vec<String>,
 }
 
+/// Why an `env:` reference is not resolved while a daemon runs.
+const IN_THE_DAEMON: &str = "it is a variable of the running daemon, which this command cannot read; to try it, keep \
+     it in a file and refer to it with `file:`, or stop the daemon and run `hearth doctor` where the variable is set";
+
 /// The result of resolving a reference.
 enum Resolved {
     Value(String),
@@ -118,7 +122,7 @@ fn resolve(
         return (Resolved::Untried("its command was not run"), Some(ok("secret", found)));
     }
     if reference.starts_with("env:") && daemon.is_some() {
-        return (Resolved::Untried("only the daemon knows its variable"), None);
+        return (Resolved::Untried(IN_THE_DAEMON), None);
     }
     // A command may contain text that must not be shown on a terminal.
     let named = if reference.starts_with("cmd:") { "cmd: reference" } else { reference };
