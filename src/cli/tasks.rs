@@ -23,8 +23,9 @@ use crate::socket::command::{Answer, ClientCommand};
 use crate::state::Reader;
 use crate::time::cron::Cron;
 use crate::time::every::Every;
+use crate::time::local::{self, BadTime};
+use crate::time::natural;
 use crate::time::zone::Zone;
-use crate::time::{local, natural};
 
 mod shown;
 
@@ -298,7 +299,11 @@ fn read_time(text: &str, zone: &Zone, now: Timestamp) -> Result<String, Failure>
     let at = natural::expand(text, zone, now).unwrap_or_else(|| text.to_owned());
     match local::instant(&at, zone) {
         Ok(_) => Ok(at),
-        Err(error) => Err(Failure::Failed(format!("{error}; write one like {}", natural::EXAMPLES))),
+        Err(BadTime::Form { .. }) => {
+            let (text, examples) = (text.escape_debug(), natural::EXAMPLES);
+            Err(Failure::Failed(format!("`{text}` is not a time; write one like {examples}")))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

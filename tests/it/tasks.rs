@@ -85,7 +85,7 @@ fn what_cannot_be_is_refused_and_says_why() {
     for (arguments, code, words) in [
         (&["add", "main", "x"][..], 2, "--at"),
         (&["add", "main", "x", "--at", "nope"], 1, "nope"),
-        (&["add", "main", "x", "--at", "someday 8am"], 1, "write one like +10m, 8am"),
+        (&["add", "main", "x", "--at", "someday 8am"], 1, "`someday 8am` is not a time; write one like +10m, 8am"),
         (&["add", "main", "x", "--at", "2030-02-30"], 1, "2030-02-30"),
         (&["add", "main", "x", "--cron", "0 9 * *"], 1, "0 9 * *"),
         (&["add", "main", "x", "--every", "90"], 1, "90"),
