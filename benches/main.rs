@@ -1,5 +1,5 @@
 //! The numbers of Hearth, all in one program. `cargo bench` measures everything and writes `benches/RESULTS.md`;
-//! `cargo bench -- NAME` measures what has NAME in its name again, `cargo bench -- --quick` everything less often.
+//! `cargo bench -- NAME` measures and prints what has NAME in its name, `cargo bench -- --quick` everything less often.
 //! As a test (`cargo test --benches`) everything runs once, small.
 
 #![allow(
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         whole &= catch_unwind(AssertUnwindSafe(|| measure(&asked))).is_ok();
     }
     if asked.is_real() {
-        table::write(whole);
+        table::report(&asked, whole);
     }
     if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

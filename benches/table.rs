@@ -1,4 +1,4 @@
-//! The results table of all benchmarks: printed, and written to `benches/RESULTS.md`.
+//! The results table of all benchmarks: printed, and, after a run of everything, written to `benches/RESULTS.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,8 +27,9 @@ pub(crate) fn forget() {
     }
 }
 
-/// Writes the table; one that is not `whole` says so.
-pub(crate) fn write(whole: bool) {
+/// Prints the table, and writes the one of a run of everything; one that is not `whole` says so. After a run of a part,
+/// the file keeps the numbers of the whole run before: beside them, those of another run would not be comparable.
+pub(crate) fn report(asked: &Asked, whole: bool) {
     let mut groups: BTreeMap<String, BTreeMap<String, Measured>> = BTreeMap::new();
     for group in entries(&target().join("criterion")) {
         for function in entries(&group) {
@@ -44,7 +45,11 @@ pub(crate) fn write(whole: bool) {
         table += &Part::kept(name).unwrap_or_else(|| format!("Not measured: {name}.\n"));
     }
     print!("{table}");
-    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/RESULTS.md"), table).unwrap();
+    if asked.is_everything() {
+        std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/RESULTS.md"), table).unwrap();
+    } else {
+        println!("\nbenches/RESULTS.md is as before: only a run of everything writes it");
+    }
 }
 
 fn head(whole: bool) -> String {
