@@ -11,6 +11,7 @@
 //! | `HEARTH_TEST_CHECK_MS=<n>` | time between two checks of the whole store by the daemon |
 //! | `HEARTH_TEST_BACKUP_MS=<n>` | time between two scheduled backups, if there are any |
 //! | `HEARTH_TEST_CRASH_AFTER_STEPS=<n>` | a runner, which reads it by itself (`roots.rs` of `agent-runner`), kills itself after so many durable steps |
+//! | `HEARTH_TEST_HASTE=<n>` | a runner, which reads it by itself (`wedge.rs`), asks a silent agent CLI so many times sooner whether it lives |
 
 use std::path::PathBuf;
 

@@ -181,6 +181,49 @@ def took(uuid):
     tell(type="command_lifecycle", command_uuid=uuid, state="started")
 "#;
 
+/// A CLI that hangs after its first sign of life fails its turn in two minutes, here a hundred times sooner. One that
+/// answers, or has a tool, may be silent for longer. Its answers are no progress.
+#[test]
+fn a_cli_that_answers_no_request_is_wedged() {
+    let cli = r#"
+asked = {}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user":
+        text, uuid = message["message"]["content"], message["uuid"]
+        took(uuid)
+        if "tool" in text:
+            call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}
+            tell(type="assistant", session_id="s1", message={"content": [call]})
+            time.sleep(2)
+            result("after the tool")
+    elif message["type"] == "control_request" and message["request_id"] == "hearth-alive":
+        asked[text] = asked.get(text, 0) + 1
+        if "patient" in text:
+            tell(type="control_response", response={"subtype": "success", "request_id": "hearth-alive"})
+            if asked[text] == 4:
+                result("thought for long")
+"#;
+    let Some(bench) = scripted(cli) else { return };
+    let _runner = bench.start_with(|command| {
+        command.env("HEARTH_TEST_HASTE", "100");
+    });
+    bench.say(2, "patient");
+    assert_eq!(bench.texts(2), ["thought for long"]);
+    let progress = bench.state().unwrap().progress;
+    assert!(progress < 8, "{progress}: only its own lines count");
+    bench.say(4, "tool");
+    assert_eq!(bench.texts(4), ["after the tool"]);
+    bench.say(6, "hang");
+    let (said, retry) = failed(&bench, 6);
+    assert_eq!(
+        (said.as_str(), retry),
+        ("the agent CLI was silent and did not answer for a minute, so it was ended", PASSING)
+    );
+    bench.say(8, "patient again");
+    assert_eq!(bench.texts(8), ["thought for long"]);
+}
+
 #[test]
 fn garbage_and_other_versions_are_survived() {
     let cli = r#"

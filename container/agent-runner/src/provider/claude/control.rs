@@ -7,6 +7,9 @@ const HOOKS: [&str; 4] = ["PreToolUse", "PostToolUse", "PostToolUseFailure", "Pr
 /// Name of the MCP server in this process.
 pub(super) const SERVER: &str = "nanoclaw";
 
+/// Id of the request whether the CLI lives.
+pub(super) const ALIVE: &str = "hearth-alive";
+
 /// A message of a turn. The CLI refers to it by `uuid`.
 pub(super) fn user(text: &str, uuid: &str) -> String {
     let message = json!({"role": "user", "content": text});
@@ -31,6 +34,11 @@ pub(super) fn initialize(instructions: &str) -> String {
 /// Interrupts the CLI, like a person pressing a key.
 pub(super) fn interrupt() -> String {
     request("hearth-interrupt", &json!({"subtype": "interrupt"}))
+}
+
+/// Asks whether the CLI lives. Any answer will do, and costs no tokens.
+pub(super) fn ask_alive() -> String {
+    request(ALIVE, &json!({"subtype": "mcp_status"}))
 }
 
 fn request(id: &str, request: &Value) -> String {

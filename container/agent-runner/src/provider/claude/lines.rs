@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::control;
 use super::hooks::declared_timeout;
 
 /// The content of a line, as far as the runner needs it.
@@ -15,6 +16,8 @@ pub(super) enum StreamLine {
     ToolResults(Vec<String>),
     /// A turn is over.
     Result { session: Option<String>, outcome: Result<String, Complaint> },
+    /// The CLI answered the request whether it lives.
+    Alive,
     /// The CLI queued a message, and will report when it reads it.
     Queued,
     /// The CLI has read a queued message.
@@ -71,6 +74,9 @@ pub(super) fn parse(line: &str) -> StreamLine {
         "control_request" => {
             let id = text(&line, "request_id").to_owned();
             StreamLine::Asks(id, line.get_mut("request").map(Value::take).unwrap_or_default())
+        }
+        "control_response" if line.pointer("/response/request_id").is_some_and(|id| id == control::ALIVE) => {
+            StreamLine::Alive
         }
         "control_cancel_request" => StreamLine::Withdraws(text(&line, "request_id").to_owned()),
         _ => StreamLine::Other,
@@ -238,6 +244,11 @@ mod tests {
             ),
             (r#"{"type":"control_request","request_id":"r"}"#, StreamLine::Asks("r".to_owned(), Value::Null)),
             (r#"{"type":"control_cancel_request","request_id":"r"}"#, StreamLine::Withdraws("r".to_owned())),
+            (
+                r#"{"type":"control_response","response":{"subtype":"error","request_id":"hearth-alive"}}"#,
+                StreamLine::Alive,
+            ),
+            (r#"{"type":"control_response","response":{"request_id":"hearth-interrupt"}}"#, StreamLine::Other),
             (r#"{"type":"command_lifecycle","command_uuid":"u","state":"queued"}"#, StreamLine::Queued),
             (r#"{"type":"command_lifecycle","command_uuid":"u","state":"completed"}"#, StreamLine::Other),
             (r#"{"type":"command_lifecycle","command_uuid":"u","state":"started"}"#, StreamLine::Took("u".to_owned())),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   launch ─> process ─ lines ─> session ─> report      hooks: which tools, how long     dispatch: whom a text is for
-//!                  ^                │                    covered: what a result is about  trouble: what an error means
+//!                  ^                │                    covered: what a result is about  trouble: what an error means, wedge: whether it lives
 //!                  └─── control ────┘                    compaction: before it forgets
 //! ```
 //!
@@ -22,6 +22,7 @@ mod rehearse;
 mod session;
 mod trouble;
 mod turns;
+mod wedge;
 
 pub use self::rehearse::{addressed, ended};
 

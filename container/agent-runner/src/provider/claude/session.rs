@@ -79,6 +79,11 @@ impl Session {
         self.process.tell(control::interrupt());
     }
 
+    /// Asks whether it lives.
+    pub(super) fn ask_alive(&self) {
+        self.process.tell(control::ask_alive());
+    }
+
     /// Lets it end gracefully.
     pub(super) fn close(self) {
         self.process.close();
@@ -115,8 +120,14 @@ impl Session {
 
     /// Handles a line. Returns the result if the line ends a turn.
     pub(super) fn take(&mut self, line: &str, report: &mut Report<'_>) -> Result<Option<Outcome>, TurnError> {
+        let length = line.len();
+        let line = lines::parse(line);
+        // Its answer shows that the CLI lives, and not that the turn gets on.
+        if line == StreamLine::Alive {
+            return Ok(None);
+        }
         report.progress()?;
-        match lines::parse(line) {
+        match line {
             StreamLine::Init(version) => self.begin(&version),
             StreamLine::Assistant { session, calls } => {
                 self.is_proved = true;
@@ -155,8 +166,8 @@ impl Session {
                     self.tools.forget(&call);
                 }
             }
-            StreamLine::Other => {}
-            StreamLine::Noise => log::note(format_args!("the agent CLI wrote {} bytes that are not JSON", line.len())),
+            StreamLine::Alive | StreamLine::Other => {}
+            StreamLine::Noise => log::note(format_args!("the agent CLI wrote {length} bytes that are not JSON")),
         }
         Ok(None)
     }

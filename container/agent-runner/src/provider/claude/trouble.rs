@@ -93,6 +93,11 @@ pub(super) fn gone(how: &str, tool: Option<&str>) -> Failure {
     Failure::passing(format!("the agent CLI {how}{during}"))
 }
 
+/// The failure of a turn whose CLI answers no request.
+pub(super) fn wedged() -> Failure {
+    Failure::passing("the agent CLI was silent and did not answer for a minute, so it was ended".to_owned())
+}
+
 /// Classifies an error by its status, if there is one. The texts depend on the version.
 fn kind(status: Option<u64>, text: &str) -> Kind {
     let text = text.to_lowercase();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::covered::What;
 use super::dispatch::{self, ResultAction};
 use super::session::{Outcome, Session};
-use super::{lines, trouble};
+use super::wedge::Silence;
+use super::{lines, trouble, wedge};
 use crate::child::ProcessOutput;
 use crate::clock::{Stopwatch, now_ms};
 use crate::log;
@@ -38,6 +39,8 @@ impl Session {
         self.draft = None;
         let mut since_look = Stopwatch::start();
         let mut is_heard = !self.has_worked;
+        // Before the first line of a turn, the host judges the run by its claim.
+        let (mut since_line, mut asked) = (None, 0);
         loop {
             report.check()?;
             self.settle(report)?;
@@ -49,7 +52,13 @@ impl Session {
             }
             let slice = if self.is_waiting() { TOOL_SLICE } else { SLICE };
             let line = match self.process.hear(slice) {
-                ProcessOutput::Nothing => continue,
+                ProcessOutput::Nothing => {
+                    // A tool may be silent for as long as the host allows.
+                    if let (Some(quiet), None, false) = (since_line, report.tool(), self.is_waiting()) {
+                        asked = self.look_after(quiet, asked)?;
+                    }
+                    continue;
+                }
                 ProcessOutput::Gone(how) if !self.is_proved && lines::is_unknown_conversation(&how) => {
                     return Ok(Attempt::Unknown);
                 }
@@ -67,6 +76,7 @@ impl Session {
                 ProcessOutput::Line(line) => line,
             };
             is_heard = true;
+            (since_line, asked) = (Some(Stopwatch::start()), 0);
             let Some(outcome) = self.take(&line, report)? else { continue };
             if let (false, Err(complaint)) = (self.is_proved, &outcome)
                 && lines::is_unknown_conversation(&complaint.text)
@@ -78,6 +88,16 @@ impl Session {
                 return Ok(Attempt::Ended);
             }
         }
+    }
+
+    /// Asks a silent CLI whether it lives. Returns how often it was asked since its last line, or fails if it is wedged.
+    fn look_after(&self, since_line: Stopwatch, asked: u32) -> Result<u32, TurnError> {
+        match wedge::judge(since_line.elapsed(), asked) {
+            Silence::Wait => return Ok(asked),
+            Silence::Ask => self.ask_alive(),
+            Silence::Wedged => return Err(trouble::wedged().into()),
+        }
+        Ok(asked.saturating_add(1))
     }
 
     /// Handles a result for the messages it covers.
