@@ -1,7 +1,7 @@
 //! The operator's allow-list of directories and files that agents may see, read anew for every check.
 //!
 //! The file is `mount-allowlist.json` in Hearth's configuration directory, outside of the data directory:
-//! `{"allowedRoots": [{"path", "allowReadWrite", "description"?}], "blockedPatterns": […]}`. Paths that no list can
+//! `{"allowedRoots": [{"path", "allowReadWrite", "description"?}], "blockedPatterns"?: […]}`. Paths that no list can
 //! allow are rejected first (`never`). Other users' homes are not rejected as such: the list has to name them, and what
 //! the user who runs Hearth cannot read stays unreadable.
 //!
@@ -155,7 +155,8 @@ fn parse(text: &str) -> Result<List, String> {
     let pattern = |(at, pattern): (usize, &Value)| {
         pattern.as_str().map(str::to_owned).ok_or_else(|| format!("blockedPatterns[{at}] must be a string"))
     };
-    let own = array("blockedPatterns")?.iter().enumerate().map(pattern).collect::<Result<Vec<_>, _>>()?;
+    let patterns = if value.get("blockedPatterns").is_some() { array("blockedPatterns")?.as_slice() } else { &[] };
+    let own = patterns.iter().enumerate().map(pattern).collect::<Result<Vec<_>, _>>()?;
     Ok(List { roots, blocked: BLOCKED.map(str::to_owned).into_iter().chain(own).collect() })
 }
 

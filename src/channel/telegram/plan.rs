@@ -22,6 +22,8 @@ const LABEL_MAX: usize = 60;
 const ROW: usize = 3;
 /// Maximum length of a short label in characters.
 const SHORT_LABEL: usize = 12;
+/// Maximum length of a button's link in bytes.
+const LINK_MAX: usize = 2_000;
 /// Maximum number of buttons under one message.
 const BUTTONS_MAX: usize = 100;
 /// Prefix of a message that may be a duplicate.
@@ -191,29 +193,50 @@ fn edit(message: i64, text: &str, parts: &[i64]) -> Result<Vec<Step>, String> {
     Ok(steps.chain(gone).collect())
 }
 
-/// The text, or else the displayable parts of the payload, and buttons with links.
+/// The text of a delivery, and buttons for the links of a card. A card without such links is its text.
 fn words(delivery: &Delivery) -> (String, Vec<Vec<Value>>) {
-    if !delivery.text.trim().is_empty() {
-        return (delivery.text.clone(), Vec::new());
-    }
     let payload: Value = serde_json::from_str(delivery.content.as_str()).unwrap_or_default();
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let Some(card) = payload.get("card").filter(|card| card.is_object()) else {
-        let markdown = text(&payload, "markdown");
-        return (if markdown.is_empty() { text(&payload, "text") } else { markdown }, Vec::new());
-    };
-    let children = card.get("children").and_then(Value::as_array).into_iter().flatten();
-    let children = children.map(|child| child.as_str().map_or_else(|| text(child, "text"), str::to_owned));
-    let parts: Vec<String> = [text(card, "title"), text(card, "description")].into_iter().chain(children).collect();
-    let shown = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
-    let actions = card.get("actions").and_then(Value::as_array).into_iter().flatten();
-    let links = actions.filter_map(|action| {
-        let url = text(action, "url");
-        let is_link = url.starts_with("https://") || url.starts_with("http://");
-        is_link.then(|| vec![json!({ "text": label(&text(action, "label")), "url": url })])
-    });
-    let shown = if shown.is_empty() { text(&payload, "fallbackText") } else { shown };
-    (shown, links.take(BUTTONS_MAX).collect())
+    if let Some(card) = payload.get("card").filter(|card| card.is_object()) {
+        let (shown, links) = show_card(card);
+        if !links.is_empty() || delivery.text.trim().is_empty() {
+            let shown = if shown.is_empty() { field(&payload, "fallbackText").to_owned() } else { shown };
+            return (if shown.is_empty() { delivery.text.clone() } else { shown }, links);
+        }
+    }
+    let said = [delivery.text.as_str(), field(&payload, "markdown"), field(&payload, "text")];
+    let said = said.into_iter().find(|text| !text.trim().is_empty());
+    (said.unwrap_or_default().to_owned(), Vec::new())
+}
+
+/// What a card shows, and buttons for its links. Links that cannot be buttons are shown as text.
+fn show_card(card: &Value) -> (String, Vec<Vec<Value>>) {
+    let list = |key: &str| card.get(key).and_then(Value::as_array).into_iter().flatten();
+    let children = list("children").map(|child| child.as_str().unwrap_or_else(|| field(child, "text")).to_owned());
+    let mut parts: Vec<String> = [field(card, "title"), field(card, "description")].map(str::to_owned).into();
+    parts.extend(children);
+    let mut buttons = Vec::new();
+    for action in list("actions") {
+        let (name, url) = (field(action, "label"), field(action, "url"));
+        if is_for_button(url) && buttons.len() < BUTTONS_MAX {
+            buttons.push(vec![json!({ "text": label(name), "url": url })]);
+        } else if url.starts_with("http://") || url.starts_with("https://") {
+            parts.push(format!("{name}: {url}"));
+        }
+    }
+    let shown: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
+    (shown.join("\n\n"), buttons)
+}
+
+/// Whether Telegram accepts a link for a button. It refuses the whole message because of one without a public host name.
+fn is_for_button(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#', ':']).next()).unwrap_or_default();
+    let named = host.trim_matches('.').contains('.') && host.chars().all(|c| c.is_alphanumeric() || "-._".contains(c));
+    named && url.len() <= LINK_MAX && !url.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+fn field<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Telegram's reaction for an emoji or its name; `None` for an empty text.

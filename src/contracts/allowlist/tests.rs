@@ -207,7 +207,9 @@ fn a_bad_list_refuses_everything_until_it_is_mended() {
         ("nope", "it is not JSON"),
         ("{}", "allowedRoots must be an array"),
         (r#"{"allowedRoots": {}, "blockedPatterns": []}"#, "allowedRoots must be an array"),
-        (r#"{"allowedRoots": []}"#, "blockedPatterns must be an array"),
+        (r#"{"allowedRoots": [], "blockedPatterns": {}}"#, "blockedPatterns must be an array"),
+        // Nothing more is blocked than what always is.
+        (r#"{"allowedRoots": []}"#, "is not under any allowed root"),
         (r#"{"allowedRoots": [{}], "blockedPatterns": []}"#, "allowedRoots[0].path must be a string"),
         (
             r#"{"allowedRoots": [{"path": "~", "allowReadWrite": "yes"}], "blockedPatterns": []}"#,

@@ -160,6 +160,31 @@ fn other_payloads_show_what_they_have() {
     }
 }
 
+/// Telegram would refuse the whole message because of a link that cannot be a button.
+#[test]
+fn links_of_cards_are_buttons_where_telegram_takes_them() {
+    let shown = |links: &[&str]| {
+        let actions: Vec<Value> = links.iter().map(|url| json!({"label": "Open", "url": url})).collect();
+        let mut delivery = delivery(DeliveryAct::Say, "the card as text");
+        delivery.content = RawJson::trusted(json!({"card": {"title": "T", "actions": actions}}).to_string());
+        let Step::Text { text, buttons } = plan(&delivery, &[]).unwrap().steps.remove(0).unwrap() else { panic!() };
+        (text, buttons.len())
+    };
+    assert_eq!(shown(&["https://x.example/a?b=c#d", "http://x.example:8080"]), ("T".to_owned(), 2));
+    assert_eq!(
+        shown(&["https://x.example", "http://localhost:80/"]),
+        ("T\n\nOpen: http://localhost:80/".to_owned(), 1)
+    );
+    for none in
+        ["http://localhost", "https://", "https://a b.example", "https://u@x.example", "javascript:1", "tg://x.y"]
+    {
+        assert_eq!(shown(&[none]), ("the card as text".to_owned(), 0), "{none}");
+    }
+    let many = vec!["https://x.example/"; BUTTONS_MAX + 1];
+    let (text, buttons) = shown(&many);
+    assert_eq!((buttons, text.matches("https").count()), (BUTTONS_MAX, 1));
+}
+
 #[test]
 fn ids_that_are_none_of_telegram_are_refused() {
     let id = |text: &str| ForeignId::new("id", text).unwrap();
