@@ -62,6 +62,21 @@ pub(super) enum AgentsCommand {
         #[arg(long)]
         rebuild: bool,
     },
+    /// Stop its running turns now; their messages end and are not repeated
+    Stop {
+        /// Its folder
+        folder: String,
+    },
+    /// Stop its running turns and give it no work; its messages wait
+    Freeze {
+        /// Its folder
+        folder: String,
+    },
+    /// Let a frozen agent work again
+    Unfreeze {
+        /// Its folder
+        folder: String,
+    },
     /// Remove an agent and its wirings, and drop its queued messages; its directory is kept
     Remove {
         /// Its folder
@@ -180,6 +195,13 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             note_memory(paths, folder, keys)
         }
         AgentsCommand::Restart { folder, message, rebuild } => restart(paths, folder, message.as_ref(), *rebuild, json),
+        AgentsCommand::Stop { folder } => stop(paths, folder, json),
+        AgentsCommand::Freeze { folder } => {
+            change::edit(paths, Change::FreezeAgent(Folder::new(folder.as_str())?), json)
+        }
+        AgentsCommand::Unfreeze { folder } => {
+            change::edit(paths, Change::UnfreezeAgent(Folder::new(folder.as_str())?), json)
+        }
         AgentsCommand::Remove { folder, purge: true } => purge::agent(paths, folder, json),
         AgentsCommand::Remove { folder, purge: false } => {
             change::edit(paths, Change::RemoveAgent(Folder::new(folder.as_str())?), json)
@@ -323,20 +345,32 @@ struct RestartAnswer {
     done: Configured,
 }
 
-fn restart(paths: &Paths, folder: &String, message: Option<&String>, rebuild: bool, json: bool) -> Done {
+fn restart(paths: &Paths, folder: &str, message: Option<&String>, rebuild: bool, json: bool) -> Done {
     let images = if rebuild { image::rebuild(paths, folder)? } else { Vec::new() };
     if !json {
         image::print(&images)?;
     }
-    let edit = Change::RestartAgent(Folder::new(folder.as_str())?, message.cloned());
+    let edit = Change::RestartAgent(Folder::new(folder)?, message.cloned());
     let done = change::submit_edit(paths, edit)?;
     match (rebuild, json) {
         (true, true) => print::json(&RestartAnswer { images, done }),
-        (_, false) if done.changes.is_empty() => {
-            print::line(&format!("no session of {folder} is running: its queued messages are retried now"))
-        }
+        (_, false) if done.changes.is_empty() => print::line(&nothing_restarted(folder, message.is_some())),
         _ => change::print(&done, json),
     }
+}
+
+/// What a restart of an agent without a running session did. Only running sessions get the message.
+fn nothing_restarted(folder: &str, message: bool) -> String {
+    let unsent = if message { ", and the message was not sent to anyone" } else { "" };
+    format!("no session of {folder} is running: its queued messages are retried now{unsent}")
+}
+
+fn stop(paths: &Paths, folder: &str, json: bool) -> Done {
+    let done = change::submit_edit(paths, Change::StopAgent(Folder::new(folder)?))?;
+    if !json && done.changes.is_empty() {
+        return print::line(&format!("nothing to stop: {folder} has no turn under way"));
+    }
+    change::print(&done, json)
 }
 
 /// The time zone that is configured for all agents.

@@ -11,7 +11,7 @@ use resets::Resets;
 
 use super::change::Configured;
 use super::configuration::UserEntry;
-use super::{Done, Failure, change, configuration, local_owner, mount_args, print, users};
+use super::{Done, Failure, change, configuration, local_owner, mount_args, print, problems, users};
 use crate::config::Paths;
 use crate::config::file::write;
 use crate::daemon::opening::Opening;
@@ -58,6 +58,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     let configure = plan.configure(&name)?;
     warn_of_unconfined(paths, &configure);
     mount_args::warn_of_mounts(&configure);
+    warn_of_networks(&configure);
     let opening = Opening::or_new(args.new);
     let mut looked = look(paths, args, &plan, &name)?;
     let (shown, resets) = Resets::split(looked.planned.clone(), &plan.toml);
@@ -192,6 +193,17 @@ fn warn_of_unconfined(paths: &Paths, configure: &Configure) {
         {
             let what = "does not start here without `unconfined = true`, which gives it all permissions of your user";
             print::warning(&format!("agent {folder} {what}: {why}"));
+        }
+    }
+}
+
+/// Warns about agents whose provider cannot be reached.
+fn warn_of_networks(configure: &Configure) {
+    for change in &configure.changes {
+        if let Change::PutAgent(folder, settings) = change
+            && settings.is_cut_off()
+        {
+            print::warning(&problems::cut_off(folder.as_str()));
         }
     }
 }

@@ -19,7 +19,7 @@ use super::configuration::{self, Configuration};
 use super::human_size::decimal;
 use super::prerequisites;
 use super::print::{self, Tone};
-use super::problems::{FailedStarts, RateLimitedAgent};
+use super::problems::{FailedStarts, FrozenAgent, RateLimitedAgent};
 use super::progress::StageBar;
 use super::report::Report;
 use super::self_test::{SelfTest, self_test};
@@ -307,6 +307,7 @@ fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&Daem
     match reader.read(Report::read) {
         Ok(report) => {
             checks.extend(report.held_off.iter().map(provider));
+            checks.extend(report.frozen.iter().map(frozen));
             checks.extend(report.failed_starts.iter().map(start));
             checks.extend(
                 report.state_files.into_iter().map(|one| bad("session state", CheckStatus::Warn, one.found, one.mend)),
@@ -323,6 +324,11 @@ fn provider(held_off: &RateLimitedAgent) -> Check {
     let agent = &held_off.agent;
     let mend = format!("Hearth retries automatically for up to a day; `hearth agents restart {agent}` retries now");
     bad("provider", CheckStatus::Warn, held_off.words(), mend)
+}
+
+fn frozen(frozen: &FrozenAgent) -> Check {
+    let mend = format!("run `hearth agents unfreeze {}` if it may work again", frozen.agent);
+    bad("freeze", CheckStatus::Warn, frozen.words(), mend)
 }
 
 fn start(failed: &FailedStarts) -> Check {

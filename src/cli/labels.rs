@@ -1,6 +1,7 @@
 //! Texts for people that describe rows and states.
 
 use super::{human_time, print};
+use crate::model::address::UserId;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
@@ -80,9 +81,17 @@ pub(super) fn state_detail(state: &MessageState) -> Option<String> {
         MessageState::Completed { how: Completion::Gated(why), .. } => {
             Some(format!("the agent was not started: {}", why.why))
         }
+        MessageState::Completed { how: Completion::Stopped(by), .. } => {
+            Some(format!("stopped by {}", person(by.as_ref())))
+        }
         MessageState::Failed { error, .. } => Some(error.clone()),
         MessageState::Dropped { reason: why, .. } => Some(why.explanation().to_owned()),
     }
+}
+
+/// A person by id; none is the operator of this machine.
+pub(super) fn person(by: Option<&UserId>) -> String {
+    by.map_or_else(|| "the operator".to_owned(), ToString::to_string)
 }
 
 /// The state of an outgoing message as a word for programs.

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::{human_time, lookup};
+use super::{human_time, labels, lookup};
 use crate::daemon::unused_image;
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::{Hold, Network};
 use crate::model::group::StateTrouble;
-use crate::model::id::SessionId;
+use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::socket::protocol::{BuildJson, FloodJson};
 use crate::state::{self, InboxKey, Read, Tables};
@@ -20,6 +20,15 @@ pub(super) struct RateLimitedAgent {
     /// Time of the next try if the machine stays awake. A past time means that a try is in progress.
     pub(super) again: String,
     pub(super) why: String,
+}
+
+/// An agent that gets no work because a person froze it.
+#[derive(Debug, Serialize)]
+pub(super) struct FrozenAgent {
+    pub(super) agent: String,
+    /// The person's id, or `the operator`.
+    pub(super) by: String,
+    pub(super) since: String,
 }
 
 /// A session with waiting messages whose starts fail.
@@ -47,6 +56,28 @@ pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAge
         });
     }
     Ok(found)
+}
+
+/// Agents that a person froze.
+pub(super) fn frozen(db: &Tables, txn: &Read<'_>) -> Result<Vec<FrozenAgent>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.frozen_agents.iter(txn)? {
+        let (agent, row) = row?;
+        let agent = lookup::folder(db, txn, agent)?;
+        found.push(FrozenAgent { agent, by: labels::person(row.by.as_ref()), since: row.at.to_string() });
+    }
+    Ok(found)
+}
+
+/// Why a message of a frozen agent waits.
+pub(super) fn frozen_of(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Option<String>, state::Error> {
+    let Some(row) = db.frozen_agents.get(txn, &agent)? else { return Ok(None) };
+    let frozen = FrozenAgent {
+        agent: lookup::folder(db, txn, agent)?,
+        by: labels::person(row.by.as_ref()),
+        since: row.at.to_string(),
+    };
+    Ok(Some(frozen.words()))
 }
 
 /// Sessions with waiting messages. Costs one seek per session.
@@ -146,6 +177,20 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
     Ok(found)
 }
 
+/// Agents that need a network that they do not get.
+pub(super) fn cut_off_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let agents = super::configuration::collect(db, txn)?.agents;
+    Ok(agents.iter().filter(|agent| agent.settings.is_cut_off()).map(|agent| agent.folder.to_string()).collect())
+}
+
+/// That an agent needs a network that it does not get.
+pub(super) fn cut_off(agent: &str) -> String {
+    format!(
+        "agent {agent} has `network = \"none\"`, and its provider claude has to reach a server: it cannot answer; set \
+         `network = \"open\"`"
+    )
+}
+
 /// A note that agents run as processes although an image for containers is configured. `runtime` is where agents run;
 /// `why` is to be read after "because".
 pub(super) fn no_containers(settings: &Settings, runtime: &str, why: &str) -> Option<String> {
@@ -211,6 +256,15 @@ impl RateLimitedAgent {
         let Self { agent, since, again, why } = self;
         let (since, again) = (human_time::local(since), human_time::age(again));
         format!("agent {agent} is rate-limited by its provider since {since}, next try {again}: {why}")
+    }
+}
+
+impl FrozenAgent {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let Self { agent, by, since } = self;
+        let since = human_time::local(since);
+        format!("agent {agent} is frozen by {by} since {since}; `hearth agents unfreeze {agent}` lets it work again")
     }
 }
 

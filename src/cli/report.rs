@@ -1,7 +1,7 @@
 //! State of an installation that `hearth status`, its live view and `hearth doctor` share.
 
 use super::channels;
-use super::problems::{self, FailedStarts, RateLimitedAgent, StateFiles};
+use super::problems::{self, FailedStarts, FrozenAgent, RateLimitedAgent, StateFiles};
 use crate::model::channel::ChannelInstance;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Read, Tables};
@@ -11,6 +11,7 @@ pub(super) struct Report {
     pub(super) messages: MessageCounts,
     /// Agents that are rate-limited by their provider.
     pub(super) held_off: Vec<RateLimitedAgent>,
+    pub(super) frozen: Vec<FrozenAgent>,
     /// Sessions with waiting messages whose starts fail.
     pub(super) failed_starts: Vec<FailedStarts>,
     /// Session state files that need attention.
@@ -42,6 +43,7 @@ impl Report {
                 unsent: db.outgoing_queues.len(txn)?.saturating_add(db.scheduled_outbound.len(txn)?),
             },
             held_off: problems::held_off(db, txn)?,
+            frozen: problems::frozen(db, txn)?,
             failed_starts: problems::failed_starts(db, txn)?,
             state_files: problems::state_files(db, txn)?,
             channels: db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect::<Result<_, _>>()?,
@@ -50,7 +52,9 @@ impl Report {
 
     /// Warnings about rate limits and failed starts.
     pub(super) fn agent_warnings(&self) -> impl Iterator<Item = String> {
-        self.held_off.iter().map(RateLimitedAgent::words).chain(self.failed_starts.iter().map(FailedStarts::words))
+        let frozen = self.frozen.iter().map(FrozenAgent::words);
+        let limited = self.held_off.iter().map(RateLimitedAgent::words);
+        frozen.chain(limited).chain(self.failed_starts.iter().map(FailedStarts::words))
     }
 
     /// Warnings about session state files.

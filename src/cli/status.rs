@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::channels::ChannelJson;
 use super::last_backup::BackupStatus;
-use super::problems::{FailedStarts, RateLimitedAgent};
+use super::problems::{FailedStarts, FrozenAgent, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
 use super::{
@@ -62,6 +62,8 @@ struct Status {
     backup: Option<BackupStatus>,
     /// Agents that are rate-limited by their provider.
     held_off: Vec<RateLimitedAgent>,
+    /// Agents that a person froze.
+    frozen: Vec<FrozenAgent>,
     /// Sessions with waiting messages whose starts fail.
     failed_starts: Vec<FailedStarts>,
     /// Scheduled tasks.
@@ -160,6 +162,7 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     let gaps = reader.read(|db, txn| prerequisites::missing(paths, db, txn, daemon.as_ref()))?;
     warnings.extend(gaps.into_iter().map(|gap| format!("{}; {}", gap.found, gap.mend)));
     (status.held_off, status.failed_starts) = (report.held_off, report.failed_starts);
+    status.frozen = report.frozen;
     if let Some(daemon) = &daemon {
         let settings = reader.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         warnings.extend(runtime_change(daemon, settings.runtime));
@@ -251,6 +254,7 @@ fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, 
 fn collect(db: &Tables, txn: &Read<'_>, sandbox: &Sandbox, report: &Report) -> Result<Status, state::Error> {
     let agents = agents(db, txn, sandbox.confines())?;
     let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
+    warnings.extend(problems::cut_off_agents(db, txn)?.iter().map(|agent| problems::cut_off(agent)));
     warnings.append(&mut problems::unconfined(db, txn, sandbox.confines())?);
     warnings.extend(report.file_warnings().chain(report.agent_warnings()));
     let tasks = tasks::counts(db, txn, &mut warnings)?;
@@ -282,6 +286,7 @@ fn collect(db: &Tables, txn: &Read<'_>, sandbox: &Sandbox, report: &Report) -> R
         check: None,
         backup: None,
         held_off: Vec::new(),
+        frozen: Vec::new(),
         failed_starts: Vec::new(),
         tasks,
         warnings,

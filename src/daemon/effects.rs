@@ -53,6 +53,10 @@ impl Executor {
                 crash::point("stop");
                 self.runtime.kill(session, number);
             }
+            Effect::StopNow(session, number) => {
+                crash::point("stop");
+                self.runtime.kill_now(session, number);
+            }
             Effect::Inquire(session, number) => {
                 self.workers.follow(session, number);
                 self.runtime.inquire(session, number);

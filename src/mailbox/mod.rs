@@ -135,7 +135,7 @@ impl Mailboxes {
     }
 
     /// Reads what an incarnation that is gone left behind, including final answers that no ack names. `closes` is set
-    /// when nothing is left; while [`Collected::more`] is set instead, discard what was found and call again.
+    /// when nothing is left, and then the tools that it used in its last turn are included; while [`Collected::more`] is set instead, discard what was found and call again.
     ///
     /// # Errors
     /// As for [`Self::collect`].
@@ -143,7 +143,11 @@ impl Mailboxes {
         match self.find_mailbox(session)? {
             Some(mailbox) => {
                 let secrets = self.secrets(session);
-                collect::collect_rest(&mailbox, &self.blobs, incarnation, allowed, &secrets)
+                let mut rest = collect::collect_rest(&mailbox, &self.blobs, incarnation, allowed, &secrets)?;
+                if rest.collection.closes.is_some() {
+                    rest.collection.found.extend(observe::tools(&mailbox, incarnation)?);
+                }
+                Ok(rest)
             }
             None => Ok(Collected::nothing(session, Some(incarnation))),
         }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::id::SessionId;
 use crate::model::incarnation::ToolUse;
-use crate::model::mailbox::{Beat, Observation, ObservedState};
+use crate::model::mailbox::{Beat, CollectedRecord, Observation, ObservedState, Record};
 use crate::model::time::Millis;
 
 use super::dir::{Dir, DirEntry};
@@ -111,6 +111,14 @@ impl Seen {
         (self.progress, self.tool, self.tool_start) = (state.progress, tool.clone(), tool_start);
         Some(ObservedState { tool, progress, about: state.about })
     }
+}
+
+/// The tools that an incarnation that is gone used in its last turn, if it said so.
+pub(super) fn tools(mailbox: &Mailbox, incarnation: u32) -> Result<Option<CollectedRecord>, Error> {
+    let state = read::<State>(&mailbox.agent, STATE_FILE)?.filter(|state| state.incarnation == incarnation);
+    let ran = state.map(|state| state.ran).unwrap_or_default();
+    let names: Vec<String> = ran.iter().take(limits::TOOLS).map(|name| text::cut(name, TOOL_CHARS)).collect();
+    Ok((!names.is_empty()).then(|| CollectedRecord { record: Record::Tools(names), files: Vec::new() }))
 }
 
 /// Whether continuations are stored, by a runner or by [`seed`].

@@ -275,6 +275,12 @@ impl AgentSettings {
         }
     }
 
+    /// Whether the agent needs a network that it does not get. Without confinement nothing is closed.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.provider == ProviderKind::Claude && self.network == Network::None && !self.unconfined
+    }
+
     /// Confinement of this agent's sessions with the given provider. `possible`: whether this machine can confine
     /// processes.
     #[must_use]

@@ -102,6 +102,12 @@ pub enum Change {
     EndSticky(Folder, Address),
     /// Stops the live incarnations of an agent at once. The next ones receive this note, if given.
     RestartAgent(Folder, Option<String>),
+    /// Stops the running turns of an agent. Their messages end and are not retried.
+    StopAgent(Folder),
+    /// The same, and the agent gets no work until it is unfrozen.
+    FreezeAgent(Folder),
+    /// Lets a frozen agent work again.
+    UnfreezeAgent(Folder),
     /// Stops the live incarnation of a session at once and cancels its start backoff.
     RestartSession(#[serde(with = "as_text")] SessionId),
     /// Creates the agent's session for this chat or thread, unless it already exists.
@@ -157,6 +163,9 @@ impl Change {
             | Self::AddDestination(..)
             | Self::PutChannel(_)
             | Self::RestartAgent(..)
+            | Self::StopAgent(_)
+            | Self::FreezeAgent(_)
+            | Self::UnfreezeAgent(_)
             | Self::RestartSession(_)
             | Self::OpenSession(..)
             | Self::ResetSession(_)

@@ -25,6 +25,8 @@ pub enum Effect {
     Launch(Box<Launch>),
     /// Stop an incarnation, and report when it is gone.
     Stop(SessionId, u32),
+    /// The same for a person who waits: what has not ended within a moment is killed.
+    StopNow(SessionId, u32),
     /// Report whether an incarnation still runs (Running) or not (Gone).
     Inquire(SessionId, u32),
     /// Read the rest of the mailbox of an incarnation that is gone.

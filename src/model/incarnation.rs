@@ -76,6 +76,8 @@ pub enum StopReason {
     TurnFailed,
     /// The operator restarted its agent.
     Restarted,
+    /// A person stopped its turn, or froze its agent.
+    Asked,
 }
 
 impl StopReason {
@@ -91,6 +93,7 @@ impl StopReason {
             Self::MadeRoom => "made-room",
             Self::TurnFailed => "turn-failed",
             Self::Restarted => "restarted",
+            Self::Asked => "asked",
         }
     }
 
@@ -106,6 +109,7 @@ impl StopReason {
             Self::MadeRoom => "another session needed its slot",
             Self::TurnFailed => "its turn failed",
             Self::Restarted => "it was restarted",
+            Self::Asked => "a person stopped it",
         }
     }
 }

@@ -59,6 +59,8 @@ pub enum Record {
     Said(Said),
     /// A final answer that no ack named before its incarnation ended.
     Leftover(Said),
+    /// The tools that a run used in its last turn, as far as it said. Only of a run that is gone.
+    Tools(Vec<String>),
     /// Values of secrets were removed from the agent's output. The agent and the owner are told.
     Hidden(Hidden),
     /// A file that cannot be imported. It is moved out of the way, and the reason goes into the journal.

@@ -100,6 +100,8 @@ pub enum Completion {
     ContextCapped,
     /// It was a task whose script found nothing to do or failed, as the text says. The agent was not woken.
     Gated(Gated),
+    /// A person stopped it: its turn, or while it waited. None is the operator of this machine.
+    Stopped(Option<UserId>),
 }
 
 /// Where a message is: exactly one of these at any time.
@@ -286,6 +288,8 @@ pub enum Reason {
     RaisedToTrigger,
     /// It was, or contained, a code for pairing.
     PairingCode,
+    /// It was a command that Hearth carried out itself.
+    OwnCommand,
 }
 
 impl Reason {
@@ -332,6 +336,7 @@ impl Reason {
             Self::Sticky => "sticky_thread",
             Self::RaisedToTrigger => "raised_to_trigger",
             Self::PairingCode => "pairing_code",
+            Self::OwnCommand => "own_command",
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod entity;
 pub mod fnv;
 pub mod folder;
 pub mod group;
+pub mod halt;
 pub mod hold;
 pub mod hold_off;
 pub mod id;

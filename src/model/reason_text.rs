@@ -4,7 +4,7 @@ use super::message::Reason;
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::UnknownChat,
         Self::NoAgentWired,
         Self::ChatDenied,
@@ -44,6 +44,7 @@ impl Reason {
         Self::Sticky,
         Self::RaisedToTrigger,
         Self::PairingCode,
+        Self::OwnCommand,
     ];
 
     /// The reason with this word for programs.
@@ -105,6 +106,7 @@ impl Reason {
             Self::Sticky => "the agent was addressed in this thread before; `hearth sticky list` shows where",
             Self::RaisedToTrigger => "the event arrived again and asks for a turn",
             Self::PairingCode => "it was the code of `hearth channels pair`, which is not stored and goes to no agent",
+            Self::OwnCommand => "it was a command to Hearth, which carried it out and answered",
         }
     }
 }

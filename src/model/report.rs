@@ -101,7 +101,7 @@ impl From<&Effect> for Caused {
             Effect::Launch(launch) => {
                 ("launch", format!("{}.{} ({})", launch.session, launch.incarnation, launch.folder))
             }
-            Effect::Stop(session, number) => ("stop", format!("{session}.{number}")),
+            Effect::Stop(session, number) | Effect::StopNow(session, number) => ("stop", format!("{session}.{number}")),
             Effect::Inquire(session, number) => ("inquire", format!("{session}.{number}")),
             Effect::CollectRest(session, number) => ("collect", format!("{session}.{number}")),
             Effect::Deliver(delivery) => {
@@ -205,6 +205,8 @@ pub enum Decision {
     Filtered,
     /// A command for which the sender needs a role.
     Denied,
+    /// A command that Hearth carried out itself.
+    Done,
 }
 
 impl Decision {
@@ -218,6 +220,7 @@ impl Decision {
             Self::Refused => "refused",
             Self::Filtered => "filtered",
             Self::Denied => "denied",
+            Self::Done => "done",
         }
     }
 }
@@ -262,6 +265,12 @@ pub enum Action {
     Removed,
     /// It is being restarted.
     Restarted,
+    /// It is being stopped.
+    Stopped,
+    /// It is frozen from now on.
+    Frozen,
+    /// It is not frozen any more.
+    Unfrozen,
 }
 
 impl Action {
@@ -274,6 +283,9 @@ impl Action {
             Self::Unchanged => "unchanged",
             Self::Removed => "removed",
             Self::Restarted => "restarted",
+            Self::Stopped => "stopped",
+            Self::Frozen => "frozen",
+            Self::Unfrozen => "unfrozen",
         }
     }
 }

@@ -98,6 +98,9 @@ pub trait Runtime: Send + Sync {
     /// Reports `Gone` when, and only when, nothing of it is left.
     fn kill(&self, session: SessionId, incarnation: u32);
 
+    /// The same, but gives it only a moment to end.
+    fn kill_now(&self, session: SessionId, incarnation: u32);
+
     /// Reports `Running` if this daemon's runtime runs the incarnation. Otherwise makes sure that nothing of it is left,
     /// then reports `Gone`.
     fn inquire(&self, session: SessionId, incarnation: u32);

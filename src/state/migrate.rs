@@ -17,7 +17,8 @@ mod format_2;
 /// * 1: the first one. It is frozen: a store of it lies among the fixtures, and opens for ever.
 /// * 2: epochs of outgoing ids; new keys of agents, channels and wirings; indexes of approvals, questions, held messages
 ///   and refusals, and another order in `lanes`; files that their network keeps.
-/// * 3: newer versions of the records of agents, dropped events and settings, which a program of format 2 cannot read.
+/// * 3: newer versions of the records of agents, dropped events and settings, which a program of format 2 cannot read; frozen
+///   agents and stopped turns, and more ends of messages.
 pub const FORMAT: u32 = 3;
 
 /// One step: migrates a store from format `to - 1` to `to`.

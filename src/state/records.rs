@@ -12,6 +12,7 @@ use crate::model::content::FileBytes;
 use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile};
+use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
@@ -123,6 +124,8 @@ records! {
     "fetch" 1 Fetch
     "message" 1 Message
     "hold_off" 1 RateLimit
+    "freeze" 1 Freeze
+    "stopped_turn" 1 StoppedTurn
     "seen" 1 Seen
     "drop" 2 Drop from drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }

@@ -32,6 +32,7 @@ use crate::model::configure::Settings;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
+use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
@@ -68,6 +69,8 @@ tables! {
     }
     /// Agents whose provider limits requests.
     table rate_limits as "hold_offs": AgentId => RateLimit;
+    /// Agents that get no work until a person unfreezes them.
+    table frozen_agents: AgentId => Freeze;
     /// Chats.
     table chats: ChatId => Chat {
         /// Chats that are not archived, by channel and platform id.
@@ -235,6 +238,9 @@ tables! {
                 live.then_some((id.session, id.number))
             };
     }
+
+    /// Turns that people stopped, of incarnations that are not closed.
+    table stopped_turns: IncarnationId => StoppedTurn;
 
     /// Outgoing messages of agents and Hearth.
     table outbound: OutboundId => Outbound {

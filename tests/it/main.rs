@@ -87,6 +87,8 @@ mod skips;
 mod slots;
 mod soak;
 mod starts;
+mod stop;
+mod stopped;
 mod store_faults;
 mod tasks;
 mod telegram;

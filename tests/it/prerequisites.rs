@@ -45,6 +45,23 @@ fn is_warned(host: &Host, words: &str) -> bool {
     host.status()["warnings"].as_array().unwrap().iter().any(|one| one.as_str().unwrap().contains(words))
 }
 
+/// A warning only: the file may be for later.
+#[test]
+fn an_agent_without_the_network_that_it_needs_is_reported() {
+    let host = Host::new();
+    let agent = "schema = 1\nruntime = \"process\"\n[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\nnetwork = ";
+    let words = "agent main has `network = \"none\"`, and its provider claude has to reach a server";
+    let applied = host.run(&["apply", "--no-owner", "-"], format!("{agent}\"none\"").as_bytes());
+    assert!(applied.code == Some(0) && applied.stderr.contains(words), "{applied:#?}");
+    assert!(is_warned(&host, words), "{}", host.status()["warnings"]);
+    let network = checks(&host, &["--offline"], "network");
+    assert_eq!(network[0]["result"], "warn", "{network:?}");
+    for closed in ["\"open\"", "\"none\"\nunconfined = true"] {
+        let applied = host.run(&["apply", "--no-owner", "-"], format!("{agent}{closed}").as_bytes());
+        assert!(!applied.stderr.contains(words) && !is_warned(&host, words), "{closed}: {applied:#?}");
+    }
+}
+
 /// Both commands report it, and `doctor` has a fix.
 fn assert_lacks(host: &Host, name: &str, words: &str) {
     assert!(is_warned(host, words), "{words}: {}", host.status()["warnings"]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_wire::{State, Tool, WIRE_VERSION};
+use hearth_wire::{State, Tool, WIRE_VERSION, limits};
 
 use crate::agent::AgentHalf;
 use crate::clock::{Stopwatch, now_iso};
@@ -30,14 +30,17 @@ impl StateBoard {
     pub(crate) fn start(agent: Arc<AgentHalf>, incarnation: u32) -> Result<Self, Error> {
         let before = agent.last_state().filter(|last| last.incarnation == incarnation).map_or(0, |last| last.progress);
         let (v, last_progress) = (WIRE_VERSION, now_iso());
-        let state = State { v, incarnation, progress: before, last_progress, about: None, tool: None };
+        let state = State { v, incarnation, progress: before, last_progress, about: None, tool: None, ran: Vec::new() };
         agent.write_state(&state)?;
         let since_write = Stopwatch::start();
         Ok(Self { agent, state, tools: Vec::new(), open: Vec::new(), unwritten: false, since_write })
     }
 
-    /// Records a claim. Progress is attributed to the oldest unfinished claim.
+    /// Records a claim. Progress is attributed to the oldest unfinished claim. The first one begins a turn.
     pub(crate) fn claimed(&mut self, seq: u64) {
+        if self.open.is_empty() {
+            self.state.ran.clear();
+        }
         if !self.open.contains(&seq) {
             self.open.push(seq);
         }
@@ -65,6 +68,10 @@ impl StateBoard {
             Some((_, tool)) => tool.timeout_ms = timeout_ms.or(tool.timeout_ms),
             None => {
                 let tool = Tool { name: name.to_owned(), timeout_ms, started_at: now_iso() };
+                if self.state.ran.len() < limits::TOOLS && !self.state.ran.iter().any(|ran| ran == name) {
+                    self.state.ran.push(name.to_owned());
+                    self.unwritten = true;
+                }
                 self.tools.push((call.to_owned(), tool));
             }
         }

@@ -164,6 +164,9 @@ pub struct State {
     /// The tool in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<Tool>,
+    /// Names of the tools that have been started in this turn, in order, each once, at most [`crate::limits::TOOLS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ran: Vec<String>,
 }
 
 /// A tool in use.

@@ -36,6 +36,8 @@ pub mod limits {
     pub const FILES_PER_MESSAGE: usize = 32;
     /// Messages that one ack ends beside its own.
     pub const ENDS_PER_ACK: usize = 1_000;
+    /// Names of tools in a state file.
+    pub const TOOLS: usize = 32;
     /// Bytes of a file name chosen by a platform or an agent.
     pub const NAME_BYTES: usize = 200;
 }

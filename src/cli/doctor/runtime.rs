@@ -9,10 +9,12 @@ use crate::state::{self, Reader};
 
 /// Checks the runtime of the daemon, or the one that a daemon would choose now, and reports missing protections.
 pub(super) fn runtime(reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Check> {
-    let (settings, closed) = match reader
-        .read(|db, txn| Ok::<_, state::Error>((db.settings.get(txn, &())?, problems::networks(db, txn)?)))
-    {
-        Ok((settings, closed)) => (settings.unwrap_or_default(), closed),
+    let looked = reader.read(|db, txn| {
+        let (closed, cut_off) = (problems::networks(db, txn)?, problems::cut_off_agents(db, txn)?);
+        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off))
+    });
+    let (settings, closed, cut_off) = match looked {
+        Ok(found) => found,
         Err(error) => {
             return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` shows details")];
         }
@@ -37,6 +39,10 @@ pub(super) fn runtime(reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Che
         let mend = "let them run in containers: run `hearth image build`, and set `runtime = \"podman\"`";
         checks.push(bad("network", CheckStatus::Warn, problems::open_network(&closed), mend));
     }
+    checks.extend(cut_off.iter().map(|agent| {
+        let mend = format!("`hearth agents set {agent} --network open`");
+        bad("network", CheckStatus::Warn, problems::cut_off(agent), mend)
+    }));
     checks
 }
 

@@ -103,7 +103,7 @@ pub(super) fn of_message(
             }
             _ => Ok(daemon.wait(*until, format!("waiting, {}", daemon.next_try(*until)))),
         },
-        MessageState::Pending(Due::Now) if message.trigger => of_ready(db, txn, daemon, message.session, limit),
+        MessageState::Pending(Due::Now) if message.trigger => of_ready(db, txn, daemon, message, limit),
         MessageState::Pending(Due::Now) => Ok(Wait::words("context: waiting for a message that asks for a turn")),
         state => Ok(Wait { words: labels::state_detail(state), next_try: None }),
     }
@@ -140,9 +140,13 @@ fn of_ready(
     db: &Tables,
     txn: &Read<'_>,
     daemon: Daemon,
-    session: SessionId,
+    message: &Message,
     limit: Option<RateLimit>,
 ) -> Result<Wait, state::Error> {
+    let (agent, session) = (message.agent, message.session);
+    if let Some(words) = problems::frozen_of(db, txn, agent)? {
+        return Ok(Wait::words(words));
+    }
     // Also applies while the run that met the limit has not ended yet.
     if let Some(limit) = &limit {
         return Ok(of_limit(daemon, limit, limit.until));

@@ -127,7 +127,8 @@ pub(super) fn kind(reason: Reason) -> &'static str {
         | Reason::AlreadyStored
         | Reason::Superseded
         | Reason::CommandFiltered
-        | Reason::PairingCode => "noise",
+        | Reason::PairingCode
+        | Reason::OwnCommand => "noise",
         Reason::NoAgentWired
         | Reason::ApprovalUnavailable
         | Reason::HeldFull

@@ -3,7 +3,7 @@
 use crate::configure::prune::Named;
 use crate::decisions::reconsider;
 use crate::entities::change::{ChangeResult, ChangedAgents};
-use crate::entities::{channels, destinations, mutes, people, restart, roles, sessions, threads, wirings};
+use crate::entities::{channels, destinations, halt, mutes, people, restart, roles, sessions, threads, wirings};
 use crate::lifecycle::rollout;
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::entity::{Engage, Origin};
@@ -73,6 +73,9 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::UnmuteName(folder, name) => mutes::unmute(tx, &folder, &name),
         Change::EndSticky(folder, address) => threads::end_sticky(tx, &folder, &address),
         Change::RestartAgent(folder, message) => restart::agent(tx, &folder, message.as_deref(), after),
+        Change::StopAgent(folder) => halt::stop(tx, &folder),
+        Change::FreezeAgent(folder) => halt::freeze(tx, &folder),
+        Change::UnfreezeAgent(folder) => halt::unfreeze(tx, &folder),
         Change::RestartSession(session) => restart::one(tx, session, after),
         Change::OpenSession(folder, address) => sessions::session(tx, &folder, &address),
         Change::ResetSession(session) => restart::session(tx, session, after),

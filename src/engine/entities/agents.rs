@@ -54,6 +54,7 @@ pub(crate) fn remove(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<ChangeResul
     agent.archived = Some(tx.now.wall);
     tx.db.agents.put(tx, &id, &agent)?;
     tx.db.rate_limits.delete(tx, &id)?;
+    tx.db.frozen_agents.delete(tx, &id)?;
     roles::forget_agent(tx, id)?;
     settings::forget_default(tx, folder)?;
     // Destinations first, because removing a wiring searches the destinations that are left.

@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod change;
 pub(crate) mod channels;
 pub(crate) mod destinations;
+pub(crate) mod halt;
 pub(crate) mod mutes;
 pub(crate) mod people;
 pub(crate) mod restart;

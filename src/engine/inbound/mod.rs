@@ -104,6 +104,7 @@ fn conclude(tx: &mut Tx<'_, '_>, fan_out: FanOut<'_>, wirings: Vec<WiringReport>
     let outcome = match (end.refused, end.held) {
         (None, _) => Outcome::Routed,
         (Some(_), Some(_)) => Outcome::Held,
+        (Some(Reason::OwnCommand), None) => Outcome::Consumed,
         (Some(_), None) => Outcome::Dropped,
     };
     let report =

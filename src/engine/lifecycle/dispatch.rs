@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::lifecycle::capacity::CapacityLimit;
 use crate::lifecycle::mailbox_view::SessionRef;
-use crate::lifecycle::{capacity, mailbox_view, rate_limit, start_backoff};
+use crate::lifecycle::{capacity, halt, mailbox_view, rate_limit, start_backoff};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
@@ -104,6 +104,9 @@ fn dispatch_to(
     };
     // A removed agent starts nothing, even before its sessions are archived.
     let step = decide(of.session, (*incarnation).as_ref(), of.agent.archived.is_some());
+    if step != Step::Nothing && halt::frozen(tx, of.session.agent)?.is_some() {
+        return Ok(None);
+    }
     if step != Step::Nothing
         && let Some(hold_off) = rate_limit::current(tx, of.session.agent)?
     {

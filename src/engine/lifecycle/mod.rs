@@ -20,6 +20,7 @@ pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod failures;
 pub(crate) mod fetch;
+pub(crate) mod halt;
 pub(crate) mod mailbox_view;
 pub(crate) mod peek;
 pub(crate) mod rate_limit;
@@ -98,6 +99,13 @@ fn adopt(incarnation: &mut Incarnation, now: Awake) -> bool {
 
 /// Stops an incarnation.
 pub(crate) fn stop(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> Result<()> {
+    begin_stop(tx, id, why)?;
+    tx.effects.push(Effect::Stop(id.session, id.number));
+    Ok(())
+}
+
+/// Records that an incarnation is being stopped. The caller adds the effect.
+fn begin_stop(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> Result<()> {
     let mut incarnation = tx.db.incarnations.require(tx, &id)?;
     if matches!(incarnation.phase, Phase::Starting | Phase::Running) {
         incarnation.phase = Phase::Stopping { why, since: tx.now.awake };
@@ -105,7 +113,6 @@ pub(crate) fn stop(tx: &mut Tx<'_, '_>, id: IncarnationId, why: StopReason) -> R
         tx.db.incarnations.put(tx, &id, &incarnation)?;
         journal::of_session(tx, id.session, Event::Stopped(id.number, why))?;
     }
-    tx.effects.push(Effect::Stop(id.session, id.number));
     Ok(())
 }
 
@@ -125,8 +132,9 @@ pub(crate) fn stop_if_idle(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()>
     }
 }
 
-/// Closes an incarnation whose mailbox was collected completely. Its unfinished messages are queued again.
-pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
+/// Closes an incarnation whose mailbox was collected completely. Its unfinished messages are queued again. `tools` are
+/// those that it used in its last turn.
+pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId, tools: &[String]) -> Result<()> {
     let IncarnationId { session, number } = id;
     if tx.db.live_incarnations.get(tx, &session)? != Some(number) {
         return Ok(());
@@ -158,6 +166,7 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
         }
         failures.settle(tx)?;
     }
+    halt::ended(tx, id, tools)?;
     journal::of_session(tx, session, Event::Ended(number, exit.clone()))?;
     incarnation.phase = Phase::Closed { exit, at: tx.now.wall };
     (incarnation.tool, incarnation.tool_since) = (None, None);
@@ -180,7 +189,7 @@ fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
     let earlier_run = incarnation.run() != now.run();
     match (incarnation.stopped_for, exit) {
         (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed), _)
-        | (Some(StopReason::TurnFailed | StopReason::Restarted), _) => Loss::Ours,
+        | (Some(StopReason::TurnFailed | StopReason::Restarted | StopReason::Asked), _) => Loss::Ours,
         (Some(StopReason::ClaimStuck | StopReason::Silent | StopReason::Ceiling), _) => Loss::Own,
         // It ended with the daemon.
         (None, _) if earlier_run => Loss::Ours,
@@ -252,6 +261,7 @@ mod tests {
             (adopted, Exit::Code(137), Loss::Own),
             (stopped(StopReason::TurnFailed), Exit::Signal(15), Loss::Ours),
             (stopped(StopReason::Restarted), Exit::Signal(15), Loss::Ours),
+            (stopped(StopReason::Asked), Exit::Signal(9), Loss::Ours),
             (stopped(StopReason::ClaimStuck), Exit::Signal(9), Loss::Own),
             (stopped(StopReason::MadeRoom), Exit::Signal(15), Loss::Ours),
         ] {

@@ -14,17 +14,20 @@ use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, S
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
+use crate::model::session::Route;
 use crate::model::time::Millis;
 use crate::routing::held::Stranger;
 use crate::routing::seen::{EventKey, SeenOutcome};
 use crate::routing::weigh::InboundContext;
 use crate::rows::messages::NewMessage;
 use crate::rows::{channels, messages, people, sessions};
+use crate::rules::commands::CommandReply;
 use crate::rules::{access, engage};
 use crate::state::{AgentChatKey, derived};
 use crate::tx::Tx;
 
 pub(crate) mod held;
+mod own;
 pub(crate) mod replay;
 pub(crate) mod seen;
 pub(crate) mod threads;
@@ -46,6 +49,8 @@ pub(crate) struct FanOut<'a> {
     pub(crate) body: Option<BodyId>,
     /// Whether the sender was told that a command is denied.
     told: bool,
+    /// What the sender is told of a command that Hearth carried out, for each agent.
+    replies: Vec<CommandReply>,
     /// Agents that require an approval of the sender.
     asking: Vec<AgentId>,
     /// The approval that the message waits for.
@@ -70,6 +75,7 @@ impl<'a> FanOut<'a> {
             remembered,
             body: None,
             told: false,
+            replies: Vec::new(),
             asking: Vec::new(),
             held: None,
         }
@@ -86,6 +92,7 @@ impl<'a> FanOut<'a> {
         for (agent_id, agent, wiring) in listeners {
             wirings.push(self.offer(tx, *agent_id, agent, wiring)?);
         }
+        self.reply_to_command(tx)?;
         if let Some(reason) = self.ask_about_sender(tx, &wirings)? {
             let held = wirings.iter_mut().filter(|report| report.why == Reason::SenderHeld);
             held.for_each(|report| report.why = reason);
@@ -192,11 +199,16 @@ impl<'a> FanOut<'a> {
         let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };
         match decision {
             Decision::Engaged | Decision::Accumulated => {
+                self.interrupt(tx, agent_id, wiring, decision)?;
                 let (session, message) = self.store(tx, agent_id, agent, wiring, decision == Decision::Engaged)?;
                 (report.session, report.message) = (Some(session), Some(message));
                 if decision == Decision::Engaged {
                     threads::engaged(tx, agent_id, wiring, heard)?;
                 }
+            }
+            Decision::Done => {
+                self.carry_out(tx, agent_id, agent, wiring)?;
+                record_drop(tx, self.event, Some(self.chat_id), Some(agent_id), why)?;
             }
             Decision::Refused if why == Reason::SenderHeld => self.asking.push(agent_id),
             Decision::Refused => {
@@ -240,6 +252,12 @@ impl<'a> FanOut<'a> {
         notice::say_to(tx, self.reply(), None, text).map(drop)
     }
 
+    /// The session of a wiring that the message belongs to.
+    fn route(&self, wiring: &Wiring) -> Route {
+        let mode = engage::decide_mode(wiring.session, self.threads, self.chat.group);
+        engage::decide_route(mode, self.chat_id, &self.event.source)
+    }
+
     /// The reply address.
     fn reply(&self) -> Address {
         self.event.reply_to.clone().unwrap_or_else(|| self.event.source.clone())
@@ -254,8 +272,7 @@ impl<'a> FanOut<'a> {
         trigger: bool,
     ) -> Result<(SessionId, MessageId)> {
         let body = self.body(tx)?;
-        let mode = engage::decide_mode(wiring.session, self.threads, self.chat.group);
-        let route = engage::decide_route(mode, self.chat_id, &self.event.source);
+        let route = self.route(wiring);
         let (session, row) = sessions::arrive(tx, agent_id, route, &self.event.source)?;
         let (seq, reply) = (row.last_number, self.reply());
         let new = NewMessage {
@@ -323,7 +340,7 @@ fn decide_refusal(wirings: &[WiringReport]) -> Option<Reason> {
         return None;
     }
     let refuses = |report: &&WiringReport| match report.decision {
-        Decision::Refused | Decision::Filtered | Decision::Denied => true,
+        Decision::Refused | Decision::Filtered | Decision::Denied | Decision::Done => true,
         Decision::Ignored => report.why == Reason::Muted,
         Decision::Engaged | Decision::Accumulated => false,
     };

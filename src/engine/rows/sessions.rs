@@ -60,6 +60,11 @@ pub(crate) fn arrive_for_maintenance(tx: &mut Tx<'_, '_>, agent: AgentId) -> Res
     store(tx, agent, SessionName::Maintenance, Route::AgentShared, None)
 }
 
+/// The session of an agent for a route, if there is one.
+pub(crate) fn find(tx: &Tx<'_, '_>, agent: AgentId, route: &Route) -> Result<Option<SessionId>> {
+    tx.db.sessions_by_route.get(tx, &AgentRouteKey { agent, route: RouteKey::from(route) })
+}
+
 /// Like [`arrive`], before the first message, so no position is used. Returns whether the session was created.
 pub(crate) fn open(tx: &mut Tx<'_, '_>, agent: AgentId, route: Route, source: &Address) -> Result<(SessionId, bool)> {
     if let Some(id) = tx.db.sessions_by_route.get(tx, &AgentRouteKey { agent, route: RouteKey::from(&route) })? {

@@ -14,6 +14,13 @@ pub(crate) enum AccessLevel {
     Known(Reason),
 }
 
+impl AccessLevel {
+    /// Whether the sender may decide for the agent: an owner or an administrator.
+    pub(crate) const fn decides(self) -> bool {
+        matches!(self, Self::Known(Reason::Owner | Reason::GlobalAdmin | Reason::AdminOfAgent))
+    }
+}
+
 /// Whether a message is marked as coming from an unknown sender. Only chat messages are ever marked.
 pub(crate) const fn decide_unknown(kind: MessageKind, standing: AccessLevel) -> bool {
     matches!(kind, MessageKind::Chat | MessageKind::ChatSdk) && !matches!(standing, AccessLevel::Known(_))

@@ -60,6 +60,9 @@ pub(crate) fn decide(wiring: &Wiring, facts: &EngageFacts<'_>, patterns: &Patter
             // A sender who did not address the agent gets no reply either.
             return match decide_command(facts) {
                 Ok(()) => quiet(Decision::Accumulated, reason),
+                Err(EngageDecision { decision: Decision::Done, .. }) => {
+                    quiet(Decision::Filtered, Reason::CommandFiltered)
+                }
                 Err(verdict) => EngageDecision { told: None, ..verdict },
             };
         }
@@ -115,10 +118,9 @@ fn decide_command(facts: &EngageFacts<'_>) -> std::result::Result<(), EngageDeci
         MessageKind::Chat | MessageKind::ChatSdk => facts.text,
         MessageKind::Task | MessageKind::Webhook | MessageKind::System => return Ok(()),
     };
-    let admin = [Reason::Owner, Reason::GlobalAdmin, Reason::AdminOfAgent];
-    let is_admin = matches!(facts.standing, AccessLevel::Known(reason) if admin.contains(&reason));
-    match commands::decide(said, is_admin) {
+    match commands::decide(said, facts.standing.decides()) {
         CommandDecision::Pass => Ok(()),
+        CommandDecision::Own => Err(EngageDecision { decision: Decision::Done, why: Reason::OwnCommand, told: None }),
         CommandDecision::Filtered(_) => {
             Err(EngageDecision { decision: Decision::Filtered, why: Reason::CommandFiltered, told: None })
         }

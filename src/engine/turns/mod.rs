@@ -23,8 +23,16 @@ pub(crate) mod said;
 pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Reply> {
     let session = collection.session;
     let Some(row) = sessions::load(tx, session)? else { return Ok(Reply::Done) };
-    let mut intake =
-        Collector { session, live: row.live, ended: false, noted: None, about: vec![], over: vec![], used: vec![] };
+    let mut intake = Collector {
+        session,
+        live: row.live,
+        ended: false,
+        noted: None,
+        about: vec![],
+        over: vec![],
+        used: vec![],
+        tools: vec![],
+    };
     for found in collection.found {
         intake.take(tx, found)?;
     }
@@ -37,7 +45,7 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
         skips::look_after(tx, Some(session), row.agent)?;
     }
     match (collection.closes, row.live) {
-        (Some(number), _) => lifecycle::close(tx, IncarnationId { session, number })?,
+        (Some(number), _) => lifecycle::close(tx, IncarnationId { session, number }, &intake.tools)?,
         (None, Some(number)) if intake.ended => {
             lifecycle::stop_if_idle(tx, IncarnationId { session, number })?;
             after_turn(tx, session, &over)?;
@@ -62,6 +70,8 @@ struct Collector {
     about: Vec<Option<u64>>,
     over: Vec<u64>,
     used: Vec<String>,
+    /// The tools that the run used in its last turn.
+    tools: Vec<String>,
 }
 
 /// What an incarnation did.
@@ -108,6 +118,7 @@ impl Collector {
                 requests::tell_outcome(tx, self.session, &said, &accepted)?;
             }
             Record::Leftover(said) => said::discard(tx, self.session, &said)?,
+            Record::Tools(names) => self.tools = names,
         }
         self.used.extend(files);
         Ok(())
@@ -138,7 +149,7 @@ impl Collector {
                 Ok(message.is_some_and(|(_, message)| is_settled(&message, *incarnation)))
             }
             Record::Said(said) => messages::is_known(tx, self.session, &said.wire_id),
-            Record::Leftover(_) | Record::Unreadable { .. } | Record::Hidden(_) => Ok(false),
+            Record::Leftover(_) | Record::Unreadable { .. } | Record::Hidden(_) | Record::Tools(_) => Ok(false),
         }
     }
 

@@ -129,6 +129,7 @@ pub(super) fn lines(found: &[CollectedRecord]) -> Vec<String> {
             Record::Leftover(said) => format!("leftover {} {}", said.number, said.wire_id),
             Record::Unreadable { file, .. } => format!("unreadable {file}"),
             Record::Hidden(hidden) => format!("hidden {:?}", hidden.names),
+            Record::Tools(names) => format!("tools {names:?}"),
             Record::End { seq, incarnation, failure, answers, .. } => {
                 let answers: Vec<String> = answers.iter().map(answer_line).collect();
                 let error = failure.as_ref().map(|failure| format!(" failed: {}", failure.error)).unwrap_or_default();

@@ -213,10 +213,11 @@ impl Api {
         self.note(timed(ACTION, self.podman.containers().get(id).start(None)).await)
     }
 
-    /// Asks a container to end, and kills it after the grace period it was created with.
-    pub(super) async fn stop(&self, id: &str) -> Result<(), Fault> {
+    /// Asks a container to end, and kills it after this many seconds.
+    pub(super) async fn stop(&self, id: &str, seconds: u64) -> Result<(), Fault> {
+        let options = ContainerStopOpts::builder().timeout(usize::try_from(seconds).unwrap_or(usize::MAX)).build();
         crash::point("container-stop");
-        self.note(timed(ACTION, self.podman.containers().get(id).stop(&ContainerStopOpts::default())).await)
+        self.note(timed(ACTION, self.podman.containers().get(id).stop(&options)).await)
     }
 
     /// Removes a container with all its processes.

@@ -171,6 +171,10 @@ impl Runtime for PodmanRuntime {
         self.order(session, Order::Kill(incarnation));
     }
 
+    fn kill_now(&self, session: SessionId, incarnation: u32) {
+        self.order(session, Order::KillNow(incarnation));
+    }
+
     fn inquire(&self, session: SessionId, incarnation: u32) {
         self.order(session, Order::Inquire(incarnation));
     }

@@ -15,6 +15,8 @@ use crate::runtime::registry::Registry;
 pub(super) enum Order {
     Ensure(Box<Spec>),
     Kill(u32),
+    /// The same for a person who waits.
+    KillNow(u32),
     Inquire(u32),
     /// A container may have ended.
     Look,
@@ -50,7 +52,7 @@ impl Sessions {
             fresh = Some(SessionOrders { session, orders, stop: Arc::clone(&stop) });
             Entry { orders: sender, stop }
         });
-        if let Order::Kill(incarnation) = order {
+        if let Order::Kill(incarnation) | Order::KillNow(incarnation) = order {
             entry.stop.fetch_max(incarnation, Ordering::Relaxed);
         }
         if entry.orders.send(order).is_err() {

@@ -71,7 +71,8 @@ pub(super) async fn attend(shared: Arc<Shared>, mut queue: SessionOrders) {
         let mut session = Session { shared: &shared, orders: &queue, here: here.take(), given: given.take() };
         match order {
             Order::Ensure(spec) => session.ensure(*spec).await,
-            Order::Kill(incarnation) => session.kill(incarnation).await,
+            Order::Kill(incarnation) => session.kill(incarnation, spec::GRACE).await,
+            Order::KillNow(incarnation) => session.kill(incarnation, spec::MOMENT).await,
             Order::Inquire(incarnation) => session.inquire(incarnation).await,
             Order::Look => session.look().await,
             Order::End => session.end_all().await,
@@ -133,11 +134,11 @@ impl Session<'_> {
         }
     }
 
-    async fn kill(&mut self, incarnation: u32) {
+    async fn kill(&mut self, incarnation: u32, seconds: u64) {
         let mut end = (Exit::Unknown, String::new());
         for found in self.found().await {
             if found.incarnation == Some(incarnation) {
-                end = self.end(&found.id).await;
+                end = self.end_within(&found.id, seconds).await;
             }
         }
         self.gone(incarnation, end.0, end.1);
@@ -209,13 +210,18 @@ impl Session<'_> {
     /// Stops a container, waits for its end and removes it. A container that cannot be stopped, for example a paused
     /// one, is removed with its processes.
     async fn end(&self, id: &str) -> (Exit, String) {
+        self.end_within(id, spec::GRACE).await
+    }
+
+    /// The same; its processes get this many seconds to end.
+    async fn end_within(&self, id: &str, seconds: u64) -> (Exit, String) {
         let mut pauses = Pauses::default();
         let mut refusals = 0;
         loop {
             if let Some(end) = self.finish(id).await {
                 return end;
             }
-            if let Err(error) = self.shared.api.stop(id).await {
+            if let Err(error) = self.shared.api.stop(id, seconds).await {
                 tracing::debug!(id, %error, "a container does not stop");
                 refusals += u32::from(matches!(error, Fault::Refused { .. }));
                 if refusals >= STOPS {

@@ -56,6 +56,8 @@ pub fn resolve_reference(
     secret::resolve(reference, lookup, stopped)
 }
 
+/// How long a run may take to end for a person who waits.
+const MOMENT: Duration = Duration::from_millis(700);
 /// Time for everything to end when the daemon stops: some agents may have to be killed.
 const SHUT_DOWN: Duration = END_MAX.saturating_add(Duration::from_secs(2));
 
@@ -119,14 +121,14 @@ struct Shared {
 
 impl Shared {
     /// Asks a running incarnation to end, and makes sure that it does. Returns whether the runtime does not know it.
-    fn kill(self: &Arc<Self>, key: Key) -> bool {
+    fn kill(self: &Arc<Self>, key: Key, grace: Duration) -> bool {
         match self.table.kill(key) {
             Kill::Nothing => return false,
             Kill::Clear => return true,
             Kill::Hurry => {}
         }
         let shared = Arc::clone(self);
-        let hurry = move || shared.table.hurry(key, shared.setup.grace);
+        let hurry = move || shared.table.hurry(key, grace);
         if let Err(error) = spawn_thread("end", key, hurry) {
             tracing::warn!(session = %key.0, %error, "an agent gets no time to stop");
             self.table.hurry(key, Duration::ZERO);
@@ -168,6 +170,12 @@ impl ProcessRuntime {
         Err(Error::Unconfined { folder, provider, why: why.clone() })
     }
 
+    fn end(&self, key: Key, grace: Duration) {
+        if self.shared.kill(key, grace) {
+            self.clear(key);
+        }
+    }
+
     fn clear(&self, key: Key) {
         if !self.shared.table.inquire(key) {
             return;
@@ -205,9 +213,11 @@ impl Runtime for ProcessRuntime {
     }
 
     fn kill(&self, session: SessionId, incarnation: u32) {
-        if self.shared.kill((session, incarnation)) {
-            self.clear((session, incarnation));
-        }
+        self.end((session, incarnation), self.shared.setup.grace);
+    }
+
+    fn kill_now(&self, session: SessionId, incarnation: u32) {
+        self.end((session, incarnation), self.shared.setup.grace.min(MOMENT));
     }
 
     fn inquire(&self, session: SessionId, incarnation: u32) {
@@ -216,7 +226,7 @@ impl Runtime for ProcessRuntime {
 
     fn shut_down(&self) {
         for key in self.shared.table.close() {
-            self.shared.kill(key);
+            self.shared.kill(key, self.shared.setup.grace);
         }
         if !self.shared.table.wait_empty(SHUT_DOWN) {
             tracing::warn!("some agents are still running");
@@ -228,7 +238,7 @@ impl Runtime for ProcessRuntime {
 impl Drop for ProcessRuntime {
     fn drop(&mut self) {
         for key in self.shared.table.close() {
-            self.shared.kill(key);
+            self.shared.kill(key, self.shared.setup.grace);
         }
     }
 }

@@ -96,7 +96,7 @@ fn start_locked(shared: &Arc<Shared>, key: Key, launch: &Launch, lock: File, gat
     tracing::info!(session = %key.0, incarnation = key.1, pid = child.id(), "agent started");
     let tree = Arc::new(Tree { group, init: told.as_ref().and_then(|told| namespace(key, &child, told)) });
     if shared.table.started(key, Arc::clone(&tree), daemon_end) {
-        shared.kill(key);
+        shared.kill(key, shared.setup.grace);
     }
     Ok(Started { child, tree, lock, told })
 }

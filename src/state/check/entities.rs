@@ -78,6 +78,7 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
         check.refers(&db.mutes, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.rate_limits, |check, key, _| check.refers(&db.rate_limits, &key, &db.agents, &key))?;
+    check.each(&db.frozen_agents, |check, key, _| check.refers(&db.frozen_agents, &key, &db.agents, &key))?;
     check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.agent))
 }
 
@@ -120,6 +121,12 @@ pub(super) fn incarnations(check: &mut Check<'_, '_>) -> Result<()> {
         let session = check.look_up(&db.sessions, &SessionKey { workspace, session: id })?;
         if session.and_then(Session::chat).is_some_and(|session| number > session.last_incarnation) {
             check.report(&db.incarnations, &key, "the session has not allocated it");
+        }
+        Ok(())
+    })?;
+    check.each(&db.stopped_turns, |check, key, _| {
+        if check.look_up(&db.live_incarnations, &key.session)? != Some(key.number) {
+            check.report(&db.stopped_turns, &key, "of a run that is not live");
         }
         Ok(())
     })

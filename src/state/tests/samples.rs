@@ -9,6 +9,7 @@ use crate::model::entity::{
     Grant, Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope,
     SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
 };
+use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChangeId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
@@ -215,6 +216,7 @@ fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let hold_off =
         RateLimit { until: Awake::new(1, 9_000), since: at(5), again: at(6), waits: 1, why: "429".to_owned() };
     db.rate_limits.put(txn, &AGENT, &hold_off)?;
+    db.frozen_agents.put(txn, &AGENT, &Freeze { by: Some(ada()), at: at(7) })?;
     db.members.put(txn, &MemberKey { agent: AGENT, person: person.clone() }, &membership)?;
     db.direct_messages.put(txn, &person, &DirectMessage { address: address(None), resolved: at(4) })
 }
@@ -257,6 +259,8 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let closed = Phase::Closed { exit: Exit::Signal(9), at: at(6) };
     db.incarnations.put(txn, &IncarnationId::new(SESSION, 1), &incarnation(closed, Some(StopReason::ClaimStuck)))?;
     db.incarnations.put(txn, &IncarnationId::new(SESSION, 2), &incarnation(Phase::Running, None))?;
+    let stopped = StoppedTurn { by: None, at: at(8), messages: vec![MessageId::new(1)], tell: vec![address(None)] };
+    db.stopped_turns.put(txn, &IncarnationId::new(SESSION, 2), &stopped)?;
     Ok(())
 }
 

@@ -423,7 +423,8 @@ fn heard(report: &RouteReport) -> BTreeMap<&'static str, Word> {
         Decision::Accumulated => Fate::Kept,
         Decision::Ignored => Fate::Ignored,
         Decision::Refused => Fate::Refused,
-        Decision::Filtered => Fate::Filtered,
+        // The reference is given no command of Hearth's own.
+        Decision::Filtered | Decision::Done => Fate::Filtered,
         Decision::Denied => Fate::Denied,
     };
     let wirings = report.wirings.iter();

@@ -139,7 +139,7 @@ impl Outside {
                 }
                 self.launch(session, number)
             }
-            Effect::Stop(session, number) => vec![self.end(session, number, Exit::Signal(15))],
+            Effect::Stop(of, number) | Effect::StopNow(of, number) => vec![self.end(of, number, Exit::Signal(15))],
             Effect::Inquire(session, number) => match self.running.get(&session) {
                 Some(running) if *running == number => vec![Input::Runtime(RuntimeEvent::Running(session, number))],
                 _ => vec![gone(session, number, Exit::Unknown)],

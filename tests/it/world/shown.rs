@@ -62,6 +62,7 @@ fn record(record: &Record) -> String {
         Record::Leftover(said) => format!("leftover {}", said.wire_id),
         Record::Unreadable { file, .. } => format!("unreadable {file}"),
         Record::Hidden(hidden) => format!("hidden {:?}", hidden.names),
+        Record::Tools(names) => format!("tools {names:?}"),
     }
 }
 
@@ -115,6 +116,7 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
             )
         }
         Effect::Stop(session, number) => format!("stop {session}.{number}"),
+        Effect::StopNow(session, number) => format!("stop {session}.{number} now"),
         Effect::Inquire(session, number) => format!("inquire {session}.{number}"),
         Effect::CollectRest(session, number) => format!("collect the rest of {session}.{number}"),
         Effect::Deliver(delivery) => {

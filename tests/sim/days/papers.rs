@@ -40,7 +40,7 @@ fn said(record: &Record) -> Vec<&str> {
     match record {
         Record::Said(said) | Record::Leftover(said) => vec![&said.wire_id],
         Record::End { answers, .. } => answers.iter().filter_map(name_of).collect(),
-        Record::Claim { .. } | Record::Unreadable { .. } | Record::Hidden(_) => vec![],
+        Record::Claim { .. } | Record::Unreadable { .. } | Record::Hidden(_) | Record::Tools(_) => vec![],
     }
 }
 

@@ -1,0 +1,252 @@
+//! Stops turns for people, and freezes agents.
+//!
+//! Messages of a stopped turn end with the press, in its transaction: whatever dies afterwards, they are not repeated,
+//! and answers that their run still writes are discarded. People are told when the run is gone, because only then it is
+//! known which tools it used. A row keeps what to tell until then.
+
+use crate::delivery::notice;
+use crate::model::address::{Address, UserId};
+use crate::model::halt::{Freeze, StoppedTurn};
+use crate::model::id::{AgentId, MessageId, SessionId};
+use crate::model::incarnation::{IncarnationId, Phase, StopReason};
+use crate::model::message::{Completion, Message, MessageState};
+use crate::rows::{agents, messages, notes, sessions};
+use crate::state::Timed;
+use crate::tx::Tx;
+use crate::{Result, lifecycle, readable};
+
+/// Tools that a notice names.
+const TOOLS_SHOWN: usize = 12;
+
+/// Who stops a turn, and from where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Halt<'a> {
+    /// The person; none is the operator of this machine.
+    pub(crate) by: Option<&'a UserId>,
+    /// Where the person waits for an answer, besides the chats of the messages.
+    pub(crate) reply: Option<&'a Address>,
+    /// Which messages may end.
+    pub(crate) whose: Whose,
+}
+
+/// Which messages a stop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of the person who stops.
+    Own,
+    /// All of the running turn, and those of the person that wait.
+    Turn,
+}
+
+/// What a stop found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Halted {
+    /// It ended a turn or waiting messages. People are told when the run is gone.
+    Stopped,
+    /// It ended waiting messages of a session without a run. Nothing else tells the person.
+    Withdrawn,
+    /// A turn is running that the person may not stop.
+    OthersOnly,
+    /// There was nothing to stop.
+    Nothing,
+}
+
+/// Stops a session's turn. What it may not end is queued again by the end of the run and costs no try.
+pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> Result<Halted> {
+    let Some(row) = sessions::load(tx, session)? else { return Ok(Halted::Nothing) };
+    let (claimed, waiting) = open(tx, session)?;
+    let runs = claimed.iter().any(|(_, message)| message.trigger);
+    let mut ending = Vec::new();
+    for (id, message) in claimed {
+        if halt.whose == Whose::Turn || message.trigger && is_own(tx, &message, halt.by)? {
+            ending.push((id, message));
+        }
+    }
+    for (id, message) in waiting {
+        if is_own(tx, &message, halt.by)? {
+            ending.push((id, message));
+        }
+    }
+    if ending.is_empty() {
+        return Ok(if runs { Halted::OthersOnly } else { Halted::Nothing });
+    }
+    let mut stopped = StoppedTurn {
+        by: halt.by.cloned(),
+        at: tx.now.wall,
+        messages: Vec::new(),
+        tell: halt.reply.cloned().into_iter().collect(),
+    };
+    for (id, message) in ending {
+        end(tx, id, message, &mut stopped)?;
+    }
+    let Some(number) = row.live else { return Ok(Halted::Withdrawn) };
+    remember(tx, IncarnationId { session, number }, stopped)?;
+    Ok(Halted::Stopped)
+}
+
+/// The claimed messages of a session, and the triggering ones that wait for their agent or for their next try.
+fn open(tx: &Tx<'_, '_>, session: SessionId) -> Result<(Messages, Messages)> {
+    let limit = tx.policy.rows_per_input / 8;
+    let mut waiting: Vec<MessageId> =
+        tx.db.ready_messages.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id).collect();
+    let retries = tx.db.messages_in_backoff.collect_range(tx, .., limit)?;
+    waiting.extend(retries.into_iter().map(|(Timed { id, .. }, ())| id));
+    let load = |ids: Vec<MessageId>| -> Result<Messages> {
+        let mut found = Vec::new();
+        for id in ids {
+            let message = readable(tx.db.messages.get(tx, &id))?.filter(|message| message.session == session);
+            found.extend(message.map(|message| (id, message)));
+        }
+        Ok(found)
+    };
+    let claimed = tx.db.claimed_messages.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id).collect();
+    Ok((load(claimed)?, load(waiting)?))
+}
+
+type Messages = Vec<(MessageId, Message)>;
+
+/// Whether a message is from the person. Nothing is from the operator of this machine.
+fn is_own(tx: &Tx<'_, '_>, message: &Message, by: Option<&UserId>) -> Result<bool> {
+    let Some(by) = by else { return Ok(false) };
+    Ok(tx.db.bodies.require(tx, &message.body)?.sender.as_ref() == Some(by))
+}
+
+fn end(tx: &mut Tx<'_, '_>, id: MessageId, message: Message, stopped: &mut StoppedTurn) -> Result<()> {
+    let how = Completion::Stopped(stopped.by.clone());
+    messages::end(tx, id, MessageState::Completed { how, at: stopped.at }, Vec::new())?;
+    if !message.trigger {
+        return Ok(());
+    }
+    stopped.messages.push(id);
+    if let Some(from) = message.from {
+        let by = name(tx, stopped.by.as_ref())?;
+        notes::tell_agent(tx, from.session, &format!("Your message {id} to another agent was stopped by {by}."))?;
+    }
+    if let Some(to) = message.reply.filter(|to| !stopped.tell.contains(to)) {
+        stopped.tell.push(to);
+    }
+    Ok(())
+}
+
+/// Stops the run of a stopped turn. A second stop before its end adds to the first one.
+fn remember(tx: &mut Tx<'_, '_>, run: IncarnationId, mut stopped: StoppedTurn) -> Result<()> {
+    if let Some(before) = tx.db.stopped_turns.get(tx, &run)? {
+        stopped.tell.retain(|to| !before.tell.contains(to));
+        stopped = StoppedTurn {
+            messages: [before.messages, stopped.messages].concat(),
+            tell: [before.tell, stopped.tell].concat(),
+            ..before
+        };
+    }
+    tx.db.stopped_turns.put(tx, &run, &stopped)?;
+    stop_run(tx, run)
+}
+
+fn stop_run(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
+    lifecycle::begin_stop(tx, run, StopReason::Asked)?;
+    tx.effects.push(crate::model::Effect::StopNow(run.session, run.number));
+    Ok(())
+}
+
+/// The end of a run: tells people and the agent that its turn was stopped, and which tools it had used.
+pub(crate) fn ended(tx: &mut Tx<'_, '_>, run: IncarnationId, tools: &[String]) -> Result<()> {
+    let Some(stopped) = tx.db.stopped_turns.get(tx, &run)? else { return Ok(()) };
+    tx.db.stopped_turns.delete(tx, &run)?;
+    let by = match own_name(tx, &stopped)? {
+        Some(name) => name,
+        None => name(tx, stopped.by.as_ref())?,
+    };
+    let text = format!("Stopped by {by}. {}", used(tools));
+    for to in stopped.tell {
+        notice::say_to(tx, to, stopped.messages.first().copied(), text.trim_end().to_owned())?;
+    }
+    let Some(session) = sessions::load(tx, run.session)? else { return Ok(()) };
+    if agents::is_removed(tx, session.agent)? {
+        return Ok(());
+    }
+    let text = format!("Your last turn was stopped by {by}. Do not go on with it unless you are asked to.");
+    notes::tell_agent(tx, run.session, &text)
+}
+
+/// The name that came with a stopped message of the person who stopped it.
+fn own_name(tx: &Tx<'_, '_>, stopped: &StoppedTurn) -> Result<Option<String>> {
+    for id in &stopped.messages {
+        let Some(message) = readable(tx.db.messages.get(tx, id))? else { continue };
+        let body = readable(tx.db.bodies.get(tx, &message.body))?;
+        if let Some(body) = body.filter(|body| stopped.by.is_some() && body.sender == stopped.by) {
+            return Ok(body.content.sender_name);
+        }
+    }
+    Ok(None)
+}
+
+/// The tools of a turn, each once, as a sentence. Empty if none is known.
+fn used(tools: &[String]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for tool in tools {
+        if !names.contains(&tool.as_str()) {
+            names.push(tool);
+        }
+    }
+    let more = names.len().saturating_sub(TOOLS_SHOWN);
+    names.truncate(TOOLS_SHOWN);
+    match (names.as_slice(), more) {
+        ([], _) => String::new(),
+        (_, 0) => format!("Tools that had already run: {}.", names.join(", ")),
+        (_, more) => format!("Tools that had already run: {} and {more} more.", names.join(", ")),
+    }
+}
+
+/// A person as others know them.
+pub(crate) fn name(tx: &Tx<'_, '_>, by: Option<&UserId>) -> Result<String> {
+    let Some(by) = by else { return Ok("the operator".to_owned()) };
+    let row = tx.db.users.get(tx, &crate::state::PersonKey::of(by))?;
+    Ok(row.and_then(|row| row.name).unwrap_or_else(|| by.to_string()))
+}
+
+/// The freeze of an agent, if it is frozen.
+pub(crate) fn frozen(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<Freeze>> {
+    if tx.db.frozen_agents.is_empty(tx)? { Ok(None) } else { readable(tx.db.frozen_agents.get(tx, &agent)) }
+}
+
+/// Stops every run of an agent. Returns the sessions with a turn that was stopped.
+pub(crate) fn all(tx: &mut Tx<'_, '_>, agent: AgentId, halt: Halt<'_>) -> Result<Vec<SessionId>> {
+    let mut stopped = Vec::new();
+    for IncarnationId { session, .. } in lifecycle::live_of(tx, |of| of == agent)? {
+        if turn(tx, session, halt)? == Halted::Stopped {
+            stopped.push(session);
+        }
+    }
+    Ok(stopped)
+}
+
+/// Freezes an agent: its turns are stopped, and its idle runs end. Returns whether it was not frozen before.
+pub(crate) fn freeze(tx: &mut Tx<'_, '_>, agent: AgentId, halt: Halt<'_>) -> Result<bool> {
+    all(tx, agent, halt)?;
+    for run in lifecycle::live_of(tx, |of| of == agent)? {
+        let phase = tx.db.incarnations.require(tx, &run)?.phase;
+        if matches!(phase, Phase::Starting | Phase::Running) {
+            stop_run(tx, run)?;
+        }
+    }
+    if tx.db.frozen_agents.contains(tx, &agent)? {
+        return Ok(false);
+    }
+    let freeze = Freeze { by: halt.by.cloned(), at: tx.now.wall };
+    tx.db.frozen_agents.put(tx, &agent, &freeze)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_named_once_in_order() {
+        let tools = |names: &[&str]| used(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(tools(&[]), "");
+        assert_eq!(tools(&["Bash", "Write", "Bash"]), "Tools that had already run: Bash, Write.");
+        let many: Vec<String> = (0..TOOLS_SHOWN + 2).map(|number| format!("t{number}")).collect();
+        assert!(used(&many).ends_with("t11 and 2 more."), "{}", used(&many));
+    }
+}
