@@ -515,7 +515,7 @@ mod tests {
         assert_eq!(
             holds("stranger-files"),
             format!(
-                "none is fetched where the network keeps it; elsewhere {} MiB of a person and {} MiB in all are kept",
+                "none is fetched if the network keeps it; otherwise {} MiB per person and {} MiB in total are kept",
                 bytes[0], bytes[1]
             )
         );

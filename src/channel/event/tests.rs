@@ -186,7 +186,7 @@ fn what_cannot_be_routed_is_refused_by_name() {
         ("channelType", json!(null), "channelType is missing; it must be a string"),
         ("channelType", json!(5), "channelType is a number; it must be a string"),
         ("channelType", json!(""), "channelType is empty"),
-        ("channelType", json!("agent"), "channelType is `agent`, which no channel is called"),
+        ("channelType", json!("agent"), "channelType is `agent`, which is reserved for messages between agents"),
         ("channelType", json!("a\nb"), "channelType contains the control character U+000A"),
         ("platformId", json!(null), "platformId is missing"),
         ("platformId", json!(""), "platformId is empty"),

@@ -325,7 +325,7 @@ mod tests {
         let rights = [Change::Grant(id.clone(), RoleSpec::Admin), Change::AddMember(folder(), id)];
         assert_eq!(plan.changes, rights);
         let note = |kind: Kind| plan.items.iter().find(|item| item.kind == kind).unwrap();
-        assert!(note(Kind::Agent).note.as_ref().unwrap().contains("another model"));
+        assert!(note(Kind::Agent).note.as_ref().unwrap().contains("a different model"));
         assert!(note(Kind::Wiring).note.is_some() && note(Kind::Wiring).outcome == Outcome::Unchanged);
         assert_eq!(note(Kind::Destination).outcome, Outcome::LeftOut);
     }

@@ -169,7 +169,7 @@ fn rows_that_mean_nothing_are_said_to_be_left_out() {
     assert!(why(&found, Kind::Other, "of chat telegram/telegram:-5").contains("`nonsense`"));
     assert!(why(&found, Kind::User, "cli:local").contains("terminal:"));
     assert!(why(&found, Kind::Right, "telegram:1 king").contains("no such role"));
-    assert!(why(&found, Kind::Right, "telegram:2 owner").contains("is for everything"));
+    assert!(why(&found, Kind::Right, "telegram:2 owner").contains("owns everything"));
     assert!(why(&found, Kind::Destination, "andy -> Bad Name").contains("`bad-name`"));
     assert!(why(&found, Kind::Destination, "andy -> lost").contains("is not imported"));
     let approvals = found.items.iter().find(|item| item.name == "pending_approvals").unwrap();

@@ -174,7 +174,7 @@ fn what_is_no_backup_changes_nothing() {
     std::fs::write(&file, &good).unwrap();
     let say = |text: String| std::fs::write(path.join("manifest.json"), text).unwrap();
     say(serde_json::to_string(&Manifest { format: FORMAT + 1, ..manifest.clone() }).unwrap());
-    refused(&format!("has format {}, supports formats only up to {FORMAT}", FORMAT + 1));
+    refused(&format!("has format {}, but this Hearth supports formats only up to {FORMAT}", FORMAT + 1));
     say(serde_json::to_string(&Manifest { hearth_backup: 2, ..manifest.clone() }).unwrap());
     refused("its manifest has version 2");
     say(serde_json::to_string(&Manifest { rows: 7, ..manifest }).unwrap());
