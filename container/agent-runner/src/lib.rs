@@ -1,7 +1,7 @@
 //! The program inside an agent's container: claims messages, drives a provider, writes answers.
 //!
 //! ```text
-//!   host/context.json ──> gate ─┐            ┌─> provider (echo | command | claude) ─┐
+//!   host/context.json ──> gate ─┐            ┌─> provider (echo | command | claude | acp) ─┐
 //!   host/in/*.json ─────> inbox ┼─> runner ──┤                                       ├─> report ─> agent/out, agent/ack
 //!   inotify + poll ─────> watch ┘            └─> prompt (pure)                       ┘          └> agent/state, session
 //!   beat thread ──> agent/heartbeat             life thread: pipe at its end ─> SIGKILL to the whole group
@@ -128,6 +128,7 @@ pub fn main_from_arguments(arguments: &[String]) -> ExitCode {
         None => main_from_env(),
         Some((command, _)) if command == "--help" || command == "-h" => trusted::help(),
         Some((command, rest)) if command == "prompt" => prompt::command::main(rest),
+        Some((command, rest)) if command == tools::relay::COMMAND => tools::relay::main(rest),
         Some((command, rest)) => trusted::main(command, rest).unwrap_or_else(|| {
             log::note(format_args!(
                 "there is no command {command:?}; there are {}; `--help` says what they do",

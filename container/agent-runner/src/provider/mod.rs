@@ -1,8 +1,11 @@
 //! Providers, which drive the agent: one trait, one module per provider.
 
+mod acp;
 mod claude;
 mod command;
+mod dispatch;
 mod echo;
+mod trouble;
 
 pub use claude::{addressed, ended};
 pub use command::understood;
@@ -40,7 +43,8 @@ struct Entry {
 }
 
 /// All providers. To add one, write a module and add a line here.
-const REGISTRY: [Entry; 3] = [
+const REGISTRY: [Entry; 4] = [
+    Entry { name: "acp", open: acp::open },
     Entry { name: "claude", open: claude::open },
     Entry { name: "command", open: command::open },
     Entry { name: "echo", open: echo::open },
@@ -110,6 +114,14 @@ fn during(tool: Option<&str>) -> String {
     tool.map(|tool| format!(" while the tool {tool} ran")).unwrap_or_default()
 }
 
+/// Whether patterns of `blocked_tools` name a tool: exactly, or by its beginning and a `*`.
+fn is_blocked(tool: &str, patterns: &[String]) -> bool {
+    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(prefix) => tool.starts_with(prefix),
+        None => tool == pattern,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,10 +129,10 @@ mod tests {
     #[test]
     fn providers_are_found_by_name() {
         let roots = Roots::default();
-        for name in ["claude", "command", "echo"] {
+        for name in ["acp", "claude", "command", "echo"] {
             assert!(open(name, &roots).is_ok(), "{name}");
         }
         let refused = open("bogus", &roots).err().unwrap();
-        assert!(refused.starts_with("Unknown provider: bogus. Registered: claude, command, echo"), "{refused}");
+        assert!(refused.starts_with("Unknown provider: bogus. Registered: acp, claude, command, echo"), "{refused}");
     }
 }

@@ -19,6 +19,7 @@ mod own;
 mod people;
 mod plan;
 mod rehearse;
+pub(crate) mod relay;
 mod rpc;
 mod say;
 mod tasks;
@@ -36,6 +37,7 @@ use crate::report::{Report, Scene};
 use crate::turn::TurnError;
 
 pub use self::rehearse::rehearse;
+pub(crate) use self::relay::Relay;
 
 /// Maximum number of writing calls in one turn. It stops an agent in a loop before it floods the chat.
 const MOST_CALLS: usize = 200;

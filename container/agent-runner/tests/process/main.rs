@@ -1,6 +1,8 @@
 //! Runs the real `hearth-runner` on session directories, as the host does.
 
 #[cfg(test)] // marks the whole crate as a test for the lints
+mod acp;
+#[cfg(test)]
 mod bench;
 #[cfg(test)]
 mod claude;

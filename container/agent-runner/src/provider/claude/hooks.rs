@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::provider::is_blocked;
+
 /// Built-in tools that Hearth replaces, or that need a person at the terminal.
 pub(super) const NEVER: [&str; 9] = [
     "CronCreate",
@@ -25,11 +27,7 @@ pub(super) fn refusal(tool: &str, blocked: &[String]) -> Option<String> {
     if NEVER.contains(&tool) {
         return Some(format!("Tool '{tool}' is not available in this environment — use the nanoclaw equivalent."));
     }
-    let names = |pattern: &String| match pattern.strip_suffix('*') {
-        Some(prefix) => tool.starts_with(prefix),
-        None => tool == pattern,
-    };
-    blocked.iter().any(names).then(|| {
+    is_blocked(tool, blocked).then(|| {
         format!(
             "Tool '{tool}' is blocked for this agent: `blocked_tools` of its configuration names it, and only its \
              operator can change that."

@@ -14,7 +14,6 @@
 mod compaction;
 mod control;
 mod covered;
-mod dispatch;
 mod hooks;
 mod launch;
 mod lines;

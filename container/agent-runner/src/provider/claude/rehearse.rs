@@ -1,9 +1,9 @@
 //! Interprets the CLI's output without a process and without side effects, for tests.
 
-use super::dispatch;
 use super::lines::{self, StreamLine};
 use super::trouble::{Signs, failure};
 use crate::outgoing::{Content, OutgoingRecipient};
+use crate::provider::dispatch;
 
 /// The parts of a final text in order: the destination's name, or `None` for the chat that asked, and the text.
 #[must_use]

@@ -6,13 +6,13 @@ use hearth_wire::Context;
 use serde_json::Value;
 
 use super::covered::{UncoveredMessages, What};
-use super::dispatch::Draft;
 use super::lines::{self, Complaint, StreamLine};
 use super::trouble::Signs;
 use super::{compaction, control, hooks, launch};
 use crate::child::{Launch, LineProcess};
 use crate::log;
 use crate::outgoing::Utterance;
+use crate::provider::dispatch::Draft;
 use crate::report::Report;
 use crate::roots::Roots;
 use crate::tools::Server;

@@ -1,56 +1,9 @@
-//! Classifies errors of a turn: whether and when to retry, and what the operator should do. Pure.
+//! Errors of a turn of the CLI: whether and when to retry, and what the operator should do. Pure.
 
-use hearth_wire::Retry;
-
-use super::super::during;
 use super::lines::Complaint;
 use crate::failure::Failure;
-
-/// Kinds of errors, by how they are handled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Rate limit or overload.
-    Limited,
-    /// Temporary.
-    Passing,
-    /// Not logged in.
-    Login,
-    /// Permanent.
-    Lasting,
-}
-
-const LOGIN: [&str; 9] = [
-    "not logged in",
-    "invalid api key",
-    "please run /login",
-    "invalid x-api-key",
-    "authentication_error",
-    "authentication_failed",
-    "invalid bearer token",
-    "oauth token",
-    "failed to authenticate",
-];
-const LASTING: [&str; 4] = ["certificate", "credit balance", "prompt is too long", "model_not_found"];
-const LIMITED: [&str; 7] =
-    ["rate limit", "rate_limit", "overloaded", "usage limit", "limit reached", "hit your limit", "session limit"];
-const PASSING: [&str; 16] = [
-    "connection error",
-    "connection refused",
-    "unable to connect",
-    "econnrefused",
-    "econnreset",
-    "enotfound",
-    "eai_again",
-    "etimedout",
-    "timed out",
-    "timeout",
-    "fetch failed",
-    "socket",
-    "server_error",
-    "internal server error",
-    "network",
-    "dns",
-];
+use crate::provider::during;
+use crate::provider::trouble::{Kind, is_vague, kind, retry};
 
 /// What was learned about the API during a turn.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -70,15 +23,14 @@ pub(super) fn failure(complaint: &Complaint, signs: &Signs, tool: Option<&str>, 
         Kind::Limited => {
             let until = signs.exhausted_until.or_else(|| reset_in(text));
             let after_ms = until.map(|until| until.saturating_sub(now)).filter(|after| *after > 0);
-            (text.clone(), Some(Retry { rate_limited: true, after_ms }))
+            (text.clone(), retry(kind, after_ms))
         }
-        Kind::Passing => (text.clone(), Some(Retry { rate_limited: false, after_ms: None })),
         Kind::Login => {
             let advice = "the agent is not logged in to its model: set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN in \
                           the agent's `env` to a valid credential";
             (format!("{advice} (the agent CLI says: {text})"), None)
         }
-        Kind::Lasting => (text.clone(), None),
+        Kind::Passing | Kind::Lasting => (text.clone(), retry(kind, None)),
     };
     Failure { error: format!("{error}{during}"), retry }
 }
@@ -98,28 +50,6 @@ pub(super) fn wedged() -> Failure {
     Failure::passing("the agent CLI was silent and did not answer for a minute, so it was ended".to_owned())
 }
 
-/// Classifies an error by its status, if there is one. The texts depend on the version.
-fn kind(status: Option<u64>, text: &str) -> Kind {
-    let text = text.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match status {
-        Some(429 | 529) => Kind::Limited,
-        Some(401 | 403) => Kind::Login,
-        Some(408 | 409 | 500..=599) => Kind::Passing,
-        Some(400..=499) => Kind::Lasting,
-        _ if says(&LASTING) => Kind::Lasting,
-        _ if says(&LOGIN) => Kind::Login,
-        _ if says(&LIMITED) => Kind::Limited,
-        _ if says(&PASSING) => Kind::Passing,
-        _ => Kind::Lasting,
-    }
-}
-
-/// Whether a text is too vague to classify.
-fn is_vague(text: &str) -> bool {
-    kind(None, text) == Kind::Lasting && !LASTING.iter().any(|word| text.to_lowercase().contains(word))
-}
-
 /// The time in `…limit reached|1700000000`, in milliseconds since 1970.
 fn reset_in(text: &str) -> Option<u64> {
     let (_, after) = text.rsplit_once('|')?;
@@ -129,6 +59,8 @@ fn reset_in(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use hearth_wire::Retry;
+
     use super::*;
 
     const LIMITED: Option<(bool, Option<u64>)> = Some((true, None));

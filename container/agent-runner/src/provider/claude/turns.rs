@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::covered::What;
-use super::dispatch::{self, ResultAction};
 use super::session::{Outcome, Session};
 use super::wedge::Silence;
 use super::{lines, trouble, wedge};
@@ -11,6 +10,7 @@ use crate::child::ProcessOutput;
 use crate::clock::{Stopwatch, now_ms};
 use crate::log;
 use crate::outgoing::Utterance;
+use crate::provider::dispatch::{self, ResultAction};
 use crate::report::Report;
 use crate::turn::{Turn, TurnError};
 

@@ -1,0 +1,282 @@
+//! A session with a running agent: prompts, and what they lead to.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::launch::Parameters;
+use super::peer::{Heard, Peer};
+use super::permission;
+use super::rpc::{Line, Refusal};
+use super::start::{Agent, continuation};
+use super::trouble::{self, Complaint};
+use super::words::{self, ToolCall, Update, Words};
+use crate::failure::Failure;
+use crate::log;
+use crate::outgoing::Utterance;
+use crate::provider::dispatch;
+use crate::report::Report;
+use crate::turn::{Turn, TurnError};
+
+/// Messages of an agent without a tool call in between, after which its turn is cancelled: it asks its model again and
+/// again.
+const MOST_REPEATS: u32 = 50;
+/// Tool calls whose names are kept.
+const MOST_CALLS: usize = 256;
+/// Maximum length of a notice in the log.
+const NOTICE_CHARS: usize = 300;
+
+#[derive(Debug)]
+pub(super) struct Session {
+    parameters: Parameters,
+    peer: Peer,
+    agent: Agent,
+    id: String,
+    is_resumed: bool,
+    /// Whether the agent has answered something, so that the session exists on the disk.
+    is_proved: bool,
+    turns: u64,
+    /// Whether results of earlier turns had numbers of tokens.
+    has_counted: bool,
+    words: Words,
+    /// The tools under way, by their ids.
+    calls: BTreeMap<String, String>,
+    /// A tool of this turn that was not allowed.
+    denied: Option<String>,
+    /// The prompt that is being answered.
+    prompt: Option<u64>,
+}
+
+/// Result of an attempt at a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// The turn ended; the report has the result.
+    Ended,
+    /// The agent does not know the session to go on with.
+    Unknown,
+    /// The process of earlier turns ended before it wrote anything in this one.
+    Stale,
+}
+
+impl Session {
+    pub(super) fn new(parameters: Parameters, peer: Peer, agent: Agent, id: String, is_resumed: bool) -> Self {
+        Self {
+            parameters,
+            peer,
+            agent,
+            id,
+            is_resumed,
+            is_proved: false,
+            turns: 0,
+            has_counted: false,
+            words: Words::default(),
+            calls: BTreeMap::new(),
+            denied: None,
+            prompt: None,
+        }
+    }
+
+    /// Whether it runs with these parameters.
+    pub(super) fn serves(&mut self, parameters: &Parameters) -> bool {
+        self.parameters == *parameters && self.peer.is_alive()
+    }
+
+    pub(super) fn has_news(&mut self) -> bool {
+        self.peer.has_news()
+    }
+
+    /// Handles output between turns. Returns whether the process still runs.
+    pub(super) fn between(&mut self, report: &mut Report<'_>) -> Result<bool, TurnError> {
+        self.peer.between(report)
+    }
+
+    /// Asks the agent to cancel the turn.
+    pub(super) fn cancel(&self) {
+        self.peer.notify("session/cancel", &json!({"sessionId": self.id}));
+    }
+
+    /// Lets the process end gracefully.
+    pub(super) fn close(self) {
+        self.peer.close(self.prompt);
+    }
+
+    /// Works until the agent has answered the prompt.
+    pub(super) fn converse(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
+        self.words.begin();
+        self.denied = None;
+        let prompt = self.peer.send("session/prompt", &json!({"sessionId": self.id, "prompt": self.blocks(turn)}));
+        self.prompt = Some(prompt);
+        let mut is_heard = self.turns == 0;
+        self.turns += 1;
+        loop {
+            match self.peer.hear(report)? {
+                Heard::Nothing => {}
+                Heard::Gone(how) if !is_heard => {
+                    log::note(format_args!("between turns the agent {how}; it is started again"));
+                    report.tools_ended()?;
+                    self.prompt = None;
+                    return Ok(Attempt::Stale);
+                }
+                Heard::Gone(how) => return Err(trouble::gone(&how, report.tool()).into()),
+                Heard::Line(Line::Answer { id, outcome }) if id == prompt => {
+                    self.prompt = None;
+                    return self.conclude(outcome, report);
+                }
+                Heard::Line(line) => {
+                    is_heard = true;
+                    self.take(line, report)?;
+                }
+            }
+        }
+    }
+
+    /// The prompt. The first one of a process has the instructions, if the agent takes them in no other way.
+    fn blocks(&self, turn: &Turn) -> Value {
+        let block = |text: &str| json!({"type": "text", "text": text});
+        if self.turns > 0 || self.agent.takes_instructions {
+            return json!([block(&turn.prompt)]);
+        }
+        let instructions = format!("<instructions>\n{}\n</instructions>", self.parameters.instructions);
+        json!([block(&instructions), block(&turn.prompt)])
+    }
+
+    fn take(&mut self, line: Line, report: &mut Report<'_>) -> Result<(), TurnError> {
+        match line {
+            Line::Request { id, method, params } if method == "session/request_permission" => {
+                let answer = self.permit(&params, report)?;
+                self.peer.answer(&id, &answer);
+            }
+            Line::Request { id, method, .. } => self.peer.decline(&id, &method),
+            Line::Notice { method, mut params } if method == "session/update" => {
+                let is_ours = params.get("sessionId").and_then(Value::as_str) == Some(self.id.as_str());
+                let update = params.get_mut("update").map(Value::take).unwrap_or_default();
+                if is_ours && let Ok(update) = serde_json::from_value(update) {
+                    self.update(update, report)?;
+                }
+            }
+            Line::Answer { .. } | Line::Notice { .. } | Line::Noise => {}
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, update: Update, report: &mut Report<'_>) -> Result<(), TurnError> {
+        match update {
+            Update::AgentMessageChunk(chunk) => match self.words.chunk(chunk) {
+                words::Heard::Message => {
+                    self.prove(report)?;
+                    if self.words.repeats() > MOST_REPEATS {
+                        let why = format!("the agent asked its model {MOST_REPEATS} times without a whole answer");
+                        return Err(Failure::passing(why).into());
+                    }
+                }
+                words::Heard::Notice(text) => notice(&text),
+                words::Heard::Empty => {}
+            },
+            Update::UserMessageChunk(_) => self.words.replayed(),
+            Update::ToolCall(call) => {
+                self.prove(report)?;
+                self.words.tool();
+                self.started(&call, report)?;
+            }
+            Update::ToolCallUpdate(call) if call.has_ended() => {
+                self.calls.remove(&call.tool_call_id);
+                report.tool_ended(&call.tool_call_id)?;
+            }
+            Update::SessionInfoUpdate(info) => {
+                if let Some(warning) = info.warning() {
+                    notice(warning);
+                }
+            }
+            Update::ToolCallUpdate(_) | Update::Other => {}
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, call: &ToolCall, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let id = &call.tool_call_id;
+        if call.has_ended() || self.calls.contains_key(id) || self.calls.len() >= MOST_CALLS {
+            return Ok(());
+        }
+        let name = call.name().unwrap_or("a tool").to_owned();
+        report.tool_started(id, &name, None)?;
+        self.calls.insert(id.clone(), name);
+        Ok(())
+    }
+
+    /// Decides about a tool that the agent asks permission for. Some agents announce a tool only so.
+    fn permit(&mut self, params: &Value, report: &mut Report<'_>) -> Result<Value, TurnError> {
+        let call = params.get("toolCall").cloned().map(serde_json::from_value::<ToolCall>);
+        let Some(Ok(call)) = call else { return Ok(permission::cancelled()) };
+        self.started(&call, report)?;
+        let name = self.calls.get(&call.tool_call_id).map_or("a tool", String::as_str);
+        let answer = permission::decide(params, name, &report.context().blocked_tools);
+        if !permission::allows(&answer, params) {
+            self.denied = Some(name.to_owned());
+        }
+        Ok(answer)
+    }
+
+    /// Stores the session's id once the agent has answered something.
+    fn prove(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        if !self.is_proved {
+            self.is_proved = true;
+            report.remember(Some(&continuation(&self.agent.name, &self.id)))?;
+        }
+        Ok(())
+    }
+
+    /// Handles the answer to the prompt.
+    fn conclude(&mut self, outcome: Result<Value, Refusal>, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
+        let tool = report.tool().map(str::to_owned);
+        report.tools_ended()?;
+        self.calls.clear();
+        let is_unproved = self.is_resumed && !self.is_proved;
+        let result = match outcome {
+            Ok(result) => result,
+            Err(refusal) if is_unproved && trouble::is_unknown_session(&refusal) => return Ok(Attempt::Unknown),
+            Err(refusal) => return end(Err(Complaint::of(&refusal).failure(tool.as_deref())), report),
+        };
+        let reason = result.get("stopReason").and_then(Value::as_str).unwrap_or_default();
+        if reason == "refusal" && is_unproved {
+            return Ok(Attempt::Unknown);
+        }
+        let text = self.words.text();
+        let complaint = Complaint::in_result(&result)
+            .or_else(|| Complaint::in_answer(&self.agent.name, text, &result, self.has_counted));
+        if let Some(complaint) = complaint {
+            return end(Err(complaint.failure(tool.as_deref())), report);
+        }
+        self.has_counted |= result.get("usage").is_some();
+        let note = match reason {
+            "refusal" => return end(Err(Failure::lasting("the model refused to answer this")), report),
+            "cancelled" => return end(Err(Failure::passing("the agent cancelled its turn by itself")), report),
+            "max_tokens" => "\n\n[The answer is cut off: it reached the limit of the model.]",
+            "max_turn_requests" => "\n\n[The agent stopped here: it reached its limit of calls of the model.]",
+            _ => "",
+        };
+        let text = match &self.denied {
+            Some(tool) if text.is_empty() => format!("The tool {tool} is not allowed here."),
+            _ => format!("{text}{note}"),
+        };
+        self.prove(report)?;
+        dispatch::addressed(&text).into_iter().try_for_each(|said: Utterance| report.answer(said))?;
+        self.note_missing_tools();
+        end(Ok(()), report)
+    }
+
+    /// Some agents silently do not start a server of tools.
+    fn note_missing_tools(&self) {
+        if self.turns == 1 && !self.peer.relay().was_used() {
+            log::note("the agent has not started its server of Hearth's tools; it answers without them");
+        }
+    }
+}
+
+fn end(outcome: Result<(), Failure>, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
+    report.end_part(outcome).map(|()| Attempt::Ended)
+}
+
+fn notice(text: &str) {
+    let text: String = text.chars().take(NOTICE_CHARS).collect();
+    log::note(format_args!("a notice of the agent: {text}"));
+}

@@ -1,0 +1,165 @@
+//! Starts an agent: the handshake, the session, and the mode, model and effort that are set for it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::launch::Parameters;
+use super::offers::{Choice, choose, mode_of};
+use super::peer::Peer;
+use super::rpc::Refusal;
+use super::session::Session;
+use super::trouble::{Complaint, is_unknown_session};
+use crate::child::LineProcess;
+use crate::failure::Failure;
+use crate::log;
+use crate::report::Report;
+use crate::roots::Roots;
+use crate::tools::Relay;
+use crate::turn::TurnError;
+
+/// The protocol's version.
+const VERSION: u64 = 1;
+/// How long an agent may take to answer a request before its first prompt.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an agent says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Agent {
+    pub(super) name: String,
+    version: String,
+    /// Whether it can go on with a session without repeating it.
+    resumes: bool,
+    /// Whether it can go on with a session, and repeats it.
+    loads: bool,
+    /// Whether it takes instructions with a session.
+    pub(super) takes_instructions: bool,
+}
+
+/// What goes on from one process to the next.
+#[derive(Debug, Deserialize)]
+struct Continuation {
+    agent: String,
+    session: String,
+}
+
+/// The text that stands for a session among the continuations.
+pub(super) fn continuation(agent: &str, session: &str) -> String {
+    json!({"agent": agent, "session": session}).to_string()
+}
+
+/// A session that was begun or gone on with.
+struct Opened {
+    id: String,
+    offers: Value,
+    is_resumed: bool,
+}
+
+/// Starts the agent and its session.
+pub(super) fn session(
+    parameters: Parameters,
+    roots: &Roots,
+    report: &mut Report<'_>,
+) -> Result<Session, TurnError> {
+    if parameters.launch.argv.is_empty() {
+        return Err(TurnError::Failed("there is no program to start: set the agent's `command`".to_owned()));
+    }
+    let relay = Relay::open(roots)?;
+    let mut peer = Peer::new(LineProcess::start(&parameters.launch, &roots.group)?, relay);
+    let agent = initialize(&mut peer, report)?;
+    let opened = open(&mut peer, &agent, &parameters, roots, report)?;
+    let wanted = [
+        (Choice::Mode, mode_of(&agent.name).map(str::to_owned)),
+        (Choice::Model, parameters.model.clone()),
+        (Choice::Effort, parameters.effort.clone()),
+    ];
+    for (choice, wanted) in wanted {
+        let Some(wanted) = wanted else { continue };
+        let mut request = choose(choice, &wanted, &opened.offers).map_err(TurnError::Failed)?;
+        if let Some(params) = request.params.as_object_mut() {
+            params.insert("sessionId".to_owned(), opened.id.as_str().into());
+        }
+        peer.call(request.method, &request.params, PATIENCE, report)?.map_err(failure)?;
+    }
+    Ok(Session::new(parameters, peer, agent, opened.id, opened.is_resumed))
+}
+
+fn failure(refusal: Refusal) -> Failure {
+    Complaint::of(&refusal).failure(None)
+}
+
+fn initialize(peer: &mut Peer, report: &mut Report<'_>) -> Result<Agent, TurnError> {
+    let params = json!({
+        "protocolVersion": VERSION,
+        "clientCapabilities": {
+            "fs": {"readTextFile": false, "writeTextFile": false},
+            "terminal": false,
+            // Agents that know it report failures and warnings as such, not as texts of a message.
+            "_meta": {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure", "loadReplayEnd"]}}},
+        },
+        "clientInfo": {"name": "hearth", "title": "Hearth", "version": env!("CARGO_PKG_VERSION")},
+    });
+    let told = peer.call("initialize", &params, PATIENCE, report)?.map_err(failure)?;
+    let version = told.get("protocolVersion").and_then(Value::as_u64);
+    if version != Some(VERSION) {
+        let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+        let why = format!("the agent does not speak version {VERSION} of the Agent Client Protocol (its version: {version})");
+        return Err(TurnError::Failed(why));
+    }
+    let text = |path| told.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let has = |path| told.pointer(path).is_some_and(|value| !value.is_null() && *value != Value::Bool(false));
+    let agent = Agent {
+        name: text("/agentInfo/name"),
+        version: text("/agentInfo/version"),
+        resumes: has("/agentCapabilities/sessionCapabilities/resume"),
+        loads: has("/agentCapabilities/loadSession"),
+        takes_instructions: has("/agentCapabilities/sessionCapabilities/systemPrompt"),
+    };
+    log::note(format_args!("the agent is {:?}, version {:?}", agent.name, agent.version));
+    Ok(agent)
+}
+
+/// Goes on with the session of earlier processes, or begins one.
+fn open(
+    peer: &mut Peer,
+    agent: &Agent,
+    parameters: &Parameters,
+    roots: &Roots,
+    report: &mut Report<'_>,
+) -> Result<Opened, TurnError> {
+    let mut params = json!({"cwd": roots.group, "mcpServers": parameters.servers(&peer.relay().command())});
+    if let (true, Some(params)) = (agent.takes_instructions, params.as_object_mut()) {
+        let content = json!([{"type": "text", "text": parameters.instructions}]);
+        params.insert("systemPrompt".to_owned(), json!({"mode": "append", "content": content}));
+    }
+    if let Some(id) = known(agent, report) {
+        let mut params = params.clone();
+        if let Some(params) = params.as_object_mut() {
+            params.insert("sessionId".to_owned(), id.as_str().into());
+        }
+        let method = if agent.resumes { "session/resume" } else { "session/load" };
+        match peer.call(method, &params, PATIENCE, report)? {
+            Ok(offers) => {
+                peer.after_replay(report)?;
+                return Ok(Opened { id, offers, is_resumed: true });
+            }
+            Err(refusal) if is_unknown_session(&refusal) => {
+                log::note("the agent does not know the session to go on with any more; a new one begins");
+                report.remember(None)?;
+            }
+            Err(refusal) => return Err(failure(refusal).into()),
+        }
+    }
+    let offers = peer.call("session/new", &params, PATIENCE, report)?.map_err(failure)?;
+    match offers.get("sessionId").and_then(Value::as_str).filter(|id| !id.is_empty()) {
+        Some(id) => Ok(Opened { id: id.to_owned(), offers, is_resumed: false }),
+        None => Err(TurnError::Failed("the agent began a session without an id".to_owned())),
+    }
+}
+
+/// The session to go on with, if this agent can.
+fn known(agent: &Agent, report: &Report<'_>) -> Option<String> {
+    let known: Continuation = serde_json::from_str(&report.continuation()?).ok()?;
+    ((agent.resumes || agent.loads) && known.agent == agent.name).then_some(known.session)
+}

@@ -1,0 +1,260 @@
+//! Connects a program that an agent starts as its server of tools with the server in this process.
+//!
+//! ```text
+//!   agent ── stdin ──> `hearth-runner tools DIR` ── DIR/PID.up   ──> Relay ─> Server
+//!         <─ stdout ──                           <─ DIR/PID.down ──
+//! ```
+//!
+//! Named pipes, because a confined process may not create Unix sockets. The directory belongs to the agent, which can do
+//! nothing with the pipes that its tools do not allow.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+
+use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, mkfifoat};
+use serde_json::Value;
+
+use super::Server;
+use crate::failure::Failure;
+use crate::log;
+use crate::report::Report;
+use crate::roots::Roots;
+use crate::turn::TurnError;
+
+/// The command of this program that connects an agent.
+pub(crate) const COMMAND: &str = "tools";
+/// Endings of the names of a program's pipes.
+const UP: &str = ".up";
+const DOWN: &str = ".down";
+/// Programs that may be connected at the same time.
+const MOST_PROGRAMS: usize = 8;
+/// Maximum length of a message.
+const MESSAGE_BYTES: u64 = 4 << 20;
+/// Messages of a program that may wait here.
+const WAITING_MESSAGES: usize = 64;
+
+/// Makes directories' names different.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The programs of one agent process.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    dir: PathBuf,
+    programs: BTreeMap<String, Connected>,
+    was_used: bool,
+}
+
+/// A connected program.
+#[derive(Debug)]
+struct Connected {
+    messages: Receiver<String>,
+    answers: Sender<String>,
+    server: Server,
+}
+
+impl Relay {
+    /// Creates the directory.
+    pub(crate) fn open(roots: &Roots) -> Result<Self, Failure> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let parent = roots.tmp.clone().unwrap_or_else(std::env::temp_dir);
+        let dir = parent.join(format!("hearth-tools-{}-{number}", std::process::id()));
+        let created = DirBuilder::new().mode(0o700).create(&dir);
+        created.map_err(|error| Failure::passing(format!("cannot create {}: {error}", dir.display())))?;
+        Ok(Self { dir, programs: BTreeMap::new(), was_used: false })
+    }
+
+    /// Program and arguments that connect an agent.
+    pub(crate) fn command(&self) -> Vec<String> {
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
+        // The daemon's program has a command of its own for this one.
+        let own = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+        let first = std::iter::once(program.to_string_lossy().into_owned());
+        first.chain(own).chain([COMMAND.to_owned(), self.dir.to_string_lossy().into_owned()]).collect()
+    }
+
+    /// Whether a program is connected.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.programs.is_empty()
+    }
+
+    /// Whether a program has ever been connected.
+    pub(crate) const fn was_used(&self) -> bool {
+        self.was_used
+    }
+
+    /// Connects new programs, and handles what is there. To be called in every pause.
+    pub(crate) fn serve(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        self.connect();
+        let mut ended = Vec::new();
+        for (name, program) in &mut self.programs {
+            if !program.serve(report)? {
+                ended.push(name.clone());
+            }
+        }
+        for name in ended {
+            self.programs.remove(&name);
+            for ending in [UP, DOWN] {
+                remove(&self.dir.join(format!("{name}{ending}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            let Some(name) = file.strip_suffix(UP) else { continue };
+            if self.programs.contains_key(name) || self.programs.len() >= MOST_PROGRAMS {
+                continue;
+            }
+            match Connected::open(&self.dir, name) {
+                Ok(program) => {
+                    self.programs.insert(name.to_owned(), program);
+                    self.was_used = true;
+                }
+                Err(error) => {
+                    log::note(format_args!("the agent's server of tools cannot be connected: {error}"));
+                    remove(&entry.path());
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.dir) {
+            log::note(format_args!("cannot remove {}: {error}; left there", self.dir.display()));
+        }
+    }
+}
+
+impl Connected {
+    fn open(dir: &Path, name: &str) -> io::Result<Self> {
+        let up = pipe(&dir.join(format!("{name}{UP}")), OpenOptions::new().read(true))?;
+        let down = pipe(&dir.join(format!("{name}{DOWN}")), OpenOptions::new().write(true))?;
+        let (from_program, messages) = sync_channel(WAITING_MESSAGES);
+        let (answers, for_program) = channel();
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        thread("tools-up").spawn(move || read(up, &from_program))?;
+        thread("tools-down").spawn(move || write(down, &for_program))?;
+        Ok(Self { messages, answers, server: Server::new() })
+    }
+
+    /// Handles the messages that are there. Returns whether the program is still connected.
+    fn serve(&mut self, report: &mut Report<'_>) -> Result<bool, TurnError> {
+        for _ in 0..WAITING_MESSAGES {
+            match self.messages.try_recv() {
+                Ok(message) => match serde_json::from_str(&message) {
+                    Ok(message) => {
+                        if let Some(answer) = self.server.take(message, report)? {
+                            self.tell(&answer);
+                        }
+                    }
+                    Err(_) => log::note(format_args!("{} bytes to the tools are not JSON; ignored", message.len())),
+                },
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Ok(false),
+            }
+        }
+        for (_, answer) in self.server.settle(report)? {
+            self.tell(&answer);
+        }
+        Ok(true)
+    }
+
+    fn tell(&self, answer: &Value) {
+        if self.answers.send(answer.to_string()).is_err() {
+            log::note("the agent's server of tools takes no answers any more");
+        }
+    }
+}
+
+/// Opens a named pipe without waiting for its other end, which may never come.
+fn pipe(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(path)?;
+    if !file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::other(format!("{} is not a named pipe", path.display())));
+    }
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+fn read(up: File, messages: &SyncSender<String>) {
+    let mut up = BufReader::new(up);
+    loop {
+        let mut line = Vec::new();
+        match up.by_ref().take(MESSAGE_BYTES).read_until(b'\n', &mut line) {
+            Ok(1..) if line.ends_with(b"\n") => {}
+            // The end, or a message that is too long.
+            _ => return,
+        }
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if !line.is_empty() && messages.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+fn write(mut down: File, answers: &Receiver<String>) {
+    for answer in answers {
+        if down.write_all(format!("{answer}\n").as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        log::note(format_args!("cannot remove {}: {error}; left there", path.display()));
+    }
+}
+
+/// `hearth-runner tools DIR`: the program that an agent starts. Ends with its standard input.
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
+    let [dir] = arguments else {
+        log::note("usage: hearth-runner tools DIR: agents start it to reach their tools");
+        return ExitCode::from(2);
+    };
+    match connect(Path::new(dir)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log::note(format_args!("the tools cannot be reached through {dir}: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn connect(dir: &Path) -> io::Result<()> {
+    let name = std::process::id();
+    let (up, down) = (dir.join(format!("{name}{UP}")), dir.join(format!("{name}{DOWN}")));
+    let hidden = dir.join(format!("{name}.new"));
+    for pipe in [&down, &hidden] {
+        mkfifoat(CWD, pipe, Mode::RUSR | Mode::WUSR)?;
+    }
+    // Open for both, a pipe does not wait for its other end.
+    let both = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
+    let (mut to_tools, mut from_tools) = (both(&hidden)?, both(&down)?);
+    fs::rename(&hidden, &up)?;
+    std::thread::Builder::new().name("tools-down".to_owned()).spawn(move || {
+        let mut stdout = io::stdout().lock();
+        let mut bytes = [0; 65_536];
+        while let Ok(count @ 1..) = from_tools.read(&mut bytes) {
+            let part = bytes.get(..count).unwrap_or_default();
+            if stdout.write_all(part).and_then(|()| stdout.flush()).is_err() {
+                return;
+            }
+        }
+    })?;
+    io::copy(&mut io::stdin().lock(), &mut to_tools)?;
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! The provider `acp` with an agent that does what real ones do.
+
+use hearth_wire::{AckStatus, Reply, Retry, SessionFile};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, wait_for};
+
+const PASSING: Option<Retry> = Some(Retry { rate_limited: false, after_ms: None });
+const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, after_ms: None });
+
+/// A bench whose agent has these quirks.
+fn bench(quirks: &[&str]) -> Bench {
+    let mut bench = Bench::new("acp");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/acp_agent.py");
+    let quirks = quirks.iter().flat_map(|quirk| ["--quirk", *quirk]);
+    bench.context.provider.command = ["python3", script].into_iter().chain(quirks).map(str::to_owned).collect();
+    bench.publish();
+    bench
+}
+
+/// The lines of a script for the agent.
+fn script(lines: &[&str]) -> String {
+    format!("\n{}\n", lines.join("\n"))
+}
+
+fn asks(bench: &Bench, seq: u64, lines: &[&str]) {
+    bench.say(seq, &script(lines));
+}
+
+fn texts(bench: &Bench, seq: u64, lines: &[&str]) -> Vec<String> {
+    asks(bench, seq, lines);
+    bench.texts(seq)
+}
+
+fn error(bench: &Bench, seq: u64, lines: &[&str]) -> (String, Option<Retry>) {
+    asks(bench, seq, lines);
+    let ack = bench.ended(seq);
+    assert_eq!(ack.status, AckStatus::Failed, "{ack:?}");
+    (ack.error.unwrap(), ack.retry)
+}
+
+fn continuation(bench: &Bench) -> Option<Value> {
+    let file = bench.read::<SessionFile>("agent/session.json")?;
+    file.continuations.get("acp").map(|text| serde_json::from_str(text).unwrap())
+}
+
+#[test]
+fn one_process_answers_many_turns_and_the_next_one_goes_on() {
+    let mut bench = bench(&[]);
+    let mut runner = bench.start();
+    assert_eq!(texts(&bench, 2, &["@@say hello there"]), ["hello there"]);
+    assert_eq!(texts(&bench, 4, &["@@say again"]), ["again"]);
+    let first = continuation(&bench).unwrap();
+    assert_eq!(first["agent"], "fake-acp-agent");
+    runner.kill();
+    bench.next_incarnation();
+    let _runner = bench.start();
+    assert_eq!(texts(&bench, 6, &["@@say gone on"]), ["gone on"]);
+    assert_eq!(continuation(&bench).unwrap(), first);
+}
+
+/// Whatever an agent repeats of the conversation, and whenever, is not said again.
+#[test]
+fn a_repeated_conversation_reaches_nobody() {
+    for quirk in ["late-replay", "replay-on-resume"] {
+        let mut bench = bench(&[quirk]);
+        let mut runner = bench.start();
+        assert_eq!(texts(&bench, 2, &["@@say an old answer"]), ["an old answer"]);
+        runner.kill();
+        bench.next_incarnation();
+        let _runner = bench.start();
+        assert_eq!(texts(&bench, 4, &["@@say new"]), ["new"], "{quirk}");
+    }
+}
+
+#[test]
+fn an_agent_that_forgot_its_session_begins_a_new_one() {
+    for quirk in ["load-forgets", ""] {
+        let mut bench = bench(if quirk.is_empty() { &[] } else { &["load-forgets"] });
+        let mut runner = bench.start();
+        texts(&bench, 2, &["@@say one"]);
+        let first = continuation(&bench).unwrap();
+        runner.kill();
+        std::fs::remove_dir_all(bench.path("group/.fake-acp")).unwrap();
+        bench.next_incarnation();
+        let _runner = bench.start();
+        assert_eq!(texts(&bench, 4, &["@@say anew"]), ["anew"], "{quirk}");
+        assert_ne!(continuation(&bench).unwrap(), first, "{quirk}");
+    }
+}
+
+#[test]
+fn an_agent_without_memory_begins_a_session_in_every_process() {
+    let mut bench = bench(&["no-load"]);
+    let mut runner = bench.start();
+    texts(&bench, 2, &["@@say one"]);
+    runner.kill();
+    bench.next_incarnation();
+    let _runner = bench.start();
+    assert_eq!(texts(&bench, 4, &["@@say two"]), ["two"]);
+}
+
+#[test]
+fn only_the_last_message_is_the_answer() {
+    let bench = bench(&["unknown-updates"]);
+    let runner = bench.start();
+    let lines = ["@@say looking", "@@tool build 1", "@@think hm", "@@notice Warning: odd", "@@garbage", "@@say done"];
+    assert_eq!(texts(&bench, 2, &lines), ["done"]);
+    assert!(runner.stderr().contains("not of the protocol"), "{}", runner.stderr());
+    assert_eq!(texts(&bench, 4, &["@@say first", "@@notice Warning: odd"]), ["first"]);
+    assert!(runner.stderr().contains("a notice of the agent: Warning: odd"), "{}", runner.stderr());
+}
+
+#[test]
+fn tools_of_the_agent_are_shown_while_they_run() {
+    let bench = bench(&[]);
+    let _runner = bench.start();
+    asks(&bench, 2, &["@@tool build 1500", "@@say built"]);
+    let tool = wait_for("the tool", || bench.state().and_then(|state| state.tool));
+    assert_eq!(tool.name, "build");
+    assert_eq!(bench.texts(2), ["built"]);
+    assert_eq!(bench.state().unwrap().tool, None);
+}
+
+/// Never "always": some agents write that into files that outlive the turn.
+#[test]
+fn permission_is_given_once_unless_the_tool_is_blocked() {
+    let mut bench = bench(&[]);
+    bench.context.blocked_tools = vec!["rm*".to_owned()];
+    bench.publish();
+    let _runner = bench.start();
+    assert_eq!(texts(&bench, 2, &["@@ask ls"]), ["permission: once"]);
+    assert_eq!(texts(&bench, 4, &["@@ask rm"]), ["permission: no"]);
+}
+
+/// The program that the agent starts as its server leads to the tools of the runner.
+#[test]
+fn hearths_tools_are_reached_through_a_program() {
+    let bench = bench(&[]);
+    let runner = bench.start();
+    asks(&bench, 2, &[r#"@@mcp nanoclaw send_message {"text": "at once"}"#]);
+    let sent = wait_for("the message", || bench.outs().into_values().find(|out| out.content["text"] == "at once"));
+    let id = sent.request_id.clone().unwrap();
+    let reply = Reply { v: 1, request_id: id.clone(), ok: true, result: json!({}), error: None };
+    bench.place(&format!("host/reply/{id}.json"), &reply);
+    assert!(bench.texts(2)[0].contains("sent"), "{:?}", bench.texts(2));
+    assert!(!runner.stderr().contains("answers without them"), "{}", runner.stderr());
+}
+
+#[test]
+fn errors_have_their_class() {
+    let bench = bench(&[]);
+    let _runner = bench.start();
+    assert_eq!(error(&bench, 2, &["@@fail 429 slow down"]), ("slow down".to_owned(), LIMITED));
+    assert_eq!(error(&bench, 4, &["@@fail -32603 503 overcrowded"]), ("503 overcrowded".to_owned(), PASSING));
+    let (login, retry) = error(&bench, 6, &["@@fail -32000 Authentication required"]);
+    assert!(login.contains("not logged in") && retry.is_none(), "{login}");
+    assert_eq!(error(&bench, 8, &["@@stop refusal"]), ("the model refused to answer this".to_owned(), None));
+    let cut = texts(&bench, 10, &["@@say half", "@@stop max_tokens"]);
+    assert!(cut[0].starts_with("half\n\n[The answer is cut off"), "{cut:?}");
+    assert_eq!(texts(&bench, 12, &["@@say well again"]), ["well again"]);
+}
+
+#[test]
+fn an_agent_that_dies_in_a_turn_is_started_again_for_the_next() {
+    let bench = bench(&[]);
+    let _runner = bench.start();
+    let (why, retry) = error(&bench, 2, &["@@cry out of luck", "@@say half", "@@die 7"]);
+    assert!(why.contains("exit status: 7") && why.contains("out of luck"), "{why}");
+    assert_eq!(retry, PASSING);
+    assert_eq!(texts(&bench, 4, &["@@say back"]), ["back"]);
+}
+
+#[test]
+fn a_second_message_waits_for_the_next_prompt() {
+    let bench = bench(&["one-prompt"]);
+    let _runner = bench.start();
+    asks(&bench, 2, &["@@tool slow 800", "@@say one"]);
+    wait_for("the tool", || bench.state().and_then(|state| state.tool));
+    asks(&bench, 4, &["@@say two"]);
+    assert_eq!(bench.texts(2), ["one"]);
+    assert_eq!(bench.texts(4), ["two"]);
+}
+
+/// Its turn is cancelled, and it does not outlive the runner, though it ignores the end of its input.
+#[test]
+fn a_runner_that_is_asked_to_stop_cancels_the_turn() {
+    let bench = bench(&["deaf"]);
+    let mut runner = bench.start();
+    asks(&bench, 2, &["@@tool slow 60000", "@@say never"]);
+    wait_for("the tool", || bench.state().and_then(|state| state.tool));
+    runner.ask_to_stop();
+    assert_eq!(runner.wait().code(), Some(0));
+    assert!(bench.ends().is_empty());
+}
+
+#[test]
+fn what_is_no_agent_fails_with_a_reason() {
+    for (command, expected) in [
+        (&["true"] as &[&str], "ended with exit status: 0"),
+        (&["sh", "-c", "echo Invalid API key >&2; exit 1"], "not logged in"),
+        (&["sh", "-c", "read x; echo '{\"id\":1,\"result\":{}}'; cat"], "does not speak version 1"),
+        (&["no-such-program"], "is it installed where the agent runs?"),
+        (&[], "set the agent's `command`"),
+    ] {
+        let mut bench = bench(&[]);
+        bench.context.provider.command = command.iter().map(|&word| word.to_owned()).collect();
+        bench.publish();
+        let _runner = bench.start();
+        let (why, _) = error(&bench, 2, &["@@say x"]);
+        assert!(why.contains(expected), "{command:?}: {why}");
+    }
+}
+
+#[test]
+fn a_model_that_is_not_on_offer_is_refused() {
+    let mut bench = bench(&[]);
+    bench.context.provider.model = Some("large".to_owned());
+    bench.publish();
+    let _runner = bench.start();
+    let (why, retry) = error(&bench, 2, &["@@say x"]);
+    assert!(why.contains("offers no choice of model") && retry.is_none(), "{why}");
+}
