@@ -448,7 +448,7 @@ fn several(check: &'static str, names: &[&str], one: &str, many: &str, mend: &st
 fn program(folder: &str, settings: &AgentSettings) -> Option<Check> {
     let name = match settings.provider {
         ProviderKind::Echo => return None,
-        ProviderKind::Command => settings.command.first()?.as_str(),
+        ProviderKind::Command | ProviderKind::Acp => settings.command.first()?.as_str(),
         ProviderKind::Claude => settings.command.first().map_or("claude", String::as_str),
     };
     let found = match name.contains('/') {

@@ -175,9 +175,10 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
 }
 
 fn provider_kind(text: &str) -> Result<ProviderKind, Failure> {
-    let mut all = [ProviderKind::Echo, ProviderKind::Command, ProviderKind::Claude].into_iter();
-    all.find(|kind| kind.as_str() == text)
-        .ok_or_else(|| Failure::Failed(format!("`{text}` is not a provider; use echo, command or claude")))
+    ProviderKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == text)
+        .ok_or_else(|| Failure::Failed(format!("`{text}` is not a provider; use echo, command, claude or acp")))
 }
 
 /// The sessions to reset: one, or all of an agent that are not archived.

@@ -277,7 +277,7 @@ fn default_chat(known: &Configuration, folder: &str) -> Result<Address, Failure>
 fn check_cost(folder: &str, settings: &AgentSettings, every: Option<&str>) -> Done {
     let interval = every.and_then(|every| Every::parse(every).ok()).map(Every::length);
     match (settings.provider, interval) {
-        (ProviderKind::Claude, Some(interval)) if interval < CHEAP => {
+        (ProviderKind::Claude | ProviderKind::Acp, Some(interval)) if interval < CHEAP => {
             let runs = Millis::days(1).get() / interval.get().max(1);
             Err(Failure::Failed(format!(
                 "every {} would ask the model of {folder} {runs} times a day; add --force if you want to pay for that",

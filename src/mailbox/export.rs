@@ -15,7 +15,7 @@ use crate::model::content::RawJson;
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
 };
-use crate::model::entity::{EnvValue, McpServer, ProviderKind};
+use crate::model::entity::{EnvValue, McpServer};
 use crate::model::id::SessionId;
 use crate::model::policy::Policy;
 
@@ -227,13 +227,8 @@ fn wire_context(session: SessionId, install: &str, view: &ContextView, timezone:
 
 fn provider(view: &ContextView) -> hearth_wire::Provider {
     let settings = &view.settings;
-    let name = match view.provider {
-        ProviderKind::Echo => "echo",
-        ProviderKind::Command => "command",
-        ProviderKind::Claude => "claude",
-    };
     hearth_wire::Provider {
-        name: name.to_owned(),
+        name: view.provider.as_str().to_owned(),
         command: settings.command.clone(),
         model: settings.model.clone(),
         effort: settings.effort.clone(),

@@ -28,9 +28,14 @@ pub enum ProviderKind {
     Command,
     /// The agent CLI.
     Claude,
+    /// Any agent that speaks the Agent Client Protocol.
+    Acp,
 }
 
 impl ProviderKind {
+    /// All providers.
+    pub const ALL: [Self; 4] = [Self::Echo, Self::Command, Self::Claude, Self::Acp];
+
     /// The word in files and for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -38,6 +43,7 @@ impl ProviderKind {
             Self::Echo => "echo",
             Self::Command => "command",
             Self::Claude => "claude",
+            Self::Acp => "acp",
         }
     }
 }
@@ -289,7 +295,7 @@ impl AgentSettings {
             (true, _, _) => Hold::Unconfined,
             (false, true, _) => Hold::Confined,
             (false, false, ProviderKind::Echo) => Hold::Harmless,
-            (false, false, ProviderKind::Command | ProviderKind::Claude) => Hold::NeedsUnconfined,
+            (false, false, ProviderKind::Command | ProviderKind::Claude | ProviderKind::Acp) => Hold::NeedsUnconfined,
         }
     }
 }

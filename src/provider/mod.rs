@@ -21,8 +21,16 @@ pub struct Offer {
     pub costs: &'static str,
 }
 
+impl Offer {
+    /// Whether it cannot be chosen without naming a program.
+    #[must_use]
+    pub const fn needs_command(&self) -> bool {
+        matches!(self.provider, ProviderKind::Command | ProviderKind::Acp)
+    }
+}
+
 /// Every provider, the most useful first.
-pub const OFFERS: [Offer; 3] = [
+pub const OFFERS: [Offer; 4] = [
     Offer {
         provider: ProviderKind::Claude,
         is: "the Claude Code command line: reads, writes and runs things for you",
@@ -30,6 +38,13 @@ pub const OFFERS: [Offer; 3] = [
                 subscription token that `claude setup-token` prints, or the address of a server with the same API, like \
                 LiteLLM or Ollama",
         costs: "with an API key, the price of the tokens; with a subscription, a part of its limits; with your own server, what that server charges",
+    },
+    Offer {
+        provider: ProviderKind::Acp,
+        is: "any agent that speaks the Agent Client Protocol, like opencode, Gemini CLI, Codex or Qwen Code",
+        needs: "the agent's program and arguments, and what it needs to reach its model; docs/providers.md has both for \
+                known agents",
+        costs: "what the agent's model costs",
     },
     Offer {
         provider: ProviderKind::Command,

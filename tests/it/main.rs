@@ -10,6 +10,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests start programs, wait for them and look at their own environment")]
 
 mod abuse;
+#[cfg(test)]
+mod acp;
 mod again;
 mod agents;
 mod approvals;

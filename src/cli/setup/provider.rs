@@ -94,7 +94,7 @@ impl Setup<'_> {
     }
 
     fn choose_provider(&self) -> Result<ProviderKind, Failure> {
-        let offers: Vec<&Offer> = OFFERS.iter().filter(|offer| offer.provider != ProviderKind::Command).collect();
+        let offers: Vec<&Offer> = OFFERS.iter().filter(|offer| !offer.needs_command()).collect();
         let about: Vec<String> = offers
             .iter()
             .map(|Offer { is, needs, costs, .. }| format!("{is}\nneeds: {needs}\ncosts: {costs}"))

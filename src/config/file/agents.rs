@@ -39,8 +39,12 @@ pub const AGENT_KEYS: &[&str] = &[
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
 
-pub(super) const PROVIDERS: [(&str, ProviderKind); 3] =
-    [("echo", ProviderKind::Echo), ("command", ProviderKind::Command), ("claude", ProviderKind::Claude)];
+pub(super) const PROVIDERS: [(&str, ProviderKind); 4] = [
+    ("echo", ProviderKind::Echo),
+    ("command", ProviderKind::Command),
+    ("claude", ProviderKind::Claude),
+    ("acp", ProviderKind::Acp),
+];
 
 pub(super) const TECHNICAL_SKIPS: [(&str, TechnicalSkips); 2] =
     [("tell", TechnicalSkips::Tell), ("retry", TechnicalSkips::Retry)];
@@ -121,7 +125,12 @@ fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: 
             let what = "the provider `command` needs one; add `command = [\"program\", \"argument\"]`";
             problems.add(place("provider"), what);
         }
-        ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude => {}
+        ProviderKind::Acp if !said => {
+            let what =
+                "the provider `acp` needs a program; add `command = [\"opencode\", \"acp\"]`, or that of another agent";
+            problems.add(place("provider"), what);
+        }
+        ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude | ProviderKind::Acp => {}
     }
 }
 

@@ -1,8 +1,11 @@
-//! Composes `CLAUDE.md` of an agent's folder from Hearth's and its skills' texts, at every start of an incarnation.
+//! Composes `CLAUDE.md` of an agent's folder from Hearth's and its skills' texts, at every start of an incarnation, and for
+//! an agent with the provider `acp` also `AGENTS.md`, which most such agents read.
 
 use std::collections::BTreeMap;
 
 use crate::config::Paths;
+
+use crate::model::entity::ProviderKind;
 
 use super::super::dir::{Content, Dir, Kind};
 use super::super::error::Error;
@@ -13,6 +16,10 @@ use super::{LOCAL, own_dir, set_aside, texts};
 /// The same line as NanoClaw's, so that NanoClaw's file is recognized too.
 const HEADER: &str = "<!-- Composed at spawn — do not edit. Edit CLAUDE.local.md for per-group content. -->";
 const COMPOSED: &str = "CLAUDE.md";
+/// The same for agents that know no imports.
+const FOR_OTHERS: &str = "AGENTS.md";
+/// How [`FOR_OTHERS`] leads to the memory, which the agent changes while it runs.
+const MEMORY: &str = "\n# Memory\n\n`CLAUDE.local.md` in this directory has your instructions and your memory. Read it before your first answer.\n";
 const SHARED: &str = ".claude-shared.md";
 const FRAGMENTS: &str = ".claude-fragments";
 /// A skill's own instructions.
@@ -24,7 +31,7 @@ const OWN_MAX: u64 = 1 << 20;
 /// Maximum number of files checked in the fragments' directory.
 const FRAGMENTS_MAX: usize = 10_000;
 
-pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String]) -> Result<(), Error> {
+pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String], provider: ProviderKind) -> Result<(), Error> {
     let wanted = fragments(paths, skills)?;
     group.tidy(&[LOCAL, SHARED, COMPOSED])?;
     put(group, SHARED, texts::SHARED)?;
@@ -45,7 +52,22 @@ pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String]) -> Result<(
     let memory = format!("@./{LOCAL}\n");
     let text: String = [format!("{HEADER}\n@./{SHARED}\n")].into_iter().chain(imports).chain([memory]).collect();
     keep_what_was_written(group)?;
-    put(group, COMPOSED, &text)
+    put(group, COMPOSED, &text)?;
+    if provider == ProviderKind::Acp { for_others(group, wanted.into_values()) } else { Ok(()) }
+}
+
+/// Writes `AGENTS.md`, unless it is a file that Hearth did not compose.
+fn for_others(group: &Dir, fragments: impl Iterator<Item = String>) -> Result<(), Error> {
+    let is_ours = match group.read(FOR_OTHERS.as_ref(), OWN_MAX)? {
+        Content::Whole(bytes) => bytes.is_empty() || bytes.starts_with(HEADER.as_bytes()),
+        Content::Absent => true,
+        Content::Refused(_) => false,
+    };
+    if !is_ours {
+        return Ok(());
+    }
+    let parts = [HEADER.to_owned(), texts::SHARED.to_owned()].into_iter().chain(fragments);
+    put(group, FOR_OTHERS, &(parts.collect::<Vec<_>>().join("\n") + MEMORY))
 }
 
 /// Whether a file name may be one of Hearth's fragments.

@@ -3,6 +3,7 @@
 //! ```text
 //! groups/<folder>/   CLAUDE.local.md      its memory, begun with its instructions
 //!                    CLAUDE.md            composed: imports of what follows
+//!                    AGENTS.md            the same in one file, for agents with the provider `acp`
 //!                    .claude-shared.md    what every agent is told
 //!                    .claude-fragments/   module-*.md, skill-*.md
 //! homes/<folder>/    .claude/settings.json, .claude/skills/<name> -> the skill
@@ -78,7 +79,7 @@ pub fn prepare(paths: &Paths, wanted: &Wanted<'_>) -> Result<Prepared, Error> {
     group.write_new(LOCAL, instructions.as_bytes())?;
     let selected = skills::select(paths, &settings.skills)?;
     prepared.left_out.extend(selected.left_out);
-    compose::compose(&group, paths, &selected.names)?;
+    compose::compose(&group, paths, &selected.names, settings.provider)?;
     let home = ensure_place(&paths.homes())?.ensure_dir(folder)?;
     let claude = own_dir(&home, CLAUDE_DIR)?;
     claude.tidy(&["settings.json"])?;

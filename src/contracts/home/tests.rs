@@ -269,3 +269,28 @@ fn what_the_machine_refuses_is_told_in_clear_words() {
     let error = world.try_prepare(AgentHome::Host).unwrap_err().to_string();
     assert!(error.contains("groups"), "{error}");
 }
+
+/// Most agents read it. One that a person wrote stays.
+#[test]
+fn agents_of_the_protocol_get_a_file_without_imports() {
+    let mut world = World::new();
+    world.prepare();
+    assert!(!world.data("groups/main/AGENTS.md").exists());
+    world.settings.provider = crate::model::entity::ProviderKind::Acp;
+    world.put("skills/notes/SKILL.md", "x");
+    world.put("skills/notes/instructions.md", "Take notes.");
+    world.prepare();
+    let text = world.text("groups/main/AGENTS.md");
+    for part in ["Composed at spawn", "Where you are", "`schedule_task`", "Take notes.", "`CLAUDE.local.md` in this"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("\n@./"), "{text}");
+    world.put("groups/main/AGENTS.md", "Mine.");
+    world.prepare();
+    assert_eq!(world.text("groups/main/AGENTS.md"), "Mine.");
+    let treasure = world.treasure();
+    fs::remove_file(world.data("groups/main/AGENTS.md")).unwrap();
+    symlink(&treasure, world.data("groups/main/AGENTS.md")).unwrap();
+    world.prepare();
+    assert_eq!(fs::read_to_string(treasure).unwrap(), "precious");
+}

@@ -39,6 +39,9 @@ const MESSAGE_BYTES: u64 = 4 << 20;
 /// Messages of a program that may wait here.
 const WAITING_MESSAGES: usize = 64;
 
+/// Beginning of a directory's name, before the runner's id and a number.
+const DIR: &str = "hearth-tools-";
+
 /// Makes directories' names different.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -63,7 +66,8 @@ impl Relay {
     pub(crate) fn open(roots: &Roots) -> Result<Self, Failure> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let parent = roots.tmp.clone().unwrap_or_else(std::env::temp_dir);
-        let dir = parent.join(format!("hearth-tools-{}-{number}", std::process::id()));
+        sweep(&parent);
+        let dir = parent.join(format!("{DIR}{}-{number}", std::process::id()));
         let created = DirBuilder::new().mode(0o700).create(&dir);
         created.map_err(|error| Failure::passing(format!("cannot create {}: {error}", dir.display())))?;
         Ok(Self { dir, programs: BTreeMap::new(), was_used: false })
@@ -71,11 +75,11 @@ impl Relay {
 
     /// Program and arguments that connect an agent.
     pub(crate) fn command(&self) -> Vec<String> {
-        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
+        // A confined agent may run this program, but has no path that leads to it.
+        let program = format!("/proc/{}/exe", std::process::id());
         // The daemon's program has a command of its own for this one.
         let own = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-        let first = std::iter::once(program.to_string_lossy().into_owned());
-        first.chain(own).chain([COMMAND.to_owned(), self.dir.to_string_lossy().into_owned()]).collect()
+        std::iter::once(program).chain(own).chain([COMMAND.to_owned(), self.dir.to_string_lossy().into_owned()]).collect()
     }
 
     /// Whether a program is connected.
@@ -211,6 +215,19 @@ fn write(mut down: File, answers: &Receiver<String>) {
     }
 }
 
+/// Removes directories of runners that were killed.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(DIR).and_then(|rest| rest.split_once('-')).map(|(process, _)| process);
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists())
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            log::note(format_args!("cannot remove {name}, which is no longer used: {error}; left there"));
+        }
+    }
+}
+
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -257,4 +274,38 @@ fn connect(dir: &Path) -> io::Result<()> {
     })?;
     io::copy(&mut io::stdin().lock(), &mut to_tools)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_killed_runners_are_removed() {
+        let tmp = tempfile::tempdir().unwrap();
+        let roots = Roots { tmp: Some(tmp.path().to_owned()), ..Roots::default() };
+        let (dead, foreign) = (tmp.path().join("hearth-tools-999999999-0"), tmp.path().join("hearth-toolsmith"));
+        fs::create_dir(&dead).unwrap();
+        fs::create_dir(&foreign).unwrap();
+        let (one, two) = (Relay::open(&roots).unwrap(), Relay::open(&roots).unwrap());
+        assert!(!dead.exists() && foreign.exists());
+        assert!(one.dir.exists() && two.dir.exists() && one.dir != two.dir);
+        let dir = one.dir.clone();
+        drop(one);
+        assert!(!dir.exists() && two.dir.exists());
+    }
+
+    /// Its end may never come, and the agent can create whatever it likes there.
+    #[test]
+    fn opening_what_an_agent_put_there_never_waits() {
+        let tmp = tempfile::tempdir().unwrap();
+        let roots = Roots { tmp: Some(tmp.path().to_owned()), ..Roots::default() };
+        let mut relay = Relay::open(&roots).unwrap();
+        fs::write(relay.dir.join("file.up"), "x").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", relay.dir.join("link.up")).unwrap();
+        mkfifoat(CWD, relay.dir.join("alone.up"), Mode::RUSR | Mode::WUSR).unwrap();
+        relay.connect();
+        assert!(!relay.is_used());
+        assert_eq!(fs::read_dir(&relay.dir).unwrap().count(), 0);
+    }
 }

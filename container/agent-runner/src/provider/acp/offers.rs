@@ -40,12 +40,9 @@ impl Choice {
     /// Where older agents list it: the list, the field with an id, and the method and parameter that choose one.
     const fn older(self) -> Option<Older> {
         match self {
-            Self::Mode => Some(Older {
-                list: "/modes/availableModes",
-                id: "id",
-                method: "session/set_mode",
-                parameter: "modeId",
-            }),
+            Self::Mode => {
+                Some(Older { list: "/modes/availableModes", id: "id", method: "session/set_mode", parameter: "modeId" })
+            }
             Self::Model => Some(Older {
                 list: "/models/availableModels",
                 id: "modelId",
@@ -84,8 +81,7 @@ pub(super) fn mode_of(agent: &str) -> Option<&'static str> {
 pub(super) fn choose(choice: Choice, wanted: &str, session: &Value) -> Result<ChoiceRequest, String> {
     let word = choice.word();
     let options = session.get("configOptions").and_then(Value::as_array);
-    let option =
-        options.into_iter().flatten().find(|option| text(option, "category") == Some(choice.category()));
+    let option = options.into_iter().flatten().find(|option| text(option, "category") == Some(choice.category()));
     if let Some(option) = option {
         check(word, wanted, &values(option.get("options"), "value"))?;
         let params = json!({"configId": option.get("id"), "value": wanted});

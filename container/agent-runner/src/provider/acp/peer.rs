@@ -172,8 +172,7 @@ impl Peer {
             Line::Request { id, method, .. } => self.decline(id, method),
             Line::Notice { params, .. } => {
                 let update = params.get("update").cloned().map(serde_json::from_value);
-                self.has_replayed |=
-                    matches!(update, Some(Ok(Update::SessionInfoUpdate(info))) if info.ends_replay());
+                self.has_replayed |= matches!(update, Some(Ok(Update::Session(info))) if info.ends_replay());
             }
             Line::Answer { .. } | Line::Noise => {}
         }

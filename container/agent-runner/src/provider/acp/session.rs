@@ -178,16 +178,16 @@ impl Session {
                 self.words.tool();
                 self.started(&call, report)?;
             }
-            Update::ToolCallUpdate(call) if call.has_ended() => {
+            Update::ToolChanged(call) if call.has_ended() => {
                 self.calls.remove(&call.tool_call_id);
                 report.tool_ended(&call.tool_call_id)?;
             }
-            Update::SessionInfoUpdate(info) => {
+            Update::Session(info) => {
                 if let Some(warning) = info.warning() {
                     notice(warning);
                 }
             }
-            Update::ToolCallUpdate(_) | Update::Other => {}
+            Update::ToolChanged(_) | Update::Other => {}
         }
         Ok(())
     }

@@ -57,11 +57,7 @@ struct Opened {
 }
 
 /// Starts the agent and its session.
-pub(super) fn session(
-    parameters: Parameters,
-    roots: &Roots,
-    report: &mut Report<'_>,
-) -> Result<Session, TurnError> {
+pub(super) fn session(parameters: Parameters, roots: &Roots, report: &mut Report<'_>) -> Result<Session, TurnError> {
     if parameters.launch.argv.is_empty() {
         return Err(TurnError::Failed("there is no program to start: set the agent's `command`".to_owned()));
     }
@@ -104,7 +100,8 @@ fn initialize(peer: &mut Peer, report: &mut Report<'_>) -> Result<Agent, TurnErr
     let version = told.get("protocolVersion").and_then(Value::as_u64);
     if version != Some(VERSION) {
         let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
-        let why = format!("the agent does not speak version {VERSION} of the Agent Client Protocol (its version: {version})");
+        let why =
+            format!("the agent does not speak version {VERSION} of the Agent Client Protocol (its version: {version})");
         return Err(TurnError::Failed(why));
     }
     let text = |path| told.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();

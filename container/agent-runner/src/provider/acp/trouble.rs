@@ -135,9 +135,13 @@ mod tests {
 
     #[test]
     fn failures_in_good_results() {
-        let result = |category: &str| json!({"stopReason": "end_turn", "_meta": {"jetbrains": {"air": {
-            "sessionFailure": {"category": category, "title": "it failed"}}}}});
-        for (category, expected) in [("limit", LIMITED), ("service", PASSING), ("connection", PASSING), ("access", None)] {
+        let result = |category: &str| {
+            json!({"stopReason": "end_turn", "_meta": {"jetbrains": {"air": {
+            "sessionFailure": {"category": category, "title": "it failed"}}}}})
+        };
+        for (category, expected) in
+            [("limit", LIMITED), ("service", PASSING), ("connection", PASSING), ("access", None)]
+        {
             let complaint = Complaint::in_result(&result(category)).unwrap();
             assert_eq!(complaint.failure(None).retry, expected, "{category}");
         }

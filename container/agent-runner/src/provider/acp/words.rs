@@ -17,9 +17,11 @@ pub(super) enum Update {
     /// A tool was called.
     ToolCall(ToolCall),
     /// A tool's state changed.
-    ToolCallUpdate(ToolCall),
+    #[serde(rename = "tool_call_update")]
+    ToolChanged(ToolCall),
     /// Data about the session, with warnings of some agents.
-    SessionInfoUpdate(SessionInfo),
+    #[serde(rename = "session_info_update")]
+    Session(SessionInfo),
     #[serde(other)]
     Other,
 }
