@@ -79,7 +79,10 @@ impl Relay {
         let program = format!("/proc/{}/exe", std::process::id());
         // The daemon's program has a command of its own for this one.
         let own = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-        std::iter::once(program).chain(own).chain([COMMAND.to_owned(), self.dir.to_string_lossy().into_owned()]).collect()
+        std::iter::once(program)
+            .chain(own)
+            .chain([COMMAND.to_owned(), self.dir.to_string_lossy().into_owned()])
+            .collect()
     }
 
     /// Whether a program is connected.
@@ -262,18 +265,24 @@ fn connect(dir: &Path) -> io::Result<()> {
     let both = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
     let (mut to_tools, mut from_tools) = (both(&hidden)?, both(&down)?);
     fs::rename(&hidden, &up)?;
-    std::thread::Builder::new().name("tools-down".to_owned()).spawn(move || {
-        let mut stdout = io::stdout().lock();
-        let mut bytes = [0; 65_536];
-        while let Ok(count @ 1..) = from_tools.read(&mut bytes) {
-            let part = bytes.get(..count).unwrap_or_default();
-            if stdout.write_all(part).and_then(|()| stdout.flush()).is_err() {
-                return;
-            }
+    std::thread::Builder::new()
+        .name("tools-down".to_owned())
+        .spawn(move || pass_on(&mut from_tools, &mut io::stdout().lock()))?;
+    pass_on(&mut io::stdin().lock(), &mut to_tools)
+}
+
+/// Passes on every part as soon as it is there. The standard library's copy would move it inside of the kernel, which
+/// waits for more if the standard input is a socket, as with some agents.
+fn pass_on(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> {
+    let mut bytes = [0; 65_536];
+    loop {
+        let count = from.read(&mut bytes)?;
+        if count == 0 {
+            return Ok(());
         }
-    })?;
-    io::copy(&mut io::stdin().lock(), &mut to_tools)?;
-    Ok(())
+        to.write_all(bytes.get(..count).unwrap_or_default())?;
+        to.flush()?;
+    }
 }
 
 #[cfg(test)]

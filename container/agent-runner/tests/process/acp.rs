@@ -221,3 +221,34 @@ fn a_model_that_is_not_on_offer_is_refused() {
     let (why, retry) = error(&bench, 2, &["@@say x"]);
     assert!(why.contains("offers no choice of model") && retry.is_none(), "{why}");
 }
+
+/// Some agents give their servers sockets instead of pipes.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts the program and waits for it")]
+fn the_program_of_the_tools_passes_on_at_once_what_comes_through_a_socket() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::process::{Command, Stdio};
+
+    let dir = tempfile::tempdir().unwrap();
+    let (mut agent, theirs) = UnixStream::pair().unwrap();
+    let output = theirs.try_clone().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_hearth-runner"))
+        .args([std::ffi::OsStr::new("tools"), dir.path().as_os_str()])
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .stdout(Stdio::from(std::os::fd::OwnedFd::from(output)))
+        .spawn()
+        .unwrap();
+    let pipe = |ending: &str| dir.path().join(format!("{}.{ending}", program.id()));
+    wait_for("the pipes", || pipe("up").exists().then_some(()));
+    agent.write_all(b"{\"id\":1}\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(std::fs::File::open(pipe("up")).unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "{\"id\":1}\n");
+    std::fs::OpenOptions::new().write(true).open(pipe("down")).unwrap().write_all(b"answer\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(agent.try_clone().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "answer\n");
+    agent.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(program.wait().unwrap().success());
+}
