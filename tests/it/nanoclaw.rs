@@ -216,7 +216,7 @@ fn what_is_here_is_never_changed() {
     std::fs::create_dir_all(host.data().join("groups/andy")).unwrap();
     std::fs::write(host.data().join("groups/andy/CLAUDE.local.md"), "mine").unwrap();
     let report = import(&host, &root, &[]);
-    assert!(note(&report, "agents", "andy").contains("with another folder_access, name;"));
+    assert!(note(&report, "agents", "andy").contains("with a different folder_access, name;"));
     assert!(note(&report, "chats", "slack/slack:C1").contains("a different rule for unknown senders"));
     assert!(note(&report, "files", "groups/andy/CLAUDE.local.md").contains("a different one already exists here"));
     assert_eq!(std::fs::read_to_string(host.data().join("groups/andy/CLAUDE.local.md")).unwrap(), "mine");

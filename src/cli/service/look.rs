@@ -193,11 +193,11 @@ mod tests {
         let failing = System { coming: true, result: Some("exit-code".into()), ..stopped.clone() };
         let cases: [(ExistingUnit, &System, Option<DaemonStatus>, &[&str]); 11] = [
             (ExistingUnit::Same, &running, Some(daemon(7, "1")), &[]),
-            (ExistingUnit::Same, &running, Some(daemon(7, "0")), &["version 0 runs"]),
-            (ExistingUnit::Same, &running, Some(daemon(8, "1")), &["process 7, and the daemon"]),
+            (ExistingUnit::Same, &running, Some(daemon(7, "0")), &["version 0 is running"]),
+            (ExistingUnit::Same, &running, Some(daemon(8, "1")), &["process 7, but the daemon"]),
             (ExistingUnit::Same, &running, None, &["does not answer"]),
-            (ExistingUnit::Same, &stopped, Some(daemon(8, "1")), &["did not start"]),
-            (ExistingUnit::Same, &stopped, None, &["does not run:"]),
+            (ExistingUnit::Same, &stopped, Some(daemon(8, "1")), &["is not the service"]),
+            (ExistingUnit::Same, &stopped, None, &["is not running:"]),
             (ExistingUnit::Same, &failing, None, &["exit-code"]),
             (ExistingUnit::Ours, &running, Some(daemon(7, "1")), &["differs from what this program would write"]),
             (ExistingUnit::Foreign, &running, Some(daemon(7, "1")), &["not created by Hearth"]),

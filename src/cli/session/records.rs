@@ -175,7 +175,7 @@ mod tests {
             (r#"{"type":"message","message":{"role":"user","blocks":[1]}}"#, "line 1 has blocks"),
             (r#"{"type":"message","message":{"role":"user","blocks":[],"usage":[]}}"#, "line 1 has usage"),
             (r#"{"type":"prompt_history","text":""}"#, "line 1 is missing text"),
-            (r#"{"type":"session_meta"}"#, "line 1 is about"),
+            (r#"{"type":"session_meta"}"#, "line 1 describes a session"),
         ] {
             let heard = lines(line.as_bytes()).unwrap_err();
             assert!(heard.message.starts_with(why), "{line}: {}", heard.message);
