@@ -139,6 +139,9 @@ pub(super) fn event(event: &Event) -> String {
         Event::PutOff { wait, why } => {
             format!("rate-limited by the provider for at least {wait}: {why}")
         }
+        Event::Unreachable { wait, why } => {
+            format!("the provider cannot be reached, waits for at least {wait}: {why}")
+        }
         Event::Reset(epoch) => format!("the session was reset for the {epoch}. time"),
         Event::Driven(Some(provider)) => format!("the session uses provider {}", provider.as_str()),
         Event::Driven(None) => "the session uses its agent's provider".to_owned(),

@@ -1,21 +1,24 @@
 //! Problems of agents that an operator may want to fix: rate limits, failed starts, state files, builds.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{human_time, labels, lookup};
 use crate::daemon::unused_image;
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::{Hold, Network};
 use crate::model::group::StateTrouble;
+use crate::model::hold_off::LimitCause;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::socket::protocol::{BuildJson, FloodJson};
 use crate::state::{self, InboxKey, Read, Tables};
 
-/// An agent that its provider rate-limits.
+/// An agent whose provider limits requests or cannot be reached.
 #[derive(Debug, Serialize)]
 pub(super) struct RateLimitedAgent {
     pub(super) agent: String,
+    #[serde(serialize_with = "by_name")]
+    pub(super) cause: LimitCause,
     pub(super) since: String,
     /// Time of the next try if the machine stays awake. A past time means that a try is in progress.
     pub(super) again: String,
@@ -42,7 +45,12 @@ pub(super) struct FailedStarts {
     pub(super) why: Option<String>,
 }
 
-/// Agents that are rate-limited by their provider.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn by_name<S: Serializer>(cause: &LimitCause, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(cause.as_str())
+}
+
+/// Agents whose provider limits requests or cannot be reached.
 pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAgent>, state::Error> {
     let mut found = Vec::new();
     for row in db.rate_limits.iter(txn)? {
@@ -50,6 +58,7 @@ pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAge
         let agent = lookup::folder(db, txn, agent)?;
         found.push(RateLimitedAgent {
             agent,
+            cause: row.cause,
             since: row.since.to_string(),
             again: row.again.to_string(),
             why: row.why,
@@ -253,9 +262,13 @@ pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<
 impl RateLimitedAgent {
     /// In words.
     pub(super) fn words(&self) -> String {
-        let Self { agent, since, again, why } = self;
+        let Self { agent, cause, since, again, why } = self;
         let (since, again) = (human_time::local(since), human_time::age(again));
-        format!("agent {agent} is rate-limited by its provider since {since}, next try {again}: {why}")
+        let what = match cause {
+            LimitCause::Limited => "is rate-limited by its provider",
+            LimitCause::Unreachable => "cannot reach its provider",
+        };
+        format!("agent {agent} {what} since {since}, next try {again}: {why}")
     }
 }
 

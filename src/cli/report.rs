@@ -9,7 +9,7 @@ use crate::state::{self, Read, Tables};
 /// The data that the three commands report. Reading it costs a few index rows, however large the store is.
 pub(super) struct Report {
     pub(super) messages: MessageCounts,
-    /// Agents that are rate-limited by their provider.
+    /// Agents whose provider limits requests or cannot be reached.
     pub(super) held_off: Vec<RateLimitedAgent>,
     pub(super) frozen: Vec<FrozenAgent>,
     /// Sessions with waiting messages whose starts fail.

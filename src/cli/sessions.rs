@@ -363,7 +363,7 @@ pub(super) fn print(shown: &ShownJson) -> Done {
     let total = shown.session.messages;
     fields
         .push(("messages", Some(format!("{due} queued, {claimed} in progress, {context} context, {total} in total"))));
-    fields.push(("rate limit", shown.held_off.as_ref().map(|limit| limit.words())));
+    fields.push(("waits because", shown.held_off.as_ref().map(|limit| limit.words())));
     listed::print(&fields)?;
     if shown.incarnations.is_empty() {
         return Ok(());

@@ -60,7 +60,7 @@ struct Status {
     check: Option<LastCheck>,
     /// Backups of everything; null if none was tried and none is scheduled.
     backup: Option<BackupStatus>,
-    /// Agents that are rate-limited by their provider.
+    /// Agents whose provider limits requests or cannot be reached.
     held_off: Vec<RateLimitedAgent>,
     /// Agents that a person froze.
     frozen: Vec<FrozenAgent>,

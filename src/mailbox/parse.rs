@@ -68,6 +68,7 @@ pub(super) fn failure(ack: &Ack) -> Failure {
     let again = match ack.retry {
         None => RetryHint::Never,
         Some(Retry { rate_limited: false, .. }) => RetryHint::Later,
+        Some(Retry { unreachable: true, .. }) => RetryHint::Unreachable,
         Some(Retry { after_ms, .. }) => RetryHint::Wait(after_ms.map(|after| Millis::new(after).min(WAIT_MAX))),
     };
     Failure { error, again }

@@ -77,4 +77,11 @@ pub enum Event {
     DeliveryUncertain(OutboundId, String),
     /// A repeat of the event turned a context message into one that asks for a turn.
     Raised,
+    /// The message waits because its agent's provider cannot be reached.
+    Unreachable {
+        /// Minimum wait, in awake time.
+        wait: Millis,
+        /// The error.
+        why: String,
+    },
 }

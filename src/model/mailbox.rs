@@ -109,6 +109,8 @@ pub enum RetryHint {
     /// The provider limits requests. Retried after this time, or after a backoff if the provider gave none; costs no
     /// try.
     Wait(Option<Millis>),
+    /// The provider cannot be reached. Retried after a backoff; costs no try.
+    Unreachable,
 }
 
 /// An answer that an ack names.

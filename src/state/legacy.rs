@@ -11,6 +11,7 @@ use super::envelope::{Unreadable, decode};
 pub(super) mod agent;
 pub(super) mod channel;
 pub(super) mod drop;
+pub(super) mod hold_off;
 pub(super) mod meta;
 pub(super) mod settings;
 pub(super) mod wiring;

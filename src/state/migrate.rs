@@ -17,8 +17,8 @@ mod format_2;
 /// * 1: the first one. It is frozen: a store of it lies among the fixtures, and opens for ever.
 /// * 2: epochs of outgoing ids; new keys of agents, channels and wirings; indexes of approvals, questions, held messages
 ///   and refusals, and another order in `lanes`; files that their network keeps.
-/// * 3: newer versions of the records of agents, dropped events and settings, which a program of format 2 cannot read; frozen
-///   agents and stopped turns, and more ends of messages.
+/// * 3: newer versions of the records of agents, dropped events, rate limits and settings, which a program of format 2 cannot
+///   read; frozen agents and stopped turns, and more ends of messages.
 pub const FORMAT: u32 = 3;
 
 /// One step: migrates a store from format `to - 1` to `to`.
@@ -44,6 +44,7 @@ fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 fn to_3(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.settings, txn)?;
     rewrite(&db.agents, txn)?;
+    rewrite(&db.rate_limits, txn)?;
     rewrite(&db.dropped_events, txn)
 }
 

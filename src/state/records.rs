@@ -123,7 +123,7 @@ records! {
     }
     "fetch" 1 Fetch
     "message" 1 Message
-    "hold_off" 1 RateLimit
+    "hold_off" 2 RateLimit from hold_off
     "freeze" 1 Freeze
     "stopped_turn" 1 StoppedTurn
     "seen" 1 Seen

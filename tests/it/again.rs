@@ -274,6 +274,27 @@ fn people_are_told_once_of_a_wait() {
     assert!(world.all_messages().iter().all(|(_, m)| matches!(m.state, MessageState::Completed { .. })));
 }
 
+/// An hour without internet costs no try, and a person is told once.
+#[test]
+fn a_provider_that_cannot_be_reached_is_waited_for() {
+    let mut world = running();
+    for (count, wait) in [(0, 30_u64), (1, 60), (1, 120), (1, 240), (1, 480), (1, 900), (1, 900)] {
+        fail(&mut world, (1, 2), RetryHint::Unreachable);
+        assert_eq!((world.state_of(M), world.message(M).tries), (due_in(&world, wait), 0));
+        assert_eq!(said_to_people(&world).len(), count, "{wait}");
+        sweep(&mut world, wait);
+    }
+    let said = said_to_people(&world);
+    assert!(said[0].starts_with("Your message waits: the agent's provider cannot be reached."), "{said:?}");
+    fail(&mut world, (1, 2), RetryHint::Unreachable);
+    world.pass(Millis::days(1));
+    world.sweep();
+    world.settle();
+    fail(&mut world, (1, 2), RetryHint::Unreachable);
+    let MessageState::Failed { error, .. } = world.state_of(M) else { panic!("{:?}", world.state_of(M)) };
+    assert!(error.contains("could not be reached for"), "{error}");
+}
+
 /// After a day the message fails, whatever the provider says, even if it was never tried.
 #[test]
 fn a_wait_ends_after_a_day() {

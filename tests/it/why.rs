@@ -308,6 +308,23 @@ fn a_rate_limit_is_explained_with_the_next_try() {
     assert!(shown.contains("rate-limited by the provider, next try when the daemon starts: slow down"), "{shown}");
 }
 
+#[test]
+fn a_provider_that_cannot_be_reached_is_explained() {
+    let mut host = Host::with_echo();
+    host.start();
+    host.inject("m1", "!retry {\"rate_limited\":true,\"unreachable\":true} connect ENETUNREACH");
+    let words = wait_for("the wait", || {
+        let words = only(&host, &["m1"])["messages"][0]["words"].take();
+        words.as_str().filter(|words| words.contains("reached")).map(str::to_owned)
+    });
+    assert!(words.starts_with("the provider cannot be reached, next try in "), "{words}");
+    assert!(words.ends_with("connect ENETUNREACH"), "{words}");
+    let status = host.done(&["status", "--json"], b"");
+    assert!(status.contains("unreachable"), "{status}");
+    let shown = host.done(&["sessions", "show", "se1"], b"");
+    assert!(shown.contains("cannot reach its provider since") && !shown.contains("rate"), "{shown}");
+}
+
 /// The command that a text names between backticks.
 fn command(text: &str) -> String {
     text.split('`').nth(1).unwrap_or_else(|| panic!("{text}")).to_owned()

@@ -17,6 +17,6 @@ impl Failure {
 
     /// Temporary: a retry counts as an attempt for the messages.
     pub(crate) fn passing(error: impl Into<String>) -> Self {
-        Self { error: error.into(), retry: Some(Retry { rate_limited: false, after_ms: None }) }
+        Self { error: error.into(), retry: Some(Retry::default()) }
     }
 }

@@ -115,11 +115,14 @@ pub struct Gated {
 }
 
 /// A failed turn may be retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// `true`: the provider limits requests (rate limit, overload), which does not count as an attempt. `false`: the
-    /// provider has a failure (unreachable, internal error), which counts as one.
+    /// `true`: the provider takes no requests (rate limit, overload, unreachable), which does not count as an attempt.
+    /// `false`: the provider has a failure (internal error), which counts as one.
     pub rate_limited: bool,
+    /// With `rate_limited`: the provider cannot be reached, because the machine is offline or a server is down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreachable: bool,
     /// Milliseconds to wait, if the provider gave a time; else the host chooses the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,

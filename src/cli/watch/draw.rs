@@ -288,7 +288,9 @@ fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timest
 
 const fn tone_of(state: SessionState) -> Tone {
     match state {
-        SessionState::RateLimited | SessionState::Queued | SessionState::Stopping => Tone::Attention,
+        SessionState::RateLimited | SessionState::Offline | SessionState::Queued | SessionState::Stopping => {
+            Tone::Attention
+        }
         SessionState::Failing => Tone::Bad,
         SessionState::Working | SessionState::Starting => Tone::Good,
         SessionState::Idle => Tone::Quiet,
@@ -300,14 +302,17 @@ pub(super) fn doing(one: &SessionView, now: Timestamp) -> String {
     let state = one.state();
     let mut words = vec![state.word().to_owned()];
     match (state, &one.held_off) {
-        (SessionState::RateLimited, Some(until)) => words.push(format!("next try {}", ahead(until, now))),
+        (SessionState::RateLimited | SessionState::Offline, Some(until)) => {
+            words.push(format!("next try {}", ahead(until, now)))
+        }
         (SessionState::Failing, _) => words.push(format!("{} starts failed", one.failed_starts)),
         (SessionState::Working, _) => {
             words.extend(one.tool.as_ref().map(|tool| format!("uses {tool}")));
         }
         _ => {}
     }
-    words.extend((one.due > 0 && state != SessionState::RateLimited).then(|| format!("{} waiting", one.due)));
+    let says_more = !matches!(state, SessionState::RateLimited | SessionState::Offline);
+    words.extend((one.due > 0 && says_more).then(|| format!("{} waiting", one.due)));
     words.join(", ")
 }
 

@@ -6,6 +6,7 @@ use ratatui::backend::TestBackend;
 use super::draw::rows;
 use super::screen::{Command, Key, Mode, Screen, WatchAction};
 use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionView, TaskView, View};
+use crate::model::hold_off::LimitCause;
 use crate::model::time::Timestamp;
 
 const NOW: &str = "2026-05-01T12:00:00.000Z";
@@ -26,6 +27,7 @@ fn session(session: &str, incarnation: Option<u32>) -> SessionView {
         claimed: usize::from(incarnation.is_some()),
         failed_starts: 0,
         held_off: None,
+        held_off_because: None,
     }
 }
 
@@ -66,6 +68,7 @@ fn view() -> View {
             SessionView { failed_starts: 3, ..session("se3", None) },
             SessionView {
                 held_off: Some("2026-05-01T12:10:00.000Z".into()),
+                held_off_because: Some(LimitCause::Unreachable),
                 agent: "ops".into(),
                 ..session("se4", None)
             },

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::cli::problems::RateLimitedAgent;
 use crate::cli::report::{MessageCounts, Report};
 use crate::cli::{Failure, approvals, daemon_status, labels, lookup, questions, sessions};
 use crate::config::Paths;
 use crate::model::delivery::OutState;
+use crate::model::hold_off::LimitCause;
 use crate::model::id::SessionId;
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::session::{ChatSession, Route};
@@ -92,14 +94,19 @@ pub(super) struct SessionView {
     pub(super) claimed: usize,
     /// Number of consecutive failed starts.
     pub(super) failed_starts: u32,
-    /// Until when its agent is rate-limited by the provider.
+    /// Until when its agent's provider takes no requests.
     pub(super) held_off: Option<String>,
+    /// Why it takes none.
+    #[serde(skip)]
+    pub(super) held_off_because: Option<LimitCause>,
 }
 
 /// What a session does, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionState {
     RateLimited,
+    /// Its provider cannot be reached.
+    Offline,
     /// Its starts fail.
     Failing,
     Working,
@@ -113,6 +120,7 @@ impl SessionState {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::RateLimited => "rate-limited",
+            Self::Offline => "offline",
             Self::Failing => "failing",
             Self::Working => "working",
             Self::Starting => "starting",
@@ -127,7 +135,10 @@ impl SessionView {
     pub(super) fn state(&self) -> SessionState {
         match self {
             // A limit concerns only sessions that want to work.
-            Self { held_off: Some(_), due, claimed, .. } if due + claimed > 0 => SessionState::RateLimited,
+            Self { held_off_because: Some(cause), due, claimed, .. } if due + claimed > 0 => match cause {
+                LimitCause::Limited => SessionState::RateLimited,
+                LimitCause::Unreachable => SessionState::Offline,
+            },
             Self { failed_starts: 1.., incarnation: None, .. } => SessionState::Failing,
             Self { phase, .. } if phase.starts_with("stopping") => SessionState::Stopping,
             Self { claimed: 1.., .. } => SessionState::Working,
@@ -222,7 +233,7 @@ fn read(paths: &Paths, daemon: Option<&DaemonStatus>) -> Result<View, Failure> {
 }
 
 fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> Result<View, state::Error> {
-    let held_off = report.held_off.iter().map(|one| (one.agent.clone(), one.again.clone())).collect();
+    let held_off = report.held_off.iter().map(|one| (one.agent.as_str(), one)).collect();
     let MessageCounts { due, claimed, scheduled, backing_off, unsent } = report.messages;
     let ids = current_sessions(db, txn)?;
     let mut current = Vec::new();
@@ -272,7 +283,7 @@ fn session_view(
     txn: &Read<'_>,
     id: SessionId,
     session: &ChatSession,
-    held_off: &BTreeMap<String, String>,
+    held_off: &BTreeMap<&str, &RateLimitedAgent>,
 ) -> Result<SessionView, state::Error> {
     let agent = lookup::folder(db, txn, session.agent)?;
     let incarnation = match session.live {
@@ -295,7 +306,8 @@ fn session_view(
         due,
         claimed: db.claimed_messages.collect_prefix(txn, &id, ROWS_MAX)?.len(),
         failed_starts: session.failed_starts,
-        held_off: held_off.get(&agent).cloned(),
+        held_off: held_off.get(agent.as_str()).map(|limit| limit.again.clone()),
+        held_off_because: held_off.get(agent.as_str()).map(|limit| limit.cause),
         agent,
     })
 }

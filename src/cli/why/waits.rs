@@ -3,7 +3,7 @@
 use crate::cli::{daemon_status, human_time, labels, lookup, problems};
 use crate::clock;
 use crate::config::Paths;
-use crate::model::hold_off::RateLimit;
+use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::journal::Event;
@@ -98,9 +98,14 @@ pub(super) fn of_message(
         MessageState::Pending(Due::Retry(until)) => match why_retried(db, txn, id)? {
             Some(Event::TurnFailed { tries, why, .. }) => Ok(retry(daemon, *until, "failed", tries, &why)),
             Some(Event::TurnLost { tries, why, .. }) => Ok(retry(daemon, *until, "was lost", tries, &why)),
-            Some(Event::PutOff { why, .. }) => {
-                Ok(limit.map_or_else(|| limited(daemon, *until, &why), |limit| of_limit(daemon, &limit, *until)))
-            }
+            Some(Event::PutOff { why, .. }) => Ok(limit.map_or_else(
+                || of_refusal(daemon, *until, LimitCause::Limited, &why),
+                |limit| of_limit(daemon, &limit, *until),
+            )),
+            Some(Event::Unreachable { why, .. }) => Ok(limit.map_or_else(
+                || of_refusal(daemon, *until, LimitCause::Unreachable, &why),
+                |limit| of_limit(daemon, &limit, *until),
+            )),
             _ => Ok(daemon.wait(*until, format!("waiting, {}", daemon.next_try(*until)))),
         },
         MessageState::Pending(Due::Now) if message.trigger => of_ready(db, txn, daemon, message, limit),
@@ -113,7 +118,10 @@ pub(super) fn of_message(
 fn why_retried(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Option<Event>, state::Error> {
     for (Owned { id: entry, .. }, ()) in db.journal_by_message.collect_last(txn, &id, ENTRIES_MAX)? {
         let event = db.journal.get(txn, &entry)?.map(|entry| entry.event);
-        if let Some(Event::TurnFailed { .. } | Event::TurnLost { .. } | Event::PutOff { .. }) = event {
+        if let Some(
+            Event::TurnFailed { .. } | Event::TurnLost { .. } | Event::PutOff { .. } | Event::Unreachable { .. },
+        ) = event
+        {
             return Ok(event);
         }
     }
@@ -127,12 +135,16 @@ fn retry(daemon: Daemon, until: Awake, how: &str, tries: u32, why: &str) -> Wait
 
 /// A wait for the provider, until the later of two ends.
 fn of_limit(daemon: Daemon, limit: &RateLimit, until: Awake) -> Wait {
-    limited(daemon, limit.until.max(until), &limit.why)
+    of_refusal(daemon, limit.until.max(until), limit.cause, &limit.why)
 }
 
-fn limited(daemon: Daemon, until: Awake, why: &str) -> Wait {
-    let why = labels::cause(why);
-    daemon.wait(until, format!("rate-limited by the provider, {}: {why}", daemon.next_try(until)))
+fn of_refusal(daemon: Daemon, until: Awake, cause: LimitCause, why: &str) -> Wait {
+    let (why, next) = (labels::cause(why), daemon.next_try(until));
+    let what = match cause {
+        LimitCause::Limited => "rate-limited by the provider",
+        LimitCause::Unreachable => "the provider cannot be reached",
+    };
+    daemon.wait(until, format!("{what}, {next}: {why}"))
 }
 
 /// What a message that is ready for its agent waits for.

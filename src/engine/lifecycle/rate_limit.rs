@@ -1,9 +1,9 @@
-//! Pauses an agent's work while its provider limits requests.
+//! Pauses an agent's work while its provider limits requests or cannot be reached.
 
 use crate::delivery::notice;
 use crate::lifecycle::retry::Work;
 use crate::model::backoff::Backoff;
-use crate::model::hold_off::RateLimit;
+use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::message::{Due, MessageState};
 use crate::model::policy::Policy;
@@ -49,20 +49,29 @@ pub(crate) fn clear(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<(
     Ok(())
 }
 
-/// Records that an agent's provider limits requests.
-pub(crate) fn hold_off(tx: &mut Tx<'_, '_>, agent: AgentId, after: Option<Millis>, why: &str) -> Result<RateLimit> {
+/// What a provider that takes no requests said.
+pub(crate) struct ProviderRefusal<'a> {
+    pub(crate) cause: LimitCause,
+    /// When it takes requests again.
+    pub(crate) after: Option<Millis>,
+    pub(crate) why: &'a str,
+}
+
+/// Records that an agent's provider takes no requests.
+pub(crate) fn hold_off(tx: &mut Tx<'_, '_>, agent: AgentId, refusal: &ProviderRefusal<'_>) -> Result<RateLimit> {
     let known = readable(tx.db.rate_limits.get(tx, &agent))?;
     let before = known.as_ref().map(|known| {
         let left = if known.until > tx.now.awake { known.until.since(tx.now.awake) } else { Millis::ZERO };
         (known.waits, left)
     });
-    let (waits, wait) = decide_hold_off(tx.policy, before, after);
+    let (waits, wait) = decide_hold_off(tx.policy, before, refusal.after);
     let hold_off = RateLimit {
         until: tx.now.awake.plus(wait),
         since: known.map_or(tx.now.wall, |known| known.since),
         again: tx.now.wall.plus(wait),
         waits,
-        why: notice::shortened(why),
+        why: notice::shortened(refusal.why),
+        cause: refusal.cause,
     };
     tx.db.rate_limits.put(tx, &agent, &hold_off)?;
     Ok(hold_off)

@@ -1,15 +1,15 @@
-//! Retries of failed turns, and messages of agents whose provider limits requests.
+//! Retries of failed turns, and messages of agents whose provider takes no requests.
 //!
-//! A provider error costs a try, like a lost turn. A rate limit costs none: the whole agent is paused, because its
-//! sessions share an account, and its messages wait. After the pause, one session at a time is tried until a turn
+//! A provider error costs a try, like a lost turn. A rate limit costs none, nor does a provider that cannot be reached: the
+//! whole agent is paused, because its sessions share an account, and its messages wait. After the pause, one session at a time is tried until a turn
 //! succeeds.
 
 use crate::delivery::notice;
 use crate::lifecycle::failures::Failures;
-use crate::lifecycle::rate_limit;
+use crate::lifecycle::rate_limit::{self, ProviderRefusal};
 use crate::model::address::Address;
 use crate::model::effect::{Discard, Effect};
-use crate::model::hold_off::RateLimit;
+use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, StopReason};
 use crate::model::journal::Event;
@@ -51,10 +51,12 @@ pub(crate) fn turn_failed(tx: &mut Tx<'_, '_>, turn: &FailedTurn<'_>) -> Result<
     }
     let why = turn.failure.error.as_str();
     let mut work = Work::new(why);
-    let hold_off = match turn.failure.again {
-        RetryHint::Wait(after) => Some(rate_limit::hold_off(tx, row.agent, after, why)?),
+    let refusal = match turn.failure.again {
+        RetryHint::Wait(after) => Some(ProviderRefusal { cause: LimitCause::Limited, after, why }),
+        RetryHint::Unreachable => Some(ProviderRefusal { cause: LimitCause::Unreachable, after: None, why }),
         RetryHint::Later | RetryHint::Never => None,
     };
+    let hold_off = refusal.map(|refusal| rate_limit::hold_off(tx, row.agent, &refusal)).transpose()?;
     let wait = decide_wait(tx.policy, open.iter().map(|(_, message)| message));
     for (id, message) in open {
         messages::update(tx, id, |message| message.failed_in = turn.incarnation)?;
@@ -122,7 +124,11 @@ impl<'a> Work<'a> {
         let age = tx.now.wall.since(message.stored);
         let left = hold_off.until.since(tx.now.awake);
         let Some(wait) = rate_limit::decide_put_off(tx.policy, age, left) else {
-            let error = format!("the agent's provider took no work for {}: {}", tx.policy.wait_lifetime, self.why);
+            let what = match hold_off.cause {
+                LimitCause::Limited => "took no work",
+                LimitCause::Unreachable => "could not be reached",
+            };
+            let error = format!("the agent's provider {what} for {}: {}", tx.policy.wait_lifetime, self.why);
             self.failures.add(id, message, &error);
             return Ok(());
         };
@@ -132,7 +138,12 @@ impl<'a> Work<'a> {
             message.state = MessageState::Pending(Due::Retry(due));
             message.told_to_wait |= tell;
         })?;
-        journal::of_message(tx, id, Event::PutOff { wait, why: self.why.to_owned() })?;
+        let why = self.why.to_owned();
+        let event = match hold_off.cause {
+            LimitCause::Limited => Event::PutOff { wait, why },
+            LimitCause::Unreachable => Event::Unreachable { wait, why },
+        };
+        journal::of_message(tx, id, event)?;
         let Some(to) = message.reply.filter(|_| tell) else { return Ok(()) };
         if self.waiting.contains(&to) {
             return Ok(());
@@ -147,9 +158,12 @@ impl<'a> Work<'a> {
         } else {
             let zone = agents::zone_of(tx, message.agent)?;
             let at = local::clock(tx.now.wall.plus(wait), tx.now.wall, &zone);
+            let what = match hold_off.cause {
+                LimitCause::Limited => "is overloaded or limits its use",
+                LimitCause::Unreachable => "cannot be reached",
+            };
             format!(
-                "Your message waits: the agent's provider is overloaded or limits its use. The answer comes later, at about \
-                 {at} at the earliest."
+                "Your message waits: the agent's provider {what}. The answer comes later, at about {at} at the earliest."
             )
         };
         notice::say_to(tx, to, Some(id), text).map(drop)

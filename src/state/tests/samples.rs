@@ -10,7 +10,7 @@ use crate::model::entity::{
     SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
 };
 use crate::model::halt::{Freeze, StoppedTurn};
-use crate::model::hold_off::RateLimit;
+use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChangeId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
     SessionId, SkipId, TaskId,
@@ -213,8 +213,14 @@ fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.roles.put(txn, &GrantKey { person: person.clone(), role }, &grant)?;
     }
     let membership = Membership { user: ada(), at: at(3), by: Some(ada()), origin: Origin::File };
-    let hold_off =
-        RateLimit { until: Awake::new(1, 9_000), since: at(5), again: at(6), waits: 1, why: "429".to_owned() };
+    let hold_off = RateLimit {
+        until: Awake::new(1, 9_000),
+        since: at(5),
+        again: at(6),
+        waits: 1,
+        why: "429".to_owned(),
+        cause: LimitCause::Limited,
+    };
     db.rate_limits.put(txn, &AGENT, &hold_off)?;
     db.frozen_agents.put(txn, &AGENT, &Freeze { by: Some(ada()), at: at(7) })?;
     db.members.put(txn, &MemberKey { agent: AGENT, person: person.clone() }, &membership)?;

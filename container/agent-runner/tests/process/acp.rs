@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, wait_for};
 
-const PASSING: Option<Retry> = Some(Retry { rate_limited: false, after_ms: None });
-const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, after_ms: None });
+const PASSING: Option<Retry> = Some(Retry { rate_limited: false, unreachable: false, after_ms: None });
+const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, unreachable: false, after_ms: None });
 
 /// A bench whose agent has these quirks.
 fn bench(quirks: &[&str]) -> Bench {

@@ -16,8 +16,9 @@ fn failed(bench: &Bench, seq: u64) -> (String, Option<Retry>) {
     (error.unwrap(), retry)
 }
 
-const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, after_ms: None });
-const PASSING: Option<Retry> = Some(Retry { rate_limited: false, after_ms: None });
+const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, unreachable: false, after_ms: None });
+const PASSING: Option<Retry> = Some(Retry { rate_limited: false, unreachable: false, after_ms: None });
+const UNREACHABLE: Option<Retry> = Some(Retry { rate_limited: true, unreachable: true, after_ms: None });
 
 #[test]
 fn errors_of_the_api_say_whether_trying_again_can_help() {
@@ -52,7 +53,7 @@ fn an_api_that_is_not_there_may_come_back() {
         command.env("CLAUDE_CODE_MAX_RETRIES", "1").env("LANG", "C.UTF-8");
     });
     let (said, retry) = failed(&bench, 2);
-    assert_eq!(retry, PASSING, "{said}");
+    assert_eq!(retry, UNREACHABLE, "{said}");
     drop(api);
 }
 
@@ -68,7 +69,7 @@ fn an_api_that_takes_requests_and_never_answers_is_given_up() {
         command.env("CLAUDE_CODE_MAX_RETRIES", "1").env("API_TIMEOUT_MS", "1500").env("LANG", "C.UTF-8");
     });
     let (said, retry) = failed(&bench, 2);
-    assert_eq!(retry, PASSING, "{said}");
+    assert_eq!(retry, UNREACHABLE, "{said}");
     assert_eq!(api.requests().len(), 2, "asked again once");
     api.trouble(None);
     bench.say(4, "[[say back]]");
@@ -141,7 +142,7 @@ fn a_cli_that_is_not_installed_or_does_not_start() {
     bench.say(4, "hello");
     let (said, retry) = failed(&bench, 4);
     assert!(said.contains("exit status: 1") && said.contains("Invalid MCP configuration"), "{said}");
-    assert_eq!(retry, Some(Retry { rate_limited: false, after_ms: None }), "it gave no verdict");
+    assert_eq!(retry, Some(Retry { rate_limited: false, unreachable: false, after_ms: None }), "it gave no verdict");
 }
 
 /// A script that replaces the CLI.

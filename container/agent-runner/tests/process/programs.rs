@@ -48,7 +48,7 @@ fn a_program_that_ends_between_turns_is_started_again() {
 }
 
 /// The ack of a turn whose program reported no result.
-const CRASHED: Option<Retry> = Some(Retry { rate_limited: false, after_ms: None });
+const CRASHED: Option<Retry> = Some(Retry { rate_limited: false, unreachable: false, after_ms: None });
 
 #[test]
 fn nonsense_is_noted_and_ignored() {

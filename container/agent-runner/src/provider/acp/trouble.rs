@@ -45,7 +45,8 @@ impl Complaint {
         let text = field("title").unwrap_or("the agent failed and does not say why").to_owned();
         let kind = match field("category") {
             Some("limit") => Kind::Limited,
-            Some("service" | "connection") => Kind::Passing,
+            Some("connection") => Kind::Unreachable,
+            Some("service") => Kind::Passing,
             Some("access") => Kind::Login,
             _ => kind(status_in(&text), &text),
         };
@@ -107,8 +108,9 @@ mod tests {
 
     use super::*;
 
-    const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, after_ms: None });
-    const PASSING: Option<Retry> = Some(Retry { rate_limited: false, after_ms: None });
+    const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, unreachable: false, after_ms: None });
+    const UNREACHABLE: Option<Retry> = Some(Retry { rate_limited: true, unreachable: true, after_ms: None });
+    const PASSING: Option<Retry> = Some(Retry { rate_limited: false, unreachable: false, after_ms: None });
 
     fn refusal(code: i64, message: &str, data: Value) -> Refusal {
         Refusal { code, message: message.to_owned(), data }
@@ -140,7 +142,7 @@ mod tests {
             "sessionFailure": {"category": category, "title": "it failed"}}}}})
         };
         for (category, expected) in
-            [("limit", LIMITED), ("service", PASSING), ("connection", PASSING), ("access", None)]
+            [("limit", LIMITED), ("service", PASSING), ("connection", UNREACHABLE), ("access", None)]
         {
             let complaint = Complaint::in_result(&result(category)).unwrap();
             assert_eq!(complaint.failure(None).retry, expected, "{category}");

@@ -30,7 +30,7 @@ pub(super) fn failure(complaint: &Complaint, signs: &Signs, tool: Option<&str>, 
                           the agent's `env` to a valid credential";
             (format!("{advice} (the agent CLI says: {text})"), None)
         }
-        Kind::Passing | Kind::Lasting => (text.clone(), retry(kind, None)),
+        Kind::Unreachable | Kind::Passing | Kind::Lasting => (text.clone(), retry(kind, None)),
     };
     Failure { error: format!("{error}{during}"), retry }
 }
@@ -63,8 +63,9 @@ mod tests {
 
     use super::*;
 
-    const LIMITED: Option<(bool, Option<u64>)> = Some((true, None));
-    const PASSING: Option<(bool, Option<u64>)> = Some((false, None));
+    const LIMITED: Option<Retry> = Some(Retry { rate_limited: true, unreachable: false, after_ms: None });
+    const UNREACHABLE: Option<Retry> = Some(Retry { rate_limited: true, unreachable: true, after_ms: None });
+    const PASSING: Option<Retry> = Some(Retry { rate_limited: false, unreachable: false, after_ms: None });
 
     #[test]
     fn errors_by_class() {
@@ -72,15 +73,31 @@ mod tests {
             ("API Error: 429 x", Some(429), LIMITED),
             ("API Error: Overloaded", Some(529), LIMITED),
             ("API Error: 529 overloaded_error", None, LIMITED),
-            ("Claude AI usage limit reached|1700000060", None, Some((true, Some(60_000)))),
+            (
+                "Claude AI usage limit reached|1700000060",
+                None,
+                LIMITED.map(|retry| Retry { after_ms: Some(60_000), ..retry }),
+            ),
             ("Claude AI usage limit reached|1600000000", None, LIMITED),
             ("You've hit your limit · resets 3pm", None, LIMITED),
             ("API Error: 500 x", Some(500), PASSING),
             ("API Error: 503 x", Some(503), PASSING),
-            ("API Error: Connection error.", None, PASSING),
-            ("API Error: Unable to connect to API (ECONNREFUSED)", None, PASSING),
-            ("getaddrinfo ENOTFOUND api.example", None, PASSING),
-            ("Request timed out", None, PASSING),
+            ("API Error: Connection error.", None, UNREACHABLE),
+            ("API Error: Unable to connect to API (ECONNREFUSED)", None, UNREACHABLE),
+            ("API Error: Unable to connect to API (ENETUNREACH)", None, UNREACHABLE),
+            ("No internet route to api.example (ENETUNREACH)", None, UNREACHABLE),
+            ("connect EHOSTUNREACH 192.0.2.1:443", None, UNREACHABLE),
+            ("getaddrinfo ENOTFOUND api.example", None, UNREACHABLE),
+            ("getaddrinfo EAI_AGAIN api.example", None, UNREACHABLE),
+            ("connect ETIMEDOUT 192.0.2.1:443", None, UNREACHABLE),
+            ("Request timed out", None, UNREACHABLE),
+            ("read ECONNRESET", None, UNREACHABLE),
+            ("Client network socket disconnected before secure TLS connection was established", None, UNREACHABLE),
+            ("TypeError: fetch failed", None, UNREACHABLE),
+            ("Proxy response (502) !== 200 when HTTP Tunneling", None, PASSING),
+            ("API Error: something that no version said before", None, PASSING),
+            ("API Error: 418 without a field for it", None, None),
+            ("API Error: 500 without a field for it", None, PASSING),
             ("API Error: Unable to connect to API: SSL certificate verification failed", None, None),
             ("API Error: 400 overloaded with words", Some(400), None),
             ("API Error: 404 model: x", Some(404), None),
@@ -89,8 +106,7 @@ mod tests {
         ] {
             let complaint = Complaint { text: text.to_owned(), status };
             let failure = failure(&complaint, &Signs::default(), None, 1_700_000_000_000);
-            let got = failure.retry.map(|retry| (retry.rate_limited, retry.after_ms));
-            assert_eq!((failure.error.as_str(), got), (text, expected), "{text}");
+            assert_eq!((failure.error.as_str(), failure.retry), (text, expected), "{text}");
         }
     }
 
@@ -115,12 +131,11 @@ mod tests {
         let signs = Signs { retried: Some(529), exhausted_until: Some(5_000) };
         let told = failure(&complaint, &signs, Some("Bash"), 2_000);
         assert_eq!(told.error, "Sorry (while the tool Bash ran)");
-        assert_eq!(told.retry, Some(Retry { rate_limited: true, after_ms: Some(3_000) }));
+        assert_eq!(told.retry, Some(Retry { rate_limited: true, unreachable: false, after_ms: Some(3_000) }));
     }
 
     #[test]
     fn a_cli_that_is_gone() {
-        let passing = Some(Retry { rate_limited: false, after_ms: None });
         for how in [
             "ended with exit status: 1; its last words: Invalid MCP configuration",
             "ended with exit status: 1",
@@ -129,7 +144,7 @@ mod tests {
             "closed its output",
         ] {
             let failure = gone(how, Some("Bash"));
-            assert_eq!(failure.retry, passing, "{how}");
+            assert_eq!(failure.retry, PASSING, "{how}");
             assert_eq!(failure.error, format!("the agent CLI {how} while the tool Bash ran"));
         }
         let verdict = gone("ended with exit status: 1; its last words: Not logged in", None);
