@@ -1,11 +1,8 @@
 //! A running daemon seen by its operator: its log, the live view, and the actions of the view.
 
-use std::io::{Read as _, Write as _};
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 
+use crate::host::pty::Pty;
 use crate::host::{Host, Running, wait_for};
 
 fn lines(text: &str) -> Vec<Value> {
@@ -72,25 +69,15 @@ fn without_a_terminal_watching_says_what_to_do() {
 fn watching_ends_with_its_terminal() {
     let host = Host::with_echo();
     for key in ["", "q"] {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let slave = || std::fs::OpenOptions::new().read(true).write(true).open(&name).unwrap();
-        tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let mut command = host.command(&["status", "--watch"]);
-        let mut watching = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
-        let mut master = std::fs::File::from(master);
-        let mut shown = Vec::new();
-        while !String::from_utf8_lossy(&shown).contains("no daemon") {
-            let mut bytes = [0; 4_096];
-            let count = master.read(&mut bytes).unwrap();
-            shown.extend(&bytes[..count]);
-        }
-        master.write_all(key.as_bytes()).unwrap();
-        let there = (!key.is_empty()).then_some(master);
-        let ended = wait_for("it to end", || watching.try_wait().unwrap());
-        assert!(ended.success() || there.is_none(), "{ended}");
+        let mut watching = Pty::start(host.command(&["status", "--watch"]));
+        watching.wait("no daemon");
+        let ended = if key.is_empty() {
+            watching.hang_up()
+        } else {
+            watching.type_keys(key);
+            watching.end().0
+        };
+        assert!(ended.success() || key.is_empty(), "{ended}");
     }
 }
 

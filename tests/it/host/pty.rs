@@ -1,10 +1,12 @@
 //! A program at a terminal, and a person who reads what it shows before typing.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -13,7 +15,8 @@ use super::{wait_for, wait_for_or};
 /// A program at a terminal of 100 columns. It is killed when this is dropped.
 pub(crate) struct Pty {
     child: Child,
-    master: File,
+    /// Its window; none once it was closed. The reading thread does not keep it open.
+    master: Option<Arc<File>>,
     shown: Arc<Mutex<Vec<u8>>>,
     /// How much of its output was already waited for.
     read: usize,
@@ -30,18 +33,24 @@ impl Pty {
         let child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
         // The command holds the other end of the terminal, which closes with the program.
         drop(command);
-        let master = File::from(master);
+        fcntl_setfl(&master, OFlags::NONBLOCK).unwrap();
+        let master = Arc::new(File::from(master));
         let shown: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let (mut reader, gathered) = (master.try_clone().unwrap(), Arc::clone(&shown));
+        let (reader, gathered) = (Arc::downgrade(&master), Arc::clone(&shown));
         std::thread::spawn(move || {
             let mut bytes = [0; 4_096];
-            while let Ok(count) = reader.read(&mut bytes)
-                && count > 0
-            {
-                gathered.lock().unwrap().extend(&bytes[..count]);
+            while let Some(master) = reader.upgrade() {
+                match (&*master).read(&mut bytes) {
+                    Ok(count @ 1..) => gathered.lock().unwrap().extend(&bytes[..count]),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        drop(master);
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    _ => return,
+                }
             }
         });
-        Self { child, master, shown, read: 0 }
+        Self { child, master: Some(master), shown, read: 0 }
     }
 
     /// Everything that was shown.
@@ -64,7 +73,14 @@ impl Pty {
     }
 
     pub(crate) fn type_keys(&mut self, keys: &str) {
-        self.master.write_all(keys.as_bytes()).unwrap();
+        let mut master = self.master.as_deref().unwrap();
+        master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Closes the terminal's window and waits for the end of the program.
+    pub(crate) fn hang_up(mut self) -> ExitStatus {
+        self.master = None;
+        wait_for("the program to end", || self.child.try_wait().unwrap())
     }
 
     /// Kills the program at once.
