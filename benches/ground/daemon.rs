@@ -45,7 +45,7 @@ impl Daemon {
     /// Attaches a terminal to an agent, the only one unless it is named.
     pub(crate) fn attached(&self, agent: Option<&str>) -> Client {
         let mut client = self.connect();
-        let answer = client.ask(&Request::Attach { agent: agent.map(str::to_owned), tools: false });
+        let answer = client.ask(&Request::Attach { agent: agent.map(str::to_owned), tools: false, writing: false });
         assert!(matches!(answer, Ok(Response::Attached { .. })), "{answer:?}");
         client
     }

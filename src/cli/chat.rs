@@ -163,7 +163,7 @@ fn shows_work(json: bool) -> bool {
 }
 
 fn attach(client: &mut Client, agent: Option<&str>, shows_work: bool) -> Result<Attached, Failure> {
-    match client.ask(&Request::Attach { agent: agent.map(str::to_owned), tools: shows_work })? {
+    match client.ask(&Request::Attach { agent: agent.map(str::to_owned), tools: shows_work, writing: shows_work })? {
         Response::Attached { agent, name, provider, owners } => {
             Ok(Attached { folder: agent, name, provider, owners, shows_work })
         }
@@ -331,8 +331,8 @@ impl Conversation {
                     return Err(Failure::Failed("the conversation ended".to_owned()));
                 }
             };
-            if matches!(event, Event::Typed(_)) {
-                self.screen.typed();
+            if let Event::Typed(text) = &event {
+                self.screen.typed(text)?;
             }
             match event {
                 Event::Typed(text) if text.trim().is_empty() => {}
@@ -362,7 +362,7 @@ impl Conversation {
     fn show_work(&mut self, now: bool) -> Done {
         let open = self.is_open();
         let Some(work) = &mut self.work else { return Ok(()) };
-        let text = work.text(open);
+        let text = work.text(open, prompt::line_columns());
         if now || !open { self.screen.work(text) } else { Ok(()) }
     }
 
@@ -417,6 +417,13 @@ impl Conversation {
                 }
                 Ok(())
             }
+            Response::Writing { message, text } => {
+                if let Some(work) = self.work.as_mut().filter(|_| self.open.contains(&message)) {
+                    work.writes(&text);
+                    return self.show_work(true);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -465,6 +472,9 @@ impl Conversation {
 
     fn show(&mut self, all: impl IntoIterator<Item = ReceivedMessage>) -> Done {
         for ReceivedMessage { speaker, text, files, .. } in all {
+            if let Some(work) = &mut self.work {
+                work.writes("");
+            }
             self.screen.show(speaker.as_deref(), &text, &files)?;
         }
         Ok(())

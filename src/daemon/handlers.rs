@@ -7,6 +7,7 @@ use tokio::sync::mpsc::{self, channel};
 
 use super::pairing::{PairingGuard, PairingState, PairingView, Sender};
 use super::runtime::RuntimeChoice;
+use super::writing::Following;
 use super::{BuildStatus, Daemon, LineStatus, reconnect, references, setup};
 use crate::channel::event;
 use crate::channel::health::LineState;
@@ -73,6 +74,8 @@ struct Talk {
     address: Address,
     attachment: Attachment,
     forwarding: tokio::task::JoinHandle<()>,
+    /// Shows what the agent writes, if the terminal wants it.
+    following: Option<Following>,
 }
 
 /// Waits until the terminal is detached.
@@ -103,15 +106,17 @@ impl Daemon {
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
-            Request::Attach { agent, tools } => match self.attach(agent, tools, responses, uid).await {
-                Ok(attached) => {
+            Request::Attach { agent, tools, writing } => match self.attach(agent, tools, responses, uid).await {
+                Ok(mut attached) => {
+                    attached.following =
+                        writing.then(|| Following::start(self, attached.address.clone(), responses.clone()));
                     *talk = Some(attached);
                     None
                 }
                 Err(message) => Some(refused("attach", message)),
             },
             Request::Say { id, text } => match talk {
-                Some(talk) => Some(self.say(&talk.address, &id, text, uid).await.about(id)),
+                Some(talk) => Some(self.say(talk, &id, text, uid).await.about(id)),
                 None => Some(refused("invalid", "attach to an agent first".to_owned())),
             },
             Request::Shown { id } => match (id.parse::<OutgoingId>(), talk) {
@@ -278,11 +283,11 @@ impl Daemon {
         });
         self.reachable(address.clone());
         self.reachable(personal);
-        Ok(Talk { address, attachment, forwarding })
+        Ok(Talk { address, attachment, forwarding, following: None })
     }
 
-    async fn say(&self, address: &Address, id: &str, text: String, uid: u32) -> Response {
-        let event = match spoken(address, id, text, uid) {
+    async fn say(&self, talk: &Talk, id: &str, text: String, uid: u32) -> Response {
+        let event = match spoken(&talk.address, id, text, uid) {
             Ok(event) => event,
             Err(message) => return refused("invalid", message),
         };
@@ -291,7 +296,12 @@ impl Daemon {
                 Response::Consumed { id: id.to_owned() }
             }
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
-                Some(message) => Response::Accepted { id: id.to_owned(), message: message.to_string() },
+                Some(message) => {
+                    if let Some(following) = &talk.following {
+                        following.accepted(message);
+                    }
+                    Response::Accepted { id: id.to_owned(), message: message.to_string() }
+                }
                 None => {
                     let reason = report.reason.map_or("no agent listens here", Reason::explanation);
                     refused("dropped", format!("the message was not accepted: {reason}"))

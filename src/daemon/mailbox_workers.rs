@@ -25,7 +25,7 @@ use crate::model::effect::{Discard, Export, Launch};
 use crate::model::id::SessionId;
 use crate::model::incarnation::Exit;
 use crate::model::input::{Input, RuntimeEvent};
-use crate::model::mailbox::{CollectedRecord, Observation, Record};
+use crate::model::mailbox::{CollectedRecord, Observation, ObservedWriting, Record};
 use crate::model::report::Reply;
 use crate::runtime::process::Lookup;
 use crate::runtime::{Runtime, Spec};
@@ -169,6 +169,13 @@ impl MailboxWorkers {
     /// The mailboxes, for reading what is kept in them.
     pub(super) const fn mailboxes(&self) -> &Mailboxes {
         &self.mailboxes
+    }
+
+    /// What the live agent of a session says that it is writing.
+    pub(super) fn writing(&self, session: SessionId) -> Option<ObservedWriting> {
+        let incarnation = lock(&self.live).get(&session).copied()?;
+        // A file that cannot be read now is read again by the next look, which also logs it.
+        self.mailboxes.writing(session, incarnation).ok().flatten()
     }
 
     /// Watches an incarnation's mailbox from now on.

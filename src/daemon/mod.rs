@@ -65,6 +65,7 @@ mod timer;
 mod token;
 mod typing;
 mod worker;
+mod writing;
 
 pub use builds::BuildStatus;
 use builds::Builds;

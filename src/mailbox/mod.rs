@@ -17,7 +17,7 @@ use hearth_wire::AGENT_DIR;
 
 use crate::model::effect::{ContextView, Discard, Export, ExportedMessage};
 use crate::model::id::SessionId;
-use crate::model::mailbox::{Collection, Hidden, Observation};
+use crate::model::mailbox::{Collection, Hidden, Observation, ObservedWriting};
 use crate::model::secrets::Secrets;
 
 mod blobs;
@@ -180,10 +180,27 @@ impl Mailboxes {
     /// # Errors
     /// [`Error`] if the machine cannot read; what the agent wrote is never one.
     pub fn observe(&self, session: SessionId, incarnation: u32) -> Result<Option<RunnerObservation>, Error> {
+        let agent = self.agent_half(session)?;
+        agent.map(|agent| self.observer.observe(session, &agent, incarnation)).transpose()
+    }
+
+    /// The text that a live incarnation is writing, and the position of the message that it answers; both are what the
+    /// agent says.
+    ///
+    /// # Errors
+    /// [`Error`] as for [`Self::observe`].
+    pub fn writing(&self, session: SessionId, incarnation: u32) -> Result<Option<ObservedWriting>, Error> {
+        match self.agent_half(session)? {
+            Some(agent) => observe::writing(&agent, incarnation, &self.secrets(session)),
+            None => Ok(None),
+        }
+    }
+
+    fn agent_half(&self, session: SessionId) -> Result<Option<Dir>, Error> {
         let root = self.root.dir()?;
         let agent = format!("{session}/{AGENT_DIR}");
         match root.dir(&agent)? {
-            DirEntry::Found(agent) => self.observer.observe(session, &agent, incarnation).map(Some),
+            DirEntry::Found(agent) => Ok(Some(agent)),
             DirEntry::Absent => Ok(None),
             DirEntry::Refused(reason) => Err(Error::Unusable { path: root.path().join(agent), reason }),
         }

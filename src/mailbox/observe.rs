@@ -1,16 +1,19 @@
 //! Reads the files that a runner keeps rewriting: heartbeat, state and continuations.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hearth_wire::{HEARTBEAT_FILE, Heartbeat, SESSION_FILE, STATE_FILE, SessionFile, State, WIRE_VERSION, limits};
+use hearth_wire::{
+    HEARTBEAT_FILE, Heartbeat, SESSION_FILE, STATE_FILE, SessionFile, State, WIRE_VERSION, Writing, limits,
+};
 use rustix::fs::RawMode;
 use serde::de::DeserializeOwned;
 
 use crate::model::id::SessionId;
 use crate::model::incarnation::ToolUse;
-use crate::model::mailbox::{Beat, CollectedRecord, Observation, ObservedState, Record};
+use crate::model::mailbox::{Beat, CollectedRecord, Observation, ObservedState, ObservedWriting, Record};
+use crate::model::secrets::Secrets;
 use crate::model::time::Millis;
 
 use super::dir::{Dir, DirEntry};
@@ -119,6 +122,22 @@ pub(super) fn tools(mailbox: &Mailbox, incarnation: u32) -> Result<Option<Collec
     let ran = state.map(|state| state.ran).unwrap_or_default();
     let names: Vec<String> = ran.iter().take(limits::TOOLS).map(|name| text::cut(name, TOOL_CHARS)).collect();
     Ok((!names.is_empty()).then(|| CollectedRecord { record: Record::Tools(names), files: Vec::new() }))
+}
+
+/// The text that a runner says its agent is writing, and the position of the message that it answers. Characters that
+/// control a terminal are removed, then secrets.
+pub(super) fn writing(agent: &Dir, incarnation: u32, secrets: &Secrets) -> Result<Option<ObservedWriting>, Error> {
+    let state = read::<State>(agent, STATE_FILE)?.filter(|state| state.incarnation == incarnation);
+    Ok(state.and_then(|state| state.writing).map(|Writing { in_reply_to, text }| {
+        let printable = text.chars().filter_map(|c| match c {
+            c if c.is_whitespace() => Some(' '),
+            c => Some(c).filter(|c| !c.is_control()),
+        });
+        let backwards: Vec<char> = printable.rev().take(limits::WRITING_CHARS).collect();
+        let tail: String = backwards.into_iter().rev().collect();
+        let clean = secrets.clean(&tail, &mut BTreeSet::new());
+        ObservedWriting { in_reply_to, text: secrets.within(&clean).to_owned() }
+    }))
 }
 
 /// Whether continuations are stored, by a runner or by [`seed`].

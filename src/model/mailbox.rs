@@ -227,3 +227,12 @@ pub struct ObservedState {
     /// Position of the message that this activity belongs to; some runners do not say.
     pub about: Option<u64>,
 }
+
+/// A text that is not complete, as a runner shows it. Only for display.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedWriting {
+    /// Position of the message that it answers.
+    pub in_reply_to: u64,
+    /// Its end, without secrets and on one line.
+    pub text: String,
+}

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 /// Minimum length in bytes. Shorter values are too likely to be part of ordinary text.
 pub const SHORTEST: usize = 12;
 
+/// Length in bytes from which a part of a value at the edge of a text is removed.
+const PART: usize = 4;
+
 /// Secrets of one incarnation, each in all encodings that are searched for.
 #[derive(Clone, Default)]
 pub struct Secrets {
@@ -68,6 +71,22 @@ impl Secrets {
             0 if clean.is_empty() => Cow::Borrowed(text),
             _ => Cow::Owned(clean + text.get(from..).unwrap_or_default()),
         }
+    }
+
+    /// A text that was cut out of a longer one, without what may be a part of a value at its beginning and its end.
+    #[must_use]
+    pub fn within<'t>(&self, text: &'t str) -> &'t str {
+        let (mut begin, mut end) = (0, text.len());
+        for Needle { bytes, .. } in &self.needles {
+            let parts = (PART..bytes.len()).rev();
+            let ends = parts.clone().find(|len| text.as_bytes().ends_with(bytes.get(..*len).unwrap_or_default()));
+            let begins = parts.into_iter().find(|len| {
+                text.as_bytes().starts_with(bytes.get(bytes.len().saturating_sub(*len)..).unwrap_or_default())
+            });
+            begin = begin.max(begins.unwrap_or(0));
+            end = end.min(text.len().saturating_sub(ends.unwrap_or(0)));
+        }
+        text.get(text.ceil_char_boundary(begin)..text.floor_char_boundary(end)).unwrap_or_default()
     }
 
     /// Name of the first secret whose value occurs in these bytes.
@@ -175,6 +194,29 @@ mod tests {
                 .collect::<String>()
         };
         bytes.chunks(3).map(four).collect()
+    }
+
+    #[test]
+    fn parts_of_a_value_at_the_edges_of_a_text_are_cut() {
+        let secrets = secrets();
+        let value = VALUE.as_bytes();
+        for len in 0..=VALUE.len() {
+            if VALUE.is_char_boundary(len) {
+                let (head, tail) = VALUE.split_at(len);
+                let text = format!("{tail} and {head}");
+                let within = secrets.within(&text);
+                assert!(within.contains(" and "), "{text:?}: {within:?}");
+                assert!(
+                    value.windows(PART).all(|part| !within.as_bytes().windows(PART).any(|it| it == part))
+                        || len == 0
+                        || len == VALUE.len(),
+                    "{within:?}"
+                );
+            }
+        }
+        assert_eq!(secrets.within("no secrets"), "no secrets");
+        assert_eq!(secrets.within("sk-a"), "");
+        assert_eq!(Secrets::default().within("sk-ant"), "sk-ant");
     }
 
     #[test]

@@ -65,6 +65,9 @@ pub enum Request {
         /// Whether the client understands [`Response::Tool`].
         #[serde(default)]
         tools: bool,
+        /// Whether the client understands [`Response::Writing`].
+        #[serde(default)]
+        writing: bool,
     },
     /// Send a message to the attached chat.
     Say {
@@ -153,6 +156,13 @@ pub enum Response {
     Tool {
         /// Its name.
         name: Option<String>,
+    },
+    /// The agent is writing the answer to a message that this client sent. Only for clients that want it.
+    Writing {
+        /// The message.
+        message: String,
+        /// The end of the text so far. Empty if the agent does something else now.
+        text: String,
     },
     /// A message has ended.
     Settled {

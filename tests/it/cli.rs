@@ -70,6 +70,39 @@ fn a_terminal_shows_what_the_agent_does() {
     assert!(!(piped.stdout + &piped.stderr).contains("working"));
 }
 
+/// A text is shown before it is complete, in the line that says that the agent works. Typing removes that line, and the
+/// answer is shown once. Programs read answers only.
+#[test]
+fn a_terminal_shows_what_the_agent_writes() {
+    let mut host = Host::new();
+    host.env.push(("TERM".into(), "xterm".into()));
+    host.start();
+    let mut at = Pty::start(host.command(&["chat"]));
+    at.wait("talking to main");
+    at.type_keys("!write 3s a text that is not complete\r");
+    at.wait("main is writing, ");
+    at.wait(" s: a text that is not complete");
+    at.type_keys("the answer\r");
+    // The two rows above the input line: what was typed stays.
+    at.wait("\x1b[2A\x1b[M");
+    at.wait("main: echo: the answer");
+    at.type_keys("exit\r");
+    let (ended, shown) = at.end();
+    assert!(ended.success() && shown.matches("main: echo: the answer").count() == 1, "{shown}");
+
+    let mut at = Pty::start(host.command(&["chat", "!write 3s not complete\nthe answer"]));
+    at.wait("main is writing, ");
+    at.wait(" not complete");
+    at.wait("echo: the answer");
+    let (ended, shown) = at.end();
+    assert!(ended.success() && shown.matches("echo: the answer").count() == 1, "{shown}");
+
+    let piped = host.run(&["chat", "!write 1s not complete\nthe answer"], b"");
+    assert_eq!((piped.code, piped.stdout.as_str()), (Some(0), "echo: the answer\n"), "{piped:#?}");
+    assert!(!piped.stderr.contains("writing"), "{piped:#?}");
+    host.check();
+}
+
 /// The words after `agent` belong to the agents' program, whatever they look like.
 #[test]
 fn the_commands_of_the_agents_side_are_reached() {

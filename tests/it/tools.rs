@@ -3,10 +3,30 @@
 use serde_json::json;
 
 use crate::host::agents::{call, done, json_of, results, with_cli};
+use crate::host::pty::Pty;
 use crate::host::wait_for;
 
 fn refused(text: &str) -> (String, bool) {
     (text.to_owned(), true)
+}
+
+/// The text of the model is shown before it is complete, without its internal part, and once when it is.
+#[test]
+fn a_terminal_shows_what_the_model_writes() {
+    let Some((mut host, api)) = with_cli() else { return };
+    host.env.push(("TERM".into(), "xterm".into()));
+    let prompt = "[[stop 71]] [[say {{internal}}not for people{{/internal}}{{message to=\"terminal\"}}It is raining now, \
+                  and soon it will stop.{{/message}}]]";
+    let mut at = Pty::start(host.command(&["chat", prompt]));
+    at.wait("main is writing, ");
+    at.wait(" s: It is raining");
+    assert!(api.gated() == 1 && host.said().is_empty(), "the answer is not complete");
+    api.open();
+    at.wait("It is raining now, and soon it will stop.\n");
+    let (ended, shown) = at.end();
+    assert!(ended.success() && shown.matches("stop.\n").count() == 1, "{shown}");
+    assert!(!shown.contains("for people") && !shown.contains('<'), "{shown}");
+    host.check();
 }
 
 #[test]

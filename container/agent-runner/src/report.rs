@@ -11,7 +11,9 @@ mod post;
 
 use std::time::Duration;
 
-use hearth_wire::{Context, InMessage, OutId, OutKind, OutMessage, Reply, WIRE_VERSION, limits};
+use hearth_wire::{
+    Context, DestinationTarget, InMessage, OutId, OutKind, OutMessage, Reply, WIRE_VERSION, Writing, limits,
+};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -154,6 +156,40 @@ impl<'a> Report<'a> {
     pub(crate) fn progress(&mut self) -> Result<(), TurnError> {
         self.state.gate.check()?;
         self.state.board.progress()?;
+        Ok(())
+    }
+
+    /// Records that the provider's output goes on.
+    pub(crate) fn flows(&mut self) -> Result<(), TurnError> {
+        self.state.gate.check()?;
+        self.state.board.flows()?;
+        Ok(())
+    }
+
+    /// Whether a text that is not complete would be shown now.
+    pub(crate) fn shows_writing(&self) -> bool {
+        self.state.board.is_writable()
+    }
+
+    /// The destinations that are the chat to which text without a destination goes.
+    pub(crate) fn own_destinations(&self) -> Vec<&'a str> {
+        let Some(reply) = self.asked.last().and_then(|message| message.reply.as_ref()) else { return Vec::new() };
+        let is_own = |target: &DestinationTarget| match target {
+            DestinationTarget::Channel { channel, platform_id } => {
+                (channel, platform_id) == (&reply.channel, &reply.platform_id)
+            }
+            DestinationTarget::Agent { .. } => false,
+        };
+        let own = self.turn.context.destinations.iter().filter(|destination| is_own(&destination.target));
+        own.map(|destination| destination.name.as_str()).collect()
+    }
+
+    /// Shows the end of a text that is not complete, or, if it is empty, that there is none. Answers to commands of the
+    /// provider are shown only as a whole.
+    pub(crate) fn writing(&mut self, text: String) -> Result<(), TurnError> {
+        let asked = self.asked.last().filter(|_| self.turn.native.is_none() && !text.is_empty());
+        let writing = asked.map(|message| Writing { in_reply_to: message.seq, text });
+        self.state.board.writing(writing)?;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_wire::{State, Tool, WIRE_VERSION, limits};
+use hearth_wire::{State, Tool, WIRE_VERSION, Writing, limits};
 
 use crate::agent::AgentHalf;
 use crate::clock::{Stopwatch, now_iso};
@@ -11,6 +11,8 @@ use crate::stop::Error;
 
 /// Events in quick succession share a write; the host only needs to see that the count changes.
 const AT_MOST_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which output that goes on counts as progress, which costs the host a commit.
+const FLOW: Duration = Duration::from_secs(3);
 
 /// The current state, and when it was last written.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub(crate) struct StateBoard {
     open: Vec<u64>,
     unwritten: bool,
     since_write: Stopwatch,
+    since_progress: Stopwatch,
 }
 
 impl StateBoard {
@@ -30,10 +33,19 @@ impl StateBoard {
     pub(crate) fn start(agent: Arc<AgentHalf>, incarnation: u32) -> Result<Self, Error> {
         let before = agent.last_state().filter(|last| last.incarnation == incarnation).map_or(0, |last| last.progress);
         let (v, last_progress) = (WIRE_VERSION, now_iso());
-        let state = State { v, incarnation, progress: before, last_progress, about: None, tool: None, ran: Vec::new() };
+        let state = State {
+            v,
+            incarnation,
+            progress: before,
+            last_progress,
+            about: None,
+            tool: None,
+            ran: Vec::new(),
+            writing: None,
+        };
         agent.write_state(&state)?;
-        let since_write = Stopwatch::start();
-        Ok(Self { agent, state, tools: Vec::new(), open: Vec::new(), unwritten: false, since_write })
+        let (since_write, since_progress) = (Stopwatch::start(), Stopwatch::start());
+        Ok(Self { agent, state, tools: Vec::new(), open: Vec::new(), unwritten: false, since_write, since_progress })
     }
 
     /// Records a claim. Progress is attributed to the oldest unfinished claim. The first one begins a turn.
@@ -55,8 +67,26 @@ impl StateBoard {
     pub(crate) fn progress(&mut self) -> Result<(), Error> {
         self.state.progress = self.state.progress.saturating_add(1);
         self.state.last_progress = now_iso();
+        self.since_progress = Stopwatch::start();
         self.state.about = self.open.first().copied().or(self.state.about);
         self.unwritten = true;
+        self.flush()
+    }
+
+    /// Records that the provider's output goes on. It counts as progress now and then.
+    pub(crate) fn flows(&mut self) -> Result<(), Error> {
+        if self.since_progress.elapsed() >= FLOW { self.progress() } else { self.flush() }
+    }
+
+    /// Whether a change would be written now.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.since_write.elapsed() >= AT_MOST_EVERY
+    }
+
+    /// Records the text that the provider is writing.
+    pub(crate) fn writing(&mut self, writing: Option<Writing>) -> Result<(), Error> {
+        self.unwritten |= writing != self.state.writing;
+        self.state.writing = writing;
         self.flush()
     }
 
@@ -88,8 +118,9 @@ impl StateBoard {
         self.tools_changed()
     }
 
-    /// The turn is over: clears the tools and writes the state.
+    /// The turn is over: clears the tools and the unfinished text, and writes the state.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.unwritten |= self.state.writing.take().is_some();
         self.tools.clear();
         self.tools_changed()?;
         if self.unwritten { self.write() } else { Ok(()) }
@@ -97,7 +128,7 @@ impl StateBoard {
 
     /// Writes unsaved changes, unless the last write was a moment ago.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        if self.unwritten && self.since_write.elapsed() >= AT_MOST_EVERY { self.write() } else { Ok(()) }
+        if self.unwritten && self.is_writable() { self.write() } else { Ok(()) }
     }
 
     /// Of several tools the file contains the one with the longest timeout, because the host must wait for it.

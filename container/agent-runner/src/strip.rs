@@ -9,6 +9,25 @@ const END: &str = "</internal>";
 /// opened in it. A tag that is not closed or is misspelled is ordinary text. The result contains no such block, even if
 /// a removal joins the pieces of another one.
 pub fn strip_internal(text: &str) -> String {
+    let (mut kept, open) = without_blocks(text);
+    if let Some(open) = open {
+        kept.push_str(BEGIN);
+        kept.push_str(open);
+    }
+    kept.trim().to_owned()
+}
+
+/// Does the same for a text that is not complete: without a block that is still open, and without what may become the
+/// beginning of one.
+pub(crate) fn strip_unfinished(text: &str) -> String {
+    let (mut kept, _) = without_blocks(text);
+    let begun = (1..BEGIN.len()).rev().find(|len| BEGIN.get(..*len).is_some_and(|begun| kept.ends_with(begun)));
+    kept.truncate(kept.len() - begun.unwrap_or(0));
+    kept
+}
+
+/// The text without closed blocks up to the first one that is not closed, and the content of that one.
+fn without_blocks(text: &str) -> (String, Option<&str>) {
     let mut kept = String::new();
     let mut rest = text;
     while let Some((_, behind)) = rest.split_once('>') {
@@ -18,12 +37,12 @@ pub fn strip_internal(text: &str) -> String {
         if !kept.ends_with(BEGIN) {
             continue;
         }
-        let Some((_, behind)) = rest.split_once(END) else { break };
         kept.truncate(kept.len() - BEGIN.len());
+        let Some((_, behind)) = rest.split_once(END) else { return (kept, Some(rest)) };
         rest = behind;
     }
     kept.push_str(rest);
-    kept.trim().to_owned()
+    (kept, None)
 }
 
 /// Does the same for every string of a payload that contains such blocks.

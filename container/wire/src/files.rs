@@ -167,6 +167,18 @@ pub struct State {
     /// Names of the tools that have been started in this turn, in order, each once, at most [`crate::limits::TOOLS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<String>,
+    /// The text that the agent is writing, if its provider shows it before it is complete. Only for display.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writing: Option<Writing>,
+}
+
+/// A text that is not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writing {
+    /// The claimed message that the text answers.
+    pub in_reply_to: u64,
+    /// The end of the text so far, without internal parts and without parts for other destinations.
+    pub text: String,
 }
 
 /// A tool in use.

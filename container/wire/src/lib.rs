@@ -15,7 +15,7 @@ pub mod watch;
 
 pub use files::{
     AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Provider, SessionFile, State,
-    Tool,
+    Tool, Writing,
 };
 pub use messages::{Ack, AckStatus, Address, Gated, InMessage, OutKind, OutMessage, Reply, Retry};
 pub use names::{
@@ -38,6 +38,8 @@ pub mod limits {
     pub const ENDS_PER_ACK: usize = 1_000;
     /// Names of tools in a state file.
     pub const TOOLS: usize = 32;
+    /// Characters of a text that is not complete; the host shows only the last ones.
+    pub const WRITING_CHARS: usize = 2_000;
     /// Bytes of a file name chosen by a platform or an agent.
     pub const NAME_BYTES: usize = 200;
 }

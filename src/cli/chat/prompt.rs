@@ -7,13 +7,19 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
-use super::Event;
+use super::{Event, work};
 use crate::cli::progress::Spinner;
 use crate::cli::tty::Restored;
 use crate::cli::{Done, Failure, print, read_line};
 
 /// The input prompt.
 const PROMPT: &str = "> ";
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
+/// Columns of the narrowest terminal for which lines are cut.
+const COLUMNS_MIN: usize = 30;
+/// Columns at the end of a line that are left free, for a spinner and the cursor.
+const SPINNER: usize = 4;
 /// Longest line that is read from a pipe, in bytes.
 const LINE_MAX: usize = 256 * 1024;
 
@@ -94,9 +100,16 @@ impl Screen {
         }
     }
 
-    /// The person typed: what is above the input line now is what was typed.
-    pub(super) const fn typed(&mut self) {
-        self.keep(false);
+    /// The person typed a line, which is now above the input line. Removes the line that says that the agent works from
+    /// above it: that would stay there with a part of the answer.
+    pub(super) fn typed(&mut self, text: &str) -> Done {
+        let Self::Interactive { printer, working, .. } = self else { return Ok(()) };
+        if !std::mem::take(working) {
+            return Ok(());
+        }
+        let up = rows(text, columns()) + 1;
+        let down = if up > 2 { format!("\u{1b}[{}B", up - 2) } else { String::new() };
+        printer.print(format!("\u{1b}[{up}A\u{1b}[M{down}\n")).map_err(Failure::from)
     }
 
     const fn keep(&mut self, is_working: bool) {
@@ -143,6 +156,21 @@ impl Screen {
             }
         }
     }
+}
+
+/// Columns of the terminal, if there is one.
+fn columns() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| usize::from(size.ws_col)).max(1)
+}
+
+/// Columns for the line that says that the agent works. It must not need a second row.
+pub(super) fn line_columns() -> usize {
+    columns().saturating_sub(SPINNER).max(COLUMNS_MIN)
+}
+
+/// Rows that a typed line takes.
+fn rows(text: &str, columns: usize) -> usize {
+    text.split('\n').map(|line| (PROMPT.len() + work::width(line)) / columns + 1).sum()
 }
 
 /// Reads lines from a terminal, with editing and a persistent history.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
 use serde_json::json;
 
 use crate::mailbox::Mailboxes;
 use crate::model::incarnation::ToolUse;
 use crate::model::mailbox::{Beat, Observation, ObservedState};
+use crate::model::secrets::Secrets;
 use crate::model::time::Millis;
 
 use super::{Place, SESSION};
@@ -132,6 +134,49 @@ fn a_long_tool_name_is_cut() {
     place.write("state.json", state(1, 1, Some((&"x".repeat(100_000), ""))));
     let Some((_, Some(ObservedState { tool: Some(tool), .. }))) = seen(&place, 1) else { panic!() };
     assert_eq!(tool.name.chars().count(), 201);
+}
+
+/// The text is the agent's: it is cut, stays on one line, cannot command a terminal and has no secrets, not even parts
+/// of one at its edges.
+#[test]
+fn a_text_that_is_not_complete_is_made_safe() {
+    let place = Place::new();
+    let write = |incarnation: u32, text: &str| {
+        let writing = json!({ "in_reply_to": 4, "text": text });
+        let state =
+            json!({ "v": 1, "incarnation": incarnation, "progress": 1, "last_progress": "", "writing": writing });
+        place.write("state.json", state.to_string());
+    };
+    let read = || place.mailboxes.writing(SESSION, 1).unwrap().map(|writing| (writing.in_reply_to, writing.text));
+    assert_eq!(read(), None);
+    write(2, "of another incarnation");
+    assert_eq!(read(), None);
+    write(1, "one\n\u{1b}[2J\ttwo\u{9b}1m\u{7}");
+    assert_eq!(read(), Some((4, "one [2J two1m".to_owned())));
+    write(1, &format!("begin{}", "ü".repeat(400_000)));
+    assert_eq!(read(), Some((4, "ü".repeat(2_000))));
+    let mut secrets = Secrets::default();
+    secrets.add("KEY", b"sk-ant-0123456789");
+    place.mailboxes.hide(SESSION, Arc::new(secrets));
+    write(1, "456789 is the end of sk-ant-\u{1b}0123456789, and sk-ant-01");
+    assert_eq!(read(), Some((4, " is the end of [secret KEY], and ".to_owned())));
+    let big = "x".repeat(1_100_000);
+    for writing in [
+        json!("text"),
+        json!({ "text": "x" }),
+        json!({ "in_reply_to": -1, "text": "x" }),
+        json!({ "in_reply_to": 4, "text": big }),
+    ] {
+        let state = json!({ "v": 1, "incarnation": 1, "progress": 1, "last_progress": "", "writing": writing });
+        place.write("state.json", state.to_string());
+        assert_eq!(read(), None);
+    }
+    let start = r#"{"v":1,"incarnation":1,"progress":1,"last_progress":"","writing":{"in_reply_to":4,"text":""#;
+    place.write("state.json", [start.as_bytes(), b"\xff\"}}"].concat());
+    assert_eq!(read(), None, "malformed UTF-8");
+    std::fs::remove_file(place.agent("state.json")).unwrap();
+    symlink(place.outside().join("secret.json"), place.agent("state.json")).unwrap();
+    assert_eq!(read(), None);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! | `[[recall]]` | the answer is all earlier prompts of the conversation, without their tags, joined by ` / ` |
 //! | `[[better TEXT]]` | the answer when the agent is told that its answer to this prompt was not delivered |
 //! | `[[error STATUS TYPE]]` | an API error instead of an answer |
+//! | `[[stop N]]` | the text of the answer stops after N characters until [`FakeApi::open`] |
 //! | `[[gate N]]` | the answer after N rounds of calls waits until [`FakeApi::open`] |
 //!
 //! As a model would, it does not call `send_message` again when it is told that this was delivered already.
@@ -71,6 +72,18 @@ struct Script {
     /// Tools that were called already.
     called: usize,
     gate: Option<usize>,
+    /// Characters of the text that come before the gate opens.
+    stop: Option<usize>,
+}
+
+impl Shared {
+    /// Waits at the gate.
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        while !self.open.load(Ordering::SeqCst) && !self.stopped.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 struct Request {
@@ -215,10 +228,7 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
         return be_in_trouble(stream, shared, trouble, body["stream"] == true);
     }
     if script.gate == Some(script.called) {
-        shared.waiting.fetch_add(1, Ordering::SeqCst);
-        while !shared.open.load(Ordering::SeqCst) && !shared.stopped.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        shared.wait();
     }
     if let Some((status, kind)) = &script.error {
         return respond(stream, *status, &failure(kind, "as the prompt asked"));
@@ -238,7 +248,11 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
         "content": content, "stop_reason": reason, "stop_sequence": null,
         "usage": {"input_tokens": 100, "output_tokens": 10},
     });
-    if body["stream"] == true { stream_message(stream, message) } else { respond(stream, 200, &message) }
+    if body["stream"] == true {
+        stream_message(stream, shared, message, script.stop)
+    } else {
+        respond(stream, 200, &message)
+    }
 }
 
 fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble, streamed: bool) -> std::io::Result<()> {
@@ -281,23 +295,37 @@ fn be_in_trouble(stream: &mut TcpStream, shared: &Shared, trouble: Trouble, stre
 }
 
 /// The message as a series of server-sent events.
-fn stream_message(stream: &mut TcpStream, mut message: Value) -> std::io::Result<()> {
+fn stream_message(
+    stream: &mut TcpStream,
+    shared: &Shared,
+    mut message: Value,
+    stop: Option<usize>,
+) -> std::io::Result<()> {
     let contents = message["content"].take();
     let reason = message["stop_reason"].take();
     message["content"] = json!([]);
     write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
     send(stream, &json!({"type": "message_start", "message": message}))?;
     for (index, content) in contents.as_array().into_iter().flatten().enumerate() {
-        let (start, delta) = if content["type"] == "text" {
-            (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": content["text"]}))
+        let (start, deltas) = if let Some(text) = content["text"].as_str() {
+            let at = stop.and_then(|stop| text.char_indices().nth(stop)).map_or(text.len(), |(at, _)| at);
+            let (before, after) = text.split_at(at);
+            let pieces = [before, after].into_iter().filter(|piece| !piece.is_empty());
+            let delta = |piece: &str| json!({"type": "text_delta", "text": piece});
+            (json!({"type": "text", "text": ""}), pieces.map(delta).collect())
         } else {
             let delta = json!({"type": "input_json_delta", "partial_json": content["input"].to_string()});
             let mut start = content.clone();
             start["input"] = json!({});
-            (start, delta)
+            (start, vec![delta])
         };
         send(stream, &json!({"type": "content_block_start", "index": index, "content_block": start}))?;
-        send(stream, &json!({"type": "content_block_delta", "index": index, "delta": delta}))?;
+        for (number, delta) in deltas.iter().enumerate() {
+            if number > 0 {
+                shared.wait();
+            }
+            send(stream, &json!({"type": "content_block_delta", "index": index, "delta": delta}))?;
+        }
         send(stream, &json!({"type": "content_block_stop", "index": index}))?;
     }
     send(stream, &json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 10}}))?;
@@ -358,6 +386,7 @@ fn script(body: &Value) -> Script {
             "better" => {}
             "say" => script.say = rest.replace("{{", "<").replace("}}", ">"),
             "recall" => script.say = prompts.iter().map(|prompt| prompt.trim()).collect::<Vec<_>>().join(" / "),
+            "stop" => script.stop = Some(rest.parse().unwrap()),
             "gate" => script.gate = Some(rest.parse().unwrap()),
             "error" => script.error = Some((first.parse().unwrap(), second.to_owned())),
             _ => script.say = format!("the stand-in knows no directive {word}"),

@@ -15,8 +15,8 @@ use hearth_wire::Destination;
 use crate::outgoing::{OutgoingRecipient, Utterance};
 use crate::strip::strip_internal;
 
-const BEGIN: &str = "<message";
-const END: &str = "</message>";
+pub(super) const BEGIN: &str = "<message";
+pub(super) const END: &str = "</message>";
 
 /// Result of checking a text.
 #[derive(Debug, PartialEq)]
@@ -165,7 +165,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
 
 /// The name in the rest of an opening tag, and the text after the tag. A name has no angle brackets, so that tags never
 /// overlap.
-fn opening(tag: &str) -> Option<(&str, &str)> {
+pub(super) fn opening(tag: &str) -> Option<(&str, &str)> {
     let quoted = tag.trim_start();
     let (name, after) = quoted.strip_prefix("to=\"").filter(|_| quoted.len() < tag.len())?.split_once('"')?;
     let inside = after.trim_start().strip_prefix('>')?;

@@ -10,6 +10,7 @@
 //! | `!until NAME` | the same, until the agent's directory has a file of this name |
 //! | `!progress COUNT DURATION` | so many events, waiting before each |
 //! | `!tool NAME TIMEOUT DURATION` | a tool that declares TIMEOUT (`-`: none) and runs so long, without progress |
+//! | `!write DURATION TEXT` | shows the text so long as one that is not complete, without progress |
 //! | `!say TEXT` | said at once (`final: false`), unless an earlier incarnation already did in this turn |
 //! | `!answer TEXT` | one more answer |
 //! | `!to NAME TEXT` | an answer to a destination |
@@ -102,6 +103,12 @@ fn obey(directive: &str, turn: &Turn, report: &mut Report<'_>) -> Result<(), Tur
             Ok(())
         }
         "tool" => tool(rest, report),
+        "write" => {
+            let (time, text) = two(rest)?;
+            report.writing(text.to_owned())?;
+            pause(report, Some(duration(time)?))?;
+            report.writing(String::new())
+        }
         "fail" => Err(TurnError::Failed(rest.to_owned())),
         "retry" => {
             let (retry, error) = two(rest)?;

@@ -154,7 +154,7 @@ fn script(text: &str) -> Option<(Bench, Runner)> {
     Some((bench, runner))
 }
 
-fn scripted(text: &str) -> Option<Bench> {
+pub(crate) fn scripted(text: &str) -> Option<Bench> {
     if !Path::new("/usr/bin/python3").exists() {
         eprintln!("SKIPPED: no python3");
         return None;

@@ -56,6 +56,11 @@ impl UncoveredMessages {
         covered.into_iter().map(|(_, what, _)| what).collect()
     }
 
+    /// Whether the CLI works on a message, as far as it tells, and not on its own account.
+    pub(super) fn is_read(&self) -> bool {
+        self.messages.iter().any(|(_, _, taken)| *taken || !self.tells)
+    }
+
     /// Whether no message waits for a result.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()

@@ -71,7 +71,7 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
         argv.push("claude".to_owned());
     }
     let fixed = "-p --input-format stream-json --output-format stream-json --verbose \
-                 --permission-mode bypassPermissions --allow-dangerously-skip-permissions --setting-sources=project,user";
+                 --include-partial-messages --permission-mode bypassPermissions --allow-dangerously-skip-permissions --setting-sources=project,user";
     argv.extend(fixed.split_whitespace().map(str::to_owned));
     let blocked = NEVER.into_iter().chain(context.blocked_tools.iter().map(String::as_str));
     argv.push(format!("--disallowedTools={}", blocked.collect::<Vec<_>>().join(",")));

@@ -18,6 +18,12 @@ pub(super) enum StreamLine {
     Result { session: Option<String>, outcome: Result<String, Complaint> },
     /// The CLI answered the request whether it lives.
     Alive,
+    /// A piece of the text that the model is writing.
+    Text(String),
+    /// The model begins to write something: another text, a tool call, or its thoughts.
+    Begins,
+    /// Another piece of the model's output.
+    Flows,
     /// The CLI queued a message, and will report when it reads it.
     Queued,
     /// The CLI has read a queued message.
@@ -64,6 +70,7 @@ pub(super) fn parse(line: &str) -> StreamLine {
         "user" => {
             StreamLine::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect())
         }
+        "stream_event" => stream_event(&line),
         "result" => StreamLine::Result { session: session(&line), outcome: outcome(&line) },
         "command_lifecycle" if text(&line, "state") == "started" => {
             StreamLine::Took(text(&line, "command_uuid").to_owned())
@@ -80,6 +87,20 @@ pub(super) fn parse(line: &str) -> StreamLine {
         }
         "control_cancel_request" => StreamLine::Withdraws(text(&line, "request_id").to_owned()),
         _ => StreamLine::Other,
+    }
+}
+
+/// A piece of the model's output. Subagents write for the agent, not for people.
+fn stream_event(line: &Value) -> StreamLine {
+    let Some(event) = line.get("event").filter(|_| line.get("parent_tool_use_id").is_none_or(Value::is_null)) else {
+        return StreamLine::Flows;
+    };
+    match (text(event, "type"), event.get("delta")) {
+        ("message_start" | "content_block_start", _) => StreamLine::Begins,
+        ("content_block_delta", Some(delta)) if text(delta, "type") == "text_delta" => {
+            StreamLine::Text(text(delta, "text").to_owned())
+        }
+        _ => StreamLine::Flows,
     }
 }
 
@@ -183,6 +204,52 @@ mod tests {
         let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1"}]}}"#;
         assert_eq!(parse(result), StreamLine::ToolResults(vec!["t1".to_owned()]));
         assert_eq!(parse(r#"{"type":"user","message":{"content":"typed"}}"#), StreamLine::ToolResults(vec![]));
+    }
+
+    /// Lines of the CLI 2.1.329.
+    #[test]
+    fn the_text_that_the_model_writes_is_seen() {
+        let event = |event: &str, parent: &str| {
+            format!(
+                r#"{{"type":"stream_event","event":{event},"session_id":"740267ae","parent_tool_use_id":{parent},"uuid":"4d58f633"}}"#
+            )
+        };
+        let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello th"}}"#;
+        for (line, expected) in [
+            (event(delta, "null"), StreamLine::Text("Hello th".to_owned())),
+            (event(delta, "\"toolu_1\""), StreamLine::Flows),
+            (
+                event(r#"{"type":"message_start","message":{"id":"msg_fake0007","content":[]}}"#, "null"),
+                StreamLine::Begins,
+            ),
+            (
+                event(r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#, "null"),
+                StreamLine::Begins,
+            ),
+            (
+                event(
+                    r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}"#,
+                    "null",
+                ),
+                StreamLine::Flows,
+            ),
+            (
+                event(
+                    r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"x"}}"#,
+                    "null",
+                ),
+                StreamLine::Flows,
+            ),
+            (
+                event(r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":7}}"#, "null"),
+                StreamLine::Text(String::new()),
+            ),
+            (event(r#"{"type":"content_block_stop","index":0}"#, "null"), StreamLine::Flows),
+            (event("7", "null"), StreamLine::Flows),
+            (r#"{"type":"stream_event"}"#.to_owned(), StreamLine::Flows),
+        ] {
+            assert_eq!(parse(&line), expected, "{line}");
+        }
     }
 
     #[test]

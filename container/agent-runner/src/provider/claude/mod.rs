@@ -4,6 +4,7 @@
 //!   launch ─> process ─ lines ─> session ─> report      hooks: which tools, how long     dispatch: whom a text is for
 //!                  ^                │                    covered: what a result is about  trouble: what an error means, wedge: whether it lives
 //!                  └─── control ────┘                    compaction: before it forgets
+//!                                                          unfinished: what may be seen of a text before it is complete
 //! ```
 //!
 //! * A turn is one user message; what arrives meanwhile is given to the CLI as well, and each result ends what it covers.
@@ -21,6 +22,7 @@ mod rehearse;
 mod session;
 mod trouble;
 mod turns;
+mod unfinished;
 mod wedge;
 
 pub use self::rehearse::{addressed, ended};

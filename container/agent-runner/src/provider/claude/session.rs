@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::covered::{UncoveredMessages, What};
 use super::lines::{self, Complaint, StreamLine};
 use super::trouble::Signs;
+use super::unfinished::UnfinishedText;
 use super::{compaction, control, hooks, launch};
 use crate::child::{Launch, LineProcess};
 use crate::log;
@@ -35,6 +36,8 @@ pub(super) struct Session {
     pub(super) given: UncoveredMessages,
     pub(super) draft: Option<Draft>,
     pub(super) signs: Signs,
+    /// The text that the model is writing.
+    unfinished: UnfinishedText,
     /// Whether it is working, asked or not.
     is_busy: bool,
     tools: Server,
@@ -56,6 +59,7 @@ impl Session {
             given: UncoveredMessages::default(),
             draft: None,
             signs: Signs::default(),
+            unfinished: UnfinishedText::default(),
             is_busy: false,
             tools: Server::new(),
             waiting: Vec::new(),
@@ -118,15 +122,25 @@ impl Session {
         Ok(())
     }
 
+    /// Shows the text that the model is writing, if it has changed. To be called in every pause.
+    pub(super) fn show_unfinished(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        if self.unfinished.is_new() && report.shows_writing() {
+            let own = report.own_destinations();
+            report.writing(self.unfinished.show(|name| own.contains(&name)))?;
+        }
+        Ok(())
+    }
+
     /// Handles a line. Returns the result if the line ends a turn.
     pub(super) fn take(&mut self, line: &str, report: &mut Report<'_>) -> Result<Option<Outcome>, TurnError> {
         let length = line.len();
         let line = lines::parse(line);
-        // Its answer shows that the CLI lives, and not that the turn gets on.
-        if line == StreamLine::Alive {
-            return Ok(None);
+        match line {
+            // Its answer shows that the CLI lives, and not that the turn gets on.
+            StreamLine::Alive => return Ok(None),
+            StreamLine::Text(_) | StreamLine::Begins | StreamLine::Flows => report.flows()?,
+            _ => report.progress()?,
         }
-        report.progress()?;
         match line {
             StreamLine::Init(version) => self.begin(&version),
             StreamLine::Assistant { session, calls } => {
@@ -137,7 +151,11 @@ impl Session {
                 }
             }
             StreamLine::ToolResults(calls) => calls.iter().try_for_each(|call| report.tool_ended(call))?,
+            // The text of a turn without a request answers no message.
+            StreamLine::Text(piece) if self.given.is_read() => self.unfinished.push(&piece),
+            StreamLine::Begins => self.unfinished.clear(),
             StreamLine::Result { session, outcome } => {
+                self.unfinished.clear();
                 if outcome.is_ok() {
                     self.is_proved = true;
                     report.remember_some(session)?;
@@ -166,7 +184,7 @@ impl Session {
                     self.tools.forget(&call);
                 }
             }
-            StreamLine::Alive | StreamLine::Other => {}
+            StreamLine::Alive | StreamLine::Text(_) | StreamLine::Flows | StreamLine::Other => {}
             StreamLine::Noise => log::note(format_args!("the agent CLI wrote {length} bytes that are not JSON")),
         }
         Ok(None)

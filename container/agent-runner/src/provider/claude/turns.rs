@@ -44,6 +44,7 @@ impl Session {
         loop {
             report.check()?;
             self.settle(report)?;
+            self.show_unfinished(report)?;
             if is_heard && since_look.elapsed() >= SLICE && self.given.takes_more() && turn.native.is_none() {
                 since_look = Stopwatch::start();
                 if let Some((id, text)) = report.arrivals()? {
