@@ -56,9 +56,10 @@ events() {
 }
 
 # The numbers in the answers, sorted; one answer may be to several messages. A channel that is not configured keeps them.
+# Answers of a turn that was repeated are abandoned and never sent.
 answers() {
-    "$new/hearth-dump" --table outbound --bodies --json "$HEARTH_DATA" | grep -o '"in_reply_to":[0-9]*,"text":"[^"]*"' |
-        grep -o 'no [0-9]*\.' | grep -o '[0-9]*' | sort -n
+    "$new/hearth-dump" --table outbound --bodies --json "$HEARTH_DATA" | grep -v '"Abandoned"' |
+        grep -o '"in_reply_to":[0-9]*,"text":"[^"]*"' | grep -o 'no [0-9]*\.' | grep -o '[0-9]*' | sort -n
 }
 
 "$old/hearth" apply - >/dev/null <<'TOML'
