@@ -10,6 +10,9 @@ use crate::env::{self, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS
 /// For crash tests: die after so many durable steps, see `agent.rs`. A build without debug assertions ignores it.
 #[cfg(debug_assertions)]
 const CRASH_VARIABLE: &str = "HEARTH_TEST_CRASH_AFTER_STEPS";
+/// For tests: ask a silent agent CLI so many times sooner whether it lives, see `provider/claude/wedge.rs`.
+#[cfg(debug_assertions)]
+pub(crate) const HASTE_VARIABLE: &str = "HEARTH_TEST_HASTE";
 
 /// Why a runner cannot start.
 #[derive(Debug, thiserror::Error)]

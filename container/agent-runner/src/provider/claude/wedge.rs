@@ -12,10 +12,6 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Unanswered requests after which it is wedged.
 const REQUESTS: u32 = 2;
 
-/// Divides both times, for tests.
-#[cfg(debug_assertions)]
-const HASTE_VARIABLE: &str = "HEARTH_TEST_HASTE";
-
 /// What to do about a silent CLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Silence {
@@ -31,7 +27,7 @@ pub(super) enum Silence {
 pub(super) fn judge(quiet: Duration, asked: u32) -> Silence {
     #[cfg(debug_assertions)]
     let quiet = {
-        let haste = crate::env::variable(HASTE_VARIABLE).and_then(|haste| haste.parse().ok());
+        let haste = crate::env::variable(crate::roots::HASTE_VARIABLE).and_then(|haste| haste.parse().ok());
         quiet.saturating_mul(haste.unwrap_or(1))
     };
     decide(quiet, asked)
