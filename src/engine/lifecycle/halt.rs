@@ -36,6 +36,8 @@ pub(crate) enum Whose {
     Own,
     /// All of the running turn, and those of the person that wait.
     Turn,
+    /// All of the running turn, and none that wait.
+    Running,
 }
 
 /// What a stop found.
@@ -58,12 +60,12 @@ pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> R
     let runs = claimed.iter().any(|(_, message)| message.trigger);
     let mut ending = Vec::new();
     for (id, message) in claimed {
-        if halt.whose == Whose::Turn || message.trigger && is_own(tx, &message, halt.by)? {
+        if halt.whose != Whose::Own || message.trigger && is_own(tx, &message, halt.by)? {
             ending.push((id, message));
         }
     }
     for (id, message) in waiting {
-        if is_own(tx, &message, halt.by)? {
+        if halt.whose != Whose::Running && is_own(tx, &message, halt.by)? {
             ending.push((id, message));
         }
     }

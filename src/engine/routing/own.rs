@@ -83,7 +83,7 @@ impl FanOut<'_> {
         }))
     }
 
-    /// Ends the running turn of a session before a command that does not wait for it.
+    /// Ends the running turn of a session before a command that does not wait for it. What waits is answered first.
     pub(super) fn interrupt(
         &self,
         tx: &mut Tx<'_, '_>,
@@ -96,7 +96,7 @@ impl FanOut<'_> {
         }
         let Some(session) = sessions::find(tx, id, &self.route(wiring))? else { return Ok(()) };
         let reply = self.reply();
-        halt::turn(tx, session, self.halt(&reply, Whose::Turn)).map(drop)
+        halt::turn(tx, session, self.halt(&reply, Whose::Running)).map(drop)
     }
 
     const fn halt<'a>(&'a self, reply: &'a Address, whose: Whose) -> Halt<'a> {

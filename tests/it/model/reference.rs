@@ -199,6 +199,7 @@ impl House {
         let talk = talk(said.at, wiring);
         match word {
             (Fate::Engaged, _) => {
+                self.interrupt(said, talk);
                 self.messages.push(Message { event, talk, state: State::Waits(0), tries: 0 });
                 self.engaged(said.at, wiring);
             }
@@ -208,6 +209,16 @@ impl House {
             (_, why) => self.refuse((Some(wiring.agent), why)),
         }
         word
+    }
+
+    /// A new conversation does not wait for the turn that is running.
+    fn interrupt(&mut self, said: Said, talk: Talk) {
+        if !TEXTS[said.text].trim().to_lowercase().starts_with("/clear") {
+            return;
+        }
+        let of_talk = self.messages.iter_mut().filter(|message| message.talk == talk);
+        let claimed = of_talk.filter(|message| matches!(message.state, State::Claimed { .. }));
+        claimed.for_each(|message| message.state = State::Done);
     }
 
     /// An agent has a new message. In groups, a sticky wiring then follows the thread for a day.
