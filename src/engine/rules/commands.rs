@@ -1,4 +1,4 @@
-//! Commands in chat messages: those that Hearth carries out itself, and those of an agent's provider that nobody or only
+//! Commands in chat messages: those that Hearth carries out itself, and those of an agent's provider that no one or only
 //! the agent's administrators may use. Pure.
 
 /// Commands that only make sense on the provider's own terminal. They are never forwarded, no matter who sends them.

@@ -11,6 +11,7 @@
 //! * The session's id is stored when the agent has answered something: some write nothing to the disk before.
 //! * An agent that does not know the session any more begins a new one.
 
+mod agent;
 mod launch;
 mod offers;
 mod peer;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::agent::{Agent, continuation};
 use super::launch::Parameters;
 use super::peer::{Heard, Peer};
 use super::permission;
 use super::rpc::{Line, Refusal};
-use super::start::{Agent, continuation};
 use super::trouble::{self, Complaint};
 use super::words::{self, ToolCall, Update, Words};
 use crate::failure::Failure;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::agent::{Agent, Continuation};
 use super::launch::Parameters;
 use super::offers::{Choice, choose, mode_of};
 use super::peer::Peer;
@@ -23,31 +23,6 @@ use crate::turn::TurnError;
 const VERSION: u64 = 1;
 /// How long an agent may take to answer a request before its first prompt.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What an agent says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Agent {
-    pub(super) name: String,
-    version: String,
-    /// Whether it can go on with a session without repeating it.
-    resumes: bool,
-    /// Whether it can go on with a session, and repeats it.
-    loads: bool,
-    /// Whether it takes instructions with a session.
-    pub(super) takes_instructions: bool,
-}
-
-/// What goes on from one process to the next.
-#[derive(Debug, Deserialize)]
-struct Continuation {
-    agent: String,
-    session: String,
-}
-
-/// The text that stands for a session among the continuations.
-pub(super) fn continuation(agent: &str, session: &str) -> String {
-    json!({"agent": agent, "session": session}).to_string()
-}
 
 /// A session that was begun or gone on with.
 struct Opened {
