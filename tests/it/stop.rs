@@ -240,7 +240,7 @@ fn a_frozen_agent_waits_until_it_is_unfrozen() {
     let seq = world.message(waiting).seq;
     answer(&mut world, 1, seq);
     assert_eq!(action(&mut world, Change::UnfreezeAgent(main())), Action::Unchanged);
-    // An idle run ends, too. Whoever removes the agent removes the freeze.
+    // An idle run ends, too. Removing the agent removes the freeze.
     assert_eq!(action(&mut world, Change::FreezeAgent(main())), Action::Frozen);
     world.settle();
     assert_eq!(world.session(S).live, None);

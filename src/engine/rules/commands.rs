@@ -1,5 +1,5 @@
-//! Commands in chat messages: those that Hearth carries out itself, and those of an agent's provider that no one or only
-//! the agent's administrators may use. Pure.
+//! Commands in chat messages: those that Hearth carries out itself, and those of an agent's provider that only the
+//! agent's administrators may use, or no one. Pure.
 
 /// Commands that only make sense on the provider's own terminal. They are never forwarded, no matter who sends them.
 const FILTERED: [&str; 6] = ["/help", "/login", "/logout", "/doctor", "/config", "/remote-control"];
