@@ -100,7 +100,8 @@ impl Setup<'_> {
     pub(super) fn next_steps(&self) -> Vec<String> {
         let mut next = Vec::new();
         if let Some(bot) = &self.bot {
-            if self.owners().is_ok_and(|owners| owners.iter().all(|owner| *owner.channel() != bot.channel)) {
+            // Suggested also if the owners cannot be read.
+            if !self.owners().is_ok_and(|owners| owners.iter().any(|owner| *owner.channel() == bot.channel)) {
                 next.push(format!("hearth channels pair {}   approve requests on your phone", bot.channel));
             }
             next.push(format!("write to https://t.me/{}, and allow it with `hearth approvals`", bot.username));

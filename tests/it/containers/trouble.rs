@@ -145,7 +145,9 @@ fn an_api_that_is_down_is_tried_again() {
     let silent = FakeApi::start();
     drop(std::mem::replace(&mut house.api, silent));
     house.types(1, "[[say first answer]]");
-    wait(&house, Until::Tries(2));
+    let until = Until::Told("the agent's provider cannot be reached");
+    wait(&house, until);
     house.api = FakeApi::start_at(port);
-    assert_end(&house, Until::Tries(2), End::Answered);
+    assert_end(&house, until, End::Answered);
+    assert_eq!(tries(&house), 0);
 }
