@@ -1,6 +1,6 @@
 //! The part of an unfinished text that people in the chat that asked may see. Pure.
 //!
-//! The rules are those of [`dispatch`](super::dispatch), except that nothing is shown that the rest of the text could
+//! The rules are those of [`dispatch`](crate::provider::dispatch), except that nothing is shown that the rest of the text could
 //! still hide: a block without its end is hidden, and so is the beginning of a tag.
 
 use hearth_wire::limits::WRITING_CHARS;
