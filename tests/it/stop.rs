@@ -165,6 +165,25 @@ fn a_shared_turn_goes_on_for_the_others() {
     world.assert_sound();
 }
 
+/// A message that waits behind the turn of another person is withdrawn, and that turn goes on.
+#[test]
+fn withdrawing_a_message_leaves_the_turn_of_others_alone() {
+    let mut world = people();
+    let anns = work(&mut world, "ann", "1");
+    let bobs = world.inject(&by("bob", "2", "and this")).wirings[0].message.unwrap();
+    world.settle();
+    let seq = world.message(bobs).seq;
+    assert!(world.outside.inbox[&S].contains_key(&seq));
+    world.inject(&by("bob", "3", "/stop"));
+    world.settle();
+    assert_eq!(stopped_by(&world, bobs).as_deref(), Some("net:bob"));
+    assert!(matches!(world.state_of(anns), MessageState::Claimed { .. }));
+    assert_eq!(world.incarnation(S, 1).phase, Phase::Running);
+    assert!(!world.outside.inbox[&S].contains_key(&seq), "the run does not see it any more");
+    assert_eq!(notices(&world), ["Stopped. main had not begun."]);
+    world.assert_sound();
+}
+
 #[test]
 fn a_stop_before_the_beginning_and_after_the_end() {
     let mut world = people();

@@ -6,6 +6,7 @@
 
 use crate::delivery::notice;
 use crate::model::address::{Address, UserId};
+use crate::model::effect::{Discard, Effect};
 use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
@@ -45,7 +46,8 @@ pub(crate) enum Whose {
 pub(crate) enum Halted {
     /// It ended a turn or waiting messages. People are told when the run is gone.
     Stopped,
-    /// It ended waiting messages of a session without a run. Nothing else tells the person.
+    /// It ended waiting messages of a session without a run, or whose run works for others and goes on. Nothing else tells
+    /// the person.
     Withdrawn,
     /// A turn is running that the person may not stop.
     OthersOnly,
@@ -64,6 +66,7 @@ pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> R
             ending.push((id, message));
         }
     }
+    let is_others_turn = runs && ending.is_empty();
     for (id, message) in waiting {
         if halt.whose != Whose::Running && is_own(tx, &message, halt.by)? {
             ending.push((id, message));
@@ -78,8 +81,13 @@ pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> R
         messages: Vec::new(),
         tell: halt.reply.cloned().into_iter().collect(),
     };
+    let seqs = ending.iter().map(|(_, message)| message.seq).collect();
     for (id, message) in ending {
         end(tx, id, message, &mut stopped)?;
+    }
+    if is_others_turn {
+        tx.effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+        return Ok(Halted::Withdrawn);
     }
     let Some(number) = row.live else { return Ok(Halted::Withdrawn) };
     remember(tx, IncarnationId { session, number }, stopped)?;
@@ -146,7 +154,7 @@ fn remember(tx: &mut Tx<'_, '_>, run: IncarnationId, mut stopped: StoppedTurn) -
 
 fn stop_run(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
     lifecycle::begin_stop(tx, run, StopReason::Asked)?;
-    tx.effects.push(crate::model::Effect::StopNow(run.session, run.number));
+    tx.effects.push(Effect::StopNow(run.session, run.number));
     Ok(())
 }
 
