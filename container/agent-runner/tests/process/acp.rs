@@ -61,7 +61,7 @@ fn one_process_answers_many_turns_and_the_next_one_goes_on() {
 
 /// Whatever an agent repeats of the conversation, and whenever, is not said again.
 #[test]
-fn a_repeated_conversation_reaches_nobody() {
+fn a_repeated_conversation_is_not_said_again() {
     for quirk in ["late-replay", "replay-on-resume"] {
         let mut bench = bench(&[quirk]);
         let mut runner = bench.start();

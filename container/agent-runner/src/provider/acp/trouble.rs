@@ -60,7 +60,8 @@ impl Complaint {
         let is_error = match agent {
             "hermes-agent" => text.starts_with("HTTP ") || (counted && usage.is_none()),
             "Copilot" => text.starts_with("Error: "),
-            _ => usage.is_some_and(Value::is_null),
+            "@agentclientprotocol/codex-acp" => usage.is_some_and(Value::is_null),
+            _ => false,
         };
         let text = if text.is_empty() { "the model did not answer" } else { text };
         is_error.then(|| Self { text: text.to_owned(), kind: kind(status_in(text), text) })
@@ -159,7 +160,9 @@ mod tests {
         assert_eq!(found("hermes-agent", "HTTP 401: no", counted.clone()), Some(Kind::Login));
         assert_eq!(found("hermes-agent", "x", json!({})), Some(Kind::Lasting));
         assert_eq!(found("Copilot", "Error: Authentication failed", counted.clone()), Some(Kind::Lasting));
-        assert_eq!(found("codex", "stream: 503", json!({"usage": null})), Some(Kind::Lasting));
+        let codex = "@agentclientprotocol/codex-acp";
+        assert_eq!(found(codex, "stream: 503", json!({"usage": null})), Some(Kind::Lasting));
+        assert_eq!(found("my-agent", "hello", json!({"usage": null})), None, "others may never count");
         assert_eq!(found("OpenCode", "Error: is a word", counted), None);
         assert_eq!(found("gemini-cli", "hello", json!({})), None);
     }
