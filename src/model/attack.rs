@@ -144,7 +144,7 @@ pub const ATTACKS: &[Attack] = &[
     attack(
         SECRETS,
         "abstract-sockets",
-        ("connects to an abstract socket of another program", "nobody answers"),
+        ("connects to an abstract socket of another program", "no one answers"),
         split(Stand::With("Linux 6.12, or `network = \"none\"`"), Stand::Held),
     ),
     attack(
@@ -224,7 +224,7 @@ pub const ATTACKS: &[Attack] = &[
         ),
         split(Stand::Held, Stand::Moot("a container holds whatever is in it")),
     ),
-    attack(NETWORK, "network-none", ("reaches this machine with `network = \"none\"`", "nobody answers"), BOTH),
+    attack(NETWORK, "network-none", ("reaches this machine with `network = \"none\"`", "no one answers"), BOTH),
     attack(
         NETWORK,
         "network-host",
@@ -242,14 +242,14 @@ pub const ATTACKS: &[Attack] = &[
         "network-loopback",
         (
             "reaches the loopback address of this machine with `network = \"open\"`",
-            "nobody answers unless `allow_host_loopback` is set",
+            "no one answers unless `allow_host_loopback` is set",
         ),
         split(EVERY_NETWORK, Stand::With("slirp4netns, without which only `none` works")),
     ),
     attack(
         NETWORK,
         "network-agents",
-        ("reaches another agent with `network = \"open\"`", "nobody answers"),
+        ("reaches another agent with `network = \"open\"`", "no one answers"),
         split(EVERY_NETWORK, Stand::Tested("it needs a second agent that listens")),
     ),
     attack(

@@ -189,7 +189,7 @@ class Ann:
                     break
         else:
             process.kill()
-            raise SystemExit(f"nobody answers this:\n{self.screen}")
+            raise SystemExit(f"no one answers this:\n{self.screen}")
         return process.wait(10)
 
 
