@@ -19,7 +19,8 @@ mod format_2;
 ///   and refusals, and another order in `lanes`; files that their network keeps.
 /// * 3: newer versions of the records of agents, dropped events, rate limits and settings, which a program of format 2 cannot
 ///   read; frozen agents and stopped turns, and more ends of messages.
-pub const FORMAT: u32 = 3;
+/// * 4: newer versions of the records of agents and settings.
+pub const FORMAT: u32 = 4;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,7 @@ pub(super) struct Step {
 }
 
 /// All steps in order.
-pub(super) const STEPS: &[Step] = &[Step { to: 2, run: to_2 }, Step { to: 3, run: to_3 }];
+pub(super) const STEPS: &[Step] = &[Step { to: 2, run: to_2 }, Step { to: 3, run: to_3 }, Step { to: 4, run: to_4 }];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
 fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -46,6 +47,11 @@ fn to_3(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.agents, txn)?;
     rewrite(&db.rate_limits, txn)?;
     rewrite(&db.dropped_events, txn)
+}
+
+fn to_4(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.settings, txn)?;
+    rewrite(&db.agents, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

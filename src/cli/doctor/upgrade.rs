@@ -18,13 +18,14 @@ use crate::state::{self, Missing, Options, Reader, Store, migrate};
 /// Name of the checks about the store.
 const STORE: &str = "store";
 /// Formats since the first one, and what their migration changes for people.
-const BROUGHT: [(u32, &str); 2] = [
+const BROUGHT: [(u32, &str); 3] = [
     (
         2,
         "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
          `allow_host_loopback = true`, which new ones do not have",
     ),
     (3, "no visible change; it keeps older programs from reading records that they do not understand"),
+    (4, "no visible change"),
 ];
 
 /// All checks. Nothing in the data directory is changed.
