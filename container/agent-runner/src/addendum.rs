@@ -16,11 +16,6 @@ pub(crate) fn instructions(context: &Context) -> String {
     if !context.destinations.is_empty() {
         parts.push(WRAPPING.to_owned());
         parts.push(
-            "Unless you are told otherwise, default to addressing the destination a message came `from`. Write to another one only when \
-             that is what you were asked to do."
-                .to_owned(),
-        );
-        parts.push(
             "Your text is delivered when your turn ends. To say something before that, use the tool `send_message`: it \
              delivers to the same destinations at once, and what it delivered must not be said again at the end."
                 .to_owned(),
@@ -29,9 +24,11 @@ pub(crate) fn instructions(context: &Context) -> String {
     parts.join("\n\n")
 }
 
-const WRAPPING: &str = "Wrap everything that a person should read in a block: `<message to=\"name\">…</message>`, with the \
-     name of a destination. Several blocks, also to different destinations, are delivered one by one. What is for \
-     nobody, such as notes to yourself, goes into `<internal>…</internal>` and is never delivered.";
+const WRAPPING: &str = "Text without a block goes to the chat that you answer. To write to a destination, wrap the text in a \
+     block: `<message to=\"name\">…</message>`, with its name. Use blocks if that is what you were asked to do, if no chat \
+     asked, as in a task without a chat, or if you answer messages `from` several chats. Several blocks, also to different \
+     destinations, are delivered one by one. What is for nobody, such as notes to yourself, goes into \
+     `<internal>…</internal>` and is never delivered.";
 
 fn places(destinations: &[Destination]) -> String {
     match destinations {
@@ -89,10 +86,10 @@ mod tests {
         let one = instructions(&context("Andy", &[("family", Some("The Family"))]));
         assert!(one.starts_with("# You are Andy\n\nYour name is **Andy**. Use it when"), "{one}");
         assert!(one.contains("\n\n## Sending messages\n\nYour destination is `family` (The Family).\n\n"), "{one}");
-        assert!(one.contains("default to addressing") && one.contains("send_message"), "{one}");
+        assert!(one.contains("goes to the chat that you answer") && one.contains("send_message"), "{one}");
         let many = instructions(&context("", &[("b", Some("b")), ("a", None)]));
         assert!(many.contains("following destinations:\n\n- `a`\n- `b`\n\n"), "{many}");
         assert!(many.contains("<message to=\"name\">…</message>") && many.contains("<internal>"), "{many}");
-        assert_eq!(many.split("\n\n").count(), 6, "{many}");
+        assert_eq!(many.split("\n\n").count(), 5, "{many}");
     }
 }

@@ -39,6 +39,33 @@ pub(crate) enum OutgoingRecipient {
     Address(Address),
 }
 
+/// Channel of agents' addresses.
+pub(crate) const AGENTS: &str = "agent";
+
+/// Where the messages of a turn came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// One chat, which gets text without a recipient.
+    Chat,
+    /// No chat, several chats, or another agent.
+    Unclear,
+}
+
+impl Origin {
+    /// The origin of messages. `session` is the address of their session, for messages without one.
+    pub(crate) fn of(asked: &[InMessage], session: Option<&Address>) -> Self {
+        let chat = |message: &InMessage| {
+            let reply = message.reply.as_ref().or(session).filter(|address| address.channel != AGENTS)?;
+            Some((reply.channel.clone(), reply.platform_id.clone()))
+        };
+        let mut chats = asked.iter().map(chat);
+        match chats.next().flatten() {
+            Some(first) if chats.all(|other| other.as_ref() == Some(&first)) => Self::Chat,
+            _ => Self::Unclear,
+        }
+    }
+}
+
 /// An attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attachment {
@@ -234,10 +261,8 @@ fn halves(text: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// Chats and threads of the messages, then the destination: which message is answered and in which thread.
-    #[test]
-    fn answers_find_the_message_and_the_thread() {
-        let message = |(seq, (chat, thread)): (u64, &(&str, &str))| InMessage {
+    fn asking(seq: u64, reply: Option<Address>) -> InMessage {
+        InMessage {
             v: 1,
             seq,
             id: String::new(),
@@ -245,12 +270,17 @@ mod tests {
             trigger: true,
             timestamp: String::new(),
             unknown_sender: false,
-            reply: Some(Address {
-                channel: "c".to_owned(),
-                platform_id: (*chat).to_owned(),
-                thread_id: Some((*thread).to_owned()).filter(|thread| !thread.is_empty()),
-            }),
+            reply,
             content: json!({}),
+        }
+    }
+
+    /// Chats and threads of the messages, then the destination: which message is answered and in which thread.
+    #[test]
+    fn answers_find_the_message_and_the_thread() {
+        let message = |(seq, (chat, thread)): (u64, &(&str, &str))| {
+            let thread_id = Some((*thread).to_owned()).filter(|thread| !thread.is_empty());
+            asking(seq, Some(Address { channel: "c".to_owned(), platform_id: (*chat).to_owned(), thread_id }))
         };
         let place = |chat: &str| Destination {
             name: chat.to_owned(),
@@ -276,6 +306,34 @@ mod tests {
                 _ => None,
             };
             assert_eq!((seq, thread.as_deref()), expected, "{asked:?} to {to}");
+        }
+    }
+
+    /// Channels of the messages' addresses and of their session's.
+    #[test]
+    fn text_without_a_recipient_has_one_chat_to_go_to_or_not() {
+        let address = |place: &&str| {
+            let (channel, platform_id) = place.split_once('/').unwrap_or((place, ""));
+            (!place.is_empty()).then(|| Address {
+                channel: channel.to_owned(),
+                platform_id: platform_id.to_owned(),
+                thread_id: None,
+            })
+        };
+        for (asked, session, expected) in [
+            (&["tg/1"][..], "", Origin::Chat),
+            (&[""], "tg/1", Origin::Chat),
+            (&["tg/1", "", "tg/1"], "tg/1", Origin::Chat),
+            (&[""], "", Origin::Unclear),
+            (&["tg/1", ""], "", Origin::Unclear),
+            (&["tg/1", "tg/2"], "tg/1", Origin::Unclear),
+            (&["tg/1", "sl/1"], "", Origin::Unclear),
+            (&["agent/scout"], "tg/1", Origin::Unclear),
+            (&["tg/1", "agent/scout"], "", Origin::Unclear),
+            (&[], "tg/1", Origin::Unclear),
+        ] {
+            let messages: Vec<InMessage> = asked.iter().map(|place| asking(1, address(place))).collect();
+            assert_eq!(Origin::of(&messages, address(&session).as_ref()), expected, "{asked:?} in {session:?}");
         }
     }
 

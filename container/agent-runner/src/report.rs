@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::log;
 use crate::outgoing::{
-    Attachment, Content, OutgoingRecipient, Utterance, answered, attachment_names, known_target, pieces,
+    Attachment, Content, Origin, OutgoingRecipient, Utterance, answered, attachment_names, known_target, pieces,
 };
 use crate::runner_state::RunnerState;
 use crate::strip::strip_payload;
@@ -169,6 +169,11 @@ impl<'a> Report<'a> {
     /// Whether a text that is not complete would be shown now.
     pub(crate) fn shows_writing(&self) -> bool {
         self.state.board.is_writable()
+    }
+
+    /// Where the messages of the open part came from.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin::of(&self.asked, self.turn.context.reply.as_ref())
     }
 
     /// The destinations that are the chat to which text without a destination goes.

@@ -9,7 +9,7 @@
 //! | `[[say TEXT]]` | the text of the answer, `{{` and `}}` in it standing for `<` and `>`; |
 //! | | without it the answer is `heard: ` and the prompt without its tags |
 //! | `[[recall]]` | the answer is all earlier prompts of the conversation, without their tags, joined by ` / ` |
-//! | `[[better TEXT]]` | the answer when the agent is told that its answer to this prompt was not delivered |
+//! | `[[better TEXT]]` | the answer when the agent is asked again where its answer to this prompt goes |
 //! | `[[error STATUS TYPE]]` | an API error instead of an answer |
 //! | `[[stop N]]` | the text of the answer stops after N characters until [`FakeApi::open`] |
 //! | `[[gate N]]` | the answer after N rounds of calls waits until [`FakeApi::open`] |

@@ -18,6 +18,7 @@ use hearth_zone::{Zone, show_text};
 use serde_json::Value;
 
 use self::escape::escaped;
+use crate::outgoing::AGENTS;
 
 /// The prompt of a turn: context and triggering messages, in order of arrival. Attachments are shown with their paths
 /// below `root`, the session's directory.
@@ -97,9 +98,6 @@ impl Prompt<'_> {
         }
     }
 }
-
-/// Channel of agents' addresses.
-const AGENTS: &str = "agent";
 
 impl Element {
     /// Unknown kinds are shown as chat. So are Hearth's notes, which have a text and no action.

@@ -4,15 +4,15 @@
 //! * `<internal>…</internal>` is removed, wherever it is;
 //! * `<message to="NAME">…</message>` goes to the destination of that name; nested blocks belong to the outer block if
 //!   all of them are closed, so that an agent can quote one;
-//! * text outside of blocks goes to the chat that asked. So does text without any block, if there is at most one
-//!   destination. If there are several, the agent is asked once to choose; if it does not, the text goes to the chat
-//!   that asked, too;
+//! * text outside of blocks goes to the chat that asked;
+//! * if no chat or several chats asked, the agent has several destinations, and its text has no block at all, the agent
+//!   is asked once to choose. If it does not, the text goes where the newest message of the turn came from;
 //! * a block for an unknown name is reported to the agent once, with the known names. If the agent does not redirect
 //!   it, it goes to the chat that asked, with a note.
 
 use hearth_wire::Destination;
 
-use crate::outgoing::{OutgoingRecipient, Utterance};
+use crate::outgoing::{Origin, OutgoingRecipient, Utterance};
 use crate::strip::strip_internal;
 
 pub(super) const BEGIN: &str = "<message";
@@ -43,7 +43,7 @@ impl Draft {
 }
 
 /// Checks a result. `draft` is the text that the agent was asked to correct before.
-pub(super) fn decide(text: &str, destinations: &[Destination], draft: Option<Draft>) -> ResultAction {
+pub(super) fn decide(text: &str, origin: Origin, destinations: &[Destination], draft: Option<Draft>) -> ResultAction {
     let said = addressed(text);
     let is_known = |utterance: &Utterance| match &utterance.target {
         OutgoingRecipient::Destination(name) => destinations.iter().any(|destination| destination.name == *name),
@@ -56,11 +56,10 @@ pub(super) fn decide(text: &str, destinations: &[Destination], draft: Option<Dra
         }
         Some(Draft { kept, .. }) if said.is_empty() => ResultAction::Said(kept),
         Some(_) => ResultAction::Said(said),
-        None if destinations.len() > 1 && !said.is_empty() && said.iter().all(is_bare) => ResultAction::Again {
-            said: Vec::new(),
-            note: unwrapped(destinations),
-            draft: Draft { kept: said, unknown: false },
-        },
+        None if origin == Origin::Unclear && destinations.len() > 1 && !said.is_empty() && said.iter().all(is_bare) => {
+            let note = unwrapped(destinations);
+            ResultAction::Again { said: Vec::new(), note, draft: Draft { kept: said, unknown: false } }
+        }
         None => {
             let (said, kept): (Vec<_>, Vec<_>) = said.into_iter().partition(|one| is_bare(one) || is_known(one));
             if kept.is_empty() {

@@ -162,13 +162,30 @@ fn what_the_cli_says_unasked_is_said_at_once() {
     assert_eq!(bench.texts(4), ["still here"]);
 }
 
-#[test]
-fn words_for_nobody_in_particular_are_asked_about_once() {
-    let Some((mut bench, api)) = bench() else { return };
+/// Adds a second destination.
+fn add_office(bench: &mut Bench) {
     let mut office = bench.context.destinations[0].clone();
     office.name = "office".to_owned();
     bench.context.destinations.push(office);
     bench.publish();
+}
+
+#[test]
+fn an_answer_without_a_recipient_goes_to_the_chat_that_asked_without_a_second_call() {
+    let Some((mut bench, api)) = bench() else { return };
+    add_office(&mut bench);
+    bench.say(2, "[[say bare]] [[better {{message to=\"office\"}}wrapped{{/message}}]]");
+    let _runner = start(&bench, &api);
+    assert_eq!(bench.texts(2), ["bare"]);
+    let asked = api.requests().iter().filter(|body| body["messages"].to_string().contains("not delivered")).count();
+    assert_eq!(asked, 0, "the agent was not asked again");
+}
+
+#[test]
+fn text_for_no_chat_in_particular_is_asked_about_once() {
+    let Some((mut bench, api)) = bench() else { return };
+    bench.context.reply = None;
+    add_office(&mut bench);
     bench.say(2, "[[say bare]] [[better {{message to=\"office\"}}wrapped{{/message}}]]");
     let _runner = start(&bench, &api);
     assert_eq!(bench.texts(2), ["wrapped"]);

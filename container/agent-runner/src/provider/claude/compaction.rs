@@ -30,7 +30,8 @@ pub(super) fn instructions(destinations: &[Destination]) -> String {
         "Keep the recent messages with their full XML structure: `<message from sender time>`, `<task from time>` and \
          `<webhook from source event>` with all attributes. Keep messages and the replies to them in their order, so \
          that it stays clear what was answered and where. End the summary with this reminder, word for word:\n\n\
-         You MUST wrap all responses in <message to=\"name\">...</message> blocks.\nAvailable destinations: {names}"
+         Text without a block goes to the chat that you answer; to write elsewhere, wrap it in \
+         <message to=\"name\">...</message>.\nAvailable destinations: {names}"
     )
 }
 
@@ -234,6 +235,6 @@ mod tests {
 
     #[test]
     fn the_summary_is_told_the_destinations() {
-        assert!(instructions(&[]).ends_with("blocks.\nAvailable destinations: (none)"));
+        assert!(instructions(&[]).ends_with("</message>.\nAvailable destinations: (none)"));
     }
 }

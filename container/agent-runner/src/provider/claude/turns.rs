@@ -127,7 +127,7 @@ impl Session {
             let bare = Some(text.trim()).filter(|text| !text.is_empty()).map(Utterance::reply);
             return answer(bare.into_iter().collect(), report);
         }
-        match dispatch::decide(&text, &report.context().destinations, self.draft.take()) {
+        match dispatch::decide(&text, report.origin(), &report.context().destinations, self.draft.take()) {
             ResultAction::Said(said) => answer(said, report),
             ResultAction::Again { said, note, draft } => {
                 said.into_iter().try_for_each(|utterance| report.answer(utterance))?;

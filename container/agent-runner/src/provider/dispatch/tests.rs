@@ -66,11 +66,15 @@ fn many_blocks_that_are_not_closed_take_no_longer_than_others() {
 
 #[test]
 fn words_without_a_block_are_asked_about_only_where_they_could_mean_several_places() {
-    for names in [&[][..], &["a"]] {
-        assert_eq!(decide("42", &destinations(names), None), ResultAction::Said(vec![reply("42")]));
-    }
     let two = destinations(&["a", "b"]);
-    let ResultAction::Again { said, note, draft } = decide("42", &two, None) else { panic!("no nudge") };
+    for (origin, destinations) in
+        [(Origin::Unclear, &destinations(&[])), (Origin::Unclear, &destinations(&["a"])), (Origin::Chat, &two)]
+    {
+        assert_eq!(decide("42", origin, destinations, None), ResultAction::Said(vec![reply("42")]), "{origin:?}");
+    }
+    let ResultAction::Again { said, note, draft } = decide("42", Origin::Unclear, &two, None) else {
+        panic!("no nudge")
+    };
     assert_eq!(said, []);
     assert_eq!(
         note,
@@ -78,31 +82,33 @@ fn words_without_a_block_are_asked_about_only_where_they_could_mean_several_plac
          output must be wrapped: use <message to=\"name\"> for content to send, or <internal> for scratchpad. Your \
          destinations: a, b. Please re-send your response with the correct wrapping.</system>"
     );
-    let second = |text: &str| decide(text, &two, Some(draft.clone()));
+    let second = |text: &str| decide(text, Origin::Unclear, &two, Some(draft.clone()));
     assert_eq!(second(r#"<message to="b">42</message>"#), ResultAction::Said(vec![to("b", "42")]));
     assert_eq!(second("it is 42"), ResultAction::Said(vec![reply("it is 42")]));
     assert_eq!(second("<internal>sent</internal>"), ResultAction::Said(vec![reply("42")]));
     assert_eq!(second(r#"<message to="c">42</message>"#), ResultAction::Said(vec![to("c", "42")]));
     for silent in ["", "<internal>nothing to say</internal>"] {
-        assert_eq!(decide(silent, &two, None), ResultAction::Said(vec![]));
+        assert_eq!(decide(silent, Origin::Unclear, &two, None), ResultAction::Said(vec![]));
     }
     let beside = r#"bare <message to="a">x</message>"#;
-    assert_eq!(decide(beside, &two, None), ResultAction::Said(vec![reply("bare"), to("a", "x")]));
+    assert_eq!(decide(beside, Origin::Unclear, &two, None), ResultAction::Said(vec![reply("bare"), to("a", "x")]));
 }
 
 #[test]
 fn unknown_names_are_told_once() {
     let known = destinations(&["a"]);
     let text = r#"<message to="a">x</message><message to="nobody">y</message><message to="nobody">z</message>"#;
-    let ResultAction::Again { said, note, draft } = decide(text, &known, None) else { panic!("not told") };
+    let ResultAction::Again { said, note, draft } = decide(text, Origin::Chat, &known, None) else {
+        panic!("not told")
+    };
     assert_eq!(said, [to("a", "x")]);
     assert!(note.contains(r#"of that name: "nobody". Your destinations: a. "#), "{note}");
-    let second = |text: &str| decide(text, &known, Some(draft.clone()));
+    let second = |text: &str| decide(text, Origin::Chat, &known, Some(draft.clone()));
     assert_eq!(second(r#"<message to="a">y z</message>"#), ResultAction::Said(vec![to("a", "y z")]));
     assert_eq!(second(""), ResultAction::Said(vec![to("nobody", "y"), to("nobody", "z")]));
     assert_eq!(second("sorry"), ResultAction::Said(vec![to("nobody", "y"), to("nobody", "z"), reply("sorry")]));
     assert_eq!(draft.into_kept(), [to("nobody", "y"), to("nobody", "z")]);
-    let ResultAction::Again { note, .. } = decide(r#"<message to="x">y</message>"#, &[], None) else {
+    let ResultAction::Again { note, .. } = decide(r#"<message to="x">y</message>"#, Origin::Chat, &[], None) else {
         panic!("not told")
     };
     assert!(note.contains("Your destinations: (none)."), "{note}");
