@@ -1,9 +1,9 @@
-//! Text answers to cards: the number of an option, or the requested name of a new agent.
+//! Text answers to cards: the number or the words of an option, or the requested name of a new agent.
 
 use crate::approvals::approvers;
 use crate::decisions::{naming, press};
 use crate::delivery::notice;
-use crate::inbound::cards;
+use crate::inbound::cards::{self, Choice};
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Card, PromptSubject};
 use crate::model::delivery::{Act, OutState};
@@ -18,23 +18,23 @@ use crate::state::{ChatKey, PersonKey, PromptKey};
 use crate::tx::Tx;
 use crate::{Result, routing};
 
-/// Number of open cards per address among which a bare number finds the newest one shown. A text that names a card
-/// finds it among all of them.
+/// Number of open cards per address among which a bare number or word is looked for. A text that names a card finds it
+/// among all of them.
 const CARDS_MAX: usize = 50;
 
-/// Handles a message that answers an open card at its address: a number, an id and a number, or a requested name. A
-/// message from a sender who may not answer is routed to the agents like any other.
+/// Handles a message that answers an open card at its address: a number, an id and a number, the label or value of an
+/// option, or a requested name. A message from a sender who may not answer is routed to the agents like any other.
 pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option<Reply>> {
     let text = event.content.text.trim();
     let wanted = decide_form(text);
     // Usually no question is open. The number of rows is known without reading any.
-    if tx.db.open_prompts.is_empty(tx)? && !matches!(wanted, Form::Option(Some(_), _)) {
+    if tx.db.open_prompts.is_empty(tx)? && !matches!(wanted, Form::Named(_)) {
         return Ok(None);
     }
     let Some(by) = people::sender_of(event) else { return Ok(None) };
     let mut meant: Vec<PromptSubject> = match wanted {
-        Form::Option(Some(named), _) => vec![named],
-        Form::Option(None, _) | Form::Other => Vec::new(),
+        Form::Named(choice) => vec![choice.card],
+        Form::Number(_) | Form::Words => Vec::new(),
     };
     meant.extend(tx.db.approvals_naming.get(tx, &PersonKey::of(&by))?.map(PromptSubject::Approval));
     let mut asked = asked_at(tx, &event.source, &meant)?;
@@ -43,6 +43,7 @@ pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option
         asked.extend(asked_at(tx, &own, &meant)?);
     }
     asked.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
+    asked.dedup();
     let taken = respond(tx, &asked, &wanted, &by, text)? || tell_closed(tx, &event.source, &asked, &wanted, &by)?;
     if !taken {
         return Ok(None);
@@ -93,23 +94,23 @@ fn respond(
     by: &UserId,
     text: &str,
 ) -> Result<bool> {
-    if let Form::Option(None, option) = wanted
-        && is_ambiguous(tx, asked, *option, by)?
-    {
-        return Ok(true);
-    }
+    let meant = match *wanted {
+        Form::Named(choice) => vec![choice],
+        Form::Number(_) | Form::Words => shown_choices(tx, asked, wanted, by, text)?,
+    };
+    let (choice, is_ambiguous) = (meant.first().copied(), meant.len() > 1);
     for (id, matter) in asked {
         let outbound = tx.db.outbound.require(tx, id)?;
         let Some(to) = outbound.to else { continue };
-        // A card that was not shown yet can only be answered by its id.
-        let shown = matches!(outbound.state, OutState::Delivered { .. });
-        match (&outbound.act, wanted) {
-            (Act::Ask(card), Form::Option(named, option)) if named.map_or(shown, |named| named == *matter) => {
-                return Ok(choose(tx, card, *option, by, to)?.is_some());
+        match (&outbound.act, choice.filter(|choice| choice.card == *matter)) {
+            (Act::Ask(_), Some(_)) if is_ambiguous => {
+                notice::say_to(tx, to, None, cards::which(&meant))?;
+                return Ok(true);
             }
-            (Act::Ask(_), _) | (_, Form::Option(Some(_), _)) => {}
-            (_, Form::Option(None, _) | Form::Other) => {
-                if let PromptSubject::Approval(approval) = matter
+            (Act::Ask(card), Some(choice)) => return Ok(choose(tx, card, choice.option, by, to)?.is_some()),
+            (Act::Ask(_), None) => {}
+            (_, _) => {
+                if let (PromptSubject::Approval(approval), Form::Number(_) | Form::Words) = (matter, wanted)
                     && name(tx, *approval, by, text)?.is_some()
                 {
                     return Ok(true);
@@ -120,25 +121,31 @@ fn respond(
     Ok(false)
 }
 
-/// Whether a bare number may mean several cards that were shown. Then the person is asked which one.
-fn is_ambiguous(
-    tx: &mut Tx<'_, '_>,
+/// The options of shown cards that a text may mean and this person may choose, the newest card first. A card that was
+/// not shown yet can only be answered by its id.
+fn shown_choices(
+    tx: &Tx<'_, '_>,
     asked: &[(OutboundId, PromptSubject)],
-    option: usize,
+    wanted: &Form,
     by: &UserId,
-) -> Result<bool> {
-    let (mut meant, mut place) = (Vec::new(), None);
+    text: &str,
+) -> Result<Vec<Choice>> {
+    let mut meant = Vec::new();
     for (id, matter) in asked {
         let outbound = tx.db.outbound.require(tx, id)?;
         let (Act::Ask(card), OutState::Delivered { .. }) = (&outbound.act, &outbound.state) else { continue };
-        if cards::may_choose(tx, card, option, by)? {
-            meant.push(*matter);
-            place = place.or(outbound.to);
+        let options = match *wanted {
+            Form::Number(option) => vec![option],
+            Form::Words => cards::options_called(card, text),
+            Form::Named(_) => Vec::new(),
+        };
+        for option in options {
+            if cards::may_choose(tx, card, option, by)? {
+                meant.push(Choice { card: *matter, option });
+            }
         }
     }
-    let (Some(place), 2..) = (place, meant.len()) else { return Ok(false) };
-    notice::say_to(tx, place, None, cards::which(&meant, option))?;
-    Ok(true)
+    Ok(meant)
 }
 
 /// Tells a person that the card they name is closed. Otherwise their answer would go to an agent.
@@ -149,11 +156,11 @@ fn tell_closed(
     wanted: &Form,
     by: &UserId,
 ) -> Result<bool> {
-    let Form::Option(Some(named), _) = wanted else { return Ok(false) };
-    if asked.iter().any(|(_, matter)| matter == named) {
+    let Form::Named(choice) = wanted else { return Ok(false) };
+    if asked.iter().any(|(_, matter)| *matter == choice.card) {
         return Ok(false);
     }
-    let Some(text) = cards::closed(tx, *named, by, source)? else { return Ok(false) };
+    let Some(text) = cards::closed(tx, choice.card, by, source)? else { return Ok(false) };
     let place = direct::on_terminal(by).unwrap_or_else(|| source.clone());
     notice::say_to(tx, place, None, text)?;
     Ok(true)
@@ -201,22 +208,24 @@ fn name(tx: &mut Tx<'_, '_>, id: ApprovalId, by: &UserId, text: &str) -> Result<
 /// The form of an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
-    /// The number of an option, on a named card or on the newest.
-    Option(Option<PromptSubject>, usize),
-    /// Anything else, possibly a name.
-    Other,
+    /// The number of an option on a named card.
+    Named(Choice),
+    /// The number of an option.
+    Number(usize),
+    /// Anything else: possibly the words of an option, or a name.
+    Words,
 }
 
 fn decide_form(text: &str) -> Form {
     let number = |text: &str| text.parse::<usize>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
     let words: Vec<&str> = text.split_whitespace().take(3).collect();
     match words.as_slice() {
-        [one] => number(one).map_or(Form::Other, |option| Form::Option(None, option)),
+        [one] => number(one).map_or(Form::Words, Form::Number),
         [id, option] => match (id.parse(), number(option)) {
-            (Ok(matter), Some(option)) => Form::Option(Some(matter), option),
-            _ => Form::Other,
+            (Ok(card), Some(option)) => Form::Named(Choice { card, option }),
+            _ => Form::Words,
         },
-        _ => Form::Other,
+        _ => Form::Words,
     }
 }
 
@@ -228,17 +237,17 @@ mod tests {
     fn only_exact_answers_are_answers() {
         let approval = PromptSubject::Approval(ApprovalId::new(3));
         for (text, form) in [
-            ("1", Form::Option(None, 1)),
-            (" 2 ", Form::Option(None, 2)),
-            ("ap3 1", Form::Option(Some(approval), 1)),
-            ("ap3", Form::Other),
-            ("ap03 1", Form::Other),
-            ("+1", Form::Other),
-            ("1.", Form::Other),
-            ("1 2", Form::Other),
-            ("I take 1", Form::Other),
-            ("", Form::Other),
-            ("99999999999999999999999", Form::Other),
+            ("1", Form::Number(1)),
+            (" 2 ", Form::Number(2)),
+            ("ap3 1", Form::Named(Choice { card: approval, option: 1 })),
+            ("ap3", Form::Words),
+            ("ap03 1", Form::Words),
+            ("+1", Form::Words),
+            ("1.", Form::Words),
+            ("1 2", Form::Words),
+            ("I take 1", Form::Words),
+            ("", Form::Words),
+            ("99999999999999999999999", Form::Words),
         ] {
             assert_eq!(decide_form(text), form, "{text:?}");
         }

@@ -39,6 +39,9 @@ fn a_number_answers_the_newest_card() {
         ("0", "pending", Outcome::Routed),
         ("yes", "pending", Outcome::Routed),
         ("1 please", "pending", Outcome::Routed),
+        (" ALLOW ", "approved", Outcome::Consumed),
+        ("reject", "rejected", Outcome::Consumed),
+        ("deny it", "pending", Outcome::Routed),
     ] {
         let mut ground = Ground::of(TERMINAL);
         ground.says("stranger", "hello");
@@ -115,6 +118,23 @@ fn a_number_with_two_open_cards_asks_which_one() {
     assert_eq!(ground.states(), ["approved", "rejected"]);
 }
 
+#[test]
+fn the_words_of_several_open_cards_ask_which_one() {
+    let mut ground = Ground::of(TERMINAL);
+    ground.says("s1", "one");
+    ground.says("s2", "two");
+    let report = ground.says_in(("terminal", "main", None), ("1000", "deny"), MENTION);
+    assert_eq!((report.outcome, report.reason), (Outcome::Consumed, Some(Reason::Answer)));
+    assert_eq!(ground.states(), ["pending", "pending"]);
+    let (to, _, said) = ground.shown().pop().unwrap();
+    assert_eq!((to.as_str(), said.as_str()), ("terminal/@1000", "2 cards are open here. Say `ap2 2` or `ap1 2`."));
+    // A card that was not seen is not meant.
+    let mut ground = Ground::of(TERMINAL);
+    ground.world.outside.channel = Box::new(|_| Some(hearth::model::delivery::DeliveryResult::Absent));
+    ground.says("s1", "one");
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "allow"), MENTION).outcome, Outcome::Routed);
+}
+
 /// An answer to a decided card does not go to the agent.
 #[test]
 fn an_answer_to_a_decided_card_says_that_it_was_decided() {
@@ -131,13 +151,15 @@ fn an_answer_to_a_decided_card_says_that_it_was_decided() {
 }
 
 #[test]
-fn numbers_of_others_are_talk() {
+fn numbers_and_words_of_others_are_talk() {
     let mut ground = Ground::of(&format!(
         "{GROUP}[[chats]]\nchannel = \"telegram\"\nplatform_id = \"owner\"\nunknown_senders = \"public\"\n[[chats.wirings]]\nagent = \"andy\"\nengage = \"pattern\"\npattern = \".\"\n"
     ));
     ground.says("stranger", "hello");
-    let report = ground.says_in(("telegram", "owner", None), ("somebody", "1"), MENTION);
-    assert_eq!((report.outcome, ground.states()), (Outcome::Routed, vec!["pending"]));
+    for text in ["1", "Allow", "approve"] {
+        let report = ground.says_in(("telegram", "owner", None), ("somebody", text), MENTION);
+        assert_eq!((report.outcome, ground.states()), (Outcome::Routed, vec!["pending"]), "{text}");
+    }
     let report = ground.says_in(("telegram", "owner", None), ("owner", "1"), MENTION);
     assert_eq!((report.outcome, ground.states()), (Outcome::Consumed, vec!["approved"]), "buttons or not");
 }
@@ -168,7 +190,7 @@ fn what_is_too_long_for_a_card_is_not_approved_on_it() {
     // Neither a forged press nor a typed number approves it, and the person who typed is told why.
     let (decided, why) = ground.presses_on("telegram:owner", (&to, card.button(0)));
     assert!(!decided && why.starts_with("ap1 is too long to be shown here"), "{why}");
-    for (said, text) in [(2, "1"), (3, "ap1 1")] {
+    for (said, text) in [(2, "1"), (3, "ap1 1"), (4, "approve")] {
         let report = ground.says_in(("telegram", "owner", None), ("owner", text), "");
         assert_eq!((report.outcome, ground.states()), (Outcome::Consumed, vec!["pending"]), "{text}");
         let shown = ground.shown();

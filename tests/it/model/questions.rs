@@ -67,7 +67,7 @@ struct Desk {
     now: u64,
     live: u32,
     asked: Vec<Asked>,
-    /// Answers that no run waited for, and that start the next one.
+    /// Messages: answers that no run waited for, and typed words that answered no question.
     wakes: usize,
     /// The reply to each waiting run: the number of its question, and whether it is an answer.
     told: Vec<(u64, bool)>,
@@ -100,6 +100,18 @@ impl Desk {
         true
     }
 
+    /// A typed option answers the only open question. If several are open, Hearth asks back; if none is, the text is a
+    /// message for the agent. A stranger is not heard here.
+    fn types(&mut self, who: usize, option: usize) {
+        let open: Vec<usize> = (0..self.asked.len()).filter(|at| self.asked[*at].fate == Fate::Open).collect();
+        match (PEOPLE[who], open.as_slice()) {
+            ("net:stranger", _) => {}
+            (_, []) => self.wakes += 1,
+            (_, [only]) => assert!(self.answer(*only, who, option)),
+            _ => {}
+        }
+    }
+
     fn pass(&mut self, seconds: u64) {
         self.now += seconds;
         for asked in self.asked.iter_mut().filter(|asked| asked.fate == Fate::Open && asked.until <= self.now) {
@@ -121,6 +133,8 @@ enum Step {
     /// The question's number, and its lifetime in seconds.
     Ask(usize, u64),
     Answer(usize, usize, usize),
+    /// A person types an option.
+    Type(usize, usize),
     /// Seconds.
     Pass(u64),
     /// The agent is restarted, and begins its turn again.
@@ -131,6 +145,7 @@ fn a_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..TITLES.len(), prop_oneof![Just(60_u64), Just(600), Just(999_999)]).prop_map(|(title, s)| Step::Ask(title, s)),
         5 => (any::<usize>(), 0..PEOPLE.len(), 0..OPTIONS.len()).prop_map(|(at, who, option)| Step::Answer(at, who, option)),
+        2 => (0..PEOPLE.len(), 0..OPTIONS.len()).prop_map(|(who, option)| Step::Type(who, option)),
         3 => prop_oneof![Just(7_u64), Just(41), Just(25)].prop_map(Step::Pass),
         1 => Just(Step::Pass(25 * 3_600)),
         2 => Just(Step::Restart),
@@ -140,6 +155,8 @@ fn a_step() -> impl Strategy<Value = Step> {
 struct Pair {
     desk: Desk,
     world: World,
+    /// Number of the last event.
+    event: u32,
 }
 
 impl Pair {
@@ -152,7 +169,7 @@ impl Pair {
         });
         world.inject(&event_in(("net", "C", None), ("1", "hello", "\"senderId\":\"ann\""), ""));
         world.settle();
-        let mut pair = Self { desk: Desk { live: 1, ..Desk::default() }, world };
+        let mut pair = Self { desk: Desk { live: 1, ..Desk::default() }, world, event: 1 };
         pair.begin();
         pair
     }
@@ -170,6 +187,14 @@ impl Pair {
                 self.answer(at % self.desk.asked.len(), who, option)?;
             }
             Step::Answer(..) => {}
+            Step::Type(who, option) => {
+                self.event += 1;
+                let sender = PEOPLE[who].strip_prefix("net:").unwrap();
+                let sender = format!("\"senderId\":\"{sender}\"");
+                let text = format!(" {} ", OPTIONS[option].to_uppercase());
+                self.world.inject(&event_in(("net", "C", None), (&self.event.to_string(), &text, &sender), ""));
+                self.desk.types(who, option);
+            }
             Step::Pass(seconds) => {
                 // No awake time passes, so no agent is stopped for its age.
                 self.world.step_clock(i64::try_from(seconds * 1_000).unwrap());
