@@ -26,7 +26,7 @@ use crate::state::{self, Admission, Store, Text};
 
 /// Interval of walks over the file store.
 const WALK: Duration = Duration::from_secs(60 * 60);
-/// Number of walks between checks of all sent files.
+/// Number of walks between checks of all files in mailboxes.
 const WALKS_PER_LOOK: u64 = 24;
 /// Pause after each step of a walk, so that it does not slow down other work.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -169,9 +169,16 @@ pub fn tidy(paths: &Paths, store: &Store, now: Timestamp) -> Result<u64, Error> 
     for session in mailboxes.sessions()? {
         let names = unneeded_sent(&mailboxes, store, session, now)?;
         mailboxes.release(&names)?;
-        removed += names.len() as u64;
+        removed += names.len() as u64 + remove_received(&mailboxes, store, session)?;
     }
     Ok(removed)
+}
+
+/// Removes files that came with messages of a session and that its agent may not read any more.
+pub(super) fn remove_received(mailboxes: &Mailboxes, store: &Store, session: SessionId) -> Result<u64, Error> {
+    mailboxes.remove_received(session, |seq| {
+        Ok(store.read(|db, txn| retention::needs_received_files(db, txn, session, seq))?)
+    })
 }
 
 /// Files of a session that were sent, or never will be, and are no longer needed.
@@ -268,7 +275,7 @@ impl Remover {
         }
     }
 
-    fn walk(&self, sent_too: bool) -> Result<(), Error> {
+    fn walk(&self, mailboxes_too: bool) -> Result<(), Error> {
         for shard in 0..SHARDS {
             for blob in self.files.blobs.shard(shard, clock::wall())? {
                 if self.stop.is_asked() {
@@ -278,7 +285,7 @@ impl Remover {
             }
             std::thread::sleep(PAUSE);
         }
-        let Some(room) = self.workers.upgrade().filter(|_| sent_too) else { return Ok(()) };
+        let Some(room) = self.workers.upgrade().filter(|_| mailboxes_too) else { return Ok(()) };
         for session in room.mailboxes().sessions()? {
             let Some(engine) = self.engine.upgrade().filter(|_| !self.stop.is_asked()) else { return Ok(()) };
             let names = unneeded_sent(room.mailboxes(), engine.store(), session, clock::wall())?;
@@ -286,6 +293,7 @@ impl Remover {
             if !names.is_empty() {
                 room.give(session, Job::Release(session, names));
             }
+            room.give(session, Job::RemoveReceived(session));
             std::thread::sleep(PAUSE);
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::engine_thread::{Inbox, Item};
-use super::files::Files;
+use super::files::{self, Files};
 use super::given::Given;
 use super::heartbeats::Heartbeats;
 use super::stop::Stop;
@@ -50,6 +50,8 @@ pub(super) enum Job {
     Discard(Discard),
     /// Remove files that were kept for sending.
     Release(SessionId, Vec<String>),
+    /// Remove files of messages that agents may not read any more and whose removal was lost.
+    RemoveReceived(SessionId),
     /// Read what agents wrote.
     Collect(SessionId),
     /// Read the rest of an ended incarnation's output.
@@ -267,6 +269,7 @@ impl MailboxWorkers {
             }
             Job::Discard(discard) => (discard.session, self.discard(discard)),
             Job::Release(session, names) => (session, self.mailboxes.release(&names)),
+            Job::RemoveReceived(session) => return self.remove_received(session),
             // Effects are hints: the next start launches it.
             Job::Launch(_) if self.context.stop.is_draining() => return,
             Job::Launch(launch) => return self.launch(&launch),
@@ -325,8 +328,14 @@ impl MailboxWorkers {
             tracing::warn!(%session, %error, "cannot read an agent's waiting messages; it may start with them");
             Vec::new()
         });
-        let seqs = waiting.into_iter().map(|(key, _)| key.seq).collect();
-        self.mailboxes.discard(&Discard { session, seqs, agent_files: Vec::new() })
+        let seqs: Vec<u64> = waiting.into_iter().map(|(key, _)| key.seq).collect();
+        self.mailboxes.discard(&Discard { session, files: seqs.clone(), seqs, agent_files: Vec::new() })
+    }
+
+    fn remove_received(&self, session: SessionId) {
+        if let Err(error) = files::remove_received(&self.mailboxes, self.context.engine.store(), session) {
+            tracing::warn!(%session, %error, "cannot search for unneeded files of messages, retrying");
+        }
     }
 
     fn discard(&self, discard: Discard) -> Result<(), Error> {

@@ -26,27 +26,18 @@ pub(super) fn discard(mailbox: &Mailbox, discard: &Discard) -> Result<(), Error>
     let messages = mailbox.messages()?;
     let attachments = messages.dir(FILES_DIR)?;
     for &seq in &discard.seqs {
-        note(remove_message(mailbox, &messages, &attachments, InName { seq }));
+        note(mailbox.trash.take(&messages, OsStr::new(&InName { seq }.to_string())));
+    }
+    if let DirEntry::Found(attachments) = &attachments {
+        for &seq in &discard.files {
+            note(mailbox.trash.take(attachments, OsStr::new(&InName { seq }.files_dir())));
+        }
     }
     for name in &discard.agent_files {
         note(remove_agent_file(mailbox, name));
     }
     note(mailbox.trash.empty(TRASH_STEPS).map(drop));
     first
-}
-
-/// Removes a message and its attachments from the host's half.
-pub(super) fn remove_message(
-    mailbox: &Mailbox,
-    messages: &Dir,
-    attachments: &DirEntry<Dir>,
-    name: InName,
-) -> Result<(), Error> {
-    mailbox.trash.take(messages, OsStr::new(&name.to_string()))?;
-    match attachments {
-        DirEntry::Found(files) => mailbox.trash.take(files, OsStr::new(&name.files_dir())),
-        DirEntry::Absent | DirEntry::Refused(_) => Ok(()),
-    }
 }
 
 /// A parsed name from a collection.

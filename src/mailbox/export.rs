@@ -22,7 +22,6 @@ use crate::model::policy::Policy;
 use super::blobs::Blobs;
 use super::collect::ENTRIES;
 use super::dir::{Dir, DirEntry};
-use super::discard::remove_message;
 use super::error::Error;
 use super::files;
 use super::layout::Mailbox;
@@ -49,7 +48,11 @@ pub(super) fn export(
     }
     let messages = mailbox.messages()?;
     if export.exact {
-        remove_others(mailbox, &messages, &export.messages)?;
+        remove_others(mailbox, &messages, export)?;
+        if let Err(error) = files::restore(mailbox, blobs, &messages, &export.files) {
+            // The next start tries again. Until then, the agent can work without them.
+            tracing::warn!(session = %export.session, %error, "cannot restore files of earlier messages");
+        }
     }
     let (mut first, mut asks) = (Ok(()), false);
     for message in &export.messages {
@@ -116,12 +119,12 @@ fn is_news(mailbox: &Mailbox, view: &ContextView) -> Result<bool, Error> {
     })
 }
 
-fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) -> Result<(), Error> {
-    let wanted: BTreeSet<u64> = wanted.iter().map(|message| message.seq).collect();
-    let attachments = messages.dir(FILES_DIR)?;
-    if let DirEntry::Found(files) = &attachments {
+fn remove_others(mailbox: &Mailbox, messages: &Dir, export: &Export) -> Result<(), Error> {
+    let wanted: BTreeSet<u64> = export.messages.iter().map(|message| message.seq).collect();
+    if let DirEntry::Found(files) = &messages.dir(FILES_DIR)? {
         // Also attachments whose message is already gone, as after a crash in between.
-        let names: BTreeSet<String> = wanted.iter().map(|seq| InName { seq: *seq }.files_dir()).collect();
+        let kept = export.files.iter().map(|kept| &kept.seq);
+        let names: BTreeSet<String> = wanted.iter().chain(kept).map(|seq| InName { seq: *seq }.files_dir()).collect();
         for name in files.list(ENTRIES)?.names {
             if !name.to_str().is_some_and(|name| names.contains(name)) {
                 mailbox.trash.take(files, &name)?;
@@ -134,7 +137,7 @@ fn remove_others(mailbox: &Mailbox, messages: &Dir, wanted: &[ExportedMessage]) 
         for name in &listing.names {
             match name.to_str().and_then(InName::parse) {
                 Some(name) if wanted.contains(&name.seq) => continue,
-                Some(name) => remove_message(mailbox, messages, &attachments, name)?,
+                Some(message) => mailbox.trash.take(messages, OsStr::new(&message.to_string()))?,
                 None if name.to_str().is_some_and(is_temporary) => mailbox.trash.take(messages, name)?,
                 None => continue,
             }

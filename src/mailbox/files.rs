@@ -1,4 +1,5 @@
-//! Attachments in the host's half of a mailbox: `in/files/<seq>/<name>`, there before the message that names them.
+//! Attachments in the host's half of a mailbox: `in/files/<seq>/<name>`, there before the message that names them, and
+//! as long as the store promises them.
 //!
 //! They are copies (where the file system can, copies that share their blocks). With a hard link to the file in the
 //! store of files, a process that may write here could change what other sessions see. A directory gets its name when
@@ -7,19 +8,23 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use hearth_wire::{FILES_DIR, HOST_DIR, IN_DIR, InName, is_safe_file_name, temporary_name};
+use hearth_wire::{FILES_DIR, HOST_DIR, IN_DIR, InName, is_safe_file_name, is_temporary, temporary_name};
 use serde_json::{Map, Value};
 
 use crate::model::content::Attachment;
-use crate::model::effect::ExportedMessage;
+use crate::model::effect::{ExportedFiles, ExportedMessage};
 
 use super::blobs::Blobs;
-use super::dir::{Dir, copy, fresh};
+use super::collect::ENTRIES;
+use super::dir::{Dir, DirEntry, copy, fresh};
 use super::error::Error;
 use super::layout::{Mailbox, SHARED};
 
 /// Mode of the host's files: their reader may be another user inside a container.
 const READABLE: u32 = 0o644;
+
+/// Deletion steps per call; later calls do the rest.
+const TRASH_STEPS: usize = 20_000;
 
 /// Result of writing an attachment: its file exists, or the reason why not.
 pub(super) type Fate = Result<(), String>;
@@ -34,20 +39,69 @@ pub(super) fn write(
     if message.attachments.is_empty() {
         return Ok(Vec::new());
     }
-    let name = InName { seq: message.seq }.files_dir();
     let files = messages.ensure_dir(FILES_DIR, SHARED)?;
-    mailbox.trash.take(&files, OsStr::new(&name))?;
-    let temporary = temporary_name(&name, fresh());
+    write_dir(mailbox, blobs, &files, &InName { seq: message.seq }.files_dir(), &message.attachments)
+}
+
+/// Writes files of ended messages that the mailbox lacks.
+pub(super) fn restore(mailbox: &Mailbox, blobs: &Blobs, messages: &Dir, kept: &[ExportedFiles]) -> Result<(), Error> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let files = messages.ensure_dir(FILES_DIR, SHARED)?;
+    for ExportedFiles { seq, attachments } in kept {
+        let name = InName { seq: *seq }.files_dir();
+        // Anything else with this name is replaced.
+        if !matches!(files.dir(&name)?, DirEntry::Found(_)) {
+            write_dir(mailbox, blobs, &files, &name, attachments)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files of messages for which `needed` says no, and partial ones. Nothing may be written meanwhile.
+pub(super) fn remove_unneeded<E: From<Error>>(
+    mailbox: &Mailbox,
+    mut needed: impl FnMut(u64) -> Result<bool, E>,
+) -> Result<u64, E> {
+    let DirEntry::Found(files) = mailbox.messages()?.dir(FILES_DIR)? else { return Ok(0) };
+    let mut removed = 0;
+    for name in files.list(ENTRIES)?.names {
+        let of_message = name.to_str().and_then(|name| InName::parse(&format!("{name}.json")));
+        let stays = match of_message {
+            Some(message) => needed(message.seq)?,
+            None => !name.to_str().is_some_and(is_temporary),
+        };
+        if !stays {
+            mailbox.trash.take(&files, &name)?;
+            removed += 1;
+        }
+    }
+    if removed > 0 {
+        mailbox.trash.empty(TRASH_STEPS)?;
+    }
+    Ok(removed)
+}
+
+fn write_dir(
+    mailbox: &Mailbox,
+    blobs: &Blobs,
+    files: &Dir,
+    name: &str,
+    attachments: &[Attachment],
+) -> Result<Vec<Fate>, Error> {
+    mailbox.trash.take(files, OsStr::new(name))?;
+    let temporary = temporary_name(name, fresh());
     let target = files.ensure_dir(&temporary, SHARED)?;
-    let done = write_all(blobs, &target, &message.attachments).and_then(|fates| {
+    let done = write_all(blobs, &target, attachments).and_then(|fates| {
         target.sync()?;
-        files.rename(OsStr::new(&temporary), &files, OsStr::new(&name))?;
+        files.rename(OsStr::new(&temporary), files, OsStr::new(name))?;
         files.sync()?;
         Ok(fates)
     });
     if done.is_err() {
         // The first error is the one to report; what stays is removed when the next incarnation is made ready.
-        mailbox.trash.take(&files, OsStr::new(&temporary)).ok();
+        mailbox.trash.take(files, OsStr::new(&temporary)).ok();
     }
     done
 }

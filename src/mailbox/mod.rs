@@ -175,6 +175,22 @@ impl Mailboxes {
         }
     }
 
+    /// Removes the files that came with messages of a session and for which `needed` says no, by the message's position.
+    /// Returns the number of messages whose files were removed.
+    ///
+    /// # Errors
+    /// [`Error`] and those of `needed`.
+    pub fn remove_received<E: From<Error>>(
+        &self,
+        session: SessionId,
+        needed: impl FnMut(u64) -> Result<bool, E>,
+    ) -> Result<u64, E> {
+        match self.find_mailbox(session)? {
+            Some(mailbox) => files::remove_unneeded(&mailbox, needed),
+            None => Ok(0),
+        }
+    }
+
     /// Reads heartbeat and state of a live incarnation; none if it has no mailbox.
     ///
     /// # Errors

@@ -204,9 +204,13 @@ pub struct Settings {
     pub image: Option<String>,
     /// Scheduled backups; none makes none.
     pub backup: Option<BackupPlan>,
+    /// Bytes of files of ended messages that stay readable in one session.
+    pub session_files_max_bytes: Option<u64>,
 }
 
 impl Settings {
+    /// Default of `session_files_max_bytes`.
+    pub const SESSION_FILES: u64 = 256 << 20;
     /// Upper limit for the number of incarnations that may run at once.
     pub const MAX_CONTAINERS: u32 = 1_000;
 }

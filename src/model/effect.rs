@@ -81,8 +81,19 @@ pub struct Export {
     pub messages: Vec<ExportedMessage>,
     /// All replies to the incarnation's requests; none leaves the replies in the mailbox unchanged.
     pub replies: Option<Vec<ExportedReply>>,
-    /// Whether to remove messages that are not in the list (before an incarnation starts) or only to add to them.
+    /// Whether to remove everything that is not in the lists (before an incarnation starts) or only to add to it.
     pub exact: bool,
+    /// Files of ended messages that stay readable; complete if `exact`, else empty.
+    pub files: Vec<ExportedFiles>,
+}
+
+/// Files of an ended message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedFiles {
+    /// The message's position in the session.
+    pub seq: u64,
+    /// The files.
+    pub attachments: Vec<Attachment>,
 }
 
 /// The reply to an agent's request.
@@ -184,6 +195,8 @@ pub struct Discard {
     pub session: SessionId,
     /// Finished messages.
     pub seqs: Vec<u64>,
+    /// Messages whose files go.
+    pub files: Vec<u64>,
     /// Files of the agent's half, relative to it.
     pub agent_files: Vec<String>,
 }

@@ -65,6 +65,21 @@ pub struct Fetch {
     pub until: Awake,
 }
 
+/// The files of an ended message that its session's agent may still read, in the order in which they came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionFiles {
+    /// Files of the store of files.
+    pub files: Vec<Attachment>,
+}
+
+impl SessionFiles {
+    /// Their size together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
+    }
+}
+
 /// When a pending message may go to the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Due {

@@ -69,6 +69,8 @@ pub struct Policy {
     pub fetch_again: Millis,
     /// Time after which a message is delivered to its agent without the files that could not be fetched.
     pub fetch_max: Millis,
+    /// Ended messages of one session whose files stay readable.
+    pub session_files_max: usize,
     /// Approvals that may be open for one chat.
     pub approvals_per_chat: usize,
     /// Approval cards that one person is shown at once. Further approvals wait, and a digest says how many.
@@ -143,6 +145,7 @@ impl Policy {
         held_bytes: 100 << 20,
         fetch_again: Millis::seconds(60),
         fetch_max: Millis::minutes(60),
+        session_files_max: 500,
         approvals_per_chat: 20,
         cards_per_decider: 10,
         digest_again: Millis::minutes(1),

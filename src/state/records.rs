@@ -16,7 +16,7 @@ use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
-use crate::model::message::{Body, Drop, Fetch, Message, Seen};
+use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session};
 use crate::model::skip::{SkipStep, SkipSummary};
@@ -65,7 +65,7 @@ fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable
 
 records! {
     "meta" 2 Meta from meta
-    "settings" 2 Settings from settings
+    "settings" 3 Settings from settings
     "number" 1 Number
     "agent" 3 Agent from agent |row| {
         black_out(&mut row.settings.name);
@@ -123,6 +123,7 @@ records! {
     }
     "fetch" 1 Fetch
     "message" 1 Message
+    "session_files" 1 SessionFiles |row| { row.files.iter_mut().for_each(|file| black_out(&mut file.name)); }
     "hold_off" 2 RateLimit from hold_off
     "freeze" 1 Freeze
     "stopped_turn" 1 StoppedTurn

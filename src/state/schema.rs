@@ -40,7 +40,7 @@ use crate::model::id::{
 };
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::JournalEntry;
-use crate::model::message::{Body, Drop, Fetch, Message, Seen, Waits};
+use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles, Waits};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
 use crate::model::session::{Revision, Session, SessionName};
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
@@ -214,6 +214,8 @@ tables! {
         index claimed_messages as "claims": InboxKey => MessageId
             = |id, message| (message.waits() == Some(Waits::Turn)).then_some((InboxKey::of(message), *id));
     }
+    /// Files of ended messages that stay readable in their session's mailbox.
+    table session_files: InboxKey => SessionFiles;
     /// Number of pending or claimed triggering messages, by agent. No row means zero.
     // It counts rows.
     manual backlog: AgentId => u64;

@@ -24,6 +24,11 @@ for line in sys.stdin:
             said.append("%s %s" % (entry["name"], hashlib.sha256(data).hexdigest()))
         else:
             said.append("%s %s" % (entry["name"], entry.get("error", "elsewhere")))
+    if turn["messages"][-1]["content"].get("text") == "list":
+        root = os.path.join(turn["session_dir"], "host/in/files")
+        found = [os.path.join(dir, name) for dir, _, names in os.walk(root) for name in names]
+        said += [path[len(root) + 1:] + " " + open(path).read() for path in sorted(found)]
+        said += [m["content"]["text"] for m in turn["messages"] if m["kind"] == "system"]
     print(json.dumps({"type": "say", "text": "; ".join(said)}))
     print(json.dumps({"type": "done"}), flush=True)
 "#;
@@ -87,10 +92,8 @@ fn an_agent_reads_files_by_their_path() {
     host.done(&["inject", "--json"], &with_files("m2", json!([{"name": "large.bin", "data": b64(&large)}])));
     assert_eq!(host.wait_said(2)[1], format!("large.bin {}", digest(&large)));
     host.wait_settled();
-    wait_for("the files of messages that are over to go", || {
-        let session = host.data().join("sessions/se1/host/in/files");
-        (std::fs::read_dir(session).unwrap().count() == 0).then_some(())
-    });
+    let session = host.data().join("sessions/se1/host/in/files");
+    assert_eq!(std::fs::read_dir(session).unwrap().count(), 2, "later turns can read them");
     let body = host.rows("bodies").pop().unwrap().to_string();
     assert!(body.len() < 10_000, "no bytes in the row");
     assert_eq!(stored(&host.data()).len(), 3);
@@ -100,6 +103,97 @@ fn an_agent_reads_files_by_their_path() {
     assert_eq!(why["events"][0]["files"][0], file);
     host.check();
     host.stop();
+}
+
+const BOUND: &str = "schema = 1\nsession_files_max_bytes = 6\n";
+
+/// The file of a message as the agent lists it.
+fn shown(seq: u64, content: &str) -> String {
+    format!("{seq:016}/a {content}")
+}
+
+/// An answer to "list".
+fn listed(host: &Host, id: &str, count: usize) -> String {
+    host.inject(id, "list");
+    host.wait_said(count)[count - 1].clone()
+}
+
+/// A file is there in a later turn, after deaths of everything and without its mailbox. The oldest one makes room for
+/// the newest, and the agent is told.
+#[test]
+fn a_later_turn_reads_the_files_of_earlier_ones() {
+    let mut host = host();
+    host.apply(BOUND);
+    host.start();
+    let bring = |host: &Host, id: &str, text: &str| {
+        host.done(&["inject", "--json"], &with_files(id, json!([{"name": "a", "data": b64(text.as_bytes())}])));
+    };
+    bring(&host, "m1", "one");
+    host.wait_said(1);
+    assert_eq!(listed(&host, "m2", 2), shown(2, "one"));
+    host.wait_settled();
+    host.kill();
+    std::fs::remove_dir_all(host.data().join("sessions")).unwrap();
+    host.start();
+    assert_eq!(listed(&host, "m3", 3), shown(2, "one"));
+    bring(&host, "m4", "two");
+    host.wait_said(4);
+    let both = listed(&host, "m5", 5);
+    let second = both.split("; ").nth(1).unwrap().to_owned();
+    assert!(both.starts_with(&shown(2, "one")) && second.ends_with("/a two"), "{both}");
+    bring(&host, "m6", "three");
+    host.wait_said(6);
+    let rest = listed(&host, "m7", 7);
+    assert!(!rest.contains("/a one") && !rest.contains("/a two") && rest.contains("/a three"), "{rest}");
+    assert!(rest.contains("- a (message 2)"), "{rest}");
+    host.wait_settled();
+    host.check();
+    host.stop();
+    for _ in 0..3 {
+        host.done(&["sweep", "--once", "--at", "2126-01-01T00:00:00Z"], b"");
+    }
+    let session = host.data().join("sessions/se1/host/in/files");
+    assert_eq!(std::fs::read_dir(session).unwrap().count(), 0, "retention removes the copies");
+    host.check();
+}
+
+/// The daemon dies while it writes, ends and removes: no promised file is lost, and none stays that no row promises.
+#[test]
+fn deaths_around_files_that_stay() {
+    let points = ["file-write:2", "mail-rename:4", "discard:2", "discarded-half:2", "discarded:2", "collected:2"];
+    let failed = failing(points.len(), &points, |point| {
+        let mut host = host();
+        host.apply("schema = 1\nsession_files_max_bytes = 3\n");
+        host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+        host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), (*point).to_owned()));
+        host.launch();
+        host.env.pop();
+        for (id, text) in [("m1", "one"), ("m2", "two")] {
+            let line = with_files(id, json!([{"name": "a", "data": b64(text.as_bytes())}]));
+            wait_for("the message to be taken in and answered", || {
+                if host.daemon().is_none_or(|daemon| daemon.try_end().is_some()) {
+                    drop(host.daemon().is_some().then(|| host.ended()));
+                    host.start();
+                }
+                let ended = host.run(&["inject", "--json"], &line);
+                (ended.stdout.contains("routed") || ended.stdout.contains("duplicate")).then_some(())
+            });
+        }
+        wait_for("the answers", || {
+            if host.daemon().is_some_and(|daemon| daemon.try_end().is_some()) {
+                host.ended();
+                host.start();
+            }
+            (host.said().len() == 2).then_some(())
+        });
+        host.wait_settled();
+        let rest = listed(&host, "m3", 3);
+        let files: Vec<&str> = rest.split("; ").filter(|part| part.contains("/a ")).collect();
+        assert!(matches!(files[..], [one] if one.ends_with("/a two")), "{point}: {rest}");
+        host.check();
+        host.stop();
+    });
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 /// A dry run stores nothing.

@@ -5,10 +5,12 @@ use std::rc::Rc;
 
 use hearth::channel::event;
 use hearth::engine::retention::needs_sent_files;
+use hearth::model::configure::Change;
 use hearth::model::content::BlobId;
 use hearth::model::delivery::DeliveryResult;
+use hearth::model::entity::Folder;
 use hearth::model::id::{BodyId, MessageId, OutboundId, SessionId, TaskId};
-use hearth::model::mailbox::{KeptFile, Recipient, Said};
+use hearth::model::mailbox::{CollectedRecord, KeptFile, Recipient, RetryHint, Said};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
@@ -16,7 +18,7 @@ use hearth::model::request::RequestedAction;
 use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis, Timestamp};
 
-use crate::world::outside::{claim, end, mid_turn, said};
+use crate::world::outside::{claim, end, mid_turn, said, try_again};
 use crate::world::{ONE, World, event_in};
 
 const S: SessionId = SessionId::new(1);
@@ -133,6 +135,96 @@ fn everything_goes_in_its_time() {
     world.assert_sound();
     let again = world.inject(&event_in(("net", "C", None), ("m1", "again", ""), ""));
     assert_eq!(again.outcome, Outcome::Routed, "nobody remembers it");
+}
+
+/// Messages of the session whose files its mailbox has, and those whose files the store promises.
+fn readable(world: &World) -> (Vec<u64>, Vec<u64>) {
+    let there = world.outside.files.get(&S).into_iter().flatten().copied().collect();
+    let rows = world.read(|db, txn| db.session_files.collect_prefix(txn, &S, 100));
+    (there, rows.into_iter().map(|(key, _)| key.seq).collect())
+}
+
+/// A turn with a message that has a file, or without an end.
+fn turn_with_file(world: &mut World, id: &str, end_of: impl Fn(u64) -> CollectedRecord) -> u64 {
+    world.put(with_file(id, 1));
+    world.settle();
+    let seq = *world.outside.inbox[&S].keys().last().unwrap();
+    let written = world.outside.write(S, vec![claim(seq, 1), end_of(seq)]);
+    world.put(written);
+    world.settle();
+    seq
+}
+
+/// The file is removed with those of its agent's retention, and its copy in the mailbox with it.
+#[test]
+fn files_stay_readable_as_long_as_they_are_kept() {
+    let mut world = answered();
+    assert_eq!(readable(&world), (vec![2], vec![2]));
+    world.restart();
+    world.settle();
+    days(&mut world, 29);
+    sweep_all(&mut world);
+    // A new start restores what a lost mailbox had.
+    world.outside.files.clear();
+    world.put(plain("m2"));
+    world.settle();
+    assert_eq!(readable(&world), (vec![2], vec![2]));
+    days(&mut world, 2);
+    sweep_all(&mut world);
+    assert_eq!(readable(&world), (vec![], vec![]));
+    world.assert_sound();
+}
+
+#[test]
+fn the_oldest_files_make_room_and_the_agent_is_told() {
+    let mut world = World::of(&format!("session_files_max_bytes = 2\n{ONE}"));
+    let done = |seq| end(seq, 1, vec![]);
+    let seqs: Vec<u64> = ["m1", "m2"].into_iter().map(|id| turn_with_file(&mut world, id, done)).collect();
+    assert_eq!(readable(&world), (seqs.clone(), seqs.clone()));
+    let third = turn_with_file(&mut world, "m3", done);
+    assert_eq!(readable(&world), (vec![seqs[1], third], vec![seqs[1], third]));
+    // The note comes with the next turn.
+    world.put(plain("m4"));
+    world.settle();
+    let note = world.outside.inbox[&S].values().find(|message| !message.trigger).unwrap().content.as_str().to_owned();
+    assert!(note.contains(&format!("- a.png (message {})", seqs[0])) && !note.contains("- and"), "{note}");
+    world.apply(&format!("session_files_max_bytes = 0\n{ONE}"));
+    turn_with_file(&mut world, "m5", done);
+    assert_eq!(readable(&world), (vec![], vec![]));
+    world.assert_sound();
+}
+
+/// Files of a message that is retried or was never begun are no files of an ended message.
+#[test]
+fn only_files_that_an_agent_has_seen_outlive_their_message() {
+    let mut world = World::of(ONE);
+    let seq = turn_with_file(&mut world, "m1", |seq| try_again(seq, vec![], 1, RetryHint::Later));
+    assert_eq!(readable(&world), (vec![], vec![]), "it is retried");
+    world.pass(Millis::minutes(1));
+    world.sweep();
+    world.settle();
+    assert_eq!(readable(&world), (vec![seq], vec![]));
+    let number = world.session(S).live.unwrap();
+    let written = world.outside.write(S, vec![claim(seq, number), end(seq, number, vec![])]);
+    world.put(written);
+    world.settle();
+    assert_eq!(readable(&world), (vec![seq], vec![seq]));
+    world.configure(vec![Change::ResetSession(S)]).unwrap();
+    world.settle();
+    assert_eq!(readable(&world), (vec![], vec![]), "a new conversation begins without them");
+    world.put(with_file("m2", 2));
+    world.settle();
+    let seq = *world.outside.inbox[&S].keys().last().unwrap();
+    let number = world.session(S).live.unwrap();
+    let written = world.outside.write(S, vec![claim(seq, number), end(seq, number, vec![])]);
+    world.put(written);
+    assert_eq!(readable(&world), (vec![seq], vec![seq]));
+    world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
+    world.settle();
+    world.sweep();
+    world.settle();
+    assert_eq!(readable(&world), (vec![], vec![]), "an agent that is removed has none");
+    world.assert_sound();
 }
 
 #[test]

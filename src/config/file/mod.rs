@@ -46,6 +46,7 @@ const TOP: Keys = Keys {
         "schema",
         "default_agent",
         "store_max_bytes",
+        "session_files_max_bytes",
         "max_containers",
         "timezone",
         "retention",
@@ -145,6 +146,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         runtime: top.word(problems, "runtime", &sight::RUNTIMES),
         image: sight::image(problems, top),
         backup: backup::read(problems, top),
+        session_files_max_bytes: top.number(problems, "session_files_max_bytes", 0..=i64::MAX),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

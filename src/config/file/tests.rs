@@ -16,6 +16,7 @@ const FULL: &str = r#"
 schema = 1
 default_agent = "main"
 store_max_bytes = 1_000_000_000
+session_files_max_bytes = 0
 runtime = "podman"
 image = "localhost/hearth-agent:1"
 max_containers = 3
@@ -159,6 +160,7 @@ fn full_settings() -> Settings {
         retention,
         runtime: Some(RuntimeKind::Podman),
         image: Some("localhost/hearth-agent:1".into()),
+        session_files_max_bytes: Some(0),
         backup: Some(BackupPlan {
             every: Millis::days(1),
             keep: 3,

@@ -203,6 +203,9 @@ impl Fields {
         if let Some(bytes) = settings.store_max_bytes {
             fields.plain("store_max_bytes", bytes);
         }
+        if let Some(bytes) = settings.session_files_max_bytes {
+            fields.plain("session_files_max_bytes", bytes);
+        }
         if let Some(number) = settings.max_containers {
             fields.plain("max_containers", number);
         }

@@ -40,7 +40,14 @@ pub(crate) fn renew_contexts(tx: &mut Tx<'_, '_>, after: &mut ChangedAgents) -> 
         let agent = tx.db.agents.require(tx, &row.agent)?;
         let context = Some(mailbox_view::context_view(tx, SessionRef { id: session, session: &row, agent: &agent })?);
         let (messages, replies) = (Vec::new(), Some(replies::of(tx, session, row.live)?));
-        tx.effects.push(Effect::Export(Box::new(Export { session, context, messages, replies, exact: false })));
+        tx.effects.push(Effect::Export(Box::new(Export {
+            session,
+            context,
+            messages,
+            replies,
+            exact: false,
+            files: Vec::new(),
+        })));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::journal::Event;
 use crate::model::report::Action;
 use crate::model::session::{ChatSession, SessionStatus};
-use crate::rows::{agents, journal, notes, sessions};
+use crate::rows::{agents, journal, notes, session_files, sessions};
 use crate::rules::texts;
 use crate::tx::Tx;
 use crate::{Result, lifecycle};
@@ -75,13 +75,15 @@ fn try_start(tx: &mut Tx<'_, '_>, id: SessionId, row: &ChatSession, _after: &mut
     capacity::assign_free_slots(tx)
 }
 
-/// Resets a session when its incarnation is next idle. Its messages are kept; its provider starts a new conversation.
+/// Resets a session when its incarnation is next idle. Its messages are kept; its provider starts a new conversation,
+/// without the files of the last one.
 pub(crate) fn session(tx: &mut Tx<'_, '_>, id: SessionId, after: &mut ChangedAgents) -> Result<ChangeResult> {
     if let Err(missing) = find(tx, id)? {
         return Ok(Err(missing));
     }
     let (row, ()) = sessions::update(tx, id, |row| row.epoch = row.epoch.saturating_add(1))?;
     journal::of_session(tx, id, Event::Reset(row.epoch))?;
+    session_files::forget_session(tx, id)?;
     changed(tx, id, &row, after)
 }
 

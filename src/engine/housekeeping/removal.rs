@@ -3,12 +3,12 @@
 
 use crate::decisions::reconsider;
 use crate::lifecycle::context;
-use crate::model::effect::{Discard, Effect};
+use crate::model::effect::Effect;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::report::Reply;
 use crate::model::session::SessionStatus;
-use crate::rows::{agents, messages, sessions};
+use crate::rows::{agents, messages, session_files, sessions};
 use crate::schedule::change;
 use crate::state::InboxKey;
 use crate::tx::Tx;
@@ -85,8 +85,9 @@ fn drop_messages(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
             seqs.push(seq);
         }
         if !seqs.is_empty() {
-            tx.effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+            session_files::discard(tx, session, seqs, Vec::new())?;
         }
+        left = left.saturating_sub(session_files::forget_session(tx, session)?);
         if left == 0 {
             break;
         }

@@ -3,7 +3,6 @@
 use crate::lifecycle::dispatch::DueMessage;
 use crate::lifecycle::mailbox_view::SessionRef;
 use crate::lifecycle::{dispatch, mailbox_view};
-use crate::model::effect::{Discard, Effect};
 use crate::model::id::{ChatId, MessageId};
 use crate::model::input::InboundEvent;
 use crate::model::journal::Event;
@@ -11,7 +10,7 @@ use crate::model::message::{MessageState, Reason, Seen};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
 use crate::routing::weigh::InboundContext;
 use crate::routing::{threads, weigh};
-use crate::rows::{chats, journal, messages, people, sessions};
+use crate::rows::{chats, journal, messages, people, session_files, sessions};
 use crate::state::WiringKey;
 use crate::tx::Tx;
 use crate::{Result, routing};
@@ -55,11 +54,7 @@ fn look_again(
         messages::update(tx, id, |message| message.trigger = true)?;
         journal::of_message(tx, id, Event::Raised)?;
         // The agent may have it as context already. Files are immutable, so the old one is removed first.
-        tx.effects.push(Effect::Discard(Discard {
-            session: message.session,
-            seqs: vec![message.seq],
-            agent_files: vec![],
-        }));
+        session_files::discard(tx, message.session, vec![message.seq], Vec::new())?;
         let awaited = messages::is_awaited(tx, id)?;
         if let Some(session) = sessions::load(tx, message.session)?.filter(|_| !awaited) {
             let of = SessionRef { id: message.session, session: &session, agent: &agent };

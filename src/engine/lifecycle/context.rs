@@ -1,11 +1,11 @@
 //! Context: messages that request no turn but accompany the next one. Only the newest are kept.
 
 use crate::Result;
-use crate::model::effect::{Discard, Effect};
+use crate::model::effect::Effect;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::message::{Completion, MessageState};
-use crate::rows::messages;
+use crate::rows::{messages, session_files};
 use crate::state::InboxKey;
 use crate::tx::Tx;
 
@@ -50,7 +50,7 @@ pub(crate) fn cap(tx: &mut Tx<'_, '_>, session: SessionId, last: u64) -> Result<
         tx.effects.push(Effect::Continue(Continuation::CapContext(session, last)));
     }
     if !seqs.is_empty() {
-        tx.effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+        session_files::discard(tx, session, seqs, Vec::new())?;
     }
     Ok(())
 }

@@ -6,12 +6,12 @@
 
 use crate::delivery::notice;
 use crate::model::address::{Address, UserId};
-use crate::model::effect::{Discard, Effect};
+use crate::model::effect::Effect;
 use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::message::{Completion, Message, MessageState};
-use crate::rows::{agents, messages, notes, sessions};
+use crate::rows::{agents, messages, notes, session_files, sessions};
 use crate::state::Timed;
 use crate::tx::Tx;
 use crate::{Result, lifecycle, readable};
@@ -86,7 +86,7 @@ pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> R
         end(tx, id, message, &mut stopped)?;
     }
     if is_others_turn {
-        tx.effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+        session_files::discard(tx, session, seqs, Vec::new())?;
         return Ok(Halted::Withdrawn);
     }
     let Some(number) = row.live else { return Ok(Halted::Withdrawn) };

@@ -8,7 +8,7 @@ use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::ChatSession;
-use crate::rows::{agents, people};
+use crate::rows::{agents, people, session_files};
 use crate::state::{DestinationKey, Read, SentKey, Tables};
 use crate::tx::Tx;
 use crate::{Result, rows};
@@ -50,7 +50,7 @@ pub(crate) fn one(
     let mut ids = vec![(message.seq, message.id)];
     ids.extend(context::newest(tx, of.id, of.agent.settings.max_prompt_messages)?);
     let messages = views(tx, ids, Some(message))?;
-    Ok(Some(Export { session: of.id, context: None, messages, replies: None, exact: false }))
+    Ok(Some(Export { session: of.id, context: None, messages, replies: None, exact: false, files: Vec::new() }))
 }
 
 /// Whether a message fits into the mailbox, given the oldest queued one.
@@ -70,7 +70,8 @@ pub(crate) fn everything(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, exact: bool) -
     let messages = views(tx, ids, None)?;
     let context = Some(context_view(tx, of)?);
     let replies = Some(replies::of(tx, of.id, of.session.live)?);
-    Ok(Export { session: of.id, context, messages, replies, exact })
+    let files = if exact { session_files::of(tx.db, tx, of.id, tx.policy.session_files_max)? } else { Vec::new() };
+    Ok(Export { session: of.id, context, messages, replies, exact, files })
 }
 
 /// Loads messages in order, up to the byte limit. One of them may be loaded already.

@@ -145,6 +145,7 @@ fn export(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
         messages: vec![],
         replies,
         exact: false,
+        files: Vec::new(),
     })));
     Ok(())
 }

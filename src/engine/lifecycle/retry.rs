@@ -8,7 +8,6 @@ use crate::delivery::notice;
 use crate::lifecycle::failures::Failures;
 use crate::lifecycle::rate_limit::{self, ProviderRefusal};
 use crate::model::address::Address;
-use crate::model::effect::{Discard, Effect};
 use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, StopReason};
@@ -17,7 +16,7 @@ use crate::model::mailbox::{Failure, RetryHint};
 use crate::model::message::{Due, Message, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
-use crate::rows::{agents, journal, messages, sessions};
+use crate::rows::{agents, journal, messages, session_files, sessions};
 use crate::state::InboxKey;
 use crate::time::local;
 use crate::tx::Tx;
@@ -113,7 +112,7 @@ impl<'a> Work<'a> {
             seqs.push(seq);
         }
         if !seqs.is_empty() {
-            tx.effects.push(Effect::Discard(Discard { session, seqs, agent_files: Vec::new() }));
+            session_files::discard(tx, session, seqs, Vec::new())?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState, Reason};
 use crate::model::task::Slot;
 use crate::model::time::Awake;
+use crate::rows::session_files;
 use crate::state::indexed::Updated;
 use crate::state::{InboxKey, Text, WireKey};
 use crate::tx::{Hook, Tx};
@@ -59,6 +60,7 @@ pub(crate) fn put_files(tx: &mut Tx<'_, '_>, id: BodyId, body: &Body) -> Result<
 /// Removes a body's files, and the body itself if `with` says so. Returns the files that no body needs any more.
 pub(crate) fn remove_files(tx: &mut Tx<'_, '_>, id: BodyId, mut body: Body, with: Removed) -> Result<Vec<BlobId>> {
     tx.db.fetches.delete(tx, &id)?;
+    session_files::forget_body(tx, id)?;
     let files = blobs_of(&body);
     match with {
         Removed::Body => drop(tx.db.bodies.delete(tx, &id)?),
@@ -116,9 +118,13 @@ pub(crate) fn insert(tx: &mut Tx<'_, '_>, new: NewMessage) -> Result<MessageId> 
 
 /// Changes a stored message.
 pub(crate) fn update(tx: &mut Tx<'_, '_>, id: MessageId, change: impl FnOnce(&mut Message)) -> Result<Message> {
-    let Updated { before, after } = tx.db.messages.update(tx, &id, change)?;
-    count(tx, Some(&before), &after)?;
-    Ok(after)
+    update_from(tx, id, change).map(|updated| updated.after)
+}
+
+fn update_from(tx: &mut Tx<'_, '_>, id: MessageId, change: impl FnOnce(&mut Message)) -> Result<Updated<Message>> {
+    let updated = tx.db.messages.update(tx, &id, change)?;
+    count(tx, Some(&updated.before), &updated.after)?;
+    Ok(updated)
 }
 
 /// Makes a message wait for the files of its body. The time stored only determines when the sweep checks it again.
@@ -143,8 +149,10 @@ pub(crate) fn end(
     state: MessageState,
     answers: Vec<OutboundId>,
 ) -> Result<Message> {
-    let message = update(tx, id, |message| message.state = state.clone())?;
-    if let Some(source) = tx.db.bodies.require(tx, &message.body)?.source {
+    let Updated { before, after: message } = update_from(tx, id, |message| message.state = state.clone())?;
+    let body = tx.db.bodies.require(tx, &message.body)?;
+    session_files::message_ended(tx, &before, &state, &body)?;
+    if let Some(source) = body.source {
         let answers = answers.into_iter().map(|answer| tx.db.outgoing(tx, answer)).collect::<Result<Vec<_>>>()?;
         tx.effects.push(Effect::Settled(Settled { message: id, source, state, answers }));
     }

@@ -11,6 +11,7 @@ pub(crate) mod messages;
 pub(crate) mod notes;
 pub(crate) mod people;
 pub(crate) mod questions;
+pub(crate) mod session_files;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod threads;

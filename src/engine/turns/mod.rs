@@ -4,7 +4,6 @@ use crate::delivery::notice;
 use crate::lifecycle::failures::Failures;
 use crate::lifecycle::retry::FailedTurn;
 use crate::lifecycle::{capacity, dispatch, replies, retry, start_backoff};
-use crate::model::effect::{Discard, Effect};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::journal::Event;
@@ -13,7 +12,7 @@ use crate::model::message::{Completion, Message, MessageState};
 use crate::model::report::Reply;
 use crate::model::task::Gated;
 use crate::requests::Accepted;
-use crate::rows::{journal, messages, sessions};
+use crate::rows::{journal, messages, session_files, sessions};
 use crate::tx::Tx;
 use crate::{Result, lifecycle, requests, skips};
 
@@ -39,7 +38,7 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
     intake.get_on(tx)?;
     let over = intake.over;
     if !over.is_empty() || !intake.used.is_empty() {
-        tx.effects.push(Effect::Discard(Discard { session, seqs: over.clone(), agent_files: intake.used }));
+        session_files::discard(tx, session, over.clone(), intake.used)?;
     }
     if intake.ended || collection.closes.is_some() {
         skips::look_after(tx, Some(session), row.agent)?;

@@ -11,7 +11,7 @@ use super::{Place, SESSION, names};
 
 fn discard(place: &Place, files: &[&str]) -> Result<(), Error> {
     let agent_files = files.iter().map(|file| (*file).to_owned()).collect();
-    place.mailboxes.discard(&Discard { session: SESSION, seqs: vec![2], agent_files })
+    place.mailboxes.discard(&Discard { session: SESSION, seqs: vec![2], files: vec![2], agent_files })
 }
 
 #[test]
@@ -80,7 +80,8 @@ fn real_directories_are_never_taken_for_what_stood_in_for_them() {
 #[test]
 fn a_session_without_a_mailbox_has_nothing_to_discard() {
     let place = Place::new();
-    let discard = Discard { session: SessionId::new(99), seqs: vec![2], agent_files: vec!["ack/a".to_owned()] };
+    let discard =
+        Discard { session: SessionId::new(99), seqs: vec![2], files: vec![2], agent_files: vec!["ack/a".to_owned()] };
     place.mailboxes.discard(&discard).unwrap();
     assert!(!place.mailboxes.path(SessionId::new(99)).exists());
 }

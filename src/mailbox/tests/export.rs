@@ -95,7 +95,7 @@ pub(super) fn message(seq: u64) -> ExportedMessage {
 
 /// An addition to the mailbox.
 pub(super) fn export_of(messages: Vec<ExportedMessage>) -> Export {
-    Export { session: SESSION, context: Some(context(1, 1)), messages, replies: None, exact: false }
+    Export { session: SESSION, context: Some(context(1, 1)), messages, replies: None, exact: false, files: vec![] }
 }
 
 /// The same, and nothing else may be there.
@@ -106,7 +106,7 @@ pub(super) fn exact(export: Export) -> Export {
 fn export(place: &Place, view: ContextView, seqs: &[u64], exact: bool) -> Result<bool, Error> {
     let messages = seqs.iter().map(|seq| message(*seq)).collect();
     place.mailboxes.export(
-        &Export { session: SESSION, context: Some(view), messages, replies: Some(Vec::new()), exact },
+        &Export { session: SESSION, context: Some(view), messages, replies: Some(Vec::new()), exact, files: vec![] },
         "Europe/Berlin",
     )
 }
@@ -236,7 +236,14 @@ fn a_message_that_cannot_be_written_does_not_keep_the_others() {
     broken.content = RawJson::trusted("{".to_owned());
     let messages = vec![big, broken, message(8)];
     let outcome = place.mailboxes.export(
-        &Export { session: SESSION, context: Some(context(1, 1)), messages, replies: Some(Vec::new()), exact: true },
+        &Export {
+            session: SESSION,
+            context: Some(context(1, 1)),
+            messages,
+            replies: Some(Vec::new()),
+            exact: true,
+            files: vec![],
+        },
         "UTC",
     );
     assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");
@@ -260,7 +267,7 @@ fn a_finished_message_goes_before_its_ack() {
     fs::write(place.host("in/files/0000000000000004/x"), "").unwrap();
     place.write("ack/4.1.completed.json", "x");
     let agent_files = vec!["ack/4.1.completed.json".to_owned()];
-    let discard = Discard { session: SESSION, seqs: vec![4], agent_files };
+    let discard = Discard { session: SESSION, seqs: vec![4], files: vec![4], agent_files };
     for _ in 0..2 {
         place.mailboxes.discard(&discard).unwrap();
         assert_eq!(names(&place.host("in")), ["0000000000000006.json", "files"]);

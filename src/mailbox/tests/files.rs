@@ -10,7 +10,8 @@ use super::export::{exact, export_of, message};
 use super::{Place, SESSION, names, said_with};
 use crate::mailbox::{Error, SHARDS};
 use crate::model::content::{Attachment, BlobId, FileBytes, RawJson};
-use crate::model::effect::{Discard, ExportedMessage};
+use crate::model::effect::{Discard, Export, ExportedFiles, ExportedMessage};
+use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
 
 /// Puts something hostile at a path. The second path is a secret file.
@@ -175,12 +176,65 @@ fn a_message_comes_with_its_files() {
         assert_eq!((meta.nlink(), meta.permissions().mode() & 0o777), (1, 0o644));
     }
     assert_eq!(names(&place.host("in/files")), [SEQ]);
-    place.mailboxes.discard(&Discard { session: SESSION, seqs: vec![4], agent_files: vec![] }).unwrap();
+    place.mailboxes.discard(&Discard { session: SESSION, seqs: vec![4], files: vec![4], agent_files: vec![] }).unwrap();
     assert_eq!((names(&place.host("in")), names(&place.host("in/files"))), (vec!["files".to_owned()], vec![]));
     place.mailboxes.export(&exact(export), "UTC").unwrap();
     assert_eq!(names(&place.host(&format!("in/files/{SEQ}"))), ["more.png", "photo.png"], "made again at a launch");
     place.mailboxes.export(&exact(export_of(vec![])), "UTC").unwrap();
     assert_eq!(names(&place.host("in/files")), Vec::<String>::new());
+}
+
+/// Files stay at their path when their message ends, until their removal is asked for.
+#[test]
+fn files_outlive_their_message() {
+    let place = Place::new();
+    let files = vec![attachment("photo.png", b"\x89PNG", &place)];
+    let kept = vec![ExportedFiles { seq: 4, attachments: files.clone() }];
+    place.mailboxes.export(&export_of(vec![with_files(&json!({}), files)]), "UTC").unwrap();
+    let path = place.host(&format!("in/files/{SEQ}/photo.png"));
+    let discard = |seqs, files| Discard { session: SESSION, seqs, files, agent_files: vec![] };
+    place.mailboxes.discard(&discard(vec![4], vec![])).unwrap();
+    assert!(!place.host(&format!("in/{SEQ}.json")).exists());
+    let launch = Export { files: kept, ..exact(export_of(vec![])) };
+    place.mailboxes.export(&launch, "UTC").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"\x89PNG");
+    // A lost mailbox, and something else in their place.
+    let tricks: [fn(&Place); 3] = [
+        |place| fs::remove_dir_all(place.host("")).unwrap(),
+        |place| fs::remove_dir_all(place.host("in/files")).unwrap(),
+        |place| {
+            let dir = place.host(&format!("in/files/{SEQ}"));
+            fs::remove_dir_all(&dir).unwrap();
+            symlink(place.outside().join("directory"), dir).unwrap();
+        },
+    ];
+    for trick in tricks {
+        trick(&place);
+        place.mailboxes.export(&launch, "UTC").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"\x89PNG");
+    }
+    place.mailboxes.discard(&discard(vec![], vec![4])).unwrap();
+    assert_eq!(names(&place.host("in/files")), Vec::<String>::new());
+    place.assert_outside_untouched();
+}
+
+/// What a crash left behind is found without a start of the session.
+#[test]
+fn files_that_nobody_promised_are_removed() {
+    let place = Place::new();
+    for seq in [4, 6] {
+        let files = vec![attachment("photo.png", b"\x89PNG", &place)];
+        let message = ExportedMessage { seq, ..with_files(&json!({}), files) };
+        place.mailboxes.export(&export_of(vec![message]), "UTC").unwrap();
+    }
+    let files = place.host("in/files");
+    fs::create_dir(files.join(".tmp-5-0000000000000008")).unwrap();
+    fs::create_dir(files.join("else")).unwrap();
+    let removed = place.mailboxes.remove_received::<Error>(SESSION, |seq| Ok(seq == 6)).unwrap();
+    assert_eq!((removed, names(&files)), (2, vec!["0000000000000006".to_owned(), "else".to_owned()]));
+    let other = SessionId::new(99);
+    assert_eq!(place.mailboxes.remove_received::<Error>(other, |_| Ok(false)).unwrap(), 0);
+    assert!(!place.root.path().join("sessions/se99").exists());
 }
 
 #[test]
@@ -335,7 +389,12 @@ fn files_to_send_follow_the_table() {
     }
     // Cleaning up with an id that contains a path to another place.
     let place = Place::new();
-    let bad = Discard { session: SESSION, seqs: vec![], agent_files: vec!["out/files/../../../../outside".into()] };
+    let bad = Discard {
+        session: SESSION,
+        seqs: vec![],
+        files: vec![],
+        agent_files: vec!["out/files/../../../../outside".into()],
+    };
     assert!(matches!(place.mailboxes.discard(&bad), Err(Error::BadName { .. })));
     place.assert_outside_untouched();
 }

@@ -91,7 +91,9 @@ impl Place {
     /// Acts like the engine after it accepted a complete collection.
     pub(super) fn discard(&self, collection: &Collection) {
         let agent_files = collection.found.iter().flat_map(|found| found.files.clone()).collect();
-        self.mailboxes.discard(&Discard { session: SESSION, seqs: Vec::new(), agent_files }).unwrap();
+        self.mailboxes
+            .discard(&Discard { session: SESSION, seqs: Vec::new(), files: Vec::new(), agent_files })
+            .unwrap();
     }
 
     /// Asserts that nothing outside was written, removed, or changed in its metadata.

@@ -27,7 +27,14 @@ fn reply(request: &str, answer: Result<&Value, &str>) -> ExportedReply {
 }
 
 fn replies(all: Vec<ExportedReply>) -> Export {
-    Export { session: SESSION, context: Some(context(1, 1)), messages: vec![], replies: Some(all), exact: false }
+    Export {
+        session: SESSION,
+        context: Some(context(1, 1)),
+        messages: vec![],
+        replies: Some(all),
+        exact: false,
+        files: vec![],
+    }
 }
 
 #[test]

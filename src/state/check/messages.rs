@@ -38,6 +38,33 @@ pub(super) fn fetches(check: &mut Check<'_, '_>) -> Result<()> {
     })
 }
 
+/// Files that an agent may still read came with a message that has ended, and Hearth still has them.
+pub(super) fn session_files(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.session_files, |check, key, row| {
+        let message = match check.look_up(&db.messages_by_session, &key)? {
+            Some(id) => check.look_up(&db.messages, &id)?,
+            None => None,
+        };
+        let Some(message) = message else {
+            check.report(&db.session_files, &key, "no message is there");
+            return Ok(());
+        };
+        if !matches!(message.state, MessageState::Completed { .. } | MessageState::Failed { .. }) {
+            check.report(&db.session_files, &key, "its message has not ended");
+        }
+        let body = check.look_up(&db.bodies, &message.body)?;
+        if body.is_none() && db.bodies.contains(check.txn, &message.body)? {
+            return Ok(()); // it is damaged, which is a finding of its own
+        }
+        let kept = body.map(|body| body.attachments).unwrap_or_default();
+        if row.files.is_empty() || !row.files.iter().all(|file| file.blob.stored().is_some() && kept.contains(file)) {
+            check.report(&db.session_files, &key, "its message does not have these files");
+        }
+        Ok(())
+    })
+}
+
 /// Counts per agent are exact, and there are no rows with zero.
 pub(super) fn backlog(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;

@@ -65,6 +65,7 @@ const FAMILIES: &[Family] = &[
     approvals::held,
     approvals::asked,
     messages::fetches,
+    messages::session_files,
     messages::backlog,
     messages::refusals,
     messages::references,

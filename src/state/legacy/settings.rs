@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::Unreadable;
+use crate::envelope::{Unreadable, decode};
+use crate::legacy::unknown;
+use crate::model::backup_plan::BackupPlan;
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::Folder;
 use crate::model::retention::{Keep, Retention};
+use crate::model::time::Millis;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SettingsV1 {
@@ -16,6 +19,21 @@ pub(crate) struct SettingsV1 {
     pub(crate) timezone: Option<String>,
     pub(crate) runtime: Option<RuntimeKindV1>,
     pub(crate) image: Option<String>,
+}
+
+/// A field was added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV2 {
+    pub(crate) first: SettingsV1,
+    pub(crate) backup: Option<BackupPlanV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BackupPlanV1 {
+    pub(crate) every: Millis,
+    pub(crate) keep: u32,
+    pub(crate) to: Option<String>,
+    pub(crate) with_secrets: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,6 +53,13 @@ pub(crate) enum KeepV1 {
 
 super::frozen_enum! {
     RuntimeKindV1 => RuntimeKind { Podman, Process }
+}
+
+impl From<BackupPlanV1> for BackupPlan {
+    fn from(old: BackupPlanV1) -> Self {
+        let BackupPlanV1 { every, keep, to, with_secrets } = old;
+        Self { every, keep, to, with_secrets }
+    }
 }
 
 impl From<KeepV1> for Keep {
@@ -59,9 +84,16 @@ impl From<RetentionV1> for Retention {
     }
 }
 
-impl From<SettingsV1> for Settings {
-    fn from(old: SettingsV1) -> Self {
-        let SettingsV1 { default_agent, store_max_bytes, max_containers, retention, timezone, runtime, image } = old;
+impl From<SettingsV1> for SettingsV2 {
+    fn from(first: SettingsV1) -> Self {
+        Self { first, backup: None }
+    }
+}
+
+impl From<SettingsV2> for Settings {
+    fn from(old: SettingsV2) -> Self {
+        let SettingsV2 { first, backup } = old;
+        let SettingsV1 { default_agent, store_max_bytes, max_containers, retention, timezone, runtime, image } = first;
         Self {
             default_agent,
             store_max_bytes,
@@ -70,11 +102,16 @@ impl From<SettingsV1> for Settings {
             timezone,
             runtime: runtime.map(RuntimeKind::from),
             image,
-            backup: None,
+            backup: backup.map(BackupPlan::from),
+            session_files_max_bytes: None,
         }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Settings, Unreadable> {
-    super::first::<SettingsV1, Settings>(version, body)
+    match version {
+        1 => decode::<SettingsV1>(body).map(SettingsV2::from).map(Settings::from),
+        2 => decode::<SettingsV2>(body).map(Settings::from),
+        _ => Err(unknown(version)),
+    }
 }

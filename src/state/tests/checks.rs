@@ -101,6 +101,27 @@ fn what_waits_for_files_is_waited_for() {
 }
 
 #[test]
+fn files_of_ended_messages_are_those_of_their_message() {
+    let at = |seq| InboxKey { session: SESSION, seq };
+    let moved = |seq| {
+        after(move |db, txn| {
+            let row = db.session_files.require(txn, &at(2))?;
+            db.session_files.delete(txn, &at(2))?;
+            db.session_files.put(txn, &at(seq), &row)
+        })
+    };
+    assert_eq!(moved(99), ["session_files se1/99: no message is there"]);
+    assert_eq!(moved(4), ["session_files se1/4: its message has not ended"]);
+    let expired = |db: &Tables, txn: &mut Write<'_>| {
+        db.session_files.update(txn, &at(2), |row| row.files[0].name = "other.pdf".to_owned()).map(drop)
+    };
+    assert_eq!(after(expired), ["session_files se1/2: its message does not have these files"]);
+    let none =
+        |db: &Tables, txn: &mut Write<'_>| db.session_files.update(txn, &at(2), |row| row.files.clear()).map(drop);
+    assert_eq!(after(none), ["session_files se1/2: its message does not have these files"]);
+}
+
+#[test]
 fn the_newest_refusal_for_a_backlog_is_found() {
     let key = crate::AgentChatKey { agent: AGENT, chat: CHAT };
     assert_eq!(
@@ -171,7 +192,8 @@ fn references_that_lead_nowhere() {
         ]
     );
     let bodies = after(|db, txn| db.bodies.delete(txn, &BodyId::new(1)).map(drop));
-    assert_eq!(bodies.len(), 2 + 5, "only what waits and messages that are not over need their bodies: {bodies:?}");
+    let needed = 2 + 5 + 1;
+    assert_eq!(bodies.len(), needed, "only what waits, open messages and readable files need bodies: {bodies:?}");
     assert_eq!(
         after(|db, txn| {
             let (key, mut seen) = db.seen_events.first(txn, ..)?.unwrap();

@@ -18,7 +18,7 @@ use crate::model::id::{
 use crate::model::incarnation::{Exit, Incarnation, IncarnationId, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::{
-    Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen,
+    Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen, SessionFiles,
 };
 use crate::model::session::{ChatSession, Route, Session, SessionName};
 use crate::model::task::{
@@ -28,8 +28,8 @@ use crate::model::thread::Mute;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
 use crate::{
-    AgentChatKey, AgentThreadKey, DestinationKey, GrantKey, MemberKey, Number, OccurrenceId, PersonKey, Result,
-    SeenKey, SessionKey, Tables, Text, ThreadKey, WiringKey, Write,
+    AgentChatKey, AgentThreadKey, DestinationKey, GrantKey, InboxKey, MemberKey, Number, OccurrenceId, PersonKey,
+    Result, SeenKey, SessionKey, Tables, Text, ThreadKey, WiringKey, Write,
 };
 
 mod asked;
@@ -321,6 +321,8 @@ fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         }],
     };
     db.bodies.put(txn, &BodyId::new(1), &body)?;
+    let files = SessionFiles { files: body.attachments.clone() };
+    db.session_files.put(txn, &InboxKey { session: SESSION, seq: 2 }, &files)?;
     fetch(db, txn, body)?;
     let states = [
         (MessageState::Completed { how: Completion::Answered, at: at(6) }, true),

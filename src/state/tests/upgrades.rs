@@ -4,11 +4,13 @@ use crate::Meta;
 use crate::envelope::{Record, Unreadable, decode, open, seal_version};
 use crate::legacy::agent::{AgentV1, NetworkV1};
 use crate::model::address::{ForeignId, UserId};
+use crate::model::backup_plan::BackupPlan;
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::configure::Settings;
 use crate::model::entity::{Agent, Engage, Folder, Ignored, Network, Origin, SenderScope, SessionMode, Wiring};
 use crate::model::id::ChatId;
 use crate::model::message::{Drop, Reason};
+use crate::model::time::Millis;
 use crate::tests::samples::{agent, at, telegram};
 
 const META: &str = "01000136ca2fe901fceeffc00000";
@@ -31,6 +33,8 @@ const AGENT_2: &str = concat!(
 );
 
 const SETTINGS: &str = "0100019bb2e7f201046d61696e00000000000000000000";
+/// With a plan of backups.
+const SETTINGS_2: &str = "010002c6db5d5b01046d61696e0000000000000000000001fc80ee36000301097e2f6261636b75707301";
 
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
@@ -99,6 +103,9 @@ fn a_wiring_has_context_by_the_rule_of_its_chat() {
 fn settings_without_backups_schedule_none() {
     let expected = Settings { default_agent: Some(Folder::new("main").unwrap()), ..Settings::default() };
     assert_eq!(read::<Settings>(SETTINGS), expected);
+    let backup =
+        BackupPlan { every: Millis::minutes(60), keep: 3, to: Some("~/backups".to_owned()), with_secrets: true };
+    assert_eq!(read::<Settings>(SETTINGS_2), Settings { backup: Some(backup), ..expected });
 }
 
 #[test]

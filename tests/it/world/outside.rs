@@ -38,6 +38,8 @@ pub(crate) type Direct = Box<dyn FnMut(&hearth::model::UserId) -> Option<Result<
 pub(crate) struct Outside {
     /// Files in the host's half of each session's mailbox.
     pub(crate) inbox: BTreeMap<SessionId, BTreeMap<u64, ExportedMessage>>,
+    /// Messages whose files are in each session's mailbox.
+    pub(crate) files: BTreeMap<SessionId, BTreeSet<u64>>,
     /// Answers to requests in each mailbox, by name.
     pub(crate) replies: BTreeMap<SessionId, BTreeMap<String, Result<String, String>>>,
     /// The destinations in each session's context.
@@ -87,6 +89,7 @@ impl Default for Outside {
     fn default() -> Self {
         Self {
             inbox: BTreeMap::new(),
+            files: BTreeMap::new(),
             skips: BTreeMap::new(),
             stuck: false,
             replies: BTreeMap::new(),
@@ -124,6 +127,8 @@ impl Outside {
             Effect::Discard(discard) => {
                 let inbox = self.inbox.entry(discard.session).or_default();
                 inbox.retain(|seq, _| !discard.seqs.contains(seq));
+                let files = self.files.entry(discard.session).or_default();
+                files.retain(|seq| !discard.files.contains(seq));
                 let written = self.written.entry(discard.session).or_default();
                 written.retain(|found| found.files.iter().any(|file| !discard.agent_files.contains(file)));
                 vec![]
@@ -197,6 +202,7 @@ impl Outside {
     /// The user restores an older store: the files exchanged with agents do not match it, and no agent runs.
     pub(crate) fn leave_mailboxes(&mut self) {
         self.inbox.clear();
+        self.files.clear();
         self.replies.clear();
         self.destinations.clear();
         self.numbers.clear();
@@ -231,10 +237,13 @@ impl Outside {
             self.replies.insert(export.session, replies.into_iter().map(text).collect());
         }
         let inbox = self.inbox.entry(export.session).or_default();
+        let files = self.files.entry(export.session).or_default();
         if export.exact {
             inbox.retain(|seq, _| export.messages.iter().any(|message| message.seq == *seq));
+            *files = export.files.iter().map(|kept| kept.seq).collect();
         }
         for message in export.messages {
+            files.extend((!message.attachments.is_empty()).then_some(message.seq));
             let whole = message.attachments.iter().all(|file| !file.blob.is_remote());
             assert!(whole, "{} of {} is exported before its files are there", message.seq, export.session);
             inbox.entry(message.seq).or_insert(message);

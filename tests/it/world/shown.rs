@@ -105,7 +105,11 @@ fn wiring_line(report: &WiringReport) -> String {
 pub(crate) fn effect_line(effect: &Effect) -> String {
     match effect {
         Effect::Export(export) => format!("export {}", export_line(export)),
-        Effect::Discard(discard) => format!("discard {} {:?} {:?}", discard.session, discard.seqs, discard.agent_files),
+        Effect::Discard(discard) => {
+            let files =
+                if discard.files == discard.seqs { String::new() } else { format!(", files {:?}", discard.files) };
+            format!("discard {} {:?} {:?}{files}", discard.session, discard.seqs, discard.agent_files)
+        }
         Effect::Launch(launch) => {
             format!(
                 "launch {}.{} {}, {}",

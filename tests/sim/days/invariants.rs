@@ -95,6 +95,7 @@ impl Sim {
         self.what_was_acknowledged_is_stored(all);
         self.every_message_is_in_one_state(all);
         self.one_incarnation_lives();
+        self.promised_files_are_there();
         self.what_was_written_is_taken_in();
         self.decisions_are_whole(all);
         self.nothing_is_shown_twice_unmarked();
@@ -213,6 +214,18 @@ impl Sim {
         for (session, number) in live {
             let before = self.memory.incarnations.insert(session, number);
             assert!(before.is_none_or(|before| before <= number), "{session} went back from {before:?} to {number}");
+        }
+    }
+
+    /// Agents that run can read every file that the store promises them.
+    fn promised_files_are_there(&self) {
+        for session in self.world.outside.running.keys() {
+            let rows = self.world.read(|db, txn| db.session_files.collect_prefix(txn, session, usize::MAX));
+            let there = self.world.outside.files.get(session);
+            for (key, row) in rows {
+                let seq = key.seq;
+                assert!(there.is_some_and(|there| there.contains(&seq)), "{session} lacks files of {seq}: {row:?}");
+            }
         }
     }
 

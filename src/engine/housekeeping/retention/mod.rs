@@ -17,9 +17,11 @@ use crate::model::report::Caused;
 use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
 use crate::rows::messages::Removed;
-use crate::rows::{approvals, messages};
+use crate::rows::{approvals, messages, session_files};
 use crate::schedule::run_ended;
-use crate::state::{ChatKey, ForeignKey, Number, Owned, Read, SeenKey, Tables, Text, Timed, WireKey, derived};
+use crate::state::{
+    ChatKey, ForeignKey, InboxKey, Number, Owned, Read, SeenKey, Tables, Text, Timed, WireKey, derived,
+};
 use crate::tx::Tx;
 use crate::workspaces::{purge, take_in};
 use crate::{Result, readable, skips};
@@ -69,6 +71,14 @@ pub fn needs_sent_files(
     let Some(row) = row else { return Ok(since.plus(UNKNOWN_MIN) > now) };
     let young = retention.attachments().until(now).is_none_or(|end| row.stored >= end);
     Ok(young || over(&row).is_none())
+}
+
+/// Whether files that came with a message belong in its session's mailbox.
+///
+/// # Errors
+/// Faults of the store.
+pub fn needs_received_files(db: &Tables, txn: &Read<'_>, session: SessionId, seq: u64) -> Result<bool> {
+    session_files::are_needed(db, txn, InboxKey { session, seq })
 }
 
 /// How long files without a known message are kept. Their message may not be imported yet.
