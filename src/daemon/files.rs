@@ -174,8 +174,15 @@ pub fn tidy(paths: &Paths, store: &Store, now: Timestamp) -> Result<u64, Error> 
     Ok(removed)
 }
 
+/// Removes files of messages whose removal was lost. Errors are logged, because the next search repeats it.
+pub(super) fn search_received(mailboxes: &Mailboxes, store: &Store, session: SessionId) {
+    if let Err(error) = remove_received(mailboxes, store, session) {
+        tracing::warn!(%session, %error, "cannot search for unneeded files of messages, retrying");
+    }
+}
+
 /// Removes files that came with messages of a session and that its agent may not read any more.
-pub(super) fn remove_received(mailboxes: &Mailboxes, store: &Store, session: SessionId) -> Result<u64, Error> {
+fn remove_received(mailboxes: &Mailboxes, store: &Store, session: SessionId) -> Result<u64, Error> {
     mailboxes.remove_received(session, |seq| {
         Ok(store.read(|db, txn| retention::needs_received_files(db, txn, session, seq))?)
     })

@@ -269,7 +269,9 @@ impl MailboxWorkers {
             }
             Job::Discard(discard) => (discard.session, self.discard(discard)),
             Job::Release(session, names) => (session, self.mailboxes.release(&names)),
-            Job::RemoveReceived(session) => return self.remove_received(session),
+            Job::RemoveReceived(session) => {
+                return files::search_received(&self.mailboxes, self.context.engine.store(), session);
+            }
             // Effects are hints: the next start launches it.
             Job::Launch(_) if self.context.stop.is_draining() => return,
             Job::Launch(launch) => return self.launch(&launch),
@@ -330,12 +332,6 @@ impl MailboxWorkers {
         });
         let seqs: Vec<u64> = waiting.into_iter().map(|(key, _)| key.seq).collect();
         self.mailboxes.discard(&Discard { session, files: seqs.clone(), seqs, agent_files: Vec::new() })
-    }
-
-    fn remove_received(&self, session: SessionId) {
-        if let Err(error) = files::remove_received(&self.mailboxes, self.context.engine.store(), session) {
-            tracing::warn!(%session, %error, "cannot search for unneeded files of messages, retrying");
-        }
     }
 
     fn discard(&self, discard: Discard) -> Result<(), Error> {

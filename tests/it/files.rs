@@ -28,7 +28,7 @@ for line in sys.stdin:
         root = os.path.join(turn["session_dir"], "host/in/files")
         found = [os.path.join(dir, name) for dir, _, names in os.walk(root) for name in names]
         said += [path[len(root) + 1:] + " " + open(path).read() for path in sorted(found)]
-        said += [m["content"]["text"] for m in turn["messages"] if m["kind"] == "system"]
+        said += [m["content"]["text"] for m in turn["context"]]
     print(json.dumps({"type": "say", "text": "; ".join(said)}))
     print(json.dumps({"type": "done"}), flush=True)
 "#;
@@ -157,6 +157,14 @@ fn a_later_turn_reads_the_files_of_earlier_ones() {
     host.check();
 }
 
+/// Starts the daemon again if it has died.
+fn revive(host: &mut Host) {
+    if host.daemon().is_none_or(|daemon| daemon.try_end().is_some()) {
+        drop(host.daemon().is_some().then(|| host.ended()));
+        host.start();
+    }
+}
+
 /// The daemon dies while it writes, ends and removes: no promised file is lost, and none stays that no row promises.
 #[test]
 fn deaths_around_files_that_stay() {
@@ -168,25 +176,20 @@ fn deaths_around_files_that_stay() {
         host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), (*point).to_owned()));
         host.launch();
         host.env.pop();
-        for (id, text) in [("m1", "one"), ("m2", "two")] {
-            let line = with_files(id, json!([{"name": "a", "data": b64(text.as_bytes())}]));
-            wait_for("the message to be taken in and answered", || {
-                if host.daemon().is_none_or(|daemon| daemon.try_end().is_some()) {
-                    drop(host.daemon().is_some().then(|| host.ended()));
-                    host.start();
-                }
+        for (count, text) in [(1, "one"), (2, "two")] {
+            let line = with_files(&format!("m{count}"), json!([{"name": "a", "data": b64(text.as_bytes())}]));
+            wait_for("the message to be taken in", || {
+                revive(&mut host);
                 let ended = host.run(&["inject", "--json"], &line);
                 (ended.stdout.contains("routed") || ended.stdout.contains("duplicate")).then_some(())
             });
+            wait_for("its end", || {
+                revive(&mut host);
+                let ended = host.states().iter().filter(|state| state.get("Completed").is_some()).count();
+                (ended == count).then_some(())
+            });
         }
-        wait_for("the answers", || {
-            if host.daemon().is_some_and(|daemon| daemon.try_end().is_some()) {
-                host.ended();
-                host.start();
-            }
-            (host.said().len() == 2).then_some(())
-        });
-        host.wait_settled();
+        revive(&mut host);
         let rest = listed(&host, "m3", 3);
         let files: Vec<&str> = rest.split("; ").filter(|part| part.contains("/a ")).collect();
         assert!(matches!(files[..], [one] if one.ends_with("/a two")), "{point}: {rest}");
