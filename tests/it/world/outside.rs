@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
-use hearth::model::effect::{Effect, Export, ExportedMessage, ExportedReply, Fetch, Settled};
+use hearth::model::effect::{Discard, Effect, Export, ExportedMessage, ExportedReply, Fetch, Settled};
 use hearth::model::group::GroupInput;
 use hearth::model::id::{AgentId, OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
@@ -125,12 +125,7 @@ impl Outside {
                 vec![]
             }
             Effect::Discard(discard) => {
-                let inbox = self.inbox.entry(discard.session).or_default();
-                inbox.retain(|seq, _| !discard.seqs.contains(seq));
-                let files = self.files.entry(discard.session).or_default();
-                files.retain(|seq| !discard.files.contains(seq));
-                let written = self.written.entry(discard.session).or_default();
-                written.retain(|found| found.files.iter().any(|file| !discard.agent_files.contains(file)));
+                self.discard(&discard);
                 vec![]
             }
             Effect::Launch(launch) => {
@@ -193,6 +188,15 @@ impl Outside {
             }
             Effect::Continue(rest) => vec![Input::Continue(rest)],
         }
+    }
+
+    fn discard(&mut self, discard: &Discard) {
+        let inbox = self.inbox.entry(discard.session).or_default();
+        inbox.retain(|seq, _| !discard.seqs.contains(seq));
+        let files = self.files.entry(discard.session).or_default();
+        files.retain(|seq| !discard.files.contains(seq));
+        let written = self.written.entry(discard.session).or_default();
+        written.retain(|found| found.files.iter().any(|file| !discard.agent_files.contains(file)));
     }
 
     fn give_files(&mut self, fetch: &Fetch) -> Vec<Input> {
