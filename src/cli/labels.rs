@@ -6,6 +6,7 @@ use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
 use crate::model::message::{Completion, Due, MessageState, Reason};
+use crate::model::session::SessionChoice;
 
 /// A count with the singular or plural word.
 pub(super) fn count(number: impl TryInto<u64>, one: &str, many: &str) -> String {
@@ -145,6 +146,10 @@ pub(super) fn event(event: &Event) -> String {
         Event::Reset(epoch) => format!("the session was reset for the {epoch}. time"),
         Event::Driven(Some(provider)) => format!("the session uses provider {}", provider.as_str()),
         Event::Driven(None) => "the session uses its agent's provider".to_owned(),
+        Event::Chosen(SessionChoice::Model(Some(model))) => format!("the session uses the model {model}"),
+        Event::Chosen(SessionChoice::Model(None)) => "the session uses its agent's model".to_owned(),
+        Event::Chosen(SessionChoice::Effort(Some(effort))) => format!("the session uses the effort {effort}"),
+        Event::Chosen(SessionChoice::Effort(None)) => "the session uses its agent's effort".to_owned(),
         Event::GivenUp(why) => format!("failed: {why}"),
         Event::Stopped(number, why) => format!("run {number} was asked to stop: {}", why.explanation()),
         Event::Ended(number, how) => format!("run {number} ended: {}", exit(how)),

@@ -14,7 +14,7 @@ use crate::model::configure::Change;
 use crate::model::entity::ProviderKind;
 use crate::model::id::SessionId;
 use crate::model::incarnation::{Incarnation, StopReason};
-use crate::model::session::{ChatSession, Route, Session, SessionStatus};
+use crate::model::session::{ChatSession, Route, Session, SessionChoice, SessionSettings, SessionStatus};
 use crate::model::workspace::WorkspaceKey;
 use crate::state::{self, Read, Reader, RecencyKey, SessionKey, Tables};
 
@@ -46,12 +46,18 @@ pub(super) enum SessionsCommand {
         /// Its id, like se3
         session: SessionId,
     },
-    /// Change the provider of a session, from its next start on
+    /// Change the provider, model or effort of a session, from its next start on
     Set {
         /// Its id, like se3
         session: SessionId,
         /// `provider=echo`, `provider=command` or `provider=claude`; `provider=-` for its agent's own
-        change: String,
+        change: Option<String>,
+        /// Its model; `default` for its agent's own
+        #[arg(long)]
+        model: Option<String>,
+        /// Its reasoning effort; `default` for its agent's own
+        #[arg(long)]
+        effort: Option<String>,
     },
     /// Show one session, its incarnations, and what the last one wrote to standard error
     Show {
@@ -88,6 +94,11 @@ struct SessionJson {
     next_number: u64,
     /// Its provider.
     provider: &'static str,
+    /// Its model and effort; null for the provider's default.
+    model: Option<String>,
+    effort: Option<String>,
+    /// Which of them were chosen for it; others are its agent's.
+    chosen: SessionSettings,
     /// Number of its current beginning, from 0. A reset begins a new one.
     epoch: u32,
     /// Number of messages that ever arrived.
@@ -143,17 +154,19 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             drop(reader);
             change::edit(paths, Change::RestartSession(*session), json)
         }
-        SessionsCommand::Set { session, change } => {
+        SessionsCommand::Set { session, change, model, effort } => {
             drop(reader);
-            let provider = change.strip_prefix("provider=").map(str::to_owned).filter(|value| !value.is_empty());
-            let provider = provider.ok_or_else(|| {
-                Failure::Failed(format!(
-                    "`{change}` is not a setting; write `provider=` with echo, command, claude, or - for the agent's \
-                     provider"
-                ))
-            })?;
-            let provider = (provider != "-").then(|| provider_kind(&provider)).transpose()?;
-            change::edit(paths, Change::SetSessionProvider(*session, provider), json)
+            let mut edits = Vec::new();
+            if let Some(change) = change {
+                edits.push(Change::SetSessionProvider(*session, provider(change)?));
+            }
+            let model = model.as_deref().map(|model| SessionChoice::named(SessionChoice::Model, model));
+            let effort = effort.as_deref().map(|effort| SessionChoice::named(SessionChoice::Effort, effort));
+            edits.extend(model.into_iter().chain(effort).map(|choice| Change::ChooseForSession(*session, choice)));
+            if edits.is_empty() {
+                return Err(Failure::Failed("nothing to change: give provider=NAME, --model or --effort".to_owned()));
+            }
+            change::edits(paths, edits, json)
         }
         SessionsCommand::List { agent, limit } => {
             let all = reader.read(|db, txn| list(db, txn, agent.as_deref(), *limit))?;
@@ -172,6 +185,16 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
         SessionsCommand::Memory { agent } => transcripts::memory(paths, agent, json),
         SessionsCommand::Du => transcripts::du(paths, &reader, json),
     }
+}
+
+/// The provider in `provider=NAME`; none is the agent's own.
+fn provider(change: &str) -> Result<Option<ProviderKind>, Failure> {
+    let provider = change.strip_prefix("provider=").filter(|value| !value.is_empty()).ok_or_else(|| {
+        Failure::Failed(format!(
+            "`{change}` is not a setting; write `provider=` with echo, command, claude, or - for the agent's provider"
+        ))
+    })?;
+    (provider != "-").then(|| provider_kind(provider)).transpose()
 }
 
 fn provider_kind(text: &str) -> Result<ProviderKind, Failure> {
@@ -260,6 +283,10 @@ fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> R
         Route::PerThread(id, None) => format!("{} (outside of threads)", chat(*id)?),
         Route::AgentShared => "everything".to_owned(),
     };
+    let settings = db.agents.get(txn, &session.agent)?.map(|agent| agent.settings);
+    let chosen = db.session_settings.get(txn, &id)?.unwrap_or_default();
+    let (own, model, effort) = settings
+        .map_or((ProviderKind::Echo, None, None), |settings| (settings.provider, settings.model, settings.effort));
     Ok(SessionJson {
         session: id.to_string(),
         agent: lookup::folder(db, txn, session.agent)?,
@@ -272,20 +299,16 @@ fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> R
         },
         live: session.live,
         next_number: session.next_agent_number(),
-        provider: provider(db, txn, session)?.as_str(),
+        provider: session.provider.unwrap_or(own).as_str(),
+        model: chosen.model.clone().or(model),
+        effort: chosen.effort.clone().or(effort),
+        chosen,
         epoch: session.epoch,
         messages: session.messages,
         failed_starts: session.failed_starts,
         created: session.created.to_string(),
         active: session.active.to_string(),
     })
-}
-
-fn provider(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<ProviderKind, state::Error> {
-    match session.provider {
-        Some(provider) => Ok(provider),
-        None => Ok(db.agents.get(txn, &session.agent)?.map_or(ProviderKind::Echo, |agent| agent.settings.provider)),
-    }
 }
 
 /// One session with its runs.
@@ -316,6 +339,10 @@ fn incarnation(number: u32, row: Incarnation) -> IncarnationJson {
     }
 }
 
+fn setting(name: &str, is_chosen: bool) -> String {
+    if is_chosen { format!("{name} (chosen for this session)") } else { name.to_owned() }
+}
+
 impl Listed for SessionJson {
     const PLURAL: &'static str = "sessions";
     const COLUMNS: &'static [Column<Self>] = &[
@@ -337,6 +364,8 @@ impl Listed for SessionJson {
             ("status", Some(self.status.to_owned())),
             ("current run", Some(self.live.map_or_else(|| "none".to_owned(), |number| number.to_string()))),
             ("provider", Some(self.provider.to_owned())),
+            ("model", self.model.as_ref().map(|model| setting(model, self.chosen.model.is_some()))),
+            ("effort", self.effort.as_ref().map(|effort| setting(effort, self.chosen.effort.is_some()))),
             ("resets", Some(self.epoch.to_string())),
             ("next number", Some(self.next_number.to_string())),
             ("created", Some(human_time::local_with_age(&self.created))),

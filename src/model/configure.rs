@@ -13,6 +13,7 @@ use super::entity::{
 };
 use super::id::SessionId;
 use super::retention::Retention;
+use super::session::SessionChoice;
 
 /// A list of changes that are applied together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +117,8 @@ pub enum Change {
     ResetSession(#[serde(with = "as_text")] SessionId),
     /// Sets the provider of a session; none means the agent's provider.
     SetSessionProvider(#[serde(with = "as_text")] SessionId, Option<ProviderKind>),
+    /// Chooses something for a session, instead of the agent's setting.
+    ChooseForSession(#[serde(with = "as_text")] SessionId, SessionChoice),
     /// Removes entities that were created from a file and are not named by the other changes.
     #[serde(skip)]
     Prune,
@@ -170,6 +173,7 @@ impl Change {
             | Self::OpenSession(..)
             | Self::ResetSession(_)
             | Self::SetSessionProvider(..)
+            | Self::ChooseForSession(..)
             | Self::Mute(..)
             | Self::MuteName(..) => false,
         }

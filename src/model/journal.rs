@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::entity::ProviderKind;
 use super::id::{MessageId, OutboundId, SessionId};
 use super::incarnation::{Exit, StopReason};
+use super::session::SessionChoice;
 use super::time::{Millis, Timestamp};
 
 /// One journal entry.
@@ -84,4 +85,6 @@ pub enum Event {
         /// The error.
         why: String,
     },
+    /// A person chose something for the session.
+    Chosen(SessionChoice),
 }

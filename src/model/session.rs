@@ -87,6 +87,58 @@ pub struct ChatSession {
     pub active: Timestamp,
 }
 
+/// Maximum length of the name of a model or an effort.
+const CHOICE_BYTES: usize = 100;
+
+/// What people chose for one session, instead of the settings of its agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSettings {
+    /// The model.
+    pub model: Option<String>,
+    /// The reasoning effort.
+    pub effort: Option<String>,
+}
+
+/// One choice for a session; none goes back to the setting of its agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionChoice {
+    /// The model.
+    Model(Option<String>),
+    /// The reasoning effort.
+    Effort(Option<String>),
+}
+
+impl SessionSettings {
+    /// The same with this choice.
+    #[must_use]
+    pub fn with(mut self, choice: SessionChoice) -> Self {
+        match choice {
+            SessionChoice::Model(model) => self.model = model,
+            SessionChoice::Effort(effort) => self.effort = effort,
+        }
+        self
+    }
+}
+
+impl SessionChoice {
+    /// A choice as people write it: `default` goes back.
+    #[must_use]
+    pub fn named(choice: fn(Option<String>) -> Self, name: &str) -> Self {
+        choice((!name.eq_ignore_ascii_case("default")).then(|| name.to_owned()))
+    }
+
+    /// Why it cannot be made, if it cannot.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let (what, name) = match self {
+            Self::Model(name) => ("a model", name.as_deref()?),
+            Self::Effort(name) => ("an effort", name.as_deref()?),
+        };
+        let is_fit = (1..=CHOICE_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
+        (!is_fit).then(|| format!("the name of {what} is one word of at most {CHOICE_BYTES} ASCII characters"))
+    }
+}
+
 impl ChatSession {
     /// A new session without messages.
     #[must_use]

@@ -159,6 +159,18 @@ pub(super) fn rebuild<K: KeyPart, V: Record, D: Rederive<K, V>>(
     Ok(())
 }
 
+/// Writes the index rows of one record again, and so those of an index that is new.
+pub(super) fn complete<K: KeyPart, V: Record, D: Derive<K, V>>(
+    table: &Indexed<K, V, D>,
+    txn: &mut Write<'_>,
+    key: &K,
+) -> Result<()> {
+    match readable(table.rows.get(txn, key))? {
+        Some(row) => table.indexes.change(txn, key, None, Some(&row)),
+        None => Ok(()),
+    }
+}
+
 /// An index that is written by hand, because it cannot be derived from one record. The schema says why.
 #[derive(Debug)]
 pub struct Manual<K, V>(Index<K, V>);

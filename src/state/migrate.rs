@@ -3,7 +3,9 @@
 use super::Write;
 use super::envelope::Record;
 use super::error::{Result, readable};
+use super::indexed;
 use super::key::KeyPart;
+use super::list_keys::Timed;
 use super::meta::Meta;
 use super::schema::Tables;
 use super::table::Table;
@@ -19,7 +21,8 @@ mod format_2;
 ///   and refusals, and another order in `lanes`; files that their network keeps.
 /// * 3: newer versions of the records of agents, dropped events, rate limits and settings, which a program of format 2 cannot
 ///   read; frozen agents and stopped turns, and more ends of messages.
-/// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read.
+/// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read; choices
+///   for sessions, and an index of messages in a backoff.
 pub const FORMAT: u32 = 4;
 
 /// One step: migrates a store from format `to - 1` to `to`.
@@ -51,7 +54,9 @@ fn to_3(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 
 fn to_4(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.settings, txn)?;
-    rewrite(&db.agents, txn)
+    rewrite(&db.agents, txn)?;
+    let waiting = readable_rows(db.messages_in_backoff.iter(txn)?)?;
+    waiting.iter().try_for_each(|(Timed { id, .. }, ())| indexed::complete(&db.messages, txn, id))
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

@@ -18,7 +18,7 @@ use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
-use crate::model::session::{Revision, Session};
+use crate::model::session::{Revision, Session, SessionSettings};
 use crate::model::skip::{SkipStep, SkipSummary};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
@@ -127,6 +127,7 @@ records! {
     "hold_off" 2 RateLimit from hold_off
     "freeze" 1 Freeze
     "stopped_turn" 1 StoppedTurn
+    "session_settings" 1 SessionSettings
     "seen" 1 Seen
     "drop" 2 Drop from drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }

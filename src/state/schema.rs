@@ -42,7 +42,7 @@ use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles, Waits};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
-use crate::model::session::{Revision, Session, SessionName};
+use crate::model::session::{Revision, Session, SessionName, SessionSettings};
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
@@ -161,6 +161,8 @@ tables! {
         index maintenance_sessions: AgentId => SessionId
             = |key, session| Some((session.as_active(SessionName::Maintenance)?.agent, key.session));
     }
+    /// What people chose for sessions of agents, instead of their agents' settings.
+    table session_settings: SessionId => SessionSettings;
     /// Records of workspace sessions, by session, revision and number.
     table records: RecordKey => SessionRecord;
     /// Earlier revisions of workspace sessions.
@@ -207,6 +209,9 @@ tables! {
                 Some(Waits::Backoff(until)) => Some((Timed { at: until, id: *id }, ())),
                 _ => None,
             };
+        /// The same by session.
+        index session_backoffs: InboxKey => MessageId
+            = |id, message| matches!(message.waits(), Some(Waits::Backoff(_))).then_some((InboxKey::of(message), *id));
         /// Pending messages that do not trigger.
         index context_messages as "context": InboxKey => MessageId
             = |id, message| (message.waits() == Some(Waits::Trigger)).then_some((InboxKey::of(message), *id));

@@ -7,10 +7,11 @@ use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::{Exit, Phase, StopReason};
 use hearth::model::mailbox::{CollectedRecord, Recipient, Record};
 use hearth::model::message::{Completion, MessageState, Reason};
+use hearth::model::policy::Policy;
 use hearth::model::report::{Action, Decision};
 use hearth::model::{Effect, Millis};
 
-use crate::world::lifecycle::{answer, running};
+use crate::world::lifecycle::{answer, per_thread, running};
 use crate::world::outside::{claim, end, said};
 use crate::world::routing::{ALWAYS, MENTION, MENTIONED, chat, decisions, drops};
 use crate::world::{World, event, event_in};
@@ -231,6 +232,29 @@ fn a_message_in_a_backoff_is_stopped() {
     world.sweep();
     world.settle();
     assert_eq!(stopped_by(&world, message).as_deref(), Some("net:ann"));
+}
+
+#[test]
+fn a_message_in_a_backoff_is_found_behind_those_of_other_sessions() {
+    let policy = Policy { rows_per_input: 16, ..Policy::STANDARD };
+    let mut world = World::with(policy, |_| {});
+    world.apply(&per_thread(""));
+    for (number, thread) in (1..).zip(["a", "b", "c", "d"]) {
+        let (session, id) = (SessionId::new(number), number.to_string());
+        world.inject(&event_in(("net", "C", Some(thread)), (&id, "x", "\"senderId\":\"ann\""), ""));
+        world.settle();
+        world.pass(Millis::new(100));
+        let died = world.outside.write(session, vec![claim(2, 1)]);
+        world.put(died);
+        let gone = world.outside.end(session, 1, Exit::Signal(9));
+        world.put(gone);
+        world.settle();
+    }
+    world.inject(&event_in(("net", "C", Some("d")), ("9", "/stop", "\"senderId\":\"ann\""), ""));
+    world.settle();
+    assert_eq!(stopped_by(&world, MessageId::new(4)).as_deref(), Some("net:ann"));
+    assert_eq!(stopped_by(&world, MessageId::new(1)), None);
+    world.assert_sound();
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::OpenSession(folder, address) => sessions::session(tx, &folder, &address),
         Change::ResetSession(session) => restart::session(tx, session, after),
         Change::SetSessionProvider(session, provider) => restart::provider(tx, session, provider, after),
+        Change::ChooseForSession(session, choice) => restart::choose(tx, session, choice, after),
         Change::Prune => Ok(Ok(Vec::new())),
     }
 }

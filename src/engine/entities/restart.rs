@@ -1,4 +1,4 @@
-//! Operator commands for sessions: restart, reset, and change of provider.
+//! Commands for sessions: restart, reset, and change of provider, model and effort.
 
 use crate::entities::change;
 use crate::entities::change::{ChangeResult, ChangedAgents};
@@ -8,11 +8,11 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::journal::Event;
 use crate::model::report::Action;
-use crate::model::session::{ChatSession, SessionStatus};
+use crate::model::session::{ChatSession, SessionChoice, SessionSettings, SessionStatus};
 use crate::rows::{agents, journal, notes, session_files, sessions};
 use crate::rules::texts;
 use crate::tx::Tx;
-use crate::{Result, lifecycle};
+use crate::{Result, lifecycle, readable};
 use std::collections::BTreeSet;
 
 /// Stops the live incarnations of an agent at once. Their unfinished work is requeued and costs no try. Only their
@@ -103,6 +103,34 @@ pub(crate) fn provider(
     }
     let (row, ()) = sessions::update(tx, id, |row| row.provider = provider)?;
     journal::of_session(tx, id, Event::Driven(provider))?;
+    changed(tx, id, &row, after)
+}
+
+/// Chooses the model or the effort of a session, from its next incarnation on.
+pub(crate) fn choose(
+    tx: &mut Tx<'_, '_>,
+    id: SessionId,
+    choice: SessionChoice,
+    after: &mut ChangedAgents,
+) -> Result<ChangeResult> {
+    if let Some(problem) = choice.problem() {
+        return Ok(Err(problem));
+    }
+    let row = match find(tx, id)? {
+        Ok(row) => row,
+        Err(missing) => return Ok(Err(missing)),
+    };
+    let before = readable(tx.db.session_settings.get(tx, &id))?.unwrap_or_default();
+    let chosen = before.clone().with(choice.clone());
+    if chosen == before {
+        return Ok(Ok(vec![change::report(format!("session {id}"), Action::Unchanged)]));
+    }
+    if chosen == SessionSettings::default() {
+        tx.db.session_settings.delete(tx, &id)?;
+    } else {
+        tx.db.session_settings.put(tx, &id, &chosen)?;
+    }
+    journal::of_session(tx, id, Event::Chosen(choice))?;
     changed(tx, id, &row, after)
 }
 

@@ -171,7 +171,7 @@ fn launch(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<()> {
         session.context_version = session.context_version.saturating_add(1);
         session.last_incarnation
     })?;
-    let (digest, _) = agents::of(tx, &session, of.agent)?;
+    let (digest, _) = agents::of(tx, id, &session, of.agent)?;
     let incarnation = Incarnation::new(tx.now.awake, tx.now.wall, digest);
     tx.db.incarnations.put(tx, &IncarnationId { session: id, number }, &incarnation)?;
     launch_effect(tx, SessionRef { session: &session, ..of }, number)
@@ -187,12 +187,12 @@ pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, incarnation: IncarnationId) -> R
 
 fn launch_effect(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, incarnation: u32) -> Result<()> {
     let export = mailbox_view::everything(tx, of, true)?;
-    let (digest, image) = agents::of(tx, of.session, of.agent)?;
+    let (digest, image) = agents::of(tx, of.id, of.session, of.agent)?;
     tx.effects.push(Effect::Launch(Box::new(Launch {
         session: of.id,
         incarnation,
         folder: of.agent.folder.to_string(),
-        settings: of.agent.settings.clone(),
+        settings: agents::settings_in(tx.db, tx, of.id, of.agent)?.into_owned(),
         session_name: of.session.name,
         digest,
         image,

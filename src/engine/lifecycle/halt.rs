@@ -12,7 +12,6 @@ use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::message::{Completion, Message, MessageState};
 use crate::rows::{agents, messages, notes, session_files, sessions};
-use crate::state::Timed;
 use crate::tx::Tx;
 use crate::{Result, lifecycle, readable};
 
@@ -99,12 +98,11 @@ fn open(tx: &Tx<'_, '_>, session: SessionId) -> Result<(Messages, Messages)> {
     let limit = tx.policy.rows_per_input / 8;
     let mut waiting: Vec<MessageId> =
         tx.db.ready_messages.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id).collect();
-    let retries = tx.db.messages_in_backoff.collect_range(tx, .., limit)?;
-    waiting.extend(retries.into_iter().map(|(Timed { id, .. }, ())| id));
+    waiting.extend(tx.db.session_backoffs.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id));
     let load = |ids: Vec<MessageId>| -> Result<Messages> {
         let mut found = Vec::new();
         for id in ids {
-            let message = readable(tx.db.messages.get(tx, &id))?.filter(|message| message.session == session);
+            let message = readable(tx.db.messages.get(tx, &id))?;
             found.extend(message.map(|message| (id, message)));
         }
         Ok(found)

@@ -145,7 +145,7 @@ fn context_of(db: &Tables, txn: &Read<'_>, of: SessionRef<'_>) -> Result<Context
     Ok(ContextView {
         version: session.context_version,
         folder: agent.folder.to_string(),
-        settings: agent.settings.clone(),
+        settings: agents::settings_in(db, txn, id, agent)?.into_owned(),
         incarnation: session.live.unwrap_or(session.last_incarnation),
         session_name: session.name,
         reply: session.reply.clone(),

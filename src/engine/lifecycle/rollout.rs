@@ -29,7 +29,7 @@ pub(crate) fn look(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
         return Ok(());
     }
     let agent = tx.db.agents.require(tx, &row.agent)?;
-    let (digest, _) = rows::agents::of(tx, &row, &agent)?;
+    let (digest, _) = rows::agents::of(tx, id.session, &row, &agent)?;
     match digest == incarnation.digest {
         true => Ok(()),
         false => lifecycle::mark_outdated(tx, id, StopReason::Renewed),

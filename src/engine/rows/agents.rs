@@ -1,7 +1,7 @@
 //! Agents: look-ups, time zone and launch configuration.
 
-use crate::model::entity::{Agent, Folder};
-use crate::model::id::AgentId;
+use crate::model::entity::{Agent, AgentSettings, Folder};
+use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::SpecDigest;
 use crate::model::session::ChatSession;
 use crate::rules::{launch_spec, texts};
@@ -9,6 +9,7 @@ use crate::state::{Read, Tables, Text};
 use crate::time::zone::Zone;
 use crate::tx::Tx;
 use crate::{Result, readable};
+use std::borrow::Cow;
 
 /// Whether an agent was removed.
 pub(crate) fn is_removed(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
@@ -16,9 +17,33 @@ pub(crate) fn is_removed(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
 }
 
 /// The digest for a session's next incarnation, and its configured image.
-pub(crate) fn of(tx: &Tx<'_, '_>, session: &ChatSession, agent: &Agent) -> Result<(SpecDigest, Option<String>)> {
+pub(crate) fn of(
+    tx: &Tx<'_, '_>,
+    id: SessionId,
+    session: &ChatSession,
+    agent: &Agent,
+) -> Result<(SpecDigest, Option<String>)> {
     let installation = tx.db.settings.get(tx, &())?.unwrap_or_default();
-    Ok((launch_spec::digest(session.into(), &agent.settings, &installation), installation.image))
+    let settings = settings_in(tx.db, tx, id, agent)?;
+    Ok((launch_spec::digest(session.into(), &settings, &installation), installation.image))
+}
+
+/// The settings of an agent in one of its sessions: what people chose for the session, else the agent's own.
+pub(crate) fn settings_in<'a>(
+    db: &Tables,
+    txn: &Read<'_>,
+    session: SessionId,
+    agent: &'a Agent,
+) -> Result<Cow<'a, AgentSettings>> {
+    let mut settings = Cow::Borrowed(&agent.settings);
+    let Some(chosen) = readable(db.session_settings.get(txn, &session))? else { return Ok(settings) };
+    if chosen.model.is_some() {
+        settings.to_mut().model = chosen.model;
+    }
+    if chosen.effort.is_some() {
+        settings.to_mut().effort = chosen.effort;
+    }
+    Ok(settings)
 }
 
 /// The time zone configured for an agent, if any.

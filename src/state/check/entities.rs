@@ -108,7 +108,8 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
             check.report(&db.sessions, &key, what);
         }
         Ok(())
-    })
+    })?;
+    check.each(&db.session_settings, |check, key, _| check.refers(&db.session_settings, &key, &db.sessions_by_id, &key))
 }
 
 /// Incarnations belong to sessions that know of them.

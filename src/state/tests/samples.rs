@@ -20,7 +20,7 @@ use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::{
     Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen, SessionFiles,
 };
-use crate::model::session::{ChatSession, Route, Session, SessionName};
+use crate::model::session::{ChatSession, Route, Session, SessionName, SessionSettings};
 use crate::model::task::{
     Fire, FireOutcome, Missed, Overlap, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState,
 };
@@ -251,6 +251,8 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let row = Session::Chat(session.clone());
     db.sessions.put(txn, &SessionKey { workspace: workspace_key(), session: SESSION }, &row)?;
+    let chosen = SessionSettings { model: Some("opus".to_owned()), effort: None };
+    db.session_settings.put(txn, &SESSION, &chosen)?;
     upkeep(db, txn, session.clone())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,
