@@ -13,6 +13,7 @@ use crate::clock;
 use crate::config::{Paths, seams};
 use crate::daemon::Wish;
 use crate::daemon::opening::Opening;
+use crate::model::message::Reason;
 use crate::socket::client::{Client, Sender, unexpected};
 use crate::socket::protocol::{End, Request, Response};
 use work::Work;
@@ -129,8 +130,13 @@ pub(super) fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Cli
 const LEAVE: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 /// What can be typed on a terminal.
 const HELP: &str = "what you can type:
-  any text        a message to the agent; a number answers an open question
-  /clear          start a new conversation
+  any text        a message to the agent; a number, or the words of a button, answers an open question
+  /stop           stop what the agent is doing; /stop all freezes it
+  /new            begin a new conversation
+  /status, /usage           what the agent does; messages and turns of today
+  /model NAME, /think LEVEL   use another model or effort here; default goes back
+  /tasks, /approvals        the agent's tasks here; what you can decide
+  /clear          begin a new conversation, after everything written before
   /compact        shorten the conversation (agents with a model)
   /context, /cost, /files   what the conversation holds, costs and has read (agents with a model)
   exit, quit      leave, like Ctrl-D";
@@ -396,10 +402,11 @@ impl Conversation {
                 Ok(())
             }
             Response::Accepted { id, message } => self.accepted(&id, message),
-            Response::Consumed { id } => {
+            Response::Consumed { id, reason } => {
                 // An interactive user sees the result of the answer. With a single question the command may end before
                 // that, so it prints a note.
-                if self.said.remove(&id) && !self.json && !self.screen.is_interactive() {
+                let is_answer = reason == Reason::Answer.as_str();
+                if self.said.remove(&id) && is_answer && !self.json && !self.screen.is_interactive() {
                     print::note(
                         "taken as the answer to what was asked; see `hearth approvals list --all` and `hearth questions list --all`",
                     );

@@ -293,7 +293,8 @@ impl Daemon {
         };
         match self.submit(Input::Inbound(Box::new(event)), false).await {
             Ok(Reply::Routed(report)) if report.outcome == Outcome::Consumed => {
-                Response::Consumed { id: id.to_owned() }
+                let reason = report.reason.map_or_else(String::new, |reason| reason.as_str().to_owned());
+                Response::Consumed { id: id.to_owned(), reason }
             }
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
                 Some(message) => {

@@ -134,10 +134,12 @@ pub enum Response {
         /// Hearth's id of the message.
         message: String,
     },
-    /// The message answered a card and goes to no agent.
+    /// The message goes to no agent: it answered a card, or was a command to Hearth.
     Consumed {
         /// The client's id of the message.
         id: String,
+        /// Which of them, as in the reasons of dropped messages.
+        reason: String,
     },
     /// A message from an agent or from Hearth.
     Said {

@@ -62,6 +62,7 @@ mod model;
 mod nanoclaw;
 mod operating;
 mod operator;
+mod own_commands;
 mod pairing;
 mod pattern;
 mod peers;

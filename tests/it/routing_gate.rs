@@ -49,8 +49,6 @@ const fn deny(command: &'static str) -> Refusal {
 /// As NanoClaw decides. `null` is a sender without an id.
 const COMMANDS: &[(&str, &[&str], Refusal)] = &[
     ("hello", &["own", "mem", "eve", "null"], PASS),
-    ("/help", &["own", "mem", "eve", "null"], FILTER),
-    ("/HELP me", &["own", "eve"], FILTER),
     (" /config ", &["own", "eve"], FILTER),
     ("/remote-control", &["own"], FILTER),
     ("/login", &["own"], FILTER),
@@ -126,6 +124,7 @@ fn the_gate_comes_last_and_answers_only_who_was_heard() {
     for (policy, wiring, sender, text, more, decision, why, answers) in [
         ("strict", ALWAYS, "eve", "/clear", "", Decision::Refused, Reason::UnknownSenderStrict, 0),
         ("strict", ALWAYS, "eve", "/help", "", Decision::Refused, Reason::UnknownSenderStrict, 0),
+        ("strict", ALWAYS, "mem", "/help", "", Decision::Done, Reason::OwnCommand, 1),
         ("public", known.as_str(), "eve", "/clear", "", Decision::Refused, Reason::SenderScopeNotMember, 0),
         ("strict", ALWAYS, "mem", "/clear", "", Decision::Denied, Reason::CommandDenied, 1),
         ("strict", MENTION, "mem", "/clear", "", Decision::Ignored, Reason::NotMentioned, 0),

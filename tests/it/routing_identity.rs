@@ -186,7 +186,7 @@ fn one_record_per_refusal() {
         (
             "public",
             vec![("a", known.as_str()), ("b", ALWAYS)],
-            "/help",
+            "/login",
             vec![Reason::SenderScopeNotMember, Reason::CommandFiltered],
         ),
         ("public", vec![("a", MENTION), ("b", ALWAYS)], "/clear", vec![Reason::CommandDenied]),

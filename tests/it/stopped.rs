@@ -107,9 +107,10 @@ fn a_frozen_agent_is_reported_and_waits() {
     assert_eq!(host.status()["frozen"][0]["by"], "the operator");
     let why = host.done(&["why", "m2"], b"");
     assert!(why.contains("agent main is frozen by the operator"), "{why}");
-    assert_eq!(host.said().len(), 1);
+    let told = "Your message waits: main was frozen by the operator. The answer comes when it may work again.";
+    assert_eq!(host.wait_said(2)[1], told);
     host.done(&["agents", "unfreeze", "main"], b"");
-    assert_eq!(host.wait_said(2)[1], "done hello");
+    assert_eq!(host.wait_said(3)[2], "done hello");
     assert!(host.done(&["agents", "stop", "main"], b"").contains("nothing to stop"));
     host.done(&["agents", "freeze", "main"], b"");
     wait_for("the run to end", || (host.status()["places"]["running"] == 0).then_some(()));

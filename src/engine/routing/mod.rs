@@ -5,7 +5,7 @@ use crate::approvals::ask::Waits;
 use crate::delivery::notice;
 use crate::lifecycle::dispatch::DueMessage;
 use crate::lifecycle::mailbox_view::SessionRef;
-use crate::lifecycle::{dispatch, fetch};
+use crate::lifecycle::{dispatch, fetch, halt};
 use crate::model::address::{Address, UserId};
 use crate::model::approval::Held;
 use crate::model::effect::ExportedMessage;
@@ -252,6 +252,19 @@ impl<'a> FanOut<'a> {
         notice::say_to(tx, self.reply(), None, text).map(drop)
     }
 
+    /// Tells the sender that a message waits because its agent is frozen.
+    fn tell_of_freeze(&self, tx: &mut Tx<'_, '_>, id: AgentId, agent: &Agent, message: MessageId) -> Result<()> {
+        let Some(freeze) = halt::frozen(tx, id)? else { return Ok(()) };
+        let (to, by) = (self.reply(), halt::name(tx, freeze.by.as_ref())?);
+        let Agent { folder, settings, .. } = agent;
+        let end = match notice::shows_details(tx, &to)? {
+            true => format!("`hearth agents unfreeze {folder}` lets it work."),
+            false => "The answer comes when it may work again.".to_owned(),
+        };
+        let text = format!("Your message waits: {} was frozen by {by}. {end}", settings.name);
+        notice::say_to(tx, to, Some(message), text).map(drop)
+    }
+
     /// The session of a wiring that the message belongs to.
     fn route(&self, wiring: &Wiring) -> Route {
         let mode = engage::decide_mode(wiring.session, self.threads, self.chat.group);
@@ -286,6 +299,9 @@ impl<'a> FanOut<'a> {
             slot: None,
         };
         let message = messages::insert(tx, new)?;
+        if trigger {
+            self.tell_of_freeze(tx, agent_id, agent, message)?;
+        }
         if fetch::begin(tx, body, &self.event.attachments)? {
             messages::park(tx, message)?;
         } else if trigger {

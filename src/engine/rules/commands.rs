@@ -2,31 +2,126 @@
 //! agent's administrators may use, or no one. Pure.
 
 /// Commands that only make sense on the provider's own terminal. They are never forwarded, no matter who sends them.
-const FILTERED: [&str; 6] = ["/help", "/login", "/logout", "/doctor", "/config", "/remote-control"];
+const FILTERED: [&str; 5] = ["/login", "/logout", "/doctor", "/config", "/remote-control"];
 
 /// Commands that change a session or show its state.
 const ADMIN: [&str; 5] = ["/clear", "/compact", "/context", "/cost", "/files"];
 
-/// A command that Hearth carries out itself.
+/// A command that Hearth carries out itself, without the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OwnCommand {
+pub(crate) enum OwnCommand<'a> {
+    /// `/help`: lists these commands.
+    Help,
+    /// `/status`: says what the agent does, and with which model.
+    Status,
+    /// `/usage`: counts messages and turns.
+    Usage,
+    /// `/tasks`: lists the tasks of the chat.
+    Tasks,
     /// `/stop`: stops the running turn.
     Stop,
     /// `/stop all`: stops all turns of the agent, and freezes it.
     StopAll,
+    /// `/new`: begins a new conversation.
+    New,
+    /// `/model NAME`; without a name it says which one is used.
+    Model(Option<&'a str>),
+    /// `/think LEVEL`, likewise.
+    Think(Option<&'a str>),
+    /// `/approvals`: lists what the sender may decide.
+    Approvals,
+    /// A command with words that it does not take, and how to write it.
+    Misused(&'static str),
 }
 
-/// Parses a command that Hearth carries out itself. The name of the bot may be before it. `/stop` with any other words
-/// stops too: a person who wants an agent to stop should not have to spell.
-pub(crate) fn own(text: &str) -> Option<OwnCommand> {
+/// What a sender may do with an agent in a chat. Each one may do what the ones before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Authority {
+    /// May talk to the agent.
+    Talks,
+    /// Is alone with it in this conversation.
+    Alone,
+    /// May decide for it.
+    Decides,
+}
+
+/// A command in the list of `/help`: how to write it, what it does, and who may use it.
+type Listed = (&'static str, &'static str, Authority);
+
+const LISTED: [Listed; 10] = [
+    ("/help", "this list", Authority::Talks),
+    ("/status", "what the agent does, and with which model", Authority::Talks),
+    ("/usage", "messages and turns of today", Authority::Talks),
+    ("/tasks", "the tasks of the agent in this chat", Authority::Talks),
+    ("/stop", "stop what the agent does for you", Authority::Talks),
+    ("/new", "begin a new conversation", Authority::Alone),
+    ("/model NAME", "use another model here; `default` goes back", Authority::Decides),
+    ("/think LEVEL", "think more or less here, such as `low` or `high`; `default` goes back", Authority::Decides),
+    ("/approvals", "what you can decide", Authority::Decides),
+    ("/stop all", "stop the agent everywhere, and freeze it", Authority::Decides),
+];
+
+impl OwnCommand<'_> {
+    /// Who may use it.
+    pub(crate) const fn needs(self) -> Authority {
+        match self {
+            Self::Help | Self::Status | Self::Usage | Self::Tasks | Self::Stop | Self::Misused(_) => Authority::Talks,
+            Self::New => Authority::Alone,
+            Self::Model(_) | Self::Think(_) | Self::Approvals | Self::StopAll => Authority::Decides,
+        }
+    }
+
+    /// Its word, for a denial.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Help => "/help",
+            Self::Status => "/status",
+            Self::Usage => "/usage",
+            Self::Tasks => "/tasks",
+            Self::Stop => "/stop",
+            Self::StopAll => "/stop all",
+            Self::New => "/new",
+            Self::Model(_) => "/model",
+            Self::Think(_) => "/think",
+            Self::Approvals => "/approvals",
+            Self::Misused(usage) => usage,
+        }
+    }
+}
+
+/// The answer to `/help`.
+pub(crate) fn help(authority: Authority) -> String {
+    let lines = LISTED.iter().filter(|(_, _, needs)| *needs <= authority);
+    let lines: String = lines.map(|(usage, what, _)| format!("\n{usage} – {what}")).collect();
+    format!("What Hearth does for you here:{lines}\nOther commands go to the agent.")
+}
+
+/// Parses a command that Hearth carries out itself. The name of the bot may be before it. Most of them ignore further
+/// words: a person who wants an agent to stop should not have to spell. Where words would be lost, the person is told.
+pub(crate) fn own(text: &str) -> Option<OwnCommand<'_>> {
     let mut words = text.split(is_space).filter(|word| !word.is_empty());
     let first = words.next()?;
     let command = if first.starts_with('@') { words.next()? } else { first };
-    if !command.eq_ignore_ascii_case("/stop") {
+    if !command.starts_with('/') {
         return None;
     }
-    let all = words.next().is_some_and(|word| word.eq_ignore_ascii_case("all")) && words.next().is_none();
-    Some(if all { OwnCommand::StopAll } else { OwnCommand::Stop })
+    let (argument, more) = (words.next(), words.next());
+    Some(match (command.to_ascii_lowercase().as_str(), argument, more) {
+        ("/help", ..) => OwnCommand::Help,
+        ("/status", ..) => OwnCommand::Status,
+        ("/usage", ..) => OwnCommand::Usage,
+        ("/tasks", ..) => OwnCommand::Tasks,
+        ("/approvals", ..) => OwnCommand::Approvals,
+        ("/stop", Some(all), None) if all.eq_ignore_ascii_case("all") => OwnCommand::StopAll,
+        ("/stop", ..) => OwnCommand::Stop,
+        ("/new", None, _) => OwnCommand::New,
+        ("/new", ..) => OwnCommand::Misused("Write `/new` alone, and then your message."),
+        ("/model", name, None) => OwnCommand::Model(name),
+        ("/model", ..) => OwnCommand::Misused("Write `/model NAME` with one word, or `/model default`."),
+        ("/think", level, None) => OwnCommand::Think(level),
+        ("/think", ..) => OwnCommand::Misused("Write `/think LEVEL` with one word, or `/think default`."),
+        _ => return None,
+    })
 }
 
 /// What a command did for one agent.
@@ -102,8 +197,8 @@ mod tests {
             ("", CommandDecision::Pass, CommandDecision::Pass),
             (" \n", CommandDecision::Pass, CommandDecision::Pass),
             ("/", CommandDecision::Pass, CommandDecision::Pass),
-            ("/help", filtered("/help"), filtered("/help")),
-            ("/HELP me", filtered("/help"), filtered("/help")),
+            ("/help", CommandDecision::Own, CommandDecision::Own),
+            ("/HELP me", CommandDecision::Own, CommandDecision::Own),
             (" /config ", filtered("/config"), filtered("/config")),
             ("/login", filtered("/login"), filtered("/login")),
             ("/logout", filtered("/logout"), filtered("/logout")),
@@ -138,9 +233,36 @@ mod tests {
             ("stop", None),
             ("@", None),
             ("", None),
+            ("/help me", Some(OwnCommand::Help)),
+            ("@andy /STATUS", Some(OwnCommand::Status)),
+            ("/usage", Some(OwnCommand::Usage)),
+            ("/tasks", Some(OwnCommand::Tasks)),
+            ("/approvals", Some(OwnCommand::Approvals)),
+            ("/new", Some(OwnCommand::New)),
+            ("/new idea", Some(OwnCommand::Misused("Write `/new` alone, and then your message."))),
+            ("/model", Some(OwnCommand::Model(None))),
+            ("/Model Opus[1m]", Some(OwnCommand::Model(Some("Opus[1m]")))),
+            ("/think high", Some(OwnCommand::Think(Some("high")))),
+            ("/think very hard", Some(OwnCommand::Misused("Write `/think LEVEL` with one word, or `/think default`."))),
+            ("/newer", None),
+            ("/models", None),
+            ("model", None),
         ] {
             assert_eq!(own(text), command, "{text:?}");
         }
         assert_eq!(denial("/clear"), "Permission denied: /clear requires admin access.");
+    }
+
+    /// The list and the parser know the same commands, and the list shows what may be used.
+    #[test]
+    fn help_lists_what_the_sender_may_use() {
+        for (usage, _, needs) in LISTED {
+            let command = own(usage).unwrap();
+            assert_eq!((command.needs(), usage.starts_with(command.word())), (needs, true), "{usage}");
+            for authority in [Authority::Talks, Authority::Alone, Authority::Decides] {
+                let is_listed = help(authority).contains(&format!("\n{usage} –"));
+                assert_eq!(is_listed, needs <= authority, "{usage} for {authority:?}");
+            }
+        }
     }
 }

@@ -256,7 +256,7 @@ mod tests {
     /// The command gate comes last, and replies only to senders whose message would have engaged.
     #[test]
     fn commands_follow_what_else_is_decided() {
-        use Decision::{Accumulated, Denied, Engaged, Filtered, Ignored as Left, Refused};
+        use Decision::{Accumulated, Denied, Done, Engaged, Filtered, Ignored as Left, Refused};
         let (always, never) = (Engage::Pattern(".".into()), Engage::Pattern("^bye$".into()));
         let (member, admin) = (AccessLevel::Known(Reason::Member), AccessLevel::Known(Reason::AdminOfAgent));
         let strict = UnknownSenders::Strict;
@@ -266,7 +266,8 @@ mod tests {
             ("/clear", &always, AccessLevel::Stranger, Refused, false),
             ("/clear", &never, member, Denied, false),
             ("/clear", &never, admin, Accumulated, false),
-            ("/help", &always, admin, Filtered, false),
+            ("/help", &always, admin, Done, false),
+            ("/login", &always, admin, Filtered, false),
             ("/help", &never, admin, Filtered, false),
             ("/review", &always, member, Engaged, false),
         ] {

@@ -135,6 +135,32 @@ fn the_words_of_several_open_cards_ask_which_one() {
     assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "allow"), MENTION).outcome, Outcome::Routed);
 }
 
+/// The list has the words that answer, where they answer. A group learns only that there is something.
+#[test]
+fn approvals_are_listed_with_the_words_that_answer_them() {
+    let ask = |ground: &mut Ground, (channel, chat), who| {
+        ground.says_in((channel, chat, None), (who, "/approvals"), MENTION);
+        ground.shown().pop().map(|(_, _, said)| said).unwrap_or_default()
+    };
+    let terminal = ("terminal", "main");
+    let mut ground = Ground::of(TERMINAL);
+    assert_eq!(ask(&mut ground, terminal, "1000"), "You can decide: nothing at the moment.");
+    ground.says("stranger", "hello");
+    let told = ask(&mut ground, terminal, "1000");
+    assert!(told.starts_with("You can decide:\nap1 👤 New sender: ") && told.contains("asks to talk to"), "{told}");
+    assert!(told.ends_with(" (`ap1 1` Allow, `ap1 2` Deny)"), "{told}");
+    assert_eq!(ground.says_in(("terminal", "main", None), ("1000", "ap1 2"), MENTION).outcome, Outcome::Consumed);
+    assert_eq!(ask(&mut ground, terminal, "1000"), "You can decide: nothing at the moment.");
+    // The card is in another chat.
+    let group = TERMINAL.replace("platform_id = \"chat-123\"", "platform_id = \"chat-123\"\ngroup = true");
+    let mut ground = Ground::of(&format!("{group}[[users]]\nid = \"telegram:boss\"\nroles = [\"owner\"]\n"));
+    ground.says("stranger", "hello");
+    let told = "You can decide 1 approval. Write `/approvals` in a direct chat to see it.";
+    assert_eq!(ask(&mut ground, ("telegram", "chat-123"), "boss"), told);
+    let told = ask(&mut ground, terminal, "1000");
+    assert!(told.ends_with(" (answer where its card is)"), "{told}");
+}
+
 /// An answer to a decided card does not go to the agent.
 #[test]
 fn an_answer_to_a_decided_card_says_that_it_was_decided() {

@@ -119,7 +119,7 @@ fn why_says_what_was_muted_filtered_and_denied() {
     program.run(&["mutes", "add", "main", "mg1/th1"]);
     for (id, thread, text, decision, reason) in [
         ("m1", "th1", "hello", "ignored", "thread_muted"),
-        ("m2", "th2", "/help", "filtered", "command_filtered"),
+        ("m2", "th2", "/login", "filtered", "command_filtered"),
         ("m3", "th2", "/clear", "denied", "command_denied"),
     ] {
         let routed = program.run_with(&["inject", "--json"], &event(id, thread, text, true)).out;

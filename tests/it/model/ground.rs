@@ -72,7 +72,7 @@ pub(super) enum Engages {
 /// People: an owner, one whom each agent may know, an unknown sender, an administrator of `b`, and one without a name.
 pub(super) const PEOPLE: [&str; 6] = ["boss", "ann", "bob", "stranger", "bea", ""];
 
-pub(super) const TEXTS: [&str; 5] = ["words", "deploy now", "/help", " /CLEAR it", "/review deploy"];
+pub(super) const TEXTS: [&str; 6] = ["words", "deploy now", "/help", " /CLEAR it", "/review deploy", "/NEW"];
 
 /// Threads; the first one means no thread.
 pub(super) const THREADS: [Option<&str>; 3] = [None, Some("t1"), Some("t2")];

@@ -186,7 +186,8 @@ impl House {
             Ok(why) | Err(why) => why,
         };
         match text.split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
-            "/help" => (Fate::Filtered, "command_filtered"),
+            "/help" | "/new" if engages.is_ok() => (Fate::Filtered, "own_command"),
+            "/help" | "/new" => (Fate::Filtered, "command_filtered"),
             "/clear" if !administers(said.who, wiring.agent) => (Fate::Denied, "command_denied"),
             _ if engages.is_ok() => (Fate::Engaged, why),
             _ => (Fate::Kept, why),
@@ -199,21 +200,27 @@ impl House {
         let talk = talk(said.at, wiring);
         match word {
             (Fate::Engaged, _) => {
-                self.interrupt(said, talk);
+                self.interrupt(said, talk, "/clear");
                 self.messages.push(Message { event, talk, state: State::Waits(0), tries: 0 });
                 self.engaged(said.at, wiring);
             }
             (Fate::Kept, _) => self.messages.push(Message { event, talk, state: State::Context, tries: 0 }),
             (Fate::Refused, HELD) => {}
             (Fate::Ignored, why) if why != "thread_muted" => {}
-            (_, why) => self.refuse((Some(wiring.agent), why)),
+            (_, why) => {
+                let is_alone = !CHATS[said.at.0].group && !wiring.one_for_all;
+                if why == "own_command" && (is_alone || administers(said.who, wiring.agent)) {
+                    self.interrupt(said, talk, "/new");
+                }
+                self.refuse((Some(wiring.agent), why));
+            }
         }
         word
     }
 
     /// A new conversation does not wait for the turn that is running.
-    fn interrupt(&mut self, said: Said, talk: Talk) {
-        if !TEXTS[said.text].trim().to_lowercase().starts_with("/clear") {
+    fn interrupt(&mut self, said: Said, talk: Talk, command: &str) {
+        if !TEXTS[said.text].trim().to_lowercase().starts_with(command) {
             return;
         }
         let of_talk = self.messages.iter_mut().filter(|message| message.talk == talk);

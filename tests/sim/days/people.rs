@@ -102,7 +102,19 @@ impl Sim {
             chat = *self.chance.pick(&[("net", "M"), ("net", "M"), ("net", "U"), ("net", "V")]);
             who = *self.chance.pick(&["s1", "s2", "s3", "s4", "s5"]);
         }
-        let text = *self.chance.pick(&["words", "words", "words", "More Words", "1", "/help", "/clear now", "/review"]);
+        let text = *self.chance.pick(&[
+            "words",
+            "words",
+            "words",
+            "More Words",
+            "1",
+            "/help",
+            "/clear now",
+            "/review",
+            "/new",
+            "/model opus",
+            "/status",
+        ]);
         let sender = if who.is_empty() { String::new() } else { format!("\"senderId\":\"{who}\"") };
         let mut more = Vec::new();
         if self.chance.one_in(2) {
