@@ -5,6 +5,7 @@ pub mod clock;
 pub mod config;
 pub mod connections;
 pub mod contracts;
+pub mod gateway;
 mod http;
 pub mod mailbox;
 pub mod provider;

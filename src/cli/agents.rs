@@ -143,6 +143,12 @@ pub(super) struct AgentKeys {
     /// `true` lets its containers reach this machine's own services when their network is `open`
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     allow_host_loopback: Option<String>,
+    /// `false` gives it the keys of its models, which Hearth otherwise keeps from it
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    gateway: Option<String>,
+    /// A model it may use; repeat for more. Without any, it may use all
+    #[arg(long, value_name = "MODEL")]
+    models: Vec<String>,
     /// A variable of the daemon's environment that its requests may refer to; repeat for more
     #[arg(long, value_name = "NAME")]
     request_env: Vec<String>,
@@ -227,6 +233,8 @@ impl AgentKeys {
             ("technical_skips", text(self.technical_skips.as_ref())),
             ("network", text(self.network.as_ref())),
             ("allow_host_loopback", typed(self.allow_host_loopback.as_ref())),
+            ("gateway", typed(self.gateway.as_ref())),
+            ("models", texts(&self.models)),
             ("request_env", texts(&self.request_env)),
             ("mounts", mount_args::mounts(&self.mounts)),
             ("skills", mount_args::skills(&self.skills)),

@@ -197,13 +197,15 @@ fn warn_of_unconfined(paths: &Paths, configure: &Configure) {
     }
 }
 
-/// Warns about agents whose provider cannot be reached.
+/// Warns about agents whose provider cannot be reached, or that have keys which Hearth could keep from them.
 fn warn_of_networks(configure: &Configure) {
     for change in &configure.changes {
-        if let Change::PutAgent(folder, settings) = change
-            && settings.is_cut_off()
-        {
+        let Change::PutAgent(folder, settings) = change else { continue };
+        if settings.is_cut_off(true) {
             print::warning(&problems::cut_off(folder.as_str()));
+        }
+        if let Some(warning) = problems::key_holder(folder.as_str(), settings) {
+            print::warning(&warning);
         }
     }
 }

@@ -290,7 +290,7 @@ fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&Daem
     checks.extend(backups::backups(paths, &reader));
     let reach = if args.offline { Reach::Offline } else { Reach::Online };
     checks.extend(trials::trials(&reader, daemon, reach));
-    checks.extend(runtime::runtime(&reader, daemon));
+    checks.extend(runtime::runtime(paths, &reader, daemon));
     let configuration = reader.read(configuration::collect);
     match configuration {
         Ok(configuration) => {

@@ -5,7 +5,8 @@ use serde::{Serialize, Serializer};
 use super::{human_time, labels, lookup};
 use crate::daemon::unused_image;
 use crate::model::configure::{RuntimeKind, Settings};
-use crate::model::entity::{Hold, Network};
+use crate::model::entity::{AgentSettings, Hold, Network};
+use crate::model::gateway::given;
 use crate::model::group::StateTrouble;
 use crate::model::hold_off::LimitCause;
 use crate::model::id::{AgentId, SessionId};
@@ -186,17 +187,32 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
     Ok(found)
 }
 
-/// Agents that need a network that they do not get.
-pub(super) fn cut_off_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+/// Agents that need a network that they do not get. `has_own` says whether agents can have one of their own.
+pub(super) fn cut_off_agents(db: &Tables, txn: &Read<'_>, has_own: bool) -> Result<Vec<String>, state::Error> {
     let agents = super::configuration::collect(db, txn)?.agents;
-    Ok(agents.iter().filter(|agent| agent.settings.is_cut_off()).map(|agent| agent.folder.to_string()).collect())
+    Ok(agents.iter().filter(|agent| agent.settings.is_cut_off(has_own)).map(|agent| agent.folder.to_string()).collect())
+}
+
+/// Messages about agents that have keys which the model gateway could keep from them.
+pub(super) fn key_holders(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let agents = super::configuration::collect(db, txn)?.agents;
+    Ok(agents.iter().filter_map(|agent| key_holder(agent.folder.as_str(), &agent.settings)).collect())
+}
+
+/// That an agent has keys which the model gateway could keep from it.
+pub(super) fn key_holder(agent: &str, settings: &AgentSettings) -> Option<String> {
+    let keys = given(settings);
+    (!keys.is_empty()).then(|| {
+        format!("agent {agent} has `gateway = false`: it gets {} itself, and can give it away", keys.join(", "))
+    })
 }
 
 /// That an agent needs a network that it does not get.
 pub(super) fn cut_off(agent: &str) -> String {
     format!(
-        "agent {agent} has `network = \"none\"`, and its provider claude has to reach a server: it cannot answer; set \
-         `network = \"open\"`"
+        "agent {agent} has `network = \"none\"`, and its provider claude has to reach a server: it cannot answer; put the \
+         key of its model into `env` and install bubblewrap or Podman, so that Hearth can connect the two, or set `network \
+         = \"open\"`"
     )
 }
 

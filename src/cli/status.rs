@@ -151,9 +151,10 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     };
     let reader = Reader::open(paths.data())?;
     let sandbox = sandbox(paths);
+    let contained = daemon.as_ref().is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());
     let (report, mut status) = reader.read(|db, txn| {
         let report = Report::read(db, txn)?;
-        let status = collect(db, txn, &sandbox, &report)?;
+        let status = collect(db, txn, &sandbox, contained || sandbox.has_networks(), &report)?;
         Ok::<_, state::Error>((report, status))
     })?;
     status.data = paths.data().display().to_string();
@@ -251,10 +252,17 @@ fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, 
     }))
 }
 
-fn collect(db: &Tables, txn: &Read<'_>, sandbox: &Sandbox, report: &Report) -> Result<Status, state::Error> {
+/// `has_networks` says whether agents can have networks of their own.
+fn collect(
+    db: &Tables,
+    txn: &Read<'_>,
+    sandbox: &Sandbox,
+    has_networks: bool,
+    report: &Report,
+) -> Result<Status, state::Error> {
     let agents = agents(db, txn, sandbox.confines())?;
     let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
-    warnings.extend(problems::cut_off_agents(db, txn)?.iter().map(|agent| problems::cut_off(agent)));
+    warnings.extend(problems::cut_off_agents(db, txn, has_networks)?.iter().map(|agent| problems::cut_off(agent)));
     warnings.append(&mut problems::unconfined(db, txn, sandbox.confines())?);
     warnings.extend(report.file_warnings().chain(report.agent_warnings()));
     let tasks = tasks::counts(db, txn, &mut warnings)?;

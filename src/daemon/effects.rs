@@ -55,10 +55,12 @@ impl Executor {
             }
             Effect::StopNow(session, number) => {
                 crash::point("stop");
+                self.workers.shut_out(session, number);
                 self.runtime.kill_now(session, number);
             }
             Effect::Inquire(session, number) => {
                 self.workers.follow(session, number);
+                self.workers.give(session, Job::Admit(session, number));
                 self.runtime.inquire(session, number);
             }
             Effect::Deliver(delivery) => match self.channels.channel(&delivery.to.channel) {

@@ -9,6 +9,7 @@ use super::mailbox_workers::{MailboxWorkers, lock};
 use super::typing::Typing;
 use crate::crash;
 use crate::mailbox::Collected;
+use crate::model::entity::Agent;
 use crate::model::id::SessionId;
 use crate::model::input::{Input, RuntimeEvent};
 use crate::model::mailbox::{CollectedRecord, Record};
@@ -57,14 +58,18 @@ impl MailboxWorkers {
         })
     }
 
-    fn find_secrets(&self, session: SessionId) -> Secrets {
-        let settings: Result<_, crate::state::Error> = self.context.engine.store().read(|db, txn| {
+    /// The agent of a session.
+    pub(super) fn agent_of(&self, session: SessionId) -> Result<Option<Agent>, crate::state::Error> {
+        self.context.engine.store().read(|db, txn| {
             let Some(workspace) = db.sessions_by_id.get(txn, &session)? else { return Ok(None) };
             let row = db.sessions.get(txn, &SessionKey { workspace, session })?;
             let agent = row.and_then(|row| row.chat().map(|chat| chat.agent));
             agent.map(|agent| db.agents.get(txn, &agent)).transpose().map(Option::flatten)
-        });
-        match settings {
+        })
+    }
+
+    fn find_secrets(&self, session: SessionId) -> Secrets {
+        match self.agent_of(session) {
             Ok(Some(agent)) => known(&agent.settings, &self.context.lookup),
             Ok(None) => Secrets::default(),
             Err(error) => {
@@ -120,9 +125,11 @@ impl Hearer {
 
     fn hear(&self, mut event: RuntimeEvent) {
         crash::point("runtime-event");
-        if let RuntimeEvent::Gone { session, stderr_tail, .. } = &mut event {
+        if let RuntimeEvent::Gone { session, incarnation, stderr_tail, .. } = &mut event {
             self.typing.over(*session);
-            let workers = self.workers.get().and_then(Weak::upgrade).filter(|_| !stderr_tail.is_empty());
+            let workers = self.workers.get().and_then(Weak::upgrade);
+            workers.iter().for_each(|workers| workers.shut_out(*session, *incarnation));
+            let workers = workers.filter(|_| !stderr_tail.is_empty());
             if let Some(secrets) = workers.and_then(|room| room.secrets_of(*session).get().cloned()) {
                 *stderr_tail = secrets.clean(stderr_tail, &mut BTreeSet::new()).into_owned();
             }

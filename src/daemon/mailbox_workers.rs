@@ -17,18 +17,17 @@ use super::typing::Typing;
 use super::worker;
 use crate::clock::Clock;
 use crate::config::{Machine, Paths};
-use crate::contracts::home::{self, AgentHome, Wanted};
 use crate::crash;
 use crate::engine::commit::Engine;
+use crate::gateway::Gateway;
 use crate::mailbox::{Budget, Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};
 use crate::model::id::SessionId;
-use crate::model::incarnation::Exit;
-use crate::model::input::{Input, RuntimeEvent};
+use crate::model::input::Input;
 use crate::model::mailbox::{CollectedRecord, Observation, ObservedWriting, Record};
 use crate::model::report::Reply;
+use crate::runtime::Runtime;
 use crate::runtime::process::Lookup;
-use crate::runtime::{Runtime, Spec};
 use crate::socket::protocol::FloodJson;
 use crate::time::zone::{Chosen, Zone};
 
@@ -46,6 +45,8 @@ pub(super) enum Job {
     Export(Box<Export>),
     /// Prepare the mailbox, then start the incarnation.
     Launch(Box<Launch>),
+    /// Open the model gateway for an incarnation that may be running.
+    Admit(SessionId, u32),
     /// Remove completed messages.
     Discard(Discard),
     /// Remove files that were kept for sending.
@@ -67,15 +68,15 @@ pub(super) struct MailboxWorkers {
     /// Sessions with a queued collection. One collection finds everything, so no second one is queued.
     to_collect: Mutex<HashSet<SessionId>>,
     /// Observations since the last tick, and the newest heartbeats.
-    heartbeats: Mutex<Heartbeats>,
+    pub(super) heartbeats: Mutex<Heartbeats>,
     /// Remaining budgets of agents for messages outside of answers.
     budgets: Mutex<HashMap<SessionId, Budget>>,
     /// Secrets that were given to agents, for redaction.
     pub(super) secrets: Mutex<HashMap<SessionId, Given>>,
     /// Resources that each agent lacked at its last start.
-    left_out: Mutex<HashMap<String, Vec<String>>>,
+    pub(super) left_out: Mutex<HashMap<String, Vec<String>>>,
     pub(super) context: WorkerContext,
-    paths: Paths,
+    pub(super) paths: Paths,
     /// Tells the machine's time zone, the default if none is configured.
     machine: Mutex<Machine>,
     watcher: Mutex<Option<Watcher>>,
@@ -93,6 +94,8 @@ pub(super) struct WorkerContext {
     pub(super) engine: Arc<Engine>,
     /// Where agents run.
     pub(super) runtime: Arc<dyn Runtime>,
+    /// The way of agents to their models.
+    pub(super) gateway: Arc<Gateway>,
     /// Whether anything new may be begun.
     pub(super) stop: Arc<Stop>,
     /// Typing indicators, which are told about agents' progress.
@@ -242,6 +245,7 @@ impl MailboxWorkers {
     }
 
     fn forget(&self, session: SessionId, incarnation: u32) {
+        self.shut_out(session, incarnation);
         let mut live = lock(&self.live);
         if live.get(&session) == Some(&incarnation) {
             live.remove(&session);
@@ -275,6 +279,10 @@ impl MailboxWorkers {
             // Effects are hints: the next start launches it.
             Job::Launch(_) if self.context.stop.is_draining() => return,
             Job::Launch(launch) => return self.launch(&launch),
+            Job::Admit(session, number) => {
+                self.admit(session, number);
+                (session, Ok(()))
+            }
             Job::Withhold(session, done) => {
                 let withheld = self.withhold(session);
                 if done.send(()).is_err() {
@@ -360,62 +368,9 @@ impl MailboxWorkers {
     }
 
     /// The time zone of the export's recipient.
-    fn zone(&self, export: &Export) -> Zone {
+    pub(super) fn zone(&self, export: &Export) -> Zone {
         let configured = export.context.as_ref().and_then(|context| context.timezone.as_deref());
         lock(&self.machine).zone(configured, None).zone
-    }
-
-    fn launch(&self, launch: &Launch) {
-        let (session, incarnation) = (launch.session, launch.incarnation);
-        crash::point("launch");
-        let zone = self.zone(&launch.export);
-        if let Err(error) = self.mailboxes.export(&launch.export, zone.name()) {
-            return self.not_started(launch, format!("cannot prepare its mailbox: {error}"));
-        }
-        let place = if self.context.runtime.shows_host_paths() { AgentHome::Host } else { AgentHome::Container };
-        let wanted = Wanted { folder: &launch.folder, settings: &launch.settings, place };
-        let prepared = match home::prepare(&self.paths, &wanted) {
-            Ok(prepared) => prepared,
-            Err(error) => return self.not_started(launch, format!("cannot prepare its files: {error}")),
-        };
-        self.tell_left_out(&launch.folder, prepared.left_out);
-        let secrets = self.given(session, incarnation);
-        self.follow(session, incarnation);
-        crash::point("launch-exported");
-        self.context.runtime.ensure(Spec {
-            session,
-            incarnation,
-            session_dir: self.mailboxes.path(session),
-            group_dir: self.paths.groups().join(&launch.folder),
-            home_dir: self.paths.homes().join(&launch.folder),
-            settings: launch.settings.clone(),
-            provider: launch.export.context.as_ref().map_or(launch.settings.provider, |context| context.provider),
-            session_name: launch.session_name,
-            timezone: zone.variable(),
-            digest: launch.digest,
-            image: launch.image.clone(),
-            mounts: prepared.mounts,
-            secrets,
-        });
-        crash::point("launched");
-    }
-
-    fn not_started(&self, launch: &Launch, reason: String) {
-        let (session, incarnation) = (launch.session, launch.incarnation);
-        lock(&self.heartbeats).forget(session);
-        tracing::warn!(%session, incarnation, reason, "agent not started");
-        let exit = Exit::NotStarted(reason);
-        let gone = RuntimeEvent::Gone { session, incarnation, exit, stderr_tail: String::new() };
-        self.context.inbox.push(Item::of(Input::Runtime(gone)));
-    }
-
-    /// Logs once what an agent lacks. `agents show` and `doctor` report it each time.
-    fn tell_left_out(&self, folder: &str, left_out: Vec<String>) {
-        let mut told = lock(&self.left_out);
-        let before = told.insert(folder.to_owned(), left_out.clone()).unwrap_or_default();
-        for what in left_out.iter().filter(|what| !before.contains(what)) {
-            tracing::warn!(agent = folder, what, "an agent starts without a declared resource");
-        }
     }
 
     /// Sessions whose agents write more than Hearth collects, with the number of discarded records.

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Alarm, Clock, Stopwatch};
-use crate::config::{BadPlace, Machine, Paths, env};
+use crate::config::{BadPlace, Machine, Paths};
 use crate::crash;
 use crate::engine::commit::{Answer, Engine, Submission};
 use crate::model::address::{Address, ChannelName};
@@ -38,12 +38,14 @@ mod engine_thread;
 mod facts;
 pub mod files;
 mod folders;
+mod gateway;
 mod given;
 mod handlers;
 mod heartbeats;
 pub mod image;
 mod ingress;
 pub mod isolation_check;
+mod launch;
 pub mod limits;
 mod mailbox_workers;
 mod metrics;
@@ -154,6 +156,9 @@ pub enum Error {
     /// The daemon failed while it was running.
     #[error("the daemon cannot continue: {0}; start it again, and it continues where it stopped")]
     Failed(String),
+    /// The model gateway cannot be started.
+    #[error(transparent)]
+    Gateway(#[from] crate::gateway::Error),
     /// The name of a channel of our own.
     #[error(transparent)]
     Name(#[from] crate::model::address::BadName),
@@ -219,8 +224,10 @@ impl Daemon {
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
         let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
+        let (metrics, terminal) = (Metrics::new(engine.store(), runtime.name())?, ChannelName::new(terminal::NAME)?);
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
+            gateway: gateway::start(paths, &metrics)?,
             engine: Arc::clone(&engine),
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),
@@ -230,7 +237,6 @@ impl Daemon {
         };
         let workers = MailboxWorkers::open(paths, &files, &install, context)?;
         hearer.hide_with(&workers);
-        let (metrics, terminal) = (Metrics::new(engine.store(), runtime.name())?, ChannelName::new(terminal::NAME)?);
         let terminals = attended(&inbox, &metrics, &terminal);
         let removals = Remover::new(&files, &engine, &workers, &stop).start()?;
         let context = channel_context::ChannelContext {
@@ -270,15 +276,15 @@ impl Daemon {
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
         daemon.look_at_folders();
-        timer::start(&daemon)?;
         daemon.start_upkeep()?;
         channels.connect_all()?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
     }
 
-    /// Starts the regular checks and backups.
-    fn start_upkeep(&self) -> Result<(), Error> {
+    /// Starts the timer, the regular checks and backups.
+    fn start_upkeep(self: &Arc<Self>) -> Result<(), Error> {
+        timer::start(self)?;
         proof::start(&self.paths, &self.stop)?;
         backups::start(&self.paths, &self.engine, &self.stop)
     }
@@ -298,7 +304,7 @@ impl Daemon {
             engine: Arc::clone(&self.engine),
             inbox: Arc::clone(&self.inbox),
         };
-        reconcile::start(&self.runtime, &self.engine, &self.inbox, &self.stop)?;
+        reconcile::start(&self.workers, &self.stop)?;
         let run = move || daemon.run_engine(&world);
         let thread = worker::start_essential("engine", &self.stop, run)?;
         *self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
@@ -489,11 +495,4 @@ pub fn groups_path(paths: &Paths) -> Vec<u8> {
     let groups = paths.groups();
     let canonical = groups.canonicalize().unwrap_or(groups);
     canonical.into_os_string().into_encoded_bytes()
-}
-
-/// Directories that confined agents must not see along with the system's programs.
-fn guarded(paths: &Paths) -> Vec<PathBuf> {
-    let home = env::env_lookup("HOME").map(PathBuf::from);
-    let home = home.map(|home| home.canonicalize().unwrap_or(home));
-    [Some(paths.data().to_owned()), home].into_iter().flatten().collect()
 }

@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 
 use super::Error;
 use super::engine_thread::{Inbox, InputReply, Item};
+use super::mailbox_workers::{MailboxWorkers, WorkerContext};
 use super::stop::Stop;
 use super::worker;
 use crate::engine::commit::Engine;
 use crate::model::id::SessionId;
 use crate::model::input::Input;
-use crate::runtime::Runtime;
 use crate::state;
 
 /// Interval of reconciliation.
@@ -23,20 +23,17 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Submits the daemon's start input, and starts the reconciliation thread. The thread begins after the start is
 /// committed. It is a separate thread because a runtime may be slow.
-pub(super) fn start(
-    runtime: &Arc<dyn Runtime>,
-    engine: &Arc<Engine>,
-    inbox: &Arc<Inbox>,
-    stop: &Arc<Stop>,
-) -> Result<(), Error> {
+pub(super) fn start(workers: &MailboxWorkers, stop: &Arc<Stop>) -> Result<(), Error> {
+    let WorkerContext { inbox, engine, runtime, gateway, .. } = &workers.context;
     let asked = ask_for_start(inbox);
     let (runtime, engine, stop) = (Arc::clone(runtime), Arc::clone(engine), Arc::clone(stop));
-    let inbox = Arc::clone(inbox);
+    let (inbox, gateway) = (Arc::clone(inbox), Arc::clone(gateway));
     let work = move || {
         // The tables are valid for reconciliation only after the start is committed.
         if !is_started(&inbox, &stop, asked, PAUSE) {
             return;
         }
+        gateway.remove_left(&live(&engine, &stop));
         loop {
             runtime.reconcile(&|| live(&engine, &stop));
             runtime.compare_images();

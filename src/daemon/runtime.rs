@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::Error;
 use super::image::Limit;
-use super::{Error, guarded};
 use crate::config::{Paths, env, seams};
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::runtime::image::base_of;
@@ -116,6 +116,13 @@ fn process(paths: &Paths, events: Events) -> Result<Arc<dyn Runtime>, Error> {
 #[must_use]
 pub fn sandbox(paths: &Paths) -> Sandbox {
     Sandbox::find(&env::child_path(), &guarded(paths))
+}
+
+/// Directories that confined agents must not see along with the system's programs.
+pub(super) fn guarded(paths: &Paths) -> Vec<PathBuf> {
+    let home = env::env_lookup("HOME").map(PathBuf::from);
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    [Some(paths.data().to_owned()), home].into_iter().flatten().collect()
 }
 
 /// Path of this program, valid even after an upgrade replaced its file.

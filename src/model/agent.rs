@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
+use super::gateway::bound;
 use super::hold::Hold;
 use super::id::SessionId;
 use super::origin::Origin;
@@ -228,6 +229,10 @@ pub struct AgentSettings {
     pub allow_host_loopback: bool,
     /// What it may do with its folder; none is decided by its trust.
     pub folder_access: Option<Access>,
+    /// Whether the keys of its models stay with the daemon. Otherwise they are in its environment.
+    pub gateway: bool,
+    /// The models that the gateway lets it use; empty means all.
+    pub models: Vec<String>,
 }
 
 /// What happens to work that a skill skipped because of a temporary failure.
@@ -268,6 +273,8 @@ impl AgentSettings {
             request_env: Vec::new(),
             allow_host_loopback: false,
             folder_access: None,
+            gateway: true,
+            models: Vec::new(),
         }
     }
 
@@ -281,10 +288,12 @@ impl AgentSettings {
         }
     }
 
-    /// Whether the agent needs a network that it does not get. Without confinement nothing is closed.
+    /// Whether the agent needs a network that it does not get. Without confinement nothing is closed. The model gateway
+    /// is reached from an agent's own network, which `has_own` says it has.
     #[must_use]
-    pub fn is_cut_off(&self) -> bool {
-        self.provider == ProviderKind::Claude && self.network == Network::None && !self.unconfined
+    pub fn is_cut_off(&self, has_own: bool) -> bool {
+        let needs = self.provider == ProviderKind::Claude && self.network == Network::None && !self.unconfined;
+        needs && (!has_own || bound(self).is_empty())
     }
 
     /// Confinement of this agent's sessions with the given provider. `possible`: whether this machine can confine

@@ -5,6 +5,7 @@ use super::configure::RuntimeKind;
 
 mod stand;
 
+use stand::{BOTH, CONTROL_GROUPS, EVERY_NETWORK, KEYRING, MODEL, OWN_SECRET, PROFILE, READER, VIEW, split};
 pub use stand::{By, Stand};
 
 /// One attack.
@@ -40,30 +41,6 @@ impl Attack {
     }
 }
 
-const BOTH: By = By::Agent { process: Stand::Held, podman: Stand::Held };
-
-/// Attacks that fail only in separate mount and PID namespaces.
-const VIEW: Stand = Stand::With("bubblewrap");
-/// A network on which nothing can restrict a process.
-const EVERY_NETWORK: Stand = Stand::Open("a process reaches every network, unless it is `none`");
-/// What the seccomp profile of containers is made from; without it, Podman's built-in profile applies.
-const PROFILE: Stand = Stand::With("the file of Podman's seccomp profile, which distributions install");
-/// The self-test cannot call the kernel directly in a container.
-const KEYRING: Stand =
-    Stand::Tested("it needs a program that the image may lack, and the file of Podman's seccomp profile");
-/// What limits need.
-const CONTROL_GROUPS: Stand = Stand::With("control groups, which Podman without root has only if they are delegated");
-
-/// The self-test cannot check whether a person is shown something.
-const READER: Stand = Stand::Tested("it needs a person who reads");
-
-/// The self-test cannot check this, because its hostile agent has no secret.
-const OWN_SECRET: Stand = Stand::Tested("it needs an agent with a secret");
-
-const fn split(process: Stand, podman: Stand) -> By {
-    By::Agent { process, podman }
-}
-
 const fn attack(
     about: &'static str,
     name: &'static str,
@@ -73,9 +50,15 @@ const fn attack(
     Attack { name, about, tries, holds, by }
 }
 
+const fn of_models(name: &'static str, tries: &'static str, holds: &'static str) -> Attack {
+    attack(MODELS, name, (tries, holds), split(MODEL, MODEL))
+}
+
+const REFUSED: &str = "the request is refused";
 const FILES: &str = "Files";
 const SECRETS: &str = "Secrets and sockets";
 const RIGHTS: &str = "Rights";
+const MODELS: &str = "Keys of models";
 const NETWORK: &str = "Network";
 const FLOODS: &str = "Floods";
 const MAILBOX: &str = "Mailbox";
@@ -167,6 +150,24 @@ pub const ATTACKS: &[Attack] = &[
             Stand::Moot("the environment of a process is in memory only"),
             Stand::Tested("it needs a search through everything that Podman stores"),
         ),
+    ),
+    of_models(
+        "secret-read",
+        "looks for the key of its model in every environment and file that it can read",
+        "it finds only a placeholder",
+    ),
+    of_models("placeholder-replay", "uses the placeholder of another run, or one that it made up", REFUSED),
+    of_models(
+        "foreign-key",
+        "sends another key, in the same header, a second one or the query, to carry data to another account",
+        REFUSED,
+    ),
+    of_models("secret-path", "uses the key for the server's store of files, also by a disguised path", REFUSED),
+    of_models("smuggle", "hides a second request in the body of one, or a second model in it", REFUSED),
+    of_models(
+        "secret-echo",
+        "lets the server repeat the key in a header or a body",
+        "the answer is cut before the key",
     ),
     attack(
         RIGHTS,

@@ -21,6 +21,7 @@ pub mod effect;
 pub mod entity;
 pub mod fnv;
 pub mod folder;
+pub mod gateway;
 pub mod group;
 pub mod halt;
 pub mod hold;

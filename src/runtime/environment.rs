@@ -2,56 +2,67 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::process::{Lookup, SecretError, resolve};
 use super::redact::Secrets;
 use super::{Error, Spec};
 use crate::model::entity::{AgentSettings, EnvValue};
+use crate::model::gateway::{Api, Entrance, Pass, SOCKET};
 use crate::model::secrets;
 
 /// Variables, and the secret values among them.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Environment {
     pub(in crate::runtime) variables: Vec<(OsString, OsString)>,
+    /// Values to remove from its output, also of keys that it does not have.
     pub(in crate::runtime) secrets: Secrets,
     /// Names of the variables that came from references.
     pub(in crate::runtime) secret_names: Vec<String>,
 }
 
-impl Environment {
-    fn hide(&mut self, name: &str, value: OsString) {
-        self.secrets.add(value.as_bytes());
-        self.secret_names.push(name.to_owned());
-        self.variables.push((name.into(), value));
-    }
-}
-
-/// The variables of the agent and of its MCP servers, with references resolved. Blocks while `cmd:` references run.
+/// The variables of the agent and of its MCP servers, with references resolved. Keys that the gateway keeps are replaced
+/// by their placeholders. `gate` is the directory of the gateway's socket as the agent sees it. Blocks while `cmd:`
+/// references run.
 pub(in crate::runtime) fn configured(
     spec: &Spec,
     lookup: &Lookup,
     stopped: &dyn Fn() -> bool,
+    gate: &Path,
 ) -> Result<Environment, Error> {
     let mut environment = Environment::default();
+    let mut known = secrets::Secrets::default();
     for (name, value) in &spec.settings.env {
         check_name(name)?;
         let variable = |source| Error::Variable { name: name.clone(), source };
-        match value {
+        let (value, is_secret) = match value {
             EnvValue::Plain(text) if text.contains('\0') => return Err(variable(SecretError::ZeroByte)),
-            EnvValue::Plain(text) => environment.variables.push((name.into(), text.into())),
-            EnvValue::Reference(reference) => {
-                environment.hide(name, resolve(reference, lookup, stopped).map_err(variable)?);
-            }
+            EnvValue::Plain(text) => (OsString::from(text), false),
+            EnvValue::Reference(reference) => (resolve(reference, lookup, stopped).map_err(variable)?, true),
+        };
+        if is_secret {
+            known.add(name, value.as_bytes());
+            environment.secrets.add(value.as_bytes());
         }
+        let given = match spec.pass.as_ref().map(|pass| (pass, pass.placeholder(name))) {
+            Some((pass, placeholder)) if placeholder.is_some() || pass.is_address(name) => {
+                pass.values.put(name, value.as_bytes());
+                environment.variables.extend(placeholder.map(|text| (name.into(), text.into())));
+                continue;
+            }
+            _ => value,
+        };
+        environment.secret_names.extend(is_secret.then(|| name.clone()));
+        environment.variables.push((name.into(), given));
     }
     for (name, value) in server_secrets(spec, lookup, stopped) {
-        environment.hide(&name, value);
+        known.add(&name, value.as_bytes());
+        environment.secrets.add(value.as_bytes());
+        environment.variables.push((name.clone().into(), value));
+        environment.secret_names.push(name);
     }
-    let mut known = secrets::Secrets::default();
-    for (name, value) in environment.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value))) {
-        if environment.secret_names.iter().any(|secret| secret == name) {
-            known.add(name, value.as_bytes());
-        }
+    if let Some(pass) = &spec.pass {
+        environment.variables.extend(to_gateway(pass, gate)?);
     }
     // A repeated start keeps the values of the first one.
     spec.secrets.get_or_init(|| known.into());
@@ -91,6 +102,25 @@ fn server_secrets(spec: &Spec, lookup: &Lookup, stopped: &dyn Fn() -> bool) -> V
         }
     }
     found
+}
+
+/// The variables that lead an agent's programs to the gateway. The runner makes addresses from a socket.
+fn to_gateway(pass: &Pass, gate: &Path) -> Result<Vec<(OsString, OsString)>, Error> {
+    match &pass.entrance {
+        Entrance::None => Ok(Vec::new()),
+        Entrance::Port(port) => {
+            let address = |api: &Api| format!("http://127.0.0.1:{port}{}", api.base_path());
+            Ok(pass.apis.iter().map(|api| (api.base_variable().into(), address(api).into())).collect())
+        }
+        Entrance::Socket(_) => {
+            let socket = gate.join(SOCKET);
+            let socket = socket.to_str().ok_or_else(|| Error::Path { path: socket.clone() })?;
+            let addresses = pass.apis.iter().map(|api| (api.base_variable().to_owned(), api.base_path().into()));
+            let addresses: serde_json::Map<_, _> = addresses.collect();
+            let text = serde_json::json!({ "socket": socket, "addresses": addresses }).to_string();
+            Ok(vec![("HEARTH_GATEWAY".into(), text.into())])
+        }
+    }
 }
 
 fn check_name(name: &str) -> Result<(), Error> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::gateway::{Pass, Reach};
 use crate::model::id::SessionId;
 use crate::model::incarnation::SpecDigest;
 use crate::model::input::RuntimeEvent;
@@ -63,6 +64,8 @@ pub struct Spec {
     pub mounts: Vec<Mount>,
     /// Where the runtime puts the resolved secrets before the agent starts.
     pub secrets: Known,
+    /// What it gets instead of keys of models, if the gateway keeps some.
+    pub pass: Option<Pass>,
 }
 
 /// The secret values that an incarnation was given. Empty until it starts.
@@ -80,6 +83,9 @@ pub trait Runtime: Send + Sync {
     fn shows_host_paths(&self) -> bool {
         false
     }
+
+    /// How an agent with these settings and this provider can reach the model gateway.
+    fn reach(&self, settings: &AgentSettings, provider: ProviderKind) -> Reach;
 
     /// Whether agents run in images, so that images for agents with packages have to be built.
     fn builds_images(&self) -> bool {

@@ -11,6 +11,7 @@ pub(crate) mod disk;
 pub(crate) mod fake_api;
 pub(crate) mod fake_telegram;
 pub(crate) mod installed;
+pub(crate) mod keys;
 pub(crate) mod pty;
 pub(crate) mod raw;
 pub(crate) mod telegram;

@@ -41,6 +41,7 @@ mod full_store;
 mod fuzz;
 #[path = "../fuzz/src/laws/mod.rs"]
 mod fuzz_laws;
+mod gateway;
 mod group_files;
 mod group_state;
 mod hanging;

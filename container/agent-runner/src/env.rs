@@ -16,6 +16,8 @@ pub const LOCK_VARIABLE: &str = "HEARTH_LOCK_FD";
 pub const SECRETS_VARIABLE: &str = "HEARTH_SECRETS";
 /// Names of the variables that came through the pipe, with commas between them. The runner sets it for itself.
 pub const SECRET_NAMES_VARIABLE: &str = "HEARTH_SECRET_NAMES";
+/// JSON object with the socket of the model gateway and the addresses that lead to it, see `gateway.rs`.
+pub const GATEWAY_VARIABLE: &str = "HEARTH_GATEWAY";
 /// Whether children inherit a variable.
 pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()

@@ -27,6 +27,7 @@ pub mod confine;
 mod env;
 mod failure;
 mod gate;
+mod gateway;
 mod handed;
 mod host;
 mod inbox;
@@ -58,7 +59,8 @@ use std::process::ExitCode;
 
 pub use child::END_MAX;
 pub use env::{
-    INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, SECRET_NAMES_VARIABLE, SECRETS_VARIABLE,
+    GATEWAY_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, SECRET_NAMES_VARIABLE,
+    SECRETS_VARIABLE,
 };
 pub use prompt::command::{PromptError, prompt_of};
 pub use provider::{addressed, ended, understood};
@@ -99,6 +101,12 @@ pub fn main_from_env() -> ExitCode {
         && let Err(error) = std::env::set_current_dir(&start.roots.group)
     {
         log::note(format_args!("not started, because {} cannot be entered: {error}", start.roots.group.display()));
+        return ExitCode::from(2);
+    }
+    if let Some(asked) = env::variable(GATEWAY_VARIABLE)
+        && let Err(error) = gateway::start(&asked)
+    {
+        log::note(format_args!("not started, because the model gateway cannot be reached: {error}"));
         return ExitCode::from(2);
     }
     if let Some(asked) = env::variable(probe::PROBE_VARIABLE) {

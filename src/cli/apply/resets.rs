@@ -76,6 +76,8 @@ fn effect(entity: &str, key: &str) -> &'static str {
         "unconfined" => "it runs confined",
         "network" => "its network is open",
         "allow_host_loopback" => "it loses the services of this machine",
+        "gateway" => "Hearth keeps the keys of its models from it",
+        "models" => "it may use all models",
         "mounts" => "it loses directories",
         "mcp_servers" => "it loses MCP servers",
         "packages" => "its image loses packages",

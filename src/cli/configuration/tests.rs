@@ -70,6 +70,8 @@ fn agent() -> impl Strategy<Value = AgentSettings> {
                 skills: sight.3,
                 allow_host_loopback: !real,
                 folder_access: real.then_some(Access::ReadWrite),
+                gateway: !real,
+                models: if real { vec!["m".to_owned()] } else { Vec::new() },
                 ..AgentSettings::named(String::new())
             }
         })

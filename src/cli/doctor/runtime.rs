@@ -2,18 +2,22 @@
 
 use super::{Check, CheckStatus, bad, ok};
 use crate::cli::problems;
-use crate::daemon::rehearse;
+use crate::config::Paths;
+use crate::daemon::{rehearse, sandbox};
 use crate::model::configure::RuntimeKind;
 use crate::socket::protocol::{BuildJson, DaemonStatus};
 use crate::state::{self, Reader};
 
 /// Checks the runtime of the daemon, or the one that a daemon would choose now, and reports missing protections.
-pub(super) fn runtime(reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Check> {
+pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Check> {
+    let has_networks = sandbox(paths).has_networks();
     let looked = reader.read(|db, txn| {
-        let (closed, cut_off) = (problems::networks(db, txn)?, problems::cut_off_agents(db, txn)?);
-        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off))
+        let contained = daemon.is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());
+        let cut_off = problems::cut_off_agents(db, txn, contained || has_networks)?;
+        let (closed, holders) = (problems::networks(db, txn)?, problems::key_holders(db, txn)?);
+        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off, holders))
     });
-    let (settings, closed, cut_off) = match looked {
+    let (settings, closed, cut_off, holders) = match looked {
         Ok(found) => found,
         Err(error) => {
             return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` shows details")];
@@ -42,6 +46,14 @@ pub(super) fn runtime(reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Che
     checks.extend(cut_off.iter().map(|agent| {
         let mend = format!("`hearth agents set {agent} --network open`");
         bad("network", CheckStatus::Warn, problems::cut_off(agent), mend)
+    }));
+    checks.extend(holders.into_iter().map(|found| {
+        bad(
+            "gateway",
+            CheckStatus::Warn,
+            found,
+            "remove `gateway` from its settings, unless its program needs the key itself",
+        )
     }));
     checks
 }

@@ -25,7 +25,11 @@ const BROUGHT: [(u32, &str); 3] = [
          `allow_host_loopback = true`, which new ones do not have",
     ),
     (3, "no visible change; it keeps older programs from reading records that they do not understand"),
-    (4, "no visible change"),
+    (
+        4,
+        "agents no longer get the keys of their models, which the gateway adds to their requests; one whose program does \
+         not read the address of its model's server from the environment needs `gateway = false`",
+    ),
 ];
 
 /// All checks. Nothing in the data directory is changed.

@@ -7,6 +7,7 @@ use crate::config::env;
 use crate::daemon::{rehearse, sandbox};
 use crate::model::configure::{Change, RuntimeKind, Settings};
 use crate::model::entity::{AgentSettings, EnvValue, Hold, ProviderKind};
+use crate::model::gateway::bound;
 use crate::provider::Credential;
 
 /// The command that installs the agent CLI for processes. The image contains the CLI.
@@ -35,7 +36,7 @@ impl Setup<'_> {
             state = self.confine(&agent, state)?;
             self.find_cli(&agent)?;
         }
-        if kind == RuntimeKind::Podman && reaches_by_loopback(&agent) {
+        if kind == RuntimeKind::Podman && bound(&agent).is_empty() && reaches_by_loopback(&agent) {
             self.say(
                 "The model's server is at this machine's loopback address, which a container cannot reach: use host.containers.internal instead, and set allow_host_loopback = true; see docs/models.md.",
             )?;

@@ -35,6 +35,8 @@ pub const AGENT_KEYS: &[&str] = &[
     "request_env",
     "allow_host_loopback",
     "folder_access",
+    "gateway",
+    "models",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -105,6 +107,8 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         request_env: request_env(problems, section),
         allow_host_loopback: section.flag(problems, "allow_host_loopback").unwrap_or(default.allow_host_loopback),
         folder_access: section.word(problems, "folder_access", &ACCESS),
+        gateway: section.flag(problems, "gateway").unwrap_or(default.gateway),
+        models: models(problems, section),
     };
     check_provider(problems, section, &settings);
     settings
@@ -171,6 +175,21 @@ fn request_env(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String
     }
     let names: BTreeSet<&str> = names.into_iter().map(|(_, name)| name).collect();
     names.into_iter().map(str::to_owned).collect()
+}
+
+/// Sorted, each once. An empty list would forbid every model, which is not what it means.
+fn models(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {
+    let models = section.texts(problems, "models");
+    if let Some(value) = section.get("models")
+        && value.get_ref().as_array().is_some_and(|list| list.is_empty())
+    {
+        problems.add(value.span().start, "`models` is empty; add a model, or omit the key to allow all");
+    }
+    for (at, _) in models.iter().filter(|(_, name)| name.trim().is_empty() || name.chars().any(char::is_control)) {
+        problems.add(*at, "`models` has an entry that is not a model's name; correct or remove it");
+    }
+    let models: BTreeSet<&str> = models.into_iter().map(|(_, name)| name).collect();
+    models.into_iter().map(str::to_owned).collect()
 }
 
 /// Whether Hearth sets a variable for every agent.

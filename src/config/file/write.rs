@@ -131,6 +131,8 @@ impl Fields {
         if let Some(access) = settings.folder_access {
             fields.text("folder_access", word(&ACCESS, access));
         }
+        fields.plain("gateway", settings.gateway);
+        fields.texts("models", &settings.models);
         fields
     }
 

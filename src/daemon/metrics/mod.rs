@@ -17,6 +17,7 @@ use crate::engine::commit::{Answer, Submission};
 use crate::model::address::ChannelName;
 use crate::model::delivery::DeliveryResult;
 use crate::model::effect::Effect;
+use crate::model::gateway::{ModelCall, Usage};
 use crate::model::id::DropId;
 use crate::model::incarnation::Exit;
 use crate::model::input::{Input, RuntimeEvent};
@@ -52,6 +53,8 @@ pub(super) struct Metrics {
     drops: Family<[(&'static str, &'static str); 2], Counter>,
     deliveries: Family<[(&'static str, String); 2], Counter>,
     launches: Counter,
+    model_requests: Family<[(&'static str, &'static str); 2], Counter>,
+    model_tokens: Family<[(&'static str, &'static str); 2], Counter>,
     ended: Family<Words, Counter>,
     fires: Family<Words, Counter>,
     gauges: Gauges,
@@ -78,6 +81,8 @@ impl Metrics {
             drops: Family::default(),
             deliveries: Family::default(),
             launches: Counter::default(),
+            model_requests: Family::default(),
+            model_tokens: Family::default(),
             ended: Family::default(),
             fires: Family::default(),
             gauges,
@@ -101,6 +106,12 @@ impl Metrics {
         );
         registry.register("deliveries", "Attempts to deliver, by channel and outcome", self.deliveries.clone());
         registry.register("launches", "Incarnations that were started", self.launches.clone());
+        registry.register(
+            "model_requests",
+            "Requests of agents to models, by API and outcome",
+            self.model_requests.clone(),
+        );
+        registry.register("model_tokens", "Tokens that models counted, by API and kind", self.model_tokens.clone());
         registry.register("incarnation_ends", "Incarnations that ended, by how", self.ended.clone());
         registry.register("task_fires", "Slots of tasks, by outcome", self.fires.clone());
     }
@@ -141,6 +152,25 @@ impl Metrics {
         self.launches.inc_by(u64::try_from(launches).unwrap_or(0));
         for outcome in &applied.fires {
             self.fires.get_or_create(&[("outcome", outcome)]).inc();
+        }
+    }
+
+    /// Counts a request to a model that has ended.
+    pub(super) fn model_call(&self, call: &ModelCall) {
+        let outcome = match call.status {
+            None => "unreached",
+            Some(200..=299) if call.complete => "answered",
+            Some(200..=299) => "broken",
+            Some(429 | 529) => "limited",
+            Some(_) => "refused",
+        };
+        let api = ("api", call.api.as_str());
+        self.model_requests.get_or_create(&[api, ("outcome", outcome)]).inc();
+        let Usage { input, output, cache_read, cache_write, .. } = call.usage.unwrap_or_default();
+        for (kind, tokens) in
+            [("input", input), ("output", output), ("cache_read", cache_read), ("cache_write", cache_write)]
+        {
+            self.model_tokens.get_or_create(&[api, ("kind", kind)]).inc_by(tokens);
         }
     }
 

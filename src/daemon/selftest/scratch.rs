@@ -11,8 +11,9 @@ use super::Error;
 use crate::channel::event;
 use crate::clock;
 use crate::config::{Paths, env};
+use crate::daemon::runtime::guarded;
 use crate::daemon::runtime::this_program;
-use crate::daemon::{Daemon, guarded, setup};
+use crate::daemon::{Daemon, setup};
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::configure::{Change, ChatSpec, Configure, DestinationSpec, RoleSpec, UserSpec, WiringSpec};
 use crate::model::delivery::Outbound;
@@ -260,6 +261,7 @@ impl<'a> Scratch<'a> {
             image: None,
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
+            pass: None,
         }
     }
 

@@ -35,7 +35,7 @@ impl From<&ChatSession> for Own {
 pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
     let driver = (own.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
-    let network = (settings.network, settings.allow_host_loopback);
+    let network = (settings.network, settings.allow_host_loopback, settings.gateway, &settings.models);
     let place =
         (settings.trust, settings.access_to_folder(), settings.unconfined, network, &settings.mounts, settings.limits);
     // The time zone is in the context file, but also in an environment variable that only a start can set.
@@ -66,6 +66,8 @@ mod tests {
             (5, (&plain, &none), (&AgentSettings { trust: Trust::Main, ..plain.clone() }, &none), true),
             (6, (&plain, &none), (&AgentSettings { network: Network::None, ..plain.clone() }, &none), true),
             (10, (&plain, &none), (&AgentSettings { allow_host_loopback: true, ..plain.clone() }, &none), true),
+            (14, (&plain, &none), (&AgentSettings { gateway: false, ..plain.clone() }, &none), true),
+            (15, (&plain, &none), (&AgentSettings { models: vec!["m".into()], ..plain.clone() }, &none), true),
             (11, (&plain, &none), (&AgentSettings { request_env: vec!["A".into()], ..plain.clone() }, &none), false),
             (
                 12,

@@ -12,8 +12,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use super::owner::AGENT;
 use super::process::Lookup;
 use super::{Error, Events, Runtime, Spec};
+use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::gateway::Reach;
 use crate::model::id::SessionId;
 use api::{Api, Container};
 pub use error::Unusable;
@@ -153,6 +156,11 @@ impl PodmanRuntime {
 impl Runtime for PodmanRuntime {
     fn name(&self) -> &'static str {
         "podman"
+    }
+
+    fn reach(&self, _settings: &AgentSettings, _provider: ProviderKind) -> Reach {
+        let gives_away = self.shared.user.0 == 0 && !self.shared.info.rootless;
+        Reach::Socket { owner: gives_away.then_some(AGENT) }
     }
 
     fn builds_images(&self) -> bool {

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::spec::{Bind, places};
+use super::spec::{Bind, GATE, places};
 use crate::model::entity::Access;
+use crate::model::gateway::Pass;
 use crate::runtime::owner::{give, is_shared, share, show};
 use crate::runtime::{Error, Spec, directory};
 
@@ -28,6 +29,9 @@ pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> 
         let failed = |error| Error::Directory { path: mount.source.clone(), source: error };
         let source = if is_shared(mount) { share(mount, give_away).map_err(failed)? } else { mount.source.clone() };
         binds.push(Bind { source, target: mount.target.clone(), access: mount.access });
+    }
+    if let Some(directory) = spec.pass.as_ref().and_then(Pass::directory) {
+        binds.push(Bind { source: directory.to_owned(), target: GATE.into(), access: Access::ReadOnly });
     }
     check(&binds)?;
     Ok(binds)

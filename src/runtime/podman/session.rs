@@ -1,6 +1,7 @@
 //! One session's containers. Orders are handled one at a time. After a call without an answer, the task checks what
 //! happened for as long as it takes, because a wrong "gone" would let two incarnations run.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::handover::{self, Offer, Pipe, Start};
 use super::mounts;
 use super::registry::{Order, SessionOrders};
 use super::retry::{Pauses, insist};
-use super::spec::{self, Bind};
+use super::spec::{self, Bind, GATE};
 use crate::model::incarnation::Exit;
 use crate::runtime::environment::{Environment, configured};
 use crate::runtime::image::{RUNNER, base_of, image_of};
@@ -453,7 +454,7 @@ impl Session<'_> {
             }
             let give_away = shared.user.0 == 0 && !shared.info.rootless;
             let mut binds = mounts::prepare(&spec, give_away)?;
-            let mut environment = configured(&spec, &shared.setup.lookup, &stopped)?;
+            let mut environment = configured(&spec, &shared.setup.lookup, &stopped, Path::new(GATE))?;
             let texts = texts(std::mem::take(&mut environment.variables))?;
             let variables = spec::variables(&spec, texts, &environment.secret_names);
             let start = Start { session: spec.session, incarnation: spec.incarnation };

@@ -26,6 +26,9 @@ const LOOPBACK: &str = "10.0.2.2";
 /// Where the agent sees both sides of its mailbox.
 const MAILBOX: &str = "/workspace/session";
 
+/// Where it sees the directory of the model gateway's socket.
+pub(super) const GATE: &str = "/run/hearth-gateway";
+
 /// A bind mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bind {
@@ -166,7 +169,7 @@ fn mounts(binds: &[Bind], memory: u64) -> Value {
         };
         let mut options = vec![access, "nosuid", "nodev", "private", "rbind"];
         // Nothing in a mailbox is a program, and other users wrote part of it.
-        if bind.target.starts_with(MAILBOX) || bind.target == Path::new(PLACE) {
+        if bind.target.starts_with(MAILBOX) || [PLACE, GATE].iter().any(|own| bind.target == Path::new(own)) {
             options.push("noexec");
         }
         json!({ "type": "bind", "source": bind.source, "destination": bind.target, "options": options })
@@ -240,6 +243,7 @@ mod tests {
             image: None,
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
+            pass: None,
         }
     }
 

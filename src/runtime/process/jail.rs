@@ -178,14 +178,20 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
     let proc = Step { at: Path::new("/proc"), words: ["--proc", "/proc"].map(OsString::from).to_vec() };
     let rules = view.rules;
     let shown = |path: &&PathBuf| !path.starts_with("/proc") && *path != Path::new("/etc");
-    let read = rules.read.iter().filter(shown).chain(&view.visible.etc).map(|path| bind("--ro-bind-try", path));
+    let read = rules
+        .read
+        .iter()
+        .filter(shown)
+        .chain(&view.visible.etc)
+        .chain(&rules.sockets)
+        .map(|path| bind("--ro-bind-try", path));
     let is_shown = |path: &&PathBuf| IN_MEMORY.iter().all(|place| path.as_path() != Path::new(place));
     let write: Vec<Step<'_>> = rules.write.iter().filter(is_shown).map(|path| bind("--bind", path)).collect();
     let devices = rules.devices.iter().map(|path| bind("--dev-bind-try", path));
     let streams = [("/dev/fd", ""), ("/dev/stdin", "/0"), ("/dev/stdout", "/1"), ("/dev/stderr", "/2")];
     let streams =
         streams.into_iter().map(|(at, number)| link(Path::new(at), format!("/proc/self/fd{number}").as_ref()));
-    let bound = || rules.read.iter().chain(&rules.write).filter(is_shown);
+    let bound = || rules.read.iter().chain(&rules.write).chain(&rules.sockets).filter(is_shown);
     let is_inside = |at: &Path| bound().any(|path| at != path && at.starts_with(path) && path != Path::new("/etc"));
     // A link inside of a shown directory already exists; a link above one becomes a directory.
     let links = view.visible.links.iter().filter(|(at, _)| !is_inside(at) && !bound().any(|path| path.starts_with(at)));
@@ -258,6 +264,7 @@ mod tests {
             read: paths(&["/usr", "/etc", "/proc", "/proc/self/exe", "/data/sessions/se4/host", "/home/u/.local/bin"]),
             write: paths(&["/data/sessions/se4/agent", "/data/homes/main", "/data/groups/main", "/tmp", "/dev/shm"]),
             devices: paths(&["/dev/null", "/dev/urandom"]),
+            sockets: paths(&["/data/run/gate/se4.1"]),
             ..Rules::default()
         }
     }

@@ -15,7 +15,8 @@ use std::time::Duration;
 pub(in crate::runtime) use agent_runner::END_MAX;
 
 use super::{Error, Events, Runtime, Spec, directory};
-use crate::model::entity::Hold;
+use crate::model::entity::{AgentSettings, Hold, Network, ProviderKind};
+use crate::model::gateway::Reach;
 use crate::model::id::SessionId;
 use registry::{Incarnations, Key, Kill};
 
@@ -195,6 +196,18 @@ impl Runtime for ProcessRuntime {
 
     fn shows_host_paths(&self) -> bool {
         true
+    }
+
+    /// An agent with a network of its own has a socket in its mount view, any other one a port. Without a view the filter
+    /// of an agent without a network leaves neither.
+    fn reach(&self, settings: &AgentSettings, provider: ProviderKind) -> Reach {
+        let sandbox = &self.shared.setup.sandbox;
+        let is_confined = settings.hold(provider, sandbox.confines()) == Hold::Confined;
+        match (sandbox, settings.network) {
+            (Sandbox::Jail(jail), Network::None) if is_confined => Reach::Socket { owner: jail.user },
+            (_, Network::None) if is_confined => Reach::Nowhere,
+            _ => Reach::Port,
+        }
     }
 
     fn ensure(&self, spec: Spec) {

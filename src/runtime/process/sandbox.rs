@@ -114,6 +114,12 @@ impl Sandbox {
         !matches!(self, Self::Missing { .. })
     }
 
+    /// Whether agents can have a network of their own.
+    #[must_use]
+    pub const fn has_networks(&self) -> bool {
+        matches!(self, Self::Jail(_))
+    }
+
     /// Why agents are not confined, if they are not.
     #[must_use]
     pub fn missing(&self) -> Option<&str> {

@@ -65,6 +65,23 @@ pub(crate) struct SettingsV2 {
 }
 
 #[derive(Serialize, Deserialize)]
+pub(crate) struct AgentV3 {
+    pub(crate) folder: Folder,
+    pub(crate) settings: SettingsV3,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
+    pub(crate) archived: Option<Timestamp>,
+    pub(crate) installs: Vec<InstallV1>,
+}
+
+/// A field was added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV3 {
+    pub(crate) second: SettingsV2,
+    pub(crate) folder_access: Option<AccessV1>,
+}
+
+#[derive(Serialize, Deserialize)]
 pub(crate) enum EnvValueV1 {
     Plain(String),
     Reference(String),
@@ -112,7 +129,7 @@ pub(crate) struct InstallV1 {
 
 super::frozen_enum! {
     OriginV1 => Origin { File, Runtime }
-    ProviderV1 => ProviderKind { Echo, Command, Claude }
+    ProviderV1 => ProviderKind { Echo, Command, Claude, Acp }
     TrustV1 => Trust { Main, Trusted, Untrusted }
     NetworkV1 => Network { None, Host, Open }
     AccessV1 => Access { ReadOnly, ReadWrite }
@@ -183,9 +200,16 @@ impl From<SettingsV1> for SettingsV2 {
     }
 }
 
-impl From<SettingsV2> for AgentSettings {
+impl From<SettingsV2> for SettingsV3 {
     fn from(old: SettingsV2) -> Self {
-        let SettingsV2 { first: old, request_env, allow_host_loopback } = old;
+        Self { second: old, folder_access: None }
+    }
+}
+
+/// Agents of older versions use the gateway from now on.
+impl From<SettingsV3> for AgentSettings {
+    fn from(old: SettingsV3) -> Self {
+        let SettingsV3 { second: SettingsV2 { first: old, request_env, allow_host_loopback }, folder_access } = old;
         Self {
             name: old.name,
             provider: old.provider.into(),
@@ -209,7 +233,9 @@ impl From<SettingsV2> for AgentSettings {
             technical_skips: old.technical_skips.into(),
             request_env,
             allow_host_loopback,
-            folder_access: None,
+            folder_access: folder_access.map(Into::into),
+            gateway: true,
+            models: Vec::new(),
         }
     }
 }
@@ -221,9 +247,16 @@ impl From<AgentV1> for AgentV2 {
     }
 }
 
-impl From<AgentV2> for Agent {
+impl From<AgentV2> for AgentV3 {
     fn from(old: AgentV2) -> Self {
         let AgentV2 { folder, settings, origin, created, archived, installs } = old;
+        Self { folder, settings: settings.into(), origin, created, archived, installs }
+    }
+}
+
+impl From<AgentV3> for Agent {
+    fn from(old: AgentV3) -> Self {
+        let AgentV3 { folder, settings, origin, created, archived, installs } = old;
         let installs = list(installs);
         Self { folder, settings: settings.into(), origin: origin.into(), created, archived, installs }
     }
@@ -231,8 +264,9 @@ impl From<AgentV2> for Agent {
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
     match version {
-        1 => decode::<AgentV1>(body).map(AgentV2::from).map(Agent::from),
-        2 => decode::<AgentV2>(body).map(Agent::from),
+        1 => decode::<AgentV1>(body).map(AgentV2::from).map(AgentV3::from).map(Agent::from),
+        2 => decode::<AgentV2>(body).map(AgentV3::from).map(Agent::from),
+        3 => decode::<AgentV3>(body).map(Agent::from),
         _ => Err(unknown(version)),
     }
 }

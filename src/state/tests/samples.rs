@@ -108,6 +108,8 @@ pub(super) fn agent(folder: &str) -> Agent {
         request_env: vec!["TOKEN".to_owned()],
         allow_host_loopback: true,
         folder_access: Some(Access::ReadWrite),
+        gateway: false,
+        models: vec!["m".to_owned()],
     };
     Agent {
         folder: Folder::new(folder).unwrap(),

@@ -31,6 +31,13 @@ const AGENT_2: &str = concat!(
     "0107656e763a4b4559000101077e2f6e6f74657301056e6f7465730001fc000000400001fb000201010777656174686572010d4575726f70",
     "652f4265726c696e010105544f4b454e0100fd0050b5ed360300000000",
 );
+/// With access to its folder.
+const AGENT_3: &str = concat!(
+    "010003a5af0086046d61696e07477573746176610102056167656e74062d2d6a736f6e02044d4f4445000463616c6d05544f4b454e010965",
+    "6e763a544f4b454e01016d0001000104426173680a0401026a7100010566696c6573096d63702d66696c657301052d2d616c6c01034b4559",
+    "0107656e763a4b4559000101077e2f6e6f74657301056e6f7465730001fc000000400001fb000201010777656174686572010d4575726f70",
+    "652f4265726c696e010105544f4b454e01010100fd0050b5ed360300000000",
+);
 
 const SETTINGS: &str = "0100019bb2e7f201046d61696e00000000000000000000";
 /// With a plan of backups.
@@ -111,6 +118,8 @@ fn settings_without_backups_schedule_none() {
 #[test]
 fn an_agent_is_read_as_it_was() {
     let mut expected = agent("main");
+    (expected.settings.gateway, expected.settings.models) = (true, Vec::new());
+    assert_eq!(read::<Agent>(AGENT_3), expected);
     expected.settings.folder_access = None;
     assert_eq!(read::<Agent>(AGENT_2), expected);
     (expected.settings.request_env, expected.settings.allow_host_loopback) = (Vec::new(), false);

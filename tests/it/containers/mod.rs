@@ -7,6 +7,7 @@ mod adopt;
 mod builds;
 mod deaths;
 mod filter;
+mod gateway;
 mod house;
 mod matrix;
 mod readme;

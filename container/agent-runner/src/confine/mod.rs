@@ -31,6 +31,9 @@ pub struct Rules {
     pub write: Vec<PathBuf>,
     /// Devices that may be opened for reading and writing. Missing ones are skipped.
     pub devices: Vec<PathBuf>,
+    /// Directories with Unix sockets to which it may connect. Must exist.
+    #[serde(default)]
+    pub sockets: Vec<PathBuf>,
     /// The allowed system calls; `None` allows all.
     #[serde(default)]
     pub calls: Option<Calls>,
@@ -67,7 +70,7 @@ pub struct Bounds {
 impl Rules {
     /// All paths.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.read.iter().chain(&self.write).chain(&self.devices).map(PathBuf::as_path)
+        self.read.iter().chain(&self.write).chain(&self.devices).chain(&self.sockets).map(PathBuf::as_path)
     }
 }
 
@@ -203,9 +206,12 @@ mod system {
         let refused = |error: RulesetError| Error::Rules(error.to_string());
         let unsupported = |error: RulesetError| Error::Unsupported(Unsupported::Kernel(error.to_string()));
         let mut set = wanted().map_err(unsupported)?;
-        for (paths, access, needed) in
-            [(&rules.read, read(), false), (&rules.write, write(), true), (&rules.devices, device(), false)]
-        {
+        for (paths, access, needed) in [
+            (&rules.read, read(), false),
+            (&rules.write, write(), true),
+            (&rules.devices, device(), false),
+            (&rules.sockets, read() | AccessFs::ResolveUnix, true),
+        ] {
             for path in paths {
                 set = add(set, path, access, needed)?;
             }

@@ -60,6 +60,8 @@ const UNREACHABLE: [&str; 25] = [
     "dns",
 ];
 const PASSING: [&str; 6] = ["timeout", "socket", "server_error", "internal server error", "network", "proxy"];
+/// What the model gateway answers when the model's server is not reached, whatever the status is.
+const BEHIND_GATEWAY: &str = "hearth cannot reach the model's server";
 /// What CLIs put before errors of the API.
 const OF_API: &str = "api error";
 
@@ -67,6 +69,9 @@ const OF_API: &str = "api error";
 /// known and has no status did not come from the model's service, and may pass.
 pub(super) fn kind(status: Option<u64>, text: &str) -> Kind {
     let text = text.to_lowercase();
+    if text.contains(BEHIND_GATEWAY) {
+        return Kind::Unreachable;
+    }
     match status.or_else(|| status_in(&text)) {
         Some(429 | 529) => Kind::Limited,
         Some(401 | 403) => Kind::Login,

@@ -1,6 +1,7 @@
 //! How an agent gets its secrets, and that Podman stores none of them.
 
 use super::*;
+use crate::model::gateway::{Api, Entrance, Pass};
 
 const SECRET: &str = "marked-secret-of-one-test-6b1d";
 const PLAIN: &str = "marked-plain-text-of-one-test-6b1d";
@@ -107,4 +108,42 @@ fn the_next_daemon_ends_what_never_got_its_secrets() {
     std::fs::create_dir(world.path("secrets/se9.4")).unwrap();
     world.runtime.reconcile(&Vec::new);
     assert_eq!(std::fs::read_dir(world.path("secrets")).unwrap().count(), 0);
+}
+
+/// The agent has a placeholder, and sees the directory of the gateway's socket, which it cannot change.
+#[test]
+fn a_key_that_the_gateway_keeps_is_nowhere() {
+    let script = "exec > /workspace/session/agent/out 2>&1
+        echo \"$ANTHROPIC_API_KEY ${ANTHROPIC_BASE_URL:-none}\"; echo \"$HEARTH_GATEWAY\"; ls /run/hearth-gateway
+        touch /run/hearth-gateway/new 2>/dev/null && echo writable; [ -e /run/hearth-secrets ] && echo pipe
+        echo done > /workspace/session/agent/ready; sleep 60";
+    let Some(world) = World::new(script) else { return };
+    let gate = world.path("gate");
+    std::fs::create_dir(&gate).unwrap();
+    std::fs::write(gate.join("model.sock"), "").unwrap();
+    let mut spec = world.spec(ONE, 1);
+    let address = EnvValue::Plain("http://localhost:1".to_owned());
+    spec.settings.env = vec![reference("ANTHROPIC_API_KEY", "env:STORED"), ("ANTHROPIC_BASE_URL".to_owned(), address)];
+    let pass = Pass {
+        placeholders: vec![("ANTHROPIC_API_KEY", "sk-ant-api03-hearth-0f".to_owned())],
+        apis: vec![Api::Anthropic],
+        entrance: Entrance::Socket(gate.canonicalize().unwrap()),
+        values: Arc::default(),
+    };
+    spec.pass = Some(pass.clone());
+    let known = Arc::clone(&spec.secrets);
+    world.runtime.ensure(spec);
+    world.heard.running(ONE, 1);
+    world.line("ready");
+    let shown = podman(&["inspect", &world.name(ONE)]);
+    assert!(shown.contains("hearth-0f") && !shown.contains(SECRET), "{shown}");
+    assert_eq!(stored(SECRET), Vec::<String>::new());
+    let out = std::fs::read_to_string(world.path("session/agent/out")).unwrap();
+    let gateway = r#"{"addresses":{"ANTHROPIC_BASE_URL":"/anthropic"},"socket":"/run/hearth-gateway/model.sock"}"#;
+    assert_eq!(out, format!("sk-ant-api03-hearth-0f none\n{gateway}\nmodel.sock\n"));
+    assert_eq!(pass.values.get("ANTHROPIC_API_KEY").as_deref(), Some(SECRET.as_bytes()));
+    assert!(known.get().unwrap().find(SECRET.as_bytes()).is_some(), "it is removed from what the agent writes");
+    world.runtime.kill_now(ONE, 1);
+    world.heard.gone(ONE, 1);
+    assert_eq!(stored(SECRET), Vec::<String>::new());
 }

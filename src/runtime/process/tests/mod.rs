@@ -76,6 +76,7 @@ impl World {
             image: None,
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
+            pass: None,
         }
     }
 

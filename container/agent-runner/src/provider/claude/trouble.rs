@@ -92,6 +92,11 @@ mod tests {
             ("connect ETIMEDOUT 192.0.2.1:443", None, UNREACHABLE),
             ("Request timed out", None, UNREACHABLE),
             ("read ECONNRESET", None, UNREACHABLE),
+            (
+                "API Error: 502 {\"error\":{\"message\":\"Hearth cannot reach the model's server: nothing listens there\"}}",
+                Some(502),
+                UNREACHABLE,
+            ),
             ("Client network socket disconnected before secure TLS connection was established", None, UNREACHABLE),
             ("TypeError: fetch failed", None, UNREACHABLE),
             ("Proxy response (502) !== 200 when HTTP Tunneling", None, PASSING),

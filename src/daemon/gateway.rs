@@ -1,0 +1,68 @@
+//! The model gateway in the daemon: started once, opened for each agent that starts or that an earlier daemon left.
+
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+
+use super::Error;
+use super::mailbox_workers::MailboxWorkers;
+use super::metrics::Metrics;
+use super::runtime::lookup;
+use crate::config::Paths;
+use crate::gateway::{Gateway, Opening, Setup};
+use crate::model::effect::Launch;
+use crate::model::entity::ProviderKind;
+use crate::model::gateway::{ModelCall, Pass};
+use crate::model::id::SessionId;
+use crate::runtime::process::resolve_reference;
+
+/// Starts the gateway. Finished calls are counted.
+pub(super) fn start(paths: &Paths, metrics: &Arc<Metrics>) -> Result<Arc<Gateway>, Error> {
+    let (lookup, metrics) = (lookup(), Arc::clone(metrics));
+    let resolve = move |reference: &str| {
+        let value = resolve_reference(reference, &lookup, &|| false);
+        value.map(OsStringExt::into_vec).map_err(|error| error.to_string())
+    };
+    let gateway = Gateway::start(Setup {
+        directory: paths.run().join("gate"),
+        key: paths.run().join("gateway.key"),
+        resolve: Arc::new(resolve),
+        finished: Arc::new(move |call| finished(&metrics, &call)),
+    })?;
+    Ok(Arc::new(gateway))
+}
+
+/// A request to a model has ended.
+fn finished(metrics: &Metrics, call: &ModelCall) {
+    metrics.model_call(call);
+    tracing::debug!(?call, "a request to a model has ended");
+}
+
+impl MailboxWorkers {
+    /// What an agent that is about to start gets instead of keys.
+    pub(super) fn pass(&self, launch: &Launch, provider: ProviderKind) -> Result<Option<Pass>, String> {
+        let (session, incarnation, settings) = (launch.session, launch.incarnation, &launch.settings);
+        let reach = self.context.runtime.reach(settings, provider);
+        let opening = Opening { session, incarnation, agent: &launch.folder, settings, reach };
+        self.context.gateway.open(&opening).map_err(|error| error.to_string())
+    }
+
+    /// Opens the gateway for an agent that an earlier daemon started, if it is still live.
+    pub(super) fn admit(&self, session: SessionId, incarnation: u32) {
+        let agent = match self.agent_of(session) {
+            Ok(Some(agent)) => agent,
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(%session, %error, "an agent does not reach its model"),
+        };
+        let reach = self.context.runtime.reach(&agent.settings, agent.settings.provider);
+        let (folder, settings) = (agent.folder.as_str(), &agent.settings);
+        let opening = Opening { session, incarnation, agent: folder, settings, reach };
+        if let Err(error) = self.context.gateway.open(&opening) {
+            tracing::warn!(%session, %error, "an agent does not reach its model");
+        }
+    }
+
+    /// Cuts an agent off from its model.
+    pub(super) fn shut_out(&self, session: SessionId, incarnation: u32) {
+        self.context.gateway.close(session, incarnation);
+    }
+}

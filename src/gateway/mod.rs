@@ -1,0 +1,279 @@
+//! EDGE: the model gateway. Agents talk to models through it, and it adds the keys, so that no agent has one.
+//!
+//! Each incarnation has an entrance of its own and placeholders instead of keys. A request passes only if it came by the
+//! entrance of the incarnation and has its placeholder. Both are void when the incarnation has ended.
+//!
+//! ```text
+//!  agent ── loopback port ── runner ── Unix socket ── door.rs ─> serve.rs ─> server of the model
+//!  (an agent in the machine's network: ── loopback port ──┘)     │  judge.rs: may it ask that?
+//!                                                                │  body.rs: which model?
+//!                                                                └─ answer.rs: scan.rs, meter.rs, events.rs
+//! ```
+//!
+//! It has threads of its own, so that it neither waits for other work of the daemon nor delays it.
+
+use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use crate::connections::ConnectionHandle;
+use crate::model::agent::AgentSettings;
+use crate::model::gateway::{Api, Entrance, ModelCall, Pass, Reach, bound};
+use crate::model::id::SessionId;
+use door::Door;
+use guest::Guest;
+use judge::BoundKey;
+use limits::Limits;
+use placeholder::Seed;
+use serve::{Desk, Upstream, handle};
+
+mod answer;
+mod body;
+mod door;
+mod events;
+mod guest;
+mod judge;
+mod limits;
+mod meter;
+mod placeholder;
+mod refusal;
+mod scan;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+/// Resolves a reference to a secret. Blocks while a `cmd:` reference runs. The error names the reference.
+pub type Resolve = Arc<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
+
+/// Receives finished calls. Called from threads of the gateway; must not block.
+pub type Finished = Arc<dyn Fn(ModelCall) + Send + Sync>;
+
+/// Threads that pass on requests and answers.
+const THREADS: usize = 2;
+
+/// Why the gateway, or the entrance of an incarnation, cannot be opened. Never contains the value of a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The key of the installation cannot be read or created.
+    #[error("cannot use the key of the model gateway at {}: {source}", path.display())]
+    Key {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// There are no threads.
+    #[error("cannot start the threads of the model gateway: {0}")]
+    Threads(io::Error),
+    /// It cannot listen.
+    #[error("the model gateway cannot listen for the agent at {}: {source}", place.display())]
+    Listen {
+        /// Where.
+        place: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The address of a server is no address.
+    #[error("{variable} is not usable: {why}; give one like https://api.example.org or http://localhost:4000")]
+    Address {
+        /// The variable.
+        variable: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Configuration of the gateway.
+pub struct Setup {
+    /// Directory of the entrances. No agent can write there.
+    pub directory: PathBuf,
+    /// File with the key from which placeholders are derived. No agent can read it.
+    pub key: PathBuf,
+    /// Resolves references to keys.
+    pub resolve: Resolve,
+    /// Receives finished calls.
+    pub finished: Finished,
+}
+
+/// The incarnation for which an entrance is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// The session.
+    pub session: SessionId,
+    /// The incarnation.
+    pub incarnation: u32,
+    /// The agent's folder.
+    pub agent: &'a str,
+    /// The agent's settings.
+    pub settings: &'a AgentSettings,
+    /// How it can reach the gateway.
+    pub reach: Reach,
+}
+
+type Key = (SessionId, u32);
+
+/// The gateway of a daemon.
+pub struct Gateway {
+    runtime: Option<Runtime>,
+    upstream: Arc<Upstream>,
+    seed: Seed,
+    resolve: Resolve,
+    directory: PathBuf,
+    open: Mutex<HashMap<Key, Open>>,
+    /// Incarnations whose directories an earlier daemon left.
+    left: Mutex<Vec<Key>>,
+    /// By the agents' folders.
+    limits: Mutex<HashMap<String, Arc<Limits>>>,
+}
+
+/// An open entrance. It is closed when this is dropped.
+struct Open {
+    _end: watch::Sender<bool>,
+    pass: Pass,
+}
+
+impl Gateway {
+    /// Starts the threads. Directories that an earlier daemon left stay, because its containers may see them.
+    ///
+    /// # Errors
+    /// [`Error`] if there is no key, or there are no threads.
+    pub fn start(setup: Setup) -> Result<Self, Error> {
+        let Setup { directory, key, resolve, finished } = setup;
+        let seed = Seed::of_installation(&key).map_err(|source| Error::Key { path: key, source })?;
+        let listen = |source| Error::Listen { place: directory.clone(), source };
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(listen(error)),
+            _ => {}
+        }
+        let directory = directory.canonicalize().map_err(listen)?;
+        let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("gateway").enable_all().build();
+        let left = Mutex::new(left_in(&directory));
+        Ok(Self {
+            runtime: Some(runtime.map_err(Error::Threads)?),
+            upstream: Arc::new(Upstream::new(finished)),
+            seed,
+            resolve,
+            directory,
+            open: Mutex::default(),
+            left,
+            limits: Mutex::default(),
+        })
+    }
+
+    /// Opens the entrance of an incarnation, and returns what it gets instead of keys. `None` if the gateway has none of
+    /// its keys. For an incarnation whose entrance is open, returns the same again.
+    ///
+    /// # Errors
+    /// [`Error`] if it cannot listen, or the address of a server is wrong.
+    pub fn open(&self, opening: &Opening<'_>) -> Result<Option<Pass>, Error> {
+        let variables = bound(opening.settings);
+        let Some(runtime) = self.runtime.as_ref().filter(|_| !variables.is_empty()) else { return Ok(None) };
+        let key = (opening.session, opening.incarnation);
+        let mut open = lock(&self.open);
+        if let Some(known) = open.get(&key) {
+            return Ok(Some(known.pass.clone()));
+        }
+        let placeholder = |variable| self.seed.placeholder(opening.session, opening.incarnation, variable);
+        let keys: Vec<BoundKey> =
+            variables.iter().map(|(variable, _)| BoundKey { variable, placeholder: placeholder(variable) }).collect();
+        let placeholders = keys.iter().map(|key| (key.variable.name, key.placeholder.clone())).collect();
+        let apis = Api::ALL.into_iter().filter(|api| keys.iter().any(|key| key.variable.api == *api)).collect();
+        let limits = Arc::clone(lock(&self.limits).entry(opening.agent.to_owned()).or_default());
+        let guest = Guest::new(opening, keys, limits, Arc::clone(&self.resolve))?;
+        let values = guest.values();
+        let (end, ended) = watch::channel(false);
+        let _within = runtime.enter();
+        let (door, entrance) = self.listen(key, opening.reach, &ended)?;
+        if let Some(door) = door {
+            let desk = Arc::new(Desk { guest, upstream: Arc::clone(&self.upstream) });
+            runtime.spawn(serve(door, desk, ended));
+        }
+        let pass = Pass { placeholders, apis, entrance, values };
+        open.insert(key, Open { _end: end, pass: pass.clone() });
+        Ok(Some(pass))
+    }
+
+    fn listen(&self, key: Key, reach: Reach, ended: &watch::Receiver<bool>) -> Result<(Option<Door>, Entrance), Error> {
+        match reach {
+            Reach::Nowhere => Ok((None, Entrance::None)),
+            Reach::Port => {
+                let opened = Door::on_port(ended.clone());
+                let (door, port) = opened.map_err(|source| Error::Listen { place: "127.0.0.1".into(), source })?;
+                Ok((Some(door), Entrance::Port(port)))
+            }
+            Reach::Socket { owner } => {
+                let place = self.place(key);
+                let door = Door::in_directory(&place, owner, ended.clone());
+                let door = door.map_err(|source| Error::Listen { place: place.clone(), source })?;
+                Ok((Some(door), Entrance::Socket(place)))
+            }
+        }
+    }
+
+    /// Closes the entrance of an incarnation and cuts its connections. Its placeholders are void from now on.
+    pub fn close(&self, session: SessionId, incarnation: u32) {
+        let key = (session, incarnation);
+        let closed = lock(&self.open).remove(&key);
+        if closed.is_some_and(|closed| matches!(closed.pass.entrance, Entrance::Socket(_))) {
+            door::remove(&self.place(key));
+        }
+    }
+
+    /// Removes the directories that an earlier daemon left for incarnations that are not live. Call it once, when all
+    /// entrances of live incarnations are open.
+    pub fn remove_left(&self, live: &[(SessionId, u32)]) {
+        let left = std::mem::take(&mut *lock(&self.left));
+        let open = lock(&self.open);
+        for key in left.into_iter().filter(|key| !live.contains(key) && !open.contains_key(key)) {
+            door::remove(&self.place(key));
+        }
+    }
+
+    fn place(&self, (session, incarnation): Key) -> PathBuf {
+        self.directory.join(format!("{session}.{incarnation}"))
+    }
+}
+
+/// Dropping the gateway cuts all connections. The directories stay for the next daemon.
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Serves one incarnation until it has ended.
+async fn serve(door: Door, desk: Arc<Desk>, ended: watch::Receiver<bool>) {
+    let router = Router::new().fallback(handle).with_state(desk);
+    let service = router.into_make_service_with_connect_info::<ConnectionHandle>();
+    tokio::select! {
+        served = axum::serve(door, service).into_future() => {
+            if let Err(error) = served {
+                tracing::warn!(%error, "the model gateway does not listen any more");
+            }
+        }
+        () = door::ended(ended) => {}
+    }
+}
+
+/// The incarnations that have directories.
+fn left_in(directory: &Path) -> Vec<Key> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let key = |name: &str| {
+        let (session, incarnation) = name.split_once('.')?;
+        Some((session.parse().ok()?, incarnation.parse().ok()?))
+    };
+    entries.filter_map(|entry| key(entry.file_name().to_str()?)).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

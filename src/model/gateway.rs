@@ -1,0 +1,342 @@
+//! The model gateway: the APIs of models, the variables that hold their keys, and the calls that passed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::agent::{AgentSettings, EnvValue};
+use super::id::SessionId;
+use super::time::Timestamp;
+
+/// An API of models, by the form of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Api {
+    /// Anthropic's Messages API, and servers with the same.
+    Anthropic,
+    /// OpenAI's API, and servers with the same.
+    OpenAi,
+    /// Google's Gemini API.
+    Gemini,
+}
+
+impl Api {
+    /// All APIs.
+    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Gemini];
+
+    /// The word in paths of the gateway and for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// The variable with the server's address.
+    #[must_use]
+    pub const fn base_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_BASE_URL",
+            Self::OpenAi => "OPENAI_BASE_URL",
+            Self::Gemini => "GOOGLE_GEMINI_BASE_URL",
+        }
+    }
+
+    /// The server's address if that variable is not set.
+    #[must_use]
+    pub const fn default_server(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::OpenAi => "https://api.openai.com/v1",
+            Self::Gemini => "https://generativelanguage.googleapis.com",
+        }
+    }
+
+    /// The path of the gateway that stands for the server's address.
+    #[must_use]
+    pub const fn base_path(self) -> &'static str {
+        match self {
+            Self::Anthropic => "/anthropic",
+            Self::OpenAi => "/openai/v1",
+            Self::Gemini => "/gemini",
+        }
+    }
+}
+
+/// A header that carries a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyHeader {
+    /// `x-api-key: KEY`.
+    ApiKey,
+    /// `authorization: Bearer KEY`.
+    Bearer,
+    /// `x-goog-api-key: KEY`.
+    GoogleKey,
+}
+
+impl KeyHeader {
+    /// Its name, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ApiKey => "x-api-key",
+            Self::Bearer => "authorization",
+            Self::GoogleKey => "x-goog-api-key",
+        }
+    }
+
+    /// The text before the key.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Bearer => "Bearer ",
+            Self::ApiKey | Self::GoogleKey => "",
+        }
+    }
+}
+
+/// A variable that holds the key of an API.
+#[derive(Debug, PartialEq, Eq)]
+pub struct KeyVariable {
+    /// Its name.
+    pub name: &'static str,
+    /// The API.
+    pub api: Api,
+    /// The header in which programs send it.
+    pub header: KeyHeader,
+    /// How real keys begin, where programs check that.
+    pub begins: &'static str,
+}
+
+/// The variables whose values the gateway keeps from agents. Of two with the same header, programs prefer the first.
+pub const KEY_VARIABLES: [KeyVariable; 6] = [
+    key("ANTHROPIC_API_KEY", Api::Anthropic, KeyHeader::ApiKey, "sk-ant-api03-"),
+    key("ANTHROPIC_AUTH_TOKEN", Api::Anthropic, KeyHeader::Bearer, ""),
+    key("CLAUDE_CODE_OAUTH_TOKEN", Api::Anthropic, KeyHeader::Bearer, "sk-ant-oat01-"),
+    key("OPENAI_API_KEY", Api::OpenAi, KeyHeader::Bearer, "sk-"),
+    key("GEMINI_API_KEY", Api::Gemini, KeyHeader::GoogleKey, ""),
+    key("GOOGLE_API_KEY", Api::Gemini, KeyHeader::GoogleKey, ""),
+];
+
+const fn key(name: &'static str, api: Api, header: KeyHeader, begins: &'static str) -> KeyVariable {
+    KeyVariable { name, api, header, begins }
+}
+
+/// The variables of an agent that the gateway keeps from it, in the order of [`KEY_VARIABLES`].
+#[must_use]
+pub fn bound(settings: &AgentSettings) -> Vec<(&'static KeyVariable, &EnvValue)> {
+    if settings.gateway { keys(settings) } else { Vec::new() }
+}
+
+/// The variables of an agent that it has although the gateway could keep them from it.
+#[must_use]
+pub fn given(settings: &AgentSettings) -> Vec<&'static str> {
+    let given = if settings.gateway { Vec::new() } else { keys(settings) };
+    given.into_iter().map(|(key, _)| key.name).collect()
+}
+
+fn keys(settings: &AgentSettings) -> Vec<(&'static KeyVariable, &EnvValue)> {
+    let value = |key: &KeyVariable| settings.env.iter().find(|(name, _)| name == key.name).map(|(_, value)| value);
+    KEY_VARIABLES.iter().filter_map(|key| Some((key, value(key)?))).collect()
+}
+
+/// Values of an incarnation's variables that the gateway needs. They are in memory only.
+#[derive(Default)]
+pub struct KeyValues(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl KeyValues {
+    /// Stores the value of a variable.
+    pub fn put(&self, variable: &str, value: &[u8]) {
+        self.lock().insert(variable.to_owned(), value.to_vec());
+    }
+
+    /// The value of a variable, if it is known.
+    #[must_use]
+    pub fn get(&self, variable: &str) -> Option<Vec<u8>> {
+        self.lock().get(variable).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for KeyValues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} values", self.lock().len())
+    }
+}
+
+/// How an incarnation can reach the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// By a Unix socket that the runtime shows to it, because it has a network of its own. `owner` is the user that it
+    /// runs as, if that is not the daemon's.
+    Socket {
+        /// The user.
+        owner: Option<u32>,
+    },
+    /// By a port of the machine's loopback address, because it shares the machine's network.
+    Port,
+    /// Not at all.
+    Nowhere,
+}
+
+/// Where the gateway listens for one incarnation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entrance {
+    /// A directory with the socket [`SOCKET`].
+    Socket(PathBuf),
+    /// A port of the loopback address.
+    Port(u16),
+    /// Nowhere.
+    None,
+}
+
+/// Name of the socket in its directory.
+pub const SOCKET: &str = "model.sock";
+
+/// What an incarnation gets instead of keys.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    /// The variables and what they get instead of the key.
+    pub placeholders: Vec<(&'static str, String)>,
+    /// The APIs whose addresses lead to the gateway.
+    pub apis: Vec<Api>,
+    /// Where the gateway listens.
+    pub entrance: Entrance,
+    /// Where the runtime puts the real values.
+    pub values: Arc<KeyValues>,
+}
+
+impl Pass {
+    /// What a variable gets instead of its value.
+    #[must_use]
+    pub fn placeholder(&self, variable: &str) -> Option<&str> {
+        self.placeholders.iter().find(|(name, _)| *name == variable).map(|(_, value)| value.as_str())
+    }
+
+    /// The directory of the socket, if there is one.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.entrance {
+            Entrance::Socket(directory) => Some(directory),
+            Entrance::Port(_) | Entrance::None => None,
+        }
+    }
+
+    /// Whether a variable is the address of an API that leads to the gateway.
+    #[must_use]
+    pub fn is_address(&self, variable: &str) -> bool {
+        self.apis.iter().any(|api| api.base_variable() == variable)
+    }
+}
+
+/// What a request asks of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Anthropic: an answer.
+    Messages,
+    /// OpenAI: an answer, in the older form.
+    Chat,
+    /// OpenAI: an answer.
+    Responses,
+    /// Gemini: an answer.
+    Generate,
+    /// OpenAI: vectors for texts.
+    Embeddings,
+    /// The number of tokens of a prompt. Costs nothing.
+    Count,
+    /// The list of models. Costs nothing.
+    Models,
+}
+
+impl Operation {
+    /// The word for programs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Generate => "generate",
+            Self::Embeddings => "embeddings",
+            Self::Count => "count",
+            Self::Models => "models",
+        }
+    }
+}
+
+/// Tokens that a call used, as the server counted them. `input` does not include what was read from or written to a
+/// cache; `output` includes `reasoning`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Of the prompt.
+    pub input: u64,
+    /// Of the answer.
+    pub output: u64,
+    /// Of the prompt, read from a cache.
+    pub cache_read: u64,
+    /// Of the prompt, written to a cache.
+    pub cache_write: u64,
+    /// Of the answer, for reasoning.
+    pub reasoning: u64,
+}
+
+/// A finished request to a server of models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelCall {
+    /// The session.
+    pub session: SessionId,
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// Unique within the incarnation, also after the daemon was restarted. Grows.
+    pub number: u64,
+    /// The API.
+    pub api: Api,
+    /// What was asked.
+    pub operation: Operation,
+    /// The model: what the server says, else what the request says.
+    pub model: Option<String>,
+    /// Status of the answer; none if there was none.
+    pub status: Option<u16>,
+    /// What the server counted, as far as it was seen.
+    pub usage: Option<Usage>,
+    /// When the request came.
+    pub began: Timestamp,
+    /// When the last byte went out, or the connection broke.
+    pub ended: Timestamp,
+    /// Whether the whole answer was seen. Otherwise more may have been used than `usage` says.
+    pub complete: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_variables_are_bound_unless_the_agent_opts_out() {
+        let mut settings = AgentSettings::named("A".to_owned());
+        let plain = |text: &str| EnvValue::Plain(text.to_owned());
+        settings.env = vec![
+            ("ANTHROPIC_API_KEY".to_owned(), plain("a")),
+            ("ANTHROPIC_AUTH_TOKEN".to_owned(), EnvValue::Reference("env:B".to_owned())),
+            ("OTHER_KEY".to_owned(), plain("c")),
+        ];
+        let names = |settings: &AgentSettings| bound(settings).iter().map(|(key, _)| key.name).collect::<Vec<_>>();
+        assert_eq!(names(&settings), ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]);
+        assert_eq!(given(&settings), [""; 0]);
+        settings.gateway = false;
+        assert_eq!(names(&settings), [""; 0]);
+        assert_eq!(given(&settings), ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]);
+    }
+
+    #[test]
+    fn values_are_not_shown() {
+        let values = KeyValues::default();
+        values.put("A", b"hush");
+        assert_eq!(format!("{values:?}"), "1 values");
+        assert_eq!((values.get("A"), values.get("B")), (Some(b"hush".to_vec()), None));
+    }
+}

@@ -1,0 +1,92 @@
+//! Agents and their models, through the real program: an agent has no key, reaches nothing else, and its CLI works.
+
+use crate::host::agents::cli;
+use crate::host::confined::{House, possible};
+use crate::host::fake_api::FakeApi;
+use crate::host::keys::{HOSTILE, KEY, assert_held, with_key};
+use crate::host::skipped;
+
+/// Whether agents can have a network of their own here.
+fn has_networks(house: &House) -> bool {
+    let shown = house.hearth(&["doctor", "--offline"]);
+    let has = !String::from_utf8_lossy(&shown.stdout).contains("install bubblewrap");
+    if !has {
+        skipped("there is no bubblewrap that works");
+    }
+    has
+}
+
+fn settings(house: &House, api: &FakeApi, network: &str) -> String {
+    let file = house.path("user/model-key");
+    std::fs::write(&file, format!("{KEY}\n")).unwrap();
+    format!(
+        "trust = \"trusted\"\nnetwork = \"{network}\"\nmodels = [\"m\"]\n\
+         env = {{ ANTHROPIC_API_KEY = \"file:{}\", ANTHROPIC_BASE_URL = \"{}\" }}",
+        file.display(),
+        api.url()
+    )
+}
+
+#[test]
+fn a_hostile_process_has_no_key_and_gets_no_further() {
+    if !possible() {
+        return;
+    }
+    for network in ["none", "open"] {
+        let (house, api) = (House::new(), FakeApi::start());
+        api.takes(KEY);
+        if network == "none" && !has_networks(&house) {
+            continue;
+        }
+        let answer = house.ask(&settings(&house, &api, network), HOSTILE, "go");
+        assert_held(&answer, &api);
+        assert_eq!(with_key(&house.path("data")), "");
+        assert_eq!(std::fs::read_dir(house.path("data/run/gate")).unwrap().count(), 0, "nothing is left");
+    }
+}
+
+/// Without the gateway, an agent gets its key, and people are told so.
+#[test]
+fn an_agent_that_opts_out_has_its_key() {
+    if !possible() {
+        return;
+    }
+    let (house, api) = (House::new(), FakeApi::start());
+    let program =
+        "def answer(text):\n    return os.environ[\"ANTHROPIC_API_KEY\"][:12] + os.environ[\"ANTHROPIC_BASE_URL\"]";
+    let settings = format!("gateway = false\n{}", settings(&house, &api, "open"));
+    let answer = house.ask(&settings, program, "go");
+    assert_eq!(answer.trim(), format!("{}{}", &KEY[..12], api.url()));
+    let applied = house.hearth(&["apply", house.path("hearth.toml").to_str().unwrap()]);
+    let warned = String::from_utf8_lossy(&applied.stderr);
+    assert!(warned.contains("agent py") && warned.contains("`gateway = false`"), "{warned}");
+    let doctor = house.hearth(&["doctor", "--offline"]);
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("`gateway = false`"), "{doctor:?}");
+}
+
+#[test]
+fn the_real_cli_works_without_a_network_and_without_its_key() {
+    let (true, Some(binary)) = (possible(), cli()) else { return };
+    let (house, api) = (House::new(), FakeApi::start());
+    if !has_networks(&house) {
+        return;
+    }
+    api.takes(KEY);
+    let settings = settings(&house, &api, "none").replace("models = [\"m\"]\n", "");
+    let toml = format!(
+        "schema = 1\n[[agents]]\nfolder = \"ai\"\nprovider = \"claude\"\ncommand = [{:?}]\n{settings}\n",
+        binary.display()
+    );
+    std::fs::write(house.path("hearth.toml"), toml).unwrap();
+    let applied = house.hearth(&["apply", house.path("hearth.toml").to_str().unwrap()]);
+    assert!(applied.status.success() && !String::from_utf8_lossy(&applied.stderr).contains("network"), "{applied:?}");
+    let connect = r#"python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80))'"#;
+    let script = format!("env > ~/made; {connect} 2>> ~/made; true");
+    let output = house.hearth(&["chat", &format!("[[tool Bash {{\"command\":\"{script}\"}}]] [[say done]]")]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "done", "{output:?}");
+    let made = std::fs::read_to_string(house.path("data/homes/ai/made")).unwrap();
+    assert!(made.contains("ANTHROPIC_API_KEY=sk-ant-api03-hearth-") && made.contains("unreachable"), "{made}");
+    assert!(made.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:") && !made.contains(&api.url()), "{made}");
+    assert!(api.keys().len() >= 2 && api.keys().iter().all(|key| key == KEY), "{:?}", api.keys());
+    assert_eq!(with_key(&house.path("data")), "");
+}
