@@ -9,6 +9,7 @@
 
 mod post;
 
+use std::path::Path;
 use std::time::Duration;
 
 use hearth_wire::{
@@ -64,8 +65,8 @@ impl<'a> Report<'a> {
         Self { state, turn, asked: turn.asked.clone(), seqs, answers: Vec::new(), told: Vec::new() }
     }
 
-    /// Claims newly arrived messages if one of them triggers. Returns their id and their text for the provider.
-    pub(crate) fn arrivals(&mut self) -> Result<Option<(u64, String)>, TurnError> {
+    /// Claims newly arrived messages if one of them triggers. Returns their id and what the provider gets.
+    pub(crate) fn arrivals(&mut self) -> Result<Option<(u64, Turn)>, TurnError> {
         let Some(messages) = self.state.arrived(&self.turn.context.provider.name)? else { return Ok(None) };
         let context = self.state.gate.pass()?;
         self.state.numbers.at_least(context.next_number);
@@ -74,7 +75,7 @@ impl<'a> Report<'a> {
         let context = Context { already_sent: Vec::new(), ..context };
         let told = Turn::compose(self.state.root(), context, messages.clone());
         self.told.push(Arrival { id, messages });
-        Ok(Some((id, told.prompt)))
+        Ok(Some((id, told)))
     }
 
     /// Marks messages as read: they end with the next result.
@@ -132,6 +133,11 @@ impl<'a> Report<'a> {
     /// Ends the turn, whatever its result. Messages that the provider has not read wait for the next one.
     pub(crate) fn leave(self) {
         self.state.inbox.put_back(self.told.into_iter().flat_map(|arrival| arrival.messages));
+    }
+
+    /// The session's directory, in which the host's files are.
+    pub(crate) fn root(&self) -> &Path {
+        self.state.root()
     }
 
     /// The context of the turn.
@@ -215,6 +221,12 @@ impl<'a> Report<'a> {
     /// Records that no tool runs any more.
     pub(crate) fn tools_ended(&mut self) -> Result<(), TurnError> {
         self.state.board.settle()?;
+        Ok(())
+    }
+
+    /// Records whether the provider works in the background.
+    pub(crate) fn background(&mut self, runs: bool) -> Result<(), TurnError> {
+        self.state.board.background(runs)?;
         Ok(())
     }
 

@@ -184,5 +184,6 @@ fn conclude(mut report: Report<'_>, ended: Result<(), TurnError>) -> Result<(), 
 fn clear(drivers: &mut Drivers, report: &mut Report<'_>) -> Result<(), TurnError> {
     report.remember(None)?;
     drivers.close();
+    report.background(false)?;
     report.answer(Utterance::reply("Session cleared."))
 }

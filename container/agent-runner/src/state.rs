@@ -14,6 +14,11 @@ const AT_MOST_EVERY: Duration = Duration::from_millis(100);
 /// Interval at which output that goes on counts as progress, which costs the host a commit.
 const FLOW: Duration = Duration::from_secs(3);
 
+/// How work in the background is called.
+const BACKGROUND: &str = "background task";
+/// Time for which the host may wait for a sign of it; the longest that it accepts.
+const BACKGROUND_MS: u64 = 2 * 60 * 60 * 1000;
+
 /// The current state, and when it was last written.
 #[derive(Debug)]
 pub(crate) struct StateBoard {
@@ -21,6 +26,8 @@ pub(crate) struct StateBoard {
     state: State,
     /// Running tools, by the provider's id of the call.
     tools: Vec<(String, Tool)>,
+    /// Work that goes on between turns.
+    background: Option<Tool>,
     /// Claimed and unfinished messages, in order of their claims.
     open: Vec<u64>,
     unwritten: bool,
@@ -45,7 +52,8 @@ impl StateBoard {
         };
         agent.write_state(&state)?;
         let (since_write, since_progress) = (Stopwatch::start(), Stopwatch::start());
-        Ok(Self { agent, state, tools: Vec::new(), open: Vec::new(), unwritten: false, since_write, since_progress })
+        let (tools, open) = (Vec::new(), Vec::new());
+        Ok(Self { agent, state, tools, background: None, open, unwritten: false, since_write, since_progress })
     }
 
     /// Records a claim. Progress is attributed to the oldest unfinished claim. The first one begins a turn.
@@ -55,6 +63,10 @@ impl StateBoard {
         }
         if !self.open.contains(&seq) {
             self.open.push(seq);
+        }
+        // The next write no longer has work in the background.
+        if self.tools.is_empty() && self.state.tool.take().is_some() {
+            self.unwritten = true;
         }
     }
 
@@ -108,9 +120,19 @@ impl StateBoard {
         self.tools_changed()
     }
 
-    /// The tool in the state file.
+    /// Records whether work goes on in the background. Between turns it is in the state file as a tool, so that the host
+    /// waits for its end.
+    pub(crate) fn background(&mut self, runs: bool) -> Result<(), Error> {
+        if runs != self.background.is_some() {
+            let tool = || Tool { name: BACKGROUND.to_owned(), timeout_ms: Some(BACKGROUND_MS), started_at: now_iso() };
+            self.background = runs.then(tool);
+        }
+        self.tools_changed()
+    }
+
+    /// The running tool with the longest timeout.
     pub(crate) fn tool(&self) -> Option<&str> {
-        self.state.tool.as_ref().map(|tool| tool.name.as_str())
+        self.longest().map(|tool| tool.name.as_str())
     }
 
     pub(crate) fn tool_ended(&mut self, call: &str) -> Result<(), Error> {
@@ -131,13 +153,19 @@ impl StateBoard {
         if self.unwritten && self.is_writable() { self.write() } else { Ok(()) }
     }
 
-    /// Of several tools the file contains the one with the longest timeout, because the host must wait for it.
+    fn longest(&self) -> Option<&Tool> {
+        self.tools.iter().map(|(_, tool)| tool).max_by_key(|tool| tool.timeout_ms.unwrap_or(0))
+    }
+
+    /// Of several tools the file contains the one with the longest timeout, because the host must wait for it. Work in
+    /// the background must not hide a turn that hangs.
     fn tools_changed(&mut self) -> Result<(), Error> {
-        let longest = self.tools.iter().map(|(_, tool)| tool).max_by_key(|tool| tool.timeout_ms.unwrap_or(0)).cloned();
-        if longest == self.state.tool {
+        let background = self.background.as_ref().filter(|_| self.open.is_empty());
+        let shown = self.longest().or(background).cloned();
+        if shown == self.state.tool {
             return self.flush();
         }
-        self.state.tool = longest;
+        self.state.tool = shown;
         self.write()
     }
 
@@ -158,6 +186,31 @@ impl StateBoard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Work in the background is shown between turns only, and does not end with a turn.
+    #[test]
+    fn background_work_is_shown_between_turns() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(hearth_wire::AGENT_DIR)).unwrap();
+        let agent = Arc::new(AgentHalf::new(dir.path(), None));
+        let mut board = StateBoard::start(Arc::clone(&agent), 1).unwrap();
+        let shown = || agent.last_state().unwrap().tool.map(|tool| tool.name);
+        board.claimed(2);
+        board.tool_started("t", "Bash", None).unwrap();
+        board.background(true).unwrap();
+        assert_eq!(shown().as_deref(), Some("Bash"));
+        board.tool_ended("t").unwrap();
+        assert_eq!((shown(), board.tool()), (None, None));
+        board.ended(&[2]);
+        board.settle().unwrap();
+        assert_eq!((shown().as_deref(), board.tool()), (Some(BACKGROUND), None));
+        board.claimed(4);
+        board.settle().unwrap();
+        assert_eq!(shown(), None, "the next turn is judged by itself");
+        board.ended(&[4]);
+        board.background(false).unwrap();
+        assert_eq!(shown(), None);
+    }
 
     /// Progress after the end of a message does not count for a message that is retried later.
     #[test]

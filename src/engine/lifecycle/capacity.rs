@@ -60,13 +60,13 @@ fn live(tx: &Tx<'_, '_>, limit: CapacityLimit) -> Result<Arc<Vec<IncarnationId>>
 }
 
 /// Stops one incarnation to free a slot for a waiting session: the one that has been idle longest, otherwise one
-/// between turns whose messages are all newer than the oldest waiting one. Under the installation's limit, an
+/// between turns whose messages are all newer than the oldest waiting one, otherwise one that works between turns. Under the installation's limit, an
 /// incarnation of any agent may be stopped.
 pub(crate) fn make_room(tx: &mut Tx<'_, '_>, full: CapacityLimit, oldest: MessageId) -> Result<()> {
     let mut found: Vec<Candidate> = Vec::new();
-    for BetweenTurns { id, progress } in between_turns(tx, full)?.iter().copied() {
+    for BetweenTurns { id, works, progress } in between_turns(tx, full)?.iter().copied() {
         let waits = tx.db.ready_messages.first_in(tx, &id.session)?.map(|(_, message)| message);
-        found.push(Candidate { waits, progress, id });
+        found.push(Candidate { works, waits, progress, id });
     }
     match decide_whose_place(found, oldest) {
         Some(id) => lifecycle::stop(tx, id, StopReason::MadeRoom),
@@ -83,7 +83,8 @@ fn between_turns(tx: &Tx<'_, '_>, full: CapacityLimit) -> Result<Arc<Vec<Between
             match incarnation.phase {
                 Phase::Stopping { .. } | Phase::Collecting { .. } => return Ok(Vec::new()),
                 Phase::Running if tx.db.claimed_messages.first_in(tx, &id.session)?.is_none() => {
-                    found.push(BetweenTurns { id, progress: incarnation.progress });
+                    let works = incarnation.tool.is_some();
+                    found.push(BetweenTurns { id, works, progress: incarnation.progress });
                 }
                 Phase::Running | Phase::Starting | Phase::Closed { .. } => {}
             }
@@ -96,12 +97,15 @@ fn between_turns(tx: &Tx<'_, '_>, full: CapacityLimit) -> Result<Arc<Vec<Between
 #[derive(Debug, Clone, Copy)]
 struct BetweenTurns {
     id: IncarnationId,
+    /// Whether a tool runs, such as a task in the background.
+    works: bool,
     progress: Awake,
 }
 
 /// An incarnation between turns, and its oldest queued message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Candidate {
+    works: bool,
     waits: Option<MessageId>,
     progress: Awake,
     id: IncarnationId,
@@ -109,7 +113,7 @@ struct Candidate {
 
 fn decide_whose_place(mut found: Vec<Candidate>, oldest: MessageId) -> Option<IncarnationId> {
     found.retain(|one| one.waits.is_none_or(|waits| waits > oldest));
-    found.sort_by_key(|one| (one.waits.is_some(), one.progress, one.id.session));
+    found.sort_by_key(|one| (one.works, one.waits.is_some(), one.progress, one.id.session));
     found.first().map(|one| one.id)
 }
 
@@ -181,6 +185,7 @@ mod tests {
     #[test]
     fn idle_ones_go_first_and_nobody_older_goes() {
         let one = |session: u64, progress, waits: Option<u64>| Candidate {
+            works: false,
             waits: waits.map(MessageId::new),
             progress: Awake::new(1, progress),
             id: IncarnationId::new(SessionId::new(session), 1),
@@ -190,6 +195,8 @@ mod tests {
             (vec![one(1, 9, None), one(2, 5, None)], Some(2)),
             (vec![one(1, 1, Some(50)), one(2, 5, None)], Some(2)),
             (vec![one(1, 1, Some(9)), one(2, 5, Some(11))], Some(2)),
+            (vec![Candidate { works: true, ..one(1, 1, None) }, one(2, 5, Some(11))], Some(2)),
+            (vec![Candidate { works: true, ..one(1, 1, None) }, one(2, 5, Some(9))], Some(1)),
             (vec![one(1, 1, Some(9))], None),
         ] {
             let gone = decide_whose_place(found.clone(), MessageId::new(10));

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `[[tool NAME JSON]]` | calls a tool; several are called one after the other, each in a round of its own |
 //! | `[[tools NAME JSON ;; NAME JSON]]` | calls several tools in one round |
+//! | `[[first TEXT]]` | a text before the first round of calls, written like that of `say` |
 //! | `[[say TEXT]]` | the text of the answer, `{{` and `}}` in it standing for `<` and `>`; |
 //! | | without it the answer is `heard: ` and the prompt without its tags |
 //! | `[[recall]]` | the answer is all earlier prompts of the conversation, without their tags, joined by ` / ` |
@@ -65,6 +66,8 @@ pub(crate) enum Trouble {
 /// The directives of the newest prompt.
 #[derive(Debug, Default)]
 struct Script {
+    /// A text before the calls.
+    first: Option<String>,
     /// Rounds of calls.
     tools: Vec<Vec<(String, Value)>>,
     say: String,
@@ -239,7 +242,8 @@ fn answer(stream: &mut TcpStream, shared: &Shared, body: &Value) -> std::io::Res
     let (content, reason) = match round {
         Some(calls) => {
             let call = |(place, (name, input)): (usize, &(String, Value))| json!({"type": "tool_use", "id": format!("toolu_{number}_{place}"), "name": name, "input": input});
-            (calls.iter().enumerate().map(call).collect::<Vec<_>>(), "tool_use")
+            let first = script.first.filter(|_| script.called == 0).map(|text| json!({"type": "text", "text": text}));
+            (first.into_iter().chain(calls.iter().enumerate().map(call)).collect::<Vec<_>>(), "tool_use")
         }
         None => (vec![json!({"type": "text", "text": script.say})], "end_turn"),
     };
@@ -384,6 +388,7 @@ fn script(body: &Value) -> Script {
             "tool" => script.tools.push(vec![(first.to_owned(), serde_json::from_str(second).unwrap())]),
             "tools" => script.tools.push(rest.split(";;").map(call).collect()),
             "better" => {}
+            "first" => script.first = Some(rest.replace("{{", "<").replace("}}", ">")),
             "say" => script.say = rest.replace("{{", "<").replace("}}", ">"),
             "recall" => script.say = prompts.iter().map(|prompt| prompt.trim()).collect::<Vec<_>>().join(" / "),
             "stop" => script.stop = Some(rest.parse().unwrap()),
@@ -415,7 +420,9 @@ fn prompt_of(message: &Value) -> Option<String> {
         Value::String(text) => vec![text],
         blocks => blocks.as_array()?.iter().filter_map(|block| block["text"].as_str()).collect(),
     };
-    let text = texts.into_iter().rfind(|text| !text.trim_start().starts_with("<system-reminder>"))?;
+    // The agent CLI adds reminders, and where it keeps images.
+    let is_added = |text: &str| ["<system-reminder>", "[Image: source:"].iter().any(|begin| text.starts_with(begin));
+    let text = texts.into_iter().rfind(|text| !is_added(text.trim_start()))?;
     let without_tags: String =
         text.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
     let unescaped = without_tags.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");

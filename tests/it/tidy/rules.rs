@@ -361,6 +361,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/socket/take_in.rs", "paths that are not text, and digests"),
             ("src/contracts/claw/", "paths that are not text"),
             ("src/cli/workspace", "so are they for programs"),
+            ("container/agent-runner/src/provider/claude/images.rs", "images for the model"),
         ],
         why: "bytes are bytes everywhere else",
     },

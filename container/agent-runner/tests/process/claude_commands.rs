@@ -41,7 +41,7 @@ fn compaction_keeps_an_archive_and_what_matters() {
     let summary = summary.unwrap();
     assert!(summary.contains("keep the plums"), "what a person asked for counts");
     assert!(summary.contains("Available destinations: `family`."), "and what the runner asks for");
-    assert!(summary.contains("You MUST wrap all responses in"), "{summary}");
+    assert!(summary.contains("Text without a block goes to the chat that you answer"), "{summary}");
     let archives = names(&bench.path("group/conversations"));
     assert_eq!(archives.len(), 1, "{archives:?}");
     assert!(archives[0].ends_with(".md") && archives[0].contains("-conversation-"), "{archives:?}");

@@ -152,7 +152,7 @@ fn what_the_cli_says_unasked_is_said_at_once() {
     bench.say(2, &format!("[[tool Bash {background}]] [[say started]]"));
     let _runner = bench.start_with(|command| {
         command.env("ANTHROPIC_BASE_URL", api.url()).env("ANTHROPIC_API_KEY", "sk-ant-test").env("LANG", "C.UTF-8");
-        command.env("CLAUDE_CODE_MAX_RETRIES", "1").env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "0");
+        command.env("CLAUDE_CODE_MAX_RETRIES", "1");
     });
     assert_eq!(bench.texts(2), ["started"]);
     bench.go();

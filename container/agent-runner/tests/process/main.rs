@@ -13,6 +13,8 @@ mod claude_midturn;
 #[cfg(test)]
 mod claude_trouble;
 #[cfg(test)]
+mod claude_work;
+#[cfg(test)]
 mod claude_writing;
 #[cfg(test)]
 mod confined;

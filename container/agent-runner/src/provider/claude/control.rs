@@ -10,9 +10,15 @@ pub(super) const SERVER: &str = "nanoclaw";
 /// Id of the request whether the CLI lives.
 pub(super) const ALIVE: &str = "hearth-alive";
 
-/// A message of a turn. The CLI refers to it by `uuid`.
-pub(super) fn user(text: &str, uuid: &str) -> String {
-    let message = json!({"role": "user", "content": text});
+/// A message of a turn, with blocks of images before its text. The CLI refers to it by `uuid`.
+pub(super) fn user(text: &str, images: Vec<Value>, uuid: &str) -> String {
+    let content = if images.is_empty() {
+        text.into()
+    } else {
+        let text = json!({"type": "text", "text": text});
+        images.into_iter().chain([text]).collect::<Value>()
+    };
+    let message = json!({"role": "user", "content": content});
     json!({"type": "user", "message": message, "parent_tool_use_id": null, "session_id": "", "uuid": uuid}).to_string()
 }
 

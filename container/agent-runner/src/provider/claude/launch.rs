@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 use super::control::SERVER;
 use super::hooks::NEVER;
 use crate::child::{Launch, environment};
+use crate::env::ROOTS_VARIABLE;
 use crate::log;
 use crate::roots::Roots;
 
 /// Variables that make the CLI predictable. Variables from the agent's configuration have precedence.
-const QUIET: [(&str, &str); 10] = [
+const QUIET: [(&str, &str); 9] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
@@ -25,11 +26,12 @@ const QUIET: [(&str, &str); 10] = [
     ("API_TIMEOUT_MS", "300000"),
     // Schemas of MCP tools are sent at once instead of on search.
     ("ENABLE_TOOL_SEARCH", "false"),
-    // One result per message: no work continues in the background after a turn.
-    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
     ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1"),
     ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "165000"),
 ];
+
+/// The directory of the CLI's settings and transcripts, and of `.claude.json`, which is otherwise in the home.
+const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
 /// The conversation of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +89,10 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     if let Some(tmp) = &roots.tmp {
         // The CLI does not use TMPDIR for its own files.
         env.push(("CLAUDE_CODE_TMPDIR", tmp.to_string_lossy().into_owned()));
+    }
+    if !inherited(ROOTS_VARIABLE) && !inherited(CONFIG_DIR) {
+        // In a container only this directory of the home lasts.
+        env.push((CONFIG_DIR, roots.home.join(".claude").to_string_lossy().into_owned()));
     }
     if rustix::process::geteuid().is_root() {
         // Without this variable the CLI refuses to work unattended as root, which an agent without user namespaces may
@@ -153,6 +159,18 @@ mod tests {
         assert_eq!(&id[14..15], "4", "{id}");
         assert!("89ab".contains(&id[19..20]), "{id}");
         assert_ne!(id, new_id().unwrap());
+    }
+
+    /// Of the home in a container, only `.claude` lasts. Elsewhere, the whole home does.
+    #[test]
+    fn the_state_of_the_cli_outlives_a_container() {
+        let context = serde_json::from_str(include_str!("../../../../wire/fixtures/context.json")).unwrap();
+        let place = |set: &'static str| {
+            let launch = base(&context, &Roots::default(), &|name| name == set);
+            launch.env.into_iter().find(|(name, _)| *name == CONFIG_DIR).map(|(_, place)| place)
+        };
+        assert_eq!(place("").as_deref(), Some("/home/node/.claude"));
+        assert_eq!((place(ROOTS_VARIABLE), place(CONFIG_DIR)), (None, None));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(super) enum StreamLine {
     /// A turn begins; contains the CLI's version.
     Init(String),
     /// The model wrote text or calls tools.
-    Assistant { session: Option<String>, calls: Vec<Call> },
+    Assistant { session: Option<String>, text: String, calls: Vec<Call> },
     /// Tools ended; contains the ids of their calls.
     ToolResults(Vec<String>),
     /// A turn is over.
@@ -20,7 +20,7 @@ pub(super) enum StreamLine {
     Alive,
     /// A piece of the text that the model is writing.
     Text(String),
-    /// The model begins to write something: another text, a tool call, or its thoughts.
+    /// The model begins to write another text.
     Begins,
     /// Another piece of the model's output.
     Flows,
@@ -30,6 +30,8 @@ pub(super) enum StreamLine {
     Took(String),
     /// Whether the CLI is working.
     Busy(bool),
+    /// How many tasks run in the background now.
+    Background(usize),
     /// The conversation was compacted; contains its former number of tokens.
     Compacted(Option<u64>),
     /// The API did not answer and the request is retried; contains the status and the error's name.
@@ -64,9 +66,11 @@ pub(super) struct Complaint {
 pub(super) fn parse(line: &str) -> StreamLine {
     let Ok(mut line) = serde_json::from_str::<Value>(line) else { return StreamLine::Noise };
     match text(&line, "type") {
-        "assistant" => {
-            StreamLine::Assistant { session: session(&line), calls: blocks(&line, "tool_use").map(call).collect() }
-        }
+        "assistant" => StreamLine::Assistant {
+            session: session(&line),
+            text: if is_of_subagent(&line) { String::new() } else { written(&line) },
+            calls: blocks(&line, "tool_use").map(call).collect(),
+        },
         "user" => {
             StreamLine::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect())
         }
@@ -90,13 +94,26 @@ pub(super) fn parse(line: &str) -> StreamLine {
     }
 }
 
-/// A piece of the model's output. Subagents write for the agent, not for people.
+/// Whether a subagent wrote it. Subagents write for the agent, not for people.
+fn is_of_subagent(line: &Value) -> bool {
+    line.get("parent_tool_use_id").is_some_and(|parent| !parent.is_null())
+}
+
+/// The text of a message of the model.
+fn written(line: &Value) -> String {
+    blocks(line, "text").map(|block| text(block, "text")).collect()
+}
+
+/// A piece of the model's output.
 fn stream_event(line: &Value) -> StreamLine {
-    let Some(event) = line.get("event").filter(|_| line.get("parent_tool_use_id").is_none_or(Value::is_null)) else {
+    let Some(event) = line.get("event").filter(|_| !is_of_subagent(line)) else {
         return StreamLine::Flows;
     };
     match (text(event, "type"), event.get("delta")) {
-        ("message_start" | "content_block_start", _) => StreamLine::Begins,
+        // A text stays visible while the tools run that the model calls after it.
+        ("content_block_start", _) if event.pointer("/content_block/type").is_some_and(|kind| kind == "text") => {
+            StreamLine::Begins
+        }
         ("content_block_delta", Some(delta)) if text(delta, "type") == "text_delta" => {
             StreamLine::Text(text(delta, "text").to_owned())
         }
@@ -107,6 +124,9 @@ fn stream_event(line: &Value) -> StreamLine {
 fn system(line: &Value) -> StreamLine {
     match text(line, "subtype") {
         "init" => StreamLine::Init(text(line, "claude_code_version").to_owned()),
+        "background_tasks_changed" => {
+            StreamLine::Background(line.get("tasks").and_then(Value::as_array).map_or(0, Vec::len))
+        }
         "session_state_changed" => StreamLine::Busy(text(line, "state") == "running"),
         "compact_boundary" => {
             StreamLine::Compacted(line.pointer("/compact_metadata/pre_tokens").and_then(Value::as_u64))
@@ -200,7 +220,11 @@ mod tests {
             name: name.to_owned(),
             timeout_ms,
         });
-        assert_eq!(parse(call), StreamLine::Assistant { session: Some("s".to_owned()), calls: calls.to_vec() });
+        let (session, text) = (Some("s".to_owned()), "x".to_owned());
+        assert_eq!(parse(call), StreamLine::Assistant { session, text, calls: calls.to_vec() });
+        let sub =
+            r#"{"type":"assistant","parent_tool_use_id":"t1","message":{"content":[{"type":"text","text":"x"}]}}"#;
+        assert_eq!(parse(sub), StreamLine::Assistant { session: None, text: String::new(), calls: vec![] });
         let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1"}]}}"#;
         assert_eq!(parse(result), StreamLine::ToolResults(vec!["t1".to_owned()]));
         assert_eq!(parse(r#"{"type":"user","message":{"content":"typed"}}"#), StreamLine::ToolResults(vec![]));
@@ -220,7 +244,14 @@ mod tests {
             (event(delta, "\"toolu_1\""), StreamLine::Flows),
             (
                 event(r#"{"type":"message_start","message":{"id":"msg_fake0007","content":[]}}"#, "null"),
-                StreamLine::Begins,
+                StreamLine::Flows,
+            ),
+            (
+                event(
+                    r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t"}}"#,
+                    "null",
+                ),
+                StreamLine::Flows,
             ),
             (
                 event(r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#, "null"),
@@ -320,6 +351,12 @@ mod tests {
             (r#"{"type":"command_lifecycle","command_uuid":"u","state":"completed"}"#, StreamLine::Other),
             (r#"{"type":"command_lifecycle","command_uuid":"u","state":"started"}"#, StreamLine::Took("u".to_owned())),
             (r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#, StreamLine::Busy(false)),
+            (
+                r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b9lzk7pxf","task_type":"local_bash","description":"build it"}]}"#,
+                StreamLine::Background(1),
+            ),
+            (r#"{"type":"system","subtype":"background_tasks_changed","tasks":[]}"#, StreamLine::Background(0)),
+            (r#"{"type":"system","subtype":"background_tasks_changed","tasks":7}"#, StreamLine::Background(0)),
             (
                 r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":19146}}"#,
                 StreamLine::Compacted(Some(19_146)),

@@ -5,6 +5,7 @@
 //!                  ^                │                    covered: what a result is about  trouble: what an error means, wedge: whether it lives
 //!                  └─── control ────┘                    compaction: before it forgets
 //!                                                          unfinished: what may be seen of a text before it is complete
+//!                                                          earlier: what was written before tools; images: what the model sees
 //! ```
 //!
 //! * A turn is one user message; what arrives meanwhile is given to the CLI as well, and each result ends what it covers.
@@ -15,7 +16,9 @@
 mod compaction;
 mod control;
 mod covered;
+mod earlier;
 mod hooks;
+mod images;
 mod launch;
 mod lines;
 mod rehearse;
@@ -35,10 +38,18 @@ use super::Provider;
 use crate::addendum::instructions;
 use crate::child::LineProcess;
 use crate::failure::Failure;
+use crate::outgoing::Utterance;
 use crate::report::Report;
 use crate::roots::Roots;
 use crate::turn::{Turn, TurnError};
 use crate::{env, log};
+
+/// Told to the people in the chat when the CLI's record of the conversation is gone.
+const LOST: &str = "I lost the record of our conversation, so I do not remember what was said before this message. What \
+                    I wrote into my files is still there.";
+/// The same for the agent.
+const LOST_NOTE: &str = "<system>The record of the conversation so far is lost, so this is a new conversation. The people \
+                         in the chat were told. Look into your memory and your files for what you noted.</system>";
 
 /// The provider and its running CLI.
 #[derive(Debug)]
@@ -73,9 +84,21 @@ impl Claude {
         Ok(Session::new((base, instructions), process, self.roots.clone()))
     }
 
-    fn attempt(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
+    /// Tries a turn. `lost` says that the conversation begins anew because the last one does not exist any more.
+    fn attempt(&mut self, turn: &Turn, lost: bool, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
         let mut running = self.session(turn, report.continuation())?;
-        running.give(What::Prompt, turn.native.as_ref().unwrap_or(&turn.prompt)).map_err(TurnError::Failed)?;
+        if !running.has_worked {
+            // The tasks of an earlier process ended with it.
+            report.background(false)?;
+        }
+        match (&turn.native, lost) {
+            (Some(command), _) => running.give(What::Prompt, command)?,
+            (None, false) => running.give_with(What::Prompt, &turn.prompt, images::of(report.root(), turn))?,
+            (None, true) => {
+                let prompt = format!("{LOST_NOTE}\n\n{}", turn.prompt);
+                running.give_with(What::Prompt, &prompt, images::of(report.root(), turn))?;
+            }
+        }
         match running.converse(turn, report) {
             Ok(Attempt::Ended) => self.running = Some(running),
             Ok(other) => {
@@ -85,6 +108,7 @@ impl Claude {
             Err(error) => {
                 running.interrupt();
                 self.given_up = Some(running);
+                report.background(false)?;
                 return Err(error);
             }
         }
@@ -94,14 +118,18 @@ impl Claude {
 
 impl Provider for Claude {
     fn turn(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
-        let mut attempt = self.attempt(turn, report)?;
+        let mut attempt = self.attempt(turn, false, report)?;
         if matches!(attempt, Attempt::Stale) {
-            attempt = self.attempt(turn, report)?;
+            attempt = self.attempt(turn, false, report)?;
         }
         if matches!(attempt, Attempt::Unknown) {
             log::note("the conversation to go on with does not exist any more; a new one begins");
+            let lost = report.continuation().is_some();
+            if lost {
+                report.say(Utterance::reply(LOST))?;
+            }
             report.remember(None)?;
-            attempt = self.attempt(turn, report)?;
+            attempt = self.attempt(turn, lost, report)?;
         }
         match attempt {
             Attempt::Ended => Ok(()),

@@ -6,6 +6,7 @@ use hearth_wire::Context;
 use serde_json::Value;
 
 use super::covered::{UncoveredMessages, What};
+use super::earlier::EarlierText;
 use super::lines::{self, Complaint, StreamLine};
 use super::trouble::Signs;
 use super::unfinished::UnfinishedText;
@@ -38,6 +39,8 @@ pub(super) struct Session {
     pub(super) signs: Signs,
     /// The text that the model is writing.
     unfinished: UnfinishedText,
+    /// What the model wrote before it called tools.
+    earlier: EarlierText,
     /// Whether it is working, asked or not.
     is_busy: bool,
     tools: Server,
@@ -60,6 +63,7 @@ impl Session {
             draft: None,
             signs: Signs::default(),
             unfinished: UnfinishedText::default(),
+            earlier: EarlierText::default(),
             is_busy: false,
             tools: Server::new(),
             waiting: Vec::new(),
@@ -72,9 +76,14 @@ impl Session {
     }
 
     /// Gives it a message.
-    pub(super) fn give(&mut self, what: What, text: &str) -> Result<(), String> {
-        let uuid = launch::new_id().map_err(|error| format!("no id for a message: {error}"))?;
-        self.process.tell(control::user(text, &uuid));
+    pub(super) fn give(&mut self, what: What, text: &str) -> Result<(), TurnError> {
+        self.give_with(what, text, Vec::new())
+    }
+
+    /// Gives it a message with images.
+    pub(super) fn give_with(&mut self, what: What, text: &str, images: Vec<Value>) -> Result<(), TurnError> {
+        let uuid = launch::new_id().map_err(|error| TurnError::Failed(format!("no id for a message: {error}")))?;
+        self.process.tell(control::user(text, images, &uuid));
         self.given.give(uuid, what);
         Ok(())
     }
@@ -143,9 +152,13 @@ impl Session {
         }
         match line {
             StreamLine::Init(version) => self.begin(&version),
-            StreamLine::Assistant { session, calls } => {
+            StreamLine::Assistant { session, text, calls } => {
                 self.is_proved = true;
                 report.remember_some(session)?;
+                self.earlier.write(&text);
+                for call in &calls {
+                    self.earlier.tool_called(&call.name).into_iter().try_for_each(|said| report.say(said))?;
+                }
                 for call in calls {
                     report.tool_started(&call.id, &call.name, call.timeout_ms)?;
                 }
@@ -160,7 +173,7 @@ impl Session {
                     self.is_proved = true;
                     report.remember_some(session)?;
                 }
-                return Ok(Some(outcome));
+                return Ok(Some(self.earlier.complete(outcome)));
             }
             StreamLine::Queued => self.given.queued(),
             StreamLine::Took(uuid) => {
@@ -169,6 +182,7 @@ impl Session {
                 }
             }
             StreamLine::Busy(busy) => self.is_busy = busy,
+            StreamLine::Background(tasks) => report.background(tasks > 0)?,
             StreamLine::Compacted(tokens) => report.say(Utterance::reply(compaction::notice(tokens)))?,
             StreamLine::Retries { status, error } => {
                 self.signs.retried = status;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::covered::What;
 use super::session::{Outcome, Session};
 use super::wedge::Silence;
-use super::{lines, trouble, wedge};
+use super::{images, lines, trouble, wedge};
 use crate::child::ProcessOutput;
 use crate::clock::{Stopwatch, now_ms};
 use crate::log;
@@ -47,8 +47,9 @@ impl Session {
             self.show_unfinished(report)?;
             if is_heard && since_look.elapsed() >= SLICE && self.given.takes_more() && turn.native.is_none() {
                 since_look = Stopwatch::start();
-                if let Some((id, text)) = report.arrivals()? {
-                    self.give(What::Arrival(id), &text).map_err(TurnError::Failed)?;
+                if let Some((id, told)) = report.arrivals()? {
+                    let seen = images::of(report.root(), &told);
+                    self.give_with(What::Arrival(id), &told.prompt, seen)?;
                 }
             }
             let slice = if self.is_waiting() { TOOL_SLICE } else { SLICE };
@@ -132,7 +133,7 @@ impl Session {
             ResultAction::Again { said, note, draft } => {
                 said.into_iter().try_for_each(|utterance| report.answer(utterance))?;
                 self.draft = Some(draft);
-                self.give(What::Note, &note).map_err(TurnError::Failed)
+                self.give(What::Note, &note)
             }
         }
     }
@@ -147,6 +148,7 @@ impl Session {
                 ProcessOutput::Nothing => break,
                 ProcessOutput::Gone(how) | ProcessOutput::Unreadable(how) => {
                     log::note(format_args!("between turns the agent CLI {how}"));
+                    report.background(false)?;
                     report.tools_ended()?;
                     return Ok(false);
                 }
