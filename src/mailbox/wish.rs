@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::card::CardOption;
 use crate::model::entity::{EnvValue, McpServer, Packages};
-use crate::model::request::{NewQuestion, Request, RequestedAction, is_server_name, packages_problem};
+use crate::model::request::{AboutTopic, NewQuestion, Request, RequestedAction, is_server_name, packages_problem};
 use crate::model::time::Millis;
 
 use super::text;
@@ -111,12 +111,25 @@ fn request(content: &Fields) -> Result<Request, String> {
         Some("schedule_task" | "list_tasks" | "update_task" | "cancel_task" | "pause_task" | "resume_task") => {
             tasks::request(content).map(Request::Tasks)
         }
+        Some("hearth") => about(content).map(Request::About),
         Some(other) => Err(format!(
-            "unknown action `{}`; possible are ask_user_question, install_packages, add_mcp_server, create_agent, and \
-             schedule_task, list_tasks, update_task, cancel_task, pause_task, resume_task",
+            "unknown action `{}`; possible are ask_user_question, install_packages, add_mcp_server, create_agent, hearth, \
+             and schedule_task, list_tasks, update_task, cancel_task, pause_task, resume_task",
             text::reason(other)
         )),
         None => Err("a request needs an `action`".to_owned()),
+    }
+}
+
+/// Without a topic, all of them.
+fn about(content: &Fields) -> Result<Option<AboutTopic>, String> {
+    let Some(word) = filled(content, "about") else { return Ok(None) };
+    match AboutTopic::ALL.into_iter().find(|topic| topic.as_str() == word) {
+        Some(topic) => Ok(Some(topic)),
+        None => {
+            let known = AboutTopic::ALL.map(AboutTopic::as_str).join(", ");
+            Err(format!("hearth knows nothing about `{}`; possible are {known}", text::reason(word)))
+        }
     }
 }
 

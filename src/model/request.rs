@@ -44,6 +44,47 @@ pub enum Request {
     },
     /// Manage the agent's scheduled tasks.
     Tasks(TaskRequest),
+    /// Tell the agent about itself: one topic, or all.
+    About(Option<AboutTopic>),
+}
+
+/// What an agent can ask about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AboutTopic {
+    /// Why it was asked.
+    Why,
+    /// Who can talk to it.
+    People,
+    /// Where it can write.
+    Destinations,
+    /// Its scheduled tasks.
+    Tasks,
+    /// What it may and may not do.
+    Limits,
+    /// Its requests that wait for a decision.
+    Requests,
+    /// Files of earlier messages.
+    Files,
+}
+
+impl AboutTopic {
+    /// All topics, in the order of an answer.
+    pub const ALL: [Self; 7] =
+        [Self::Why, Self::People, Self::Destinations, Self::Tasks, Self::Limits, Self::Requests, Self::Files];
+
+    /// The word that agents use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Why => "why",
+            Self::People => "people",
+            Self::Destinations => "destinations",
+            Self::Tasks => "tasks",
+            Self::Limits => "limits",
+            Self::Requests => "requests",
+            Self::Files => "files",
+        }
+    }
 }
 
 /// An agent's request about its scheduled tasks. Times and recurrences are as the agent wrote them.

@@ -22,6 +22,7 @@ use crate::world::outside::{claim, end, gone, mid_turn, said, try_again};
 use crate::world::requests::{S, ask, ask_in, main_agent, newest, working_in};
 use crate::world::{World, event, event_in};
 
+mod about;
 mod approved;
 
 /// The agent works on a message that Ann sent in the thread `t`.

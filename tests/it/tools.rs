@@ -93,6 +93,7 @@ fn the_agent_sees_all_its_tools() {
         "create_agent",
         "install_packages",
         "add_mcp_server",
+        "hearth",
         "schedule_task",
         "list_tasks",
         "update_task",

@@ -158,7 +158,8 @@ fn context_of(db: &Tables, txn: &Read<'_>, of: SessionRef<'_>) -> Result<Context
     })
 }
 
-fn destinations(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Vec<DestinationView>> {
+/// Chats and agents that an agent may write to, by its names for them.
+pub(crate) fn destinations(db: &Tables, txn: &Read<'_>, agent: AgentId) -> Result<Vec<DestinationView>> {
     let mut views = Vec::new();
     for (DestinationKey { name, .. }, destination) in db.destinations.collect_prefix(txn, &agent, DESTINATIONS_MAX)? {
         let (display, target) = match destination {

@@ -1,4 +1,4 @@
-//! Agents' requests to the host: questions to people, changes of themselves, new agents. Also their messages to each
+//! Agents' requests to the host: questions to people and about themselves, changes of themselves, new agents. Also their messages to each
 //! other.
 
 use crate::Result;
@@ -16,6 +16,7 @@ use crate::rules::json;
 use crate::rules::json::Field;
 use crate::tx::Tx;
 
+pub(crate) mod about;
 pub(crate) mod built;
 pub(crate) mod create;
 pub(crate) mod edits;
@@ -69,6 +70,7 @@ pub(crate) fn serve(
             };
         }
         Request::Tasks(wanted) => return tasks::serve(tx, asker, wanted, to),
+        Request::About(topic) => return about::serve(tx, asker, topic),
         Request::InstallPackages { packages, reason } => {
             ApprovalSubject::Packages { session, apt: packages.apt, npm: packages.npm, reason }
         }

@@ -59,7 +59,7 @@ pub(crate) fn ask(
 }
 
 /// The open approvals that a session requested.
-fn open_of(tx: &Tx<'_, '_>, session: SessionId) -> Result<Vec<(ApprovalId, Approval)>> {
+pub(crate) fn open_of(tx: &Tx<'_, '_>, session: SessionId) -> Result<Vec<(ApprovalId, Approval)>> {
     let mut open = Vec::new();
     for (Owned { id, .. }, ()) in tx.db.approvals_by_session.collect_prefix(tx, &session, usize::MAX)? {
         open.push((id, tx.db.approvals.require(tx, &id)?));

@@ -90,7 +90,7 @@ fn scheduled(id: TaskId, task: &Task) -> String {
 }
 
 /// Lists an agent's open tasks, or those in one state, by time. Finished tasks are kept only for a while.
-fn list(tx: &Tx<'_, '_>, agent: AgentId, status: Option<&str>) -> Result<String> {
+pub(crate) fn list(tx: &Tx<'_, '_>, agent: AgentId, status: Option<&str>) -> Result<String> {
     let all = status.is_some_and(|status| OVER.contains(&status));
     let mut found = if all { over(tx, agent)? } else { open(tx, agent)? };
     found.retain(|(_, task)| status.is_none_or(|status| status == word(task)));

@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::own::TOPICS;
+
 /// Name, description, parameters, and names of the required parameters.
 type Entry = (&'static str, &'static str, Value, &'static [&'static str]);
 
@@ -123,7 +125,7 @@ fn question() -> Entry {
     )
 }
 
-fn own() -> [Entry; 3] {
+fn own() -> [Entry; 4] {
     [
         (
             "create_agent",
@@ -162,6 +164,16 @@ fn own() -> [Entry; 3] {
                 },
             }),
             &["name", "command"],
+        ),
+        (
+            "hearth",
+            "Tells you about yourself: why you were asked, who can talk to you here, where you can write, your scheduled \
+             tasks, what you may and may not do, your requests that wait for a decision, and files of earlier messages. \
+             It changes nothing.",
+            json!({
+                "about": {"type": "string", "enum": TOPICS, "description": "Which of these; without it, all of them."},
+            }),
+            &[],
         ),
     ]
 }

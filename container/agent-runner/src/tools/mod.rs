@@ -48,7 +48,7 @@ const MOST_WAITING: usize = 32;
 type Tool = fn(&Arguments, &Scene<'_>) -> Result<PlannedCall, String>;
 
 /// All tools, in the agent's order.
-const TOOLS: [(&str, Tool); 15] = [
+const TOOLS: [(&str, Tool); 16] = [
     ("send_message", say::send_message),
     ("send_file", say::send_file),
     ("edit_message", say::edit_message),
@@ -58,6 +58,7 @@ const TOOLS: [(&str, Tool); 15] = [
     ("create_agent", own::create_agent),
     ("install_packages", own::install_packages),
     ("add_mcp_server", own::add_mcp_server),
+    ("hearth", own::hearth),
     ("schedule_task", tasks::schedule_task),
     ("list_tasks", tasks::list_tasks),
     ("update_task", tasks::update_task),

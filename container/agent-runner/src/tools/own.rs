@@ -1,4 +1,6 @@
-//! Tools that request changes of the agent's own setup, or new agents. Pure.
+//! Tools that ask about the agent's own setup, request changes of it, or new agents. Pure.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -10,6 +12,22 @@ use crate::report::Scene;
 const PACKAGES: usize = 20;
 /// Maximum length of a package's name in bytes.
 const PACKAGE_NAME: usize = 214;
+
+/// What `hearth` can be asked about.
+pub(super) const TOPICS: [&str; 7] = ["why", "people", "destinations", "tasks", "limits", "requests", "files"];
+/// How long the host may take to answer such a question.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn hearth(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
+    let mut fields = serde_json::Map::new();
+    if let Some(about) = arguments.filled("about").map(str::trim) {
+        if !TOPICS.contains(&about) {
+            return Err(format!("about is one of {}", TOPICS.join(", ")));
+        }
+        fields.insert("about".to_owned(), about.into());
+    }
+    Ok(PlannedCall { patience: PATIENCE, ..PlannedCall::request("hearth", fields, scene, AcceptedReply::OnlyWords) })
+}
 
 pub(super) fn create_agent(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let name = arguments.filled("name").ok_or("name is required")?.trim();
