@@ -12,7 +12,7 @@ pub(crate) const KEY: &str = "sk-ant-api03-the-real-key-of-this-test";
 
 /// Sends requests of an agent that has been taken over, and returns what became of each.
 pub(crate) const HOSTILE: &str = r#"
-import glob, http.client, urllib.parse
+import glob, http.client, re, urllib.parse
 BODY = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}'
 def send(method, path, headers, body=BODY):
     url = urllib.parse.urlsplit(os.environ["ANTHROPIC_BASE_URL"])
@@ -23,19 +23,19 @@ def send(method, path, headers, body=BODY):
     connection.endheaders()
     connection.send(body)
     return connection.getresponse().status
-def environments():
+def keys():
     found = ""
     for path in glob.glob("/proc/[0-9]*/environ"):
         try:
             found += open(path, errors="replace").read()
         except OSError:
             pass
-    return found
+    return sorted(set(re.findall("sk-ant[-0-9a-z]*", found)))
 def answer(text):
     key = ("x-api-key", os.environ["ANTHROPIC_API_KEY"])
     messages = "/v1/messages"
     return json.dumps({
-        "key": key[1], "environments": environments(), "ours": send("POST", messages, [key]),
+        "key": key[1], "keys": keys(), "ours": send("POST", messages, [key]),
         "files": send("POST", "/v1/files", [key]), "dots": send("POST", "/v1/files/../messages", [key]),
         "none": send("POST", messages, []), "other": send("POST", messages, [("x-api-key", "sk-ant-api03-other")]),
         "second": send("POST", messages, [key, ("authorization", "Bearer sk-other")]),
@@ -51,6 +51,7 @@ pub(crate) fn assert_held(answer: &str, api: &FakeApi) {
     let told: Value = serde_json::from_str(answer.trim()).unwrap();
     let key = told["key"].as_str().unwrap();
     assert!(key.starts_with("sk-ant-api03-hearth-"), "{key}");
+    assert_eq!(told["keys"], serde_json::json!([key]), "in all environments");
     // Hearth would have replaced the real key by a word for it.
     assert!(!answer.contains(KEY) && !answer.contains("[secret"), "{answer}");
     for (what, status) in [
