@@ -62,6 +62,7 @@ mod sessions;
 mod setup;
 mod shell;
 mod skips;
+mod spend;
 mod status;
 mod store;
 mod sweep;
@@ -132,6 +133,8 @@ enum Command {
     Why(why::WhyArgs),
     /// List dropped messages with the reasons, newest first
     Dropped(dropped::DroppedArgs),
+    /// Show what agents use of models, and what it costs
+    Spend(spend::SpendArgs),
     /// Run one sweep: process everything that is due
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
@@ -412,6 +415,7 @@ fn run(cli: Cli) -> Done {
         Command::Inject(args) => inject::inject(&paths, &args, json),
         Command::Why(args) => why::why(&paths, &args, json),
         Command::Dropped(args) => dropped::dropped(&paths, &args, json),
+        Command::Spend(args) => spend::spend(&paths, &args, json),
         Command::Sweep(args) => sweep::sweep(&paths, &args, json),
         Command::Agents(command) => change::again(|| agents::agents(&paths, &command, json)),
         Command::Chats(command) => change::again(|| chats::chats(&paths, &command, json)),

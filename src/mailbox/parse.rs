@@ -8,6 +8,7 @@ use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::mailbox::{Failure, Recipient, RetryHint, Said};
 use crate::model::request::RequestedAction;
+use crate::model::spend::{Money, ReportedUse, Tokens};
 use crate::model::task::Gated;
 use crate::model::time::{Millis, Timestamp};
 
@@ -20,6 +21,10 @@ const NUMBER_END: u64 = 1_000_000_000_000_000;
 const SPEAKER: [&str; 4] = ["sender", "senderId", "senderName", "author"];
 /// Characters of the error of a failed turn.
 const ERROR_CHARS: usize = 2_000;
+/// Characters of the name of a model.
+const MODEL_CHARS: usize = 100;
+/// Largest cost of one model in one turn, in millionths of a dollar: $10,000.
+const COST_MAX: u64 = 10_000_000_000;
 /// Longest wait that a provider may ask for.
 const WAIT_MAX: Millis = Millis::minutes(24 * 60);
 
@@ -72,6 +77,31 @@ pub(super) fn failure(ack: &Ack) -> Failure {
         Some(Retry { after_ms, .. }) => RetryHint::Wait(after_ms.map(|after| Millis::new(after).min(WAIT_MAX))),
     };
     Failure { error, again }
+}
+
+/// What a turn used of models, bounded. An agent's numbers are its own claim.
+pub(super) fn used(ack: &Ack) -> Vec<ReportedUse> {
+    let bounded = |tokens: u64| tokens.min(Tokens::MAX);
+    let mut found: Vec<ReportedUse> = Vec::new();
+    for usage in &ack.usage {
+        let tokens = Tokens {
+            input: bounded(usage.input),
+            output: bounded(usage.output),
+            cache_read: bounded(usage.cache_read),
+            cache_write: bounded(usage.cache_write),
+            reasoning: bounded(usage.reasoning).min(bounded(usage.output)),
+        };
+        let model = usage.model.as_deref().map(|model| text::cut(&model.replace(char::is_control, ""), MODEL_CHARS));
+        let cost = usage.cost_micros.map(|micros| Money::micros(micros.min(COST_MAX)));
+        let used = ReportedUse { model: model.map(Into::into), tokens, cost };
+        // One model has one entry; a second one is a mistake of the agent, and the larger one costs more.
+        match found.iter_mut().find(|known| known.model == used.model) {
+            Some(known) if known.tokens.total() >= used.tokens.total() => {}
+            Some(known) => *known = used,
+            None => found.push(used),
+        }
+    }
+    found
 }
 
 /// Why a task ended without its agent, as far as it is stored.
@@ -165,4 +195,29 @@ fn model_address(address: hearth_wire::Address) -> Result<Address, String> {
 
 fn time(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text).ok_or_else(|| text::reason(&format!("`{text}` is not a time")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(usage: Value) -> Vec<ReportedUse> {
+        let ack = json!({ "v": 1, "seq": 2, "incarnation": 1, "status": "completed", "at": "", "usage": usage });
+        used(&serde_json::from_value(ack).unwrap())
+    }
+
+    #[test]
+    fn what_an_agent_says_of_its_tokens_is_bounded() {
+        let absurd = of(json!([{ "model": "m".repeat(5_000), "input": u64::MAX, "output": 3, "reasoning": u64::MAX,
+            "cost_micros": u64::MAX }]));
+        let [used] = absurd.as_slice() else { panic!("{absurd:?}") };
+        assert_eq!((used.tokens.input, used.tokens.reasoning), (Tokens::MAX, 3));
+        assert_eq!(used.cost, Some(Money::micros(COST_MAX)));
+        assert!(used.model.as_ref().unwrap().chars().count() <= MODEL_CHARS + 1, "{used:?}");
+        let doubled = of(json!([{ "model": "a\u{0}\n", "input": 5 }, { "model": "a", "input": 9 }, { "model": "a" }]));
+        let found: Vec<_> = doubled.iter().map(|used| (used.model.as_deref(), used.tokens.input)).collect();
+        assert_eq!(found, [(Some("a"), 9)], "one model has one entry");
+    }
 }

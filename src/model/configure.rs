@@ -14,6 +14,7 @@ use super::entity::{
 use super::id::SessionId;
 use super::retention::Retention;
 use super::session::SessionChoice;
+use super::spend::ModelPrice;
 
 /// A list of changes that are applied together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,6 +211,8 @@ pub struct Settings {
     pub backup: Option<BackupPlan>,
     /// Bytes of files of ended messages that stay readable in one session.
     pub session_files_max_bytes: Option<u64>,
+    /// Prices of models, in the order of their names; they have precedence over the list.
+    pub prices: Vec<ModelPrice>,
 }
 
 impl Settings {

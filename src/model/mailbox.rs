@@ -7,6 +7,7 @@ use super::content::{Attachment, RawJson};
 use super::id::SessionId;
 use super::incarnation::ToolUse;
 use super::request::RequestedAction;
+use super::spend::ReportedUse;
 use super::task::Gated;
 use super::time::{Millis, Timestamp};
 
@@ -54,6 +55,15 @@ pub enum Record {
         gated: Option<Gated>,
         /// The answers it names, and for those that could not be read why.
         answers: Vec<Answer>,
+    },
+    /// What a turn used of models, before its end.
+    Used {
+        /// The message whose acknowledgement ends the turn.
+        seq: u64,
+        /// Who.
+        incarnation: u32,
+        /// By model.
+        used: Vec<ReportedUse>,
     },
     /// A message sent during the turn.
     Said(Said),

@@ -48,6 +48,7 @@ pub mod session_command;
 pub mod session_ref;
 pub mod short;
 pub mod skip;
+pub mod spend;
 pub mod take_in;
 pub mod task;
 pub mod task_command;

@@ -6,6 +6,65 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timestamp(i64);
 
+/// A day of the calendar of the installation's users: days since 1970-01-01.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Day(u32);
+
+impl Day {
+    /// The day of an instant where clocks are ahead of UTC by so many seconds.
+    #[must_use]
+    pub const fn of(at: Timestamp, ahead: i32) -> Self {
+        let day = (at.0.div_euclid(1_000).saturating_add(ahead as i64)).div_euclid(86_400);
+        Self(if day < 0 {
+            0
+        } else if day > 9_999_999 {
+            9_999_999
+        } else {
+            day as u32
+        })
+    }
+
+    /// From its number.
+    #[must_use]
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The first day of its month.
+    #[must_use]
+    pub fn month(self) -> Self {
+        let Some(date) = self.date() else { return self };
+        Self(self.0.saturating_sub(chrono::Datelike::day0(&date)))
+    }
+
+    /// Parses `2026-11-25`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let date = chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+        u32::try_from(date.to_epoch_days()).ok().map(Self)
+    }
+
+    fn date(self) -> Option<chrono::NaiveDate> {
+        chrono::NaiveDate::from_epoch_days(i32::try_from(self.0).ok()?)
+    }
+}
+
+/// `2026-11-25`.
+impl std::fmt::Display for Day {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.date() {
+            Some(date) => write!(f, "{}", date.format("%Y-%m-%d")),
+            None => write!(f, "day {}", self.0),
+        }
+    }
+}
+
 /// A length of time in milliseconds, never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Millis(u64);

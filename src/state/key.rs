@@ -14,6 +14,7 @@ use crate::model::id::{
     TaskId,
 };
 use crate::model::short::Short;
+use crate::model::time::Day;
 use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, Timestamp, Turn};
 
@@ -342,6 +343,22 @@ impl KeyPart for StatePart {
             Self::Muted => "muted_threads",
         };
         parts.push(name.to_owned());
+    }
+}
+
+impl KeyPart for Day {
+    const MAX_BYTES: usize = u32::MAX_BYTES;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.number().encode(out);
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Self, BadKey> {
+        u32::decode(bytes).map(Self::new)
+    }
+
+    fn show(&self, parts: &mut Vec<String>) {
+        parts.push(self.to_string());
     }
 }
 

@@ -4,14 +4,16 @@
 //! parts, and a field that is a struct changes nothing.
 
 use super::key::{BadKey, KeyPart, Prefix};
+use super::scope_key::ScopeKey;
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
-use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, OutboundId, SessionId, SkipId, TaskId};
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId, SkipId, TaskId};
 use crate::model::incarnation::IncarnationId;
 use crate::model::message::Message;
 use crate::model::session::{Recency, Session};
+use crate::model::time::Day;
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
 use crate::model::{Timestamp, Turn};
 
@@ -340,6 +342,23 @@ keys! {
         /// The record's number.
         number: u64,
     } in RevisionKey, SessionId;
+    /// An entry of the ledger of costs.
+    #[derive(Copy)]
+    SpendKey {
+        /// The message whose acknowledgement ended the turn, or that the agent was working on.
+        message: MessageId,
+        /// The run.
+        incarnation: u32,
+        /// Number of the call within the run; 0 is the report of the turn.
+        call: u32,
+    } in MessageId;
+    /// The total of a day.
+    SpendTotalKey {
+        /// What it is kept for.
+        scope: ScopeKey,
+        /// The day.
+        day: Day,
+    } in ScopeKey;
     /// A message at its position in a session.
     #[derive(Copy)]
     InboxKey {

@@ -22,7 +22,7 @@ mod format_2;
 /// * 3: newer versions of the records of agents, dropped events, rate limits and settings, which a program of format 2 cannot
 ///   read; frozen agents and stopped turns, and more ends of messages.
 /// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read; choices
-///   for sessions, and an index of messages in a backoff.
+///   for sessions, and an index of messages in a backoff; the ledger of costs.
 pub const FORMAT: u32 = 4;
 
 /// One step: migrates a store from format `to - 1` to `to`.

@@ -41,6 +41,7 @@ pub mod records;
 pub mod references;
 pub mod room;
 pub mod schema;
+pub mod scope_key;
 mod spare;
 pub mod store;
 pub mod table;
@@ -57,8 +58,8 @@ pub use keys::{
     AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
     HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
     PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
-    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, StateFieldKey, StateMuteKey,
-    ThreadKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, SpendKey, SpendTotalKey,
+    StateFieldKey, StateMuteKey, ThreadKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 pub use list_keys::{Owned, Timed};
 pub use location::{copy_into, exists, installation, look_at_place};
@@ -68,6 +69,7 @@ pub use options::{Missing, Options};
 pub use reader::Reader;
 pub use room::{Admission, NoRoom, Usage};
 pub use schema::Tables;
+pub use scope_key::ScopeKey;
 pub use store::Store;
 pub use table::{Index, Table};
 pub use tables::{About, Kind};

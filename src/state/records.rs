@@ -20,6 +20,7 @@ use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session, SessionSettings};
 use crate::model::skip::{SkipStep, SkipSummary};
+use crate::model::spend::{Spend, SpendTotal};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
@@ -128,6 +129,8 @@ records! {
     "freeze" 1 Freeze
     "stopped_turn" 1 StoppedTurn
     "session_settings" 1 SessionSettings
+    "spend" 1 Spend
+    "spend_total" 1 SpendTotal
     "seen" 1 Seen
     "drop" 2 Drop from drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }

@@ -14,8 +14,8 @@ use super::keys::{
     AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
     HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
     PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
-    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, StateFieldKey, StateMuteKey,
-    WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, SpendKey, SpendTotalKey,
+    StateFieldKey, StateMuteKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
 };
 use super::list_keys::{Owned, Timed};
 use super::meta::{Meta, Number};
@@ -44,6 +44,7 @@ use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles, Wait
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
 use crate::model::session::{Revision, Session, SessionName, SessionSettings};
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
+use crate::model::spend::{Spend, SpendTotal};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
@@ -423,6 +424,11 @@ tables! {
         index pending_responses_due: Timed<PendingResponseKey> => ()
             = |key, row| Some((Timed { at: row.due, id: key.clone() }, ()));
     }
+
+    /// The ledger of costs: an entry for each turn of an agent, and for each call that the gateway counted.
+    table spend: SpendKey => Spend;
+    /// Totals of costs per day. They stay when retention removes entries of the ledger.
+    table spend_totals: SpendTotalKey => SpendTotal;
 
     /// Journal entries, for `why`.
     table journal: JournalId => JournalEntry {

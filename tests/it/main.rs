@@ -90,6 +90,7 @@ mod simulated;
 mod skips;
 mod slots;
 mod soak;
+mod spend;
 mod starts;
 mod stop;
 mod stopped;

@@ -53,6 +53,7 @@ mod tmp;
 mod tools;
 mod trusted;
 mod turn;
+mod usage;
 mod watch;
 
 use std::process::ExitCode;

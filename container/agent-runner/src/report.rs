@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hearth_wire::{
-    Context, DestinationTarget, InMessage, OutId, OutKind, OutMessage, Reply, WIRE_VERSION, Writing, limits,
+    Context, DestinationTarget, InMessage, OutId, OutKind, OutMessage, Reply, Usage, WIRE_VERSION, Writing, limits,
 };
 use serde_json::Value;
 
@@ -25,6 +25,7 @@ use crate::outgoing::{
 use crate::runner_state::RunnerState;
 use crate::strip::strip_payload;
 use crate::turn::{Turn, TurnError};
+use crate::usage;
 
 pub(crate) use self::post::{Post, Scene};
 
@@ -94,6 +95,16 @@ impl<'a> Report<'a> {
     /// Whether the turn contains messages that no result covers yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.seqs.is_empty()
+    }
+
+    /// Records what the provider used of models. The next ack of a turn says it.
+    pub(crate) fn used(&mut self, usages: Vec<Usage>) {
+        for usage in usages {
+            match self.state.usage.iter_mut().find(|known| known.model == usage.model) {
+                Some(known) => usage::add(known, &usage),
+                None => self.state.usage.push(usage),
+            }
+        }
     }
 
     /// Ends the open part: its answers take effect with its ack, or it failed. A new part begins.

@@ -43,7 +43,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let board = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
     let (inbox, heard, roots) = (Inbox::default(), LastAddresses::default(), start.roots.clone());
-    let state = RunnerState { host, gate, agent, memory, numbers, board, inbox, heard, roots };
+    let state = RunnerState { host, gate, agent, memory, numbers, board, inbox, heard, roots, usage: Vec::new() };
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
     let mut runner = Runner { root, drivers, state, pace };
     let Err(stop) = work(&mut runner, &watch);

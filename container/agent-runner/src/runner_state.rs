@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_wire::{Ack, AckStatus, Gated, InMessage, OutId, WIRE_VERSION};
+use hearth_wire::{Ack, AckStatus, Gated, InMessage, OutId, Usage, WIRE_VERSION};
 
 use crate::agent::AgentHalf;
 use crate::clock::{Stopwatch, now_iso};
@@ -39,6 +39,8 @@ pub(crate) struct RunnerState {
     pub(crate) inbox: Inbox,
     pub(crate) heard: LastAddresses,
     pub(crate) roots: Roots,
+    /// What the provider used of models and no ack says yet.
+    pub(crate) usage: Vec<Usage>,
 }
 
 impl RunnerState {
@@ -81,7 +83,8 @@ impl RunnerState {
             text.get(..text.floor_char_boundary(ERROR_BYTES)).unwrap_or(&text).to_owned()
         });
         let retry = failure.and_then(|failure| failure.retry);
-        let ack = Ack { out, ends: others.to_vec(), error, retry, ..self.ack(*last, status) };
+        let usage = std::mem::take(&mut self.usage);
+        let ack = Ack { out, ends: others.to_vec(), error, retry, usage, ..self.ack(*last, status) };
         self.write(&mut |agent| agent.ack(&ack))?;
         self.board.ended(seqs);
         self.inbox.finish(seqs);
@@ -148,6 +151,7 @@ impl RunnerState {
             error: None,
             gated: None,
             retry: None,
+            usage: Vec::new(),
         }
     }
 }

@@ -17,7 +17,7 @@ pub use files::{
     AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Provider, SessionFile, State,
     Tool, Writing,
 };
-pub use messages::{Ack, AckStatus, Address, Gated, InMessage, OutKind, OutMessage, Reply, Retry};
+pub use messages::{Ack, AckStatus, Address, Gated, InMessage, OutKind, OutMessage, Reply, Retry, Usage};
 pub use names::{
     ACK_DIR, AGENT_DIR, AckName, CONTEXT_FILE, FILES_DIR, HEARTBEAT_FILE, HOST_DIR, IN_DIR, InName, OUT_DIR, OutId,
     REPLY_DIR, SESSION_FILE, STATE_FILE, finished_name, is_safe_file_name, is_temporary, temporary_name,
@@ -36,6 +36,8 @@ pub mod limits {
     pub const FILES_PER_MESSAGE: usize = 32;
     /// Messages that one ack ends beside its own.
     pub const ENDS_PER_ACK: usize = 1_000;
+    /// Entries of usage in one ack.
+    pub const USAGES_PER_ACK: usize = 32;
     /// Names of tools in a state file.
     pub const TOOLS: usize = 32;
     /// Characters of a text that is not complete; the host shows only the last ones.

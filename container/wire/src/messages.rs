@@ -1,6 +1,6 @@
 //! Messages, acks and replies.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::OutId;
@@ -102,6 +102,42 @@ pub struct Ack {
     /// For a failed turn that may be retried. If absent, it would fail again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// What the turn used of models since the last ack that says so, by model: at most
+    /// [`crate::limits::USAGES_PER_ACK`]. Entries that cannot be read are left out, because an answer matters more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable_usages")]
+    pub usage: Vec<Usage>,
+}
+
+/// Tokens that were used of one model, as the agent states them. The host bounds them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Name of the model, if the agent states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tokens read, without those of a cache.
+    #[serde(default)]
+    pub input: u64,
+    /// Tokens written, with those of reasoning.
+    #[serde(default)]
+    pub output: u64,
+    /// Tokens read from the provider's cache.
+    #[serde(default)]
+    pub cache_read: u64,
+    /// Tokens written to the provider's cache.
+    #[serde(default)]
+    pub cache_write: u64,
+    /// Tokens of reasoning, a part of `output`.
+    #[serde(default)]
+    pub reasoning: u64,
+    /// Cost in millionths of a US dollar, if the agent states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+}
+
+fn readable_usages<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Usage>, D::Error> {
+    let found = Value::deserialize(from)?;
+    let entries = found.as_array().into_iter().flatten().take(crate::limits::USAGES_PER_ACK);
+    Ok(entries.filter_map(|entry| Usage::deserialize(entry).ok()).collect())
 }
 
 /// Why a task did not wake its agent.

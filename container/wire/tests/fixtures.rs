@@ -11,7 +11,7 @@ mod fixtures {
     };
     use serde::Serialize;
     use serde::de::DeserializeOwned;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     fn dir() -> PathBuf {
         PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures"))
@@ -80,5 +80,23 @@ mod fixtures {
         out["id"] = "../../escape".into();
         assert!(serde_json::from_value::<OutMessage>(out).is_err());
         assert_eq!(OutId::from_file_name("3-13-12.json").unwrap().as_str(), "3-13-12");
+    }
+
+    /// An answer matters more than what an agent says of its tokens.
+    #[test]
+    fn usage_that_cannot_be_read_is_left_out() {
+        let mut ack: Value = serde_json::from_str(&text("ack-usage.json")).unwrap();
+        let good = ack["usage"][1].clone();
+        for (usage, left) in [
+            (json!([{"input": -1}, good, {"input": 1.5}, {"output": "many"}, 7, null]), 1),
+            (json!("lots"), 0),
+            (json!({}), 0),
+            (json!(null), 0),
+            (Value::Array(vec![good.clone(); 1_000]), hearth_wire::limits::USAGES_PER_ACK),
+        ] {
+            ack["usage"] = usage;
+            let read: Ack = serde_json::from_value(ack.clone()).unwrap();
+            assert_eq!(read.usage.len(), left, "{ack}");
+        }
     }
 }

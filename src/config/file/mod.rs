@@ -9,6 +9,7 @@ mod channels;
 mod chats;
 mod env;
 mod named;
+mod prices;
 mod retention;
 mod section;
 mod sight;
@@ -51,6 +52,7 @@ const TOP: Keys = Keys {
         "timezone",
         "retention",
         "backup",
+        "prices",
         "agents",
         "users",
         "chats",
@@ -147,6 +149,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         image: sight::image(problems, top),
         backup: backup::read(problems, top),
         session_files_max_bytes: top.number(problems, "session_files_max_bytes", 0..=i64::MAX),
+        prices: prices::read(problems, top),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

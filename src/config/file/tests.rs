@@ -7,6 +7,7 @@ use crate::model::entity::{
     ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
+use crate::model::spend::{ModelPrice, Price};
 use crate::model::time::Millis;
 
 mod bad;
@@ -33,6 +34,11 @@ every = "1d"
 keep = 3
 to = "~/backups"
 with_secrets = true
+
+[prices."gpt-4.1"]
+input = 2
+output = 8.5
+cache_read = 0.5
 
 [[agents]]
 name = "Ann's helper"
@@ -152,6 +158,7 @@ fn full_settings() -> Settings {
         dedup: Some(Keep::Days(30)),
         drops: None,
     };
+    let price = Price { input: 2_000_000, output: 8_500_000, cache_read: 500_000, cache_write: 2_000_000 };
     Settings {
         default_agent: Some(folder("main")),
         store_max_bytes: Some(1_000_000_000),
@@ -167,6 +174,7 @@ fn full_settings() -> Settings {
             to: Some("~/backups".to_owned()),
             with_secrets: true,
         }),
+        prices: vec![ModelPrice { model: "gpt-4.1".to_owned(), price }],
     }
 }
 

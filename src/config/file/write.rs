@@ -11,6 +11,7 @@ use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Skills,
 };
 use crate::model::retention::Retention;
+use crate::model::spend::Price;
 use crate::time::every::Every;
 
 /// A value in the file.
@@ -234,6 +235,8 @@ impl Fields {
             fields.line("backup.to", to.as_deref());
             fields.plain("backup.with_secrets", with_secrets);
         }
+        let prices = settings.prices.iter().map(|known| (known.model.clone(), Value::Table(price(known.price))));
+        fields.table("prices", prices.collect());
         fields
     }
 
@@ -352,6 +355,17 @@ fn server(server: &McpServer) -> (String, Value) {
     fields.texts("args", &server.args);
     fields.env(&server.env);
     (server.name.clone(), Value::Table(fields.0))
+}
+
+fn price(price: Price) -> Vec<(String, Value)> {
+    let Price { input, output, cache_read, cache_write } = price;
+    let mut fields = Fields::default();
+    for (key, micros) in
+        [("input", input), ("output", output), ("cache_read", cache_read), ("cache_write", cache_write)]
+    {
+        fields.plain(key, micros as f64 / 1e6);
+    }
+    fields.0
 }
 
 /// The first line of every file.

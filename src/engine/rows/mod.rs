@@ -14,4 +14,5 @@ pub(crate) mod questions;
 pub(crate) mod session_files;
 pub(crate) mod sessions;
 pub(crate) mod settings;
+pub(crate) mod spend;
 pub(crate) mod threads;

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::model::configure::Settings;
 use crate::model::entity::Folder;
+use crate::time::zone::Zone;
 use crate::tx::Tx;
 
 /// Clears the default agent if it is the removed one.
@@ -13,6 +14,13 @@ pub(crate) fn forget_default(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<()>
         }
         _ => Ok(()),
     }
+}
+
+/// The time zone of the installation's users. The configured one was checked; if it is not a time zone any more, the
+/// machine's applies.
+pub(crate) fn zone(tx: &Tx<'_, '_>) -> Result<Zone> {
+    let configured = tx.db.settings.get(tx, &())?.and_then(|settings| settings.timezone);
+    Ok(configured.and_then(|name| Zone::parse(&name).ok()).unwrap_or_else(|| tx.cx.zone.clone()))
 }
 
 /// Walks with a cursor in the same table that remove nothing.

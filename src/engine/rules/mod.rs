@@ -8,5 +8,6 @@ pub(crate) mod launch_spec;
 pub(crate) mod liveness;
 pub(crate) mod occurrences;
 pub mod pattern;
+pub(crate) mod prices;
 pub(crate) mod skip_texts;
 pub(crate) mod texts;

@@ -10,9 +10,10 @@ use crate::model::journal::Event;
 use crate::model::mailbox::{Answer, CollectedRecord, Collection, Failure, Recipient, Record, RetryHint, Said};
 use crate::model::message::{Completion, Message, MessageState};
 use crate::model::report::Reply;
+use crate::model::spend::ReportedUse;
 use crate::model::task::Gated;
 use crate::requests::Accepted;
-use crate::rows::{journal, messages, session_files, sessions};
+use crate::rows::{journal, messages, session_files, sessions, spend};
 use crate::tx::Tx;
 use crate::{Result, lifecycle, requests, skips};
 
@@ -31,6 +32,7 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
         over: vec![],
         used: vec![],
         tools: vec![],
+        models: None,
     };
     for found in collection.found {
         intake.take(tx, found)?;
@@ -71,6 +73,15 @@ struct Collector {
     used: Vec<String>,
     /// The tools that the run used in its last turn.
     tools: Vec<String>,
+    /// What the turn that ends next used of models.
+    models: Option<TurnUse>,
+}
+
+/// What a turn used of models.
+struct TurnUse {
+    seq: u64,
+    incarnation: u32,
+    used: Vec<ReportedUse>,
 }
 
 /// What an incarnation did.
@@ -102,6 +113,7 @@ impl Collector {
                     self.note_progress(tx, incarnation, Step::Claimed)?;
                 }
             }
+            Record::Used { seq, incarnation, used } => self.models = Some(TurnUse { seq, incarnation, used }),
             Record::End { seq, also, incarnation, failure, gated, answers } => {
                 if self.end(tx, seq, incarnation, TurnEnd { also, failure, gated, answers })? {
                     self.note_progress(tx, incarnation, Step::Ended)?;
@@ -148,7 +160,11 @@ impl Collector {
                 Ok(message.is_some_and(|(_, message)| is_settled(&message, *incarnation)))
             }
             Record::Said(said) => messages::is_known(tx, self.session, &said.wire_id),
-            Record::Leftover(_) | Record::Unreadable { .. } | Record::Hidden(_) | Record::Tools(_) => Ok(false),
+            Record::Leftover(_)
+            | Record::Unreadable { .. }
+            | Record::Hidden(_)
+            | Record::Tools(_)
+            | Record::Used { .. } => Ok(false),
         }
     }
 
@@ -243,6 +259,12 @@ impl Collector {
             return Ok(false);
         };
         self.over.push(seq);
+        if turn.gated.is_none() {
+            // Also of a turn that ended too late: it has cost the same.
+            let used = self.models.take_if(|models| (models.seq, models.incarnation) == (seq, incarnation));
+            let used = used.map(|models| models.used).unwrap_or_default();
+            spend::turn_ended(tx, id, &message, incarnation, used)?;
+        }
         if is_settled(&message, incarnation) {
             self.clear(tx, &turn.also, incarnation)?;
             // The message may have failed in the meantime. Its answers are kept but not sent.

@@ -57,7 +57,7 @@ fn sources(found: &[CollectedRecord]) -> BTreeSet<String> {
     let mut sources = BTreeSet::new();
     for found in found {
         match &found.record {
-            Record::Unreadable { .. } | Record::Hidden(_) | Record::Tools(_) => {}
+            Record::Unreadable { .. } | Record::Hidden(_) | Record::Tools(_) | Record::Used { .. } => {}
             Record::Claim { .. } => sources.extend(found.files.last().cloned()),
             Record::Said(said) | Record::Leftover(said) => {
                 sources.insert(format!("out/{}.json", said.wire_id));

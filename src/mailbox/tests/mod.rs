@@ -132,6 +132,9 @@ pub(super) fn lines(found: &[CollectedRecord]) -> Vec<String> {
             Record::Unreadable { file, .. } => format!("unreadable {file}"),
             Record::Hidden(hidden) => format!("hidden {:?}", hidden.names),
             Record::Tools(names) => format!("tools {names:?}"),
+            Record::Used { seq, incarnation, used } => {
+                format!("used for {seq} by {incarnation}: {} models", used.len())
+            }
             Record::End { seq, incarnation, failure, answers, .. } => {
                 let answers: Vec<String> = answers.iter().map(answer_line).collect();
                 let error = failure.as_ref().map(|failure| format!(" failed: {}", failure.error)).unwrap_or_default();

@@ -25,6 +25,7 @@ mod messages;
 mod outbound;
 mod requests;
 mod rows;
+mod spend;
 mod workspaces;
 
 /// An inconsistency.
@@ -74,6 +75,7 @@ const FAMILIES: &[Family] = &[
     outbound::lane_heads,
     requests::references,
     requests::between_agents,
+    spend::totals,
 ];
 
 /// Checks everything in one transaction.

@@ -104,6 +104,7 @@ impl From<SettingsV2> for Settings {
             image,
             backup: backup.map(BackupPlan::from),
             session_files_max_bytes: None,
+            prices: Vec::new(),
         }
     }
 }

@@ -7,10 +7,14 @@ use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, O
 use crate::model::incarnation::IncarnationId;
 use crate::model::message::{Due, Hop, MessageState};
 use crate::model::session::{ChatSession, Session};
+use crate::model::time::Day;
 use crate::model::{Awake, Timestamp};
 use crate::tests::samples::{self, AGENT, CHAT, SESSION, at, message, workspace_key};
 use crate::tests::store;
-use crate::{HeldKey, InboxKey, Number, PromptKey, Result, SessionKey, Tables, Text, Timed, WiringKey, Write};
+use crate::{
+    HeldKey, InboxKey, Number, PromptKey, Result, ScopeKey, SessionKey, SpendTotalKey, Tables, Text, Timed, WiringKey,
+    Write,
+};
 
 /// The checker's findings after a change to the sample store.
 fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
@@ -375,4 +379,16 @@ fn stickiness_and_its_times_agree() {
         db.thread_follows.put(txn, &key, &sticky)
     });
     assert!(matches!(&foreign[..], [one] if one.contains("the key is another thread's")), "{foreign:?}");
+}
+
+#[test]
+fn a_total_of_costs_is_wrong_or_missing() {
+    let key = SpendTotalKey { scope: ScopeKey::Agent(AGENT), day: Day::new(20_563) };
+    let found = after(|db, txn| db.spend_totals.update(txn, &key, |total| total.kept.turns = 2).map(drop));
+    let [found] = found.as_slice() else { panic!("{found:?}") };
+    assert!(found.starts_with("spend_totals agent/ag1/2026-04-20: says Amounts { turns: 2"), "{found}");
+    assert_eq!(
+        after(|db, txn| db.spend_totals.delete(txn, &key).map(drop)),
+        ["spend_totals agent/ag1/2026-04-20: the total of a day with entries is missing"]
+    );
 }

@@ -10,11 +10,12 @@ use crate::model::entity::Role;
 use crate::model::group::StatePart;
 use crate::model::id::{AgentId, ChatId, QuestionId, SessionId};
 use crate::model::session::Route;
+use crate::model::time::Day;
 use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, ForeignId, Timestamp, Turn};
 use crate::records::RECORDS;
 use crate::tests::{samples, store};
-use crate::{Digest, Error, ForeignKey, KeyPart, RouteKey, Tables, Text, migrate};
+use crate::{Digest, Error, ForeignKey, KeyPart, RouteKey, ScopeKey, Tables, Text, migrate};
 
 mod types;
 
@@ -81,6 +82,8 @@ fn parts_of_keys_are_encoded_as_the_document_says() {
             ("later", Turn::Later.to_bytes()),
             ("sessions", StatePart::Sessions.to_bytes()),
             ("question `qu9`", PromptSubject::Question(QuestionId::new(9)).to_bytes()),
+            ("2026-04-20", Day::parse("2026-04-20").unwrap().to_bytes()),
+            ("agent `ag1`", ScopeKey::Agent(AgentId::new(1)).to_bytes()),
         ],
     );
 }

@@ -21,15 +21,19 @@ use crate::model::message::{
     Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen, SessionFiles,
 };
 use crate::model::session::{ChatSession, Route, Session, SessionName, SessionSettings};
+use crate::model::spend::{
+    Amounts, CostBasis, ModelPrice, ModelUse, Money, Price, Spend, SpendScope, SpendSource, SpendTotal, Tokens,
+};
 use crate::model::task::{
     Fire, FireOutcome, Missed, Overlap, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::thread::Mute;
+use crate::model::time::Day;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
 use crate::{
     AgentChatKey, AgentThreadKey, DestinationKey, GrantKey, InboxKey, MemberKey, Number, OccurrenceId, PersonKey,
-    Result, SeenKey, SessionKey, Tables, Text, ThreadKey, WiringKey, Write,
+    Result, ScopeKey, SeenKey, SessionKey, SpendKey, SpendTotalKey, Tables, Text, ThreadKey, WiringKey, Write,
 };
 
 mod asked;
@@ -168,15 +172,52 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     messages(db, txn)?;
     outgoing(db, txn)?;
     later(db, txn)?;
+    costs(db, txn)?;
     workspaces::fill(db, txn)?;
     counters(db, txn)
+}
+
+/// A turn that is in the ledger, and an older one of which only the totals are left.
+fn costs(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let tokens = Tokens { input: 1_200, output: 80, cache_read: 300, cache_write: 20, reasoning: 10 };
+    let used = ModelUse {
+        model: Some("claude-sonnet-4-5".into()),
+        tokens,
+        cost: Money::micros(4_965),
+        basis: CostBasis::Priced,
+    };
+    let entry = Spend {
+        at: at(6),
+        day: Day::new(20_563),
+        agent: AGENT,
+        session: SESSION,
+        chat: Some(CHAT),
+        person: Some(ada()),
+        task: None,
+        uses: vec![used],
+        source: SpendSource::Reported,
+        counted: true,
+    };
+    db.spend.put(txn, &SpendKey { message: MessageId::new(1), incarnation: 2, call: 0 }, &entry)?;
+    for (scope, kept) in entry.amounts() {
+        let forgotten = if scope == SpendScope::All { kept } else { Amounts::default() };
+        let key = SpendTotalKey { scope: ScopeKey::of(&scope)?, day: entry.day };
+        db.spend_totals.put(txn, &key, &SpendTotal { kept, forgotten })?;
+    }
+    Ok(())
 }
 
 fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let backup =
         BackupPlan { every: Millis::minutes(60), keep: 3, to: Some("~/backups".to_owned()), with_secrets: true };
-    let settings =
-        Settings { default_agent: Some(Folder::new("main").unwrap()), backup: Some(backup), ..Settings::default() };
+    let price = Price { input: 3_000_000, output: 15_000_000, cache_read: 300_000, cache_write: 3_750_000 };
+    let prices = vec![ModelPrice { model: "qwen3:8b".to_owned(), price }];
+    let settings = Settings {
+        default_agent: Some(Folder::new("main").unwrap()),
+        backup: Some(backup),
+        prices,
+        ..Settings::default()
+    };
     db.settings.put(txn, &(), &settings)?;
     db.agents.put(txn, &AGENT, &agent("main"))?;
     db.agents.put(txn, &AgentId::new(2), &Agent { archived: Some(at(9)), ..agent("gone") })?;

@@ -58,6 +58,7 @@ fn record(record: &Record) -> String {
             let error = failure.as_ref().map(|failure| &failure.error);
             format!("end {seq} by {incarnation}, error {error:?}, {} answers", answers.len())
         }
+        Record::Used { seq, incarnation, used } => format!("used by {seq} of {incarnation}, {} models", used.len()),
         Record::Said(said) => format!("said {}", said.wire_id),
         Record::Leftover(said) => format!("leftover {}", said.wire_id),
         Record::Unreadable { file, .. } => format!("unreadable {file}"),

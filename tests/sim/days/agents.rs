@@ -10,11 +10,12 @@ use hearth::model::incarnation::{Exit, IncarnationId, Phase};
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{CollectedRecord, Collection, Recipient, Record, RetryHint, Said};
 use hearth::model::request::{NewQuestion, Request, RequestedAction, TaskRequest};
+use hearth::model::spend::ReportedUse;
 use hearth::model::task::Gated;
 use hearth::model::{Input, Millis};
 
 use super::plan::Setting;
-use super::{Sim, without};
+use super::{Sim, papers, without};
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
 
 /// An incarnation's memory: messages that it began and ended.
@@ -64,7 +65,7 @@ impl Sim {
             mind.ended.insert(seq);
             mind.ended.extend(&also);
         }
-        match dice {
+        let mut found = match dice {
             0 => vec![failed(seq, number, "out of tokens")],
             1 => vec![try_again(seq, also, number, RetryHint::Later)],
             2 => vec![try_again(seq, also, number, RetryHint::Wait(None))],
@@ -82,7 +83,11 @@ impl Sim {
                 vec![with(end(seq, number, vec![words, more]), also, None)]
             }
             _ => vec![with(end(seq, number, vec![words]), also, None)],
+        };
+        if found.iter().any(|found| matches!(found.record, Record::End { gated: None, .. })) {
+            found.insert(0, used(seq, number));
         }
+        found
     }
 
     fn words(&mut self, session: SessionId, number: u32, seq: u64) -> Said {
@@ -231,6 +236,14 @@ impl Sim {
         let running = self.world.outside.running.clone();
         self.minds.retain(|(session, number), _| running.get(session) == Some(number));
     }
+}
+
+/// What the turn used of a model: the number tells it apart from other turns.
+fn used(seq: u64, incarnation: u32) -> CollectedRecord {
+    let tokens = papers::tokens_of(seq, incarnation);
+    let used = vec![ReportedUse { model: Some("gpt-5".into()), tokens, cost: None }];
+    let file = format!("ack/{seq}.{incarnation}.completed.json");
+    CollectedRecord { record: Record::Used { seq, incarnation, used }, files: vec![file] }
 }
 
 /// An end that names further messages and says why the agent was not woken.

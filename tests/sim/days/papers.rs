@@ -6,7 +6,8 @@ use hearth::model::id::SessionId;
 use hearth::model::incarnation::{IncarnationId, Phase};
 use hearth::model::mailbox::{Answer, CollectedRecord, Record, RetryHint};
 use hearth::model::message::MessageState;
-use hearth::state::{InboxKey, Text, WireKey};
+use hearth::model::spend::{Spend, Tokens};
+use hearth::state::{InboxKey, SpendKey, Text, WireKey};
 
 use super::Sim;
 
@@ -17,12 +18,22 @@ pub(super) struct Papers {
     said: BTreeSet<String>,
     /// Positions of messages that were ended for good.
     ended: BTreeSet<u64>,
+    /// Positions of messages whose ends say what their turns cost.
+    paid: BTreeSet<u64>,
+}
+
+/// What a turn of this run used of its model.
+pub(super) fn tokens_of(seq: u64, incarnation: u32) -> Tokens {
+    Tokens { input: 1_000 * u64::from(incarnation) + seq, ..Tokens::default() }
 }
 
 impl Papers {
     pub(super) fn add(&mut self, found: &CollectedRecord) {
         self.said.extend(said(&found.record).into_iter().map(str::to_owned));
         self.ended.extend(ended(&found.record));
+        if let Record::Used { seq, .. } = found.record {
+            self.paid.insert(seq);
+        }
     }
 
     /// The disk lost it.
@@ -33,6 +44,9 @@ impl Papers {
         if let Some(seq) = ended(&found.record) {
             self.ended.remove(&seq);
         }
+        if let Record::End { seq, .. } = found.record {
+            self.paid.remove(&seq);
+        }
     }
 }
 
@@ -40,7 +54,11 @@ fn said(record: &Record) -> Vec<&str> {
     match record {
         Record::Said(said) | Record::Leftover(said) => vec![&said.wire_id],
         Record::End { answers, .. } => answers.iter().filter_map(name_of).collect(),
-        Record::Claim { .. } | Record::Unreadable { .. } | Record::Hidden(_) | Record::Tools(_) => vec![],
+        Record::Claim { .. }
+        | Record::Unreadable { .. }
+        | Record::Hidden(_)
+        | Record::Tools(_)
+        | Record::Used { .. } => vec![],
     }
 }
 
@@ -65,7 +83,7 @@ impl Sim {
             if !matches!(phase, Some(Phase::Closed { .. })) {
                 continue;
             }
-            let Papers { said, ended } = self.papers.remove(&key).unwrap_or_default();
+            let Papers { said, ended, paid } = self.papers.remove(&key).unwrap_or_default();
             let (session, number) = key;
             for name in said {
                 let text = Text::new(name.as_str()).unwrap();
@@ -77,7 +95,20 @@ impl Sim {
                 let open = matches!(state, MessageState::Pending(_) | MessageState::Claimed { .. });
                 assert!(!open, "{session}.{number} ended its message {seq}, and it is not over: {state:?}");
             }
+            for seq in paid {
+                let found = self.tokens_in_ledger(session, number, seq);
+                assert_eq!(found, [tokens_of(seq, number)], "{session}.{number} said what the turn of {seq} cost");
+            }
         }
+    }
+
+    fn tokens_in_ledger(&self, session: SessionId, incarnation: u32, seq: u64) -> Vec<Tokens> {
+        let rows: Vec<(SpendKey, Spend)> = self.world.read(|db, txn| {
+            let message = db.messages_by_session.require(txn, &InboxKey { session, seq })?;
+            db.spend.collect_prefix(txn, &message, usize::MAX)
+        });
+        let of_run = rows.into_iter().filter(|(key, _)| key.incarnation == incarnation);
+        of_run.flat_map(|(_, entry)| entry.uses).map(|used| used.tokens).collect()
     }
 
     fn state_at(&self, session: SessionId, seq: u64) -> MessageState {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hearth_wire::{Address, OutId, OutKind, Retry};
+use hearth_wire::{Address, OutId, OutKind, Retry, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -73,6 +73,7 @@ enum CommandLine {
     Mcp {
         message: Value,
     },
+    Usage(Usage),
     Done,
     Error {
         message: String,
@@ -313,6 +314,7 @@ fn take(
         CommandLine::ToolDone { id: Some(id) } => report.tool_ended(&id)?,
         CommandLine::ToolDone { id: None } => report.tools_ended()?,
         CommandLine::Continuation { value } => report.remember(value.as_deref())?,
+        CommandLine::Usage(usage) => report.used(vec![usage]),
         CommandLine::Done => return Ok(Some(Ok(()))),
         CommandLine::Error { message, retry } => return Ok(Some(Err(Failure { error: message, retry }))),
     }

@@ -17,7 +17,7 @@ use crate::model::report::Caused;
 use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
 use crate::rows::messages::Removed;
-use crate::rows::{approvals, messages, session_files};
+use crate::rows::{approvals, messages, session_files, spend};
 use crate::schedule::run_ended;
 use crate::state::{
     ChatKey, ForeignKey, InboxKey, Number, Owned, Read, SeenKey, Tables, Text, Timed, WireKey, derived,
@@ -87,7 +87,7 @@ const UNKNOWN_MIN: Millis = Millis::minutes(7 * 24 * 60);
 /// Removes some rows of one kind and returns their number.
 type Part = fn(&mut Tx<'_, '_>, &Retention) -> Result<usize>;
 
-const PARTS: [(&str, Part); 13] = [
+const PARTS: [(&str, Part); 14] = [
     ("journal entries", journal),
     ("refusals", drops),
     ("decisions", decisions),
@@ -101,6 +101,7 @@ const PARTS: [(&str, Part); 13] = [
     ("sessions in the trash", trash),
     ("files that were given up", given_up),
     ("skips", skips),
+    ("costs of turns", costs),
 ];
 
 fn journal(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
@@ -110,6 +111,18 @@ fn journal(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
             return Ok(done);
         };
         tx.db.journal.delete(tx, &id)?;
+    }
+    Ok(tx.policy.retention_rows)
+}
+
+/// Entries of the ledger of costs. The totals of each day stay.
+fn costs(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
+    let Some(end) = retention.journal().until(tx.now.wall) else { return Ok(0) };
+    for done in 0..tx.policy.retention_rows {
+        let Some((key, entry)) = readable(tx.db.spend.first(tx, ..))?.filter(|(_, entry)| entry.at < end) else {
+            return Ok(done);
+        };
+        spend::forget(tx, &key, &entry)?;
     }
     Ok(tx.policy.retention_rows)
 }

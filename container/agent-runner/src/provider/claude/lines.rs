@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::control;
 use super::hooks::declared_timeout;
+use super::usage::{self, StatedUsage};
 
 /// The content of a line, as far as the runner needs it.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +16,7 @@ pub(super) enum StreamLine {
     /// Tools ended; contains the ids of their calls.
     ToolResults(Vec<String>),
     /// A turn is over.
-    Result { session: Option<String>, outcome: Result<String, Complaint> },
+    Result { session: Option<String>, outcome: Result<String, Complaint>, usage: StatedUsage },
     /// The CLI answered the request whether it lives.
     Alive,
     /// A piece of the text that the model is writing.
@@ -75,7 +76,9 @@ pub(super) fn parse(line: &str) -> StreamLine {
             StreamLine::ToolResults(blocks(&line, "tool_result").map(|b| text(b, "tool_use_id").to_owned()).collect())
         }
         "stream_event" => stream_event(&line),
-        "result" => StreamLine::Result { session: session(&line), outcome: outcome(&line) },
+        "result" => {
+            StreamLine::Result { session: session(&line), outcome: outcome(&line), usage: usage::stated(&line) }
+        }
         "command_lifecycle" if text(&line, "state") == "started" => {
             StreamLine::Took(text(&line, "command_uuid").to_owned())
         }
@@ -308,7 +311,11 @@ mod tests {
             ),
             (r#"{"type":"result"}"#, complaint("the agent CLI ended its turn with a result that is not text", None)),
         ] {
-            assert_eq!(parse(line), StreamLine::Result { session: None, outcome }, "{line}");
+            assert_eq!(
+                parse(line),
+                StreamLine::Result { session: None, outcome, usage: StatedUsage::default() },
+                "{line}"
+            );
         }
     }
 

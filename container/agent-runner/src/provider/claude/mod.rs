@@ -26,6 +26,7 @@ mod session;
 mod trouble;
 mod turns;
 mod unfinished;
+mod usage;
 mod wedge;
 
 pub use self::rehearse::{addressed, ended};

@@ -10,6 +10,7 @@ use super::earlier::EarlierText;
 use super::lines::{self, Complaint, StreamLine};
 use super::trouble::Signs;
 use super::unfinished::UnfinishedText;
+use super::usage::UsageMeter;
 use super::{compaction, control, hooks, launch};
 use crate::child::{Launch, LineProcess};
 use crate::log;
@@ -44,6 +45,7 @@ pub(super) struct Session {
     /// Whether it is working, asked or not.
     is_busy: bool,
     tools: Server,
+    usage: UsageMeter,
     /// MCP messages whose answers are pending: their ids, and the CLI's requests.
     waiting: Vec<(Value, String)>,
 }
@@ -66,6 +68,7 @@ impl Session {
             earlier: EarlierText::default(),
             is_busy: false,
             tools: Server::new(),
+            usage: UsageMeter::default(),
             waiting: Vec::new(),
         }
     }
@@ -167,8 +170,9 @@ impl Session {
             // The text of a turn without a request answers no message.
             StreamLine::Text(piece) if self.given.is_read() => self.unfinished.push(&piece),
             StreamLine::Begins => self.unfinished.clear(),
-            StreamLine::Result { session, outcome } => {
+            StreamLine::Result { session, outcome, usage } => {
                 self.unfinished.clear();
+                report.used(self.usage.since_last(usage));
                 if outcome.is_ok() {
                     self.is_proved = true;
                     report.remember_some(session)?;
