@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
 use super::Error;
+use super::engine_thread::{Inbox, Item};
 use super::mailbox_workers::MailboxWorkers;
 use super::metrics::Metrics;
 use super::runtime::lookup;
@@ -11,13 +12,14 @@ use crate::config::Paths;
 use crate::gateway::{Gateway, Opening, Setup};
 use crate::model::effect::Launch;
 use crate::model::entity::ProviderKind;
-use crate::model::gateway::{ModelCall, Pass};
+use crate::model::gateway::Pass;
 use crate::model::id::SessionId;
+use crate::model::input::Input;
 use crate::runtime::process::resolve_reference;
 
-/// Starts the gateway. Finished calls are counted.
-pub(super) fn start(paths: &Paths, metrics: &Arc<Metrics>) -> Result<Arc<Gateway>, Error> {
-    let (lookup, metrics) = (lookup(), Arc::clone(metrics));
+/// Starts the gateway. Finished calls are counted, and go into the ledger.
+pub(super) fn start(paths: &Paths, metrics: &Arc<Metrics>, inbox: &Arc<Inbox>) -> Result<Arc<Gateway>, Error> {
+    let (lookup, metrics, inbox) = (lookup(), Arc::clone(metrics), Arc::clone(inbox));
     let resolve = move |reference: &str| {
         let value = resolve_reference(reference, &lookup, &|| false);
         value.map(OsStringExt::into_vec).map_err(|error| error.to_string())
@@ -26,15 +28,13 @@ pub(super) fn start(paths: &Paths, metrics: &Arc<Metrics>) -> Result<Arc<Gateway
         directory: paths.run().join("gate"),
         key: paths.run().join("gateway.key"),
         resolve: Arc::new(resolve),
-        finished: Arc::new(move |call| finished(&metrics, &call)),
+        finished: Arc::new(move |call| {
+            metrics.model_call(&call);
+            tracing::debug!(?call, "a request to a model has ended");
+            inbox.push(Item::of(Input::ModelCall(call)));
+        }),
     })?;
     Ok(Arc::new(gateway))
-}
-
-/// A request to a model has ended.
-fn finished(metrics: &Metrics, call: &ModelCall) {
-    metrics.model_call(call);
-    tracing::debug!(?call, "a request to a model has ended");
 }
 
 impl MailboxWorkers {

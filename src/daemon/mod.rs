@@ -227,7 +227,7 @@ impl Daemon {
         let (metrics, terminal) = (Metrics::new(engine.store(), runtime.name())?, ChannelName::new(terminal::NAME)?);
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
-            gateway: gateway::start(paths, &metrics)?,
+            gateway: gateway::start(paths, &metrics, &inbox)?,
             engine: Arc::clone(&engine),
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),

@@ -283,6 +283,7 @@ fn is_new_work(input: &Input) -> bool {
         Input::Workspace(input) => workspaces::is_new_work(input),
         Input::Start
         | Input::Collected(_)
+        | Input::ModelCall(_)
         | Input::Runtime(_)
         | Input::Built(..)
         | Input::Delivered(..)

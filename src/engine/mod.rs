@@ -106,6 +106,7 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         Input::Inbound(event) => inbound::route(tx, event),
         Input::PairingCode(event, used) => inbound::pairing::code(tx, event, *used),
         Input::Collected(collection) => turns::ingest(tx, collection.clone()),
+        Input::ModelCall(call) => turns::calls::ended(tx, call),
         Input::Runtime(event) => lifecycle::runtime_event(tx, event.clone()),
         Input::Built(agent, packages, built) => requests::built::built(tx, *agent, packages, built),
         Input::Delivered(id, attempt, result) => delivery::result::delivered(tx, *id, *attempt, result.clone()),

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::model::gateway::{Operation, Usage};
+use crate::model::gateway::Operation;
+use crate::model::spend::Tokens;
 
 /// Longest line of a stream that is looked at. Longer ones are text, not counts.
 const LINE_MAX: usize = 4 << 20;
@@ -27,7 +28,7 @@ pub(super) struct Meter {
     text: Vec<u8>,
     /// The line, or the answer, is too long to look at.
     skips: bool,
-    usage: Option<Usage>,
+    usage: Option<Tokens>,
     model: Option<String>,
     /// The stream said that it is at its end.
     ended: bool,
@@ -36,7 +37,7 @@ pub(super) struct Meter {
 /// What was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Count {
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<Tokens>,
     /// The model, as the server calls it.
     pub(super) model: Option<String>,
     /// Whether the answer was seen to its end.
@@ -135,9 +136,9 @@ fn number(usage: &Value, path: &[&str]) -> Option<u64> {
 }
 
 /// The first event has the prompt's tokens, later ones the totals so far.
-fn anthropic(usage: &Value, known: Usage) -> Usage {
+fn anthropic(usage: &Value, known: Tokens) -> Tokens {
     let of = |name: &str, known: u64| number(usage, &[name]).unwrap_or(known);
-    Usage {
+    Tokens {
         input: of("input_tokens", known.input),
         output: of("output_tokens", known.output),
         cache_read: of("cache_read_input_tokens", known.cache_read),
@@ -147,11 +148,11 @@ fn anthropic(usage: &Value, known: Usage) -> Usage {
 }
 
 /// Both of OpenAI's forms. What was read from a cache is part of the prompt there.
-fn openai(usage: &Value) -> Usage {
+fn openai(usage: &Value) -> Tokens {
     let either = |paths: [&[&str]; 2]| paths.iter().find_map(|path| number(usage, path)).unwrap_or(0);
     let prompt = either([&["prompt_tokens"], &["input_tokens"]]);
     let cache_read = either([&["prompt_tokens_details", "cached_tokens"], &["input_tokens_details", "cached_tokens"]]);
-    Usage {
+    Tokens {
         input: prompt.saturating_sub(cache_read),
         output: either([&["completion_tokens"], &["output_tokens"]]),
         cache_read,
@@ -164,10 +165,10 @@ fn openai(usage: &Value) -> Usage {
 }
 
 /// Reasoning is not part of the candidates' tokens there, and is paid for like them.
-fn gemini(usage: &Value) -> Usage {
+fn gemini(usage: &Value) -> Tokens {
     let of = |name: &str| number(usage, &[name]).unwrap_or(0);
     let (cache_read, reasoning) = (of("cachedContentTokenCount"), of("thoughtsTokenCount"));
-    Usage {
+    Tokens {
         input: of("promptTokenCount").saturating_add(of("toolUsePromptTokenCount")).saturating_sub(cache_read),
         output: of("candidatesTokenCount").saturating_add(reasoning),
         cache_read,
@@ -195,8 +196,8 @@ mod tests {
         first
     }
 
-    fn usage(input: u64, output: u64, cache_read: u64, cache_write: u64, reasoning: u64) -> Option<Usage> {
-        Some(Usage { input, output, cache_read, cache_write, reasoning })
+    fn usage(input: u64, output: u64, cache_read: u64, cache_write: u64, reasoning: u64) -> Option<Tokens> {
+        Some(Tokens { input, output, cache_read, cache_write, reasoning })
     }
 
     #[test]

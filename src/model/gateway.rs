@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::agent::{AgentSettings, EnvValue};
 use super::id::SessionId;
+use super::spend::Tokens;
 use super::time::Timestamp;
 
 /// An API of models, by the form of its requests.
@@ -268,22 +269,6 @@ impl Operation {
     }
 }
 
-/// Tokens that a call used, as the server counted them. `input` does not include what was read from or written to a
-/// cache; `output` includes `reasoning`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    /// Of the prompt.
-    pub input: u64,
-    /// Of the answer.
-    pub output: u64,
-    /// Of the prompt, read from a cache.
-    pub cache_read: u64,
-    /// Of the prompt, written to a cache.
-    pub cache_write: u64,
-    /// Of the answer, for reasoning.
-    pub reasoning: u64,
-}
-
 /// A finished request to a server of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {
@@ -302,7 +287,7 @@ pub struct ModelCall {
     /// Status of the answer; none if there was none.
     pub status: Option<u16>,
     /// What the server counted, as far as it was seen.
-    pub usage: Option<Usage>,
+    pub usage: Option<Tokens>,
     /// When the request came.
     pub began: Timestamp,
     /// When the last byte went out, or the connection broke.

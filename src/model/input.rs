@@ -6,6 +6,7 @@ use super::configure::Configure;
 use super::content::{Attachment, Content};
 use super::delivery::{Attempt, DeliveryResult};
 use super::entity::Packages;
+use super::gateway::ModelCall;
 use super::group::GroupInput;
 use super::id::{AgentId, BodyId, OutboundId, SessionId};
 use super::incarnation::Exit;
@@ -26,6 +27,8 @@ pub enum Input {
     PairingCode(Box<InboundEvent>, PairingCodeUse),
     /// Agents wrote something.
     Collected(Collection),
+    /// The gateway passed on an agent's request to a model, and it has ended.
+    ModelCall(ModelCall),
     /// The runtime reports the state of an incarnation.
     Runtime(RuntimeEvent),
     /// The image of an agent was built with these packages, or could not be.

@@ -350,7 +350,7 @@ keys! {
         /// The run.
         incarnation: u32,
         /// Number of the call within the run; 0 is the report of the turn.
-        call: u32,
+        call: u64,
     } in MessageId;
     /// The total of a day.
     SpendTotalKey {

@@ -4,7 +4,7 @@ use crate::host::agents::cli;
 use crate::host::confined::{House, possible};
 use crate::host::fake_api::FakeApi;
 use crate::host::keys::{HOSTILE, KEY, assert_held, with_key};
-use crate::host::skipped;
+use crate::host::{rows_of, skipped, wait_for};
 
 /// Whether agents can have a network of their own here.
 fn has_networks(house: &House) -> bool {
@@ -88,5 +88,18 @@ fn the_real_cli_works_without_a_network_and_without_its_key() {
     assert!(made.contains("ANTHROPIC_API_KEY=sk-ant-api03-hearth-") && made.contains("unreachable"), "{made}");
     assert!(made.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:") && !made.contains(&api.url()), "{made}");
     assert!(api.keys().len() >= 2 && api.keys().iter().all(|key| key == KEY), "{:?}", api.keys());
+    // The calls are in the ledger as the gateway counted them. What the CLI reports of its turn does not count as well.
+    let spend = || -> serde_json::Value {
+        serde_json::from_slice(&house.hearth(&["spend", "--json"]).stdout).unwrap_or_default()
+    };
+    let sources = || -> Vec<serde_json::Value> {
+        rows_of(&house.path("data"), "spend").into_iter().map(|mut row| row["value"].take()).collect()
+    };
+    let counted = |row: &serde_json::Value| row["counted"] == true && row["source"] == "Gateway";
+    wait_for("the calls to be counted", || (sources().iter().filter(|row| counted(row)).count() >= 2).then_some(()));
+    let reported = sources().into_iter().find(|row| row["source"] != "Gateway").unwrap();
+    assert_eq!((&reported["source"], &reported["counted"]), (&"Reported".into(), &false.into()), "{reported}");
+    let total = &spend()["total"];
+    assert!(total["turns"].as_u64() >= Some(2) && total["input_tokens"].as_u64() > Some(0), "{total}");
     assert_eq!(with_key(&house.path("data")), "");
 }

@@ -1,9 +1,10 @@
 //! The ledger of what agents use of models, and its totals.
 
-use hearth::model::Millis;
+use hearth::model::gateway::{Api, ModelCall, Operation};
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::mailbox::{CollectedRecord, Record, RetryHint};
 use hearth::model::spend::{Amounts, CostBasis, Money, ReportedUse, Spend, SpendSource, Tokens};
+use hearth::model::{Input, Millis, Timestamp};
 use hearth::state::{KeyPart, SpendKey};
 use serde_json::{Value, json};
 
@@ -164,4 +165,67 @@ fn people_see_what_agents_cost() {
     let table = host.done(&["spend"], b"");
     assert!(table.contains("main") && table.contains("$0.0030"), "{table}");
     host.check();
+}
+
+fn call(number: u64, run: u32, input: u64) -> Input {
+    Input::ModelCall(ModelCall {
+        session: S,
+        incarnation: run,
+        number,
+        api: Api::Anthropic,
+        operation: Operation::Messages,
+        model: Some("claude-sonnet-4-5".to_owned()),
+        status: Some(200),
+        usage: Some(tokens(input, 0)),
+        began: Timestamp::from_millis(0),
+        ended: Timestamp::from_millis(0),
+        complete: true,
+    })
+}
+
+fn all(world: &World) -> Amounts {
+    totals(world).into_iter().find(|(scope, _)| scope == "all").unwrap().1
+}
+
+#[test]
+fn calls_that_the_gateway_counted_replace_the_report_of_the_turn() {
+    for early in [true, false] {
+        let mut world = World::of(ONE);
+        let (message, seq, run) = work(&mut world, "m1");
+        write(&mut world, vec![claim(seq, run)]);
+        world.put(call(7, run, 100));
+        // The same call again.
+        world.put(call(7, run, 100));
+        if early {
+            world.put(call(8, run, 50));
+        }
+        let report = used(seq, run, &[(Some("claude-sonnet-4-5"), tokens(9, 9))]);
+        write(&mut world, vec![report, end(seq, run, vec![])]);
+        if !early {
+            world.put(call(8, run, 50));
+        }
+        world.assert_sound();
+        let found: Vec<_> =
+            ledger(&world).into_iter().map(|(key, entry)| (key.message, key.call, entry.counted)).collect();
+        assert_eq!(found, [(message, 0, false), (message, 7, true), (message, 8, true)], "early: {early}");
+        assert_eq!((all(&world).turns, all(&world).tokens), (2, tokens(150, 0)));
+    }
+}
+
+#[test]
+fn a_report_that_came_before_all_calls_does_not_count_any_more() {
+    let mut world = World::of(ONE);
+    let (_, seq, run) = work(&mut world, "m1");
+    let report = used(seq, run, &[(Some("claude-sonnet-4-5"), tokens(100, 0))]);
+    write(&mut world, vec![claim(seq, run), report, end(seq, run, vec![])]);
+    assert_eq!(all(&world).tokens, tokens(100, 0));
+    world.put(call(7, run, 101));
+    world.assert_sound();
+    assert_eq!((all(&world).turns, all(&world).tokens), (1, tokens(101, 0)));
+    // A run that never existed, a call without tokens, and a session without messages change nothing.
+    let before = ledger(&world).len();
+    world.put(call(9, run + 1, 5));
+    world.put(call(10, run, 0));
+    world.assert_sound();
+    assert_eq!(ledger(&world).len(), before);
 }

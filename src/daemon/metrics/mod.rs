@@ -17,12 +17,13 @@ use crate::engine::commit::{Answer, Submission};
 use crate::model::address::ChannelName;
 use crate::model::delivery::DeliveryResult;
 use crate::model::effect::Effect;
-use crate::model::gateway::{ModelCall, Usage};
+use crate::model::gateway::ModelCall;
 use crate::model::id::DropId;
 use crate::model::incarnation::Exit;
 use crate::model::input::{Input, RuntimeEvent};
 use crate::model::message::Reason;
 use crate::model::report::{Outcome, Reply};
+use crate::model::spend::Tokens;
 use crate::state::{self, Store};
 
 mod gauges;
@@ -166,7 +167,7 @@ impl Metrics {
         };
         let api = ("api", call.api.as_str());
         self.model_requests.get_or_create(&[api, ("outcome", outcome)]).inc();
-        let Usage { input, output, cache_read, cache_write, .. } = call.usage.unwrap_or_default();
+        let Tokens { input, output, cache_read, cache_write, .. } = call.usage.unwrap_or_default();
         for (kind, tokens) in
             [("input", input), ("output", output), ("cache_read", cache_read), ("cache_write", cache_write)]
         {

@@ -1,6 +1,7 @@
 //! The ledger of what agents use of models, and its totals. The only writer of both.
 
 use crate::Result;
+use crate::model::gateway::ModelCall;
 use crate::model::id::MessageId;
 use crate::model::message::Message;
 use crate::model::spend::{Amounts, ModelUse, ReportedUse, Spend, SpendSource, SpendTotal};
@@ -10,25 +11,65 @@ use crate::rules::prices;
 use crate::state::{ScopeKey, SpendKey, SpendTotalKey};
 use crate::tx::Tx;
 
-/// Number that stands for the report of the turn in the keys of entries.
-const REPORT: u32 = 0;
+/// Number that stands for the report of the turn in the keys of entries. Calls have numbers above it.
+const REPORT: u64 = 0;
+/// Longest name of a model, in characters.
+const MODEL_CHARS: usize = 100;
+
+/// What an agent reports of a turn.
+pub(crate) struct Report {
+    /// The run.
+    pub(crate) incarnation: u32,
+    /// What it used.
+    pub(crate) used: Vec<ReportedUse>,
+    /// Whether the gateway counted calls of the turn. Then the report is kept for comparison only.
+    pub(crate) is_counted: bool,
+}
 
 /// Stores what an agent reports of a turn that ended with the acknowledgement of this message. The second report of the
 /// same turn changes nothing.
-pub(crate) fn turn_ended(
-    tx: &mut Tx<'_, '_>,
-    id: MessageId,
-    message: &Message,
-    incarnation: u32,
-    used: Vec<ReportedUse>,
-) -> Result<()> {
+pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, id: MessageId, message: &Message, report: Report) -> Result<()> {
+    let Report { incarnation, used, is_counted } = report;
     let key = SpendKey { message: id, incarnation, call: REPORT };
     if tx.db.spend.contains(tx, &key)? {
         return Ok(());
     }
     let source = if used.is_empty() { SpendSource::Unreported } else { SpendSource::Reported };
     let uses = used.into_iter().map(|used| priced(tx, used)).collect::<Result<Vec<_>>>()?;
-    insert(tx, &key, message, source, uses)
+    let entry = entry(tx, message, source, uses)?;
+    insert(tx, &key, Spend { counted: !is_counted, ..entry })
+}
+
+/// Stores a call that the gateway counted. If the report of the turn is stored already, it does not count any more.
+pub(crate) fn called(tx: &mut Tx<'_, '_>, id: MessageId, call: &ModelCall) -> Result<()> {
+    let key = SpendKey { message: id, incarnation: call.incarnation, call: call.number };
+    let Some(tokens) = call.usage.filter(|tokens| tokens.total() > 0) else { return Ok(()) };
+    if call.number == REPORT || tx.db.spend.contains(tx, &key)? {
+        return Ok(());
+    }
+    let model = call
+        .model
+        .as_deref()
+        .map(|model| model.chars().filter(|letter| !letter.is_control()).take(MODEL_CHARS).collect());
+    let message = tx.db.messages.require(tx, &id)?;
+    let used = priced(tx, ReportedUse { model, tokens, cost: None })?;
+    let entry = entry(tx, &message, SpendSource::Gateway, vec![used])?;
+    insert(tx, &key, entry)?;
+    let key = SpendKey { call: REPORT, ..key };
+    match tx.db.spend.get(tx, &key)? {
+        Some(report) if report.counted => {
+            change_totals(tx, &report, |total, amounts| total.kept = total.kept.minus(amounts))?;
+            tx.db.spend.put(tx, &key, &Spend { counted: false, ..report })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the gateway counted calls of this run for the message.
+pub(crate) fn has_calls(tx: &Tx<'_, '_>, message: MessageId, incarnation: u32) -> Result<bool> {
+    let first = SpendKey { message, incarnation, call: REPORT + 1 };
+    let last = SpendKey { message, incarnation, call: u64::MAX };
+    Ok(tx.db.spend.first(tx, first..=last)?.is_some())
 }
 
 /// The use with the price of its model.
@@ -38,13 +79,7 @@ fn priced(tx: &Tx<'_, '_>, used: ReportedUse) -> Result<ModelUse> {
     Ok(prices::priced(used, configured.map(|known| known.price)))
 }
 
-fn insert(
-    tx: &mut Tx<'_, '_>,
-    key: &SpendKey,
-    message: &Message,
-    source: SpendSource,
-    uses: Vec<ModelUse>,
-) -> Result<()> {
+fn entry(tx: &Tx<'_, '_>, message: &Message, source: SpendSource, uses: Vec<ModelUse>) -> Result<Spend> {
     let mut entry = Spend {
         at: tx.now.wall,
         day: day_of(tx, tx.now.wall)?,
@@ -64,6 +99,10 @@ fn insert(
             entry.chat = chats::known(tx, reply)?.as_ref().as_ref().map(|(chat, _)| *chat);
         }
     }
+    Ok(entry)
+}
+
+fn insert(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: Spend) -> Result<()> {
     tx.db.spend.put(tx, key, &entry)?;
     change_totals(tx, &entry, |total, amounts| total.kept = total.kept.plus(amounts))
 }

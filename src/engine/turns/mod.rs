@@ -17,6 +17,7 @@ use crate::rows::{journal, messages, session_files, sessions, spend};
 use crate::tx::Tx;
 use crate::{Result, lifecycle, requests, skips};
 
+pub(crate) mod calls;
 pub(crate) mod said;
 
 /// Applies the files collected from one session's mailbox. Closes the incarnation if there will be no more.
@@ -263,7 +264,8 @@ impl Collector {
             // Also of a turn that ended too late: it has cost the same.
             let used = self.models.take_if(|models| (models.seq, models.incarnation) == (seq, incarnation));
             let used = used.map(|models| models.used).unwrap_or_default();
-            spend::turn_ended(tx, id, &message, incarnation, used)?;
+            let is_counted = calls::were_counted(tx, self.session, incarnation, id, &turn.also)?;
+            spend::turn_ended(tx, id, &message, spend::Report { incarnation, used, is_counted })?;
         }
         if is_settled(&message, incarnation) {
             self.clear(tx, &turn.also, incarnation)?;

@@ -27,6 +27,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         }
         Input::Delivered(id, _, DeliveryResult::Delivered { .. }) => format!("{id} was delivered"),
         Input::Delivered(id, _, result) => format!("{id} was not delivered: {result:?}"),
+        Input::ModelCall(call) => format!("model call {} of {}.{}", call.number, call.session, call.incarnation),
         Input::Built(agent, packages, built) => format!("built {agent} {packages:?} {built:?}"),
         Input::Reachable(channel, address) => format!("reachable {channel} {address:?}"),
         Input::Clock(change) => format!("clock: {change:?}"),
