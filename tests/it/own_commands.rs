@@ -295,7 +295,10 @@ fn usage_counts_messages_and_turns_of_today() {
     house.says("olga", "C", "two");
     let told = house.asks("ann", "C", "/usage");
     assert!(told.starts_with("Andy here, today: 2 messages, 1 turn.\nSince "), "{told}");
-    assert!(told.ends_with(": 2 messages."), "{told}");
+    assert!(told.ends_with(": 2 messages.\nCosts: not known in this chat."), "{told}");
+    house.world.step_clock(2 * 3_600_000);
+    let told = house.asks("ann", "C", "/usage");
+    assert!(told.starts_with("Andy here, today: 2 messages, 1 turn.\nSince "), "a day has 24 hours: {told}");
     house.world.step_clock(48 * 3_600_000);
     let told = house.asks("ann", "C", "/usage");
     assert!(told.starts_with("Andy here, today: 0 messages, 0 turns.\nSince "), "{told}");

@@ -39,7 +39,7 @@ impl FanOut<'_> {
             _ if authority < command.needs() => CommandReply::Not(commands::denial(command.word())),
             OwnCommand::Help => CommandReply::Said(commands::help(authority)),
             OwnCommand::Status => CommandReply::Said(asked.status(tx)?),
-            OwnCommand::Usage => CommandReply::Said(asked.usage(tx)?),
+            OwnCommand::Usage => CommandReply::Said(asked.usage(tx, &self.event.source)?),
             OwnCommand::Tasks => CommandReply::Said(asked.tasks(tx, &self.event.source)?),
             OwnCommand::Approvals => CommandReply::Said(self.approvals(tx)?),
             OwnCommand::Stop => self.stop(tx, asked, authority)?,

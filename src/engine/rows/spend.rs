@@ -10,9 +10,12 @@ use crate::rows::{chats, settings};
 use crate::rules::prices;
 use crate::state::{ScopeKey, SpendKey, SpendTotalKey};
 use crate::tx::Tx;
+use std::ops::RangeInclusive;
 
 /// Number that stands for the report of the turn in the keys of entries. Calls have numbers above it.
 const REPORT: u64 = 0;
+/// Days of a total: more than a month has.
+const DAYS_MAX: usize = 40;
 /// Longest name of a model, in characters.
 const MODEL_CHARS: usize = 100;
 
@@ -124,6 +127,13 @@ fn change_totals(tx: &mut Tx<'_, '_>, entry: &Spend, change: impl Fn(&mut SpendT
         tx.db.spend_totals.put(tx, &key, &total)?;
     }
     Ok(())
+}
+
+/// The total of some days.
+pub(crate) fn total(tx: &Tx<'_, '_>, scope: &ScopeKey, days: RangeInclusive<Day>) -> Result<Amounts> {
+    let key = |day: Day| SpendTotalKey { scope: scope.clone(), day };
+    let rows = tx.db.spend_totals.collect_range(tx, key(*days.start())..=key(*days.end()), DAYS_MAX)?;
+    Ok(rows.iter().fold(Amounts::default(), |sum, (_, total)| sum.plus(total.sum())))
 }
 
 /// The day of an instant, by the calendar of the installation's users.

@@ -11,11 +11,12 @@ use crate::model::hold_off::LimitCause;
 use crate::model::id::{AgentId, ApprovalId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::{ChatSession, SessionSettings};
+use crate::model::spend::{Amounts, Money};
 use crate::model::task::{Task, TaskHome};
-use crate::model::time::Timestamp;
+use crate::model::time::{Day, Timestamp};
 use crate::readable;
-use crate::rows::{agents, approvals, direct, sessions};
-use crate::state::Owned;
+use crate::rows::{agents, approvals, chats, direct, sessions, settings, spend};
+use crate::state::{Owned, ScopeKey};
 use crate::time::local;
 use crate::time::zone::Zone;
 use crate::tx::Tx;
@@ -113,12 +114,12 @@ impl Asked<'_> {
         Ok(row.unwrap_or_default())
     }
 
-    /// Counts the messages and turns of this conversation.
-    pub(super) fn usage(&self, tx: &Tx<'_, '_>) -> Result<String> {
+    /// Counts the messages and turns of this conversation, and what models were used for in its chat.
+    pub(super) fn usage(&self, tx: &Tx<'_, '_>, chat: &Address) -> Result<String> {
         let name = self.name();
         let Some((id, row)) = self.row(tx)? else { return Ok(format!("{name} was not asked anything here.")) };
-        let zone = agents::zone_of(tx, self.id)?;
-        let day = |at: Timestamp| zone.wall(at.millis()).map(|wall| wall.date());
+        let zone = settings::zone(tx)?;
+        let day = |at: Timestamp| Day::of(at, zone.offset_at(at.millis().div_euclid(1_000)));
         let today = day(tx.now.wall);
         let (mut asked, mut failed, mut turns) = (0_usize, 0_usize, BTreeSet::new());
         let newest = tx.db.messages_by_session.collect_last(tx, &id, COUNTED)?;
@@ -138,7 +139,8 @@ impl Asked<'_> {
         let (asked, turns) = (counted(asked, "message"), counted(turns.len(), "turn"));
         let since = local::show(row.created, &zone);
         let all = counted(usize::try_from(row.messages).unwrap_or(usize::MAX), "message");
-        Ok(format!("{name} here, today: {least}{asked}, {turns}.{failed}\nSince {since}: {all}."))
+        let costs = costs(tx, chat, today)?;
+        Ok(format!("{name} here, today: {least}{asked}, {turns}.{failed}\nSince {since}: {all}.\n{costs}"))
     }
 
     /// Lists the tasks that answer in a chat.
@@ -200,6 +202,23 @@ fn approval_line(tx: &Tx<'_, '_>, id: ApprovalId, approval: &Approval, by: &User
         None => format!("`hearth approvals show {id}`"),
     };
     Ok(format!("{id} {}: {} ({how})", text.title, text.summary()))
+}
+
+/// What models were used for in a chat today and in this month, by all agents.
+fn costs(tx: &Tx<'_, '_>, chat: &Address, today: Day) -> Result<String> {
+    let Some((chat, _)) = chats::find(tx, &chat.channel, &chat.platform_id)? else { return Ok(String::new()) };
+    let month = spend::total(tx, &ScopeKey::Chat(chat), today.month()..=today)?;
+    if month.turns == 0 {
+        return Ok("Costs: not known in this chat.".to_owned());
+    }
+    let day = spend::total(tx, &ScopeKey::Chat(chat), today..=today)?;
+    Ok(format!("Models in this chat, today: {}. This month: {}.", used(day), used(month)))
+}
+
+fn used(amounts: Amounts) -> String {
+    let tokens = amounts.tokens.total();
+    let unpriced = if amounts.unpriced == Money::ZERO { "" } else { " and more that has no known price" };
+    format!("{tokens} tokens, {}{unpriced}", amounts.cost)
 }
 
 fn counted(count: usize, what: &str) -> String {
