@@ -98,7 +98,7 @@ pub(super) struct AgentKeys {
     /// Its display name
     #[arg(long)]
     name: Option<String>,
-    /// `echo`, `command` or `claude`
+    /// `echo`, `command`, `claude`, `acp`, or a known agent like `opencode`; docs/providers.md lists them
     #[arg(long)]
     provider: Option<String>,
     /// The provider's program, then its arguments; repeat for each word
@@ -113,6 +113,12 @@ pub(super) struct AgentKeys {
     /// Reasoning effort of the provider
     #[arg(long)]
     effort: Option<String>,
+    /// Mode of an agent with the Agent Client Protocol [default: the one that its permissions need]
+    #[arg(long)]
+    mode: Option<String>,
+    /// Whether such an agent may use the tools that it asks about: `allow`, `ask` or `deny`
+    #[arg(long)]
+    permissions: Option<String>,
     /// `main`, `trusted` or `untrusted`
     #[arg(long)]
     trust: Option<String>,
@@ -223,6 +229,8 @@ impl AgentKeys {
             ("command", texts(&self.command)),
             ("model", text(self.model.as_ref())),
             ("effort", text(self.effort.as_ref())),
+            ("mode", text(self.mode.as_ref())),
+            ("permissions", text(self.permissions.as_ref())),
             ("trust", text(self.trust.as_ref())),
             ("folder_access", text(self.folder_access.as_ref())),
             ("unconfined", typed(self.unconfined.as_ref())),

@@ -29,7 +29,7 @@ use crate::clock;
 use crate::config::Paths;
 use crate::contracts::home;
 use crate::daemon::{Sandbox, sandbox};
-use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::entity::AgentSettings;
 use crate::socket::client::Error as SocketError;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, Reader, check};
@@ -446,11 +446,7 @@ fn several(check: &'static str, names: &[&str], one: &str, many: &str, mend: &st
 
 /// Checks that the program of an agent's provider is on the agents' search path.
 fn program(folder: &str, settings: &AgentSettings) -> Option<Check> {
-    let name = match settings.provider {
-        ProviderKind::Echo => return None,
-        ProviderKind::Command | ProviderKind::Acp => settings.command.first()?.as_str(),
-        ProviderKind::Claude => settings.command.first().map_or("claude", String::as_str),
-    };
+    let name = settings.program(settings.provider)?;
     let found = match name.contains('/') {
         true => prerequisites::is_program(Path::new(name)),
         false => prerequisites::on_path(name),
@@ -458,7 +454,10 @@ fn program(folder: &str, settings: &AgentSettings) -> Option<Check> {
     Some(if found {
         ok("program", format!("{name} of agent {folder} found"))
     } else {
-        let mend = format!("install {name}, or name another program with `hearth agents set {folder} --command …`");
+        let preset = settings.provider.preset().filter(|_| settings.command.is_empty());
+        let how = preset.map(|preset| format!(" with `{}`", preset.about().package.install())).unwrap_or_default();
+        let mend =
+            format!("install {name}{how}, or name another program with `hearth agents set {folder} --command …`");
         bad("program", CheckStatus::Fail, format!("{name} of agent {folder} is not on the PATH"), mend)
     })
 }

@@ -198,10 +198,10 @@ fn provider(change: &str) -> Result<Option<ProviderKind>, Failure> {
 }
 
 fn provider_kind(text: &str) -> Result<ProviderKind, Failure> {
-    ProviderKind::ALL
-        .into_iter()
-        .find(|kind| kind.as_str() == text)
-        .ok_or_else(|| Failure::Failed(format!("`{text}` is not a provider; use echo, command, claude or acp")))
+    ProviderKind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+        let all = ProviderKind::ALL.map(ProviderKind::as_str).join(", ");
+        Failure::Failed(format!("`{text}` is not a provider; use one of {all}"))
+    })
 }
 
 /// The sessions to reset: one, or all of an agent that are not archived.

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::config::Paths;
 use crate::model::address::Address;
 use crate::model::configure::{ChatSpec, RoleSpec};
-use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::entity::AgentSettings;
 use crate::model::id::{SessionId, TaskId};
 use crate::model::task::{Missed, Overlap, TaskHome, TaskOrigin};
 use crate::model::task_command::{NewTask, Patch, TaskChange, TaskCommand};
@@ -276,8 +276,8 @@ fn default_chat(known: &Configuration, folder: &str) -> Result<Address, Failure>
 /// Rejects a very short interval for an agent with a model, because each run costs a turn of the model.
 fn check_cost(folder: &str, settings: &AgentSettings, every: Option<&str>) -> Done {
     let interval = every.and_then(|every| Every::parse(every).ok()).map(Every::length);
-    match (settings.provider, interval) {
-        (ProviderKind::Claude | ProviderKind::Acp, Some(interval)) if interval < CHEAP => {
+    match interval {
+        Some(interval) if settings.provider.has_model() && interval < CHEAP => {
             let runs = Millis::days(1).get() / interval.get().max(1);
             Err(Failure::Failed(format!(
                 "every {} would ask the model of {folder} {runs} times a day; add --force if you want to pay for that",

@@ -1,5 +1,5 @@
-//! Finds a provider's own transcript of a conversation, which Hearth neither writes nor trusts, and measures disk
-//! usage.
+//! Finds the transcript of a conversation, which the agent CLI or the runner keeps in the agent's home and Hearth does
+//! not trust, and measures disk usage.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,6 +16,8 @@ use super::error::Error;
 use super::home::CLAUDE_DIR;
 use super::memory::find;
 
+/// The runner's directory in an agent's home.
+const RUNNER_DIR: &str = ".hearth";
 /// Maximum length of `session.json` in bytes.
 const SESSION_MAX: u64 = 1 << 20;
 /// Maximum length of a transcript in bytes.
@@ -47,20 +49,16 @@ pub enum TranscriptFile {
 /// # Errors
 /// [`Error`] if the file system cannot be read.
 pub fn find_transcript(paths: &Paths, session: SessionId, folder: &Folder) -> Result<TranscriptFile, Error> {
-    let id = match conversation(paths, session)? {
-        Ok(id) => id,
+    let Conversation { id, keeper } = match conversation(paths, session)? {
+        Ok(conversation) => conversation,
         Err(why) => return Ok(TranscriptFile::None(why)),
     };
     let name = OsString::from(format!("{id}.jsonl"));
-    let claude = find(&paths.homes(), folder)?.map(|home| home.dir(CLAUDE_DIR.as_ref())).transpose()?.flatten();
-    let projects = claude.map(|claude| claude.dir("projects".as_ref())).transpose()?.flatten();
     let mut why = format!("the conversation {id} has no transcript in the agent's home");
-    let Some(projects) = projects else { return Ok(TranscriptFile::None(why)) };
-    for project in projects.list(PROJECTS_MAX)? {
-        let Some(project) = projects.dir(&project)? else { continue };
-        match project.file(&name, TRANSCRIPT_MAX)? {
+    for dir in directories(paths, folder, keeper)? {
+        match dir.file(&name, TRANSCRIPT_MAX)? {
             Ok(file) => {
-                let bytes = file.metadata().map_err(|e| Error::io("look at", project.path(), e))?.len();
+                let bytes = file.metadata().map_err(|e| Error::io("look at", dir.path(), e))?.len();
                 return Ok(TranscriptFile::Transcript { id, file, bytes });
             }
             Err(Content::Refused(reason)) => why = format!("the transcript of conversation {id}: {reason}"),
@@ -70,8 +68,38 @@ pub fn find_transcript(paths: &Paths, session: SessionId, folder: &Folder) -> Re
     Ok(TranscriptFile::None(why))
 }
 
-/// The id of the conversation that the agent CLI would resume, or why there is none.
-fn conversation(paths: &Paths, session: SessionId) -> Result<Result<String, String>, Error> {
+/// What keeps a transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeper {
+    /// The agent CLI.
+    Claude,
+    /// The runner, for an agent with the Agent Client Protocol.
+    Runner,
+}
+
+/// A conversation of a session.
+#[derive(Debug)]
+struct Conversation {
+    id: String,
+    keeper: Keeper,
+}
+
+/// The directories that may have the transcript.
+fn directories(paths: &Paths, folder: &Folder, keeper: Keeper) -> Result<Vec<Dir>, Error> {
+    let (first, second) = match keeper {
+        Keeper::Claude => (CLAUDE_DIR, "projects"),
+        Keeper::Runner => (RUNNER_DIR, "transcripts"),
+    };
+    let dir = find(&paths.homes(), folder)?.map(|home| home.dir(first.as_ref())).transpose()?.flatten();
+    let Some(dir) = dir.map(|dir| dir.dir(second.as_ref())).transpose()?.flatten() else { return Ok(Vec::new()) };
+    if keeper == Keeper::Runner {
+        return Ok(vec![dir]);
+    }
+    dir.list(PROJECTS_MAX)?.iter().filter_map(|project| dir.dir(project).transpose()).collect()
+}
+
+/// The conversation that the agent would go on with, or why there is none.
+fn conversation(paths: &Paths, session: SessionId) -> Result<Result<Conversation, String>, Error> {
     let none = |why: &str| Ok(Err(why.to_owned()));
     let mailbox = Dir::find(&paths.session(session))?.map(|dir| dir.dir("agent".as_ref())).transpose()?.flatten();
     let Some(mailbox) = mailbox else { return none("the session never ran") };
@@ -81,11 +109,19 @@ fn conversation(paths: &Paths, session: SessionId) -> Result<Result<String, Stri
         Content::Refused(why) => return Ok(Err(format!("the runner's record cannot be read: {why}"))),
     };
     let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    match value.pointer("/continuations/claude").and_then(Value::as_str) {
-        None => none("it has no conversation of the provider `claude`; other providers keep no transcript here"),
-        Some(id) if is_id(id) => Ok(Ok(id.to_owned())),
-        Some(_) => none("the runner's record is not the id of a conversation"),
+    let known = |provider: &str| value.pointer(&format!("/continuations/{provider}")).and_then(Value::as_str);
+    let (id, keeper) = match (known("claude"), known("acp")) {
+        (Some(id), _) => (id.to_owned(), Keeper::Claude),
+        (None, Some(text)) => {
+            let known: Value = serde_json::from_str(text).unwrap_or_default();
+            (known.get("session").and_then(Value::as_str).unwrap_or_default().to_owned(), Keeper::Runner)
+        }
+        (None, None) => return none("it has no conversation, or its provider keeps no transcript here"),
+    };
+    if is_id(&id) {
+        return Ok(Ok(Conversation { id, keeper }));
     }
+    none("the runner's record is not the id of a conversation")
 }
 
 fn is_id(id: &str) -> bool {

@@ -15,7 +15,7 @@ use crate::model::content::RawJson;
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
 };
-use crate::model::entity::{EnvValue, McpServer};
+use crate::model::entity::{EnvValue, McpServer, Permissions, ProviderKind};
 use crate::model::id::SessionId;
 use crate::model::policy::Policy;
 
@@ -230,11 +230,20 @@ fn wire_context(session: SessionId, install: &str, view: &ContextView, timezone:
 
 fn provider(view: &ContextView) -> hearth_wire::Provider {
     let settings = &view.settings;
+    let preset = view.provider.preset().map(|preset| preset.about().name.to_owned());
+    let name = if preset.is_some() { ProviderKind::Acp } else { view.provider };
     hearth_wire::Provider {
-        name: view.provider.as_str().to_owned(),
+        name: name.as_str().to_owned(),
         command: settings.command.clone(),
         model: settings.model.clone(),
         effort: settings.effort.clone(),
+        preset,
+        mode: settings.mode.clone(),
+        permissions: match settings.permissions {
+            Permissions::Allow => hearth_wire::Permissions::Allow,
+            Permissions::Ask => hearth_wire::Permissions::Ask,
+            Permissions::Deny => hearth_wire::Permissions::Deny,
+        },
     }
 }
 

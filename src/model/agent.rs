@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use hearth_presets::Preset;
+
 use super::folder::Folder;
 use super::gateway::bound;
 use super::hold::Hold;
@@ -31,11 +33,25 @@ pub enum ProviderKind {
     Claude,
     /// Any agent that speaks the Agent Client Protocol.
     Acp,
+    /// A known one of those.
+    Preset(Preset),
 }
 
 impl ProviderKind {
     /// All providers.
-    pub const ALL: [Self; 4] = [Self::Echo, Self::Command, Self::Claude, Self::Acp];
+    pub const ALL: [Self; 11] = [
+        Self::Echo,
+        Self::Command,
+        Self::Claude,
+        Self::Acp,
+        Self::Preset(Preset::Opencode),
+        Self::Preset(Preset::Gemini),
+        Self::Preset(Preset::Codex),
+        Self::Preset(Preset::ClaudeAcp),
+        Self::Preset(Preset::Qwen),
+        Self::Preset(Preset::Hermes),
+        Self::Preset(Preset::Copilot),
+    ];
 
     /// The word in files and for people.
     #[must_use]
@@ -45,7 +61,33 @@ impl ProviderKind {
             Self::Command => "command",
             Self::Claude => "claude",
             Self::Acp => "acp",
+            Self::Preset(preset) => preset.about().name,
         }
+    }
+
+    /// The known agent that it is.
+    #[must_use]
+    pub const fn preset(self) -> Option<Preset> {
+        match self {
+            Self::Preset(preset) => Some(preset),
+            Self::Echo | Self::Command | Self::Claude | Self::Acp => None,
+        }
+    }
+
+    /// The program that it runs, unless the agent's `command` names another one.
+    #[must_use]
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Echo | Self::Command | Self::Acp => None,
+            Self::Claude => Some("claude"),
+            Self::Preset(preset) => preset.about().command.first().copied(),
+        }
+    }
+
+    /// Whether a model answers, which costs something.
+    #[must_use]
+    pub const fn has_model(self) -> bool {
+        matches!(self, Self::Claude | Self::Acp | Self::Preset(_))
     }
 }
 
@@ -170,6 +212,31 @@ pub struct Limits {
     pub pids: Option<u32>,
 }
 
+/// What happens when an agent asks whether it may use one of its tools. Only agents with the protocol of the provider
+/// `acp` ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Permissions {
+    /// It may; what confines it is its container or process.
+    #[default]
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It may not.
+    Deny,
+}
+
+impl Permissions {
+    /// The word in files and for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 /// Which of the installation's skills an agent has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Skills {
@@ -233,6 +300,10 @@ pub struct AgentSettings {
     pub gateway: bool,
     /// The models that the gateway lets it use; empty means all.
     pub models: Vec<String>,
+    /// Mode of the agent's program; none is the one that [`Self::permissions`] needs.
+    pub mode: Option<String>,
+    /// What happens when it asks whether it may use a tool.
+    pub permissions: Permissions,
 }
 
 /// What happens to work that a skill skipped because of a temporary failure.
@@ -275,6 +346,8 @@ impl AgentSettings {
             folder_access: None,
             gateway: true,
             models: Vec::new(),
+            mode: None,
+            permissions: Permissions::Allow,
         }
     }
 
@@ -286,6 +359,13 @@ impl AgentSettings {
             (None, Trust::Main | Trust::Trusted) => Access::ReadWrite,
             (None, Trust::Untrusted) => Access::ReadOnly,
         }
+    }
+
+    /// The program that the agent runs with this provider.
+    #[must_use]
+    pub fn program(&self, provider: ProviderKind) -> Option<&str> {
+        let own = self.command.first().filter(|_| provider != ProviderKind::Echo);
+        own.map(String::as_str).or_else(|| provider.program())
     }
 
     /// Whether the agent needs a network that it does not get. Without confinement nothing is closed. The model gateway
@@ -304,7 +384,11 @@ impl AgentSettings {
             (true, _, _) => Hold::Unconfined,
             (false, true, _) => Hold::Confined,
             (false, false, ProviderKind::Echo) => Hold::Harmless,
-            (false, false, ProviderKind::Command | ProviderKind::Claude | ProviderKind::Acp) => Hold::NeedsUnconfined,
+            (
+                false,
+                false,
+                ProviderKind::Command | ProviderKind::Claude | ProviderKind::Acp | ProviderKind::Preset(_),
+            ) => Hold::NeedsUnconfined,
         }
     }
 }

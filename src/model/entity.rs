@@ -7,8 +7,8 @@ use super::id::{AgentId, ChatId};
 use super::time::Timestamp;
 
 pub use super::agent::{
-    Access, Agent, AgentSettings, EnvValue, ExtraMount, Limits, McpServer, Network, Packages, ProviderKind, Skills,
-    TechnicalSkips, Trust,
+    Access, Agent, AgentSettings, EnvValue, ExtraMount, Limits, McpServer, Network, Packages, Permissions, Preset,
+    ProviderKind, Skills, TechnicalSkips, Trust,
 };
 pub use super::folder::Folder;
 pub use super::hold::Hold;

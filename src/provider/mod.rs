@@ -41,9 +41,8 @@ pub const OFFERS: [Offer; 4] = [
     },
     Offer {
         provider: ProviderKind::Acp,
-        is: "any agent that speaks the Agent Client Protocol, like opencode, Gemini CLI, Codex or Qwen Code",
-        needs: "the agent's program and arguments, and what it needs to reach its model; docs/providers.md has both for \
-                known agents",
+        is: "any other agent that speaks the Agent Client Protocol",
+        needs: "the agent's program and arguments, and what it needs to reach its model",
         costs: "what the agent's model costs",
     },
     Offer {

@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use crate::host::Host;
+use crate::host::agents::ACP as AGENT;
 use crate::host::confined::possible;
-
-const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/container/agent-runner/tests/process/acp_agent.py");
 
 fn host(more: &str) -> Host {
     let agent = format!("provider = \"acp\"\ncommand = [\"python3\", {AGENT:?}]\ntrust = \"main\"\n{more}");

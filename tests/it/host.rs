@@ -8,6 +8,7 @@ pub(crate) mod channels;
 pub(crate) mod confined;
 pub(crate) mod deaths;
 pub(crate) mod disk;
+pub(crate) mod documents;
 pub(crate) mod fake_api;
 pub(crate) mod fake_telegram;
 pub(crate) mod installed;

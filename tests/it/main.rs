@@ -71,6 +71,7 @@ mod places;
 mod points;
 mod prerequisites;
 mod prompt_cap;
+mod providers_page;
 mod reconnect;
 mod recovery;
 mod requests;

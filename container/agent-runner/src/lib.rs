@@ -30,6 +30,7 @@ mod gate;
 mod gateway;
 mod handed;
 mod host;
+mod images;
 mod inbox;
 mod life;
 mod log;

@@ -58,11 +58,11 @@ pub struct Context {
 }
 
 /// What drives the agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Provider {
-    /// `echo`, `command` or `claude`.
+    /// `echo`, `command`, `claude` or `acp`.
     pub name: String,
-    /// Program and arguments: required by `command`; for `claude` the binary to use instead of `claude` on PATH.
+    /// Program and arguments: required by `command`; for others what to run instead of their own program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// Model, if the agent asks for one.
@@ -71,6 +71,34 @@ pub struct Provider {
     /// Reasoning effort, if the agent asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
+    /// The known agent, of the provider `acp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// Mode of the agent, of the provider `acp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// What happens when an agent of the provider `acp` asks whether it may use a tool.
+    #[serde(default, skip_serializing_if = "Permissions::is_default")]
+    pub permissions: Permissions,
+}
+
+/// What happens when an agent asks whether it may use a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Permissions {
+    /// It may.
+    #[default]
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It may not.
+    Deny,
+}
+
+impl Permissions {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// An MCP server, started beside the agent; it uses its standard input and output.

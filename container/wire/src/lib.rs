@@ -14,8 +14,8 @@ mod names;
 pub mod watch;
 
 pub use files::{
-    AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Provider, SessionFile, State,
-    Tool, Writing,
+    AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Permissions, Provider,
+    SessionFile, State, Tool, Writing,
 };
 pub use messages::{Ack, AckStatus, Address, Gated, InMessage, OutKind, OutMessage, Reply, Retry, Usage};
 pub use names::{

@@ -72,6 +72,7 @@ fn effect(entity: &str, key: &str) -> &'static str {
     }
     match key {
         "trust" => "it becomes untrusted, its memory read-only unless `folder_access` allows writing",
+        "permissions" => "it may use the tools that it asks about",
         "folder_access" => "access to its folder and memory follows `trust`",
         "unconfined" => "it runs confined",
         "network" => "its network is open",

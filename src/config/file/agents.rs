@@ -7,7 +7,7 @@ use super::section::{Keys, Problems, Section, excerpt};
 use super::{COUNT_MAX, Once, env, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
-use crate::model::entity::{Access, AgentSettings, Folder, ProviderKind, TechnicalSkips, Trust};
+use crate::model::entity::{Access, AgentSettings, Folder, Permissions, Preset, ProviderKind, TechnicalSkips, Trust};
 
 /// The keys of `[[agents]]`.
 pub const AGENT_KEYS: &[&str] = &[
@@ -37,15 +37,20 @@ pub const AGENT_KEYS: &[&str] = &[
     "folder_access",
     "gateway",
     "models",
+    "mode",
+    "permissions",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
 
-pub(super) const PROVIDERS: [(&str, ProviderKind); 4] = [
-    ("echo", ProviderKind::Echo),
-    ("command", ProviderKind::Command),
-    ("claude", ProviderKind::Claude),
-    ("acp", ProviderKind::Acp),
+pub(super) fn providers() -> [(&'static str, ProviderKind); ProviderKind::ALL.len()] {
+    ProviderKind::ALL.map(|provider| (provider.as_str(), provider))
+}
+
+pub(super) const PERMISSIONS: [(&str, Permissions); 3] = [
+    (Permissions::Allow.as_str(), Permissions::Allow),
+    (Permissions::Ask.as_str(), Permissions::Ask),
+    (Permissions::Deny.as_str(), Permissions::Deny),
 ];
 
 pub(super) const TECHNICAL_SKIPS: [(&str, TechnicalSkips); 2] =
@@ -85,7 +90,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
     let count = |problems: &mut _, key, least| section.number(problems, key, least..=COUNT_MAX);
     let settings = AgentSettings {
         name: default.name,
-        provider: section.word(problems, "provider", &PROVIDERS).unwrap_or(default.provider),
+        provider: section.word(problems, "provider", &providers()).unwrap_or(default.provider),
         command: command(problems, section),
         env: env::variables(problems, section, is_owned),
         model: section.line(problems, "model"),
@@ -109,6 +114,8 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         folder_access: section.word(problems, "folder_access", &ACCESS),
         gateway: section.flag(problems, "gateway").unwrap_or(default.gateway),
         models: models(problems, section),
+        mode: section.line(problems, "mode"),
+        permissions: section.word(problems, "permissions", &PERMISSIONS).unwrap_or(default.permissions),
     };
     check_provider(problems, section, &settings);
     settings
@@ -134,8 +141,39 @@ fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: 
                 "the provider `acp` needs a program; add `command = [\"opencode\", \"acp\"]`, or that of another agent";
             problems.add(place("provider"), what);
         }
+        ProviderKind::Preset(preset) => {
+            if let Some(what) = missing_model(preset, settings) {
+                problems.add(place("provider"), what);
+            }
+        }
         ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude | ProviderKind::Acp => {}
     }
+    if matches!(settings.provider, ProviderKind::Acp | ProviderKind::Preset(_)) {
+        return;
+    }
+    for key in ["mode", "permissions"].into_iter().filter(|key| section.get(key).is_some()) {
+        let name = settings.provider.as_str();
+        let what =
+            format!("the provider `{name}` has no `{key}`: only agents with the Agent Client Protocol do; remove it");
+        problems.add(place(key), what);
+    }
+}
+
+/// What is wrong if a known agent is not told which model to use.
+fn missing_model(preset: Preset, settings: &AgentSettings) -> Option<String> {
+    let about = preset.about();
+    let has = |name: &str| settings.env.iter().any(|(known, _)| known == name);
+    let config = about.model.config.as_ref().filter(|config| !config.others.iter().any(|name| has(name)));
+    if settings.model.is_some() || !settings.command.is_empty() || config.is_none() {
+        return None;
+    }
+    let (name, base_url) = (about.name, about.model.base_url);
+    if has(base_url) {
+        return Some(format!("the provider `{name}` needs the name of a model at {base_url}; add `model = \"…\"`"));
+    }
+    about.model.chooses.then(|| {
+        format!("the provider `{name}` chooses a model of its maker's unless one is named; add `model = \"…\"`")
+    })
 }
 
 fn command(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<String> {

@@ -4,7 +4,7 @@ use crate::model::backup_plan::BackupPlan;
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages,
-    ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
+    Permissions, Preset, ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
 use crate::model::spend::{ModelPrice, Price};
@@ -82,6 +82,9 @@ command = "clock"
 
 [[agents]]
 folder = "second"
+provider = "qwen"
+mode = "plan"
+permissions = "ask"
 instructions = """
 Be "brief".
 """
@@ -269,7 +272,13 @@ fn full() -> Vec<Change> {
         Change::PutAgent(folder("main"), main_agent()),
         Change::PutAgent(
             folder("second"),
-            AgentSettings { instructions: Some("Be \"brief\".\n".into()), ..agent("second") },
+            AgentSettings {
+                provider: ProviderKind::Preset(Preset::Qwen),
+                mode: Some("plan".to_owned()),
+                permissions: Permissions::Ask,
+                instructions: Some("Be \"brief\".\n".into()),
+                ..agent("second")
+            },
         ),
         Change::PutUser(ann),
         Change::PutUser(other),

@@ -1,6 +1,6 @@
 //! Writes entities as `hearth.toml`: the inverse of reading it, with the same words.
 
-use super::agents::{ACCESS, PROVIDERS, TECHNICAL_SKIPS, TRUSTS};
+use super::agents::{ACCESS, PERMISSIONS, TECHNICAL_SKIPS, TRUSTS};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, section, sight};
@@ -8,7 +8,7 @@ use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{
-    Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Skills,
+    Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Permissions, Skills,
 };
 use crate::model::retention::Retention;
 use crate::model::spend::Price;
@@ -102,7 +102,7 @@ impl Fields {
         let mut fields = Self::default();
         fields.text("folder", folder.as_str());
         fields.text("name", &settings.name);
-        fields.text("provider", word(&PROVIDERS, settings.provider));
+        fields.text("provider", settings.provider.as_str());
         fields.texts("command", &settings.command);
         fields.env(&settings.env);
         fields.line("model", settings.model.as_deref());
@@ -134,6 +134,10 @@ impl Fields {
         }
         fields.plain("gateway", settings.gateway);
         fields.texts("models", &settings.models);
+        fields.line("mode", settings.mode.as_deref());
+        if settings.permissions != Permissions::default() {
+            fields.text("permissions", word(&PERMISSIONS, settings.permissions));
+        }
         fields
     }
 

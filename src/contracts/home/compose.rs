@@ -1,5 +1,5 @@
 //! Composes `CLAUDE.md` of an agent's folder from Hearth's and its skills' texts, at every start of an incarnation, and for
-//! an agent with the provider `acp` also `AGENTS.md`, which most such agents read.
+//! an agent with the Agent Client Protocol also the file that it reads, mostly `AGENTS.md`.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use super::{LOCAL, own_dir, set_aside, texts};
 /// The same line as NanoClaw's, so that NanoClaw's file is recognized too.
 const HEADER: &str = "<!-- Composed at spawn — do not edit. Edit CLAUDE.local.md for per-group content. -->";
 const COMPOSED: &str = "CLAUDE.md";
-/// The same for agents that know no imports.
+/// The same for most other agents, which know no imports.
 const FOR_OTHERS: &str = "AGENTS.md";
-/// How [`FOR_OTHERS`] leads to the memory, which the agent changes while it runs.
+/// How the file for others leads to the memory, which the agent changes while it runs.
 const MEMORY: &str = "\n# Memory\n\n`CLAUDE.local.md` in this directory has your instructions and your memory. Read it before your first answer.\n";
 const SHARED: &str = ".claude-shared.md";
 const FRAGMENTS: &str = ".claude-fragments";
@@ -53,12 +53,17 @@ pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String], provider: P
     let text: String = [format!("{HEADER}\n@./{SHARED}\n")].into_iter().chain(imports).chain([memory]).collect();
     keep_what_was_written(group)?;
     put(group, COMPOSED, &text)?;
-    if provider == ProviderKind::Acp { for_others(group, wanted.into_values()) } else { Ok(()) }
+    let others = match provider {
+        ProviderKind::Acp => Some(FOR_OTHERS),
+        ProviderKind::Preset(preset) => preset.about().instructions,
+        ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude => None,
+    };
+    others.map_or(Ok(()), |name| for_others(group, name, wanted.into_values()))
 }
 
-/// Writes `AGENTS.md`, unless it is a file that Hearth did not compose.
-fn for_others(group: &Dir, fragments: impl Iterator<Item = String>) -> Result<(), Error> {
-    let is_ours = match group.read(FOR_OTHERS.as_ref(), OWN_MAX)? {
+/// Writes the file of instructions of an agent that reads another one, unless there is one that Hearth did not compose.
+fn for_others(group: &Dir, name: &str, fragments: impl Iterator<Item = String>) -> Result<(), Error> {
+    let is_ours = match group.read(name.as_ref(), OWN_MAX)? {
         Content::Whole(bytes) => bytes.is_empty() || bytes.starts_with(HEADER.as_bytes()),
         Content::Absent => true,
         Content::Refused(_) => false,
@@ -67,7 +72,7 @@ fn for_others(group: &Dir, fragments: impl Iterator<Item = String>) -> Result<()
         return Ok(());
     }
     let parts = [HEADER.to_owned(), texts::SHARED.to_owned()].into_iter().chain(fragments);
-    put(group, FOR_OTHERS, &(parts.collect::<Vec<_>>().join("\n") + MEMORY))
+    put(group, name, &(parts.collect::<Vec<_>>().join("\n") + MEMORY))
 }
 
 /// Whether a file name may be one of Hearth's fragments.

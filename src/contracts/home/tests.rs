@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
 use super::*;
+use crate::model::entity::{Preset, ProviderKind};
 
 struct World {
     root: tempfile::TempDir,
@@ -276,7 +277,7 @@ fn agents_of_the_protocol_get_a_file_without_imports() {
     let mut world = World::new();
     world.prepare();
     assert!(!world.data("groups/main/AGENTS.md").exists());
-    world.settings.provider = crate::model::entity::ProviderKind::Acp;
+    world.settings.provider = ProviderKind::Acp;
     world.put("skills/notes/SKILL.md", "x");
     world.put("skills/notes/instructions.md", "Take notes.");
     world.prepare();
@@ -285,6 +286,10 @@ fn agents_of_the_protocol_get_a_file_without_imports() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("\n@./"), "{text}");
+    world.settings.provider = ProviderKind::Preset(Preset::Gemini);
+    world.prepare();
+    assert_eq!(world.text("groups/main/GEMINI.md"), text);
+    world.settings.provider = ProviderKind::Acp;
     world.put("groups/main/AGENTS.md", "Mine.");
     world.prepare();
     assert_eq!(world.text("groups/main/AGENTS.md"), "Mine.");

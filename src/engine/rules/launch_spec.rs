@@ -34,13 +34,15 @@ impl From<&ChatSession> for Own {
 /// of idle incarnations. The content of the context file can change under a live incarnation and is not included.
 pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
     let driver = (own.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
+    let permitting = (&settings.mode, settings.permissions);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
     let network = (settings.network, settings.allow_host_loopback, settings.gateway, &settings.models);
     let place =
         (settings.trust, settings.access_to_folder(), settings.unconfined, network, &settings.mounts, settings.limits);
     // The time zone is in the context file, but also in an environment variable that only a start can set.
     let zone = settings.timezone.as_ref().or(installation.timezone.as_ref());
-    let text = format!("{driver:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, own.epoch);
+    let text =
+        format!("{driver:?} {permitting:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, own.epoch);
     SpecDigest::new(fnv_1a(text.as_bytes()))
 }
 

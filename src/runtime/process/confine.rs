@@ -9,7 +9,7 @@ use agent_runner::confine::{Bounds, Calls, Rules};
 use super::jail::{Jail, Visible};
 use super::sandbox::Sandbox;
 use super::{Setup, programs};
-use crate::model::entity::{Access, Network, ProviderKind};
+use crate::model::entity::{Access, Network};
 use crate::model::gateway::Pass;
 use crate::runtime::{Error, MEMORY, PIDS, Spec};
 
@@ -69,12 +69,10 @@ impl Confined {
     /// The rules for an agent with absolute paths. Looks only at programs, and at nothing an agent can change.
     pub(super) fn of(spec: &Spec, setup: &Setup) -> Self {
         let command = &spec.settings.command;
-        let program = match (spec.provider, command.first()) {
-            (ProviderKind::Echo, _) => None,
-            (_, Some(program)) => Some(program.as_str()),
-            (_, None) => Some("claude"),
-        };
-        let found = program.and_then(|program| programs::find(program, &spec.group_dir, &setup.path));
+        let found = spec
+            .settings
+            .program(spec.provider)
+            .and_then(|program| programs::find(program, &spec.group_dir, &setup.path));
         let mut named = found.as_deref().map(|found| programs::places(found, &setup.guarded)).unwrap_or_default();
         named.extend(command.iter().skip(1).filter_map(|word| programs::named_file(word, &setup.guarded)));
         let mut rules = rules(spec, system(&setup.guarded), named);

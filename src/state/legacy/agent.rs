@@ -8,7 +8,7 @@ use crate::model::Timestamp;
 use crate::model::agent::Install;
 use crate::model::entity::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Folder, Limits, McpServer, Network, Origin, Packages,
-    ProviderKind, Skills, TechnicalSkips, Trust,
+    Permissions, ProviderKind, Skills, TechnicalSkips, Trust,
 };
 use crate::model::id::SessionId;
 
@@ -236,6 +236,8 @@ impl From<SettingsV3> for AgentSettings {
             folder_access: folder_access.map(Into::into),
             gateway: true,
             models: Vec::new(),
+            mode: None,
+            permissions: Permissions::Allow,
         }
     }
 }

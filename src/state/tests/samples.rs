@@ -6,8 +6,8 @@ use crate::model::content::{Attachment, BlobId, FileBytes};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::{
     Access, Agent, AgentSettings, Chat, ContextFrom, Destination, DirectMessage, Engage, EnvValue, ExtraMount, Folder,
-    Grant, Ignored, Limits, McpServer, Membership, Network, Origin, Packages, ProviderKind, Role, SenderScope,
-    SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
+    Grant, Ignored, Limits, McpServer, Membership, Network, Origin, Packages, Permissions, ProviderKind, Role,
+    SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
 };
 use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::{LimitCause, RateLimit};
@@ -114,6 +114,8 @@ pub(super) fn agent(folder: &str) -> Agent {
         folder_access: Some(Access::ReadWrite),
         gateway: false,
         models: vec!["m".to_owned()],
+        mode: Some("plan".to_owned()),
+        permissions: Permissions::Ask,
     };
     Agent {
         folder: Folder::new(folder).unwrap(),

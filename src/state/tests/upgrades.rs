@@ -7,7 +7,9 @@ use crate::model::address::{ForeignId, UserId};
 use crate::model::backup_plan::BackupPlan;
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::configure::Settings;
-use crate::model::entity::{Agent, Engage, Folder, Ignored, Network, Origin, SenderScope, SessionMode, Wiring};
+use crate::model::entity::{
+    Agent, Engage, Folder, Ignored, Network, Origin, Permissions, SenderScope, SessionMode, Wiring,
+};
 use crate::model::id::ChatId;
 use crate::model::message::{Drop, Reason};
 use crate::model::time::Millis;
@@ -119,6 +121,7 @@ fn settings_without_backups_schedule_none() {
 fn an_agent_is_read_as_it_was() {
     let mut expected = agent("main");
     (expected.settings.gateway, expected.settings.models) = (true, Vec::new());
+    (expected.settings.mode, expected.settings.permissions) = (None, Permissions::Allow);
     assert_eq!(read::<Agent>(AGENT_3), expected);
     expected.settings.folder_access = None;
     assert_eq!(read::<Agent>(AGENT_2), expected);

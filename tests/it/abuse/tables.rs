@@ -1,12 +1,9 @@
 //! Generates the attack tables of docs/security.md from the list, so that they promise exactly what is tested. With
 //! `HEARTH_UPDATE_DOCS=1` the test writes them.
 
-use std::path::Path;
-
 use hearth::model::attack::{ATTACKS, Attack, By, Stand};
 
-const BEGIN: &str = "<!-- attacks: generated from src/model/attack.rs -->\n";
-const END: &str = "<!-- end of attacks -->";
+use crate::host::documents::generated;
 
 fn cell(stand: Stand) -> String {
     match stand {
@@ -52,18 +49,5 @@ fn tables() -> String {
 
 #[test]
 fn the_security_document_shows_the_list() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/security.md");
-    let document = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = document.split_once(BEGIN).expect("docs/security.md has the beginning of the tables");
-    let (shown, after) = rest.split_once(END).expect("and their end");
-    let tables = tables();
-    if shown == tables {
-        return;
-    }
-    if std::env::var_os("HEARTH_UPDATE_DOCS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{tables}{END}{after}")).unwrap();
-        return;
-    }
-    let differs = shown.lines().zip(tables.lines()).find(|(shown, made)| shown != made);
-    panic!("the tables of docs/security.md differ from the list; run this test with HEARTH_UPDATE_DOCS=1: {differs:?}");
+    generated("docs/security.md", "attacks: generated from src/model/attack.rs", "attacks", &tables());
 }

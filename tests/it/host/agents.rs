@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::fake_api::FakeApi;
 use super::{CHAT, Host, skipped};
 
+/// A program that behaves like agents with the Agent Client Protocol.
+pub(crate) const ACP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/container/agent-runner/tests/process/acp_agent.py");
+
 /// The real CLI; none if it is not installed here.
 pub(crate) fn cli() -> Option<PathBuf> {
     let installed = concat!(

@@ -206,6 +206,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "the host has one vocabulary of time",
     },
     Ban {
+        thing: Thing::Crate("hearth_presets"),
+        within: "src/",
+        places: &[("src/model/agent.rs", "the providers of the host")],
+        why: "the host knows an agent's program by its provider",
+    },
+    Ban {
         thing: Thing::Text("cron::Schedule"),
         within: "",
         places: &[("src/time/cron/calendar.rs", "goes through the calendar")],
@@ -362,6 +368,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/contracts/claw/", "paths that are not text"),
             ("src/cli/workspace", "so are they for programs"),
             ("container/agent-runner/src/provider/claude/images.rs", "images for the model"),
+            ("container/agent-runner/src/images.rs", "images inside of JSON"),
         ],
         why: "bytes are bytes everywhere else",
     },

@@ -175,7 +175,7 @@ fn nobody() -> Context {
         incarnation: 0,
         epoch: 0,
         session_name: String::new(),
-        provider: Provider { name: String::new(), command: Vec::new(), model: None, effort: None },
+        provider: Provider::default(),
         reply: None,
         destinations: Vec::new(),
         timezone: String::new(),

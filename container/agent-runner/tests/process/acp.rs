@@ -1,6 +1,6 @@
 //! The provider `acp` with an agent that does what real ones do.
 
-use hearth_wire::{AckStatus, Reply, Retry, SessionFile};
+use hearth_wire::{AckStatus, OutMessage, Permissions, Reply, Retry, SessionFile};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, wait_for};
@@ -131,6 +131,141 @@ fn permission_is_given_once_unless_the_tool_is_blocked() {
     let _runner = bench.start();
     assert_eq!(texts(&bench, 2, &["@@ask ls"]), ["permission: once"]);
     assert_eq!(texts(&bench, 4, &["@@ask rm"]), ["permission: no"]);
+}
+
+/// Answers the next question to people, and returns it.
+fn choose(bench: &Bench, value: &str) -> OutMessage {
+    let is_open = |out: &OutMessage| {
+        out.content["action"] == "ask_user_question"
+            && !bench.session(&format!("host/reply/{}.json", out.request_id.as_ref().unwrap())).exists()
+    };
+    let asked = wait_for("the question", || bench.outs().into_values().find(is_open));
+    let id = asked.request_id.clone().unwrap();
+    let reply = Reply { v: 1, request_id: id.clone(), ok: true, result: json!({"value": value}), error: None };
+    bench.place(&format!("host/reply/{id}.json"), &reply);
+    asked
+}
+
+/// A permission for the session is remembered by the runner, and the agent hears nothing of it.
+#[test]
+fn a_person_is_asked_for_permission() {
+    let mut bench = bench(&[]);
+    bench.context.provider.permissions = Permissions::Ask;
+    bench.context.blocked_tools = vec!["rm*".to_owned()];
+    bench.publish();
+    let _runner = bench.start();
+    asks(&bench, 2, &["@@ask ls"]);
+    let question = choose(&bench, "deny").content["question"].as_str().unwrap().to_owned();
+    assert_eq!(question, "May the agent use the tool ls (execute)?\n\nls");
+    assert_eq!(bench.texts(2), ["permission: no"]);
+    asks(&bench, 4, &["@@ask ls"]);
+    choose(&bench, "once");
+    assert_eq!(bench.texts(4), ["permission: once"]);
+    asks(&bench, 6, &["@@ask ls"]);
+    choose(&bench, "session");
+    assert_eq!(bench.texts(6), ["permission: once"]);
+    assert_eq!(texts(&bench, 8, &["@@ask ls"]), ["permission: once"]);
+    assert_eq!(texts(&bench, 10, &["@@ask rm"]), ["permission: no"], "no one is asked about a blocked tool");
+}
+
+#[test]
+fn a_person_who_does_not_answer_gives_no_permission_and_a_stop_ends_the_waiting() {
+    let mut bench = bench(&[]);
+    bench.context.provider.permissions = Permissions::Ask;
+    bench.publish();
+    let mut runner = bench.start();
+    asks(&bench, 2, &["@@ask ls"]);
+    let asked = wait_for("the question", || bench.outs().into_values().find(|out| out.request_id.is_some()));
+    let id = asked.request_id.unwrap();
+    let error = Some("no answer".to_owned());
+    let reply = Reply { v: 1, request_id: id.clone(), ok: false, result: Value::Null, error };
+    bench.place(&format!("host/reply/{id}.json"), &reply);
+    assert_eq!(bench.texts(2), ["permission: no"]);
+    asks(&bench, 4, &["@@ask ls"]);
+    wait_for("the question", || bench.outs().into_values().find(|out| out.request_id.as_ref() != Some(&id)));
+    runner.ask_to_stop();
+    assert_eq!(runner.wait().code(), Some(0));
+}
+
+#[test]
+fn every_request_is_refused_if_the_policy_is_to_deny() {
+    let mut bench = bench(&[]);
+    bench.context.provider.permissions = Permissions::Deny;
+    bench.publish();
+    let _runner = bench.start();
+    assert_eq!(texts(&bench, 2, &["@@ask ls"]), ["permission: no"]);
+}
+
+/// A known agent has variables, and a mode for each policy. A program of the operator's replaces its own.
+#[test]
+fn a_known_agent_is_started_as_the_table_says() {
+    let mut bench = bench(&[]);
+    bench.context.provider.preset = Some("gemini".to_owned());
+    bench.publish();
+    let _runner = bench.start();
+    assert_eq!(texts(&bench, 2, &["@@mode", "@@env GEMINI_CLI_TRUST_WORKSPACE"]), ["mode: yoloenv: true"]);
+    bench.context.provider.permissions = Permissions::Ask;
+    bench.context.provider.model = Some("m".to_owned());
+    bench.publish();
+    assert_eq!(texts(&bench, 4, &["@@mode", "@@env GEMINI_MODEL"]), ["mode: defaultenv: m"]);
+    bench.context.provider.mode = Some("yolo".to_owned());
+    bench.publish();
+    assert_eq!(texts(&bench, 6, &["@@mode"]), ["mode: yolo"]);
+    bench.context.provider.mode = Some("calm".to_owned());
+    bench.publish();
+    let (why, _) = error(&bench, 8, &["@@mode"]);
+    assert_eq!(why, "the agent does not offer the mode \"calm\"; it offers: default, yolo");
+}
+
+/// The message's file stays named in the prompt as well.
+#[test]
+fn images_are_given_to_an_agent_that_sees_them() {
+    for (quirks, expected) in [(&[] as &[&str], "images: image/png"), (&["blind"], "images: none")] {
+        let bench = bench(quirks);
+        std::fs::create_dir_all(bench.session("host/in/files/2")).unwrap();
+        std::fs::write(bench.session("host/in/files/2/cat.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+        let _runner = bench.start();
+        let file = json!([{"type": "image", "name": "cat.png", "localPath": "host/in/files/2/cat.png"}]);
+        bench.message_with(2, &json!({"text": "\n@@images\n", "sender": "Ann", "attachments": file}));
+        assert_eq!(bench.texts(2), [expected]);
+    }
+}
+
+/// What the agents keep themselves has a format of their own.
+#[test]
+fn a_transcript_has_what_was_asked_called_and_said() {
+    let bench = bench(&[]);
+    let _runner = bench.start();
+    texts(&bench, 2, &["@@tool build 1", "@@say built"]);
+    error(&bench, 4, &["@@fail 404 no such model"]);
+    let id = continuation(&bench).unwrap()["session"].as_str().unwrap().to_owned();
+    let text = std::fs::read_to_string(bench.path(&format!("home/.hearth/transcripts/{id}.jsonl"))).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let roles: Vec<&str> = lines.iter().map(|line| line["message"]["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
+    assert!(lines[0]["message"]["content"].as_str().unwrap().contains("@@say built"));
+    let parts = &lines[1]["message"]["content"];
+    assert_eq!((&parts[0]["name"], &parts[1]["text"]), (&json!("build"), &json!("built")));
+    assert!(lines[3]["message"]["content"][0]["text"].as_str().unwrap().contains("no such model"));
+}
+
+#[test]
+fn a_known_agent_that_is_not_installed_names_its_package() {
+    let mut bench = bench(&[]);
+    bench.context.provider.command.clear();
+    for (seq, preset, expected) in [
+        (2, "opencode", "`npm install -g opencode-ai@"),
+        (4, "hermes", "`pip install 'hermes-agent[acp,mcp]=="),
+        (6, "newer", "does not know the provider newer"),
+    ] {
+        bench.context.provider.preset = Some(preset.to_owned());
+        bench.context.provider.model = Some("m".to_owned());
+        bench.publish();
+        let _runner = bench.start();
+        let (why, _) = error(&bench, seq, &["@@say x"]);
+        assert!(why.contains(expected), "{preset}: {why}");
+        bench.next_incarnation();
+    }
 }
 
 /// The program that the agent starts as its server leads to the tools of the runner.

@@ -5,13 +5,15 @@
 
 Lines of a prompt are its script; every other prompt is answered with "fake: TEXT".
 
-    @@say TEXT            the answer, in two chunks
+    @@say TEXT            the answer, in two chunks;  @@huge N: an answer of N letters
     @@notice TEXT         a chunk that is no answer (no messageId), as Codex and Claude write warnings
     @@think TEXT          agent_thought_chunk
     @@tool NAME MS        a tool call that takes so long
     @@ask NAME            asks for permission, then runs the tool or not
     @@mcp SERVER TOOL {}  calls a tool of a server that came with the session, and says its result
-    @@sleep MS            waits without a sign
+    @@sleep MS            waits without a sign;  @@until FILE: until the file exists
+    @@mode                says the mode that it was set to;  @@env NAME: the value of a variable
+    @@images              says the types of the images in the prompt
     @@usage IN OUT COST   what it reports at the end
     @@fail CODE TEXT      the prompt's answer is this error
     @@stop REASON         another stopReason
@@ -21,7 +23,7 @@ Lines of a prompt are its script; every other prompt is answered with "fake: TEX
 Quirks, each seen in a real agent: late-replay (answers session/load before it replays), replay-on-resume,
 load-forgets ({} for an unknown id, then "refusal"), one-prompt (a second prompt cancels the first), queue (it is answered
 at once with a notice, and the first prompt answers both), errors-are-text, deaf (does not end with its input),
-no-load, usage-session (usage is the session's sum), no-usage, unknown-updates.
+no-load, blind (no images), usage-session (usage is the session's sum), no-usage, unknown-updates.
 """
 import argparse
 import html
@@ -81,7 +83,7 @@ class Session:
     def __init__(self, name, params, history=()):
         self.name, self.history, self.cancelled, self.busy, self.sum = name, list(history), threading.Event(), threading.Lock(), [0, 0, 0.0]
         self.servers = {spec["name"]: Server(spec) for spec in params.get("mcpServers", []) if "command" in spec}
-        self.waiting = []
+        self.waiting, self.mode = [], "default"
         SESSIONS[name] = self
 
     @staticmethod
@@ -166,6 +168,18 @@ class Session:
             self.text(rest, "agent_thought_chunk")
         elif word == "sleep":
             self.pause(rest)
+        elif word == "until":
+            while not os.path.exists(rest):
+                self.pause(20)
+        elif word == "huge":
+            said.append("x" * int(rest))
+            self.text(said[-1], message="m")
+        elif word == "images":
+            said.append("images: " + (", ".join(self.images) or "none"))
+            self.text(said[-1], message="m")
+        elif word in ("mode", "env"):
+            said.append(f"{word}: {self.mode if word == 'mode' else os.environ.get(name)}")
+            self.text(said[-1], message="m")
         elif word == "cry":
             print(rest, file=sys.stderr, flush=True)
         elif word == "garbage":
@@ -231,9 +245,11 @@ def serve(method, params):
     if method == "initialize":
         sessions = {} if HAS("no-load") else {"resume": {}, "list": {}, "close": {}}
         return {"protocolVersion": 1, "authMethods": [], "agentInfo": {"name": "fake-acp-agent", "version": "1"},
-                "agentCapabilities": {"loadSession": not HAS("no-load"), "promptCapabilities": {"image": True}, "sessionCapabilities": sessions}}
+                "agentCapabilities": {"loadSession": not HAS("no-load"), "promptCapabilities": {"image": not HAS("blind")}, "sessionCapabilities": sessions}}
     if method in ("session/new", "session/load", "session/resume"):
         return opened(method, params)
+    if method == "session/set_mode":
+        SESSIONS[params["sessionId"]].mode = params["modeId"]
     if method in ("session/set_mode", "session/set_model", "session/set_config_option", "authenticate"):
         return {}
     if method == "session/prompt":
@@ -242,6 +258,7 @@ def serve(method, params):
             return {"stopReason": "refusal"}
         if session is None:
             raise Refused(-32602, "session not found")
+        session.images = [block["mimeType"] for block in params["prompt"] if block["type"] == "image"]
         return session.prompt("\n".join(block.get("text", "") for block in params["prompt"]))
     raise Refused(-32601, f"Method not found: {method}")
 

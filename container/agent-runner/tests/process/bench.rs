@@ -134,6 +134,14 @@ impl Bench {
     }
 
     pub(crate) fn message(&self, seq: u64, trigger: bool, text: &str) {
+        self.put(seq, trigger, json!({"text": text, "sender": "Ann", "senderId": "terminal:1"}));
+    }
+
+    pub(crate) fn message_with(&self, seq: u64, content: &Value) {
+        self.put(seq, true, content.clone());
+    }
+
+    fn put(&self, seq: u64, trigger: bool, content: Value) {
         let message = InMessage {
             v: 1,
             seq,
@@ -143,7 +151,7 @@ impl Bench {
             timestamp: "2026-01-02T03:04:05.000Z".to_owned(),
             unknown_sender: false,
             reply: None,
-            content: json!({"text": text, "sender": "Ann", "senderId": "terminal:1"}),
+            content,
         };
         self.place(&format!("host/in/{}", InName { seq }), &message);
     }

@@ -168,6 +168,26 @@ const BAD: &[(&str, usize, &str)] = &[
         4,
         "the provider `command` needs one; add `command = [\"program\", \"argument\"]`",
     ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"opencode\"",
+        4,
+        "the provider `opencode` chooses a model of its maker's unless one is named; add `model = \"…\"`",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"codex\"\nenv = { OPENAI_BASE_URL = \"http://h/v1\" }",
+        4,
+        "the provider `codex` needs the name of a model at OPENAI_BASE_URL; add `model = \"…\"`",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"claude\"\npermissions = \"ask\"",
+        5,
+        "the provider `claude` has no `permissions`: only agents with the Agent Client Protocol do; remove it",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nprovider = \"gemini\"\npermissions = \"always\"",
+        5,
+        "`permissions` cannot be \"always\"; write \"allow\" or \"ask\" or \"deny\"",
+    ),
     ("[[agents]]\nfolder = \"a\"\nunconfined = 1", 4, "`unconfined` is an integer; write true or false"),
     ("[[agents]]\nfolder = \"a\"\ncommand = [\"x\"]", 4, "the provider `echo` runs no command"),
     (

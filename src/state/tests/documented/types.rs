@@ -63,6 +63,7 @@ pub(super) fn listed() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = vec![std::fs::read_to_string(root.join("state/meta.rs")).unwrap()];
     sources(&root.join("model"), &mut files);
+    sources(&root.join("../container/presets/src"), &mut files);
     let mut known = BTreeMap::new();
     for (name, definition) in files.iter().flat_map(|file| definitions(file)) {
         let other = known.insert(name.clone(), definition);

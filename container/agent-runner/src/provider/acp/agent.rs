@@ -12,6 +12,8 @@ pub(super) struct Agent {
     pub(super) resumes: bool,
     /// Whether it can go on with a session, and repeats it.
     pub(super) loads: bool,
+    /// Whether it takes images in prompts.
+    pub(super) sees_images: bool,
     /// Whether it takes instructions with a session.
     pub(super) takes_instructions: bool,
 }

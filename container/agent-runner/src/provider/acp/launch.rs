@@ -1,8 +1,12 @@
 //! What a process of an agent is started with.
 
-use hearth_wire::{Context, McpServer};
+use std::path::PathBuf;
+
+use hearth_presets::Preset;
+use hearth_wire::{Context, McpServer, Permissions, Provider};
 use serde_json::{Value, json};
 
+use super::known::{Prepared, prepare};
 use crate::addendum;
 use crate::child::{Launch, environment};
 use crate::env;
@@ -12,8 +16,18 @@ use crate::roots::Roots;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parameters {
     pub(super) launch: Launch,
+    /// Home and session directory of the agent.
+    pub(super) home: PathBuf,
+    pub(super) session: PathBuf,
     pub(super) instructions: String,
+    pub(super) preset: Option<Preset>,
+    /// A configuration file below the agent's home, and its text.
+    pub(super) file: Option<(&'static str, String)>,
+    pub(super) mode: Option<String>,
+    pub(super) permissions: Permissions,
     pub(super) model: Option<String>,
+    /// Whether the agent knows the model from its start.
+    pub(super) is_model_named: bool,
     pub(super) effort: Option<String>,
     servers: Vec<McpServer>,
 }
@@ -22,17 +36,47 @@ pub(super) struct Parameters {
 const OWN_SERVER: &str = "nanoclaw";
 
 impl Parameters {
-    pub(super) fn of(context: &Context, roots: &Roots) -> Self {
+    /// # Errors
+    /// What is missing in the agent's configuration.
+    pub(super) fn of(context: &Context, roots: &Roots) -> Result<Self, String> {
         let provider = &context.provider;
-        let launch =
-            Launch { argv: provider.command.clone(), env: environment(context, roots), without: vec!["NODE_OPTIONS"] };
-        Self {
-            launch,
+        let preset = preset(provider)?;
+        let Prepared { env, file, model, is_model_named } = match preset {
+            Some(preset) => prepare(preset.about(), provider, &env::variable)?,
+            None => Prepared { model: provider.model.clone(), ..Prepared::default() },
+        };
+        let mut argv = provider.command.clone();
+        if let (true, Some(preset)) = (argv.is_empty(), preset) {
+            argv.extend(preset.about().command.iter().map(|word| (*word).to_owned()));
+        }
+        if argv.is_empty() {
+            return Err("there is no program to start: set the agent's `command`".to_owned());
+        }
+        let env = environment(context, roots).into_iter().chain(env).collect();
+        Ok(Self {
+            // Set if another agent started the daemon: this one would consider itself part of that one.
+            launch: Launch { argv, env, without: vec!["CLAUDECODE", "NODE_OPTIONS"] },
+            home: roots.home.clone(),
+            session: roots.session.clone(),
             instructions: addendum::instructions(context),
-            model: provider.model.clone(),
+            preset,
+            file,
+            mode: provider.mode.clone(),
+            permissions: provider.permissions,
+            model,
+            is_model_named,
             effort: provider.effort.clone(),
             servers: context.mcp_servers.clone(),
-        }
+        })
+    }
+
+    /// The mode that the agent with this name in the handshake is set to.
+    pub(super) fn mode(&self, agent: &str) -> Option<&str> {
+        let permitting = Preset::of_agent(agent).or(self.preset).map(|preset| &preset.about().permissions);
+        self.mode.as_deref().or_else(|| match self.permissions {
+            Permissions::Allow => permitting?.allow,
+            Permissions::Ask | Permissions::Deny => permitting?.ask,
+        })
     }
 
     /// The servers of tools in the protocol's form: Hearth's own, which is started with `own`, and those of the agent.
@@ -52,4 +96,11 @@ impl Parameters {
         }
         Value::Array(all)
     }
+}
+
+fn preset(provider: &Provider) -> Result<Option<Preset>, String> {
+    let Some(name) = &provider.preset else { return Ok(None) };
+    let unknown =
+        || format!("this runner does not know the provider {name}: it is older than the daemon; build the image again");
+    Preset::named(name).map(Some).ok_or_else(unknown)
 }

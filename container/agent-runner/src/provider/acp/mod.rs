@@ -12,6 +12,7 @@
 //! * An agent that does not know the session any more begins a new one.
 
 mod agent;
+mod known;
 mod launch;
 mod offers;
 mod peer;
@@ -19,6 +20,7 @@ mod permission;
 mod rpc;
 mod session;
 mod start;
+mod transcript;
 mod trouble;
 mod words;
 
@@ -47,7 +49,7 @@ pub(super) fn open(roots: &Roots) -> Box<dyn Provider> {
 impl Acp {
     /// The session for this turn: the running one, if it still matches the context.
     fn session(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Session, TurnError> {
-        let parameters = Parameters::of(&turn.context, &self.roots);
+        let parameters = Parameters::of(&turn.context, &self.roots).map_err(TurnError::Failed)?;
         if let Some(mut running) = self.running.take() {
             if running.serves(&parameters) {
                 return Ok(running);

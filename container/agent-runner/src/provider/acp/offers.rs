@@ -2,15 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// The mode in which a known agent asks for no permission. The defaults of some are modes in which a model decides
-/// about permissions, which costs further calls.
-const ASKS_NOTHING: [(&str, &str); 4] = [
-    ("gemini-cli", "yolo"),
-    ("@agentclientprotocol/codex-acp", "agent-full-access"),
-    ("@agentclientprotocol/claude-agent-acp", "bypassPermissions"),
-    ("qwen-code", "yolo"),
-];
-
 /// Something to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -40,11 +31,16 @@ impl Choice {
     /// Where older agents list it: the list, the field with an id, and the method and parameter that choose one.
     const fn older(self) -> Option<Older> {
         match self {
-            Self::Mode => {
-                Some(Older { list: "/modes/availableModes", id: "id", method: "session/set_mode", parameter: "modeId" })
-            }
+            Self::Mode => Some(Older {
+                list: "/modes/availableModes",
+                current: "/modes/currentModeId",
+                id: "id",
+                method: "session/set_mode",
+                parameter: "modeId",
+            }),
             Self::Model => Some(Older {
                 list: "/models/availableModels",
+                current: "/models/currentModelId",
                 id: "modelId",
                 method: "session/set_model",
                 parameter: "modelId",
@@ -57,6 +53,7 @@ impl Choice {
 #[derive(Debug, Clone, Copy)]
 struct Older {
     list: &'static str,
+    current: &'static str,
     id: &'static str,
     method: &'static str,
     parameter: &'static str,
@@ -69,48 +66,75 @@ pub(super) struct ChoiceRequest {
     pub(super) params: Value,
 }
 
-/// The mode that is set for an agent of this name.
-pub(super) fn mode_of(agent: &str) -> Option<&'static str> {
-    ASKS_NOTHING.iter().find(|(name, _)| *name == agent).map(|(_, mode)| *mode)
+/// What a session offers of one kind.
+#[derive(Debug)]
+struct Offer<'a> {
+    /// The values, and their names for people.
+    items: Vec<(&'a str, Option<&'a str>)>,
+    current: Option<&'a str>,
+    /// The request that chooses one, but for the value.
+    how: How<'a>,
 }
 
-/// The request that chooses `wanted`. `session` is the agent's answer to the beginning of the session.
+#[derive(Debug)]
+enum How<'a> {
+    Option(Option<&'a Value>),
+    Older(Older),
+}
+
+/// The request that chooses `wanted`; none if it is chosen already. `session` is the agent's answer to the beginning of
+/// the session.
 ///
 /// # Errors
 /// Why it cannot be chosen, with the values on offer.
-pub(super) fn choose(choice: Choice, wanted: &str, session: &Value) -> Result<ChoiceRequest, String> {
+pub(super) fn choose(choice: Choice, wanted: &str, session: &Value) -> Result<Option<ChoiceRequest>, String> {
     let word = choice.word();
+    let Some(Offer { items, current, how }) = offer(choice, session) else {
+        return Err(format!("the agent offers no choice of {word}; remove `{word}` from its configuration"));
+    };
+    let named = |(value, name): &(&str, Option<&str>)| Some(*value) == current && *name == Some(wanted);
+    if current == Some(wanted) || items.iter().any(named) {
+        return Ok(None);
+    }
+    if !items.iter().any(|(value, _)| *value == wanted) {
+        let offered: Vec<&str> = items.iter().map(|(value, _)| *value).collect();
+        return Err(format!("the agent does not offer the {word} {wanted:?}; it offers: {}", offered.join(", ")));
+    }
+    Ok(Some(match how {
+        How::Option(id) => {
+            ChoiceRequest { method: "session/set_config_option", params: json!({"configId": id, "value": wanted}) }
+        }
+        How::Older(older) => ChoiceRequest { method: older.method, params: json!({ older.parameter: wanted }) },
+    }))
+}
+
+/// Whether the agent offers a choice.
+pub(super) fn offers(choice: Choice, session: &Value) -> bool {
+    offer(choice, session).is_some()
+}
+
+fn offer(choice: Choice, session: &Value) -> Option<Offer<'_>> {
     let options = session.get("configOptions").and_then(Value::as_array);
     let option = options.into_iter().flatten().find(|option| text(option, "category") == Some(choice.category()));
     if let Some(option) = option {
-        check(word, wanted, &values(option.get("options"), "value"))?;
-        let params = json!({"configId": option.get("id"), "value": wanted});
-        return Ok(ChoiceRequest { method: "session/set_config_option", params });
+        let items = values(option.get("options"), "value");
+        return Some(Offer { items, current: text(option, "currentValue"), how: How::Option(option.get("id")) });
     }
-    let older = choice.older().and_then(|older| Some((older, session.pointer(older.list)?)));
-    let Some((older, list)) = older else {
-        return Err(format!("the agent offers no choice of {word}; remove `{word}` from its configuration"));
-    };
-    check(word, wanted, &values(Some(list), older.id))?;
-    Ok(ChoiceRequest { method: older.method, params: json!({ older.parameter: wanted }) })
+    let older = choice.older()?;
+    let items = values(Some(session.pointer(older.list)?), older.id);
+    let current = session.pointer(older.current).and_then(Value::as_str);
+    Some(Offer { items, current, how: How::Older(older) })
 }
 
-/// The values of a list, whose items may be groups of further items.
-fn values<'a>(list: Option<&'a Value>, field: &str) -> Vec<&'a str> {
+/// The values of a list and their names. Its items may be groups of further items.
+fn values<'a>(list: Option<&'a Value>, field: &str) -> Vec<(&'a str, Option<&'a str>)> {
     let items = |list: Option<&'a Value>| list.and_then(Value::as_array).into_iter().flatten();
     let all = items(list).flat_map(|item| std::iter::once(item).chain(items(item.get("options"))));
-    all.filter_map(|item| text(item, field)).collect()
+    all.filter_map(|item| Some((text(item, field)?, text(item, "name")))).collect()
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field).and_then(Value::as_str)
-}
-
-fn check(word: &str, wanted: &str, offered: &[&str]) -> Result<(), String> {
-    if offered.contains(&wanted) {
-        return Ok(());
-    }
-    Err(format!("the agent does not offer the {word} {wanted:?}; it offers: {}", offered.join(", ")))
 }
 
 #[cfg(test)]
@@ -123,10 +147,10 @@ mod tests {
             {"id": "model", "category": "model", "options": [{"value": "a/small"}, {"group": "b", "options": [{"value": "b/large"}]}]},
             {"id": "think", "category": "thought_level", "options": [{"value": "low"}]},
         ]});
-        let chosen = choose(Choice::Model, "b/large", &session).unwrap();
+        let chosen = choose(Choice::Model, "b/large", &session).unwrap().unwrap();
         assert_eq!(chosen.method, "session/set_config_option");
         assert_eq!(chosen.params, json!({"configId": "model", "value": "b/large"}));
-        assert_eq!(choose(Choice::Effort, "low", &session).unwrap().params["configId"], "think");
+        assert_eq!(choose(Choice::Effort, "low", &session).unwrap().unwrap().params["configId"], "think");
         let refused = choose(Choice::Model, "c", &session).unwrap_err();
         assert_eq!(refused, "the agent does not offer the model \"c\"; it offers: a/small, b/large");
         assert!(choose(Choice::Mode, "x", &session).unwrap_err().contains("no choice of mode"));
@@ -139,9 +163,21 @@ mod tests {
             "models": {"availableModels": [{"modelId": "m"}]},
         });
         let mode = choose(Choice::Mode, "yolo", &session).unwrap();
-        assert_eq!(mode, ChoiceRequest { method: "session/set_mode", params: json!({"modeId": "yolo"}) });
-        assert_eq!(choose(Choice::Model, "m", &session).unwrap().params, json!({"modelId": "m"}));
+        assert_eq!(mode, Some(ChoiceRequest { method: "session/set_mode", params: json!({"modeId": "yolo"}) }));
+        assert_eq!(choose(Choice::Mode, "default", &session).unwrap(), None, "it is set");
+        assert_eq!(choose(Choice::Model, "m", &session).unwrap().unwrap().params, json!({"modelId": "m"}));
         assert!(choose(Choice::Effort, "high", &session).unwrap_err().contains("no choice of effort"));
+    }
+
+    /// An agent may give a model that it was started with an id of its own.
+    #[test]
+    fn what_is_current_is_not_chosen_again() {
+        let session = json!({"models": {"currentModelId": "$runtime|m", "availableModels": [
+            {"modelId": "$runtime|m", "name": "m"}, {"modelId": "x", "name": "other"}]}});
+        assert_eq!(choose(Choice::Model, "m", &session).unwrap(), None);
+        assert!(choose(Choice::Model, "other", &session).is_err(), "a name is no value");
+        let unlisted = json!({"models": {"currentModelId": "m", "availableModels": [{"modelId": "x"}]}});
+        assert_eq!(choose(Choice::Model, "m", &unlisted).unwrap(), None);
     }
 
     #[test]

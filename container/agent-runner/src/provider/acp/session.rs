@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use super::agent::{Agent, continuation};
 use super::launch::Parameters;
 use super::peer::{Heard, Peer};
-use super::permission;
+use super::permission::{self, Permitted, Permitter};
 use super::rpc::{Line, Refusal};
+use super::transcript::{self, Record};
 use super::trouble::{self, Complaint};
-use super::words::{self, ToolCall, Update, Words};
+use super::words::{self, Call, ToolCall, Update, Words};
 use crate::failure::Failure;
+use crate::images::images;
 use crate::log;
 use crate::outgoing::Utterance;
 use crate::provider::dispatch;
@@ -40,7 +42,10 @@ pub(super) struct Session {
     has_counted: bool,
     words: Words,
     /// The tools under way, by their ids.
-    calls: BTreeMap<String, String>,
+    calls: BTreeMap<String, Call>,
+    /// The tools of this turn that ended.
+    called: Vec<Call>,
+    permitter: Permitter,
     /// A tool of this turn that was not allowed.
     denied: Option<String>,
     /// The prompt that is being answered.
@@ -58,6 +63,15 @@ pub(super) enum Attempt {
     Stale,
 }
 
+/// What the end of a prompt means.
+#[derive(Debug)]
+enum Verdict {
+    /// The agent does not know the session to go on with.
+    Unknown,
+    Failed(Failure),
+    Said(String),
+}
+
 impl Session {
     pub(super) fn new(parameters: Parameters, peer: Peer, agent: Agent, id: String, is_resumed: bool) -> Self {
         Self {
@@ -71,6 +85,8 @@ impl Session {
             has_counted: false,
             words: Words::default(),
             calls: BTreeMap::new(),
+            called: Vec::new(),
+            permitter: Permitter::default(),
             denied: None,
             prompt: None,
         }
@@ -91,8 +107,16 @@ impl Session {
     }
 
     /// Asks the agent to cancel the turn.
-    pub(super) fn cancel(&self) {
+    pub(super) fn cancel(&mut self) {
         self.peer.notify("session/cancel", &json!({"sessionId": self.id}));
+        self.abandon();
+    }
+
+    /// Answers the requests for permission that still wait.
+    fn abandon(&mut self) {
+        for id in self.permitter.abandon() {
+            self.peer.answer(&id, &permission::cancelled());
+        }
     }
 
     /// Lets the process end gracefully.
@@ -104,11 +128,15 @@ impl Session {
     pub(super) fn converse(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
         self.words.begin();
         self.denied = None;
+        self.called.clear();
         let prompt = self.peer.send("session/prompt", &json!({"sessionId": self.id, "prompt": self.blocks(turn)}));
         self.prompt = Some(prompt);
         let mut is_heard = self.turns == 0;
         self.turns += 1;
         loop {
+            for permitted in self.permitter.settle(report)? {
+                self.tell(permitted);
+            }
             match self.peer.hear(report)? {
                 Heard::Nothing => {}
                 Heard::Gone(how) if !is_heard => {
@@ -120,7 +148,7 @@ impl Session {
                 Heard::Gone(how) => return Err(trouble::gone(&how, report.tool()).into()),
                 Heard::Line(Line::Answer { id, outcome }) if id == prompt => {
                     self.prompt = None;
-                    return self.conclude(outcome, report);
+                    return self.conclude(outcome, turn, report);
                 }
                 Heard::Line(line) => {
                     is_heard = true;
@@ -133,18 +161,22 @@ impl Session {
     /// The prompt. The first one of a process has the instructions, if the agent takes them in no other way.
     fn blocks(&self, turn: &Turn) -> Value {
         let block = |text: &str| json!({"type": "text", "text": text});
-        if self.turns > 0 || self.agent.takes_instructions {
-            return json!([block(&turn.prompt)]);
+        let mut blocks = Vec::new();
+        if self.turns == 0 && !self.agent.takes_instructions {
+            blocks.push(block(&format!("<instructions>\n{}\n</instructions>", self.parameters.instructions)));
         }
-        let instructions = format!("<instructions>\n{}\n</instructions>", self.parameters.instructions);
-        json!([block(&instructions), block(&turn.prompt)])
+        blocks.push(block(&turn.prompt));
+        if self.agent.sees_images {
+            let images = images(&self.parameters.session, &turn.asked).into_iter();
+            blocks.extend(images.map(|one| json!({"type": "image", "mimeType": one.media_type, "data": one.data})));
+        }
+        blocks.into()
     }
 
     fn take(&mut self, line: Line, report: &mut Report<'_>) -> Result<(), TurnError> {
         match line {
             Line::Request { id, method, params } if method == "session/request_permission" => {
-                let answer = self.permit(&params, report)?;
-                self.peer.answer(&id, &answer);
+                self.permit(id, params, report)?;
             }
             Line::Request { id, method, .. } => self.peer.decline(&id, &method),
             Line::Notice { method, mut params } if method == "session/update" => {
@@ -179,7 +211,10 @@ impl Session {
                 self.started(&call, report)?;
             }
             Update::ToolChanged(call) if call.has_ended() => {
-                self.calls.remove(&call.tool_call_id);
+                if let Some(mut known) = self.calls.remove(&call.tool_call_id) {
+                    known.learn(&call);
+                    self.note_call(known);
+                }
                 report.tool_ended(&call.tool_call_id)?;
             }
             Update::Session(info) => {
@@ -187,7 +222,12 @@ impl Session {
                     notice(warning);
                 }
             }
-            Update::ToolChanged(_) | Update::Other => {}
+            Update::ToolChanged(call) => {
+                if let Some(known) = self.calls.get_mut(&call.tool_call_id) {
+                    known.learn(&call);
+                }
+            }
+            Update::Other => {}
         }
         Ok(())
     }
@@ -197,23 +237,43 @@ impl Session {
         if call.has_ended() || self.calls.contains_key(id) || self.calls.len() >= MOST_CALLS {
             return Ok(());
         }
-        let name = call.name().unwrap_or("a tool").to_owned();
-        report.tool_started(id, &name, None)?;
-        self.calls.insert(id.clone(), name);
+        let mut known = Call::default();
+        known.learn(call);
+        if known.name.is_empty() {
+            "a tool".clone_into(&mut known.name);
+        }
+        report.tool_started(id, &known.name, None)?;
+        self.calls.insert(id.clone(), known);
         Ok(())
     }
 
     /// Decides about a tool that the agent asks permission for. Some agents announce a tool only so.
-    fn permit(&mut self, params: &Value, report: &mut Report<'_>) -> Result<Value, TurnError> {
-        let call = params.get("toolCall").cloned().map(serde_json::from_value::<ToolCall>);
-        let Some(Ok(call)) = call else { return Ok(permission::cancelled()) };
-        self.started(&call, report)?;
-        let name = self.calls.get(&call.tool_call_id).map_or("a tool", String::as_str);
-        let answer = permission::decide(params, name, &report.context().blocked_tools);
-        if !permission::allows(&answer, params) {
-            self.denied = Some(name.to_owned());
+    fn permit(&mut self, id: Value, params: Value, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let asked = params.get("toolCall").cloned().map(serde_json::from_value::<ToolCall>);
+        let Some(Ok(asked)) = asked else {
+            self.peer.answer(&id, &permission::cancelled());
+            return Ok(());
+        };
+        self.started(&asked, report)?;
+        let mut call = self.calls.get(&asked.tool_call_id).cloned().unwrap_or_default();
+        call.learn(&asked);
+        let policy = self.parameters.permissions;
+        if let Some(permitted) = self.permitter.request(id, params, call, policy, report)? {
+            self.tell(permitted);
         }
-        Ok(answer)
+        Ok(())
+    }
+
+    fn tell(&mut self, permitted: Permitted) {
+        let Permitted { id, answer, denied } = permitted;
+        self.denied = denied.or(self.denied.take());
+        self.peer.answer(&id, &answer);
+    }
+
+    fn note_call(&mut self, call: Call) {
+        if self.called.len() < MOST_CALLS {
+            self.called.push(call);
+        }
     }
 
     /// Stores the session's id once the agent has answered something.
@@ -226,42 +286,71 @@ impl Session {
     }
 
     /// Handles the answer to the prompt.
-    fn conclude(&mut self, outcome: Result<Value, Refusal>, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
+    fn conclude(
+        &mut self,
+        outcome: Result<Value, Refusal>,
+        turn: &Turn,
+        report: &mut Report<'_>,
+    ) -> Result<Attempt, TurnError> {
         let tool = report.tool().map(str::to_owned);
         report.tools_ended()?;
-        self.calls.clear();
+        for call in std::mem::take(&mut self.calls).into_values() {
+            self.note_call(call);
+        }
+        self.abandon();
+        let ended = match self.verdict(outcome, tool.as_deref()) {
+            Verdict::Unknown => return Ok(Attempt::Unknown),
+            Verdict::Failed(failure) => Err(failure),
+            Verdict::Said(text) => Ok(text),
+        };
+        let said = match &ended {
+            Ok(text) => text.clone(),
+            Err(failure) => format!("[The turn failed: {}]", failure.error),
+        };
+        let record = Record { prompt: &turn.prompt, calls: &self.called, said: &said };
+        transcript::add(&self.parameters.home, &self.id, &record);
+        let outcome = match ended {
+            Ok(text) => {
+                self.prove(report)?;
+                dispatch::addressed(&text).into_iter().try_for_each(|said: Utterance| report.answer(said))?;
+                self.note_missing_tools();
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        };
+        report.end_part(outcome).map(|()| Attempt::Ended)
+    }
+
+    /// What the answer to the prompt means.
+    fn verdict(&mut self, outcome: Result<Value, Refusal>, tool: Option<&str>) -> Verdict {
         let is_unproved = self.is_resumed && !self.is_proved;
         let result = match outcome {
             Ok(result) => result,
-            Err(refusal) if is_unproved && trouble::is_unknown_session(&refusal) => return Ok(Attempt::Unknown),
-            Err(refusal) => return end(Err(Complaint::of(&refusal).failure(tool.as_deref())), report),
+            Err(refusal) if is_unproved && trouble::is_unknown_session(&refusal) => return Verdict::Unknown,
+            Err(refusal) => return Verdict::Failed(Complaint::of(&refusal).failure(tool)),
         };
         let reason = result.get("stopReason").and_then(Value::as_str).unwrap_or_default();
         if reason == "refusal" && is_unproved {
-            return Ok(Attempt::Unknown);
+            return Verdict::Unknown;
         }
         let text = self.words.text();
         let complaint = Complaint::in_result(&result)
             .or_else(|| Complaint::in_answer(&self.agent.name, text, &result, self.has_counted));
         if let Some(complaint) = complaint {
-            return end(Err(complaint.failure(tool.as_deref())), report);
+            return Verdict::Failed(complaint.failure(tool));
         }
         self.has_counted |= result.get("usage").is_some();
         let note = match reason {
-            "refusal" => return end(Err(Failure::lasting("the model refused to answer this")), report),
-            "cancelled" => return end(Err(Failure::passing("the agent cancelled its turn by itself")), report),
+            "refusal" => return Verdict::Failed(Failure::lasting("the model refused to answer this")),
+            "cancelled" => return Verdict::Failed(Failure::passing("the agent cancelled its turn by itself")),
             "max_tokens" => "\n\n[The answer is cut off: it reached the limit of the model.]",
             "max_turn_requests" => "\n\n[The agent stopped here: it reached its limit of calls of the model.]",
             _ => "",
         };
-        let text = match &self.denied {
+        Verdict::Said(match &self.denied {
             Some(tool) if text.is_empty() => format!("The tool {tool} is not allowed here."),
             _ => format!("{text}{note}"),
-        };
-        self.prove(report)?;
-        dispatch::addressed(&text).into_iter().try_for_each(|said: Utterance| report.answer(said))?;
-        self.note_missing_tools();
-        end(Ok(()), report)
+        })
     }
 
     /// Some agents silently do not start a server of tools.
@@ -270,10 +359,6 @@ impl Session {
             log::note("the agent has not started its server of Hearth's tools; it answers without them");
         }
     }
-}
-
-fn end(outcome: Result<(), Failure>, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
-    report.end_part(outcome).map(|()| Attempt::Ended)
 }
 
 fn notice(text: &str) {

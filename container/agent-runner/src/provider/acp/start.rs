@@ -1,12 +1,16 @@
 //! Starts an agent: the handshake, the session, and the mode, model and effort that are set for it.
 
+use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
+use hearth_presets::{KnownAgent, Preset};
 use serde_json::{Value, json};
 
 use super::agent::{Agent, Continuation};
+use super::known::HEADER;
 use super::launch::Parameters;
-use super::offers::{Choice, choose, mode_of};
+use super::offers::{Choice, choose, offers};
 use super::peer::Peer;
 use super::rpc::Refusal;
 use super::session::Session;
@@ -33,27 +37,55 @@ struct Opened {
 
 /// Starts the agent and its session.
 pub(super) fn session(parameters: Parameters, roots: &Roots, report: &mut Report<'_>) -> Result<Session, TurnError> {
-    if parameters.launch.argv.is_empty() {
-        return Err(TurnError::Failed("there is no program to start: set the agent's `command`".to_owned()));
+    if let Some((path, text)) = &parameters.file {
+        write(&roots.home.join(path), text)?;
     }
     let relay = Relay::open(roots)?;
-    let mut peer = Peer::new(LineProcess::start(&parameters.launch, &roots.group)?, relay);
+    let process = LineProcess::start(&parameters.launch, &roots.group);
+    let mut peer = Peer::new(process.map_err(|failure| with_package(failure, &parameters))?, relay);
     let agent = initialize(&mut peer, report)?;
     let opened = open(&mut peer, &agent, &parameters, roots, report)?;
+    let is_settled = parameters.is_model_named && !offers(Choice::Model, &opened.offers);
     let wanted = [
-        (Choice::Mode, mode_of(&agent.name).map(str::to_owned)),
-        (Choice::Model, parameters.model.clone()),
-        (Choice::Effort, parameters.effort.clone()),
+        (Choice::Mode, parameters.mode(&agent.name)),
+        (Choice::Model, parameters.model.as_deref().filter(|_| !is_settled)),
+        (Choice::Effort, parameters.effort.as_deref()),
     ];
     for (choice, wanted) in wanted {
         let Some(wanted) = wanted else { continue };
-        let mut request = choose(choice, &wanted, &opened.offers).map_err(TurnError::Failed)?;
+        let Some(mut request) = choose(choice, wanted, &opened.offers).map_err(TurnError::Failed)? else { continue };
         if let Some(params) = request.params.as_object_mut() {
             params.insert("sessionId".to_owned(), opened.id.as_str().into());
         }
         peer.call(request.method, &request.params, PATIENCE, report)?.map_err(failure)?;
     }
     Ok(Session::new(parameters, peer, agent, opened.id, opened.is_resumed))
+}
+
+/// Names the package of a known agent whose own program is missing.
+fn with_package(failure: Failure, parameters: &Parameters) -> Failure {
+    let known = parameters.preset.map(Preset::about);
+    let is_own = |known: &&KnownAgent| parameters.launch.argv.iter().eq(known.command);
+    match known.filter(is_own).filter(|_| failure.retry.is_none()) {
+        Some(known) => Failure::lasting(format!("{} `{}` installs it", failure.error, known.package.install())),
+        None => failure,
+    }
+}
+
+/// Writes a generated file, unless there is one that was not generated. Its directory belongs to the agent.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let is_ours = match fs::read_to_string(path) {
+        Ok(found) if found == text => return Ok(()),
+        Ok(found) => found.starts_with(HEADER),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if !is_ours {
+        log::note(format_args!("{} is not one that Hearth generated; it stays as it is", path.display()));
+        return Ok(());
+    }
+    let parent = path.parent().unwrap_or(path);
+    let written = fs::create_dir_all(parent).and_then(|()| fs::write(path, text));
+    written.map_err(|error| Failure::passing(format!("cannot write {}: {error}", path.display())))
 }
 
 fn failure(refusal: Refusal) -> Failure {
@@ -86,6 +118,7 @@ fn initialize(peer: &mut Peer, report: &mut Report<'_>) -> Result<Agent, TurnErr
         version: text("/agentInfo/version"),
         resumes: has("/agentCapabilities/sessionCapabilities/resume"),
         loads: has("/agentCapabilities/loadSession"),
+        sees_images: has("/agentCapabilities/promptCapabilities/image"),
         takes_instructions: has("/agentCapabilities/sessionCapabilities/systemPrompt"),
     };
     log::note(format_args!("the agent is {:?}, version {:?}", agent.name, agent.version));

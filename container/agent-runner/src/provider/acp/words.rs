@@ -6,6 +6,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+/// Maximum length of what is kept of a tool call.
+const DETAIL_CHARS: usize = 2000;
+
 /// An update of the session. Unknown kinds are [`Update::Other`].
 #[derive(Debug, Deserialize)]
 #[serde(tag = "sessionUpdate", rename_all = "snake_case")]
@@ -55,8 +58,59 @@ pub(super) struct ToolCall {
     name: Option<String>,
     #[serde(default)]
     title: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    raw_input: Value,
     #[serde(default, rename = "_meta")]
     meta: Value,
+}
+
+/// What is kept of a tool call that is under way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) name: String,
+    /// The protocol's word for what it does, such as `execute`.
+    pub(super) kind: String,
+    /// The command, the path, or all that it is called with.
+    pub(super) detail: String,
+}
+
+impl Call {
+    /// Adds what an update says.
+    pub(super) fn learn(&mut self, update: &ToolCall) {
+        if let (true, Some(name)) = (self.name.is_empty(), update.name()) {
+            self.name = bounded(name);
+        }
+        if let Some(kind) = update.kind.as_deref().filter(|kind| !kind.is_empty()) {
+            self.kind = bounded(kind);
+        }
+        if let Some(detail) = detail(&update.raw_input) {
+            self.detail = bounded(&detail);
+        }
+    }
+
+    /// What calls that are permitted together have in common.
+    pub(super) fn key(&self) -> (String, String) {
+        (self.name.clone(), self.kind.clone())
+    }
+}
+
+/// What a tool is called with, for people.
+fn detail(input: &Value) -> Option<String> {
+    let fields = input.as_object().filter(|fields| !fields.is_empty())?;
+    let known = ["command", "cmd", "file_path", "filePath", "path", "url"].iter().find_map(|name| fields.get(*name));
+    Some(match known {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(words)) if words.iter().all(Value::is_string) => {
+            words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+        }
+        _ => input.to_string(),
+    })
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().take(DETAIL_CHARS).collect()
 }
 
 impl ToolCall {
@@ -250,6 +304,22 @@ mod tests {
         assert_eq!(call(json!({"_meta": {"claudeCode": {"toolName": "Bash"}}})).name(), Some("Bash"));
         assert_eq!(call(json!({"name": "bash", "title": ""})).name(), Some("bash"));
         assert_eq!(call(json!({"title": ""})).name(), None);
+    }
+
+    #[test]
+    fn a_call_is_known_by_its_command_or_all_that_it_is_called_with() {
+        let mut call = Call::default();
+        for update in [
+            json!({"toolCallId": "c", "title": "bash", "kind": "execute", "rawInput": {}}),
+            json!({"toolCallId": "c", "title": "ls", "rawInput": {"command": ["ls", "-l"], "cwd": "/"}}),
+        ] {
+            call.learn(&serde_json::from_value(update).unwrap());
+        }
+        let expected = Call { name: "bash".to_owned(), kind: "execute".to_owned(), detail: "ls -l".to_owned() };
+        assert_eq!(call, expected);
+        assert_eq!(detail(&json!({"a": 1})).as_deref(), Some("{\"a\":1}"));
+        assert_eq!(detail(&json!({"command": 7})).as_deref(), Some("{\"command\":7}"));
+        assert_eq!(detail(&json!(null)), None);
     }
 
     #[test]
