@@ -26,6 +26,7 @@ mod cli;
 mod clock;
 mod commands;
 mod confine;
+mod conformance;
 mod containers;
 mod crash;
 #[path = "../sim/days/mod.rs"]
