@@ -85,9 +85,13 @@ impl Subject {
         const OWN: &str = "does not apply: a program of the operator's decides it";
         const LINES: &str = "not tested: only programs of the tests write such lines";
         const PATIENT: &str = "the agent asks its model again itself, for longer than a test waits";
+        const SEARCHES: &str = "not tested: the agent's model has to look for the tools of servers first";
+        const LOOPS: &str = "not tested: the agent takes letters that are all the same for a loop of its model";
         match (self, case) {
             (Self::Command, "stale resume") => Some(OWN),
             (Self::Claude | Self::Real(_), "malformed line") => Some(LINES),
+            (Self::Real(Preset::Qwen), "tools") => Some(SEARCHES),
+            (Self::Real(Preset::Gemini), "huge answer") => Some(LOOPS),
             (Self::Real(_), "rate limit (429)" | "trouble (500)" | "cut answer") => Some(PATIENT),
             _ => None,
         }

@@ -12,7 +12,8 @@ const AUTH_REQUIRED: i64 = -32000;
 /// The code for something that does not exist, such as a session.
 const NOT_FOUND: i64 = -32002;
 /// How agents say with other codes that they do not know a session.
-const UNKNOWN_SESSION: [&str; 4] = ["not found", "no rollout", "invalid session", "service failure"];
+const UNKNOWN_SESSION: [&str; 5] =
+    ["not found", "no rollout", "invalid session", "no previous sessions", "service failure"];
 
 /// Why a turn failed, as the agent tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +92,7 @@ pub(super) fn gone(how: &str, tool: Option<&str>) -> Failure {
 
 /// Whether an agent does not know the session that it was asked to go on with.
 pub(super) fn is_unknown_session(refusal: &Refusal) -> bool {
-    let text = refusal.message.to_lowercase();
+    let text = Complaint::of(refusal).text.to_lowercase();
     refusal.code == NOT_FOUND || UNKNOWN_SESSION.iter().any(|words| text.contains(words))
 }
 
@@ -171,6 +172,9 @@ mod tests {
     fn unknown_sessions() {
         assert!(is_unknown_session(&refusal(-32002, "Resource", json!(null))));
         assert!(is_unknown_session(&refusal(-32603, "no rollout found for x", json!(null))));
+        for details in ["no rollout found for thread id x", "No previous sessions found for this project."] {
+            assert!(is_unknown_session(&refusal(-32603, "Internal error", json!({ "details": details }))), "{details}");
+        }
         assert!(!is_unknown_session(&refusal(-32603, "429", json!(null))));
     }
 }
