@@ -138,7 +138,7 @@ pub(super) static QWEN: KnownAgent = KnownAgent {
     permissions: Permitting { allow: Some("yolo"), ask: Some("default"), ask_env: &[] },
     sessions: ".qwen",
     instructions: Some("AGENTS.md"),
-    trial: Trial::Recorded,
+    trial: Trial::Hearth,
 };
 
 pub(super) static HERMES: KnownAgent = KnownAgent {

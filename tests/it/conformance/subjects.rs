@@ -86,12 +86,12 @@ impl Subject {
         const LINES: &str = "not tested: only programs of the tests write such lines";
         const PATIENT: &str = "the agent asks its model again itself, for longer than a test waits";
         const SEARCHES: &str = "not tested: the agent's model has to look for the tools of servers first";
-        const LOOPS: &str = "not tested: the agent takes letters that are all the same for a loop of its model";
+        const REPEATS: &str = "not tested: the agent takes a text of equal letters for a model that repeats itself";
         match (self, case) {
             (Self::Command, "stale resume") => Some(OWN),
             (Self::Claude | Self::Real(_), "malformed line") => Some(LINES),
             (Self::Real(Preset::Qwen), "tools") => Some(SEARCHES),
-            (Self::Real(Preset::Gemini), "huge answer") => Some(LOOPS),
+            (Self::Real(Preset::Gemini | Preset::Qwen), "huge answer") => Some(REPEATS),
             (Self::Real(_), "rate limit (429)" | "trouble (500)" | "cut answer") => Some(PATIENT),
             _ => None,
         }
