@@ -28,7 +28,7 @@ fn table() -> String {
             known.name, known.model.base_url, known.model.key, known.sessions
         ));
     }
-    text.push_str("\n");
+    text.push('\n');
     text
 }
 
