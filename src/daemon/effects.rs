@@ -55,7 +55,7 @@ impl Executor {
             }
             Effect::StopNow(session, number) => {
                 crash::point("stop");
-                self.workers.shut_out(session, number);
+                self.workers.close_gateway(session, number);
                 self.runtime.kill_now(session, number);
             }
             Effect::Inquire(session, number) => {

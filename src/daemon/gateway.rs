@@ -9,10 +9,10 @@ use super::mailbox_workers::MailboxWorkers;
 use super::metrics::Metrics;
 use super::runtime::lookup;
 use crate::config::Paths;
-use crate::gateway::{Gateway, Opening, Setup};
+use crate::gateway::{Gateway, OpenedRun, Setup};
 use crate::model::effect::Launch;
 use crate::model::entity::ProviderKind;
-use crate::model::gateway::Pass;
+use crate::model::gateway::ModelAccess;
 use crate::model::id::SessionId;
 use crate::model::input::Input;
 use crate::runtime::process::resolve_reference;
@@ -39,15 +39,15 @@ pub(super) fn start(paths: &Paths, metrics: &Arc<Metrics>, inbox: &Arc<Inbox>) -
 
 impl MailboxWorkers {
     /// What an agent that is about to start gets instead of keys.
-    pub(super) fn pass(&self, launch: &Launch, provider: ProviderKind) -> Result<Option<Pass>, String> {
+    pub(super) fn open_gateway(&self, launch: &Launch, provider: ProviderKind) -> Result<Option<ModelAccess>, String> {
         let (session, incarnation, settings) = (launch.session, launch.incarnation, &launch.settings);
         let reach = self.context.runtime.reach(settings, provider);
-        let opening = Opening { session, incarnation, agent: &launch.folder, settings, reach };
-        self.context.gateway.open(&opening).map_err(|error| error.to_string())
+        let opened = OpenedRun { session, incarnation, agent: &launch.folder, settings, reach };
+        self.context.gateway.open(&opened).map_err(|error| error.to_string())
     }
 
     /// Opens the gateway for an agent that an earlier daemon started, if it is still live.
-    pub(super) fn admit(&self, session: SessionId, incarnation: u32) {
+    pub(super) fn reopen_gateway(&self, session: SessionId, incarnation: u32) {
         let agent = match self.agent_of(session) {
             Ok(Some(agent)) => agent,
             Ok(None) => return,
@@ -55,14 +55,14 @@ impl MailboxWorkers {
         };
         let reach = self.context.runtime.reach(&agent.settings, agent.settings.provider);
         let (folder, settings) = (agent.folder.as_str(), &agent.settings);
-        let opening = Opening { session, incarnation, agent: folder, settings, reach };
-        if let Err(error) = self.context.gateway.open(&opening) {
+        let opened = OpenedRun { session, incarnation, agent: folder, settings, reach };
+        if let Err(error) = self.context.gateway.open(&opened) {
             tracing::warn!(%session, %error, "an agent does not reach its model");
         }
     }
 
     /// Cuts an agent off from its model.
-    pub(super) fn shut_out(&self, session: SessionId, incarnation: u32) {
+    pub(super) fn close_gateway(&self, session: SessionId, incarnation: u32) {
         self.context.gateway.close(session, incarnation);
     }
 }

@@ -128,7 +128,7 @@ impl Hearer {
         if let RuntimeEvent::Gone { session, incarnation, stderr_tail, .. } = &mut event {
             self.typing.over(*session);
             let workers = self.workers.get().and_then(Weak::upgrade);
-            workers.iter().for_each(|workers| workers.shut_out(*session, *incarnation));
+            workers.iter().for_each(|workers| workers.close_gateway(*session, *incarnation));
             let workers = workers.filter(|_| !stderr_tail.is_empty());
             if let Some(secrets) = workers.and_then(|room| room.secrets_of(*session).get().cloned()) {
                 *stderr_tail = secrets.clean(stderr_tail, &mut BTreeSet::new()).into_owned();

@@ -26,8 +26,8 @@ impl MailboxWorkers {
         };
         self.tell_left_out(&launch.folder, prepared.left_out);
         let provider = launch.export.context.as_ref().map_or(launch.settings.provider, |context| context.provider);
-        let pass = match self.pass(launch, provider) {
-            Ok(pass) => pass,
+        let model_access = match self.open_gateway(launch, provider) {
+            Ok(access) => access,
             Err(error) => return self.not_started(launch, error),
         };
         let secrets = self.given(session, incarnation);
@@ -47,7 +47,7 @@ impl MailboxWorkers {
             image: launch.image.clone(),
             mounts: prepared.mounts,
             secrets,
-            pass,
+            model_access,
         });
         crash::point("launched");
     }

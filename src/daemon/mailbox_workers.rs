@@ -245,7 +245,7 @@ impl MailboxWorkers {
     }
 
     fn forget(&self, session: SessionId, incarnation: u32) {
-        self.shut_out(session, incarnation);
+        self.close_gateway(session, incarnation);
         let mut live = lock(&self.live);
         if live.get(&session) == Some(&incarnation) {
             live.remove(&session);
@@ -280,7 +280,7 @@ impl MailboxWorkers {
             Job::Launch(_) if self.context.stop.is_draining() => return,
             Job::Launch(launch) => return self.launch(&launch),
             Job::Admit(session, number) => {
-                self.admit(session, number);
+                self.reopen_gateway(session, number);
                 (session, Ok(()))
             }
             Job::Withhold(session, done) => {

@@ -1,13 +1,13 @@
 //! EDGE: the model gateway. Agents talk to models through it, and it adds the keys, so that no agent has one.
 //!
-//! Each incarnation has an entrance of its own and placeholders instead of keys. A request passes only if it came by the
-//! entrance of the incarnation and has its placeholder. Both are void when the incarnation has ended.
+//! Each incarnation has an address of its own and placeholders instead of keys. A request passes only if it came by the
+//! address of the incarnation and has its placeholder. Both are void when the incarnation has ended.
 //!
 //! ```text
-//!  agent ── loopback port ── runner ── Unix socket ── door.rs ─> serve.rs ─> server of the model
-//!  (an agent in the machine's network: ── loopback port ──┘)     │  judge.rs: may it ask that?
-//!                                                                │  body.rs: which model?
-//!                                                                └─ answer.rs: scan.rs, meter.rs, events.rs
+//!  agent ── loopback port ── runner ── Unix socket ── listener.rs ─> serve.rs ─> server of the model
+//!  (an agent in the machine's network: ── loopback port ──┘)         │  judge.rs: may it ask that?
+//!                                                                    │  body.rs: which model?
+//!                                                                    └─ answer.rs: scan.rs, meter.rs, events.rs
 //! ```
 //!
 //! It has threads of its own, so that it neither waits for other work of the daemon nor delays it.
@@ -25,25 +25,25 @@ use tokio::sync::watch;
 
 use crate::connections::ConnectionHandle;
 use crate::model::agent::AgentSettings;
-use crate::model::gateway::{Api, Entrance, ModelCall, Pass, Reach, bound};
+use crate::model::gateway::{Api, GatewayAddress, ModelAccess, ModelCall, Reach, bound};
 use crate::model::id::SessionId;
-use door::Door;
-use guest::Guest;
 use judge::BoundKey;
 use limits::Limits;
+use listener::AgentListener;
 use placeholder::Seed;
-use serve::{Desk, Upstream, handle};
+use run::AgentRun;
+use serve::{RunService, Upstream, handle};
 
 mod answer;
 mod body;
-mod door;
 mod events;
-mod guest;
 mod judge;
 mod limits;
+mod listener;
 mod meter;
 mod placeholder;
 mod refusal;
+mod run;
 mod scan;
 mod serve;
 #[cfg(test)]
@@ -58,7 +58,7 @@ pub type Finished = Arc<dyn Fn(ModelCall) + Send + Sync>;
 /// Threads that pass on requests and answers.
 const THREADS: usize = 2;
 
-/// Why the gateway, or the entrance of an incarnation, cannot be opened. Never contains the value of a secret.
+/// Why the gateway, or the address of an incarnation, cannot be opened. Never contains the value of a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The key of the installation cannot be read or created.
@@ -92,7 +92,7 @@ pub enum Error {
 
 /// Configuration of the gateway.
 pub struct Setup {
-    /// Directory of the entrances. No agent can write there.
+    /// Directory of the addresses. No agent can write there.
     pub directory: PathBuf,
     /// File with the key from which placeholders are derived. No agent can read it.
     pub key: PathBuf,
@@ -102,9 +102,9 @@ pub struct Setup {
     pub finished: Finished,
 }
 
-/// The incarnation for which an entrance is opened.
+/// The incarnation for which an address is opened.
 #[derive(Debug, Clone, Copy)]
-pub struct Opening<'a> {
+pub struct OpenedRun<'a> {
     /// The session.
     pub session: SessionId,
     /// The incarnation.
@@ -133,10 +133,10 @@ pub struct Gateway {
     limits: Mutex<HashMap<String, Arc<Limits>>>,
 }
 
-/// An open entrance. It is closed when this is dropped.
+/// An open address. It is closed when this is dropped.
 struct Open {
     _end: watch::Sender<bool>,
-    pass: Pass,
+    access: ModelAccess,
 }
 
 impl Gateway {
@@ -167,18 +167,18 @@ impl Gateway {
         })
     }
 
-    /// Opens the entrance of an incarnation, and returns what it gets instead of keys. `None` if the gateway has none of
-    /// its keys. For an incarnation whose entrance is open, returns the same again.
+    /// Opens the address of an incarnation, and returns what it gets instead of keys. `None` if the gateway has none of
+    /// its keys. For an incarnation whose address is open, returns the same again.
     ///
     /// # Errors
     /// [`Error`] if it cannot listen, or the address of a server is wrong.
-    pub fn open(&self, opening: &Opening<'_>) -> Result<Option<Pass>, Error> {
+    pub fn open(&self, opening: &OpenedRun<'_>) -> Result<Option<ModelAccess>, Error> {
         let variables = bound(opening.settings);
         let Some(runtime) = self.runtime.as_ref().filter(|_| !variables.is_empty()) else { return Ok(None) };
         let key = (opening.session, opening.incarnation);
         let mut open = lock(&self.open);
         if let Some(known) = open.get(&key) {
-            return Ok(Some(known.pass.clone()));
+            return Ok(Some(known.access.clone()));
         }
         let placeholder = |variable| self.seed.placeholder(opening.session, opening.incarnation, variable);
         let keys: Vec<BoundKey> =
@@ -186,53 +186,58 @@ impl Gateway {
         let placeholders = keys.iter().map(|key| (key.variable.name, key.placeholder.clone())).collect();
         let apis = Api::ALL.into_iter().filter(|api| keys.iter().any(|key| key.variable.api == *api)).collect();
         let limits = Arc::clone(lock(&self.limits).entry(opening.agent.to_owned()).or_default());
-        let guest = Guest::new(opening, keys, limits, Arc::clone(&self.resolve))?;
-        let values = guest.values();
+        let run = AgentRun::new(opening, keys, limits, Arc::clone(&self.resolve))?;
+        let values = run.values();
         let (end, ended) = watch::channel(false);
         let _within = runtime.enter();
-        let (door, entrance) = self.listen(key, opening.reach, &ended)?;
-        if let Some(door) = door {
-            let desk = Arc::new(Desk { guest, upstream: Arc::clone(&self.upstream) });
-            runtime.spawn(serve(door, desk, ended));
+        let (listener, address) = self.listen(key, opening.reach, &ended)?;
+        if let Some(listener) = listener {
+            let serving = Arc::new(RunService { run, upstream: Arc::clone(&self.upstream) });
+            runtime.spawn(serve(listener, serving, ended));
         }
-        let pass = Pass { placeholders, apis, entrance, values };
-        open.insert(key, Open { _end: end, pass: pass.clone() });
-        Ok(Some(pass))
+        let access = ModelAccess { placeholders, apis, address, values };
+        open.insert(key, Open { _end: end, access: access.clone() });
+        Ok(Some(access))
     }
 
-    fn listen(&self, key: Key, reach: Reach, ended: &watch::Receiver<bool>) -> Result<(Option<Door>, Entrance), Error> {
+    fn listen(
+        &self,
+        key: Key,
+        reach: Reach,
+        ended: &watch::Receiver<bool>,
+    ) -> Result<(Option<AgentListener>, GatewayAddress), Error> {
         match reach {
-            Reach::Nowhere => Ok((None, Entrance::None)),
+            Reach::Nowhere => Ok((None, GatewayAddress::None)),
             Reach::Port => {
-                let opened = Door::on_port(ended.clone());
-                let (door, port) = opened.map_err(|source| Error::Listen { place: "127.0.0.1".into(), source })?;
-                Ok((Some(door), Entrance::Port(port)))
+                let opened = AgentListener::on_port(ended.clone());
+                let (listener, port) = opened.map_err(|source| Error::Listen { place: "127.0.0.1".into(), source })?;
+                Ok((Some(listener), GatewayAddress::Port(port)))
             }
             Reach::Socket { owner } => {
                 let place = self.place(key);
-                let door = Door::in_directory(&place, owner, ended.clone());
-                let door = door.map_err(|source| Error::Listen { place: place.clone(), source })?;
-                Ok((Some(door), Entrance::Socket(place)))
+                let listener = AgentListener::in_directory(&place, owner, ended.clone());
+                let listener = listener.map_err(|source| Error::Listen { place: place.clone(), source })?;
+                Ok((Some(listener), GatewayAddress::Socket(place)))
             }
         }
     }
 
-    /// Closes the entrance of an incarnation and cuts its connections. Its placeholders are void from now on.
+    /// Closes the address of an incarnation and cuts its connections. Its placeholders are void from now on.
     pub fn close(&self, session: SessionId, incarnation: u32) {
         let key = (session, incarnation);
         let closed = lock(&self.open).remove(&key);
-        if closed.is_some_and(|closed| matches!(closed.pass.entrance, Entrance::Socket(_))) {
-            door::remove(&self.place(key));
+        if closed.is_some_and(|closed| matches!(closed.access.address, GatewayAddress::Socket(_))) {
+            listener::remove(&self.place(key));
         }
     }
 
     /// Removes the directories that an earlier daemon left for incarnations that are not live. Call it once, when all
-    /// entrances of live incarnations are open.
+    /// addresses of live incarnations are open.
     pub fn remove_left(&self, live: &[(SessionId, u32)]) {
         let left = std::mem::take(&mut *lock(&self.left));
         let open = lock(&self.open);
         for key in left.into_iter().filter(|key| !live.contains(key) && !open.contains_key(key)) {
-            door::remove(&self.place(key));
+            listener::remove(&self.place(key));
         }
     }
 
@@ -251,16 +256,16 @@ impl Drop for Gateway {
 }
 
 /// Serves one incarnation until it has ended.
-async fn serve(door: Door, desk: Arc<Desk>, ended: watch::Receiver<bool>) {
-    let router = Router::new().fallback(handle).with_state(desk);
+async fn serve(listener: AgentListener, serving: Arc<RunService>, ended: watch::Receiver<bool>) {
+    let router = Router::new().fallback(handle).with_state(serving);
     let service = router.into_make_service_with_connect_info::<ConnectionHandle>();
     tokio::select! {
-        served = axum::serve(door, service).into_future() => {
+        served = axum::serve(listener, service).into_future() => {
             if let Err(error) = served {
                 tracing::warn!(%error, "the model gateway does not listen any more");
             }
         }
-        () = door::ended(ended) => {}
+        () = listener::ended(ended) => {}
     }
 }
 

@@ -12,9 +12,9 @@ use reqwest::{Client, StatusCode, Url};
 use super::Finished;
 use super::answer::{OF_A_CONNECTION, Report, named_by_connection, pass_on};
 use super::body::{check_model, prepare};
-use super::guest::{Freshness, Guest};
 use super::judge::{Allowed, judge};
 use super::refusal::Refusal;
+use super::run::{AgentRun, Freshness};
 use super::scan::Scanner;
 use crate::connections::{ConnectionHandle, Priority};
 use crate::model::gateway::{Api, KEY_VARIABLES, ModelCall, Operation};
@@ -49,8 +49,8 @@ impl Upstream {
 }
 
 /// Serves one incarnation.
-pub(super) struct Desk {
-    pub(super) guest: Guest,
+pub(super) struct RunService {
+    pub(super) run: AgentRun,
     pub(super) upstream: Arc<Upstream>,
 }
 
@@ -73,43 +73,43 @@ struct Outgoing {
 
 /// Answers a request.
 pub(super) async fn handle(
-    State(desk): State<Arc<Desk>>,
+    State(serving): State<Arc<RunService>>,
     ConnectInfo(connection): ConnectInfo<ConnectionHandle>,
     request: Request,
 ) -> Response<Body> {
     connection.raise(Priority::Serving);
     let path = request.uri().path();
     let api = Api::ALL.into_iter().find(|api| path.starts_with(api.base_path())).unwrap_or(Api::Anthropic);
-    match desk.pass(Serving(connection), request).await {
+    match serving.pass(Serving(connection), request).await {
         Ok(answer) => answer,
         Err(refusal) => {
-            let (session, incarnation) = (desk.guest.session, desk.guest.incarnation);
-            tracing::debug!(%session, incarnation, agent = desk.guest.agent, why = %refusal, "a request to a model was refused");
+            let (session, incarnation) = (serving.run.session, serving.run.incarnation);
+            tracing::debug!(%session, incarnation, agent = serving.run.agent, why = %refusal, "a request to a model was refused");
             refusal.answer(api)
         }
     }
 }
 
-impl Desk {
+impl RunService {
     async fn pass(&self, serving: Serving, request: Request) -> Result<Response<Body>, Refusal> {
         let began = clock::wall();
         let (parts, body) = request.into_parts();
-        let allowed = judge(&parts, &self.guest.keys)?;
-        let permit = self.guest.limits.begin()?;
+        let allowed = judge(&parts, &self.run.keys)?;
+        let permit = self.run.limits.begin()?;
         let length = length(&parts.headers)?;
-        let room = self.guest.limits.room(length).await?;
+        let room = self.run.limits.room(length).await?;
         let prepared = prepare(allowed.operation, read(body, length).await?)?;
         let model = allowed.model.map(str::to_owned).or(prepared.model);
         if allowed.operation != Operation::Models {
-            check_model(model.as_deref(), &self.guest.models)?;
+            check_model(model.as_deref(), &self.run.models)?;
         }
-        let url = url(self.guest.server(allowed.api).await?, &allowed);
+        let url = url(self.run.server(allowed.api).await?, &allowed);
         let headers = headers(&parts.headers);
         let outgoing = Outgoing { method: parts.method.clone(), url, headers, body: prepared.bytes };
         let call = ModelCall {
-            session: self.guest.session,
-            incarnation: self.guest.incarnation,
-            number: self.guest.next_number(),
+            session: self.run.session,
+            incarnation: self.run.incarnation,
+            number: self.run.next_number(),
             api: allowed.api,
             operation: allowed.operation,
             model,
@@ -148,7 +148,7 @@ impl Desk {
         if response.status() == StatusCode::UNAUTHORIZED {
             let variables: Vec<&str> = allowed.keys.iter().map(|(_, variable)| *variable).collect();
             tracing::warn!(
-                agent = self.guest.agent,
+                agent = self.run.agent,
                 ?variables,
                 "a model's server refuses the key of an agent; `hearth doctor` tries it"
             );
@@ -159,7 +159,7 @@ impl Desk {
     async fn keys(&self, allowed: &Allowed<'_>, freshness: Freshness) -> Result<Keys, Refusal> {
         let mut keys = Keys { headers: HeaderMap::new(), values: Vec::new() };
         for (header, variable) in &allowed.keys {
-            let (value, text) = self.guest.key(*header, variable, freshness).await?;
+            let (value, text) = self.run.key(*header, variable, freshness).await?;
             keys.headers.insert(HeaderName::from_static(header.name()), text);
             keys.values.push(value);
         }

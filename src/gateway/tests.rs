@@ -142,8 +142,8 @@ impl World {
         Self { _directory: directory, root, gateway, calls, key }
     }
 
-    fn open(&self, incarnation: u32, settings: &AgentSettings, reach: Reach) -> Pass {
-        let opening = Opening { session: SESSION, incarnation, agent: "main", settings, reach };
+    fn open(&self, incarnation: u32, settings: &AgentSettings, reach: Reach) -> ModelAccess {
+        let opening = OpenedRun { session: SESSION, incarnation, agent: "main", settings, reach };
         self.gateway.open(&opening).unwrap().unwrap()
     }
 
@@ -173,8 +173,8 @@ struct Program {
 }
 
 impl Program {
-    fn ask(pass: &Pass, request: &str) -> Self {
-        let Entrance::Socket(directory) = &pass.entrance else { panic!("{:?}", pass.entrance) };
+    fn ask(access: &ModelAccess, request: &str) -> Self {
+        let GatewayAddress::Socket(directory) = &access.address else { panic!("{:?}", access.address) };
         let mut stream = UnixStream::connect(directory.join(SOCKET)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -213,8 +213,8 @@ fn post(path: &str, headers: &str, body: &str) -> String {
     )
 }
 
-fn with_key(pass: &Pass) -> String {
-    format!("x-api-key: {}\r\n", pass.placeholder("ANTHROPIC_API_KEY").unwrap())
+fn with_key(access: &ModelAccess) -> String {
+    format!("x-api-key: {}\r\n", access.placeholder("ANTHROPIC_API_KEY").unwrap())
 }
 
 const MESSAGES: &str = "/anthropic/v1/messages?beta=true";
@@ -223,12 +223,12 @@ const BODY: &str = r#"{"model":"m","max_tokens":1}"#;
 #[test]
 fn the_server_gets_the_key_and_the_agent_the_answer() {
     let (world, server) = (World::new(), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let placeholder = pass.placeholder("ANTHROPIC_API_KEY").unwrap().to_owned();
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let placeholder = access.placeholder("ANTHROPIC_API_KEY").unwrap().to_owned();
     assert!(placeholder.starts_with("sk-ant-api03-hearth-") && !placeholder.contains(KEY), "{placeholder}");
     let extra = "user-agent: test\r\nanthropic-version: 1\r\nexpect: 100-continue\r\nrange: bytes=1-\r\nx-hop: 1\r\naccept-encoding: gzip\r\n";
-    let headers = format!("{}{extra}connection: x-hop\r\n", with_key(&pass));
-    let program = Program::ask(&pass, &post(MESSAGES, &headers, BODY));
+    let headers = format!("{}{extra}connection: x-hop\r\n", with_key(&access));
+    let program = Program::ask(&access, &post(MESSAGES, &headers, BODY));
     server.answer(
         "200 OK",
         "content-type: application/json\r\nset-cookie: a=b\r\nx-kept: yes\r\n",
@@ -258,8 +258,8 @@ fn the_server_gets_the_key_and_the_agent_the_answer() {
 #[test]
 fn a_stream_is_passed_on_as_it_comes_and_counted() {
     let (world, server) = (World::new(), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let mut program = Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY));
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let mut program = Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY));
     server.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
     server.send("data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":9}}}\n\n");
     program.until("message_start");
@@ -275,10 +275,10 @@ fn a_stream_is_passed_on_as_it_comes_and_counted() {
 #[test]
 fn what_is_counted_for_hearth_alone_is_taken_out_again() {
     let (world, server) = (World::new(), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let headers = format!("authorization: Bearer {}\r\n", pass.placeholder("OPENAI_API_KEY").unwrap());
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let headers = format!("authorization: Bearer {}\r\n", access.placeholder("OPENAI_API_KEY").unwrap());
     let request = post("/openai/v1/chat/completions", &headers, r#"{"model":"m","stream":true}"#);
-    let program = Program::ask(&pass, &request);
+    let program = Program::ask(&access, &request);
     let (text, count) = ("data: {\"choices\":[{}]}\n\n", "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7}}\n\n");
     server.answer("200 OK", "content-type: text/event-stream\r\n", &format!("{text}{count}data: [DONE]\n\n"));
     let got = server.got();
@@ -296,8 +296,8 @@ fn what_is_counted_for_hearth_alone_is_taken_out_again() {
 #[test]
 fn a_hostile_request_reaches_no_server() {
     let (world, server) = (World::new(), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let ours = with_key(&pass);
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let ours = with_key(&access);
     let long = (limits::BODY_MIB << 20) + 1;
     let chunked = "transfer-encoding: chunked\r\n";
     let smuggled = format!(
@@ -332,13 +332,13 @@ fn a_hostile_request_reaches_no_server() {
         (format!("TRACE /anthropic/v1/messages HTTP/1.1\r\nhost: a\r\n{ours}connection: close\r\n\r\n"), "403"),
         ("\0\r\n\r\n".to_owned(), "400"),
     ] {
-        let answer = Program::ask(&pass, &request).line();
+        let answer = Program::ask(&access, &request).line();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?}: {answer}");
         assert!(server.is_unasked(), "{request:?}");
     }
 }
 
-/// A placeholder is worth something only at the entrance of its incarnation, as long as that lives.
+/// A placeholder is worth something only at the address of its incarnation, as long as that lives.
 #[test]
 fn another_incarnation_cannot_use_a_placeholder() {
     let (world, server) = (World::new(), Server::start());
@@ -348,7 +348,7 @@ fn another_incarnation_cannot_use_a_placeholder() {
     let mut stolen = Program::ask(&second, &post(MESSAGES, &with_key(&first), BODY));
     assert!(stolen.line().contains("401"));
     world.gateway.close(SESSION, 1);
-    let Entrance::Socket(directory) = &first.entrance else { panic!() };
+    let GatewayAddress::Socket(directory) = &first.address else { panic!() };
     assert!(UnixStream::connect(directory.join(SOCKET)).is_err() && !directory.exists());
     assert!(server.is_unasked());
 }
@@ -356,8 +356,8 @@ fn another_incarnation_cannot_use_a_placeholder() {
 #[test]
 fn the_end_of_an_incarnation_cuts_its_streams() {
     let (world, server) = (World::new(), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let mut program = Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY));
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let mut program = Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY));
     server.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":9}}}\n\n");
     program.until("message_start");
     world.gateway.close(SESSION, 1);
@@ -370,8 +370,8 @@ fn the_end_of_an_incarnation_cuts_its_streams() {
 #[test]
 fn a_server_that_repeats_the_key_is_cut_off() {
     let (world, server) = (World::new(), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let asked = || Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY));
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let asked = || Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY));
     let program = asked();
     let (head, tail) = KEY.split_at(9);
     server.send(&format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nyour key is {head}"));
@@ -397,8 +397,8 @@ fn a_server_that_repeats_the_key_is_cut_off() {
 #[test]
 fn a_key_that_was_replaced_is_read_again_and_a_wrong_one_once() {
     let (world, server) = (World::new(), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let asked = || Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY));
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let asked = || Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY));
     let program = asked();
     server.got();
     *world.key.lock().unwrap() = "sk-ant-the-new-one".to_owned();
@@ -420,12 +420,12 @@ fn a_server_that_is_not_there_is_an_error_that_may_pass() {
     let mut settings = agent(&server);
     settings.env[1].1 = EnvValue::Plain(format!("http://{free}"));
     settings.env[0].1 = EnvValue::Reference("test:unknown".to_owned());
-    let pass = world.open(1, &settings, SOCKETS);
-    let answer = Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY)).all();
+    let access = world.open(1, &settings, SOCKETS);
+    let answer = Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY)).all();
     assert!(answer.contains("500") && answer.contains("`test:unknown` is unknown"), "{answer}");
     settings.env[0].1 = EnvValue::Reference("test:key".to_owned());
-    let pass = world.open(2, &settings, SOCKETS);
-    let answer = Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY)).all();
+    let access = world.open(2, &settings, SOCKETS);
+    let answer = Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY)).all();
     assert!(answer.contains("502") && answer.contains("\"type\":\"error\""), "{answer}");
     assert!(answer.contains("Hearth cannot reach the model's server: nothing listens there"), "{answer}");
     let [unread, unreached] = [world.call(), world.call()];
@@ -436,11 +436,11 @@ fn a_server_that_is_not_there_is_an_error_that_may_pass() {
 fn only_the_listed_models_are_used() {
     let (world, server) = (World::new(), Server::start());
     let settings = AgentSettings { models: vec!["small".to_owned()], ..agent(&server) };
-    let pass = world.open(1, &settings, SOCKETS);
-    let answer = Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY)).all();
+    let access = world.open(1, &settings, SOCKETS);
+    let answer = Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY)).all();
     assert!(answer.contains("404") && answer.contains("may not use the model m; it may use small"), "{answer}");
     assert!(server.is_unasked());
-    let program = Program::ask(&pass, &post(MESSAGES, &with_key(&pass), r#"{"model":"small"}"#));
+    let program = Program::ask(&access, &post(MESSAGES, &with_key(&access), r#"{"model":"small"}"#));
     server.answer("200 OK", "", "{}");
     assert!(program.all().contains("200 OK"));
 }
@@ -450,16 +450,18 @@ fn only_the_listed_models_are_used() {
 fn the_next_daemon_takes_over_entrances_and_removes_others() {
     let (mut world, server) = (World::new(), Server::start());
     let settings = agent(&server);
-    let (pass, dead) = (world.open(1, &settings, SOCKETS), world.open(2, &settings, SOCKETS));
-    let (Entrance::Socket(place), Entrance::Socket(of_dead)) = (&pass.entrance, &dead.entrance) else { panic!() };
+    let (access, dead) = (world.open(1, &settings, SOCKETS), world.open(2, &settings, SOCKETS));
+    let (GatewayAddress::Socket(place), GatewayAddress::Socket(of_dead)) = (&access.address, &dead.address) else {
+        panic!()
+    };
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().unwrap());
     let before = inode(place);
     (world.gateway, world.calls) = start(&world.root, &world.key);
     let again = world.open(1, &settings, SOCKETS);
-    assert_eq!((again.placeholders, inode(place)), (pass.placeholders.clone(), before));
+    assert_eq!((again.placeholders, inode(place)), (access.placeholders.clone(), before));
     world.gateway.remove_left(&[(SESSION, 1)]);
     assert!(place.exists() && !of_dead.exists());
-    let program = Program::ask(&pass, &post(MESSAGES, &with_key(&pass), BODY));
+    let program = Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY));
     server.answer("200 OK", "", "{}");
     assert!(program.all().contains("200 OK"));
 }
@@ -470,8 +472,8 @@ fn only_the_daemons_user_reaches_a_socket_and_its_path_may_be_long() {
     let root = directory.path().join("x".repeat(120));
     std::fs::create_dir(&root).unwrap();
     let (world, server) = (World::in_directory(directory, root), Server::start());
-    let pass = world.open(1, &agent(&server), SOCKETS);
-    let Entrance::Socket(place) = &pass.entrance else { panic!() };
+    let access = world.open(1, &agent(&server), SOCKETS);
+    let GatewayAddress::Socket(place) = &access.address else { panic!() };
     assert!(place.as_os_str().len() > 108 && place.join(SOCKET).exists());
     assert_eq!(place.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(place.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
@@ -481,17 +483,18 @@ fn only_the_daemons_user_reaches_a_socket_and_its_path_may_be_long() {
 fn an_agent_in_the_machines_network_has_a_port() {
     let (world, server) = (World::new(), Server::start());
     let settings = agent(&server);
-    let pass = world.open(1, &settings, Reach::Port);
-    let Entrance::Port(port) = pass.entrance else { panic!() };
+    let access = world.open(1, &settings, Reach::Port);
+    let GatewayAddress::Port(port) = access.address else { panic!() };
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.write_all(post(MESSAGES, &with_key(&pass), BODY).as_bytes()).unwrap();
+    stream.write_all(post(MESSAGES, &with_key(&access), BODY).as_bytes()).unwrap();
     server.answer("200 OK", "", "{}");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("200 OK"), "{answer}");
     world.gateway.close(SESSION, 1);
-    assert!(matches!(world.open(2, &settings, Reach::Nowhere).entrance, Entrance::None));
-    let opening = |settings| Opening { session: SESSION, incarnation: 3, agent: "main", settings, reach: Reach::Port };
+    assert!(matches!(world.open(2, &settings, Reach::Nowhere).address, GatewayAddress::None));
+    let opening =
+        |settings| OpenedRun { session: SESSION, incarnation: 3, agent: "main", settings, reach: Reach::Port };
     let without = AgentSettings { env: Vec::new(), ..settings.clone() };
     assert!(world.gateway.open(&opening(&without)).unwrap().is_none());
     let wrong = AgentSettings {

@@ -311,11 +311,8 @@ impl<'a> Collector<'a> {
         self.answer_room.take(answers.len() + also.len(), 0);
         files.push(format!("{ACK_DIR}/{}", end.name));
         let failure = (end.name.status == AckStatus::Failed).then(|| parse::failure(&end.ack));
-        let used = parse::used(&end.ack);
-        if !used.is_empty() {
-            let record = Record::Used { seq: end.name.seq, incarnation: end.name.incarnation, used };
-            self.ends.push(CollectedRecord { record, files: Vec::new() });
-        }
+        let used = parse::used(&end.ack).map(|record| CollectedRecord { record, files: Vec::new() });
+        self.ends.extend(used);
         let gated = parse::gated(&end.ack);
         let also = also.into_iter().collect();
         let record =

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
-use crate::model::mailbox::{Failure, Recipient, RetryHint, Said};
+use crate::model::mailbox::{Failure, Recipient, Record, RetryHint, Said};
 use crate::model::request::RequestedAction;
 use crate::model::spend::{Money, ReportedUse, Tokens};
 use crate::model::task::Gated;
@@ -80,7 +80,7 @@ pub(super) fn failure(ack: &Ack) -> Failure {
 }
 
 /// What a turn used of models, bounded. An agent's numbers are its own claim.
-pub(super) fn used(ack: &Ack) -> Vec<ReportedUse> {
+pub(super) fn used(ack: &Ack) -> Option<Record> {
     let bounded = |tokens: u64| tokens.min(Tokens::MAX);
     let mut found: Vec<ReportedUse> = Vec::new();
     for usage in &ack.usage {
@@ -101,7 +101,7 @@ pub(super) fn used(ack: &Ack) -> Vec<ReportedUse> {
             None => found.push(used),
         }
     }
-    found
+    (!found.is_empty()).then_some(Record::Used { seq: ack.seq, incarnation: ack.incarnation, used: found })
 }
 
 /// Why a task ended without its agent, as far as it is stored.
@@ -205,7 +205,10 @@ mod tests {
 
     fn of(usage: Value) -> Vec<ReportedUse> {
         let ack = json!({ "v": 1, "seq": 2, "incarnation": 1, "status": "completed", "at": "", "usage": usage });
-        used(&serde_json::from_value(ack).unwrap())
+        match used(&serde_json::from_value(ack).unwrap()) {
+            Some(Record::Used { used, .. }) => used,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -186,7 +186,7 @@ pub enum Reach {
 
 /// Where the gateway listens for one incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entrance {
+pub enum GatewayAddress {
     /// A directory with the socket [`SOCKET`].
     Socket(PathBuf),
     /// A port of the loopback address.
@@ -200,18 +200,18 @@ pub const SOCKET: &str = "model.sock";
 
 /// What an incarnation gets instead of keys.
 #[derive(Debug, Clone)]
-pub struct Pass {
+pub struct ModelAccess {
     /// The variables and what they get instead of the key.
     pub placeholders: Vec<(&'static str, String)>,
     /// The APIs whose addresses lead to the gateway.
     pub apis: Vec<Api>,
     /// Where the gateway listens.
-    pub entrance: Entrance,
+    pub address: GatewayAddress,
     /// Where the runtime puts the real values.
     pub values: Arc<KeyValues>,
 }
 
-impl Pass {
+impl ModelAccess {
     /// What a variable gets instead of its value.
     #[must_use]
     pub fn placeholder(&self, variable: &str) -> Option<&str> {
@@ -221,9 +221,9 @@ impl Pass {
     /// The directory of the socket, if there is one.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
-        match &self.entrance {
-            Entrance::Socket(directory) => Some(directory),
-            Entrance::Port(_) | Entrance::None => None,
+        match &self.address {
+            GatewayAddress::Socket(directory) => Some(directory),
+            GatewayAddress::Port(_) | GatewayAddress::None => None,
         }
     }
 

@@ -8,7 +8,7 @@ use super::process::{Lookup, SecretError, resolve};
 use super::redact::Secrets;
 use super::{Error, Spec};
 use crate::model::entity::{AgentSettings, EnvValue};
-use crate::model::gateway::{Api, Entrance, Pass, SOCKET};
+use crate::model::gateway::{Api, GatewayAddress, ModelAccess, SOCKET};
 use crate::model::secrets;
 
 /// Variables, and the secret values among them.
@@ -44,9 +44,9 @@ pub(in crate::runtime) fn configured(
             known.add(name, value.as_bytes());
             environment.secrets.add(value.as_bytes());
         }
-        let given = match spec.pass.as_ref().map(|pass| (pass, pass.placeholder(name))) {
-            Some((pass, placeholder)) if placeholder.is_some() || pass.is_address(name) => {
-                pass.values.put(name, value.as_bytes());
+        let given = match spec.model_access.as_ref().map(|access| (access, access.placeholder(name))) {
+            Some((access, placeholder)) if placeholder.is_some() || access.is_address(name) => {
+                access.values.put(name, value.as_bytes());
                 environment.variables.extend(placeholder.map(|text| (name.into(), text.into())));
                 continue;
             }
@@ -61,8 +61,8 @@ pub(in crate::runtime) fn configured(
         environment.variables.push((name.clone().into(), value));
         environment.secret_names.push(name);
     }
-    if let Some(pass) = &spec.pass {
-        environment.variables.extend(to_gateway(pass, gate)?);
+    if let Some(access) = &spec.model_access {
+        environment.variables.extend(to_gateway(access, gate)?);
     }
     // A repeated start keeps the values of the first one.
     spec.secrets.get_or_init(|| known.into());
@@ -105,17 +105,17 @@ fn server_secrets(spec: &Spec, lookup: &Lookup, stopped: &dyn Fn() -> bool) -> V
 }
 
 /// The variables that lead an agent's programs to the gateway. The runner makes addresses from a socket.
-fn to_gateway(pass: &Pass, gate: &Path) -> Result<Vec<(OsString, OsString)>, Error> {
-    match &pass.entrance {
-        Entrance::None => Ok(Vec::new()),
-        Entrance::Port(port) => {
+fn to_gateway(access: &ModelAccess, gate: &Path) -> Result<Vec<(OsString, OsString)>, Error> {
+    match &access.address {
+        GatewayAddress::None => Ok(Vec::new()),
+        GatewayAddress::Port(port) => {
             let address = |api: &Api| format!("http://127.0.0.1:{port}{}", api.base_path());
-            Ok(pass.apis.iter().map(|api| (api.base_variable().into(), address(api).into())).collect())
+            Ok(access.apis.iter().map(|api| (api.base_variable().into(), address(api).into())).collect())
         }
-        Entrance::Socket(_) => {
+        GatewayAddress::Socket(_) => {
             let socket = gate.join(SOCKET);
             let socket = socket.to_str().ok_or_else(|| Error::Path { path: socket.clone() })?;
-            let addresses = pass.apis.iter().map(|api| (api.base_variable().to_owned(), api.base_path().into()));
+            let addresses = access.apis.iter().map(|api| (api.base_variable().to_owned(), api.base_path().into()));
             let addresses: serde_json::Map<_, _> = addresses.collect();
             let text = serde_json::json!({ "socket": socket, "addresses": addresses }).to_string();
             Ok(vec![("HEARTH_GATEWAY".into(), text.into())])

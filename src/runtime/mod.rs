@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::model::entity::{AgentSettings, ProviderKind};
-use crate::model::gateway::{Pass, Reach};
+use crate::model::gateway::{ModelAccess, Reach};
 use crate::model::id::SessionId;
 use crate::model::incarnation::SpecDigest;
 use crate::model::input::RuntimeEvent;
@@ -65,7 +65,7 @@ pub struct Spec {
     /// Where the runtime puts the resolved secrets before the agent starts.
     pub secrets: Known,
     /// What it gets instead of keys of models, if the gateway keeps some.
-    pub pass: Option<Pass>,
+    pub model_access: Option<ModelAccess>,
 }
 
 /// The secret values that an incarnation was given. Empty until it starts.

@@ -261,7 +261,7 @@ impl<'a> Scratch<'a> {
             image: None,
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
-            pass: None,
+            model_access: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::spec::{Bind, GATE, places};
 use crate::model::entity::Access;
-use crate::model::gateway::Pass;
+use crate::model::gateway::ModelAccess;
 use crate::runtime::owner::{give, is_shared, share, show};
 use crate::runtime::{Error, Spec, directory};
 
@@ -30,7 +30,7 @@ pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> 
         let source = if is_shared(mount) { share(mount, give_away).map_err(failed)? } else { mount.source.clone() };
         binds.push(Bind { source, target: mount.target.clone(), access: mount.access });
     }
-    if let Some(directory) = spec.pass.as_ref().and_then(Pass::directory) {
+    if let Some(directory) = spec.model_access.as_ref().and_then(ModelAccess::directory) {
         binds.push(Bind { source: directory.to_owned(), target: GATE.into(), access: Access::ReadOnly });
     }
     check(&binds)?;

@@ -243,7 +243,7 @@ mod tests {
             image: None,
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
-            pass: None,
+            model_access: None,
         }
     }
 

@@ -10,7 +10,7 @@ use super::jail::{Jail, Visible};
 use super::sandbox::Sandbox;
 use super::{Setup, programs};
 use crate::model::entity::{Access, Network};
-use crate::model::gateway::Pass;
+use crate::model::gateway::ModelAccess;
 use crate::runtime::{Error, MEMORY, PIDS, Spec};
 
 /// System paths that any program may need. Not `/tmp`, `/var`, `/run` or `/home`, which contain other users' files.
@@ -76,7 +76,7 @@ impl Confined {
         let mut named = found.as_deref().map(|found| programs::places(found, &setup.guarded)).unwrap_or_default();
         named.extend(command.iter().skip(1).filter_map(|word| programs::named_file(word, &setup.guarded)));
         let mut rules = rules(spec, system(&setup.guarded), named);
-        rules.sockets.extend(spec.pass.as_ref().and_then(Pass::directory).map(Path::to_owned));
+        rules.sockets.extend(spec.model_access.as_ref().and_then(ModelAccess::directory).map(Path::to_owned));
         let path = programs::reachable(&setup.path, &rules.read);
         let view = match &setup.sandbox {
             Sandbox::Jail(jail) => {
@@ -186,7 +186,7 @@ mod tests {
             image: None,
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
-            pass: None,
+            model_access: None,
         }
     }
 

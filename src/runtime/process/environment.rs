@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::secret::Lookup;
 use super::spawn::{LIFE_FD, LOCK_FD};
-use crate::model::gateway::Pass;
+use crate::model::gateway::ModelAccess;
 use crate::model::mount::{APP_SKILLS, EXTRA, GLOBAL, Mount, PROJECT, TRUSTED};
 use crate::runtime::environment::{Environment, configured};
 use crate::runtime::{Error, Spec};
@@ -29,7 +29,7 @@ pub(super) fn environment(
     stopped: &dyn Fn() -> bool,
 ) -> Result<Environment, Error> {
     // The mount view shows the directory where it is.
-    let gate = spec.pass.as_ref().and_then(Pass::directory).unwrap_or(Path::new(""));
+    let gate = spec.model_access.as_ref().and_then(ModelAccess::directory).unwrap_or(Path::new(""));
     let mut environment = configured(spec, lookup, stopped, gate)?;
     let mut variables: Vec<(OsString, OsString)> =
         vec![("PATH".into(), reach.path.to_owned()), ("LANG".into(), "C.UTF-8".into())];

@@ -125,7 +125,7 @@ impl World {
             image: Some(image()),
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
-            pass: None,
+            model_access: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! How an agent gets its secrets, and that Podman stores none of them.
 
 use super::*;
-use crate::model::gateway::{Api, Entrance, Pass};
+use crate::model::gateway::{Api, GatewayAddress, ModelAccess};
 
 const SECRET: &str = "marked-secret-of-one-test-6b1d";
 const PLAIN: &str = "marked-plain-text-of-one-test-6b1d";
@@ -124,13 +124,13 @@ fn a_key_that_the_gateway_keeps_is_nowhere() {
     let mut spec = world.spec(ONE, 1);
     let address = EnvValue::Plain("http://localhost:1".to_owned());
     spec.settings.env = vec![reference("ANTHROPIC_API_KEY", "env:STORED"), ("ANTHROPIC_BASE_URL".to_owned(), address)];
-    let pass = Pass {
+    let access = ModelAccess {
         placeholders: vec![("ANTHROPIC_API_KEY", "sk-ant-api03-hearth-0f".to_owned())],
         apis: vec![Api::Anthropic],
-        entrance: Entrance::Socket(gate.canonicalize().unwrap()),
+        address: GatewayAddress::Socket(gate.canonicalize().unwrap()),
         values: Arc::default(),
     };
-    spec.pass = Some(pass.clone());
+    spec.model_access = Some(access.clone());
     let known = Arc::clone(&spec.secrets);
     world.runtime.ensure(spec);
     world.heard.running(ONE, 1);
@@ -141,7 +141,7 @@ fn a_key_that_the_gateway_keeps_is_nowhere() {
     let out = std::fs::read_to_string(world.path("session/agent/out")).unwrap();
     let gateway = r#"{"addresses":{"ANTHROPIC_BASE_URL":"/anthropic"},"socket":"/run/hearth-gateway/model.sock"}"#;
     assert_eq!(out, format!("sk-ant-api03-hearth-0f none\n{gateway}\nmodel.sock\n"));
-    assert_eq!(pass.values.get("ANTHROPIC_API_KEY").as_deref(), Some(SECRET.as_bytes()));
+    assert_eq!(access.values.get("ANTHROPIC_API_KEY").as_deref(), Some(SECRET.as_bytes()));
     assert!(known.get().unwrap().find(SECRET.as_bytes()).is_some(), "it is removed from what the agent writes");
     world.runtime.kill_now(ONE, 1);
     world.heard.gone(ONE, 1);

@@ -76,7 +76,7 @@ impl World {
             image: None,
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
-            pass: None,
+            model_access: None,
         }
     }
 

@@ -39,13 +39,13 @@ enum Socket {
 }
 
 /// The listener of one incarnation.
-pub(super) struct Door {
+pub(super) struct AgentListener {
     socket: Socket,
     limit: ConnectionLimit,
     ended: watch::Receiver<bool>,
 }
 
-impl Door {
+impl AgentListener {
     /// Listens in a directory, which is created if it is missing and belongs to `owner` alone. A daemon that was
     /// restarted finds the directory where a container still sees it. Call it within the async runtime.
     pub(super) fn in_directory(directory: &Path, owner: Option<u32>, ended: watch::Receiver<bool>) -> io::Result<Self> {
@@ -94,7 +94,7 @@ pub(super) async fn ended(mut ended: watch::Receiver<bool>) {
     drop(ended.wait_for(|ended| *ended).await);
 }
 
-impl Listener for Door {
+impl Listener for AgentListener {
     type Io = Caller;
     type Addr = ();
 
@@ -136,8 +136,8 @@ impl Caller {
     }
 }
 
-impl Connected<IncomingStream<'_, Door>> for ConnectionHandle {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+impl Connected<IncomingStream<'_, AgentListener>> for ConnectionHandle {
+    fn connect_info(stream: IncomingStream<'_, AgentListener>) -> Self {
         stream.io().connection.handle()
     }
 }

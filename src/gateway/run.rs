@@ -9,7 +9,7 @@ use reqwest::Url;
 use super::judge::BoundKey;
 use super::limits::Limits;
 use super::refusal::Refusal;
-use super::{Error, Opening, Resolve};
+use super::{Error, OpenedRun, Resolve};
 use crate::clock;
 use crate::model::agent::EnvValue;
 use crate::model::gateway::{Api, KeyHeader, KeyValues, bound};
@@ -19,7 +19,7 @@ use crate::model::id::SessionId;
 const THIS_MACHINE: &str = "host.containers.internal";
 
 /// An incarnation whose requests the gateway passes on.
-pub(super) struct Guest {
+pub(super) struct AgentRun {
     pub(super) session: SessionId,
     pub(super) incarnation: u32,
     pub(super) agent: String,
@@ -34,18 +34,18 @@ pub(super) struct Guest {
     resolve: Resolve,
 }
 
-impl Guest {
+impl AgentRun {
     /// An incarnation with these settings.
     ///
     /// # Errors
     /// [`Error::Address`] if the address of a server is no address.
     pub(super) fn new(
-        opening: &Opening<'_>,
+        opening: &OpenedRun<'_>,
         keys: Vec<BoundKey>,
         limits: Arc<Limits>,
         resolve: Resolve,
     ) -> Result<Self, Error> {
-        let Opening { session, incarnation, agent, settings, .. } = *opening;
+        let OpenedRun { session, incarnation, agent, settings, .. } = *opening;
         let mut sources: Vec<(String, EnvValue)> =
             bound(settings).into_iter().map(|(key, value)| (key.name.to_owned(), value.clone())).collect();
         for api in Api::ALL {
