@@ -130,16 +130,16 @@ pub(super) fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Cli
 const LEAVE: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 /// What can be typed on a terminal.
 const HELP: &str = "what you can type:
-  any text        a message to the agent; a number, or the words of a button, answers an open question
-  /stop           stop what the agent is doing; /stop all freezes it
-  /new            begin a new conversation
-  /status, /usage           what the agent does; messages and turns of today
-  /model NAME, /think LEVEL   use another model or effort here; default goes back
+  any text                  a message to the agent; a number, or the words of a button, answers an open question
+  /stop                     stop what the agent is doing; /stop all freezes it
+  /new                      begin a new conversation
+  /status, /usage           what the agent does; messages, turns and costs of today
+  /model NAME, /think LEVEL use another model or effort here; default goes back
   /tasks, /approvals        the agent's tasks here; what you can decide
-  /clear          begin a new conversation, after everything written before
-  /compact        shorten the conversation (agents with a model)
+  /clear                    begin a new conversation, after everything written before
+  /compact                  shorten the conversation (agents with a model)
   /context, /cost, /files   what the conversation holds, costs and has read (agents with a model)
-  exit, quit      leave, like Ctrl-D";
+  exit, quit                leave, like Ctrl-D";
 
 fn is_command(text: &str, commands: &[&str]) -> bool {
     commands.iter().any(|command| text.trim().eq_ignore_ascii_case(command))
