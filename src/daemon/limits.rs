@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// start.
 const FILES_WANTED: u64 = 4_096;
 /// Minimum address space. With less, the daemon could not start its threads beside the store's memory map.
-const ADDRESS_SPACE_MIN: u64 = 1 << 30;
+const ADDRESS_SPACE_MIN: u64 = 3 << 29;
 
 /// The system grants too little address space.
 #[derive(Debug, thiserror::Error)]

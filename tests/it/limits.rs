@@ -58,12 +58,12 @@ fn idle_connections_keep_no_one_out_where_few_files_can_be_opened() {
 #[test]
 fn too_little_address_space_is_told_and_no_panic() {
     let host = Host::with_echo();
-    for kibibytes in [100_000, 200_000, 400_000, 800_000, 1_000_000] {
+    for kibibytes in [100_000, 200_000, 400_000, 800_000, 1_500_000] {
         let ended = limited(&host, &format!("ulimit -v {kibibytes}")).end();
         assert_eq!((ended.code, ended.signal), (Some(1), None), "{kibibytes}: {ended:#?}");
         assert!(ended.stderr.contains("ulimit -v") && !ended.stderr.contains("panicked"), "{kibibytes}: {ended:#?}");
     }
-    let daemon = serving(&host, "ulimit -v 1100000");
+    let daemon = serving(&host, "ulimit -v 1600000");
     host.inject("m1", "hello");
     assert_eq!(host.wait_said(1), ["echo: hello"]);
     assert_eq!(daemon.signal(rustix::process::Signal::TERM).end().code, Some(0));
