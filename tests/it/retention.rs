@@ -515,7 +515,7 @@ fn what_goes_is_told() {
         let expired = caused.iter().filter(|one| one.what == "expire");
         expired.map(|one| one.about.split_once(' ').unwrap().1.to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(told(&caused), ["journal entries", "messages' files", "sent messages' files"]);
+    assert_eq!(told(&caused), ["journal entries", "messages' files", "sent messages' files", "costs of turns"]);
     days(&mut world, 150);
     let Reply::Swept(caused) = world.put(Input::Sweep(Vec::new())) else { panic!() };
     assert_eq!(told(&caused), ["messages' texts", "sent messages"]);

@@ -94,7 +94,13 @@ fn stale_resume(trial: &mut Trial) {
     trial.forget();
     trial.host.start();
     trial.say(&[Step::Say("two")]);
-    assert_eq!(trial.settled(), ["one", "two"]);
+    let said = trial.settled();
+    // Some say that they have lost it.
+    assert_eq!(
+        (said.first().map(String::as_str), said.last().map(String::as_str)),
+        (Some("one"), Some("two")),
+        "{said:?}"
+    );
 }
 
 fn no_login(trial: &mut Trial) {
