@@ -32,7 +32,7 @@ use limits::Limits;
 use listener::AgentListener;
 use placeholder::Seed;
 use run::AgentRun;
-use serve::{RunService, Upstream, handle};
+use serve::{ModelProxy, Upstream, handle};
 
 mod answer;
 mod body;
@@ -192,8 +192,8 @@ impl Gateway {
         let _within = runtime.enter();
         let (listener, address) = self.listen(key, opening.reach, &ended)?;
         if let Some(listener) = listener {
-            let serving = Arc::new(RunService { run, upstream: Arc::clone(&self.upstream) });
-            runtime.spawn(serve(listener, serving, ended));
+            let proxy = Arc::new(ModelProxy { run, upstream: Arc::clone(&self.upstream) });
+            runtime.spawn(serve(listener, proxy, ended));
         }
         let access = ModelAccess { placeholders, apis, address, values };
         open.insert(key, Open { _end: end, access: access.clone() });
@@ -256,8 +256,8 @@ impl Drop for Gateway {
 }
 
 /// Serves one incarnation until it has ended.
-async fn serve(listener: AgentListener, serving: Arc<RunService>, ended: watch::Receiver<bool>) {
-    let router = Router::new().fallback(handle).with_state(serving);
+async fn serve(listener: AgentListener, proxy: Arc<ModelProxy>, ended: watch::Receiver<bool>) {
+    let router = Router::new().fallback(handle).with_state(proxy);
     let service = router.into_make_service_with_connect_info::<ConnectionHandle>();
     tokio::select! {
         served = axum::serve(listener, service).into_future() => {

@@ -49,7 +49,7 @@ impl Upstream {
 }
 
 /// Serves one incarnation.
-pub(super) struct RunService {
+pub(super) struct ModelProxy {
     pub(super) run: AgentRun,
     pub(super) upstream: Arc<Upstream>,
 }
@@ -73,24 +73,24 @@ struct Outgoing {
 
 /// Answers a request.
 pub(super) async fn handle(
-    State(serving): State<Arc<RunService>>,
+    State(proxy): State<Arc<ModelProxy>>,
     ConnectInfo(connection): ConnectInfo<ConnectionHandle>,
     request: Request,
 ) -> Response<Body> {
     connection.raise(Priority::Serving);
     let path = request.uri().path();
     let api = Api::ALL.into_iter().find(|api| path.starts_with(api.base_path())).unwrap_or(Api::Anthropic);
-    match serving.pass(Serving(connection), request).await {
+    match proxy.pass(Serving(connection), request).await {
         Ok(answer) => answer,
         Err(refusal) => {
-            let (session, incarnation) = (serving.run.session, serving.run.incarnation);
-            tracing::debug!(%session, incarnation, agent = serving.run.agent, why = %refusal, "a request to a model was refused");
+            let (session, incarnation) = (proxy.run.session, proxy.run.incarnation);
+            tracing::debug!(%session, incarnation, agent = proxy.run.agent, why = %refusal, "a request to a model was refused");
             refusal.answer(api)
         }
     }
 }
 
-impl RunService {
+impl ModelProxy {
     async fn pass(&self, serving: Serving, request: Request) -> Result<Response<Body>, Refusal> {
         let began = clock::wall();
         let (parts, body) = request.into_parts();

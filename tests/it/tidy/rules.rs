@@ -331,7 +331,7 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/channel/webhook/entrance.rs", "the one socket that a network can reach"),
             ("src/daemon/selftest/remains.rs", "a service of this machine that the hostile agent must not reach"),
-            ("src/gateway/door.rs", "a loopback port for agents that share the machine's network"),
+            ("src/gateway/listener.rs", "a loopback port for agents that share the machine's network"),
             ("src/gateway/tests.rs", "a server of models"),
             ("container/agent-runner/src/gateway.rs", "a loopback port in an agent's own network"),
         ],
