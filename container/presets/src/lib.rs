@@ -74,7 +74,7 @@ pub struct KnownAgent {
     /// Variables that it is started with, unless they are set.
     pub env: &'static [(&'static str, &'static str)],
     /// How it is led to a model.
-    pub model: ModelAccess,
+    pub model: ModelVariables,
     /// How it is told to ask for permission, and not to.
     pub permissions: Permitting,
     /// Where its sessions lie below its home.
@@ -127,7 +127,7 @@ impl Package {
 
 /// How an agent is led to a model.
 #[derive(Debug)]
-pub struct ModelAccess {
+pub struct ModelVariables {
     /// Variable with the address of a server of one's own.
     pub base_url: &'static str,
     /// Variable with its key.

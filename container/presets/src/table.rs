@@ -1,6 +1,6 @@
 //! The known agents, as they were recorded at these versions.
 
-use super::{Config, ConfigPlace, KnownAgent, ModelAccess, Package, Permitting, Trial};
+use super::{Config, ConfigPlace, KnownAgent, ModelVariables, Package, Permitting, Trial};
 
 pub(super) static OPENCODE: KnownAgent = KnownAgent {
     name: "opencode",
@@ -13,7 +13,7 @@ pub(super) static OPENCODE: KnownAgent = KnownAgent {
         ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
         ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
     ],
-    model: ModelAccess {
+    model: ModelVariables {
         base_url: "OPENAI_BASE_URL",
         key: "OPENAI_API_KEY",
         server_env: &[],
@@ -46,7 +46,7 @@ pub(super) static GEMINI: KnownAgent = KnownAgent {
     package: Package::Npm { name: "@google/gemini-cli", version: "0.61.0", node: Some(20) },
     // Otherwise it runs as two processes, of which the second outlives the first, and starts no servers of tools.
     env: &[("GEMINI_CLI_NO_RELAUNCH", "true"), ("GEMINI_CLI_TRUST_WORKSPACE", "true")],
-    model: ModelAccess {
+    model: ModelVariables {
         base_url: "GOOGLE_GEMINI_BASE_URL",
         key: "GEMINI_API_KEY",
         server_env: &[],
@@ -58,7 +58,7 @@ pub(super) static GEMINI: KnownAgent = KnownAgent {
     permissions: Permitting { allow: Some("yolo"), ask: Some("default"), ask_env: &[] },
     sessions: ".gemini",
     instructions: Some("GEMINI.md"),
-    trial: Trial::Recorded,
+    trial: Trial::Hearth,
 };
 
 pub(super) static CODEX: KnownAgent = KnownAgent {
@@ -68,7 +68,7 @@ pub(super) static CODEX: KnownAgent = KnownAgent {
     command: &["codex-acp"],
     package: Package::Npm { name: "@agentclientprotocol/codex-acp", version: "2.6.0", node: Some(20) },
     env: &[("NO_BROWSER", "1")],
-    model: ModelAccess {
+    model: ModelVariables {
         base_url: "OPENAI_BASE_URL",
         key: "OPENAI_API_KEY",
         server_env: &[],
@@ -104,7 +104,7 @@ pub(super) static CLAUDE_ACP: KnownAgent = KnownAgent {
         // As root it has no mode without questions otherwise.
         ("IS_SANDBOX", "1"),
     ],
-    model: ModelAccess {
+    model: ModelVariables {
         base_url: "ANTHROPIC_BASE_URL",
         key: "ANTHROPIC_API_KEY",
         server_env: &[],
@@ -126,7 +126,7 @@ pub(super) static QWEN: KnownAgent = KnownAgent {
     command: &["qwen", "--acp"],
     package: Package::Npm { name: "@qwen-code/qwen-code", version: "0.24.4", node: Some(22) },
     env: &[],
-    model: ModelAccess {
+    model: ModelVariables {
         base_url: "OPENAI_BASE_URL",
         key: "OPENAI_API_KEY",
         server_env: &[],
@@ -149,7 +149,7 @@ pub(super) static HERMES: KnownAgent = KnownAgent {
     // Without the second extra it silently starts no servers of tools.
     package: Package::Pypi { name: "hermes-agent[acp,mcp]", version: "0.19.0" },
     env: &[],
-    model: ModelAccess {
+    model: ModelVariables {
         base_url: "OPENAI_BASE_URL",
         key: "OPENAI_API_KEY",
         server_env: &[],
@@ -178,7 +178,7 @@ pub(super) static COPILOT: KnownAgent = KnownAgent {
     command: &["copilot", "--acp"],
     package: Package::Npm { name: "@github/copilot", version: "1.0.102", node: Some(20) },
     env: &[],
-    model: ModelAccess {
+    model: ModelVariables {
         base_url: "COPILOT_PROVIDER_BASE_URL",
         key: "COPILOT_PROVIDER_API_KEY",
         server_env: &[("COPILOT_OFFLINE", "true")],
