@@ -81,11 +81,13 @@ impl House {
         Some(house)
     }
 
-    /// Describes the agent: the CLI, and more lines of it.
+    /// Describes the agent: the CLI, and more lines of it. It reaches its model without the gateway, because these tests
+    /// stop and kill the daemon while the model answers.
     pub(super) fn configure(&mut self, more: &str) {
         let port = self.api.port();
         self.host.apply(&format!(
             "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\n{more}\nprovider = \"claude\"\nnetwork = \"host\"\n\
+             gateway = false\n\
              env = {{ ANTHROPIC_BASE_URL = \"http://host.containers.internal:{port}\", ANTHROPIC_API_KEY = \"sk-ant-test\", \
              CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n"
         ));
