@@ -1,7 +1,7 @@
 //! Decides about a request of an agent: which server it is for, what it asks, and whether the agent may ask that. Pure.
 //!
 //! On the way to a server that knows a key, only the placeholder of that key passes. Any other credential would let an
-//! agent carry data out to an account of somebody else.
+//! agent carry data out to another account.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, header};

@@ -10,7 +10,7 @@ use super::fake_api::FakeApi;
 /// The key of the model. It must be nowhere but in its file.
 pub(crate) const KEY: &str = "sk-ant-api03-the-real-key-of-this-test";
 
-/// Sends requests of an agent that has been taken over, and returns what became of each.
+/// Sends requests of an agent that has been taken over, and returns the outcome of each.
 pub(crate) const HOSTILE: &str = r#"
 import glob, http.client, re, urllib.parse
 BODY = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}'
