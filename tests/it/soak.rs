@@ -22,6 +22,9 @@ use crate::world::chance::Chance;
 
 const SECONDS: u64 = 20;
 
+/// So few bytes that files of ended messages are removed while the load is on.
+const FILES: &str = "session_files_max_bytes = 16\n";
+
 /// A sample, taken twice a second.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
@@ -76,7 +79,7 @@ fn nothing_grows_and_nothing_is_lost_under_load() {
     let mut host = Host::new();
     let uid = rustix::process::geteuid().as_raw();
     host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
-    host.apply(&format!("{HOUSE}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
+    host.apply(&format!("{FILES}{HOUSE}[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n"));
     host.done(&["tasks", "add", "main", "water the plants", "--every", "24h", "--chat", "terminal/main"], b"");
     let shared = Shared::default();
     let data = host.data();
