@@ -260,6 +260,8 @@ fn account(host: &Host, shared: &Shared) {
             continue;
         }
         let text = row["value"]["text"].as_str().unwrap();
+        // The rest are notes about files that were removed.
+        let text = text.split(" (context: ").next().unwrap_or_default();
         for line in text.strip_prefix("echo: ").unwrap_or_default().lines() {
             *answers.entry(line.to_owned()).or_default() += 1;
         }
