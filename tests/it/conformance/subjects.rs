@@ -211,7 +211,7 @@ impl Trial {
         if let Some(api) = &self.api {
             api.trouble(Some(match trouble {
                 Trouble::Login => ApiTrouble::Status(401, "authentication_error", None),
-                Trouble::Limited => ApiTrouble::Status(429, "rate_limit_error", Some(60)),
+                Trouble::Limited => ApiTrouble::Status(429, "rate_limit_error", Some(1)),
                 Trouble::Overloaded => ApiTrouble::Status(529, "overloaded_error", None),
                 Trouble::Cut => ApiTrouble::Breaks,
             }));
