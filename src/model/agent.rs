@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 pub use hearth_presets::Preset;
 
+use super::budget::{Caps, Fallback, OnLimit};
 use super::folder::Folder;
 use super::gateway::bound;
 use super::hold::Hold;
@@ -304,6 +305,12 @@ pub struct AgentSettings {
     pub mode: Option<String>,
     /// What happens when it asks whether it may use a tool.
     pub permissions: Permissions,
+    /// What happens to its messages that a budget has no room for.
+    pub on_limit: OnLimit,
+    /// Limits of single messages, and of requests to models.
+    pub caps: Caps,
+    /// What drives it while its provider takes no work, in order.
+    pub fallback: Vec<Fallback>,
 }
 
 /// What happens to work that a skill skipped because of a temporary failure.
@@ -348,6 +355,16 @@ impl AgentSettings {
             models: Vec::new(),
             mode: None,
             permissions: Permissions::Allow,
+            on_limit: OnLimit::Ask,
+            caps: Caps {
+                tokens: None,
+                calls: None,
+                minutes: None,
+                unattended_turns: None,
+                at_once: None,
+                per_minute: None,
+            },
+            fallback: Vec::new(),
         }
     }
 

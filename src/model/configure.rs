@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::as_text;
 use super::backup_plan::BackupPlan;
+use super::budget::Budget;
 use super::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use super::entity::{
     AgentSettings, ContextFrom, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
@@ -213,6 +214,10 @@ pub struct Settings {
     pub session_files_max_bytes: Option<u64>,
     /// Prices of models, in the order of their names; they have precedence over the list.
     pub prices: Vec<ModelPrice>,
+    /// Budgets.
+    pub budgets: Vec<Budget>,
+    /// Messages of each person and day that pass although a budget is spent; none is [`Budget::GRACE`].
+    pub grace: Option<u32>,
 }
 
 impl Settings {

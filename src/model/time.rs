@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 /// A day of the calendar of the installation's users: days since 1970-01-01.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Day(u32);
 
 impl Day {

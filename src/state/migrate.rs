@@ -23,7 +23,8 @@ mod format_2;
 ///   read; frozen agents and stopped turns, and more ends of messages.
 /// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read; choices
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
-pub const FORMAT: u32 = 4;
+/// * 5: newer versions of the records of agents and settings; budgets.
+pub const FORMAT: u32 = 5;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,8 @@ pub(super) struct Step {
 }
 
 /// All steps in order.
-pub(super) const STEPS: &[Step] = &[Step { to: 2, run: to_2 }, Step { to: 3, run: to_3 }, Step { to: 4, run: to_4 }];
+pub(super) const STEPS: &[Step] =
+    &[Step { to: 2, run: to_2 }, Step { to: 3, run: to_3 }, Step { to: 4, run: to_4 }, Step { to: 5, run: to_5 }];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
 fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -57,6 +59,11 @@ fn to_4(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.agents, txn)?;
     let waiting = readable_rows(db.messages_in_backoff.iter(txn)?)?;
     waiting.iter().try_for_each(|(Timed { id, .. }, ())| indexed::complete(&db.messages, txn, id))
+}
+
+fn to_5(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.settings, txn)?;
+    rewrite(&db.agents, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

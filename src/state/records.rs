@@ -5,6 +5,7 @@ use super::legacy;
 use super::meta::{Meta, Number};
 use crate::model::RawJson;
 use crate::model::approval::{Approval, ApprovalSubject, Held, HostReply, Question, QuestionState, Waitlist};
+use crate::model::budget::{BudgetState, GraceUsed, Reservation};
 use crate::model::card::CardOption;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
@@ -66,9 +67,9 @@ fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable
 
 records! {
     "meta" 2 Meta from meta
-    "settings" 3 Settings from settings
+    "settings" 4 Settings from settings
     "number" 1 Number
-    "agent" 4 Agent from agent |row| {
+    "agent" 5 Agent from agent |row| {
         black_out(&mut row.settings.name);
         black_out_env(&mut row.settings.env);
         row.settings.mcp_servers.iter_mut().for_each(|server| black_out_env(&mut server.env));
@@ -131,6 +132,9 @@ records! {
     "session_settings" 1 SessionSettings
     "spend" 1 Spend
     "spend_total" 1 SpendTotal
+    "reservation" 1 Reservation
+    "budget_state" 1 BudgetState
+    "grace" 1 GraceUsed
     "seen" 1 Seen
     "drop" 2 Drop from drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }

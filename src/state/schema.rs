@@ -26,6 +26,7 @@ use super::untyped::Untyped;
 use super::write::Write;
 use crate::model::Awake;
 use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Question, QuestionState, Waitlist};
+use crate::model::budget::{BudgetState, GraceUsed, Reservation};
 use crate::model::card::PromptSubject;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
@@ -429,6 +430,12 @@ tables! {
     table spend: SpendKey => Spend;
     /// Totals of costs per day. They stay when retention removes entries of the ledger.
     table spend_totals: SpendTotalKey => SpendTotal;
+    /// What messages under way are expected to use, while there are budgets.
+    table reservations: InboxKey => Reservation;
+    /// Budgets in their present period, by name.
+    table budget_states: Text => BudgetState;
+    /// Messages of people that passed although a budget was spent.
+    table grace_used: PersonKey => GraceUsed;
 
     /// Journal entries, for `why`.
     table journal: JournalId => JournalEntry {

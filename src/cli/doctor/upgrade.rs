@@ -18,7 +18,7 @@ use crate::state::{self, Missing, Options, Reader, Store, migrate};
 /// Name of the checks about the store.
 const STORE: &str = "store";
 /// Formats since the first one, and what their migration changes for people.
-const BROUGHT: [(u32, &str); 3] = [
+const BROUGHT: [(u32, &str); 4] = [
     (
         2,
         "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
@@ -30,6 +30,7 @@ const BROUGHT: [(u32, &str); 3] = [
         "agents no longer get the keys of their models, which the gateway adds to their requests; one whose program does \
          not read the address of its model's server from the environment needs `gateway = false`",
     ),
+    (5, "no visible change; budgets, caps and fallbacks can be configured"),
 ];
 
 /// All checks. Nothing in the data directory is changed.

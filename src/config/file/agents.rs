@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::env::NO_VARIABLE;
 use super::section::{Keys, Problems, Section, excerpt};
-use super::{COUNT_MAX, Once, env, sight, tools};
+use super::{COUNT_MAX, Once, budgets, env, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
 use crate::model::entity::{Access, AgentSettings, Folder, Permissions, Preset, ProviderKind, TechnicalSkips, Trust};
@@ -39,6 +39,9 @@ pub const AGENT_KEYS: &[&str] = &[
     "models",
     "mode",
     "permissions",
+    "on_limit",
+    "caps",
+    "fallback",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -116,6 +119,9 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         models: models(problems, section),
         mode: section.line(problems, "mode"),
         permissions: section.word(problems, "permissions", &PERMISSIONS).unwrap_or(default.permissions),
+        on_limit: section.word(problems, "on_limit", &budgets::ON_LIMIT).unwrap_or(default.on_limit),
+        caps: budgets::caps(problems, section),
+        fallback: budgets::fallback(problems, section),
     };
     check_provider(problems, section, &settings);
     settings

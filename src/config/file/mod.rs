@@ -5,6 +5,7 @@
 
 mod agents;
 mod backup;
+mod budgets;
 mod channels;
 mod chats;
 mod env;
@@ -53,6 +54,8 @@ const TOP: Keys = Keys {
         "retention",
         "backup",
         "prices",
+        "budgets",
+        "grace",
         "agents",
         "users",
         "chats",
@@ -150,6 +153,8 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         backup: backup::read(problems, top),
         session_files_max_bytes: top.number(problems, "session_files_max_bytes", 0..=i64::MAX),
         prices: prices::read(problems, top),
+        budgets: budgets::read(problems, top),
+        grace: budgets::grace(problems, top),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

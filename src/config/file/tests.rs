@@ -1,13 +1,14 @@
 use super::*;
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::backup_plan::BackupPlan;
+use crate::model::budget::{Budget, BudgetPeriod, BudgetScope, Caps, Fallback, OnLimit};
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages,
     Permissions, Preset, ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
 };
 use crate::model::retention::{Keep, Retention};
-use crate::model::spend::{ModelPrice, Price};
+use crate::model::spend::{ModelPrice, Money, Price};
 use crate::model::time::Millis;
 
 mod bad;
@@ -18,6 +19,7 @@ schema = 1
 default_agent = "main"
 store_max_bytes = 1_000_000_000
 session_files_max_bytes = 0
+grace = 0
 runtime = "podman"
 image = "localhost/hearth-agent:1"
 max_containers = 3
@@ -39,6 +41,17 @@ with_secrets = true
 input = 2
 output = 8.5
 cache_read = 0.5
+
+[[budgets]]
+scope = "all"
+per = "month"
+usd = 40.5
+tokens = 9_000_000
+
+[[budgets]]
+scope = "chat:telegram/-100:5"
+per = "day"
+tokens = 0
 
 [[agents]]
 name = "Ann's helper"
@@ -85,6 +98,9 @@ folder = "second"
 provider = "qwen"
 mode = "plan"
 permissions = "ask"
+on_limit = "hold"
+caps = { tokens = 500_000, calls = 50, minutes = 20, unattended_turns = 10, at_once = 2, per_minute = 60 }
+fallback = ["codex", { provider = "command", command = ["agent", "--json"], model = "small" }]
 instructions = """
 Be "brief".
 """
@@ -178,6 +194,21 @@ fn full_settings() -> Settings {
             with_secrets: true,
         }),
         prices: vec![ModelPrice { model: "gpt-4.1".to_owned(), price }],
+        budgets: vec![
+            Budget {
+                scope: BudgetScope::All,
+                per: BudgetPeriod::Month,
+                money: Some(Money::micros(40_500_000)),
+                tokens: Some(9_000_000),
+            },
+            Budget {
+                scope: BudgetScope::Chat(channel("telegram"), id("-100:5")),
+                per: BudgetPeriod::Day,
+                money: None,
+                tokens: Some(0),
+            },
+        ],
+        grace: Some(0),
     }
 }
 
@@ -230,6 +261,33 @@ fn main_agent() -> AgentSettings {
     }
 }
 
+fn second_agent() -> AgentSettings {
+    AgentSettings {
+        provider: ProviderKind::Preset(Preset::Qwen),
+        mode: Some("plan".to_owned()),
+        permissions: Permissions::Ask,
+        on_limit: OnLimit::Hold,
+        caps: Caps {
+            tokens: Some(500_000),
+            calls: Some(50),
+            minutes: Some(20),
+            unattended_turns: Some(10),
+            at_once: Some(2),
+            per_minute: Some(60),
+        },
+        fallback: vec![
+            Fallback { provider: ProviderKind::Preset(Preset::Codex), command: Vec::new(), model: None },
+            Fallback {
+                provider: ProviderKind::Command,
+                command: vec!["agent".into(), "--json".into()],
+                model: Some("small".into()),
+            },
+        ],
+        instructions: Some("Be \"brief\".\n".into()),
+        ..agent("second")
+    }
+}
+
 fn full() -> Vec<Change> {
     let ann = UserSpec {
         id: UserId::new(channel("telegram"), id("123")),
@@ -270,16 +328,7 @@ fn full() -> Vec<Change> {
     };
     vec![
         Change::PutAgent(folder("main"), main_agent()),
-        Change::PutAgent(
-            folder("second"),
-            AgentSettings {
-                provider: ProviderKind::Preset(Preset::Qwen),
-                mode: Some("plan".to_owned()),
-                permissions: Permissions::Ask,
-                instructions: Some("Be \"brief\".\n".into()),
-                ..agent("second")
-            },
-        ),
+        Change::PutAgent(folder("second"), second_agent()),
         Change::PutUser(ann),
         Change::PutUser(other),
         Change::PutChat(family),

@@ -3,9 +3,10 @@
 use super::agents::{ACCESS, PERMISSIONS, TECHNICAL_SKIPS, TRUSTS};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
-use super::{SCHEMA, section, sight};
+use super::{SCHEMA, budgets, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
+use crate::model::budget::OnLimit;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Permissions, Skills,
@@ -138,6 +139,13 @@ impl Fields {
         if settings.permissions != Permissions::default() {
             fields.text("permissions", word(&PERMISSIONS, settings.permissions));
         }
+        if settings.on_limit != OnLimit::default() {
+            fields.text("on_limit", word(&budgets::ON_LIMIT, settings.on_limit));
+        }
+        fields.table("caps", budgets::write_caps(settings.caps));
+        if let Some(fallback) = budgets::write_fallback(&settings.fallback) {
+            fields.set("fallback", fallback);
+        }
         fields
     }
 
@@ -241,6 +249,7 @@ impl Fields {
         }
         let prices = settings.prices.iter().map(|known| (known.model.clone(), Value::Table(price(known.price))));
         fields.table("prices", prices.collect());
+        budgets::write(&mut fields, settings);
         fields
     }
 
@@ -288,7 +297,12 @@ impl Fields {
         }
     }
 
-    fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
+    /// The keys and their values.
+    pub(super) fn into_list(self) -> Vec<(String, Value)> {
+        self.0
+    }
+
+    pub(super) fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
         self.set(key, Value::Plain(value.to_string()));
     }
 

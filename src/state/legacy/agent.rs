@@ -6,9 +6,10 @@ use crate::envelope::{Unreadable, decode};
 use crate::legacy::unknown;
 use crate::model::Timestamp;
 use crate::model::agent::Install;
+use crate::model::budget::{Caps, OnLimit};
 use crate::model::entity::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Folder, Limits, McpServer, Network, Origin, Packages,
-    Permissions, ProviderKind, Skills, TechnicalSkips, Trust,
+    Permissions, Preset, ProviderKind, Skills, TechnicalSkips, Trust,
 };
 use crate::model::id::SessionId;
 
@@ -82,6 +83,26 @@ pub(crate) struct SettingsV3 {
 }
 
 #[derive(Serialize, Deserialize)]
+pub(crate) struct AgentV4 {
+    pub(crate) folder: Folder,
+    pub(crate) settings: SettingsV4,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
+    pub(crate) archived: Option<Timestamp>,
+    pub(crate) installs: Vec<InstallV1>,
+}
+
+/// Four fields were added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV4 {
+    pub(crate) third: SettingsV3,
+    pub(crate) gateway: bool,
+    pub(crate) models: Vec<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) permissions: PermissionsV1,
+}
+
+#[derive(Serialize, Deserialize)]
 pub(crate) enum EnvValueV1 {
     Plain(String),
     Reference(String),
@@ -129,11 +150,34 @@ pub(crate) struct InstallV1 {
 
 super::frozen_enum! {
     OriginV1 => Origin { File, Runtime }
-    ProviderV1 => ProviderKind { Echo, Command, Claude, Acp }
+    PresetV1 => Preset { Opencode, Gemini, Codex, ClaudeAcp, Qwen, Hermes, Copilot }
+    PermissionsV1 => Permissions { Allow, Ask, Deny }
     TrustV1 => Trust { Main, Trusted, Untrusted }
     NetworkV1 => Network { None, Host, Open }
     AccessV1 => Access { ReadOnly, ReadWrite }
     TechnicalSkipsV1 => TechnicalSkips { Tell, Retry }
+}
+
+/// The last one came with version 4.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum ProviderV1 {
+    Echo,
+    Command,
+    Claude,
+    Acp,
+    Preset(PresetV1),
+}
+
+impl From<ProviderV1> for ProviderKind {
+    fn from(old: ProviderV1) -> Self {
+        match old {
+            ProviderV1::Echo => Self::Echo,
+            ProviderV1::Command => Self::Command,
+            ProviderV1::Claude => Self::Claude,
+            ProviderV1::Acp => Self::Acp,
+            ProviderV1::Preset(preset) => Self::Preset(preset.into()),
+        }
+    }
 }
 
 impl From<EnvValueV1> for EnvValue {
@@ -207,9 +251,16 @@ impl From<SettingsV2> for SettingsV3 {
 }
 
 /// Agents of older versions use the gateway from now on.
-impl From<SettingsV3> for AgentSettings {
+impl From<SettingsV3> for SettingsV4 {
     fn from(old: SettingsV3) -> Self {
-        let SettingsV3 { second: SettingsV2 { first: old, request_env, allow_host_loopback }, folder_access } = old;
+        Self { third: old, gateway: true, models: Vec::new(), mode: None, permissions: PermissionsV1::Allow }
+    }
+}
+
+impl From<SettingsV4> for AgentSettings {
+    fn from(old: SettingsV4) -> Self {
+        let SettingsV4 { third, gateway, models, mode, permissions } = old;
+        let SettingsV3 { second: SettingsV2 { first: old, request_env, allow_host_loopback }, folder_access } = third;
         Self {
             name: old.name,
             provider: old.provider.into(),
@@ -234,10 +285,13 @@ impl From<SettingsV3> for AgentSettings {
             request_env,
             allow_host_loopback,
             folder_access: folder_access.map(Into::into),
-            gateway: true,
-            models: Vec::new(),
-            mode: None,
-            permissions: Permissions::Allow,
+            gateway,
+            models,
+            mode,
+            permissions: permissions.into(),
+            on_limit: OnLimit::Ask,
+            caps: Caps::default(),
+            fallback: Vec::new(),
         }
     }
 }
@@ -256,9 +310,16 @@ impl From<AgentV2> for AgentV3 {
     }
 }
 
-impl From<AgentV3> for Agent {
+impl From<AgentV3> for AgentV4 {
     fn from(old: AgentV3) -> Self {
         let AgentV3 { folder, settings, origin, created, archived, installs } = old;
+        Self { folder, settings: settings.into(), origin, created, archived, installs }
+    }
+}
+
+impl From<AgentV4> for Agent {
+    fn from(old: AgentV4) -> Self {
+        let AgentV4 { folder, settings, origin, created, archived, installs } = old;
         let installs = list(installs);
         Self { folder, settings: settings.into(), origin: origin.into(), created, archived, installs }
     }
@@ -266,9 +327,10 @@ impl From<AgentV3> for Agent {
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
     match version {
-        1 => decode::<AgentV1>(body).map(AgentV2::from).map(AgentV3::from).map(Agent::from),
-        2 => decode::<AgentV2>(body).map(AgentV3::from).map(Agent::from),
-        3 => decode::<AgentV3>(body).map(Agent::from),
+        1 => decode::<AgentV1>(body).map(AgentV2::from).map(AgentV3::from).map(AgentV4::from).map(Agent::from),
+        2 => decode::<AgentV2>(body).map(AgentV3::from).map(AgentV4::from).map(Agent::from),
+        3 => decode::<AgentV3>(body).map(AgentV4::from).map(Agent::from),
+        4 => decode::<AgentV4>(body).map(Agent::from),
         _ => Err(unknown(version)),
     }
 }

@@ -8,6 +8,7 @@ use crate::model::backup_plan::BackupPlan;
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::Folder;
 use crate::model::retention::{Keep, Retention};
+use crate::model::spend::{ModelPrice, Price};
 use crate::model::time::Millis;
 
 #[derive(Serialize, Deserialize)]
@@ -26,6 +27,28 @@ pub(crate) struct SettingsV1 {
 pub(crate) struct SettingsV2 {
     pub(crate) first: SettingsV1,
     pub(crate) backup: Option<BackupPlanV1>,
+}
+
+/// Two fields were added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV3 {
+    pub(crate) second: SettingsV2,
+    pub(crate) session_files_max_bytes: Option<u64>,
+    pub(crate) prices: Vec<ModelPriceV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ModelPriceV1 {
+    pub(crate) model: String,
+    pub(crate) price: PriceV1,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PriceV1 {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    pub(crate) cache_read: u64,
+    pub(crate) cache_write: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,9 +113,22 @@ impl From<SettingsV1> for SettingsV2 {
     }
 }
 
-impl From<SettingsV2> for Settings {
-    fn from(old: SettingsV2) -> Self {
-        let SettingsV2 { first, backup } = old;
+impl From<ModelPriceV1> for ModelPrice {
+    fn from(old: ModelPriceV1) -> Self {
+        let ModelPriceV1 { model, price: PriceV1 { input, output, cache_read, cache_write } } = old;
+        Self { model, price: Price { input, output, cache_read, cache_write } }
+    }
+}
+
+impl From<SettingsV2> for SettingsV3 {
+    fn from(second: SettingsV2) -> Self {
+        Self { second, session_files_max_bytes: None, prices: Vec::new() }
+    }
+}
+
+impl From<SettingsV3> for Settings {
+    fn from(old: SettingsV3) -> Self {
+        let SettingsV3 { second: SettingsV2 { first, backup }, session_files_max_bytes, prices } = old;
         let SettingsV1 { default_agent, store_max_bytes, max_containers, retention, timezone, runtime, image } = first;
         Self {
             default_agent,
@@ -103,16 +139,19 @@ impl From<SettingsV2> for Settings {
             runtime: runtime.map(RuntimeKind::from),
             image,
             backup: backup.map(BackupPlan::from),
-            session_files_max_bytes: None,
-            prices: Vec::new(),
+            session_files_max_bytes,
+            prices: prices.into_iter().map(ModelPrice::from).collect(),
+            budgets: Vec::new(),
+            grace: None,
         }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Settings, Unreadable> {
     match version {
-        1 => decode::<SettingsV1>(body).map(SettingsV2::from).map(Settings::from),
-        2 => decode::<SettingsV2>(body).map(Settings::from),
+        1 => decode::<SettingsV1>(body).map(SettingsV2::from).map(SettingsV3::from).map(Settings::from),
+        2 => decode::<SettingsV2>(body).map(SettingsV3::from).map(Settings::from),
+        3 => decode::<SettingsV3>(body).map(Settings::from),
         _ => Err(unknown(version)),
     }
 }

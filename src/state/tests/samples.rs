@@ -1,6 +1,7 @@
 //! A small, consistent store: every record type, most shapes of each.
 
 use crate::model::backup_plan::BackupPlan;
+use crate::model::budget::{Caps, Fallback, OnLimit};
 use crate::model::configure::Settings;
 use crate::model::content::{Attachment, BlobId, FileBytes};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
@@ -21,22 +22,20 @@ use crate::model::message::{
     Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen, SessionFiles,
 };
 use crate::model::session::{ChatSession, Route, Session, SessionName, SessionSettings};
-use crate::model::spend::{
-    Amounts, CostBasis, ModelPrice, ModelUse, Money, Price, Spend, SpendScope, SpendSource, SpendTotal, Tokens,
-};
+use crate::model::spend::{ModelPrice, Price};
 use crate::model::task::{
     Fire, FireOutcome, Missed, Overlap, Recurrence, SkipReason, Task, TaskHome, TaskOrigin, TaskState,
 };
 use crate::model::thread::Mute;
-use crate::model::time::Day;
 use crate::model::workspace::{Discriminator, Fingerprint, Workspace, WorkspaceKey};
 use crate::model::{Address, Awake, ChannelName, Content, ForeignId, Millis, RawJson, Timestamp, UserId};
 use crate::{
     AgentChatKey, AgentThreadKey, DestinationKey, GrantKey, InboxKey, MemberKey, Number, OccurrenceId, PersonKey,
-    Result, ScopeKey, SeenKey, SessionKey, SpendKey, SpendTotalKey, Tables, Text, ThreadKey, WiringKey, Write,
+    Result, SeenKey, SessionKey, Tables, Text, ThreadKey, WiringKey, Write,
 };
 
 mod asked;
+mod costs;
 mod workspaces;
 
 pub(super) const AGENT: AgentId = AgentId::new(1);
@@ -116,6 +115,13 @@ pub(super) fn agent(folder: &str) -> Agent {
         models: vec!["m".to_owned()],
         mode: Some("plan".to_owned()),
         permissions: Permissions::Ask,
+        on_limit: OnLimit::Hold,
+        caps: Caps { tokens: Some(500_000), calls: Some(50), ..Caps::default() },
+        fallback: vec![Fallback {
+            provider: ProviderKind::Command,
+            command: vec!["other".to_owned()],
+            model: Some("small".to_owned()),
+        }],
     };
     Agent {
         folder: Folder::new(folder).unwrap(),
@@ -174,39 +180,9 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     messages(db, txn)?;
     outgoing(db, txn)?;
     later(db, txn)?;
-    costs(db, txn)?;
+    costs::fill(db, txn)?;
     workspaces::fill(db, txn)?;
     counters(db, txn)
-}
-
-/// A turn that is in the ledger, and an older one of which only the totals are left.
-fn costs(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let tokens = Tokens { input: 1_200, output: 80, cache_read: 300, cache_write: 20, reasoning: 10 };
-    let used = ModelUse {
-        model: Some("claude-sonnet-4-5".into()),
-        tokens,
-        cost: Money::micros(4_965),
-        basis: CostBasis::Priced,
-    };
-    let entry = Spend {
-        at: at(6),
-        day: Day::new(20_563),
-        agent: AGENT,
-        session: SESSION,
-        chat: Some(CHAT),
-        person: Some(ada()),
-        task: None,
-        uses: vec![used],
-        source: SpendSource::Reported,
-        counted: true,
-    };
-    db.spend.put(txn, &SpendKey { message: MessageId::new(1), incarnation: 2, call: 0 }, &entry)?;
-    for (scope, kept) in entry.amounts() {
-        let forgotten = if scope == SpendScope::All { kept } else { Amounts::default() };
-        let key = SpendTotalKey { scope: ScopeKey::of(&scope)?, day: entry.day };
-        db.spend_totals.put(txn, &key, &SpendTotal { kept, forgotten })?;
-    }
-    Ok(())
 }
 
 fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -218,6 +194,8 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         default_agent: Some(Folder::new("main").unwrap()),
         backup: Some(backup),
         prices,
+        budgets: costs::budgets(),
+        grace: Some(2),
         ..Settings::default()
     };
     db.settings.put(txn, &(), &settings)?;

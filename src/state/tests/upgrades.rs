@@ -5,6 +5,7 @@ use crate::envelope::{Record, Unreadable, decode, open, seal_version};
 use crate::legacy::agent::{AgentV1, NetworkV1};
 use crate::model::address::{ForeignId, UserId};
 use crate::model::backup_plan::BackupPlan;
+use crate::model::budget::{Caps, OnLimit};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::configure::Settings;
 use crate::model::entity::{
@@ -120,6 +121,8 @@ fn settings_without_backups_schedule_none() {
 #[test]
 fn an_agent_is_read_as_it_was() {
     let mut expected = agent("main");
+    (expected.settings.on_limit, expected.settings.caps) = (OnLimit::Ask, Caps::default());
+    expected.settings.fallback = Vec::new();
     (expected.settings.gateway, expected.settings.models) = (true, Vec::new());
     (expected.settings.mode, expected.settings.permissions) = (None, Permissions::Allow);
     assert_eq!(read::<Agent>(AGENT_3), expected);

@@ -1,0 +1,232 @@
+//! Budgets: how much of models may be used in a day or a month, and what is set aside for turns under way.
+
+use serde::{Deserialize, Serialize};
+
+use super::address::{ChannelName, ForeignId, UserId};
+use super::agent::ProviderKind;
+use super::folder::Folder;
+use super::id::{AgentId, ChatId, MessageId, TaskId};
+use super::spend::Money;
+use super::time::{Day, Timestamp};
+
+/// What a budget is for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum BudgetScope {
+    /// The whole installation.
+    All,
+    /// An agent.
+    Agent(Folder),
+    /// A person.
+    Person(UserId),
+    /// A chat.
+    Chat(ChannelName, ForeignId),
+    /// A series of tasks.
+    Task(TaskId),
+}
+
+impl BudgetScope {
+    /// Longest text, in bytes. It is part of a key.
+    pub const MAX_BYTES: usize = 300;
+
+    /// Parses `all`, `agent:FOLDER`, `person:ID`, `chat:CHANNEL/ID` or `task:ID`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let known = "`all`, `agent:FOLDER`, `person:CHANNEL:ID`, `chat:CHANNEL/ID` or `task:ID`";
+        if text.len() > Self::MAX_BYTES {
+            return Err(format!("has {} bytes; write at most {}", text.len(), Self::MAX_BYTES));
+        }
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let (kind, name) = text.split_once(':').ok_or_else(|| format!("is unknown; write {known}"))?;
+        match kind {
+            "agent" => Folder::new(name).map(Self::Agent).map_err(|error| error.to_string()),
+            "person" => UserId::parse(name).map(Self::Person).map_err(|error| error.to_string()),
+            "chat" => {
+                let (channel, id) = name.split_once('/').ok_or("names no chat; write `chat:CHANNEL/ID`")?;
+                let channel = ChannelName::new(channel).map_err(|error| error.to_string())?;
+                let id = ForeignId::new("the chat's id", id).map_err(|error| error.to_string())?;
+                Ok(Self::Chat(channel, id))
+            }
+            "task" => name.parse().map(Self::Task).map_err(|_| "names no task; write `task:ta1`".to_owned()),
+            _ => Err(format!("is unknown; write {known}")),
+        }
+    }
+}
+
+/// As it is written in files.
+impl std::fmt::Display for BudgetScope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Agent(folder) => write!(f, "agent:{folder}"),
+            Self::Person(person) => write!(f, "person:{person}"),
+            Self::Chat(channel, id) => write!(f, "chat:{channel}/{id}"),
+            Self::Task(task) => write!(f, "task:{task}"),
+        }
+    }
+}
+
+/// How long a budget lasts, by the calendar of the installation's users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum BudgetPeriod {
+    /// A day.
+    Day,
+    /// A month.
+    Month,
+}
+
+impl BudgetPeriod {
+    /// The word in files and for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+}
+
+/// How much may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// What for.
+    pub scope: BudgetScope,
+    /// How long it lasts.
+    pub per: BudgetPeriod,
+    /// Money; none is no limit.
+    pub money: Option<Money>,
+    /// Tokens of all kinds; none is no limit.
+    pub tokens: Option<u64>,
+}
+
+impl Budget {
+    /// Messages of each person and day that pass although a budget is spent, unless the configuration says otherwise.
+    pub const GRACE: u32 = 3;
+
+    /// Its name: unique among the budgets of an installation.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.scope, self.per.as_str())
+    }
+}
+
+/// What happens to messages of an agent that a budget has no room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum OnLimit {
+    /// They wait, and a person is asked whether they may pass.
+    #[default]
+    Ask,
+    /// They wait for the next period.
+    Hold,
+    /// They pass, and the owner is told.
+    Warn,
+}
+
+impl OnLimit {
+    /// The word in files and for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Hold => "hold",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+/// Limits of single messages of an agent, and of its requests to models. None is no limit, or the default of the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Caps {
+    /// Tokens for a message.
+    pub tokens: Option<u64>,
+    /// Requests to models for a message.
+    pub calls: Option<u32>,
+    /// Minutes for a message.
+    pub minutes: Option<u32>,
+    /// Turns of a session in a row without a word from a person.
+    pub unattended_turns: Option<u32>,
+    /// Requests to models under way at once.
+    pub at_once: Option<u32>,
+    /// Requests to models per minute.
+    pub per_minute: Option<u32>,
+}
+
+/// What drives an agent while the provider before it takes no work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fallback {
+    /// The provider.
+    pub provider: ProviderKind,
+    /// Its program and arguments.
+    pub command: Vec<String>,
+    /// Its model, if not the provider's default.
+    pub model: Option<String>,
+}
+
+/// What a dispatched message is expected to use, until its turn has ended. It counts as spent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The message.
+    pub message: MessageId,
+    /// When it was dispatched.
+    pub at: Timestamp,
+    /// Its agent.
+    pub agent: AgentId,
+    /// The chat that the answer goes to.
+    pub chat: Option<ChatId>,
+    /// The sender.
+    pub person: Option<UserId>,
+    /// The series, if a task runs.
+    pub task: Option<TaskId>,
+    /// Expected costs. Nothing for messages that share the turn of another one.
+    pub money: Money,
+    /// Expected tokens.
+    pub tokens: u64,
+}
+
+/// A budget in one period: what people allowed in addition, and what they were told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetState {
+    /// The first day of the period.
+    pub from: Day,
+    /// Money that people added.
+    pub money: Money,
+    /// Tokens that people added.
+    pub tokens: u64,
+    /// Until when the budget does not count.
+    pub open_until: Option<Timestamp>,
+    /// Whether the owner was told that most of it is spent.
+    pub told_most: bool,
+    /// Whether the owner was told that messages pass although it is spent.
+    pub told_passing: bool,
+}
+
+/// Messages of a person that passed although a budget was spent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraceUsed {
+    /// The person.
+    pub person: UserId,
+    /// The day.
+    pub day: Day,
+    /// Their number.
+    pub messages: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_are_read_as_they_are_written() {
+        for text in ["all", "agent:main", "person:telegram:42", "chat:telegram/-100:5", "chat:web/a/b", "task:ta7"] {
+            assert_eq!(BudgetScope::parse(text).unwrap().to_string(), text);
+        }
+        let long = format!("person:telegram:{}", "4".repeat(BudgetScope::MAX_BYTES));
+        for text in ["", "everything", "agent:", "agent:../x", "person:42", "chat:telegram", "task:x", "model:m", &long]
+        {
+            assert!(BudgetScope::parse(text).is_err(), "{text}");
+        }
+    }
+}
