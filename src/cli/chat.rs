@@ -288,6 +288,11 @@ impl UnrelatedMessages {
         found
     }
 
+    /// Returns a message that turned out to answer this command.
+    fn taken(&mut self, id: &str) -> Vec<ReceivedMessage> {
+        self.others.extract_if(.., |words| words.id == id).collect()
+    }
+
     /// Shows unrelated messages that were not shown yet, on standard error.
     fn tell(&mut self) {
         for words in self.others.iter_mut().filter(|words| !words.told) {
@@ -402,11 +407,17 @@ impl Conversation {
                 Ok(())
             }
             Response::Accepted { id, message } => self.accepted(&id, message),
-            Response::Consumed { id, reason } => {
+            Response::Consumed { id, reason, answer } => {
                 // An interactive user sees the result of the answer. With a single question the command may end before
                 // that, so it prints a note.
                 let is_answer = reason == Reason::Answer.as_str();
-                if self.said.remove(&id) && is_answer && !self.json && !self.screen.is_interactive() {
+                let is_ours = self.said.remove(&id);
+                if let Some(answer) = answer.filter(|_| is_ours) {
+                    let early = self.aside.as_mut().map(|aside| aside.taken(&answer));
+                    self.owed.extend((!self.seen.contains(&answer)).then_some(answer));
+                    self.show(early.into_iter().flatten())?;
+                }
+                if is_ours && is_answer && !self.json && !self.screen.is_interactive() {
                     print::note(
                         "taken as the answer to what was asked; see `hearth approvals list --all` and `hearth questions list --all`",
                     );

@@ -294,7 +294,8 @@ impl Daemon {
         match self.submit(Input::Inbound(Box::new(event)), false).await {
             Ok(Reply::Routed(report)) if report.outcome == Outcome::Consumed => {
                 let reason = report.reason.map_or_else(String::new, |reason| reason.as_str().to_owned());
-                Response::Consumed { id: id.to_owned(), reason }
+                let answer = report.answer.map(|answer| answer.to_string());
+                Response::Consumed { id: id.to_owned(), reason, answer }
             }
             Ok(Reply::Routed(report)) => match report.wirings.iter().find_map(|wiring| wiring.message) {
                 Some(message) => {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::effect::Effect;
 use super::entity::Folder;
 use super::group::StateExport;
-use super::id::{ChatId, MessageId, SessionId, TaskId};
+use super::id::{ChatId, MessageId, OutgoingId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
 use super::session_command::{SessionDone, SessionRefusal};
@@ -144,6 +144,8 @@ pub struct RouteReport {
     pub reason: Option<Reason>,
     /// Decisions of the wirings, in the order of evaluation.
     pub wirings: Vec<WiringReport>,
+    /// Hearth's own answer, if the event was a command to it.
+    pub answer: Option<OutgoingId>,
 }
 
 /// Overall result for an inbound event.

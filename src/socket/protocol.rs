@@ -140,6 +140,9 @@ pub enum Response {
         id: String,
         /// Which of them, as in the reasons of dropped messages.
         reason: String,
+        /// The message with Hearth's answer, if it was a command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
     },
     /// A message from an agent or from Hearth.
     Said {

@@ -36,6 +36,10 @@ fn one_question_gets_its_answer_with_and_without_a_daemon() {
     assert_eq!(host.done(&["chat", "with a daemon"], b""), "echo: with a daemon\n");
     assert_eq!(host.done(&["chat", "!say first\n!answer second\n!answer third"], b""), "first\nsecond\nthird\n");
     assert_eq!(host.done(&["chat", "!silence"], b""), "");
+    for _ in 0..10 {
+        let help = host.done(&["chat", "/help"], b"");
+        assert!(help.contains("/status"), "Hearth's own answer is waited for: {help:?}");
+    }
     let failed = host.run(&["chat", "!fail no luck"], b"");
     assert_eq!(failed.code, Some(1), "{failed:#?}");
     assert!(failed.stdout.contains("no luck"), "{failed:#?}");

@@ -58,7 +58,14 @@ impl Ingress for Ears {
         if refusal.is_none() {
             heard.events.push(event);
         }
-        let report = RouteReport { event: id, chat: None, outcome: Outcome::Routed, reason: None, wirings: vec![] };
+        let report = RouteReport {
+            event: id,
+            chat: None,
+            outcome: Outcome::Routed,
+            reason: None,
+            wirings: vec![],
+            answer: None,
+        };
         Box::pin(async move { refusal.map_or(Ok(report), Err) })
     }
 
@@ -69,7 +76,8 @@ impl Ingress for Ears {
             chat if chat == heard.holding => Outcome::Held,
             _ => Outcome::Routed,
         };
-        let report = RouteReport { event: String::new(), chat: None, outcome, reason: None, wirings: vec![] };
+        let report =
+            RouteReport { event: String::new(), chat: None, outcome, reason: None, wirings: vec![], answer: None };
         Box::pin(async move { Ok(report) })
     }
 

@@ -53,7 +53,7 @@ impl Ingress for Engine {
                 events.push(event);
             }
             let outcome = if known { Outcome::Duplicate } else { Outcome::Routed };
-            Ok(RouteReport { event: id, chat: None, outcome, reason: None, wirings: vec![] })
+            Ok(RouteReport { event: id, chat: None, outcome, reason: None, wirings: vec![], answer: None })
         })
     }
 

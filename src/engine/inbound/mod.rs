@@ -107,8 +107,14 @@ fn conclude(tx: &mut Tx<'_, '_>, fan_out: FanOut<'_>, wirings: Vec<WiringReport>
         (Some(Reason::OwnCommand), None) => Outcome::Consumed,
         (Some(_), None) => Outcome::Dropped,
     };
-    let report =
-        RouteReport { outcome, reason: end.refused, wirings, ..routing::blank(fan_out.event, Some(fan_out.chat_id)) };
+    let answer = fan_out.answer.map(|answer| tx.db.outgoing(tx, answer)).transpose()?;
+    let report = RouteReport {
+        outcome,
+        reason: end.refused,
+        wirings,
+        answer,
+        ..routing::blank(fan_out.event, Some(fan_out.chat_id))
+    };
     if let Some(event) = fan_out.remembered {
         event.remember(tx, end)?;
     }

@@ -10,7 +10,7 @@ use crate::model::address::{Address, UserId};
 use crate::model::approval::Held;
 use crate::model::effect::ExportedMessage;
 use crate::model::entity::{Agent, Chat, Wiring};
-use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, SessionId};
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, OutboundId, SessionId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::report::{Decision, Outcome, Reply, RouteReport, WiringReport};
@@ -51,6 +51,8 @@ pub(crate) struct FanOut<'a> {
     told: bool,
     /// What the sender is told of a command that Hearth carried out, for each agent.
     replies: Vec<CommandReply>,
+    /// The message that tells it.
+    pub(crate) answer: Option<OutboundId>,
     /// Agents that require an approval of the sender.
     asking: Vec<AgentId>,
     /// The approval that the message waits for.
@@ -76,6 +78,7 @@ impl<'a> FanOut<'a> {
             body: None,
             told: false,
             replies: Vec::new(),
+            answer: None,
             asking: Vec::new(),
             held: None,
         }
@@ -372,7 +375,7 @@ pub(crate) fn silent(event: &InboundEvent, chat: Option<ChatId>, reason: Reason)
 /// The report of an event that no agent received.
 pub(crate) fn blank(event: &InboundEvent, chat: Option<ChatId>) -> RouteReport {
     let event = event.platform_message.as_ref().map_or_else(String::new, ToString::to_string);
-    RouteReport { event, chat, outcome: Outcome::Dropped, reason: None, wirings: Vec::new() }
+    RouteReport { event, chat, outcome: Outcome::Dropped, reason: None, wirings: Vec::new(), answer: None }
 }
 
 /// Records that an event was dropped, for all agents or for one.

@@ -82,10 +82,10 @@ impl FanOut<'_> {
         said.extend(not.into_iter().take(usize::from(!did)));
         // Several agents may say the same.
         said.dedup();
-        match said.is_empty() {
-            true => Ok(()),
-            false => notice::say_to(tx, self.reply(), None, said.join("\n")).map(drop),
+        if !said.is_empty() {
+            self.answer = Some(notice::say_to(tx, self.reply(), None, said.join("\n"))?);
         }
+        Ok(())
     }
 
     fn approvals(&self, tx: &Tx<'_, '_>) -> Result<String> {
