@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 dir=$PWD/target/agents
-node=22.23.3
+node=$(sed -n 's/^ *pub const NODE: &'"'"'static str = "\(.*\)";/\1/p' container/presets/src/lib.rs)
 mkdir -p "$dir/bin"
 
 # Installs a package of npm into a directory of its own, and links its programs.

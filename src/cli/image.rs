@@ -12,7 +12,7 @@ use super::{Done, Failure, configuration, human_size, human_time, print};
 use crate::config::Paths;
 use crate::daemon::image::{self, Agent, Built, Engine, Freshness, Limit, Options, Wanted};
 use crate::model::configure::RuntimeKind;
-use crate::model::entity::{AgentSettings, Folder};
+use crate::model::entity::{AgentSettings, Folder, Preset};
 use crate::model::time::Timestamp;
 use crate::state::{self, Reader};
 
@@ -27,7 +27,7 @@ pub(super) enum ImageCommand {
 #[derive(Debug, Default, Args)]
 #[command(
     after_help = "Needs Podman and its socket, a statically linked runner (packages and `./install.sh --from-source` install one), and a network to fetch packages and the agent CLI. Steps that did not change are taken from Podman's cache.
---base, --cli, --registry and --trust are stored with the image and used by later builds, including the daemon's; --forget ignores them.
+--base, --cli, --registry, --trust and --with are stored with the image and used by later builds, including the daemon's; --forget ignores them.
 A build that fails, is interrupted or takes longer than 15 minutes does not change existing images."
 )]
 pub(super) struct BuildArgs {
@@ -48,6 +48,9 @@ pub(super) struct BuildArgs {
     /// Certificates to trust while fetching, for proxies that intercept TLS; they are not kept in the image
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
+    /// Known agents to install as well, such as `opencode,codex`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = known_agent)]
+    with: Vec<Preset>,
     /// Do not reuse the options of the last build
     #[arg(long)]
     forget: bool,
@@ -59,7 +62,12 @@ pub(super) struct BuildArgs {
 impl BuildArgs {
     /// Whether the base is meant as well.
     const fn says_of_base(&self) -> bool {
-        self.agents.is_empty() || self.base.is_some() || self.runner.is_some() || self.cli.is_some() || self.forget
+        self.agents.is_empty()
+            || self.base.is_some()
+            || self.runner.is_some()
+            || self.cli.is_some()
+            || !self.with.is_empty()
+            || self.forget
     }
 
     /// The build options from the flags.
@@ -69,9 +77,17 @@ impl BuildArgs {
             cli: self.cli.clone(),
             registry: self.registry.clone(),
             trust: self.trust.clone(),
+            with: self.with.clone(),
             fresh: self.fresh,
         }
     }
+}
+
+fn known_agent(name: &str) -> Result<Preset, String> {
+    Preset::named(name).ok_or_else(|| {
+        let names = Preset::ALL.map(|preset| preset.about().name).join(", ");
+        format!("Hearth does not know this agent; it knows {names}")
+    })
 }
 
 /// The answer of `hearth image build --json`.

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -13,13 +14,14 @@ use crate::config::Paths;
 use crate::daemon::opening::{self, Opening};
 use crate::model::address::ChannelName;
 use crate::model::configure::RuntimeKind;
-use crate::model::entity::{EnvValue, Folder, ProviderKind};
+use crate::model::entity::{EnvValue, Folder, Preset, ProviderKind};
 use crate::provider::Credential;
 use ask::Ask;
 
 mod ask;
 mod file;
 mod finish;
+mod known;
 mod provider;
 mod runtime;
 mod secret;
@@ -86,21 +88,31 @@ fn folder(text: &str) -> Result<Folder, String> {
     Folder::new(text).map_err(|error| error.to_string())
 }
 
-/// The providers that setup knows how to set up.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ProviderArg {
-    /// The Claude Code command line
-    Claude,
-    /// Repeats what you write
-    Echo,
-}
+/// A provider that setup knows how to set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ProviderArg(ProviderKind);
 
-impl ProviderArg {
-    const fn kind(self) -> ProviderKind {
-        match self {
-            Self::Claude => ProviderKind::Claude,
-            Self::Echo => ProviderKind::Echo,
-        }
+/// The most useful ones first.
+const PROVIDERS: [ProviderArg; 9] = [
+    ProviderArg(ProviderKind::Claude),
+    ProviderArg(ProviderKind::Preset(Preset::Opencode)),
+    ProviderArg(ProviderKind::Preset(Preset::Gemini)),
+    ProviderArg(ProviderKind::Preset(Preset::Codex)),
+    ProviderArg(ProviderKind::Preset(Preset::Qwen)),
+    ProviderArg(ProviderKind::Preset(Preset::Hermes)),
+    ProviderArg(ProviderKind::Preset(Preset::Copilot)),
+    ProviderArg(ProviderKind::Preset(Preset::ClaudeAcp)),
+    ProviderArg(ProviderKind::Echo),
+];
+
+impl ValueEnum for ProviderArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        &PROVIDERS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let title = self.0.preset().map_or(self.0.as_str(), |preset| preset.about().title);
+        Some(PossibleValue::new(self.0.as_str()).help(title))
     }
 }
 
@@ -305,14 +317,15 @@ impl<'a> Setup<'a> {
         }
         let mut missing = Vec::new();
         let settings = self.settings_of_agent()?;
-        let claude = matches!(self.args.provider, Some(ProviderArg::Claude));
+        let claude = self.args.provider == Some(ProviderArg(ProviderKind::Claude));
         let set_up = settings.as_ref().is_some_and(|settings| settings.provider != ProviderKind::Echo);
         let has_login = settings.is_some_and(|settings| {
             let is_login = |(name, _): &(String, EnvValue)| Credential::ALL.iter().any(|one| one.variable() == name);
             settings.env.iter().any(is_login)
         });
         if !self.args.names_provider() && !set_up {
-            missing.push("--provider claude with --key-file FILE or --base-url URL, or --provider echo");
+            missing
+                .push("--provider claude with --key-file FILE or --base-url URL, or another --provider, such as echo");
         } else if claude && !self.args.names_login() && !has_login {
             missing.push("--key-file FILE, or --base-url URL for a server without tokens");
         }

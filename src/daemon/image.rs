@@ -157,7 +157,8 @@ pub fn list(engine: &Engine, install: &str, agents: &[Agent<'_>]) -> Result<Vec<
     let quiet = Limit::quiet();
     let images = engine.images(&quiet)?;
     let runner = machine(engine).and_then(|machine| find_runner(None, machine)).ok();
-    let expected = runner.and_then(|runner| base_digest(&runner).ok());
+    let with = remembered(&images, None).with;
+    let expected = runner.and_then(|runner| base_digest(&runner, &with).ok());
     let mut wanted: Vec<(String, Option<String>)> = vec![(OWN.to_owned(), None)];
     let own = agents.iter().filter(|agent| agent.needs_own());
     wanted.extend(own.map(|agent| (agent.image(), Some(agent.folder.to_owned()))));

@@ -69,7 +69,7 @@ fn a_person_sets_up_echo_by_answering_questions() {
     let host = machine();
     let mut at = Pty::start(host.command(&["setup", "--no-service"]));
     at.answer("Your choice [1]: ", "nonsense");
-    at.wait("Type a number from 1 to 2.");
+    at.wait("Type a number from 1 to 9.");
     at.answer("Your choice [1]: ", "echo");
     at.answer("Talk to your agent on Telegram? [Y/n]: ", "maybe");
     at.wait("Type y or n.");
@@ -251,4 +251,22 @@ fn the_first_answer_comes_from_the_real_agent_cli() {
     let options = ["--key-file", key.to_str().unwrap(), "--base-url", &url, "--runtime", "process", "--unconfined"];
     let answer = json(&host, &[&options[..], &["--no-service", "--message", "good morning"]].concat());
     assert_eq!(answer["answers"], serde_json::json!(["heard: good morning"]), "{answer}");
+}
+
+/// A known agent is set up by options alone; what it needs to know is asked for.
+#[test]
+fn a_known_agent_is_led_to_its_model() {
+    let host = machine();
+    let options = ["setup", "--provider", "opencode", "--no-service", "--no-message", "--no-telegram"];
+    let ended = host.run(&options, b"");
+    assert!(ended.code == Some(1) && ended.stderr.contains("add --model"), "{ended:#?}");
+    let key = host.path("key");
+    std::fs::write(&key, "sk-mine").unwrap();
+    let more = ["--model", "qwen3:8b", "--base-url", "http://127.0.0.1:1/v1", "--key-file", key.to_str().unwrap()];
+    let ended = host.run(&[&options[..], &more[..]].concat(), b"");
+    assert!(ended.code == Some(0) && ended.stdout.contains("opencode-ai@"), "{ended:#?}");
+    let text = std::fs::read_to_string(host.data().join("hearth.toml")).unwrap();
+    for part in ["provider = \"opencode\"", "model = \"qwen3:8b\"", "http://127.0.0.1:1/v1", "main.OPENAI_API_KEY"] {
+        assert!(text.contains(part) && !text.contains("sk-mine"), "{part}: {text}");
+    }
 }

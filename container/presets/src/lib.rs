@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 mod table;
 
+pub use table::CLAUDE_VARIABLES;
+
 /// A known agent. It is stored by its position, so new ones go to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preset {
@@ -27,6 +29,9 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// The version of Node, a package of npm, that runs all of them.
+    pub const NODE: &'static str = "22.23.3";
+
     /// All of them.
     pub const ALL: [Self; 7] =
         [Self::Opencode, Self::Gemini, Self::Codex, Self::ClaudeAcp, Self::Qwen, Self::Hermes, Self::Copilot];
@@ -79,6 +84,8 @@ pub struct KnownAgent {
     pub permissions: Permitting,
     /// Where its sessions lie below its home.
     pub sessions: &'static str,
+    /// What its numbers of tokens count.
+    pub counting: Counting,
     /// The file of instructions in its folder that it reads, if Hearth writes that file for it.
     pub instructions: Option<&'static str>,
     /// Whether it was tried with Hearth, or only recorded with another client of the protocol.
@@ -115,12 +122,36 @@ impl Package {
         }
     }
 
+    /// Major version of Node that runs it; none if it needs no Node.
+    #[must_use]
+    pub const fn node(&self) -> Option<u32> {
+        match self {
+            Self::Npm { node, .. } => *node,
+            Self::Pypi { .. } => None,
+        }
+    }
+
+    /// Whether it is of PyPI, not of npm.
+    #[must_use]
+    pub const fn is_python(&self) -> bool {
+        matches!(self, Self::Pypi { .. })
+    }
+
+    /// Its name and version, as its installer takes them.
+    #[must_use]
+    pub fn spec(&self) -> String {
+        match self {
+            Self::Npm { name, version, .. } => format!("{name}@{version}"),
+            Self::Pypi { name, version } => format!("{name}=={version}"),
+        }
+    }
+
     /// The command that installs it.
     #[must_use]
     pub fn install(&self) -> String {
         match self {
-            Self::Npm { name, version, .. } => format!("npm install -g {name}@{version}"),
-            Self::Pypi { name, version } => format!("pip install '{name}=={version}'"),
+            Self::Npm { .. } => format!("npm install -g {}", self.spec()),
+            Self::Pypi { .. } => format!("pip install '{}'", self.spec()),
         }
     }
 }
@@ -138,6 +169,8 @@ pub struct ModelVariables {
     pub name: Option<&'static str>,
     /// The model's name in the protocol if a server of one's own has it, with `$MODEL` in it.
     pub own: &'static str,
+    /// Whether a conversation keeps the server's address, and goes on only with that one.
+    pub keeps_server: bool,
     /// The configuration that Hearth generates.
     pub config: Option<Config>,
     /// Whether it chooses a model of its maker's, unless one is named.
@@ -177,6 +210,38 @@ pub struct Permitting {
     pub ask: Option<&'static str>,
     /// Variables for asking, unless they are set.
     pub ask_env: &'static [(&'static str, &'static str)],
+}
+
+/// What the numbers of tokens at the end of a turn count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// The turn.
+    Turn,
+    /// The last call of the turn.
+    LastCall,
+    /// They come with each call.
+    EachCall,
+    /// The session so far.
+    Session,
+    /// The process so far.
+    Process,
+    /// That is unknown, so they are not counted.
+    Unknown,
+}
+
+impl Counting {
+    /// For people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "each turn",
+            Self::LastCall => "the last call of each turn",
+            Self::EachCall => "each call",
+            Self::Session => "the session so far",
+            Self::Process => "the process so far",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// Whether an agent was tried with Hearth.

@@ -1,6 +1,6 @@
 //! The known agents, as they were recorded at these versions.
 
-use super::{Config, ConfigPlace, KnownAgent, ModelVariables, Package, Permitting, Trial};
+use super::{Config, ConfigPlace, Counting, KnownAgent, ModelVariables, Package, Permitting, Trial};
 
 pub(super) static OPENCODE: KnownAgent = KnownAgent {
     name: "opencode",
@@ -19,6 +19,7 @@ pub(super) static OPENCODE: KnownAgent = KnownAgent {
         server_env: &[],
         name: None,
         own: "hearth/$MODEL",
+        keeps_server: false,
         config: Some(Config {
             place: ConfigPlace::Variable("OPENCODE_CONFIG_CONTENT"),
             others: &["OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT"],
@@ -34,6 +35,7 @@ pub(super) static OPENCODE: KnownAgent = KnownAgent {
     },
     permissions: Permitting { allow: None, ask: None, ask_env: &[("OPENCODE_PERMISSION", r#"{"*": "ask"}"#)] },
     sessions: ".local/share/opencode",
+    counting: Counting::LastCall,
     instructions: Some("AGENTS.md"),
     trial: Trial::Hearth,
 };
@@ -52,11 +54,13 @@ pub(super) static GEMINI: KnownAgent = KnownAgent {
         server_env: &[],
         name: Some("GEMINI_MODEL"),
         own: "$MODEL",
+        keeps_server: false,
         config: None,
         chooses: false,
     },
     permissions: Permitting { allow: Some("yolo"), ask: Some("default"), ask_env: &[] },
     sessions: ".gemini",
+    counting: Counting::Turn,
     instructions: Some("GEMINI.md"),
     trial: Trial::Hearth,
 };
@@ -74,6 +78,7 @@ pub(super) static CODEX: KnownAgent = KnownAgent {
         server_env: &[],
         name: None,
         own: "$MODEL",
+        keeps_server: false,
         config: Some(Config {
             place: ConfigPlace::Variable("CODEX_CONFIG"),
             others: &["CODEX_CONFIG"],
@@ -86,9 +91,26 @@ pub(super) static CODEX: KnownAgent = KnownAgent {
     },
     permissions: Permitting { allow: Some("agent-full-access"), ask: Some("workspace-write"), ask_env: &[] },
     sessions: ".codex",
+    counting: Counting::Turn,
     instructions: Some("AGENTS.md"),
-    trial: Trial::Recorded,
+    trial: Trial::Hearth,
 };
+
+/// Variables that make the Claude CLI predictable, whoever starts it. Those of the agent's configuration have precedence.
+pub const CLAUDE_VARIABLES: [(&str, &str); 8] = [
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    // Even a rejected login is retried, by default for minutes.
+    ("CLAUDE_CODE_MAX_RETRIES", "4"),
+    // A request without an answer times out before the host considers the agent stuck.
+    ("API_TIMEOUT_MS", "300000"),
+    // Schemas of MCP tools are sent at once instead of on search.
+    ("ENABLE_TOOL_SEARCH", "false"),
+    // As root it has no mode without questions otherwise.
+    ("IS_SANDBOX", "1"),
+];
 
 pub(super) static CLAUDE_ACP: KnownAgent = KnownAgent {
     name: "claude-acp",
@@ -96,27 +118,22 @@ pub(super) static CLAUDE_ACP: KnownAgent = KnownAgent {
     handshake: "@agentclientprotocol/claude-agent-acp",
     command: &["claude-agent-acp"],
     package: Package::Npm { name: "@agentclientprotocol/claude-agent-acp", version: "0.101.0", node: Some(22) },
-    env: &[
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("DISABLE_AUTOUPDATER", "1"),
-        ("DISABLE_ERROR_REPORTING", "1"),
-        ("DISABLE_TELEMETRY", "1"),
-        // As root it has no mode without questions otherwise.
-        ("IS_SANDBOX", "1"),
-    ],
+    env: &CLAUDE_VARIABLES,
     model: ModelVariables {
         base_url: "ANTHROPIC_BASE_URL",
         key: "ANTHROPIC_API_KEY",
         server_env: &[],
         name: None,
         own: "$MODEL",
+        keeps_server: false,
         config: None,
         chooses: false,
     },
     permissions: Permitting { allow: Some("bypassPermissions"), ask: Some("default"), ask_env: &[] },
     sessions: ".claude",
+    counting: Counting::Turn,
     instructions: None,
-    trial: Trial::Recorded,
+    trial: Trial::Hearth,
 };
 
 pub(super) static QWEN: KnownAgent = KnownAgent {
@@ -132,11 +149,13 @@ pub(super) static QWEN: KnownAgent = KnownAgent {
         server_env: &[],
         name: Some("OPENAI_MODEL"),
         own: "$MODEL",
+        keeps_server: false,
         config: None,
         chooses: false,
     },
     permissions: Permitting { allow: Some("yolo"), ask: Some("default"), ask_env: &[] },
     sessions: ".qwen",
+    counting: Counting::EachCall,
     instructions: Some("AGENTS.md"),
     trial: Trial::Hearth,
 };
@@ -155,6 +174,7 @@ pub(super) static HERMES: KnownAgent = KnownAgent {
         server_env: &[],
         name: None,
         own: "$MODEL",
+        keeps_server: true,
         config: Some(Config {
             place: ConfigPlace::File(".hermes/config.yaml"),
             others: &[],
@@ -167,8 +187,9 @@ pub(super) static HERMES: KnownAgent = KnownAgent {
     },
     permissions: Permitting { allow: None, ask: Some("default"), ask_env: &[] },
     sessions: ".hermes",
+    counting: Counting::Session,
     instructions: Some("AGENTS.md"),
-    trial: Trial::Recorded,
+    trial: Trial::Hearth,
 };
 
 pub(super) static COPILOT: KnownAgent = KnownAgent {
@@ -184,11 +205,13 @@ pub(super) static COPILOT: KnownAgent = KnownAgent {
         server_env: &[("COPILOT_OFFLINE", "true")],
         name: Some("COPILOT_MODEL"),
         own: "$MODEL",
+        keeps_server: false,
         config: None,
         chooses: false,
     },
     permissions: Permitting { allow: None, ask: None, ask_env: &[] },
     sessions: ".copilot",
+    counting: Counting::Process,
     instructions: Some("AGENTS.md"),
-    trial: Trial::Recorded,
+    trial: Trial::Hearth,
 };

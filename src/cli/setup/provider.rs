@@ -1,7 +1,7 @@
 //! The step that chooses the provider. A key is tried at once, and kept if its server accepts it.
 
 use super::ask::Choice;
-use super::{Setup, StepReport, StepState, secret, skills};
+use super::{Setup, StepReport, StepState, known, secret, skills};
 use crate::cli::{Failure, configuration};
 use crate::model::configure::Change;
 use crate::model::entity::{AgentSettings, EnvValue, ProviderKind, Trust};
@@ -55,12 +55,13 @@ impl Setup<'_> {
             ..AgentSettings::named(self.args.agent.to_string())
         });
         settings.provider = match self.args.provider {
-            Some(provider) => provider.kind(),
+            Some(super::ProviderArg(provider)) => provider,
             None if self.args.names_provider() => ProviderKind::Claude,
             None => self.choose_provider()?,
         };
         let about = match settings.provider {
             ProviderKind::Claude => self.log_in(&mut settings)?,
+            ProviderKind::Preset(preset) => self.set_up_known(preset, &mut settings)?,
             _ => "echo: repeats what you write".to_owned(),
         };
         settings.model = self.args.model.clone().or(settings.model);
@@ -80,7 +81,7 @@ impl Setup<'_> {
 
     /// Whether the agent has a provider that the options do not replace.
     fn keeps(&self, settings: &AgentSettings) -> bool {
-        let wanted = self.args.provider.map(super::ProviderArg::kind);
+        let wanted = self.args.provider.map(|super::ProviderArg(provider)| provider);
         settings.provider != ProviderKind::Echo
             && !self.args.names_login()
             && wanted.is_none_or(|wanted| wanted == settings.provider)
@@ -94,16 +95,19 @@ impl Setup<'_> {
     }
 
     fn choose_provider(&self) -> Result<ProviderKind, Failure> {
-        let offers: Vec<&Offer> = OFFERS.iter().filter(|offer| !offer.needs_command()).collect();
-        let about: Vec<String> = offers
-            .iter()
-            .map(|Offer { is, needs, costs, .. }| format!("{is}\nneeds: {needs}\ncosts: {costs}"))
-            .collect();
-        let choices = offers.iter().zip(&about);
+        let about = super::PROVIDERS.map(|super::ProviderArg(provider)| match provider.preset() {
+            Some(preset) => known::about(preset),
+            None => {
+                let offer = OFFERS.iter().find(|offer| offer.provider == provider);
+                let about = |Offer { is, needs, costs, .. }: &Offer| format!("{is}\nneeds: {needs}\ncosts: {costs}");
+                offer.map(about).unwrap_or_default()
+            }
+        });
+        let choices = super::PROVIDERS.iter().zip(&about);
         let choices: Vec<Choice<'_>> =
-            choices.map(|(offer, about)| Choice { name: offer.provider.as_str(), about }).collect();
+            choices.map(|(provider, about)| Choice { name: provider.0.as_str(), about }).collect();
         let chosen = self.ask.choose(&choices)?;
-        Ok(offers.get(chosen).map_or(ProviderKind::Echo, |offer| offer.provider))
+        Ok(super::PROVIDERS.get(chosen).map_or(ProviderKind::Echo, |provider| provider.0))
     }
 
     /// Finds a working login, from the options or from the person, and puts it into the agent's environment.
@@ -197,6 +201,9 @@ fn attempt(credential: Credential, secret: String, base_url: Option<String>) -> 
 /// Tries the login of an agent that was set up before.
 fn tried_before(settings: &AgentSettings) -> Result<String, String> {
     let provider = settings.provider.as_str();
+    if let Some(preset) = settings.provider.preset() {
+        return Ok(known::chosen(preset));
+    }
     if settings.provider != ProviderKind::Claude {
         return Ok(format!("{provider}: {}", settings.command.join(" ")));
     }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::model::entity::Preset;
+
 use super::{Context, Error};
 
 /// Longest file of certificates.
@@ -15,6 +17,9 @@ const BASE: &str = "hearth.image.option.base";
 const CLI: &str = "hearth.image.option.cli";
 const REGISTRY: &str = "hearth.image.option.registry";
 const TRUST: &str = "hearth.image.option.trust";
+const WITH: &str = "hearth.image.option.with";
+/// Between names in a label.
+const AND: char = '+';
 
 /// What images are built on, where their parts come from, and which certificates downloads trust.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub struct Options {
     pub registry: Option<String>,
     /// A file with certificates, for networks whose proxy intercepts TLS. They do not stay in the image.
     pub trust: Option<PathBuf>,
+    /// Known agents that are installed in the base image.
+    pub with: Vec<Preset>,
     /// Ignores the build cache, so that updates of the distribution get in. Not stored.
     pub fresh: bool,
 }
@@ -40,6 +47,7 @@ impl Options {
             cli: self.cli.or(others.cli),
             registry: self.registry.or(others.registry),
             trust: self.trust.or(others.trust),
+            with: if self.with.is_empty() { others.with } else { self.with },
             fresh: self.fresh,
         }
     }
@@ -47,7 +55,8 @@ impl Options {
     /// Reads the options from an image's labels. Files that no longer exist are skipped.
     pub(super) fn remembered(label: &dyn Fn(&str) -> Option<String>) -> Self {
         let file = |key| label(key).map(PathBuf::from).filter(|path| path.exists());
-        Self { base: label(BASE), cli: file(CLI), registry: label(REGISTRY), trust: file(TRUST), fresh: false }
+        let with = label(WITH).unwrap_or_default().split(AND).filter_map(Preset::named).collect();
+        Self { base: label(BASE), cli: file(CLI), registry: label(REGISTRY), trust: file(TRUST), with, fresh: false }
     }
 
     /// The labels that store these options. Values that need more than plain characters are not stored, and neither are
@@ -60,7 +69,14 @@ impl Options {
         let plain =
             |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:/@%+~".contains(&byte));
         let registry = self.registry.clone().filter(|address| !address.contains('@'));
-        let all = [(BASE, self.base.clone()), (CLI, path(&self.cli)), (REGISTRY, registry), (TRUST, path(&self.trust))];
+        let with = self.with.iter().map(|preset| preset.about().name).collect::<Vec<_>>().join(&AND.to_string());
+        let all = [
+            (BASE, self.base.clone()),
+            (CLI, path(&self.cli)),
+            (REGISTRY, registry),
+            (TRUST, path(&self.trust)),
+            (WITH, Some(with).filter(|with| !with.is_empty())),
+        ];
         all.into_iter().filter_map(|(key, value)| Some((key, value.filter(plain)?))).collect()
     }
 
@@ -117,10 +133,11 @@ mod tests {
             cli: Some("/no/such/claude".into()),
             registry: Some("https://npm.example.org/x".to_owned()),
             trust: Some(there.path().to_owned()),
+            with: vec![Preset::Opencode, Preset::ClaudeAcp],
             fresh: true,
         };
         let labels = said.labels();
-        assert_eq!(labels.len(), 4, "{labels:?}");
+        assert_eq!(labels.len(), 5, "{labels:?}");
         let read = |key: &str| labels.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone());
         assert_eq!(Options::remembered(&read), Options { cli: None, fresh: false, ..said.clone() });
         assert_eq!(Options::remembered(&|_| None), Options::default());

@@ -6,7 +6,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{Context, Engine, Error, Options, Order, Watch};
-use crate::model::entity::Packages;
+use crate::model::entity::{Packages, Preset};
 use crate::model::request::{is_apt_package, is_npm_package};
 use crate::runtime::image;
 
@@ -35,6 +35,15 @@ const APT: &str = "export DEBIAN_FRONTEND=noninteractive; apt-get update -qq \
 const NPM: &str = "if [ -s /mnt/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/mnt/ca.pem; fi; export HOME=/tmp/npm; \
     npm install --global --prefix /usr/local --no-audit --no-fund --no-update-notifier --registry \"$REGISTRY\" -- \"$@\" \
     && rm -rf /tmp/npm";
+/// Installs the packages of PyPI in `$@`, each with a Python of its own, and links their programs.
+const PYPI: &str = "if [ -s /mnt/ca.pem ]; then export PIP_CERT=/mnt/ca.pem; fi; export HOME=/tmp/pip; \
+    for package in \"$@\"; do name=\"${package%%[-=]*}\" \
+    && python3 -m venv \"/opt/$name\" && \"/opt/$name/bin/pip\" install --quiet --no-cache-dir -- \"$package\" \
+    && ln -s \"/opt/$name/bin/$name\" \"/usr/local/bin/$name\" || exit 1; done; rm -rf /tmp/pip";
+/// The step of a build that sees the certificates to trust.
+const TRUSTING: &str = "--mount=type=bind,source=trust,target=/mnt ";
+/// Major version of Node in the base.
+const NODE_OF_BASE: u32 = 20;
 /// Default npm registry.
 const REGISTRY: &str = "https://registry.npmjs.org";
 
@@ -62,14 +71,15 @@ pub struct AgentImage<'a> {
     pub packages: &'a Packages,
 }
 
-/// A digest of what the base image is made of: the runner, and the recipe, which pins downloads by version and
-/// checksum.
+/// A digest of what the base image is made of: the runner, the recipe, which pins downloads by version and checksum, and
+/// the known agents in it.
 ///
 /// # Errors
 /// [`Error::File`] if the runner cannot be read.
-pub fn base_digest(runner: &Path) -> Result<String, Error> {
+pub fn base_digest(runner: &Path, with: &[Preset]) -> Result<String, Error> {
     let program = std::fs::read(runner).map_err(|source| Error::File { path: runner.to_owned(), source })?;
-    let digest = Sha256::new().chain_update(BASE).chain_update(program).finalize();
+    let recipe = Sha256::new().chain_update(BASE).chain_update(known_agents(with));
+    let digest = recipe.chain_update(program).finalize();
     Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -84,11 +94,11 @@ impl Engine {
         if let (Some(base), Some(args)) = (&options.base, args.as_object_mut()) {
             args.insert("BASE".to_owned(), json!(name(base)?));
         }
-        let digest = base_digest(&wanted.runner)?;
+        let digest = base_digest(&wanted.runner, &options.with)?;
         let remembered = options.labels();
         let mut labels = vec![(KIND, "base"), (VERSION, env!("CARGO_PKG_VERSION")), (DIGEST, &digest)];
         labels.extend(remembered.iter().map(|(key, value)| (*key, value.as_str())));
-        let text = format!("{BASE}{}", label(&labels));
+        let text = format!("{BASE}{}{}", known_agents(&options.with), label(&labels));
         let mut context = Context::default().bytes("Containerfile", text).directory("cli/");
         if let Some(cli) = options.cli_program() {
             context = context.program("cli/claude", cli)?;
@@ -106,6 +116,27 @@ impl Engine {
         let context = options.add_to(context)?;
         self.build(Order { image: wanted.image, args: options.args()?, context, fresh: options.fresh }, watch)
     }
+}
+
+/// The steps that install known agents. A newer Node comes first, because packages are installed for the one that runs.
+fn known_agents(with: &[Preset]) -> String {
+    let packages = || with.iter().map(|preset| preset.about().package);
+    let specs = |python: bool| {
+        packages().filter(|one| one.is_python() == python).map(|one| one.spec()).collect::<Vec<String>>()
+    };
+    let (pypi, npm) = (specs(true), specs(false));
+    let mut steps = String::new();
+    if packages().any(|package| package.node() > Some(NODE_OF_BASE)) {
+        steps.push_str(&run(TRUSTING, NPM, &[format!("node@{}", Preset::NODE)]));
+    }
+    if !npm.is_empty() {
+        steps.push_str(&run(TRUSTING, NPM, &npm));
+    }
+    if !pypi.is_empty() {
+        steps.push_str(&run("", APT, &["python3-venv".to_owned()]));
+        steps.push_str(&run(TRUSTING, PYPI, &pypi));
+    }
+    if steps.is_empty() { steps } else { format!("USER root\n{steps}USER node\n") }
 }
 
 /// The recipe of an agent's image. Package names are arguments of a fixed script and never part of it.
@@ -126,7 +157,7 @@ fn agent_recipe(wanted: &AgentImage<'_>) -> Result<String, Error> {
         text.push_str(&run("", APT, apt));
     }
     if !npm.is_empty() {
-        text.push_str(&run("--mount=type=bind,source=trust,target=/mnt ", NPM, npm));
+        text.push_str(&run(TRUSTING, NPM, npm));
     }
     text.push_str("USER node\n");
     text.push_str(&label(&[(KIND, "agent"), (AGENT, wanted.folder), (INSTALL, wanted.install)]));
@@ -162,6 +193,22 @@ mod tests {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let packages = Packages { apt: owned(apt), npm: owned(npm) };
         agent_recipe(&AgentImage { image: "localhost/x:1", base, install: "0a", folder: "ann", packages: &packages })
+    }
+
+    #[test]
+    fn known_agents_are_installed_with_what_they_need() {
+        assert_eq!(known_agents(&[]), "");
+        let steps = known_agents(&[Preset::Opencode, Preset::Codex]);
+        let lines: Vec<&str> = steps.lines().collect();
+        assert_eq!((lines[0], lines[2], lines.len()), ("USER root", "USER node", 3), "{steps}");
+        assert!(
+            lines[1].contains("\"opencode-ai@") && lines[1].contains("\"@agentclientprotocol/codex-acp@"),
+            "{steps}"
+        );
+        let steps = known_agents(&Preset::ALL);
+        let lines: Vec<&str> = steps.lines().collect();
+        assert!(lines[1].ends_with(&format!(",\"sh\",\"node@{}\"]", Preset::NODE)), "a newer Node is first: {steps}");
+        assert!(lines[3].ends_with("\"python3-venv\"]") && lines[4].contains("hermes-agent[acp,mcp]=="), "{steps}");
     }
 
     #[test]
