@@ -8,7 +8,7 @@ use crate::host::documents::generated;
 fn table() -> String {
     let mut text =
         "\n| provider | agent | package | server of your own | key | reads | sessions and login, in its home | \
-                    tried with Hearth |\n|---|---|---|---|---|---|---|---|\n"
+                    its tokens count | tried with Hearth |\n|---|---|---|---|---|---|---|---|---|\n"
             .to_owned();
     for preset in Preset::ALL {
         let known = preset.about();
@@ -24,8 +24,12 @@ fn table() -> String {
         };
         let (title, version) = (known.title, known.package.version());
         text.push_str(&format!(
-            "| `{}` | {title} {version} | {package} | `{}` | `{}` | `{reads}` | `{}` | {tried} |\n",
-            known.name, known.model.base_url, known.model.key, known.sessions
+            "| `{}` | {title} {version} | {package} | `{}` | `{}` | `{reads}` | `{}` | {} | {tried} |\n",
+            known.name,
+            known.model.base_url,
+            known.model.key,
+            known.sessions,
+            known.counting.as_str()
         ));
     }
     text.push('\n');

@@ -16,6 +16,7 @@ use hearth_wire::{
 };
 use serde::Serialize;
 
+use crate::handshake::{HANDSHAKE_FILE, HandshakeResult};
 use crate::host::{file_names, read_json};
 use crate::log;
 use crate::outgoing::Readable;
@@ -150,6 +151,10 @@ impl AgentHalf {
 
     pub(crate) fn write_state(&self, state: &State) -> Result<(), Error> {
         self.write_json(&self.dir, STATE_FILE, state, Lasting::Not)
+    }
+
+    pub(crate) fn write_handshake(&self, result: &HandshakeResult) -> Result<(), Error> {
+        self.write_json(&self.dir, HANDSHAKE_FILE, result, Lasting::Not)
     }
 
     pub(crate) fn write_session(&self, session: &SessionFile) -> Result<(), Error> {

@@ -29,6 +29,7 @@ mod failure;
 mod gate;
 mod gateway;
 mod handed;
+pub mod handshake;
 mod host;
 mod images;
 mod inbox;
@@ -113,6 +114,9 @@ pub fn main_from_env() -> ExitCode {
     }
     if let Some(asked) = env::variable(probe::PROBE_VARIABLE) {
         return probe::main(&asked);
+    }
+    if env::is_set(handshake::HANDSHAKE_VARIABLE) {
+        return handshake::main(&start);
     }
     match run(&start) {
         Stop::Superseded { mine, named } => {

@@ -29,6 +29,18 @@ use crate::{life, log, tmp};
 
 /// Runs until it is stopped or fails.
 pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
+    let state = open(start)?;
+    let pace = beat::start(&state.agent, RunGuard::new(state.host.clone(), start.incarnation))?;
+    let watch = Watch::new(&state.host);
+    let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
+    let mut runner = Runner { root, drivers, state, pace };
+    let Err(stop) = work(&mut runner, &watch);
+    runner.drivers.close();
+    Err(stop)
+}
+
+/// Takes over the session directory.
+pub(crate) fn open(start: &Start) -> Result<RunnerState, Stop> {
     life::hold(start)?;
     life::heed()?;
     let host = HostHalf::new(&start.roots.session);
@@ -37,18 +49,11 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let agent = Arc::new(AgentHalf::new(&start.roots.session, start.crash_after_steps));
     agent.sweep_temporaries()?;
     tmp::empty(&start.roots);
-    let pace = beat::start(&agent, RunGuard::new(host.clone(), start.incarnation))?;
-    let watch = Watch::new(&host);
     let memory = Memory::load(Arc::clone(&agent), start.incarnation, context.epoch);
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let board = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
     let (inbox, heard, roots) = (Inbox::default(), LastAddresses::default(), start.roots.clone());
-    let state = RunnerState { host, gate, agent, memory, numbers, board, inbox, heard, roots, usage: Vec::new() };
-    let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
-    let mut runner = Runner { root, drivers, state, pace };
-    let Err(stop) = work(&mut runner, &watch);
-    runner.drivers.close();
-    Err(stop)
+    Ok(RunnerState { host, gate, agent, memory, numbers, board, inbox, heard, roots, usage: Vec::new() })
 }
 
 fn work(runner: &mut Runner, watch: &Watch) -> Result<Infallible, Stop> {

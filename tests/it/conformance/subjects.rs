@@ -87,7 +87,12 @@ impl Subject {
         const PATIENT: &str = "the agent asks its model again itself, for longer than a test waits";
         const SEARCHES: &str = "not tested: the agent's model has to look for the tools of servers first";
         const REPEATS: &str = "not tested: the agent takes a text of equal letters for a model that repeats itself";
+        const NO_SERVERS: &str = "does not hold: the agent starts no servers of tools without a login";
+        const ADDRESS: &str = "does not hold with the gateway: the agent keeps its server's address with a conversation, and \
+                               a new run has another address, so that a new conversation begins";
         match (self, case) {
+            (Self::Real(Preset::Copilot), "tools") => Some(NO_SERVERS),
+            (Self::Real(Preset::Hermes), "killed after a turn") => Some(ADDRESS),
             (Self::Command, "stale resume") => Some(OWN),
             (Self::Claude | Self::Real(_), "malformed line") => Some(LINES),
             (Self::Real(Preset::Qwen), "tools") => Some(SEARCHES),
@@ -263,11 +268,14 @@ impl Trial {
         own.map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What the runner keeps of the conversation.
+    /// The conversation that the runner goes on with.
     pub(super) fn continuation(&self) -> Option<Value> {
         let file = std::fs::read(self.host.data().join("sessions/se1/agent/session.json")).ok()?;
         let all = serde_json::from_slice::<Value>(&file).ok()?["continuations"].take();
-        all.as_object()?.values().next().cloned()
+        let kept = all.as_object()?.values().next()?;
+        // With the protocol it is one of several fields.
+        let fields = kept.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        Some(fields.and_then(|fields| fields.get("session").cloned()).unwrap_or_else(|| kept.clone()))
     }
 
     /// Removes what the agent itself keeps of its conversations.

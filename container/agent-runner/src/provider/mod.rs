@@ -7,6 +7,7 @@ mod dispatch;
 mod echo;
 mod trouble;
 
+pub(crate) use acp::handshake;
 pub use claude::{addressed, ended};
 pub use command::understood;
 

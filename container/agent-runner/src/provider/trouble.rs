@@ -17,13 +17,14 @@ pub(super) enum Kind {
     Lasting,
 }
 
-const LOGIN: [&str; 9] = [
+const LOGIN: [&str; 10] = [
     "not logged in",
     "invalid api key",
     "please run /login",
     "invalid x-api-key",
     "authentication_error",
     "authentication_failed",
+    "authentication failed",
     "invalid bearer token",
     "oauth token",
     "failed to authenticate",

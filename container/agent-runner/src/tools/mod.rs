@@ -80,6 +80,8 @@ pub(crate) struct Server {
     /// The current turn, and the number of its calls.
     turn: u64,
     calls: usize,
+    /// Whether the tools were listed.
+    has_listed: bool,
 }
 
 /// A call that waits for the host's answer.
@@ -104,6 +106,11 @@ impl Server {
         !self.waiting.is_empty()
     }
 
+    /// Whether the tools were listed.
+    pub(crate) const fn has_listed(&self) -> bool {
+        self.has_listed
+    }
+
     /// Handles a JSON-RPC message. Returns its answer, unless it comes later or the message needs none.
     pub(crate) fn take(&mut self, message: Value, report: &mut Report<'_>) -> Result<Option<Value>, TurnError> {
         let (id, question) = match rpc::read(message) {
@@ -116,6 +123,7 @@ impl Server {
             Incoming::Nothing => return Ok(None),
             Incoming::Wrong { id, code, message } => return Ok(Some(rpc::failure(&id, code, &message))),
         };
+        self.has_listed |= question == Question::ListTools;
         let result = match at_once(question) {
             Ok(result) => Some(result),
             Err((name, arguments)) => self.call(&id, &name, arguments, report)?,

@@ -50,7 +50,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Relay {
     dir: PathBuf,
     programs: BTreeMap<String, Connected>,
-    was_used: bool,
+    has_listed: bool,
 }
 
 /// A connected program.
@@ -70,7 +70,7 @@ impl Relay {
         let dir = parent.join(format!("{DIR}{}-{number}", std::process::id()));
         let created = DirBuilder::new().mode(0o700).create(&dir);
         created.map_err(|error| Failure::passing(format!("cannot create {}: {error}", dir.display())))?;
-        Ok(Self { dir, programs: BTreeMap::new(), was_used: false })
+        Ok(Self { dir, programs: BTreeMap::new(), has_listed: false })
     }
 
     /// Program and arguments that connect an agent.
@@ -90,9 +90,9 @@ impl Relay {
         !self.programs.is_empty()
     }
 
-    /// Whether a program has ever been connected.
-    pub(crate) const fn was_used(&self) -> bool {
-        self.was_used
+    /// Whether a program has ever listed the tools.
+    pub(crate) const fn has_listed(&self) -> bool {
+        self.has_listed
     }
 
     /// Connects new programs, and handles what is there. To be called in every pause.
@@ -103,6 +103,7 @@ impl Relay {
             if !program.serve(report)? {
                 ended.push(name.clone());
             }
+            self.has_listed |= program.server.has_listed();
         }
         for name in ended {
             self.programs.remove(&name);
@@ -123,7 +124,6 @@ impl Relay {
             match Connected::open(&self.dir, name) {
                 Ok(program) => {
                     self.programs.insert(name.to_owned(), program);
-                    self.was_used = true;
                 }
                 Err(error) => {
                     log::note(format_args!("the agent's server of tools cannot be connected: {error}"));

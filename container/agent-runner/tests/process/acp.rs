@@ -220,10 +220,10 @@ fn a_known_agent_is_started_as_the_table_says() {
 /// The message's file stays named in the prompt as well.
 #[test]
 fn images_are_given_to_an_agent_that_sees_them() {
-    for (quirks, expected) in [(&[] as &[&str], "images: image/png"), (&["blind"], "images: none")] {
+    for (quirks, expected) in [(&[] as &[&str], "images: image/gif"), (&["blind"], "images: none")] {
         let bench = bench(quirks);
         std::fs::create_dir_all(bench.session("host/in/files/2")).unwrap();
-        std::fs::write(bench.session("host/in/files/2/cat.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+        std::fs::write(bench.session("host/in/files/2/cat.png"), b"GIF89a\x02\0\x03\0....;").unwrap();
         let _runner = bench.start();
         let file = json!([{"type": "image", "name": "cat.png", "localPath": "host/in/files/2/cat.png"}]);
         bench.message_with(2, &json!({"text": "\n@@images\n", "sender": "Ann", "attachments": file}));

@@ -1,7 +1,8 @@
 //! What is known of an agent, and what goes on from one of its processes to the next.
 
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+
+use super::usage::SessionTotals;
 
 /// What an agent says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,14 +19,19 @@ pub(super) struct Agent {
     pub(super) takes_instructions: bool,
 }
 
-/// What goes on from one process to the next.
-#[derive(Debug, Deserialize)]
+/// What goes on from one process to the next: the text that stands for a session among the continuations.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Continuation {
     pub(super) agent: String,
     pub(super) session: String,
+    /// The address of the server that it goes on with, if it keeps one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) server: Option<String>,
+    /// What the agent has counted so far, if it counts on.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) totals: SessionTotals,
 }
 
-/// The text that stands for a session among the continuations.
-pub(super) fn continuation(agent: &str, session: &str) -> String {
-    json!({"agent": agent, "session": session}).to_string()
+fn is_empty(totals: &SessionTotals) -> bool {
+    *totals == SessionTotals::default()
 }

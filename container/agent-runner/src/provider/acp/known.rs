@@ -18,6 +18,8 @@ pub(super) struct Prepared {
     pub(super) model: Option<String>,
     /// Whether the agent knows the model from its start.
     pub(super) is_model_named: bool,
+    /// The address of a server that a conversation keeps.
+    pub(super) server: Option<String>,
 }
 
 /// Prepares the start of a known agent. `variable` reads the variables that it inherits.
@@ -32,7 +34,8 @@ pub(super) fn prepare(
     let access = &known.model;
     let model = provider.model.as_deref();
     let server = variable(access.base_url).filter(|url| !url.trim().is_empty());
-    let mut prepared = Prepared { model: model.map(str::to_owned), ..Prepared::default() };
+    let kept = server.clone().filter(|_| access.keeps_server);
+    let mut prepared = Prepared { model: model.map(str::to_owned), server: kept, ..Prepared::default() };
     let asking = if provider.permissions == Permissions::Allow { &[] } else { known.permissions.ask_env };
     let own = if server.is_some() { access.server_env } else { &[] };
     let fixed = known.env.iter().chain(asking).chain(own).map(|(name, value)| (*name, (*value).to_owned()));

@@ -29,6 +29,8 @@ pub(super) struct Parameters {
     /// Whether the agent knows the model from its start.
     pub(super) is_model_named: bool,
     pub(super) effort: Option<String>,
+    /// The address of a server that a conversation keeps.
+    pub(super) server: Option<String>,
     servers: Vec<McpServer>,
 }
 
@@ -41,7 +43,7 @@ impl Parameters {
     pub(super) fn of(context: &Context, roots: &Roots) -> Result<Self, String> {
         let provider = &context.provider;
         let preset = preset(provider)?;
-        let Prepared { env, file, model, is_model_named } = match preset {
+        let Prepared { env, file, model, is_model_named, server } = match preset {
             Some(preset) => prepare(preset.about(), provider, &env::variable)?,
             None => Prepared { model: provider.model.clone(), ..Prepared::default() },
         };
@@ -66,6 +68,7 @@ impl Parameters {
             model,
             is_model_named,
             effort: provider.effort.clone(),
+            server,
             servers: context.mcp_servers.clone(),
         })
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!   launch ─> process ─ rpc ─> session ─> report     words: what is the answer       offers: mode, model, effort
 //!                                 │                  permission: what is allowed      trouble: what an error means
+//!                                 │                  usage: what numbers count
 //!   the agent's client of tools ─ relay ─> tools
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! * An agent that does not know the session any more begins a new one.
 
 mod agent;
+mod handshake;
 mod known;
 mod launch;
 mod offers;
@@ -22,7 +24,10 @@ mod session;
 mod start;
 mod transcript;
 mod trouble;
+mod usage;
 mod words;
+
+pub(crate) use self::handshake::handshake;
 
 use self::launch::Parameters;
 use self::session::{Attempt, Session};

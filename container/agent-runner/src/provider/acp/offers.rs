@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::handshake::Offered;
+
 /// Something to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -111,6 +113,13 @@ pub(super) fn choose(choice: Choice, wanted: &str, session: &Value) -> Result<Op
 /// Whether the agent offers a choice.
 pub(super) fn offers(choice: Choice, session: &Value) -> bool {
     offer(choice, session).is_some()
+}
+
+/// The values on offer, and the current one.
+pub(super) fn offered(choice: Choice, session: &Value) -> Offered {
+    let Some(Offer { items, current, .. }) = offer(choice, session) else { return Offered::default() };
+    let values = items.into_iter().map(|(value, _)| value.to_owned()).collect();
+    Offered { values, current: current.map(str::to_owned) }
 }
 
 fn offer(choice: Choice, session: &Value) -> Option<Offer<'_>> {

@@ -132,6 +132,16 @@ impl Peer {
         Err(Failure::passing(format!("the agent did not answer `{method}` within {seconds} s")).into())
     }
 
+    /// Waits for a line that belongs to no turn. Returns whether the process still runs.
+    pub(super) fn listen(&mut self, report: &mut Report<'_>) -> Result<bool, TurnError> {
+        match self.hear(report)? {
+            Heard::Line(line) => self.aside(&line),
+            Heard::Nothing => {}
+            Heard::Gone(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// Waits until the agent has repeated the conversation that it was asked to go on with.
     pub(super) fn after_replay(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         let (whole, mut pause) = (Stopwatch::start(), Stopwatch::start());

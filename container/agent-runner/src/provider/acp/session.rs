@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::agent::{Agent, continuation};
+use super::agent::{Agent, Continuation};
 use super::launch::Parameters;
 use super::peer::{Heard, Peer};
 use super::permission::{self, Permitted, Permitter};
 use super::rpc::{Line, Refusal};
 use super::transcript::{self, Record};
 use super::trouble::{self, Complaint};
-use super::words::{self, Call, ToolCall, Update, Words};
+use super::usage::UsageMeter;
+use super::words::{self, Call, Chunk, ToolCall, Update, Words};
 use crate::failure::Failure;
-use crate::images::images;
-use crate::log;
 use crate::outgoing::Utterance;
 use crate::provider::dispatch;
 use crate::report::Report;
 use crate::turn::{Turn, TurnError};
+use crate::{images, log};
 
 /// Messages of an agent without a tool call in between, after which its turn is cancelled: it asks its model again and
 /// again.
@@ -40,6 +40,7 @@ pub(super) struct Session {
     turns: u64,
     /// Whether results of earlier turns had numbers of tokens.
     has_counted: bool,
+    meter: UsageMeter,
     words: Words,
     /// The tools under way, by their ids.
     calls: BTreeMap<String, Call>,
@@ -50,6 +51,15 @@ pub(super) struct Session {
     denied: Option<String>,
     /// The prompt that is being answered.
     prompt: Option<u64>,
+}
+
+/// A session that was opened with an agent.
+#[derive(Debug)]
+pub(super) struct OpenedSession {
+    pub(super) agent: Agent,
+    pub(super) id: String,
+    pub(super) is_resumed: bool,
+    pub(super) meter: UsageMeter,
 }
 
 /// Result of an attempt at a turn.
@@ -73,7 +83,8 @@ enum Verdict {
 }
 
 impl Session {
-    pub(super) fn new(parameters: Parameters, peer: Peer, agent: Agent, id: String, is_resumed: bool) -> Self {
+    pub(super) fn new(parameters: Parameters, peer: Peer, opened: OpenedSession) -> Self {
+        let OpenedSession { agent, id, is_resumed, meter } = opened;
         Self {
             parameters,
             peer,
@@ -83,6 +94,7 @@ impl Session {
             is_proved: false,
             turns: 0,
             has_counted: false,
+            meter,
             words: Words::default(),
             calls: BTreeMap::new(),
             called: Vec::new(),
@@ -167,8 +179,8 @@ impl Session {
         }
         blocks.push(block(&turn.prompt));
         if self.agent.sees_images {
-            let images = images(&self.parameters.session, &turn.asked).into_iter();
-            blocks.extend(images.map(|one| json!({"type": "image", "mimeType": one.media_type, "data": one.data})));
+            let images = images::of(&self.parameters.session, turn).into_iter();
+            blocks.extend(images.map(|one| json!({"type": "image", "mimeType": one.kind, "data": one.data})));
         }
         blocks.into()
     }
@@ -193,17 +205,16 @@ impl Session {
 
     fn update(&mut self, update: Update, report: &mut Report<'_>) -> Result<(), TurnError> {
         match update {
-            Update::AgentMessageChunk(chunk) => match self.words.chunk(chunk) {
-                words::Heard::Message => {
-                    self.prove(report)?;
-                    if self.words.repeats() > MOST_REPEATS {
-                        let why = format!("the agent asked its model {MOST_REPEATS} times without a whole answer");
-                        return Err(Failure::passing(why).into());
-                    }
+            Update::AgentMessageChunk(chunk) => {
+                if let Some(call) = chunk.usage() {
+                    self.meter.call(call);
                 }
-                words::Heard::Notice(text) => notice(&text),
-                words::Heard::Empty => {}
-            },
+                self.hear(chunk, report)?;
+            }
+            Update::Usage(words::UsageUpdate { cost: Some(words::Cost { amount, currency }) }) => {
+                self.meter.costs(amount, &currency);
+            }
+            Update::Usage(_) => {}
             Update::UserMessageChunk(_) => self.words.replayed(),
             Update::ToolCall(call) => {
                 self.prove(report)?;
@@ -228,6 +239,26 @@ impl Session {
                 }
             }
             Update::Other => {}
+        }
+        Ok(())
+    }
+
+    /// Handles a part of a text.
+    fn hear(&mut self, chunk: Chunk, report: &mut Report<'_>) -> Result<(), TurnError> {
+        if trouble::is_notice(&self.agent.name, chunk.text()) {
+            notice(chunk.text());
+            return Ok(());
+        }
+        match self.words.chunk(chunk) {
+            words::Heard::Message => {
+                self.prove(report)?;
+                if self.words.repeats() > MOST_REPEATS {
+                    let why = format!("the agent asked its model {MOST_REPEATS} times without a whole answer");
+                    return Err(Failure::passing(why).into());
+                }
+            }
+            words::Heard::Notice(text) => notice(&text),
+            words::Heard::Empty => {}
         }
         Ok(())
     }
@@ -280,9 +311,23 @@ impl Session {
     fn prove(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
         if !self.is_proved {
             self.is_proved = true;
-            report.remember(Some(&continuation(&self.agent.name, &self.id)))?;
+            self.remember(report)?;
         }
         Ok(())
+    }
+
+    fn remember(&self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let (agent, session, totals) = (self.agent.name.clone(), self.id.clone(), self.meter.totals().clone());
+        let server = self.parameters.server.clone();
+        let text = serde_json::to_string(&Continuation { agent, session, server, totals });
+        report.remember(Some(&text.map_err(|error| TurnError::Failed(error.to_string()))?))
+    }
+
+    /// Reports what a turn used, and stores what the next one is counted from.
+    fn count(&mut self, result: Option<&Value>, turn: &Turn, report: &mut Report<'_>) -> Result<(), TurnError> {
+        let before = self.meter.totals().clone();
+        report.used(self.meter.turn(result, turn.context.provider.model.as_deref()));
+        if self.is_proved && *self.meter.totals() != before { self.remember(report) } else { Ok(()) }
     }
 
     /// Handles the answer to the prompt.
@@ -298,11 +343,13 @@ impl Session {
             self.note_call(call);
         }
         self.abandon();
+        let result = outcome.as_ref().ok().cloned();
         let ended = match self.verdict(outcome, tool.as_deref()) {
             Verdict::Unknown => return Ok(Attempt::Unknown),
             Verdict::Failed(failure) => Err(failure),
             Verdict::Said(text) => Ok(text),
         };
+        self.count(result.as_ref(), turn, report)?;
         let said = match &ended {
             Ok(text) => text.clone(),
             Err(failure) => format!("[The turn failed: {}]", failure.error),
@@ -326,7 +373,7 @@ impl Session {
         let is_unproved = self.is_resumed && !self.is_proved;
         let result = match outcome {
             Ok(result) => result,
-            Err(refusal) if is_unproved && trouble::is_unknown_session(&refusal) => return Verdict::Unknown,
+            Err(refusal) if is_unproved && trouble::is_unknown_session(&refusal, &self.id) => return Verdict::Unknown,
             Err(refusal) => return Verdict::Failed(Complaint::of(&refusal).failure(tool)),
         };
         let reason = result.get("stopReason").and_then(Value::as_str).unwrap_or_default();
@@ -355,8 +402,8 @@ impl Session {
 
     /// Some agents silently do not start a server of tools.
     fn note_missing_tools(&self) {
-        if self.turns == 1 && !self.peer.relay().was_used() {
-            log::note("the agent has not started its server of Hearth's tools; it answers without them");
+        if self.turns == 1 && !self.peer.relay().has_listed() {
+            log::note("the agent has not asked for Hearth's tools; it answers without them");
         }
     }
 }

@@ -13,8 +13,9 @@ use super::launch::Parameters;
 use super::offers::{Choice, choose, offers};
 use super::peer::Peer;
 use super::rpc::Refusal;
-use super::session::Session;
+use super::session::{OpenedSession, Session};
 use super::trouble::{Complaint, is_unknown_session};
+use super::usage::UsageMeter;
 use crate::child::LineProcess;
 use crate::failure::Failure;
 use crate::log;
@@ -29,22 +30,37 @@ const VERSION: u64 = 1;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A session that was begun or gone on with.
-struct Opened {
+pub(super) struct Opened {
     id: String,
-    offers: Value,
+    pub(super) offers: Value,
     is_resumed: bool,
+    meter: UsageMeter,
+}
+
+/// A running agent with a session.
+pub(super) struct Started {
+    pub(super) peer: Peer,
+    pub(super) agent: Agent,
+    pub(super) opened: Opened,
 }
 
 /// Starts the agent and its session.
 pub(super) fn session(parameters: Parameters, roots: &Roots, report: &mut Report<'_>) -> Result<Session, TurnError> {
+    let Started { peer, agent, opened } = start(&parameters, roots, report)?;
+    let Opened { id, is_resumed, meter, .. } = opened;
+    Ok(Session::new(parameters, peer, OpenedSession { agent, id, is_resumed, meter }))
+}
+
+/// Starts the agent, opens a session and sets what the agent's configuration chooses.
+pub(super) fn start(parameters: &Parameters, roots: &Roots, report: &mut Report<'_>) -> Result<Started, TurnError> {
     if let Some((path, text)) = &parameters.file {
         write(&roots.home.join(path), text)?;
     }
     let relay = Relay::open(roots)?;
     let process = LineProcess::start(&parameters.launch, &roots.group);
-    let mut peer = Peer::new(process.map_err(|failure| with_package(failure, &parameters))?, relay);
+    let mut peer = Peer::new(process.map_err(|failure| with_package(failure, parameters))?, relay);
     let agent = initialize(&mut peer, report)?;
-    let opened = open(&mut peer, &agent, &parameters, roots, report)?;
+    let opened = open(&mut peer, &agent, parameters, roots, report)?;
     let is_settled = parameters.is_model_named && !offers(Choice::Model, &opened.offers);
     let wanted = [
         (Choice::Mode, parameters.mode(&agent.name)),
@@ -59,7 +75,7 @@ pub(super) fn session(parameters: Parameters, roots: &Roots, report: &mut Report
         }
         peer.call(request.method, &request.params, PATIENCE, report)?.map_err(failure)?;
     }
-    Ok(Session::new(parameters, peer, agent, opened.id, opened.is_resumed))
+    Ok(Started { peer, agent, opened })
 }
 
 /// Names the package of a known agent whose own program is missing.
@@ -138,7 +154,7 @@ fn open(
         let content = json!([{"type": "text", "text": parameters.instructions}]);
         params.insert("systemPrompt".to_owned(), json!({"mode": "append", "content": content}));
     }
-    if let Some(id) = known(agent, report) {
+    if let Some(Continuation { session: id, totals, .. }) = known(agent, parameters, report) {
         let mut params = params.clone();
         if let Some(params) = params.as_object_mut() {
             params.insert("sessionId".to_owned(), id.as_str().into());
@@ -147,9 +163,10 @@ fn open(
         match peer.call(method, &params, PATIENCE, report)? {
             Ok(offers) => {
                 peer.after_replay(report)?;
-                return Ok(Opened { id, offers, is_resumed: true });
+                let meter = UsageMeter::new(&agent.name, Some(totals));
+                return Ok(Opened { id, offers, is_resumed: true, meter });
             }
-            Err(refusal) if is_unknown_session(&refusal) => {
+            Err(refusal) if is_unknown_session(&refusal, &id) => {
                 log::note("the agent does not know the session to go on with any more; a new one begins");
                 report.remember(None)?;
             }
@@ -158,13 +175,22 @@ fn open(
     }
     let offers = peer.call("session/new", &params, PATIENCE, report)?.map_err(failure)?;
     match offers.get("sessionId").and_then(Value::as_str).filter(|id| !id.is_empty()) {
-        Some(id) => Ok(Opened { id: id.to_owned(), offers, is_resumed: false }),
+        Some(id) => {
+            let (id, meter) = (id.to_owned(), UsageMeter::begun(&agent.name));
+            Ok(Opened { id, offers, is_resumed: false, meter })
+        }
         None => Err(TurnError::Failed("the agent began a session without an id".to_owned())),
     }
 }
 
 /// The session to go on with, if this agent can.
-fn known(agent: &Agent, report: &Report<'_>) -> Option<String> {
+fn known(agent: &Agent, parameters: &Parameters, report: &Report<'_>) -> Option<Continuation> {
     let known: Continuation = serde_json::from_str(&report.continuation()?).ok()?;
-    ((agent.resumes || agent.loads) && known.agent == agent.name).then_some(known.session)
+    if known.server != parameters.server {
+        log::note(
+            "the agent's server has another address, and its conversation keeps the earlier one; a new one begins",
+        );
+        return None;
+    }
+    ((agent.resumes || agent.loads) && known.agent == agent.name).then_some(known)
 }

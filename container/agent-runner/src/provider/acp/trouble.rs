@@ -59,7 +59,9 @@ impl Complaint {
     pub(super) fn in_answer(agent: &str, text: &str, result: &Value, counted: bool) -> Option<Self> {
         let usage = result.get("usage");
         let is_error = match agent {
-            "hermes-agent" => text.starts_with("HTTP ") || (counted && usage.is_none()),
+            "hermes-agent" => {
+                text.starts_with("HTTP ") || text.starts_with("API call failed after ") || (counted && usage.is_none())
+            }
             "Copilot" => text.starts_with("Error: "),
             "@agentclientprotocol/codex-acp" => usage.is_some_and(Value::is_null),
             _ => false,
@@ -81,6 +83,11 @@ impl Complaint {
     }
 }
 
+/// Whether a part of an answer is a notice, which some agents write like a message.
+pub(super) fn is_notice(agent: &str, text: &str) -> bool {
+    agent == "Copilot" && text.starts_with("Info: ")
+}
+
 /// The failure of a turn whose agent has ended: a crash, unless its standard error says that it is not logged in.
 pub(super) fn gone(how: &str, tool: Option<&str>) -> Failure {
     let kind = kind(None, how);
@@ -90,10 +97,13 @@ pub(super) fn gone(how: &str, tool: Option<&str>) -> Failure {
     Failure::passing(format!("the agent {how}{}", during(tool)))
 }
 
-/// Whether an agent does not know the session that it was asked to go on with.
-pub(super) fn is_unknown_session(refusal: &Refusal) -> bool {
-    let text = Complaint::of(refusal).text.to_lowercase();
-    refusal.code == NOT_FOUND || UNKNOWN_SESSION.iter().any(|words| text.contains(words))
+/// Whether an agent does not know the session that it was asked to go on with. A lasting error that names the session
+/// means the same, in whatever words.
+pub(super) fn is_unknown_session(refusal: &Refusal, session: &str) -> bool {
+    let Complaint { text, kind } = Complaint::of(refusal);
+    let names_it = kind == Kind::Lasting && text.contains(session);
+    let text = text.to_lowercase();
+    refusal.code == NOT_FOUND || names_it || UNKNOWN_SESSION.iter().any(|words| text.contains(words))
 }
 
 /// The status of the model's API at the beginning of a text, perhaps after the word `HTTP`.
@@ -160,7 +170,13 @@ mod tests {
         let counted = json!({"usage": {"inputTokens": 1}});
         assert_eq!(found("hermes-agent", "HTTP 401: no", counted.clone()), Some(Kind::Login));
         assert_eq!(found("hermes-agent", "x", json!({})), Some(Kind::Lasting));
-        assert_eq!(found("Copilot", "Error: Authentication failed", counted.clone()), Some(Kind::Lasting));
+        assert_eq!(
+            found("hermes-agent", "API call failed after 3 retries: Connection error.", counted.clone()),
+            Some(Kind::Unreachable)
+        );
+        assert_eq!(found("Copilot", "Error: Authentication failed", counted.clone()), Some(Kind::Login));
+        assert!(is_notice("Copilot", "Info: Response was interrupted. Retrying..."));
+        assert!(!is_notice("OpenCode", "Info: is a word"));
         let codex = "@agentclientprotocol/codex-acp";
         assert_eq!(found(codex, "stream: 503", json!({"usage": null})), Some(Kind::Lasting));
         assert_eq!(found("my-agent", "hello", json!({"usage": null})), None, "others may never count");
@@ -170,11 +186,20 @@ mod tests {
 
     #[test]
     fn unknown_sessions() {
-        assert!(is_unknown_session(&refusal(-32002, "Resource", json!(null))));
-        assert!(is_unknown_session(&refusal(-32603, "no rollout found for x", json!(null))));
-        for details in ["no rollout found for thread id x", "No previous sessions found for this project."] {
-            assert!(is_unknown_session(&refusal(-32603, "Internal error", json!({ "details": details }))), "{details}");
+        let is_unknown = |refusal: &Refusal| is_unknown_session(refusal, "01a2-b");
+        assert!(is_unknown(&refusal(-32002, "Resource", json!(null))));
+        assert!(is_unknown(&refusal(-32603, "no rollout found for x", json!(null))));
+        for details in [
+            "no rollout found for thread id x",
+            "No previous sessions found for this project.",
+            "thread not loaded: 01a2-b",
+        ] {
+            assert!(is_unknown(&refusal(-32603, "Internal error", json!({ "details": details }))), "{details}");
         }
-        assert!(!is_unknown_session(&refusal(-32603, "429", json!(null))));
+        assert!(!is_unknown(&refusal(-32603, "429", json!(null))));
+        assert!(
+            !is_unknown(&refusal(-32603, "503 overloaded, cannot resume 01a2-b", json!(null))),
+            "it is tried again"
+        );
     }
 }

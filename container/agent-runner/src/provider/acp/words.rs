@@ -25,6 +25,9 @@ pub(super) enum Update {
     /// Data about the session, with warnings of some agents.
     #[serde(rename = "session_info_update")]
     Session(SessionInfo),
+    /// What the session has cost.
+    #[serde(rename = "usage_update")]
+    Usage(UsageUpdate),
     #[serde(other)]
     Other,
 }
@@ -40,6 +43,30 @@ pub(super) struct Chunk {
     message_id: Option<String>,
     #[serde(default, rename = "_meta")]
     meta: Value,
+}
+
+impl Chunk {
+    pub(super) fn text(&self) -> &str {
+        &self.content.text
+    }
+
+    /// What a call of the model used, as some agents report it beside an empty text.
+    pub(super) fn usage(&self) -> Option<&Value> {
+        self.meta.get("usage")
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct UsageUpdate {
+    #[serde(default)]
+    pub(super) cost: Option<Cost>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Cost {
+    pub(super) amount: f64,
+    #[serde(default)]
+    pub(super) currency: String,
 }
 
 #[derive(Debug, Deserialize)]

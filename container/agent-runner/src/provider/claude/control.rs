@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::images::Image;
+
 /// The hooks that the runner subscribes to; each name is also its callback id.
 const HOOKS: [&str; 4] = ["PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact"];
 /// Name of the MCP server in this process.
@@ -11,12 +13,13 @@ pub(super) const SERVER: &str = "nanoclaw";
 pub(super) const ALIVE: &str = "hearth-alive";
 
 /// A message of a turn, with blocks of images before its text. The CLI refers to it by `uuid`.
-pub(super) fn user(text: &str, images: Vec<Value>, uuid: &str) -> String {
+pub(super) fn user(text: &str, images: Vec<Image>, uuid: &str) -> String {
     let content = if images.is_empty() {
         text.into()
     } else {
         let text = json!({"type": "text", "text": text});
-        images.into_iter().chain([text]).collect::<Value>()
+        let image = |Image { kind, data }| json!({"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}});
+        images.into_iter().map(image).chain([text]).collect::<Value>()
     };
     let message = json!({"role": "user", "content": content});
     json!({"type": "user", "message": message, "parent_tool_use_id": null, "session_id": "", "uuid": uuid}).to_string()

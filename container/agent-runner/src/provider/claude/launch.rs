@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 
+use hearth_presets::CLAUDE_VARIABLES;
 use hearth_wire::{Context, McpServer};
 use serde_json::{Map, Value, json};
 
@@ -14,21 +15,11 @@ use crate::env::ROOTS_VARIABLE;
 use crate::log;
 use crate::roots::Roots;
 
-/// Variables that make the CLI predictable. Variables from the agent's configuration have precedence.
-const QUIET: [(&str, &str); 9] = [
-    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-    ("DISABLE_TELEMETRY", "1"),
-    ("DISABLE_AUTOUPDATER", "1"),
-    ("DISABLE_ERROR_REPORTING", "1"),
-    // Even a rejected login is retried, by default for minutes.
-    ("CLAUDE_CODE_MAX_RETRIES", "4"),
-    // A request without an answer times out before the host considers the agent stuck.
-    ("API_TIMEOUT_MS", "300000"),
-    // Schemas of MCP tools are sent at once instead of on search.
-    ("ENABLE_TOOL_SEARCH", "false"),
-    ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1"),
-    ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "165000"),
-];
+/// Further variables that make the CLI predictable. Those of the agent's configuration have precedence.
+const QUIET: [(&str, &str); 2] =
+    [("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1"), ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "165000")];
+/// The variable without which the CLI refuses to work unattended as root, which an agent without user namespaces may be.
+const FOR_ROOT: &str = "IS_SANDBOX";
 
 /// The directory of the CLI's settings and transcripts, and of `.claude.json`, which is otherwise in the home.
 const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
@@ -84,7 +75,9 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     if !context.mcp_servers.is_empty() {
         argv.push(format!("--mcp-config={}", servers(&context.mcp_servers)));
     }
-    let quiet = QUIET.into_iter().filter(|(name, _)| !inherited(name));
+    let is_root = rustix::process::geteuid().is_root();
+    let quiet = CLAUDE_VARIABLES.into_iter().filter(|(name, _)| *name != FOR_ROOT || is_root).chain(QUIET);
+    let quiet = quiet.filter(|(name, _)| !inherited(name));
     env.extend(quiet.map(|(name, value)| (name, value.to_owned())));
     if let Some(tmp) = &roots.tmp {
         // The CLI does not use TMPDIR for its own files.
@@ -93,11 +86,6 @@ pub(crate) fn base(context: &Context, roots: &Roots, inherited: &dyn Fn(&str) ->
     if !inherited(ROOTS_VARIABLE) && !inherited(CONFIG_DIR) {
         // In a container only this directory of the home lasts.
         env.push((CONFIG_DIR, roots.home.join(".claude").to_string_lossy().into_owned()));
-    }
-    if rustix::process::geteuid().is_root() {
-        // Without this variable the CLI refuses to work unattended as root, which an agent without user namespaces may
-        // be.
-        env.push(("IS_SANDBOX", "1".to_owned()));
     }
     // Set if such a CLI started the daemon. The agent's CLI would consider itself part of that one.
     Launch { argv, env, without: vec!["CLAUDECODE", "NODE_OPTIONS"] }

@@ -5,7 +5,7 @@
 //!                  ^                │                    covered: what a result is about  trouble: what an error means, wedge: whether it lives
 //!                  └─── control ────┘                    compaction: before it forgets
 //!                                                          unfinished: what may be seen of a text before it is complete
-//!                                                          earlier: what was written before tools; images: what the model sees
+//!                                                          earlier: what was written before tools
 //! ```
 //!
 //! * A turn is one user message; what arrives meanwhile is given to the CLI as well, and each result ends what it covers.
@@ -18,7 +18,6 @@ mod control;
 mod covered;
 mod earlier;
 mod hooks;
-mod images;
 mod launch;
 mod lines;
 mod rehearse;
@@ -43,7 +42,7 @@ use crate::outgoing::Utterance;
 use crate::report::Report;
 use crate::roots::Roots;
 use crate::turn::{Turn, TurnError};
-use crate::{env, log};
+use crate::{env, images, log};
 
 /// Told to the people in the chat when the CLI's record of the conversation is gone.
 const LOST: &str = "I lost the record of our conversation, so I do not remember what was said before this message. What \

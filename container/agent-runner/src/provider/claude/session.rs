@@ -13,6 +13,7 @@ use super::unfinished::UnfinishedText;
 use super::usage::UsageMeter;
 use super::{compaction, control, hooks, launch};
 use crate::child::{Launch, LineProcess};
+use crate::images::Image;
 use crate::log;
 use crate::outgoing::Utterance;
 use crate::provider::dispatch::Draft;
@@ -84,7 +85,7 @@ impl Session {
     }
 
     /// Gives it a message with images.
-    pub(super) fn give_with(&mut self, what: What, text: &str, images: Vec<Value>) -> Result<(), TurnError> {
+    pub(super) fn give_with(&mut self, what: What, text: &str, images: Vec<Image>) -> Result<(), TurnError> {
         let uuid = launch::new_id().map_err(|error| TurnError::Failed(format!("no id for a message: {error}")))?;
         self.process.tell(control::user(text, images, &uuid));
         self.given.give(uuid, what);
