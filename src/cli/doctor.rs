@@ -9,6 +9,7 @@ use serde::Serialize;
 mod backups;
 mod channels;
 mod containers;
+mod handshakes;
 mod lacking;
 mod runtime;
 mod trials;
@@ -301,6 +302,7 @@ fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&Daem
                 Err(error) => checks.push(bad("channel", CheckStatus::Fail, error.to_string(), "run `hearth check`")),
             }
             checks.extend(left_out(paths, &configuration));
+            checks.extend(handshakes::handshakes(paths, &reader, &configuration, daemon, reach));
         }
         Err(error) => checks.push(bad("entities", CheckStatus::Fail, error.to_string(), "run `hearth check`")),
     }

@@ -107,7 +107,7 @@ fn settings(paths: &Paths) -> Settings {
 }
 
 /// The runtime of the running daemon, or the one that a daemon would choose now.
-fn in_use(paths: &Paths, settings: &Settings) -> Result<RuntimeKind, Failure> {
+pub(super) fn in_use(paths: &Paths, settings: &Settings) -> Result<RuntimeKind, Failure> {
     match daemon_status::ask(paths).ok().flatten() {
         Some(daemon) if daemon.runtime == RuntimeKind::Podman.as_str() => Ok(RuntimeKind::Podman),
         Some(_) => Ok(RuntimeKind::Process),

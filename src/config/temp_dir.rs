@@ -12,6 +12,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 /// What a directory is used for, which is in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// The mailbox of an agent that is asked what it is.
+    Handshake,
     /// A copy of a foreign database.
     Import,
     /// A store for a command that is only shown.
@@ -25,10 +27,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 5] = [Self::Import, Self::Rehearsal, Self::SelfTest, Self::Trial, Self::Upgrade];
+    const ALL: [Self; 6] = [Self::Handshake, Self::Import, Self::Rehearsal, Self::SelfTest, Self::Trial, Self::Upgrade];
 
     const fn prefix(self) -> &'static str {
         match self {
+            Self::Handshake => "hearth-handshake-",
             Self::Import => "hearth-import-",
             Self::Rehearsal => "hearth-rehearsal-",
             Self::SelfTest => "hearth-self-test-",

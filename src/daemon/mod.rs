@@ -41,6 +41,7 @@ mod folders;
 mod gateway;
 mod given;
 mod handlers;
+pub mod handshake;
 mod heartbeats;
 pub mod image;
 mod ingress;

@@ -101,15 +101,20 @@ pub(super) fn lookup() -> Lookup {
 }
 
 fn process(paths: &Paths, events: Events) -> Result<Arc<dyn Runtime>, Error> {
+    Ok(Arc::new(ProcessRuntime::start(process_setup(paths, paths.run().join("locks"))?, events)?))
+}
+
+/// How agents run as processes here.
+pub(super) fn process_setup(paths: &Paths, locks: PathBuf) -> Result<Setup, Error> {
     let other = seams::runner();
     let program = other.clone().map_or_else(this_program, Ok)?;
-    let setup = Setup::new(program, env::child_path(), paths.run().join("locks"), lookup());
+    let setup = Setup::new(program, env::child_path(), locks, lookup());
     let mut setup = setup.guarding(guarded(paths));
     if other.is_some() {
         // Set by a test that accesses files outside the sandbox.
         setup.sandbox = Sandbox::Limited { lacking: Lacking::Program };
     }
-    Ok(Arc::new(ProcessRuntime::start(setup, events)?))
+    Ok(setup)
 }
 
 /// The sandbox for agents that run as processes here. Takes some milliseconds.

@@ -90,6 +90,18 @@ impl Mailboxes {
         self.root.path().join(session.to_string())
     }
 
+    /// A file in the agent's half of a mailbox, as the agent left it.
+    ///
+    /// # Errors
+    /// [`Error`] if the mailbox cannot be opened.
+    pub fn agent_file(&self, session: SessionId, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let mailbox = self.open_mailbox(session)?;
+        match mailbox.agent.read(OsStr::new(name), hearth_wire::limits::JSON_BYTES)? {
+            DirEntry::Found(bytes) => Ok(Some(bytes)),
+            DirEntry::Absent | DirEntry::Refused(_) => Ok(None),
+        }
+    }
+
     /// Creates the missing directories of a session.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ pub mod process;
 mod recorder;
 mod redact;
 mod registry;
+pub mod single_run;
 mod stderr_tail;
 
 pub use environment::known;

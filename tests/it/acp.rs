@@ -66,3 +66,64 @@ fn an_agent_without_a_program_is_refused_with_an_example() {
     let refused = host.run(&["apply", "-"], b"schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"acp\"\n");
     assert!(refused.code != Some(0) && refused.stderr.contains("command = [\"opencode\", \"acp\"]"), "{refused:#?}");
 }
+
+/// What `hearth doctor` says of agents: the result, the finding, and the fix.
+fn checks(host: &Host, options: &[&str]) -> Vec<[String; 3]> {
+    let answer = host.run(&[&["doctor", "--json"], options].concat(), b"").stdout;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let checks = answer["checks"].as_array().unwrap().iter().filter(|check| check["check"] == "agent");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    checks.map(|check| [text(&check["result"]), text(&check["found"]), text(&check["mend"])]).collect()
+}
+
+fn is_asked_what_it_is(mut host: Host) {
+    let told = "main is fake-acp-agent 1; mode default of 2 modes (default, yolo); it has Hearth's tools".to_owned();
+    let expected = [["ok".to_owned(), told, String::new()]];
+    assert_eq!(checks(&host, &[]), expected);
+    host.start();
+    script(&host, "m1", "@@say hello");
+    host.wait_settled();
+    assert_eq!(checks(&host, &[]), expected, "while it runs");
+    let [[result, found, _]] = &checks(&host, &["--offline"])[..] else { panic!() };
+    assert_eq!((result.as_str(), found.as_str()), ("ok", "main was not started: it may use a network"));
+    script(&host, "m2", "@@say and on");
+    assert_eq!(host.wait_said(2)[1], "and on");
+    host.stop();
+    host.check();
+}
+
+#[test]
+fn the_doctor_asks_an_agent_what_it_is() {
+    is_asked_what_it_is(host("unconfined = true"));
+}
+
+#[test]
+fn the_doctor_asks_a_confined_agent_too() {
+    if possible() {
+        is_asked_what_it_is(host(""));
+    }
+}
+
+#[test]
+fn the_doctor_says_why_an_agent_does_not_start() {
+    let host = Host::new();
+    let agent = |folder: &str, more: &str| format!("[[agents]]\nfolder = {folder:?}\nunconfined = true\n{more}\n");
+    let agents = [
+        agent("a", "provider = \"codex\""),
+        agent("b", "provider = \"acp\"\ncommand = [\"sh\", \"-c\", \"echo nonsense; exit 3\"]"),
+        agent("c", "provider = \"acp\"\ncommand = [\"cat\"]\nenv = { A = \"file:/nonexistent\" }"),
+        agent("d", &format!("provider = \"acp\"\ncommand = [\"python3\", {AGENT:?}]\nmode = \"none\"")),
+    ];
+    host.apply(&format!("schema = 1\n{}", agents.concat()));
+    let found = checks(&host, &[]);
+    assert!(found.iter().all(|[result, ..]| result == "fail"), "{found:?}");
+    for (at, what, fix) in [
+        (0, "a does not start: ", "run `npm install -g @agentclientprotocol/codex-acp@"),
+        (1, "exit status: 3", "docs/providers.md"),
+        (2, "/nonexistent", "docs/providers.md"),
+        (3, "it offers: default, yolo", "docs/providers.md"),
+    ] {
+        let [_, found, mend] = &found[at];
+        assert!(found.contains(what) && mend.contains(fix), "{found}: {mend}");
+    }
+}

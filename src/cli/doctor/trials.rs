@@ -40,7 +40,7 @@ struct Wanted {
 }
 
 /// Why an `env:` reference is not resolved while a daemon runs.
-const IN_THE_DAEMON: &str = "it is a variable of the running daemon, which this command cannot read; to try it, keep \
+pub(super) const IN_THE_DAEMON: &str = "it is a variable of the running daemon, which this command cannot read; to try it, keep \
      it in a file and refer to it with `file:`, or stop the daemon and run `hearth doctor` where the variable is set";
 
 /// The result of resolving a reference.

@@ -7,7 +7,8 @@ use super::{Error, Found, note};
 use crate::model::id::SessionId;
 use crate::model::policy::Policy;
 use crate::runtime::Spec;
-use crate::runtime::process::isolation_check::{self, Attempt, Odd, Place, Who};
+use crate::runtime::process::isolation_check::{self, Attempt, Odd, Who};
+use crate::runtime::single_run::Place;
 
 /// Number of files in the flood.
 const MANY: u32 = 10_000;

@@ -19,7 +19,8 @@ use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::runtime::podman;
 use crate::runtime::process::Sandbox;
-use crate::runtime::process::isolation_check::{self, Attempt, Outcome, Place, Who};
+use crate::runtime::process::isolation_check::{self, Attempt, Outcome, Who};
+use crate::runtime::single_run::Place;
 use crate::socket::server::{self, Serving};
 use scratch::Scratch;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::{Error, Found, note};
 use crate::model::entity::Network;
 use crate::runtime::Spec;
-use crate::runtime::process::isolation_check::{self, Attempt, Outcome, Place, Who};
+use crate::runtime::process::isolation_check::{self, Attempt, Outcome, Who};
+use crate::runtime::single_run::Place;
 
 /// Leaves the session and the process group, forks twice, closes all descriptors, and continues for some seconds.
 const ESCAPE: &str = r#"

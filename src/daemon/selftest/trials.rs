@@ -7,8 +7,9 @@ use super::remains::python;
 use super::scratch::Scratch;
 use crate::model::entity::ProviderKind;
 use crate::runtime::Spec;
-use crate::runtime::process::isolation_check::{self, Attempt, Place, Who};
+use crate::runtime::process::isolation_check::{self, Attempt, Who};
 use crate::runtime::process::{Sandbox, Setup};
+use crate::runtime::single_run::Place;
 use crate::socket::protocol::VERSION;
 
 /// Name of the control, which an agent may do. If it fails, the failure of attacks proves nothing.

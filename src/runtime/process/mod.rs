@@ -23,6 +23,7 @@ use registry::{Incarnations, Key, Kill};
 mod child;
 mod confine;
 mod environment;
+pub mod handshake;
 pub mod isolation_check;
 mod jail;
 mod lock;
