@@ -80,6 +80,26 @@ pub struct Provider {
     /// What happens when an agent of the provider `acp` asks whether it may use a tool.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
+    /// Whether people get what the agent writes before it uses tools.
+    #[serde(default, skip_serializing_if = "Verbosity::is_default")]
+    pub verbosity: Verbosity,
+}
+
+/// How much of what an agent writes people get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verbosity {
+    /// Its answers. What it writes before it uses tools is only shown as progress.
+    #[default]
+    Normal,
+    /// Also what it writes before it uses tools.
+    Verbose,
+}
+
+impl Verbosity {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What happens when an agent asks whether it may use a tool.

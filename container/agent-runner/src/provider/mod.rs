@@ -4,6 +4,7 @@ mod acp;
 mod claude;
 mod command;
 mod dispatch;
+mod earlier;
 mod echo;
 mod trouble;
 

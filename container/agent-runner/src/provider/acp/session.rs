@@ -16,6 +16,7 @@ use super::words::{self, Call, Chunk, ToolCall, Update, Words};
 use crate::failure::Failure;
 use crate::outgoing::Utterance;
 use crate::provider::dispatch;
+use crate::provider::earlier::EarlierText;
 use crate::report::Report;
 use crate::turn::{Turn, TurnError};
 use crate::{images, log};
@@ -42,6 +43,8 @@ pub(super) struct Session {
     has_counted: bool,
     meter: UsageMeter,
     words: Words,
+    /// What was written before tools.
+    earlier: EarlierText,
     /// The tools under way, by their ids.
     calls: BTreeMap<String, Call>,
     /// The tools of this turn that ended.
@@ -96,6 +99,7 @@ impl Session {
             has_counted: false,
             meter,
             words: Words::default(),
+            earlier: EarlierText::default(),
             calls: BTreeMap::new(),
             called: Vec::new(),
             permitter: Permitter::default(),
@@ -139,6 +143,7 @@ impl Session {
     /// Works until the agent has answered the prompt.
     pub(super) fn converse(&mut self, turn: &Turn, report: &mut Report<'_>) -> Result<Attempt, TurnError> {
         self.words.begin();
+        self.earlier = EarlierText::default();
         self.denied = None;
         self.called.clear();
         let prompt = self.peer.send("session/prompt", &json!({"sessionId": self.id, "prompt": self.blocks(turn)}));
@@ -218,7 +223,10 @@ impl Session {
             Update::UserMessageChunk(_) => self.words.replayed(),
             Update::ToolCall(call) => {
                 self.prove(report)?;
-                self.words.tool();
+                self.earlier.write(&self.words.tool());
+                let verbosity = report.context().provider.verbosity;
+                let name = call.name().unwrap_or_default();
+                self.earlier.tool_called(name, verbosity).into_iter().try_for_each(|said| report.say(said))?;
                 self.started(&call, report)?;
             }
             Update::ToolChanged(call) if call.has_ended() => {
@@ -396,7 +404,7 @@ impl Session {
         };
         Verdict::Said(match &self.denied {
             Some(tool) if text.is_empty() => format!("The tool {tool} is not allowed here."),
-            _ => format!("{text}{note}"),
+            _ => format!("{}{note}", std::mem::take(&mut self.earlier).complete(text.to_owned())),
         })
     }
 

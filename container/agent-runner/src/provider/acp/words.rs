@@ -218,9 +218,10 @@ impl Words {
         Heard::Message
     }
 
-    /// A tool is called: what was said before is not the answer.
-    pub(super) fn tool(&mut self) {
-        (self.text, self.message, self.repeats) = (String::new(), None, 0);
+    /// A tool is called: what was said before, which is returned, is not the answer.
+    pub(super) fn tool(&mut self) -> String {
+        (self.message, self.repeats) = (None, 0);
+        std::mem::take(&mut self.text)
     }
 
     /// What came before was a repeated conversation.
@@ -253,7 +254,7 @@ mod tests {
                 Heard::Empty
             }
             Update::ToolCall(_) => {
-                words.tool();
+                drop(words.tool());
                 Heard::Empty
             }
             other => panic!("{other:?}"),

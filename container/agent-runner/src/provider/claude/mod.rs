@@ -5,7 +5,6 @@
 //!                  ^                │                    covered: what a result is about  trouble: what an error means, wedge: whether it lives
 //!                  └─── control ────┘                    compaction: before it forgets
 //!                                                          unfinished: what may be seen of a text before it is complete
-//!                                                          earlier: what was written before tools
 //! ```
 //!
 //! * A turn is one user message; what arrives meanwhile is given to the CLI as well, and each result ends what it covers.
@@ -16,7 +15,6 @@
 mod compaction;
 mod control;
 mod covered;
-mod earlier;
 mod hooks;
 mod launch;
 mod lines;

@@ -6,7 +6,6 @@ use hearth_wire::Context;
 use serde_json::Value;
 
 use super::covered::{UncoveredMessages, What};
-use super::earlier::EarlierText;
 use super::lines::{self, Complaint, StreamLine};
 use super::trouble::Signs;
 use super::unfinished::UnfinishedText;
@@ -17,6 +16,7 @@ use crate::images::Image;
 use crate::log;
 use crate::outgoing::Utterance;
 use crate::provider::dispatch::Draft;
+use crate::provider::earlier::EarlierText;
 use crate::report::Report;
 use crate::roots::Roots;
 use crate::tools::Server;
@@ -160,8 +160,12 @@ impl Session {
                 self.is_proved = true;
                 report.remember_some(session)?;
                 self.earlier.write(&text);
+                let verbosity = report.context().provider.verbosity;
                 for call in &calls {
-                    self.earlier.tool_called(&call.name).into_iter().try_for_each(|said| report.say(said))?;
+                    self.earlier
+                        .tool_called(&call.name, verbosity)
+                        .into_iter()
+                        .try_for_each(|said| report.say(said))?;
                 }
                 for call in calls {
                     report.tool_started(&call.id, &call.name, call.timeout_ms)?;
@@ -178,7 +182,8 @@ impl Session {
                     self.is_proved = true;
                     report.remember_some(session)?;
                 }
-                return Ok(Some(self.earlier.complete(outcome)));
+                let earlier = std::mem::take(&mut self.earlier);
+                return Ok(Some(outcome.map(|text| earlier.complete(text))));
             }
             StreamLine::Queued => self.given.queued(),
             StreamLine::Took(uuid) => {

@@ -1,40 +1,47 @@
-//! What the model wrote before it called tools. The CLI's result has only the last text of a turn. Pure.
+//! What the model wrote before it called tools: the answer of a turn has only its last text. Pure.
 //!
-//! Text for a destination is sent before the tools run. Other text is shown as progress; it is the answer if the turn
-//! ends without one.
+//! Text for a destination is sent before the tools run. Other text is sent only from a verbose agent; else it is shown as
+//! progress, and is the answer if the turn ends without one.
 
-use super::session::Outcome;
+use hearth_wire::Verbosity;
+
 use crate::outgoing::{Content, OutgoingRecipient, Utterance};
 use crate::provider::dispatch;
 
 /// Maximum bytes of a text; what follows is ignored.
 const BYTES_MAX: usize = 1024 * 1024;
-/// Tools with which the agent speaks itself.
-const SPEAKS: [&str; 2] = ["mcp__nanoclaw__send_message", "mcp__nanoclaw__send_file"];
+/// The server of Hearth's tools, as part of their names: each agent joins both in its own way.
+const OWN: &str = "nanoclaw";
+/// Tools of that server with which the agent speaks itself.
+const SPEAKS: [&str; 2] = ["send_message", "send_file"];
 
 /// Texts of the turn so far.
 #[derive(Debug, Default)]
-pub(super) struct EarlierText {
+pub(in crate::provider) struct EarlierText {
     /// What was written since the last call of a tool. Tools may still follow.
     newest: String,
     /// The last text without a destination that tools followed.
     bare: String,
-    /// Whether the agent spoke through a tool.
+    /// Whether the agent spoke through a tool, or what it wrote was sent.
     spoke: bool,
 }
 
 impl EarlierText {
     /// The model wrote a text.
-    pub(super) fn write(&mut self, text: &str) {
+    pub(in crate::provider) fn write(&mut self, text: &str) {
         if self.newest.len() + text.len() <= BYTES_MAX {
             self.newest.push_str(text);
         }
     }
 
-    /// The model calls a tool. Returns what it wrote to destinations before.
-    pub(super) fn tool_called(&mut self, name: &str) -> Vec<Utterance> {
-        self.spoke |= SPEAKS.contains(&name);
+    /// The model calls a tool. Returns what it wrote before, as far as it is sent.
+    pub(in crate::provider) fn tool_called(&mut self, name: &str, verbosity: Verbosity) -> Vec<Utterance> {
+        self.spoke |= name.contains(OWN) && SPEAKS.iter().any(|tool| name.contains(tool));
         let said = dispatch::addressed(&std::mem::take(&mut self.newest));
+        if verbosity == Verbosity::Verbose {
+            self.spoke |= !said.is_empty();
+            return said;
+        }
         let (bare, said): (Vec<_>, Vec<_>) =
             said.into_iter().partition(|utterance| utterance.target == OutgoingRecipient::Reply);
         let texts: Vec<String> = bare.into_iter().filter_map(|utterance| text_of(utterance.content)).collect();
@@ -44,10 +51,9 @@ impl EarlierText {
         said
     }
 
-    /// The turn is over. The last earlier text stands in for an empty answer.
-    pub(super) fn complete(&mut self, outcome: Outcome) -> Outcome {
-        let Self { bare, spoke, .. } = std::mem::take(self);
-        outcome.map(|text| if text.trim().is_empty() && !spoke { bare } else { text })
+    /// The answer of a turn that is over. The last earlier text stands in for an empty one.
+    pub(in crate::provider) fn complete(self, answer: String) -> String {
+        if answer.trim().is_empty() && !self.spoke { self.bare } else { answer }
     }
 }
 
@@ -64,16 +70,16 @@ mod tests {
 
     #[test]
     fn a_text_before_a_tool_answers_a_turn_that_ends_without_one() {
-        let end = |script: &[&str], result: &str| {
+        let end = |script: &[&str], result: &str, verbosity: Verbosity| {
             let mut earlier = EarlierText::default();
             let mut said = Vec::new();
             for word in script {
                 match word.strip_prefix('!') {
-                    Some(tool) => said.extend(earlier.tool_called(tool)),
+                    Some(tool) => said.extend(earlier.tool_called(tool, verbosity)),
                     None => earlier.write(word),
                 }
             }
-            (said.len(), earlier.complete(Ok(result.to_owned())).unwrap(), earlier.complete(Ok(String::new())).unwrap())
+            (said.len(), earlier.complete(result.to_owned()))
         };
         for (script, result, said, answer) in [
             (&["It is 7.", "!Bash"][..], "", 0, "It is 7."),
@@ -88,18 +94,27 @@ mod tests {
             (&["<internal>hm</internal>", "!Bash"], "", 0, ""),
             (&["Done."], "", 0, ""),
         ] {
-            assert_eq!(end(script, result), (said, answer.to_owned(), String::new()), "{script:?} {result}");
+            let expected = (said, answer.to_owned());
+            assert_eq!(end(script, result, Verbosity::Normal), expected, "{script:?} {result}");
+        }
+        for (script, result, said, answer) in [
+            (&["It is 7.", "!Bash"][..], "", 1, ""),
+            (&["Wait.", "!Bash", "!Bash", "It is 7.", "!Bash"], "", 2, ""),
+            (&["Wait.", "!Bash", "Done."], "Done.", 1, "Done."),
+            (&["<message to=\"a\">Soon.</message> Wait.", "!Bash"], "Done.", 2, "Done."),
+            (&["<internal>hm</internal>", "!Bash", "Done."], "Done.", 0, "Done."),
+        ] {
+            let expected = (said, answer.to_owned());
+            assert_eq!(end(script, result, Verbosity::Verbose), expected, "{script:?} {result}");
         }
     }
 
     #[test]
-    fn errors_and_endless_texts_stay_as_they_are() {
+    fn endless_texts_are_cut() {
         let mut earlier = EarlierText::default();
         earlier.write("x");
         earlier.write(&"y".repeat(BYTES_MAX));
-        earlier.tool_called("Bash");
-        assert_eq!(earlier.bare, "x");
-        let complaint = super::super::lines::Complaint { text: "no".to_owned(), status: None };
-        assert_eq!(earlier.complete(Err(complaint.clone())), Err(complaint));
+        earlier.tool_called("Bash", Verbosity::Normal);
+        assert_eq!(earlier.complete(String::new()), "x");
     }
 }
