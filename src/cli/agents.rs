@@ -113,6 +113,9 @@ pub(super) struct AgentKeys {
     /// Reasoning effort of the provider
     #[arg(long)]
     effort: Option<String>,
+    /// How much of what it writes people get: `normal`, or `verbose` with what it writes before it uses tools
+    #[arg(long)]
+    verbosity: Option<String>,
     /// Mode of an agent with the Agent Client Protocol [default: the one that its permissions need]
     #[arg(long)]
     mode: Option<String>,
@@ -229,6 +232,7 @@ impl AgentKeys {
             ("command", texts(&self.command)),
             ("model", text(self.model.as_ref())),
             ("effort", text(self.effort.as_ref())),
+            ("verbosity", text(self.verbosity.as_ref())),
             ("mode", text(self.mode.as_ref())),
             ("permissions", text(self.permissions.as_ref())),
             ("trust", text(self.trust.as_ref())),

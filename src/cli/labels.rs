@@ -149,6 +149,10 @@ pub(super) fn event(event: &Event) -> String {
         Event::Chosen(SessionChoice::Model(Some(model))) => format!("the session uses the model {model}"),
         Event::Chosen(SessionChoice::Model(None)) => "the session uses its agent's model".to_owned(),
         Event::Chosen(SessionChoice::Effort(Some(effort))) => format!("the session uses the effort {effort}"),
+        Event::Chosen(SessionChoice::Verbosity(Some(verbosity))) => {
+            format!("the session uses the verbosity {}", verbosity.as_str())
+        }
+        Event::Chosen(SessionChoice::Verbosity(None)) => "the session uses its agent's verbosity".to_owned(),
         Event::Chosen(SessionChoice::Effort(None)) => "the session uses its agent's effort".to_owned(),
         Event::GivenUp(why) => format!("failed: {why}"),
         Event::Stopped(number, why) => format!("run {number} was asked to stop: {}", why.explanation()),

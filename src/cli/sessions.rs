@@ -11,7 +11,7 @@ use super::problems::RateLimitedAgent;
 use super::{Done, Failure, change, configuration, entity, labels, lookup, print, problems, transcripts};
 use crate::config::Paths;
 use crate::model::configure::Change;
-use crate::model::entity::ProviderKind;
+use crate::model::entity::{AgentSettings, ProviderKind, Verbosity};
 use crate::model::id::SessionId;
 use crate::model::incarnation::{Incarnation, StopReason};
 use crate::model::session::{ChatSession, Route, Session, SessionChoice, SessionSettings, SessionStatus};
@@ -46,7 +46,7 @@ pub(super) enum SessionsCommand {
         /// Its id, like se3
         session: SessionId,
     },
-    /// Change the provider, model or effort of a session, from its next start on
+    /// Change the provider, model, effort or verbosity of a session, from its next start on
     Set {
         /// Its id, like se3
         session: SessionId,
@@ -58,6 +58,9 @@ pub(super) enum SessionsCommand {
         /// Its reasoning effort; `default` for its agent's own
         #[arg(long)]
         effort: Option<String>,
+        /// `verbose` also sends what the agent writes before it uses tools, `normal` does not; `default` for its agent's
+        #[arg(long)]
+        verbosity: Option<String>,
     },
     /// Show one session, its incarnations, and what the last one wrote to standard error
     Show {
@@ -97,6 +100,8 @@ struct SessionJson {
     /// Its model and effort; null for the provider's default.
     model: Option<String>,
     effort: Option<String>,
+    /// How much of what the agent writes people get.
+    verbosity: &'static str,
     /// Which of them were chosen for it; others are its agent's.
     chosen: SessionSettings,
     /// Number of its current beginning, from 0. A reset begins a new one.
@@ -154,7 +159,7 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             drop(reader);
             change::edit(paths, Change::RestartSession(*session), json)
         }
-        SessionsCommand::Set { session, change, model, effort } => {
+        SessionsCommand::Set { session, change, model, effort, verbosity } => {
             drop(reader);
             let mut edits = Vec::new();
             if let Some(change) = change {
@@ -162,9 +167,12 @@ pub(super) fn sessions(paths: &Paths, command: &SessionsCommand, json: bool) -> 
             }
             let model = model.as_deref().map(|model| SessionChoice::named(SessionChoice::Model, model));
             let effort = effort.as_deref().map(|effort| SessionChoice::named(SessionChoice::Effort, effort));
-            edits.extend(model.into_iter().chain(effort).map(|choice| Change::ChooseForSession(*session, choice)));
+            let verbosity = verbosity.as_deref().map(chosen_verbosity).transpose()?;
+            let choices = model.into_iter().chain(effort).chain(verbosity);
+            edits.extend(choices.map(|choice| Change::ChooseForSession(*session, choice)));
             if edits.is_empty() {
-                return Err(Failure::Failed("nothing to change: give provider=NAME, --model or --effort".to_owned()));
+                let advice = "give provider=NAME, --model, --effort or --verbosity";
+                return Err(Failure::Failed(format!("nothing to change: {advice}")));
             }
             change::edits(paths, edits, json)
         }
@@ -202,6 +210,14 @@ fn provider_kind(text: &str) -> Result<ProviderKind, Failure> {
         let all = ProviderKind::ALL.map(ProviderKind::as_str).join(", ");
         Failure::Failed(format!("`{text}` is not a provider; use one of {all}"))
     })
+}
+
+fn chosen_verbosity(text: &str) -> Result<SessionChoice, Failure> {
+    let known = [Verbosity::Normal, Verbosity::Verbose].into_iter().find(|known| known.as_str() == text);
+    if known.is_none() && text != "default" {
+        return Err(Failure::Failed(format!("`{text}` is no verbosity; write normal, verbose or default")));
+    }
+    Ok(SessionChoice::Verbosity(known))
 }
 
 /// The sessions to reset: one, or all of an agent that are not archived.
@@ -285,8 +301,7 @@ fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> R
     };
     let settings = db.agents.get(txn, &session.agent)?.map(|agent| agent.settings);
     let chosen = db.session_settings.get(txn, &id)?.unwrap_or_default();
-    let (own, model, effort) = settings
-        .map_or((ProviderKind::Echo, None, None), |settings| (settings.provider, settings.model, settings.effort));
+    let own = settings.unwrap_or_else(|| AgentSettings::named(String::new()));
     Ok(SessionJson {
         session: id.to_string(),
         agent: lookup::folder(db, txn, session.agent)?,
@@ -299,9 +314,10 @@ fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> R
         },
         live: session.live,
         next_number: session.next_agent_number(),
-        provider: session.provider.unwrap_or(own).as_str(),
-        model: chosen.model.clone().or(model),
-        effort: chosen.effort.clone().or(effort),
+        provider: session.provider.unwrap_or(own.provider).as_str(),
+        model: chosen.model.clone().or(own.model),
+        effort: chosen.effort.clone().or(own.effort),
+        verbosity: chosen.verbosity.unwrap_or(own.verbosity).as_str(),
         chosen,
         epoch: session.epoch,
         messages: session.messages,
@@ -366,6 +382,7 @@ impl Listed for SessionJson {
             ("provider", Some(self.provider.to_owned())),
             ("model", self.model.as_ref().map(|model| setting(model, self.chosen.model.is_some()))),
             ("effort", self.effort.as_ref().map(|effort| setting(effort, self.chosen.effort.is_some()))),
+            ("verbosity", Some(setting(self.verbosity, self.chosen.verbosity.is_some()))),
             ("resets", Some(self.epoch.to_string())),
             ("next number", Some(self.next_number.to_string())),
             ("created", Some(human_time::local_with_age(&self.created))),

@@ -15,7 +15,7 @@ use crate::model::content::RawJson;
 use crate::model::effect::{
     AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
 };
-use crate::model::entity::{EnvValue, McpServer, Permissions, ProviderKind};
+use crate::model::entity::{EnvValue, McpServer, Permissions, ProviderKind, Verbosity};
 use crate::model::id::SessionId;
 use crate::model::policy::Policy;
 
@@ -243,6 +243,10 @@ fn provider(view: &ContextView) -> hearth_wire::Provider {
             Permissions::Allow => hearth_wire::Permissions::Allow,
             Permissions::Ask => hearth_wire::Permissions::Ask,
             Permissions::Deny => hearth_wire::Permissions::Deny,
+        },
+        verbosity: match settings.verbosity {
+            Verbosity::Normal => hearth_wire::Verbosity::Normal,
+            Verbosity::Verbose => hearth_wire::Verbosity::Verbose,
         },
     }
 }

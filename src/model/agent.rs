@@ -311,6 +311,29 @@ pub struct AgentSettings {
     pub caps: Caps,
     /// What drives it while its provider takes no work, in order.
     pub fallback: Vec<Fallback>,
+    /// How much of what it writes people get.
+    pub verbosity: Verbosity,
+}
+
+/// How much of what an agent writes people get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Verbosity {
+    /// Its answers. What it writes before it uses tools is only shown as progress.
+    #[default]
+    Normal,
+    /// Also what it writes before it uses tools.
+    Verbose,
+}
+
+impl Verbosity {
+    /// The word in files and for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Verbose => "verbose",
+        }
+    }
 }
 
 /// What happens to work that a skill skipped because of a temporary failure.
@@ -365,6 +388,7 @@ impl AgentSettings {
                 per_minute: None,
             },
             fallback: Vec::new(),
+            verbosity: Verbosity::Normal,
         }
     }
 

@@ -8,7 +8,7 @@ use super::time::Timestamp;
 
 pub use super::agent::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Limits, McpServer, Network, Packages, Permissions, Preset,
-    ProviderKind, Skills, TechnicalSkips, Trust,
+    ProviderKind, Skills, TechnicalSkips, Trust, Verbosity,
 };
 pub use super::folder::Folder;
 pub use super::hold::Hold;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::address::{Address, ForeignId};
 use super::content::RawJson;
-use super::entity::ProviderKind;
+use super::entity::{ProviderKind, Verbosity};
 use super::id::{AgentId, ChatId, SessionId};
 use super::time::{Awake, Timestamp};
 use super::workspace::WorkspaceKey;
@@ -97,6 +97,8 @@ pub struct SessionSettings {
     pub model: Option<String>,
     /// The reasoning effort.
     pub effort: Option<String>,
+    /// How much of what the agent writes people get.
+    pub verbosity: Option<Verbosity>,
 }
 
 /// One choice for a session; none goes back to the setting of its agent.
@@ -106,6 +108,8 @@ pub enum SessionChoice {
     Model(Option<String>),
     /// The reasoning effort.
     Effort(Option<String>),
+    /// How much of what the agent writes people get.
+    Verbosity(Option<Verbosity>),
 }
 
 impl SessionSettings {
@@ -115,6 +119,7 @@ impl SessionSettings {
         match choice {
             SessionChoice::Model(model) => self.model = model,
             SessionChoice::Effort(effort) => self.effort = effort,
+            SessionChoice::Verbosity(verbosity) => self.verbosity = verbosity,
         }
         self
     }
@@ -133,6 +138,7 @@ impl SessionChoice {
         let (what, name) = match self {
             Self::Model(name) => ("a model", name.as_deref()?),
             Self::Effort(name) => ("an effort", name.as_deref()?),
+            Self::Verbosity(_) => return None,
         };
         let is_fit = (1..=CHOICE_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
         (!is_fit).then(|| format!("the name of {what} is one word of at most {CHOICE_BYTES} ASCII characters"))

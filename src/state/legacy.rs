@@ -13,6 +13,7 @@ pub(super) mod channel;
 pub(super) mod drop;
 pub(super) mod hold_off;
 pub(super) mod meta;
+pub(super) mod session_settings;
 pub(super) mod settings;
 pub(super) mod wiring;
 

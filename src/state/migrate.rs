@@ -63,6 +63,7 @@ fn to_4(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 
 fn to_5(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.settings, txn)?;
+    rewrite(&db.session_settings, txn)?;
     rewrite(&db.agents, txn)
 }
 

@@ -129,7 +129,7 @@ records! {
     "hold_off" 2 RateLimit from hold_off
     "freeze" 1 Freeze
     "stopped_turn" 1 StoppedTurn
-    "session_settings" 1 SessionSettings
+    "session_settings" 2 SessionSettings from session_settings
     "spend" 1 Spend
     "spend_total" 1 SpendTotal
     "reservation" 1 Reservation

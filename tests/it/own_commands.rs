@@ -2,7 +2,7 @@
 
 use hearth::model::configure::Change;
 use hearth::model::delivery::{Author, Outbound};
-use hearth::model::entity::{AgentSettings, Folder};
+use hearth::model::entity::{AgentSettings, Folder, Verbosity};
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::StopReason;
 use hearth::model::message::{Completion, MessageState, Reason};
@@ -182,7 +182,11 @@ fn a_model_is_chosen_for_one_conversation_and_given_back() {
     house.world.inject(&event_in(("net", "C", None), ("other", "hello", "\"senderId\":\"olga\""), ""));
     assert_eq!(house.launched().model.as_deref(), Some("sonnet"));
     house.world.settle();
-    let both = SessionSettings { model: Some("Opus[1m]".to_owned()), effort: Some("high".to_owned()) };
+    let both = SessionSettings {
+        model: Some("Opus[1m]".to_owned()),
+        effort: Some("high".to_owned()),
+        ..SessionSettings::default()
+    };
     assert_eq!(house.chosen(S), Some(both));
     assert_eq!(house.asks("olga", "D", "/model DEFAULT"), "Model of Andy from its next turn on: sonnet.");
     house.asks("olga", "D", "/think default");
@@ -221,6 +225,11 @@ fn a_bad_choice_changes_nothing() {
     assert!(action(&mut house, "").unwrap_err().message.contains("one word"));
     assert!(action(&mut house, "a\u{1b}[1m").unwrap_err().message.contains("one word"));
     assert_eq!(action(&mut house, "default"), Ok(Action::Updated));
+    let verbose = SessionChoice::Verbosity(Some(Verbosity::Verbose));
+    let done = house.world.configure(vec![Change::ChooseForSession(S, verbose)]);
+    assert_eq!(done.map(|done| done[0].action), Ok(Action::Updated));
+    house.world.inject(&event_in(("net", "D", None), ("next", "hello", "\"senderId\":\"olga\""), ""));
+    assert_eq!(house.launched().verbosity, Verbosity::Verbose);
     let nowhere = Change::ChooseForSession(SessionId::new(9), SessionChoice::Model(None));
     assert!(house.world.configure(vec![nowhere]).unwrap_err().message.contains("session se9 not found"));
     house.world.assert_sound();

@@ -7,7 +7,9 @@ use super::section::{Keys, Problems, Section, excerpt};
 use super::{COUNT_MAX, Once, budgets, env, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
-use crate::model::entity::{Access, AgentSettings, Folder, Permissions, Preset, ProviderKind, TechnicalSkips, Trust};
+use crate::model::entity::{
+    Access, AgentSettings, Folder, Permissions, Preset, ProviderKind, TechnicalSkips, Trust, Verbosity,
+};
 
 /// The keys of `[[agents]]`.
 pub const AGENT_KEYS: &[&str] = &[
@@ -42,6 +44,7 @@ pub const AGENT_KEYS: &[&str] = &[
     "on_limit",
     "caps",
     "fallback",
+    "verbosity",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -49,6 +52,9 @@ const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] }
 pub(super) fn providers() -> [(&'static str, ProviderKind); ProviderKind::ALL.len()] {
     ProviderKind::ALL.map(|provider| (provider.as_str(), provider))
 }
+
+pub(super) const VERBOSITIES: [(&str, Verbosity); 2] =
+    [(Verbosity::Normal.as_str(), Verbosity::Normal), (Verbosity::Verbose.as_str(), Verbosity::Verbose)];
 
 pub(super) const PERMISSIONS: [(&str, Permissions); 3] = [
     (Permissions::Allow.as_str(), Permissions::Allow),
@@ -122,6 +128,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         on_limit: section.word(problems, "on_limit", &budgets::ON_LIMIT).unwrap_or(default.on_limit),
         caps: budgets::caps(problems, section),
         fallback: budgets::fallback(problems, section),
+        verbosity: section.word(problems, "verbosity", &VERBOSITIES).unwrap_or(default.verbosity),
     };
     check_provider(problems, section, &settings);
     settings

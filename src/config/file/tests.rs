@@ -6,6 +6,7 @@ use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringS
 use crate::model::entity::{
     Access, AgentSettings, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages,
     Permissions, Preset, ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
+    Verbosity,
 };
 use crate::model::retention::{Keep, Retention};
 use crate::model::spend::{ModelPrice, Money, Price};
@@ -100,6 +101,7 @@ mode = "plan"
 permissions = "ask"
 on_limit = "hold"
 caps = { tokens = 500_000, calls = 50, minutes = 20, unattended_turns = 10, at_once = 2, per_minute = 60 }
+verbosity = "verbose"
 fallback = ["codex", { provider = "command", command = ["agent", "--json"], model = "small" }]
 instructions = """
 Be "brief".
@@ -275,6 +277,7 @@ fn second_agent() -> AgentSettings {
             at_once: Some(2),
             per_minute: Some(60),
         },
+        verbosity: Verbosity::Verbose,
         fallback: vec![
             Fallback { provider: ProviderKind::Preset(Preset::Codex), command: Vec::new(), model: None },
             Fallback {

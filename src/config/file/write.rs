@@ -1,6 +1,6 @@
 //! Writes entities as `hearth.toml`: the inverse of reading it, with the same words.
 
-use super::agents::{ACCESS, PERMISSIONS, TECHNICAL_SKIPS, TRUSTS};
+use super::agents::{ACCESS, PERMISSIONS, TECHNICAL_SKIPS, TRUSTS, VERBOSITIES};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::{SCHEMA, budgets, section, sight};
@@ -10,6 +10,7 @@ use crate::model::budget::OnLimit;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Permissions, Skills,
+    Verbosity,
 };
 use crate::model::retention::Retention;
 use crate::model::spend::Price;
@@ -136,6 +137,9 @@ impl Fields {
         fields.plain("gateway", settings.gateway);
         fields.texts("models", &settings.models);
         fields.line("mode", settings.mode.as_deref());
+        if settings.verbosity != Verbosity::default() {
+            fields.text("verbosity", word(&VERBOSITIES, settings.verbosity));
+        }
         if settings.permissions != Permissions::default() {
             fields.text("permissions", word(&PERMISSIONS, settings.permissions));
         }

@@ -111,6 +111,9 @@ impl FanOut<'_> {
         let (what, now) = match choice {
             SessionChoice::Model(_) => ("Model", asked.model(tx)?),
             SessionChoice::Effort(_) => ("Effort", asked.effort(tx)?),
+            SessionChoice::Verbosity(verbosity) => {
+                ("Verbosity", verbosity.unwrap_or(asked.agent.settings.verbosity).as_str().to_owned())
+            }
         };
         let name = &asked.agent.settings.name;
         Ok(CommandReply::Said(format!("{what} of {name} from its next turn on: {now}.")))

@@ -43,6 +43,9 @@ pub(crate) fn settings_in<'a>(
     if chosen.effort.is_some() {
         settings.to_mut().effort = chosen.effort;
     }
+    if let Some(verbosity) = chosen.verbosity {
+        settings.to_mut().verbosity = verbosity;
+    }
     Ok(settings)
 }
 

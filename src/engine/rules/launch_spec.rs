@@ -34,7 +34,7 @@ impl From<&ChatSession> for Own {
 /// of idle incarnations. The content of the context file can change under a live incarnation and is not included.
 pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
     let driver = (own.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
-    let permitting = (&settings.mode, settings.permissions);
+    let permitting = (&settings.mode, settings.permissions, settings.verbosity);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
     let network = (settings.network, settings.allow_host_loopback, settings.gateway, &settings.models);
     let place =

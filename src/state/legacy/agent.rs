@@ -9,7 +9,7 @@ use crate::model::agent::Install;
 use crate::model::budget::{Caps, OnLimit};
 use crate::model::entity::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Folder, Limits, McpServer, Network, Origin, Packages,
-    Permissions, Preset, ProviderKind, Skills, TechnicalSkips, Trust,
+    Permissions, Preset, ProviderKind, Skills, TechnicalSkips, Trust, Verbosity,
 };
 use crate::model::id::SessionId;
 
@@ -292,6 +292,7 @@ impl From<SettingsV4> for AgentSettings {
             on_limit: OnLimit::Ask,
             caps: Caps::default(),
             fallback: Vec::new(),
+            verbosity: Verbosity::Normal,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::{
     Access, Agent, AgentSettings, Chat, ContextFrom, Destination, DirectMessage, Engage, EnvValue, ExtraMount, Folder,
     Grant, Ignored, Limits, McpServer, Membership, Network, Origin, Packages, Permissions, ProviderKind, Role,
-    SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Wiring,
+    SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Verbosity, Wiring,
 };
 use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::{LimitCause, RateLimit};
@@ -117,6 +117,7 @@ pub(super) fn agent(folder: &str) -> Agent {
         permissions: Permissions::Ask,
         on_limit: OnLimit::Hold,
         caps: Caps { tokens: Some(500_000), calls: Some(50), ..Caps::default() },
+        verbosity: Verbosity::Verbose,
         fallback: vec![Fallback {
             provider: ProviderKind::Command,
             command: vec!["other".to_owned()],
@@ -274,7 +275,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     };
     let row = Session::Chat(session.clone());
     db.sessions.put(txn, &SessionKey { workspace: workspace_key(), session: SESSION }, &row)?;
-    let chosen = SessionSettings { model: Some("opus".to_owned()), effort: None };
+    let chosen = SessionSettings { model: Some("opus".to_owned()), effort: None, verbosity: Some(Verbosity::Verbose) };
     db.session_settings.put(txn, &SESSION, &chosen)?;
     upkeep(db, txn, session.clone())?;
     let incarnation = |phase, stopped_for| Incarnation {

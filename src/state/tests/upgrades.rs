@@ -9,7 +9,7 @@ use crate::model::budget::{Caps, OnLimit};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::configure::Settings;
 use crate::model::entity::{
-    Agent, Engage, Folder, Ignored, Network, Origin, Permissions, SenderScope, SessionMode, Wiring,
+    Agent, Engage, Folder, Ignored, Network, Origin, Permissions, SenderScope, SessionMode, Verbosity, Wiring,
 };
 use crate::model::id::ChatId;
 use crate::model::message::{Drop, Reason};
@@ -123,6 +123,7 @@ fn an_agent_is_read_as_it_was() {
     let mut expected = agent("main");
     (expected.settings.on_limit, expected.settings.caps) = (OnLimit::Ask, Caps::default());
     expected.settings.fallback = Vec::new();
+    expected.settings.verbosity = Verbosity::Normal;
     (expected.settings.gateway, expected.settings.models) = (true, Vec::new());
     (expected.settings.mode, expected.settings.permissions) = (None, Permissions::Allow);
     assert_eq!(read::<Agent>(AGENT_3), expected);

@@ -1,6 +1,6 @@
 //! The provider `acp` with an agent that does what real ones do.
 
-use hearth_wire::{AckStatus, OutMessage, Permissions, Reply, Retry, SessionFile};
+use hearth_wire::{AckStatus, OutMessage, Permissions, Reply, Retry, SessionFile, Verbosity};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, wait_for};
@@ -109,6 +109,20 @@ fn only_the_last_message_is_the_answer() {
     assert!(runner.stderr().contains("not of the protocol"), "{}", runner.stderr());
     assert_eq!(texts(&bench, 4, &["@@say first", "@@notice Warning: odd"]), ["first"]);
     assert!(runner.stderr().contains("a notice of the agent: Warning: odd"), "{}", runner.stderr());
+}
+
+#[test]
+fn a_text_before_a_tool_is_sent_by_an_agent_that_is_verbose_or_names_a_destination() {
+    let mut bench = bench(&[]);
+    let name = bench.context.destinations[0].name.clone();
+    let _runner = bench.start();
+    let addressed = format!("@@say <message to=\"{name}\">Soon.</message> It is 7.");
+    assert_eq!(texts(&bench, 2, &[&addressed, "@@tool build 1"]), ["It is 7."], "nothing else answers");
+    assert_eq!(bench.said_at_once(), ["Soon."]);
+    bench.context.provider.verbosity = Verbosity::Verbose;
+    bench.publish();
+    assert_eq!(texts(&bench, 4, &["@@say looking", "@@tool build 1", "@@say done"]), ["done"]);
+    assert_eq!(bench.said_at_once(), ["Soon.", "looking"]);
 }
 
 #[test]

@@ -214,6 +214,12 @@ impl Bench {
         self.read_all("agent/out", |name| name.ends_with(".json") && !name.starts_with('.'))
     }
 
+    /// Texts that were sent at once.
+    pub(crate) fn said_at_once(&self) -> Vec<String> {
+        let said = self.outs().into_values().filter(|out| !out.is_final);
+        said.map(|out| out.content["text"].as_str().unwrap().to_owned()).collect()
+    }
+
     pub(crate) fn state(&self) -> Option<State> {
         self.read("agent/state.json")
     }

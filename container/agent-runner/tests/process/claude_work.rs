@@ -7,12 +7,6 @@ use crate::bench::{Bench, until_go, wait_for};
 use crate::claude::{bench, conversation, start};
 use crate::fake_api::FakeApi;
 
-/// Texts that were sent at once.
-fn said_at_once(bench: &Bench) -> Vec<String> {
-    let said = bench.outs().into_values().filter(|out| !out.is_final);
-    said.map(|out| out.content["text"].as_str().unwrap().to_owned()).collect()
-}
-
 /// The text of the newest prompt that the model got.
 fn prompt(api: &FakeApi) -> String {
     api.requests().last().unwrap()["messages"].to_string()
@@ -30,9 +24,9 @@ fn a_task_in_the_background_is_work_between_turns() {
     assert_eq!((tool.name.as_str(), tool.timeout_ms), ("background task", Some(7_200_000)));
     bench.say(4, "[[say still here]]");
     assert_eq!(bench.texts(4), ["still here"]);
-    assert!(bench.path("group/begun").exists() && said_at_once(&bench).is_empty());
+    assert!(bench.path("group/begun").exists() && bench.said_at_once().is_empty());
     bench.go();
-    wait_for("the end of the task", || (!said_at_once(&bench).is_empty()).then_some(()));
+    wait_for("the end of the task", || (!bench.said_at_once().is_empty()).then_some(()));
     wait_for("no tool", || bench.state().unwrap().tool.is_none().then_some(()));
 }
 
@@ -43,7 +37,7 @@ fn a_text_before_a_tool_is_not_lost() {
     bench.say(2, &format!("[[first {{{{message to=\"{name}\"}}}}Soon.{{{{/message}}}}]] [[tool Bash {{\"command\":\"true\"}}]] [[say Done.]]"));
     let _runner = start(&bench, &api);
     assert_eq!(bench.texts(2), ["Done."]);
-    assert_eq!(said_at_once(&bench), ["Soon."]);
+    assert_eq!(bench.said_at_once(), ["Soon."]);
     bench.say(
         4,
         &format!(
@@ -57,6 +51,17 @@ fn a_text_before_a_tool_is_not_lost() {
     assert_eq!(writing.text, "It is 7.");
     bench.go();
     assert_eq!(bench.texts(4), Vec::<String>::new(), "silence that was meant");
+}
+
+#[test]
+fn a_verbose_agent_says_what_it_writes_before_a_tool() {
+    let Some((mut bench, api)) = bench() else { return };
+    bench.context.provider.verbosity = hearth_wire::Verbosity::Verbose;
+    bench.publish();
+    bench.say(2, "[[first It is 7.]] [[tool Bash {\"command\":\"true\"}]] [[say Done.]]");
+    let _runner = start(&bench, &api);
+    assert_eq!(bench.texts(2), ["Done."]);
+    assert_eq!(bench.said_at_once(), ["It is 7."]);
 }
 
 /// A message with files.
@@ -122,11 +127,11 @@ fn a_lost_conversation_begins_anew_and_says_so() {
     bench.say(2, "[[say here I am]]");
     let _runner = start(&bench, &api);
     assert_eq!(bench.texts(2), ["here I am"]);
-    let said = said_at_once(&bench);
+    let said = bench.said_at_once();
     assert!(matches!(&said[..], [one] if one.contains("lost the record of our conversation")), "{said:?}");
     assert!(prompt(&api).contains("this is a new conversation"), "{}", prompt(&api));
     assert_ne!(conversation(&bench).unwrap(), "00000000-0000-4000-8000-000000000000");
     bench.say(4, "[[say and on]]");
     assert_eq!(bench.texts(4), ["and on"]);
-    assert_eq!(said_at_once(&bench).len(), 1);
+    assert_eq!(bench.said_at_once().len(), 1);
 }
