@@ -2,6 +2,7 @@
 
 use hearth::model::gateway::{Api, ModelCall, Operation};
 use hearth::model::id::{MessageId, SessionId};
+use hearth::model::incarnation::Exit;
 use hearth::model::mailbox::{CollectedRecord, Record, RetryHint};
 use hearth::model::spend::{Amounts, CostBasis, Money, ReportedUse, Spend, SpendSource, Tokens};
 use hearth::model::{Input, Millis, Timestamp};
@@ -168,6 +169,10 @@ fn people_see_what_agents_cost() {
 }
 
 fn call(number: u64, run: u32, input: u64) -> Input {
+    call_since(Timestamp::from_millis(0), number, run, input)
+}
+
+fn call_since(began: Timestamp, number: u64, run: u32, input: u64) -> Input {
     Input::ModelCall(ModelCall {
         session: S,
         incarnation: run,
@@ -177,8 +182,8 @@ fn call(number: u64, run: u32, input: u64) -> Input {
         model: Some("claude-sonnet-4-5".to_owned()),
         status: Some(200),
         usage: Some(tokens(input, 0)),
-        began: Timestamp::from_millis(0),
-        ended: Timestamp::from_millis(0),
+        began,
+        ended: began,
         complete: true,
     })
 }
@@ -228,4 +233,69 @@ fn a_report_that_came_before_all_calls_does_not_count_any_more() {
     world.put(call(10, run, 0));
     world.assert_sound();
     assert_eq!(ledger(&world).len(), before);
+}
+
+/// A call of which nothing was heard until its turn had ended, or even the next one had begun, is still one of its own
+/// turn, and replaces that turn's report.
+#[test]
+fn a_late_call_belongs_to_the_turn_in_which_it_began() {
+    for (waits, works) in [(false, false), (true, false), (true, true)] {
+        let mut world = World::of(ONE);
+        let (_, earlier, run) = work(&mut world, "m0");
+        write(&mut world, vec![claim(earlier, run), end(earlier, run, vec![])]);
+        world.pass(Millis::seconds(1));
+        let (first, seq, _) = work(&mut world, "m1");
+        write(&mut world, vec![claim(seq, run)]);
+        world.pass(Millis::seconds(1));
+        let began = world.now().wall;
+        world.pass(Millis::seconds(5));
+        let report = used(seq, run, &[(Some("claude-sonnet-4-5"), tokens(100, 0))]);
+        write(&mut world, vec![report, end(seq, run, vec![])]);
+        if waits {
+            let (_, next, _) = work(&mut world, "m2");
+            if works {
+                write(&mut world, vec![claim(next, run)]);
+            }
+        }
+        world.pass(Millis::seconds(3));
+        world.put(call_since(began, 7, run, 100));
+        world.assert_sound();
+        let found: Vec<_> =
+            ledger(&world).into_iter().map(|(key, entry)| (key.message, key.call, entry.counted)).collect();
+        assert_eq!(found[1..], [(first, 0, false), (first, 7, true)], "{waits} {works}");
+        assert_eq!(all(&world).tokens, tokens(100, 0));
+    }
+}
+
+/// The first call of a turn may begin before Hearth has read that the turn began.
+#[test]
+fn a_call_right_after_the_last_turn_belongs_to_the_next_one() {
+    let mut world = World::of(ONE);
+    let (_, seq, run) = work(&mut world, "m1");
+    write(&mut world, vec![claim(seq, run), end(seq, run, vec![])]);
+    let (next, seq, _) = work(&mut world, "m2");
+    let began = world.now().wall.minus(Millis::new(100));
+    world.pass(Millis::new(100));
+    write(&mut world, vec![claim(seq, run)]);
+    world.put(call_since(began, 7, run, 100));
+    let calls: Vec<_> =
+        ledger(&world).into_iter().filter(|(key, _)| key.call > 0).map(|(key, _)| key.message).collect();
+    assert_eq!(calls, [next]);
+}
+
+/// Of a turn that died with its run, the calls belong to its message.
+#[test]
+fn a_call_of_a_run_that_died_belongs_to_its_message() {
+    let mut world = World::of(ONE);
+    let (first, seq, run) = work(&mut world, "m1");
+    write(&mut world, vec![claim(seq, run)]);
+    let began = world.now().wall;
+    world.pass(Millis::seconds(1));
+    let gone = world.outside.end(S, run, Exit::Signal(9));
+    world.put(gone);
+    world.settle();
+    work(&mut world, "m2");
+    world.put(call_since(began, 7, run, 100));
+    world.assert_sound();
+    assert_eq!(ledger(&world).into_iter().map(|(key, _)| key.message).collect::<Vec<_>>(), [first]);
 }

@@ -19,8 +19,13 @@ pub(crate) fn forget_default(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<()>
 /// The time zone of the installation's users. The configured one was checked; if it is not a time zone any more, the
 /// machine's applies.
 pub(crate) fn zone(tx: &Tx<'_, '_>) -> Result<Zone> {
-    let configured = tx.db.settings.get(tx, &())?.and_then(|settings| settings.timezone);
-    Ok(configured.and_then(|name| Zone::parse(&name).ok()).unwrap_or_else(|| tx.cx.zone.clone()))
+    Ok(zone_of(tx, &tx.db.settings.get(tx, &())?.unwrap_or_default()))
+}
+
+/// As [`zone`], by settings that were read already.
+pub(crate) fn zone_of(tx: &Tx<'_, '_>, settings: &Settings) -> Zone {
+    let configured = settings.timezone.as_deref().and_then(|name| Zone::parse(name).ok());
+    configured.unwrap_or_else(|| tx.cx.zone.clone())
 }
 
 /// Walks with a cursor in the same table that remove nothing.

@@ -4,11 +4,12 @@ use crate::Result;
 use crate::model::gateway::ModelCall;
 use crate::model::id::MessageId;
 use crate::model::message::Message;
-use crate::model::spend::{Amounts, ModelUse, ReportedUse, Spend, SpendSource, SpendTotal};
+use crate::model::spend::{Amounts, ReportedUse, Spend, SpendSource, SpendTotal};
 use crate::model::time::{Day, Timestamp};
 use crate::rows::{chats, settings};
 use crate::rules::prices;
 use crate::state::{ScopeKey, SpendKey, SpendTotalKey};
+use crate::time::zone::Zone;
 use crate::tx::Tx;
 use std::ops::RangeInclusive;
 
@@ -38,8 +39,7 @@ pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, id: MessageId, message: &Message, 
         return Ok(());
     }
     let source = if used.is_empty() { SpendSource::Unreported } else { SpendSource::Reported };
-    let uses = used.into_iter().map(|used| priced(tx, used)).collect::<Result<Vec<_>>>()?;
-    let entry = entry(tx, message, source, uses)?;
+    let entry = entry(tx, message, source, used)?;
     insert(tx, &key, Spend { counted: !is_counted, ..entry })
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn called(tx: &mut Tx<'_, '_>, id: MessageId, call: &ModelCall) -> Re
         .as_deref()
         .map(|model| model.chars().filter(|letter| !letter.is_control()).take(MODEL_CHARS).collect());
     let message = tx.db.messages.require(tx, &id)?;
-    let used = priced(tx, ReportedUse { model, tokens, cost: None })?;
+    let used = ReportedUse { model, tokens, cost: None };
     let entry = entry(tx, &message, SpendSource::Gateway, vec![used])?;
     insert(tx, &key, entry)?;
     let key = SpendKey { call: REPORT, ..key };
@@ -68,6 +68,12 @@ pub(crate) fn called(tx: &mut Tx<'_, '_>, id: MessageId, call: &ModelCall) -> Re
     }
 }
 
+/// When a turn of this run ended that ended with the acknowledgement of the message.
+pub(crate) fn turn_ended_at(tx: &Tx<'_, '_>, message: MessageId, incarnation: u32) -> Result<Option<Timestamp>> {
+    let report = tx.db.spend.get(tx, &SpendKey { message, incarnation, call: REPORT })?;
+    Ok(report.map(|report| report.at))
+}
+
 /// Whether the gateway counted calls of this run for the message.
 pub(crate) fn has_calls(tx: &Tx<'_, '_>, message: MessageId, incarnation: u32) -> Result<bool> {
     let first = SpendKey { message, incarnation, call: REPORT + 1 };
@@ -75,32 +81,33 @@ pub(crate) fn has_calls(tx: &Tx<'_, '_>, message: MessageId, incarnation: u32) -
     Ok(tx.db.spend.first(tx, first..=last)?.is_some())
 }
 
-/// The use with the price of its model.
-fn priced(tx: &Tx<'_, '_>, used: ReportedUse) -> Result<ModelUse> {
-    let settings = tx.db.settings.get(tx, &())?.unwrap_or_default();
-    let configured = settings.prices.iter().find(|known| used.model.as_deref() == Some(known.model.as_str()));
-    Ok(prices::priced(used, configured.map(|known| known.price)))
-}
-
-fn entry(tx: &Tx<'_, '_>, message: &Message, source: SpendSource, uses: Vec<ModelUse>) -> Result<Spend> {
+/// An entry for the ledger. One without uses is in no total, so it needs neither a sender nor the calendar.
+fn entry(tx: &Tx<'_, '_>, message: &Message, source: SpendSource, used: Vec<ReportedUse>) -> Result<Spend> {
     let mut entry = Spend {
         at: tx.now.wall,
-        day: day_of(tx, tx.now.wall)?,
+        day: Day::of(tx.now.wall, 0),
         agent: message.agent,
         session: message.session,
         chat: None,
         person: None,
         task: message.slot.map(|slot| slot.task),
-        uses,
+        uses: Vec::new(),
         source,
         counted: true,
     };
-    // Who caused it is needed only for totals.
-    if !entry.uses.is_empty() {
-        entry.person = tx.db.bodies.get(tx, &message.body)?.and_then(|body| body.sender);
-        if let Some(reply) = &message.reply {
-            entry.chat = chats::known(tx, reply)?.as_ref().as_ref().map(|(chat, _)| *chat);
-        }
+    if used.is_empty() {
+        return Ok(entry);
+    }
+    let settings = tx.db.settings.get(tx, &())?.unwrap_or_default();
+    entry.day = day_in(&settings::zone_of(tx, &settings), entry.at);
+    let price = |used: ReportedUse| {
+        let configured = settings.prices.iter().find(|known| used.model.as_deref() == Some(known.model.as_str()));
+        prices::priced(used, configured.map(|known| known.price))
+    };
+    entry.uses = used.into_iter().map(price).collect();
+    entry.person = tx.db.bodies.get(tx, &message.body)?.and_then(|body| body.sender);
+    if let Some(reply) = &message.reply {
+        entry.chat = chats::known(tx, reply)?.as_ref().as_ref().map(|(chat, _)| *chat);
     }
     Ok(entry)
 }
@@ -136,7 +143,7 @@ pub(crate) fn total(tx: &Tx<'_, '_>, scope: &ScopeKey, days: RangeInclusive<Day>
     Ok(rows.iter().fold(Amounts::default(), |sum, (_, total)| sum.plus(total.sum())))
 }
 
-/// The day of an instant, by the calendar of the installation's users.
-pub(crate) fn day_of(tx: &Tx<'_, '_>, at: Timestamp) -> Result<Day> {
-    Ok(Day::of(at, settings::zone(tx)?.offset_at(at.millis().div_euclid(1_000))))
+/// The day of an instant, by the calendar of a zone.
+fn day_in(zone: &Zone, at: Timestamp) -> Day {
+    Day::of(at, zone.offset_at(at.millis().div_euclid(1_000)))
 }
