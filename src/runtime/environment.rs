@@ -11,6 +11,9 @@ use crate::model::entity::{AgentSettings, EnvValue};
 use crate::model::gateway::{Api, GatewayAddress, ModelAccess, SOCKET};
 use crate::model::secrets;
 
+/// Where agents reach the gateway.
+const LOOPBACK: &str = "127.0.0.1";
+
 /// Variables, and the secret values among them.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Environment {
@@ -62,7 +65,11 @@ pub(in crate::runtime) fn configured(
         environment.secret_names.push(name);
     }
     if let Some(access) = &spec.model_access {
-        environment.variables.extend(to_gateway(access, gate)?);
+        let addresses = to_gateway(access, gate)?;
+        if !addresses.is_empty() {
+            around_proxies(&mut environment.variables);
+        }
+        environment.variables.extend(addresses);
     }
     // A repeated start keeps the values of the first one.
     spec.secrets.get_or_init(|| known.into());
@@ -109,7 +116,7 @@ fn to_gateway(access: &ModelAccess, gate: &Path) -> Result<Vec<(OsString, OsStri
     match &access.address {
         GatewayAddress::None => Ok(Vec::new()),
         GatewayAddress::Port(port) => {
-            let address = |api: &Api| format!("http://127.0.0.1:{port}{}", api.base_path());
+            let address = |api: &Api| format!("http://{LOOPBACK}:{port}{}", api.base_path());
             Ok(access.apis.iter().map(|api| (api.base_variable().into(), address(api).into())).collect())
         }
         GatewayAddress::Socket(_) => {
@@ -123,11 +130,51 @@ fn to_gateway(access: &ModelAccess, gate: &Path) -> Result<Vec<(OsString, OsStri
     }
 }
 
+/// Keeps programs from asking a proxy for the gateway, whose address is their own loopback interface. Some read one
+/// spelling, some the other.
+fn around_proxies(variables: &mut Vec<(OsString, OsString)>) {
+    let names = ["NO_PROXY", "no_proxy"];
+    let given = names.map(|name| variables.iter().find(|(known, _)| known == name).map(|(_, hosts)| hosts.clone()));
+    let [upper, lower] = &given;
+    for (name, own) in names.into_iter().zip([upper.as_ref().or(lower.as_ref()), lower.as_ref().or(upper.as_ref())]) {
+        let mut hosts = own.cloned().unwrap_or_default();
+        if hosts != "*" {
+            hosts.push(if hosts.is_empty() { "" } else { "," });
+            hosts.push(LOOPBACK);
+        }
+        variables.retain(|(known, _)| known != name);
+        variables.push((name.into(), hosts));
+    }
+}
+
 fn check_name(name: &str) -> Result<(), Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.bytes().all(plain) && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit()) {
         Ok(())
     } else {
         Err(Error::VariableName { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_proxy_is_asked_for_the_gateway() {
+        for (given, upper, lower) in [
+            (vec![], "127.0.0.1", "127.0.0.1"),
+            (vec![("NO_PROXY", "a.example")], "a.example,127.0.0.1", "a.example,127.0.0.1"),
+            (vec![("no_proxy", "b")], "b,127.0.0.1", "b,127.0.0.1"),
+            (vec![("no_proxy", "b"), ("NO_PROXY", "a")], "a,127.0.0.1", "b,127.0.0.1"),
+            (vec![("NO_PROXY", "*"), ("no_proxy", "")], "*", "127.0.0.1"),
+        ] {
+            let mut variables: Vec<(OsString, OsString)> =
+                given.iter().map(|(name, hosts)| ((*name).into(), (*hosts).into())).collect();
+            around_proxies(&mut variables);
+            let expected: Vec<(OsString, OsString)> =
+                vec![("NO_PROXY".into(), upper.into()), ("no_proxy".into(), lower.into())];
+            assert_eq!(variables, expected, "{given:?}");
+        }
     }
 }
