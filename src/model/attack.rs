@@ -5,7 +5,7 @@ use super::configure::RuntimeKind;
 
 mod stand;
 
-use stand::{BOTH, CONTROL_GROUPS, EVERY_NETWORK, KEYRING, MODEL, OWN_SECRET, PROFILE, READER, VIEW, split};
+use stand::{BOTH, CONTROL_GROUPS, EVERY_NETWORK, KEYRING, OWN_SECRET, PROFILE, READER, VIEW, split};
 pub use stand::{By, Stand};
 
 /// One attack.
@@ -51,7 +51,7 @@ const fn attack(
 }
 
 const fn of_models(name: &'static str, tries: &'static str, holds: &'static str) -> Attack {
-    attack(MODELS, name, (tries, holds), split(MODEL, MODEL))
+    attack(MODELS, name, (tries, holds), BOTH)
 }
 
 const REFUSED: &str = "the request is refused";

@@ -1,6 +1,6 @@
 //! Runs one incarnation to its end, apart from those of the daemon.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::podman::{self, PodmanRuntime};
 use super::process::{ProcessRuntime, Sandbox, Setup};
 use super::{Error, Events, Runtime, Spec};
 use crate::model::entity::AgentSettings;
-use crate::model::gateway::Reach;
+use crate::model::gateway::{GatewayAddress, ModelAccess, Reach, SOCKET};
 use crate::model::incarnation::Exit;
 use crate::model::input::RuntimeEvent;
 
@@ -30,6 +30,18 @@ impl Place {
             Self::Process(_) => spec.session_dir.join(below),
             Self::Podman(_) => PathBuf::from("/workspace/session").join(below),
         }
+    }
+
+    /// Where an agent reaches its gateway: the path of a socket, or `host:port`.
+    #[must_use]
+    pub fn gateway(&self, access: &ModelAccess) -> Option<String> {
+        let directory = match (&access.address, self) {
+            (GatewayAddress::None, _) => return None,
+            (GatewayAddress::Port(port), _) => return Some(format!("127.0.0.1:{port}")),
+            (GatewayAddress::Socket(_), Self::Podman(_)) => Path::new(podman::GATE),
+            (GatewayAddress::Socket(directory), Self::Process(_)) => directory,
+        };
+        directory.join(SOCKET).to_str().map(str::to_owned)
     }
 
     /// Whether agents see only the files of the machine that they are given.

@@ -24,6 +24,8 @@ const NOWHERE: &str = "/dev/null";
 
 /// Timeout of a socket's answer.
 const ANSWER: Duration = Duration::from_secs(5);
+/// Bytes of an answer that are returned.
+const ANSWER_MAX: u64 = 4096;
 /// Timeouts of a program, and of a child with all its attempts; a busy machine is slow.
 const PROGRAM: Duration = Duration::from_secs(20);
 const CHILD: Duration = Duration::from_secs(180);
@@ -65,6 +67,8 @@ pub enum Attempt {
     Take(PathBuf, PathBuf),
     /// Connects to a Unix socket, sends the line and returns the answer. A name that begins with `@` is abstract.
     Greet(PathBuf, String),
+    /// Sends a text to a Unix socket, or to a network address `host:port`, and returns the beginning of the answer.
+    Ask(String, String),
     /// Connects to a network address, `host:port`.
     Connect(String),
     /// Checks whether a process could be signalled.
@@ -204,6 +208,16 @@ fn carry_out(asked: &ProbeArgs, attempt: &Attempt) -> io::Result<String> {
         }
         Attempt::Take(here, there) => fs::rename(there, here).map(|()| "it was moved".to_owned()),
         Attempt::Greet(socket, line) => greet(socket, line),
+        Attempt::Ask(address, text) if address.starts_with('/') => {
+            let stream = UnixStream::connect(address)?;
+            stream.set_read_timeout(Some(ANSWER))?;
+            ask(stream, text)
+        }
+        Attempt::Ask(address, text) => {
+            let stream = TcpStream::connect(address)?;
+            stream.set_read_timeout(Some(ANSWER))?;
+            ask(stream, text)
+        }
         Attempt::Connect(address) => connect(address),
         Attempt::Signal(pid) => {
             let pid = rustix::process::Pid::from_raw(*pid).ok_or(io::ErrorKind::InvalidInput)?;
@@ -270,6 +284,14 @@ fn greet(socket: &Path, line: &str) -> io::Result<String> {
     let mut answer = String::new();
     BufReader::new(stream.take(4096)).read_line(&mut answer)?;
     Ok(answer.trim().to_owned())
+}
+
+fn ask(mut stream: impl io::Read + io::Write, text: &str) -> io::Result<String> {
+    stream.write_all(text.as_bytes())?;
+    let mut answer = Vec::new();
+    // An answer that breaks off is one, too.
+    drop(stream.take(ANSWER_MAX).read_to_end(&mut answer));
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 fn connect(address: &str) -> io::Result<String> {

@@ -25,6 +25,7 @@ use crate::socket::server::{self, Serving};
 use scratch::Scratch;
 
 mod mailbox;
+mod models;
 mod remains;
 mod scratch;
 mod trials;
@@ -95,6 +96,9 @@ pub enum Error {
     #[error("the self-test could not be run: {0}")]
     Trial(String),
 }
+
+/// The last run of the hostile agent for attacks that are tried in each runtime. Later ones need higher numbers.
+const LAST: u32 = 7;
 
 /// Result of each attack. `Err` says what failed.
 type Found = BTreeMap<&'static str, Result<String, String>>;
@@ -175,7 +179,7 @@ fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
     let spec = scratch.small();
     try_all(scratch, &place, &spec, &able, &mut found)?;
     // Must come after the incarnations of attacks that are tried in each runtime.
-    let mut runs = remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } };
+    let mut runs = remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: LAST, ..spec } };
     if view {
         runs.escape(&mut found)?;
     }
@@ -210,7 +214,7 @@ fn in_container(scratch: &Scratch<'_>, settings: &Settings) -> Result<Report, Er
     let mut found = Found::new();
     try_all(scratch, &place, &spec, &able, &mut found)?;
     // Must come after the incarnations of attacks that are tried in each runtime.
-    remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: 3, ..spec } }.loopback(&mut found)?;
+    remains::Runs { place: &place, spec: crate::runtime::Spec { incarnation: LAST, ..spec } }.loopback(&mut found)?;
     let findings = findings(RuntimeKind::Podman, &found, |attack| lacking(attack, RuntimeKind::Podman));
     let unlimited = usable.unlimited.iter().map(|what| format!("Podman cannot limit {what} of containers here"));
     let unfiltered = usable.unfiltered.iter().map(|why| format!("agents can make user namespaces: {why}"));
@@ -238,6 +242,8 @@ fn try_all(
     }
     let spec = crate::runtime::Spec { incarnation: 3, ..spec.clone() };
     mailbox::try_all(scratch, place, &spec, found)?;
+    let spec = crate::runtime::Spec { incarnation: LAST - 1, ..spec };
+    models::try_all(scratch, place, &spec, found)?;
     match found.remove(trials::CONTROL) {
         Some(Err(detail)) => Err(Error::Trial(format!(
             "the hostile agent cannot do what it is allowed to do, so the test proves nothing: {detail}"

@@ -50,9 +50,6 @@ pub(super) const READER: Stand = Stand::Tested("it needs a person who reads");
 /// The self-test cannot check this, because its hostile agent has no secret.
 pub(super) const OWN_SECRET: Stand = Stand::Tested("it needs an agent with a secret");
 
-/// The self-test has no server of models to see what comes through.
-pub(super) const MODEL: Stand = Stand::Tested("it needs a key and a server of models");
-
 pub(super) const fn split(process: Stand, podman: Stand) -> By {
     By::Agent { process, podman }
 }

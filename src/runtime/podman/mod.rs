@@ -24,6 +24,7 @@ pub use info::Info;
 use info::PodmanInfo;
 use registry::{Order, Sessions};
 use seccomp::Filter;
+pub(in crate::runtime) use spec::GATE;
 use threads::Threads;
 
 mod api;

@@ -27,7 +27,7 @@ const LOOPBACK: &str = "10.0.2.2";
 const MAILBOX: &str = "/workspace/session";
 
 /// Where it sees the directory of the model gateway's socket.
-pub(super) const GATE: &str = "/run/hearth-gateway";
+pub(in crate::runtime) const GATE: &str = "/run/hearth-gateway";
 
 /// A bind mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
