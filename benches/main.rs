@@ -15,6 +15,7 @@
 )]
 
 mod at_size;
+mod gateway;
 mod ground;
 mod idle;
 mod routing;
@@ -38,7 +39,7 @@ use ground::asked::Asked;
 const COMPARED: &[fn(&mut Criterion)] =
     &[routing::all, at_size::routing, sweep::all, schedules::all, sessions::all, time::all];
 /// What the real program is measured at.
-const PROGRAM: &[fn(&Asked)] = &[ways::all, wake::all, idle::all, sizes::all, at_size::all];
+const PROGRAM: &[fn(&Asked)] = &[ways::all, gateway::all, wake::all, idle::all, sizes::all, at_size::all];
 
 fn main() -> ExitCode {
     let asked = Asked::now();
