@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::Error;
 use super::engine_thread::{Inbox, Item};
-use super::mailbox_workers::MailboxWorkers;
+use super::mailbox_workers::{Job, MailboxWorkers};
 use super::metrics::Metrics;
 use super::runtime::lookup;
 use crate::config::Paths;
 use crate::gateway::{Gateway, OpenedRun, Setup};
 use crate::model::effect::Launch;
 use crate::model::entity::ProviderKind;
-use crate::model::gateway::ModelAccess;
+use crate::model::gateway::{ModelAccess, TurnBegan};
 use crate::model::id::SessionId;
 use crate::model::input::Input;
 use crate::runtime::process::resolve_reference;
@@ -58,6 +58,14 @@ impl MailboxWorkers {
         let opened = OpenedRun { session, incarnation, agent: folder, settings, reach };
         if let Err(error) = self.context.gateway.open(&opened) {
             tracing::warn!(%session, %error, "an agent does not reach its model");
+        }
+    }
+
+    /// Tells the gateway that a turn began. If the agent has no address yet, this is repeated when it has one: a restarted
+    /// daemon opens addresses in its own time.
+    pub(super) fn turn_began(&self, turn: TurnBegan) {
+        if !self.context.gateway.turn_began(&turn) {
+            self.give(turn.session, Job::Turn(turn));
         }
     }
 

@@ -22,6 +22,7 @@ use crate::engine::commit::Engine;
 use crate::gateway::Gateway;
 use crate::mailbox::{Budget, Error, Mailboxes, Watcher};
 use crate::model::effect::{Discard, Export, Launch};
+use crate::model::gateway::TurnBegan;
 use crate::model::id::SessionId;
 use crate::model::input::Input;
 use crate::model::mailbox::{CollectedRecord, Observation, ObservedWriting, Record};
@@ -47,6 +48,8 @@ pub(super) enum Job {
     Launch(Box<Launch>),
     /// Open the model gateway for an incarnation that may be running.
     Admit(SessionId, u32),
+    /// Tell the model gateway that a turn began.
+    Turn(TurnBegan),
     /// Remove completed messages.
     Discard(Discard),
     /// Remove files that were kept for sending.
@@ -282,6 +285,11 @@ impl MailboxWorkers {
             Job::Admit(session, number) => {
                 self.reopen_gateway(session, number);
                 (session, Ok(()))
+            }
+            Job::Turn(turn) => {
+                // Most agents have their keys, and no address.
+                self.context.gateway.turn_began(&turn);
+                return;
             }
             Job::Withhold(session, done) => {
                 let withheld = self.withhold(session);

@@ -61,6 +61,7 @@ mod tx;
 pub use approvals::texts::text as approval_text;
 pub use housekeeping::retention;
 pub use lifecycle::peek::peek;
+pub use lifecycle::unattended::waits_for_person;
 pub use routing::threads::muted_places;
 pub use rules::pattern;
 pub use tx::{Applied, Cx, Hook, Tx, entropy};

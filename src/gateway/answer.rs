@@ -1,5 +1,7 @@
 //! The answer of a server on its way to the agent: passed on as it comes, searched for keys, and counted.
 
+use std::sync::Arc;
+
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, Response};
@@ -9,9 +11,10 @@ use super::events::Events;
 use super::meter::{Form, Meter};
 use super::refusal::Refusal;
 use super::scan::Scanner;
+use super::turns::Turn;
 use crate::clock;
 use crate::http;
-use crate::model::gateway::{ModelCall, Operation};
+use crate::model::gateway::ModelCall;
 
 /// Headers that belong to one connection.
 pub(super) const OF_A_CONNECTION: [&str; 9] = [
@@ -30,6 +33,8 @@ pub(super) const OF_A_CONNECTION: [&str; 9] = [
 pub(super) struct Report {
     pub(super) call: ModelCall,
     pub(super) meter: Option<Meter>,
+    /// The turn that it counts for.
+    pub(super) turn: Option<Arc<Turn>>,
     /// Whether the last byte was passed on.
     pub(super) whole: bool,
     pub(super) finished: Finished,
@@ -43,6 +48,9 @@ impl Drop for Report {
             self.call.usage = count.usage;
             self.call.model = count.model.or(self.call.model.take());
             self.call.complete = count.complete;
+        }
+        if let (Some(turn), Some(usage)) = (&self.turn, self.call.usage) {
+            turn.used(usage.total());
         }
         self.call.ended = clock::wall();
         (self.finished)(self.call.clone());
@@ -89,7 +97,7 @@ pub(super) fn pass_on(
     let is_events =
         response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     let form = if is_events { Form::Events } else { Form::Whole };
-    if !matches!(report.call.operation, Operation::Count | Operation::Models) && response.status().is_success() {
+    if report.call.operation.costs() && response.status().is_success() {
         report.meter = Some(Meter::new(report.call.operation, form));
     }
     let events = (counts && is_events).then(Events::default);

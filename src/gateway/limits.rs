@@ -1,18 +1,15 @@
 //! How much an agent may ask of models at once.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::refusal::Refusal;
 use crate::clock::Stopwatch;
+use crate::model::budget::Caps;
 
-/// Maximum number of requests under way of an agent, in all its sessions.
-pub(super) const AT_ONCE: usize = 32;
-/// Maximum number of requests of an agent in a minute.
-pub(super) const IN_A_MINUTE: usize = 600;
 /// Maximum size of a request's body in MiB.
 pub(super) const BODY_MIB: usize = 32;
 /// Bodies of an agent that are in memory at once, in KiB. Further ones wait.
@@ -20,34 +17,73 @@ const BODIES_KIB: usize = 64 << 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The limits of one agent.
+/// The configured limits of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Most {
+    /// Requests under way, in all its sessions.
+    pub(super) at_once: usize,
+    /// Requests in a minute.
+    pub(super) in_a_minute: usize,
+}
+
+impl Most {
+    pub(super) fn of(caps: &Caps) -> Self {
+        let of = |cap: Option<u32>, default| cap.map_or(default, |cap| usize::try_from(cap).unwrap_or(usize::MAX));
+        Self { at_once: of(caps.at_once, 32), in_a_minute: of(caps.per_minute, 600) }
+    }
+}
+
+/// What one agent asks for now.
 #[derive(Debug)]
 pub(super) struct Limits {
-    at_once: Arc<Semaphore>,
+    requests: Mutex<Requests>,
     bodies: Arc<Semaphore>,
-    recent: Mutex<VecDeque<Stopwatch>>,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    under_way: usize,
+    /// Those of the last minute.
+    recent: VecDeque<Stopwatch>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let of = |permits| Arc::new(Semaphore::new(permits));
-        Self { at_once: of(AT_ONCE), bodies: of(BODIES_KIB), recent: Mutex::default() }
+        Self { requests: Mutex::default(), bodies: Arc::new(Semaphore::new(BODIES_KIB)) }
+    }
+}
+
+/// A request under way, until it is dropped.
+#[derive(Debug)]
+pub(super) struct UnderWay(Arc<Limits>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut requests = self.0.requests();
+        requests.under_way = requests.under_way.saturating_sub(1);
     }
 }
 
 impl Limits {
-    /// Begins a request, which lasts until the permit is dropped.
-    pub(super) fn begin(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let permit = Arc::clone(&self.at_once).try_acquire_owned().map_err(|_| Refusal::Busy(AT_ONCE))?;
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        while recent.front().is_some_and(|begun| begun.elapsed() >= MINUTE) {
-            recent.pop_front();
+    /// Begins a request.
+    pub(super) fn begin(self: &Arc<Self>, most: Most) -> Result<UnderWay, Refusal> {
+        let mut requests = self.requests();
+        if requests.under_way >= most.at_once {
+            return Err(Refusal::Busy(most.at_once));
         }
-        if recent.len() >= IN_A_MINUTE {
-            return Err(Refusal::Often(IN_A_MINUTE));
+        while requests.recent.front().is_some_and(|begun| begun.elapsed() >= MINUTE) {
+            requests.recent.pop_front();
         }
-        recent.push_back(Stopwatch::start());
-        Ok(permit)
+        if requests.recent.len() >= most.in_a_minute {
+            return Err(Refusal::Often(most.in_a_minute));
+        }
+        requests.recent.push_back(Stopwatch::start());
+        requests.under_way += 1;
+        Ok(UnderWay(Arc::clone(self)))
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for memory for a body.
@@ -66,15 +102,22 @@ mod tests {
 
     #[tokio::test]
     async fn requests_under_way_and_in_a_minute_are_limited() {
-        let limits = Limits::default();
-        let begun: Vec<_> = (0..AT_ONCE).map(|_| limits.begin().unwrap()).collect();
-        assert_eq!(limits.begin().unwrap_err(), Refusal::Busy(AT_ONCE));
-        drop(begun);
-        for _ in AT_ONCE..IN_A_MINUTE {
-            drop(limits.begin().unwrap());
+        let configured = Caps { at_once: Some(2), per_minute: Some(5), ..Caps::default() };
+        for most in [Most::of(&Caps::default()), Most::of(&configured)] {
+            let limits = Arc::new(Limits::default());
+            let begun: Vec<_> = (0..most.at_once).map(|_| limits.begin(most).unwrap()).collect();
+            assert_eq!(limits.begin(most).unwrap_err(), Refusal::Busy(most.at_once));
+            drop(begun);
+            for _ in most.at_once..most.in_a_minute {
+                drop(limits.begin(most).unwrap());
+            }
+            assert_eq!(limits.begin(most).unwrap_err(), Refusal::Often(most.in_a_minute));
+            // Another run of the same agent that was configured later counts the same requests.
+            drop(limits.begin(Most { in_a_minute: most.in_a_minute + 1, ..most }).unwrap());
+            assert_eq!(limits.room((BODY_MIB << 20) + 1).await.unwrap_err(), Refusal::TooLong(BODY_MIB));
+            drop(limits.room(BODY_MIB << 20).await.unwrap());
         }
-        assert_eq!(limits.begin().unwrap_err(), Refusal::Often(IN_A_MINUTE));
-        assert_eq!(limits.room((BODY_MIB << 20) + 1).await.unwrap_err(), Refusal::TooLong(BODY_MIB));
-        drop(limits.room(BODY_MIB << 20).await.unwrap());
+        assert_eq!(Most::of(&configured), Most { at_once: 2, in_a_minute: 5 });
+        assert_eq!(Most::of(&Caps::default()), Most { at_once: 32, in_a_minute: 600 });
     }
 }

@@ -7,6 +7,7 @@
 //!  agent ── loopback port ── runner ── Unix socket ── listener.rs ─> serve.rs ─> server of the model
 //!  (an agent in the machine's network: ── loopback port ──┘)         │  judge.rs: may it ask that?
 //!                                                                    │  body.rs: which model?
+//!                                                                    │  limits.rs, turns.rs: may it ask that much?
 //!                                                                    └─ answer.rs: scan.rs, meter.rs, events.rs
 //! ```
 //!
@@ -25,7 +26,7 @@ use tokio::sync::watch;
 
 use crate::connections::ConnectionHandle;
 use crate::model::agent::AgentSettings;
-use crate::model::gateway::{Api, GatewayAddress, ModelAccess, ModelCall, Reach, bound};
+use crate::model::gateway::{Api, GatewayAddress, ModelAccess, ModelCall, Reach, TurnBegan, bound};
 use crate::model::id::SessionId;
 use judge::BoundKey;
 use limits::Limits;
@@ -48,6 +49,7 @@ mod scan;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 /// Resolves a reference to a secret. Blocks while a `cmd:` reference runs. The error names the reference.
 pub type Resolve = Arc<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
@@ -137,6 +139,7 @@ pub struct Gateway {
 struct Open {
     _end: watch::Sender<bool>,
     access: ModelAccess,
+    proxy: Arc<ModelProxy>,
 }
 
 impl Gateway {
@@ -191,12 +194,12 @@ impl Gateway {
         let (end, ended) = watch::channel(false);
         let _within = runtime.enter();
         let (listener, address) = self.listen(key, opening.reach, &ended)?;
+        let proxy = Arc::new(ModelProxy { run, upstream: Arc::clone(&self.upstream) });
         if let Some(listener) = listener {
-            let proxy = Arc::new(ModelProxy { run, upstream: Arc::clone(&self.upstream) });
-            runtime.spawn(serve(listener, proxy, ended));
+            runtime.spawn(serve(listener, Arc::clone(&proxy), ended));
         }
         let access = ModelAccess { placeholders, apis, address, values };
-        open.insert(key, Open { _end: end, access: access.clone() });
+        open.insert(key, Open { _end: end, access: access.clone(), proxy });
         Ok(Some(access))
     }
 
@@ -220,6 +223,13 @@ impl Gateway {
                 Ok((Some(listener), GatewayAddress::Socket(place)))
             }
         }
+    }
+
+    /// A turn began: its requests count from now on. Returns whether the incarnation's address is open.
+    pub fn turn_began(&self, turn: &TurnBegan) -> bool {
+        let open = lock(&self.open);
+        let open = open.get(&(turn.session, turn.incarnation));
+        open.inspect(|open| open.proxy.run.turns.begin(turn)).is_some()
     }
 
     /// Closes the address of an incarnation and cuts its connections. Its placeholders are void from now on.

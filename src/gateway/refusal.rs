@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::model::gateway::Api;
+use crate::model::gateway::{Api, Cap, OverCap};
 
 /// Marks answers of the gateway itself.
 const MARK: HeaderName = HeaderName::from_static("x-hearth-gateway");
@@ -59,6 +59,13 @@ pub(super) enum Refusal {
     /// Too many requests in a minute.
     #[error("this agent made {0} requests in a minute, which is the limit")]
     Often(usize),
+    /// The message of the turn has used all that it may.
+    #[error("Hearth ends this turn: its message has used all {} that it may", match .0.cap {
+        Cap::Tokens => "tokens",
+        Cap::Calls => "model calls",
+        Cap::Minutes => "minutes",
+    })]
+    Capped(OverCap),
     /// The key cannot be read.
     #[error("Hearth cannot read the key of this agent: {0}")]
     NoKey(String),
@@ -84,6 +91,8 @@ impl Refusal {
         match self {
             Self::Form(_) | Self::Body(_) => kind(400, "invalid_request_error", "INVALID_ARGUMENT"),
             Self::NoPlaceholder | Self::WrongPlaceholder => kind(401, "authentication_error", "UNAUTHENTICATED"),
+            // Programs try the rest of 4xx again, or take it for a wrong login.
+            Self::Capped(_) => kind(402, "billing_error", "RESOURCE_EXHAUSTED"),
             Self::Operation { .. } | Self::ForeignCredential(_) => kind(403, "permission_error", "PERMISSION_DENIED"),
             Self::NoServer | Self::Model { .. } => kind(404, "not_found_error", "NOT_FOUND"),
             Self::Late => kind(408, "timeout_error", "DEADLINE_EXCEEDED"),

@@ -7,8 +7,9 @@ use axum::http::HeaderValue;
 use reqwest::Url;
 
 use super::judge::BoundKey;
-use super::limits::Limits;
+use super::limits::{Limits, Most};
 use super::refusal::Refusal;
+use super::turns::Turns;
 use super::{Error, OpenedRun, Resolve};
 use crate::clock;
 use crate::model::agent::EnvValue;
@@ -30,6 +31,8 @@ pub(super) struct AgentRun {
     values: Arc<KeyValues>,
     pub(super) models: Vec<String>,
     pub(super) limits: Arc<Limits>,
+    pub(super) most: Most,
+    pub(super) turns: Turns,
     number: AtomicU64,
     resolve: Resolve,
 }
@@ -67,6 +70,8 @@ impl AgentRun {
             values: Arc::default(),
             models: settings.models.clone(),
             limits,
+            most: Most::of(&settings.caps),
+            turns: Turns::default(),
             number: AtomicU64::new(first),
             resolve,
         })

@@ -18,6 +18,7 @@ use super::run::{AgentRun, Freshness};
 use super::scan::Scanner;
 use crate::connections::{ConnectionHandle, Priority};
 use crate::model::gateway::{Api, KEY_VARIABLES, ModelCall, Operation};
+use crate::model::time::Timestamp;
 use crate::{clock, http};
 
 /// How long a body may take to come.
@@ -95,7 +96,7 @@ impl ModelProxy {
         let began = clock::wall();
         let (parts, body) = request.into_parts();
         let allowed = judge(&parts, &self.run.keys)?;
-        let permit = self.run.limits.begin()?;
+        let permit = self.run.limits.begin(self.run.most)?;
         let length = length(&parts.headers)?;
         let room = self.run.limits.room(length).await?;
         let prepared = prepare(allowed.operation, read(body, length).await?)?;
@@ -106,6 +107,30 @@ impl ModelProxy {
         let url = url(self.run.server(allowed.api).await?, &allowed);
         let headers = headers(&parts.headers);
         let outgoing = Outgoing { method: parts.method.clone(), url, headers, body: prepared.bytes };
+        let mut report = self.report(&allowed, model, began);
+        if allowed.operation.costs() {
+            match self.run.turns.call().await {
+                Ok(turn) => report.turn = Some(turn),
+                Err(over) => {
+                    (report.call.over, report.whole) = (Some(over), true);
+                    return Err(Refusal::Capped(over));
+                }
+            }
+        }
+        let (response, scanner) = match self.ask(&allowed, &outgoing).await {
+            Ok(answered) => answered,
+            Err(Trouble { refusal, sent }) => {
+                // Of a request that was not sent nothing is missing.
+                report.whole = !sent;
+                return Err(refusal);
+            }
+        };
+        drop(room);
+        pass_on(response, scanner, prepared.counts, report, Box::new((serving, permit)))
+    }
+
+    /// The report of a call that begins.
+    fn report(&self, allowed: &Allowed<'_>, model: Option<String>, began: Timestamp) -> Report {
         let call = ModelCall {
             session: self.run.session,
             incarnation: self.run.incarnation,
@@ -118,18 +143,9 @@ impl ModelProxy {
             began,
             ended: began,
             complete: false,
+            over: None,
         };
-        let mut report = Report { call, meter: None, whole: false, finished: Arc::clone(&self.upstream.finished) };
-        let (response, scanner) = match self.ask(&allowed, &outgoing).await {
-            Ok(answered) => answered,
-            Err(Trouble { refusal, sent }) => {
-                // Of a request that was not sent nothing is missing.
-                report.whole = !sent;
-                return Err(refusal);
-            }
-        };
-        drop(room);
-        pass_on(response, scanner, prepared.counts, report, Box::new((serving, permit)))
+        Report { call, meter: None, turn: None, whole: false, finished: Arc::clone(&self.upstream.finished) }
     }
 
     /// Sends the request. If the server refuses the key, the key is read again: it may have been replaced meanwhile.

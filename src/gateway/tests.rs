@@ -12,6 +12,8 @@ use super::*;
 use crate::model::agent::EnvValue;
 use crate::model::gateway::{Operation, SOCKET};
 
+mod caps;
+
 const KEY: &str = "sk-ant-api03-the-real-one";
 const SESSION: SessionId = SessionId::new(4);
 /// Long enough for a busy machine.

@@ -7,6 +7,7 @@ use super::address::{Address, ChannelName, UserId};
 use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
 use super::entity::{AgentSettings, Folder, ProviderKind};
+use super::gateway::TurnBegan;
 use super::id::{AgentId, BodyId, MessageId, OutgoingId, SessionId, SkipId};
 use super::incarnation::SpecDigest;
 use super::input::Continuation;
@@ -27,6 +28,8 @@ pub enum Effect {
     Stop(SessionId, u32),
     /// The same for a person who waits: what has not ended within a moment is killed.
     StopNow(SessionId, u32),
+    /// Tell the model gateway that a turn began.
+    TurnBegan(TurnBegan),
     /// Report whether an incarnation still runs (Running) or not (Gone).
     Inquire(SessionId, u32),
     /// Read the rest of the mailbox of an incarnation that is gone.

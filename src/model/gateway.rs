@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::agent::{AgentSettings, EnvValue};
-use super::id::SessionId;
+use super::id::{MessageId, SessionId};
 use super::spend::Tokens;
 use super::time::Timestamp;
 
@@ -269,6 +269,56 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// Whether it uses tokens that cost something.
+    #[must_use]
+    pub const fn costs(self) -> bool {
+        !matches!(self, Self::Count | Self::Models)
+    }
+}
+
+/// What a message may still use of models. None is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Calls.
+    pub calls: Option<u32>,
+}
+
+/// A turn that began: what its message may still use. A message that is tried again has used something before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnBegan {
+    /// The session.
+    pub session: SessionId,
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// The message.
+    pub message: MessageId,
+    /// What is left of its caps.
+    pub left: Allowance,
+}
+
+/// A limit of what one message may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cap {
+    /// Tokens.
+    Tokens,
+    /// Calls of models.
+    Calls,
+    /// Minutes.
+    Minutes,
+}
+
+/// A request that the gateway refused because its turn had reached a cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverCap {
+    /// The message of the turn.
+    pub message: Option<MessageId>,
+    /// The cap.
+    pub cap: Cap,
+}
+
 /// A finished request to a server of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {
@@ -294,6 +344,8 @@ pub struct ModelCall {
     pub ended: Timestamp,
     /// Whether the whole answer was seen. Otherwise more may have been used than `usage` says.
     pub complete: bool,
+    /// The cap because of which the gateway did not send the request.
+    pub over: Option<OverCap>,
 }
 
 #[cfg(test)]

@@ -102,6 +102,7 @@ impl From<&Effect> for Caused {
                 ("launch", format!("{}.{} ({})", launch.session, launch.incarnation, launch.folder))
             }
             Effect::Stop(session, number) | Effect::StopNow(session, number) => ("stop", format!("{session}.{number}")),
+            Effect::TurnBegan(turn) => ("begin_turn", format!("{}.{}", turn.session, turn.incarnation)),
             Effect::Inquire(session, number) => ("inquire", format!("{session}.{number}")),
             Effect::CollectRest(session, number) => ("collect", format!("{session}.{number}")),
             Effect::Deliver(delivery) => {

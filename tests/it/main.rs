@@ -20,6 +20,7 @@ mod backup;
 mod backup_all;
 mod bad_input;
 mod builds;
+mod caps;
 mod channels;
 mod claw;
 mod cli;

@@ -185,6 +185,7 @@ fn call_since(began: Timestamp, number: u64, run: u32, input: u64) -> Input {
         began,
         ended: began,
         complete: true,
+        over: None,
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::cli::{daemon_status, human_time, labels, lookup, problems};
 use crate::clock;
 use crate::config::Paths;
+use crate::engine::waits_for_person;
 use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
@@ -158,6 +159,13 @@ fn of_ready(
     let (agent, session) = (message.agent, message.session);
     if let Some(words) = problems::frozen_of(db, txn, agent)? {
         return Ok(Wait::words(words));
+    }
+    if let Some(agent) = db.agents.get(txn, &agent)?
+        && let Some(turns) = waits_for_person(db, txn, session, &agent)?
+    {
+        return Ok(Wait::words(format!(
+            "its session had {turns} turns in a row without a word from a person; a message from a person there lets it go on"
+        )));
     }
     // Also applies while the run that met the limit has not ended yet.
     if let Some(limit) = &limit {

@@ -159,6 +159,7 @@ impl Metrics {
     /// Counts a request to a model that has ended.
     pub(super) fn model_call(&self, call: &ModelCall) {
         let outcome = match call.status {
+            _ if call.over.is_some() => "capped",
             None => "unreached",
             Some(200..=299) if call.complete => "answered",
             Some(200..=299) => "broken",

@@ -2,7 +2,7 @@
 
 use crate::entities::threads;
 use crate::housekeeping::sweep;
-use crate::lifecycle::rollout;
+use crate::lifecycle::{caps, rollout};
 use crate::model::effect::Effect;
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::report::Reply;
@@ -22,12 +22,13 @@ pub(crate) fn start(tx: &mut Tx<'_, '_>) -> Result<Reply> {
                 return Ok(());
             }
             let incarnation = tx.db.incarnations.require(tx, &id)?;
+            let lives = matches!(incarnation.phase, Phase::Starting | Phase::Running);
             tx.effects.push(match incarnation.phase {
                 Phase::Collecting { .. } => Effect::CollectRest(session, number),
                 Phase::Stopping { .. } => Effect::Stop(session, number),
                 Phase::Starting | Phase::Running | Phase::Closed { .. } => Effect::Inquire(session, number),
             });
-            Ok(())
+            if lives { caps::turn_goes_on(tx, id) } else { Ok(()) }
         })?;
     }
     tx.isolated(threads::subscribe_again)?;

@@ -5,7 +5,7 @@ use crate::decisions::due;
 use crate::delivery::{queue, result};
 use crate::entities::threads;
 use crate::housekeeping::{removal, retention};
-use crate::lifecycle::{capacity, dispatch, fetch, replies};
+use crate::lifecycle::{capacity, caps, dispatch, fetch, replies};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -117,6 +117,11 @@ fn judge(tx: &mut Tx<'_, '_>, id: IncarnationId, beat: Option<Beat>) -> Result<(
     let IncarnationId { session, number } = id;
     let incarnation = tx.db.incarnations.require(tx, &id)?;
     let signs = Signs { claims: messages::claims_of(tx, session)?, beat };
+    let lives = matches!(incarnation.phase, Phase::Starting | Phase::Running);
+    // The end of its turn may still be unread.
+    if lives && beat != Some(Beat::Unseen) && caps::time_is_over(tx, id, &signs.claims)? {
+        return Ok(());
+    }
     match liveness::decide(&incarnation, &signs, tx.policy, tx.now.awake) {
         Liveness::Leave => lifecycle::stop_if_idle(tx, id)?,
         // Its signs of life may still be unread, because of a slow disk or of other sessions' files. That is not its

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::lifecycle::capacity::CapacityLimit;
 use crate::lifecycle::mailbox_view::SessionRef;
-use crate::lifecycle::{capacity, halt, mailbox_view, rate_limit, start_backoff};
+use crate::lifecycle::{capacity, halt, mailbox_view, rate_limit, start_backoff, unattended};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
@@ -112,11 +112,18 @@ fn dispatch_to(
     {
         return rate_limit::postpone_all(tx, of.id, &hold_off).map(|()| None);
     }
+    if step != Step::Nothing && unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
+        return Ok(None);
+    }
     match step {
         Step::Launch if !start_backoff::may_start(of.session, tx.now.awake) => Ok(None),
         Step::Nothing => Ok(None),
         Step::Export => {
             let export = match arrived {
+                // What a person's message lets go on was not exported before.
+                Some(message) if message.seq > oldest.seq && unattended::held_before(tx, of, message.seq)? => {
+                    Some(mailbox_view::everything(tx, of, false)?)
+                }
                 Some(message) => mailbox_view::one(tx, of, message, oldest.seq)?,
                 None => Some(mailbox_view::everything(tx, of, false)?),
             };

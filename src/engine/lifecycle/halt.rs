@@ -8,10 +8,11 @@ use crate::delivery::notice;
 use crate::model::address::{Address, UserId};
 use crate::model::effect::Effect;
 use crate::model::halt::{Freeze, StoppedTurn};
-use crate::model::id::{AgentId, MessageId, SessionId};
+use crate::model::id::{AgentId, MessageId, OutboundId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
+use crate::model::journal::Event;
 use crate::model::message::{Completion, Message, MessageState};
-use crate::rows::{agents, messages, notes, session_files, sessions};
+use crate::rows::{agents, journal, messages, notes, session_files, sessions};
 use crate::tx::Tx;
 use crate::{Result, lifecycle, readable};
 
@@ -81,16 +82,37 @@ pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> R
         tell: halt.reply.cloned().into_iter().collect(),
     };
     let seqs = ending.iter().map(|(_, message)| message.seq).collect();
+    let why = format!("was stopped by {}", name(tx, halt.by)?);
     for (id, message) in ending {
-        end(tx, id, message, &mut stopped)?;
+        let state = MessageState::Completed { how: Completion::Stopped(halt.by.cloned()), at: stopped.at };
+        end(tx, Ending { id, message, state, answers: Vec::new(), why: why.clone() }, &mut stopped)?;
     }
     if is_others_turn {
         session_files::discard(tx, session, seqs, Vec::new())?;
         return Ok(Halted::Withdrawn);
     }
     let Some(number) = row.live else { return Ok(Halted::Withdrawn) };
-    remember(tx, IncarnationId { session, number }, stopped)?;
+    remember(tx, IncarnationId { session, number }, stopped, StopReason::Asked)?;
     Ok(Halted::Stopped)
+}
+
+/// Ends the turn of a run because its message reached a cap, in words for people. They are told at once, and of the tools
+/// when the run is gone.
+pub(crate) fn at_cap(tx: &mut Tx<'_, '_>, run: IncarnationId, error: &str) -> Result<()> {
+    let mut stopped = StoppedTurn { by: None, at: tx.now.wall, messages: Vec::new(), tell: Vec::new() };
+    let text = format!("Stopped because {error}.");
+    for (id, message) in open(tx, run.session)?.0 {
+        journal::of_message(tx, id, Event::GivenUp(error.to_owned()))?;
+        let to = message.reply.clone().filter(|to| message.trigger && !stopped.tell.contains(to));
+        let told = to.map(|to| notice::say_to(tx, to, Some(id), text.clone())).transpose()?;
+        let state = MessageState::Failed { error: error.to_owned(), at: stopped.at };
+        let answers = told.into_iter().collect();
+        end(tx, Ending { id, message, state, answers, why: format!("ended: {error}") }, &mut stopped)?;
+    }
+    if let (Some(id), []) = (stopped.messages.first(), stopped.tell.as_slice()) {
+        notice::tell_owner(tx, &format!("{id}: {text}"))?;
+    }
+    remember(tx, run, stopped, StopReason::TurnFailed)
 }
 
 /// The claimed messages of a session, and the triggering ones that wait for their agent or for their next try.
@@ -119,16 +141,25 @@ fn is_own(tx: &Tx<'_, '_>, message: &Message, by: Option<&UserId>) -> Result<boo
     Ok(tx.db.bodies.require(tx, &message.body)?.sender.as_ref() == Some(by))
 }
 
-fn end(tx: &mut Tx<'_, '_>, id: MessageId, message: Message, stopped: &mut StoppedTurn) -> Result<()> {
-    let how = Completion::Stopped(stopped.by.clone());
-    messages::end(tx, id, MessageState::Completed { how, at: stopped.at }, Vec::new())?;
+/// How a message of a stopped turn ends.
+struct Ending {
+    id: MessageId,
+    message: Message,
+    state: MessageState,
+    answers: Vec<OutboundId>,
+    /// For the agent that sent it.
+    why: String,
+}
+
+fn end(tx: &mut Tx<'_, '_>, ending: Ending, stopped: &mut StoppedTurn) -> Result<()> {
+    let Ending { id, message, state, answers, why } = ending;
+    messages::end(tx, id, state, answers)?;
     if !message.trigger {
         return Ok(());
     }
     stopped.messages.push(id);
     if let Some(from) = message.from {
-        let by = name(tx, stopped.by.as_ref())?;
-        notes::tell_agent(tx, from.session, &format!("Your message {id} to another agent was stopped by {by}."))?;
+        notes::tell_agent(tx, from.session, &format!("Your message {id} to another agent {why}."))?;
     }
     if let Some(to) = message.reply.filter(|to| !stopped.tell.contains(to)) {
         stopped.tell.push(to);
@@ -137,7 +168,7 @@ fn end(tx: &mut Tx<'_, '_>, id: MessageId, message: Message, stopped: &mut Stopp
 }
 
 /// Stops the run of a stopped turn. A second stop before its end adds to the first one.
-fn remember(tx: &mut Tx<'_, '_>, run: IncarnationId, mut stopped: StoppedTurn) -> Result<()> {
+fn remember(tx: &mut Tx<'_, '_>, run: IncarnationId, mut stopped: StoppedTurn, reason: StopReason) -> Result<()> {
     if let Some(before) = tx.db.stopped_turns.get(tx, &run)? {
         stopped.tell.retain(|to| !before.tell.contains(to));
         stopped = StoppedTurn {
@@ -147,11 +178,11 @@ fn remember(tx: &mut Tx<'_, '_>, run: IncarnationId, mut stopped: StoppedTurn) -
         };
     }
     tx.db.stopped_turns.put(tx, &run, &stopped)?;
-    stop_run(tx, run)
+    stop_run(tx, run, reason)
 }
 
-fn stop_run(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
-    lifecycle::begin_stop(tx, run, StopReason::Asked)?;
+fn stop_run(tx: &mut Tx<'_, '_>, run: IncarnationId, reason: StopReason) -> Result<()> {
+    lifecycle::begin_stop(tx, run, reason)?;
     tx.effects.push(Effect::StopNow(run.session, run.number));
     Ok(())
 }
@@ -160,20 +191,34 @@ fn stop_run(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
 pub(crate) fn ended(tx: &mut Tx<'_, '_>, run: IncarnationId, tools: &[String]) -> Result<()> {
     let Some(stopped) = tx.db.stopped_turns.get(tx, &run)? else { return Ok(()) };
     tx.db.stopped_turns.delete(tx, &run)?;
-    let by = match own_name(tx, &stopped)? {
-        Some(name) => name,
-        None => name(tx, stopped.by.as_ref())?,
+    let (text, why) = match cap(tx, &stopped)? {
+        Some(error) => (used(tools), format!("because {error}")),
+        None => {
+            let by = match own_name(tx, &stopped)? {
+                Some(name) => name,
+                None => name(tx, stopped.by.as_ref())?,
+            };
+            (format!("Stopped by {by}. {}", used(tools)), format!("by {by}"))
+        }
     };
-    let text = format!("Stopped by {by}. {}", used(tools));
-    for to in stopped.tell {
-        notice::say_to(tx, to, stopped.messages.first().copied(), text.trim_end().to_owned())?;
+    for to in stopped.tell.iter().filter(|_| !text.is_empty()) {
+        notice::say_to(tx, to.clone(), stopped.messages.first().copied(), text.trim_end().to_owned())?;
     }
     let Some(session) = sessions::load(tx, run.session)? else { return Ok(()) };
     if agents::is_removed(tx, session.agent)? {
         return Ok(());
     }
-    let text = format!("Your last turn was stopped by {by}. Do not go on with it unless you are asked to.");
+    let text = format!("Your last turn was stopped {why}. Do not go on with it unless you are asked to.");
     notes::tell_agent(tx, run.session, &text)
+}
+
+/// Which cap a turn reached, if that ended it. Its messages have failed.
+fn cap(tx: &Tx<'_, '_>, stopped: &StoppedTurn) -> Result<Option<String>> {
+    let Some(id) = stopped.messages.first() else { return Ok(None) };
+    Ok(match readable(tx.db.messages.get(tx, id))?.map(|message| message.state) {
+        Some(MessageState::Failed { error, .. }) => Some(error),
+        _ => None,
+    })
 }
 
 /// The name that came with a stopped message of the person who stopped it.
@@ -234,7 +279,7 @@ pub(crate) fn freeze(tx: &mut Tx<'_, '_>, agent: AgentId, halt: Halt<'_>) -> Res
     for run in lifecycle::live_of(tx, |of| of == agent)? {
         let phase = tx.db.incarnations.require(tx, &run)?.phase;
         if matches!(phase, Phase::Starting | Phase::Running) {
-            stop_run(tx, run)?;
+            stop_run(tx, run, StopReason::Asked)?;
         }
     }
     if tx.db.frozen_agents.contains(tx, &agent)? {

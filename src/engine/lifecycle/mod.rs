@@ -16,6 +16,7 @@ use crate::tx::Tx;
 use crate::{Result, readable};
 
 pub(crate) mod capacity;
+pub(crate) mod caps;
 pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod failures;
@@ -29,6 +30,7 @@ pub(crate) mod requeue;
 pub(crate) mod retry;
 pub(crate) mod rollout;
 pub(crate) mod start_backoff;
+pub(crate) mod unattended;
 
 // All live incarnations are examined in one input.
 const _: () = assert!(Settings::MAX_CONTAINERS as usize <= Policy::STANDARD.rows_per_input);

@@ -7,6 +7,7 @@ use crate::model::message::Message;
 use crate::model::spend::{Amounts, ReportedUse, Spend, SpendSource, SpendTotal};
 use crate::model::time::{Day, Timestamp};
 use crate::rows::{chats, settings};
+use crate::rules::caps::Used;
 use crate::rules::prices;
 use crate::state::{ScopeKey, SpendKey, SpendTotalKey};
 use crate::time::zone::Zone;
@@ -79,6 +80,19 @@ pub(crate) fn has_calls(tx: &Tx<'_, '_>, message: MessageId, incarnation: u32) -
     let first = SpendKey { message, incarnation, call: REPORT + 1 };
     let last = SpendKey { message, incarnation, call: u64::MAX };
     Ok(tx.db.spend.first(tx, first..=last)?.is_some())
+}
+
+/// What a message has used, in all its turns.
+pub(crate) fn used_for(tx: &Tx<'_, '_>, message: MessageId) -> Result<Used> {
+    let mut used = Used::default();
+    for row in tx.db.spend.prefix(tx, &message)? {
+        let (_, entry) = row?;
+        if entry.counted {
+            used.tokens = entry.uses.iter().fold(used.tokens, |sum, one| sum.saturating_add(one.tokens.total()));
+        }
+        used.calls = used.calls.saturating_add((entry.source == SpendSource::Gateway).into());
+    }
+    Ok(used)
 }
 
 /// An entry for the ledger. One without uses is in no total, so it needs neither a sender nor the calendar.

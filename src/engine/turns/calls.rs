@@ -1,6 +1,7 @@
 //! Calls of models that the gateway counted.
 
 use crate::Result;
+use crate::lifecycle::caps;
 use crate::model::gateway::ModelCall;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::IncarnationId;
@@ -17,9 +18,13 @@ const LOOK_BACK: usize = 100;
 /// of the next turn.
 const ACK_DELAY: Millis = Millis::new(250);
 
-/// Stores what a call used. It belongs to the turn that was under way when the request came.
+/// Stores what a call used, or ends the turn of one that was refused. A call belongs to the turn that was under way when the request came.
 pub(crate) fn ended(tx: &mut Tx<'_, '_>, call: &ModelCall) -> Result<Reply> {
     let run = IncarnationId::new(call.session, call.incarnation);
+    if call.over.is_some() {
+        caps::refused(tx, call)?;
+        return Ok(Reply::Done);
+    }
     if tx.db.incarnations.contains(tx, &run)?
         && let Some(message) = message_of(tx, call)?
     {

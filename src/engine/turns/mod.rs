@@ -3,7 +3,7 @@
 use crate::delivery::notice;
 use crate::lifecycle::failures::Failures;
 use crate::lifecycle::retry::FailedTurn;
-use crate::lifecycle::{capacity, dispatch, replies, retry, start_backoff};
+use crate::lifecycle::{capacity, caps, dispatch, replies, retry, start_backoff, unattended};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::journal::Event;
@@ -60,6 +60,7 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
 /// Lets a waiting session take this one's slot. Otherwise exports messages that did not fit into the mailbox before.
 fn after_turn(tx: &mut Tx<'_, '_>, session: SessionId, over: &[u64]) -> Result<()> {
     capacity::assign_free_slots(tx)?;
+    unattended::withdraw(tx, session)?;
     dispatch::dispatch_rest(tx, session, over)
 }
 
@@ -243,6 +244,7 @@ impl Collector {
         };
         let waits = matches!(message.state, MessageState::Pending(_)) && !is_settled(&message, incarnation);
         if waits {
+            caps::turn_began(tx, id, &message, incarnation)?;
             let claimed = MessageState::Claimed { incarnation, since: tx.now.awake };
             messages::update(tx, id, |message| message.state = claimed)?;
             journal::of_message(tx, id, Event::Claimed(incarnation))?;
@@ -273,7 +275,13 @@ impl Collector {
             self.discard_answers(tx, turn.answers)?;
             return Ok(false);
         }
-        let TurnEnd { also, failure, gated, answers } = turn;
+        let TurnEnd { also, mut failure, gated, answers } = turn;
+        if let Some(failure) = failure.as_mut().filter(|failure| failure.again != RetryHint::Never)
+            && let Some(why) = caps::spent(tx, id, &message)?
+        {
+            failure.again = RetryHint::Never;
+            failure.error = format!("{why}; its last turn failed: {}", failure.error);
+        }
         if let Some(failure) = failure.as_ref().filter(|failure| failure.again != RetryHint::Never) {
             self.over.extend(&also);
             self.discard_answers(tx, answers)?;

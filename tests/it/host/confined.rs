@@ -49,7 +49,7 @@ impl House {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn make(&self, settings: &str, program: &str) {
+    pub(crate) fn make(&self, settings: &str, program: &str) {
         let group = self.path("data/groups/py");
         std::fs::create_dir_all(&group).unwrap();
         for closed in [self.path("data"), self.path("data/groups"), group.clone()] {

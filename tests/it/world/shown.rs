@@ -123,6 +123,7 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
         }
         Effect::Stop(session, number) => format!("stop {session}.{number}"),
         Effect::StopNow(session, number) => format!("stop {session}.{number} now"),
+        Effect::TurnBegan(turn) => format!("turn of {} in {}.{}", turn.message, turn.session, turn.incarnation),
         Effect::Inquire(session, number) => format!("inquire {session}.{number}"),
         Effect::CollectRest(session, number) => format!("collect the rest of {session}.{number}"),
         Effect::Deliver(delivery) => {
