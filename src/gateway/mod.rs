@@ -49,6 +49,7 @@ mod scan;
 mod serve;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 mod turns;
 
 /// Resolves a reference to a secret. Blocks while a `cmd:` reference runs. The error names the reference.

@@ -9,6 +9,7 @@ mod agents;
 mod asked;
 mod disk;
 mod files;
+mod gateway;
 mod nanoclaw;
 mod programs;
 mod store;
@@ -52,6 +53,9 @@ pub const LAWS: &[(&str, Law)] = &[
     ("telegram", talk::telegram),
     ("webhook", talk::webhook),
     ("socket", talk::socket),
+    ("model_requests", gateway::model_requests),
+    ("usage", gateway::usage),
+    ("placeholder", gateway::placeholder),
 ];
 
 /// The first line as text, and the rest.
