@@ -256,6 +256,7 @@ fn concerned(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject) -> Result<Con
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => (None, None, vec![agent_of(db, txn, *session)?]),
+        ApprovalSubject::Budget(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
     })
 }
 
@@ -274,6 +275,7 @@ const fn kind(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::Packages { .. } => "packages",
         ApprovalSubject::McpServer { .. } => "mcp_server",
         ApprovalSubject::CreateAgent { .. } => "create_agent",
+        ApprovalSubject::Budget(_) => "budget",
     }
 }
 
@@ -295,6 +297,12 @@ fn request(about: &ApprovalSubject) -> Option<serde_json::Value> {
         ApprovalSubject::CreateAgent { name, instructions, .. } => {
             Some(json!({ "name": name, "folder": destination_name(name), "instructions": instructions }))
         }
+        ApprovalSubject::Budget(request) => Some(json!({
+            "budget": request.budget.name(),
+            "more_micros": request.budget.money.map(|_| request.money.as_micros()),
+            "more_tokens": request.budget.tokens.map(|_| request.tokens),
+            "until": request.until.to_string(),
+        })),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{human_time, print};
 use crate::model::address::UserId;
+use crate::model::budget::PassReason;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
@@ -73,6 +74,9 @@ pub(super) fn state_detail(state: &MessageState) -> Option<String> {
     match state {
         MessageState::Pending(Due::Now) => None,
         MessageState::Pending(Due::At(time)) => Some(format!("not before {}", human_time::local(&time.to_string()))),
+        MessageState::Pending(Due::Budget(time)) => {
+            Some(format!("waiting for room in a budget, at the latest until {}", human_time::local(&time.to_string())))
+        }
         MessageState::Pending(Due::Retry(_)) => Some("waiting for its next try".to_owned()),
         MessageState::Claimed { incarnation, .. } => Some(format!("in progress in run {incarnation}")),
         MessageState::Completed { how: Completion::Answered, .. } => None,
@@ -142,6 +146,18 @@ pub(super) fn event(event: &Event) -> String {
         }
         Event::Unreachable { wait, why } => {
             format!("the provider cannot be reached, waits for at least {wait}: {why}")
+        }
+        Event::OverBudget { budget, until } => format!(
+            "waits, because the budget {budget} has no room for it; its next period begins at {}",
+            human_time::local(&until.to_string())
+        ),
+        Event::PassedBudget { budget, why } => {
+            let why = match why {
+                PassReason::Owner => "its sender is an owner",
+                PassReason::Grace => "the first messages of each person and day pass",
+                PassReason::Warn => "the agent only warns",
+            };
+            format!("passed although the budget {budget} is spent: {why}")
         }
         Event::Reset(epoch) => format!("the session was reset for the {epoch}. time"),
         Event::Driven(Some(provider)) => format!("the session uses provider {}", provider.as_str()),

@@ -14,7 +14,7 @@
 //! | `rows` | reads and writes single records, one file per record |
 //! | `workspaces` | sessions of directories, apart from chats |
 //! | `delivery` | outgoing queues, attempts, results, notices, prompts |
-//! | `lifecycle` | runs of agents: dispatch, capacity, start, stop, retry, rate limit |
+//! | `lifecycle` | runs of agents: dispatch, budgets, capacity, start, stop, retry, rate limit |
 //! | `state_file` | `session-state.json` of agent groups |
 //! | `schedule` | tasks and their runs |
 //! | `entities` | creates, changes and removes agents, chats, wirings, people, channels, destinations |
@@ -31,6 +31,7 @@
 use hearth_base::{model, time};
 use hearth_state as state;
 
+use crate::model::approval::ApprovalSubject;
 use crate::model::card::PromptSubject;
 use crate::model::input::Input;
 use crate::model::report::Reply;
@@ -63,6 +64,7 @@ pub use housekeeping::retention;
 pub use lifecycle::peek::peek;
 pub use lifecycle::unattended::waits_for_person;
 pub use routing::threads::muted_places;
+pub use rows::budgets::{BudgetAccount, budgets};
 pub use rules::pattern;
 pub use tx::{Applied, Cx, Hook, Tx, entropy};
 
@@ -93,6 +95,8 @@ pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
         }
         // A skip's message reports its end through `OutboundEnded`, no matter whether it is a card or a notice.
         Hook::PromptEnded { matter: PromptSubject::Skip(_), .. } => Ok(()),
+        // Without anyone to ask, the messages wait for the next period.
+        Hook::BudgetSpent(request) => approvals::ask::ask(tx, ApprovalSubject::Budget(request)).map(drop),
         Hook::OutboundEnded { id, outbound } => skips::told::settled(tx, id, outbound),
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, UserId};
+use super::budget::BudgetRequest;
 use super::card::CardOption;
 use super::content::RawJson;
 use super::entity::McpServer;
@@ -63,6 +64,8 @@ pub enum ApprovalSubject {
         /// Its instructions.
         instructions: Option<String>,
     },
+    /// A budget has no room for messages. At most one open per budget.
+    Budget(BudgetRequest),
 }
 
 impl ApprovalSubject {
@@ -73,7 +76,7 @@ impl ApprovalSubject {
             Self::Packages { session, .. } | Self::McpServer { session, .. } | Self::CreateAgent { session, .. } => {
                 Some(*session)
             }
-            Self::Sender { .. } | Self::Channel { .. } => None,
+            Self::Sender { .. } | Self::Channel { .. } | Self::Budget(_) => None,
         }
     }
 }

@@ -5,8 +5,10 @@
 //! mark of [`block`], so no content can pose as another line.
 
 use super::approval::ApprovalSubject;
+use super::budget::BudgetRequest;
 use super::entity::{EnvValue, McpServer, normalize_name};
 use super::id::{AgentId, SessionId};
+use super::spend::Money;
 use super::visible::{block, exact, exact_pair, free};
 
 /// Longest destination derived from a name: leaves room in a folder name for a number at the end.
@@ -113,6 +115,7 @@ pub fn render(about: &ApprovalSubject, names: &Names) -> ApprovalText {
         ApprovalSubject::CreateAgent { session, name, instructions } => {
             ("Create Agent Request", agent_lines(*session, name, instructions.as_deref(), names))
         }
+        ApprovalSubject::Budget(request) => ("💰 Budget spent", budget_lines(request, names)),
     };
     ApprovalText { title, lines }
 }
@@ -150,6 +153,33 @@ fn server_lines(session: SessionId, server: &McpServer, names: &Names) -> Vec<St
     }));
     lines.push("It takes the place of a server of that name that the agent has.".to_owned());
     lines
+}
+
+fn budget_lines(request: &BudgetRequest, names: &Names) -> Vec<String> {
+    let BudgetRequest { budget, .. } = request;
+    let (scope, per) = (exact(&budget.scope.to_string()), budget.per.as_str());
+    vec![
+        format!("The budget {scope} of this {per} is spent: {}.", amount(budget.money, budget.tokens)),
+        format!("Messages for {} wait until the next {per} begins.", asker(names)),
+        format!(
+            "Allowed, {} are added for this {per}. Until tomorrow, the budget does not count. Dropped, the waiting messages \
+             are not answered.",
+            more(request)
+        ),
+    ]
+}
+
+/// What a person may add to a budget: `$0.50`, or `10000 tokens`.
+#[must_use]
+pub fn more(request: &BudgetRequest) -> String {
+    let BudgetRequest { budget, money, tokens, .. } = request;
+    amount(budget.money.map(|_| *money), budget.tokens.map(|_| *tokens))
+}
+
+fn amount(money: Option<Money>, tokens: Option<u64>) -> String {
+    let money = money.map(|money| money.to_string());
+    let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
+    money.into_iter().chain(tokens).collect::<Vec<_>>().join(" and ")
 }
 
 fn agent_lines(session: SessionId, name: &str, instructions: Option<&str>, names: &Names) -> Vec<String> {

@@ -6,7 +6,7 @@ use super::address::{ChannelName, ForeignId, UserId};
 use super::agent::ProviderKind;
 use super::folder::Folder;
 use super::id::{AgentId, ChatId, MessageId, TaskId};
-use super::spend::Money;
+use super::spend::{Money, SpendScope};
 use super::time::{Day, Timestamp};
 
 /// What a budget is for.
@@ -87,6 +87,15 @@ impl BudgetPeriod {
             Self::Month => "month",
         }
     }
+
+    /// The first day of the period that a day is in.
+    #[must_use]
+    pub fn first_day(self, day: Day) -> Day {
+        match self {
+            Self::Day => day,
+            Self::Month => day.month(),
+        }
+    }
 }
 
 /// How much may be used.
@@ -165,13 +174,9 @@ pub struct Fallback {
     pub model: Option<String>,
 }
 
-/// What a dispatched message is expected to use, until its turn has ended. It counts as spent.
+/// Whom the use of models by a message is counted for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reservation {
-    /// The message.
-    pub message: MessageId,
-    /// When it was dispatched.
-    pub at: Timestamp,
+pub struct Party {
     /// Its agent.
     pub agent: AgentId,
     /// The chat that the answer goes to.
@@ -180,10 +185,62 @@ pub struct Reservation {
     pub person: Option<UserId>,
     /// The series, if a task runs.
     pub task: Option<TaskId>,
+}
+
+impl Party {
+    /// Whether what is counted for it is part of a scope's total.
+    #[must_use]
+    pub fn is_in(&self, scope: &SpendScope) -> bool {
+        match scope {
+            SpendScope::All => true,
+            SpendScope::Agent(agent) => self.agent == *agent,
+            SpendScope::Chat(chat) => self.chat == Some(*chat),
+            SpendScope::Task(task) => self.task == Some(*task),
+            SpendScope::Person(person) => self.person.as_ref() == Some(person),
+            SpendScope::Model(_) => false,
+        }
+    }
+}
+
+/// What the turn of a dispatched message is expected to use, until it has ended. It counts as spent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The message.
+    pub message: MessageId,
+    /// When it was dispatched.
+    pub at: Timestamp,
+    /// Whom it is counted for.
+    pub party: Party,
     /// Expected costs. Nothing for messages that share the turn of another one.
     pub money: Money,
     /// Expected tokens.
     pub tokens: u64,
+}
+
+/// Why a message passes although a budget has no room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PassReason {
+    /// An owner sent it.
+    Owner,
+    /// It is one of the first messages of its sender that day.
+    Grace,
+    /// The agent only warns.
+    Warn,
+}
+
+/// A spent budget that a person is asked to extend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetRequest {
+    /// The budget.
+    pub budget: Budget,
+    /// The agent whose message waits first.
+    pub agent: AgentId,
+    /// Money to add, if the budget limits it.
+    pub money: Money,
+    /// Tokens to add, if the budget limits them.
+    pub tokens: u64,
+    /// When the next period begins.
+    pub until: Timestamp,
 }
 
 /// A budget in one period: what people allowed in addition, and what they were told.
@@ -199,8 +256,8 @@ pub struct BudgetState {
     pub open_until: Option<Timestamp>,
     /// Whether the owner was told that most of it is spent.
     pub told_most: bool,
-    /// Whether the owner was told that messages pass although it is spent.
-    pub told_passing: bool,
+    /// Whether the owner was told that all of it is spent.
+    pub told_spent: bool,
 }
 
 /// Messages of a person that passed although a budget was spent.

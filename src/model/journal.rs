@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::budget::PassReason;
 use super::entity::ProviderKind;
 use super::id::{MessageId, OutboundId, SessionId};
 use super::incarnation::{Exit, StopReason};
@@ -87,4 +88,18 @@ pub enum Event {
     },
     /// A person chose something for the session.
     Chosen(SessionChoice),
+    /// The message waits because a budget has no room for it.
+    OverBudget {
+        /// Name of the budget.
+        budget: String,
+        /// When its next period begins.
+        until: Timestamp,
+    },
+    /// The message passed although a budget had no room for it.
+    PassedBudget {
+        /// Name of the budget.
+        budget: String,
+        /// Why.
+        why: PassReason,
+    },
 }

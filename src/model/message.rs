@@ -89,6 +89,8 @@ pub enum Due {
     At(Timestamp),
     /// After a backoff in awake time; at once in a later run.
     Retry(Awake),
+    /// When a budget has room, at the latest at a time of the wall clock.
+    Budget(Timestamp),
 }
 
 /// What an open message waits for.
@@ -214,11 +216,27 @@ impl Message {
         match (&self.state, self.trigger) {
             (MessageState::Pending(_), false) => Some(Waits::Trigger),
             (MessageState::Pending(Due::Now), true) => Some(Waits::Agent),
-            (MessageState::Pending(Due::At(at)), true) => Some(Waits::Time(*at)),
+            (MessageState::Pending(Due::At(at) | Due::Budget(at)), true) => Some(Waits::Time(*at)),
             (MessageState::Pending(Due::Retry(until)), true) => Some(Waits::Backoff(*until)),
             (MessageState::Claimed { .. }, _) => Some(Waits::Turn),
             (MessageState::Completed { .. } | MessageState::Failed { .. } | MessageState::Dropped { .. }, _) => None,
         }
+    }
+}
+
+impl Message {
+    /// Whether it waits for a budget.
+    #[must_use]
+    pub const fn waits_for_budget(&self) -> bool {
+        self.trigger && matches!(self.state, MessageState::Pending(Due::Budget(_)))
+    }
+
+    /// Whether it is part of its agent's backlog. Messages that wait for a budget are not: they may wait for weeks, and the
+    /// agent can work on others meanwhile.
+    #[must_use]
+    pub const fn is_backlog(&self) -> bool {
+        let open = matches!(self.state, MessageState::Pending(_) | MessageState::Claimed { .. });
+        self.trigger && open && !self.waits_for_budget()
     }
 }
 
@@ -305,6 +323,8 @@ pub enum Reason {
     PairingCode,
     /// It was a command that Hearth carried out itself.
     OwnCommand,
+    /// A budget has no room for it.
+    Budget,
 }
 
 impl Reason {
@@ -352,6 +372,7 @@ impl Reason {
             Self::RaisedToTrigger => "raised_to_trigger",
             Self::PairingCode => "pairing_code",
             Self::OwnCommand => "own_command",
+            Self::Budget => "budget",
         }
     }
 }

@@ -4,7 +4,7 @@ use super::message::Reason;
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::UnknownChat,
         Self::NoAgentWired,
         Self::ChatDenied,
@@ -45,6 +45,7 @@ impl Reason {
         Self::RaisedToTrigger,
         Self::PairingCode,
         Self::OwnCommand,
+        Self::Budget,
     ];
 
     /// The reason with this word for programs.
@@ -106,6 +107,7 @@ impl Reason {
             Self::Sticky => "the agent was addressed in this thread before; `hearth sticky list` shows where",
             Self::RaisedToTrigger => "the event arrived again and asks for a turn",
             Self::PairingCode => "it was the code of `hearth channels pair`, which is not stored and goes to no agent",
+            Self::Budget => "a budget is spent; `hearth spend` shows budgets",
             Self::OwnCommand => "it was a command to Hearth, which carried it out and answered",
         }
     }

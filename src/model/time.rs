@@ -43,6 +43,20 @@ impl Day {
         Self(self.0.saturating_sub(chrono::Datelike::day0(&date)))
     }
 
+    /// The day after it.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The first day of the month after it.
+    #[must_use]
+    pub fn next_month(self) -> Self {
+        let next = self.date().and_then(|date| date.checked_add_months(chrono::Months::new(1)));
+        let number = next.and_then(|date| u32::try_from(date.to_epoch_days()).ok());
+        number.map_or(self, Self).month()
+    }
+
     /// Parses `2026-11-25`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -70,6 +70,14 @@ pub(super) const fn asking_session(approval: &Approval) -> Option<SessionId> {
     }
 }
 
+/// The name of the budget that an open approval is about.
+pub(super) fn asked_budget(approval: &Approval) -> Option<Text> {
+    match &approval.about {
+        ApprovalSubject::Budget(request) if approval.state.is_open() => Text::new(request.budget.name()).ok(),
+        _ => None,
+    }
+}
+
 /// The key of a dropped event in `dropped_for_backlog`, if it belongs there.
 #[must_use]
 pub fn refused_for_backlog(drop: &Drop) -> Option<AgentChatKey> {

@@ -199,6 +199,7 @@ fn redact_approval(row: &mut Approval) {
     black_out_options(&mut row.options);
     match &mut row.about {
         ApprovalSubject::Sender { name, .. } | ApprovalSubject::Channel { name, .. } => black_out_option(name),
+        ApprovalSubject::Budget(_) => {}
         ApprovalSubject::Packages { reason, .. } => black_out_option(reason),
         ApprovalSubject::McpServer { server, .. } => black_out_env(&mut server.env),
         ApprovalSubject::CreateAgent { name, instructions, .. } => {

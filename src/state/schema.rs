@@ -214,6 +214,9 @@ tables! {
         /// The same by session.
         index session_backoffs: InboxKey => MessageId
             = |id, message| matches!(message.waits(), Some(Waits::Backoff(_))).then_some((InboxKey::of(message), *id));
+        /// Pending triggering messages that a budget has no room for.
+        index budget_waits: InboxKey => MessageId
+            = |id, message| message.waits_for_budget().then_some((InboxKey::of(message), *id));
         /// Pending messages that do not trigger.
         index context_messages as "context": InboxKey => MessageId
             = |id, message| (message.waits() == Some(Waits::Trigger)).then_some((InboxKey::of(message), *id));
@@ -309,6 +312,9 @@ tables! {
  let person = derived::sender_asked_about(row)?.sender;
  Some((PersonApprovalKey { person, approval: *id }, ()))
  };
+        /// The open one about a budget, by its name.
+        index approvals_by_budget: Text => ApprovalId
+            = |id, row| Some((derived::asked_budget(row)?, *id));
         /// Open ones that a session asked for.
         index approvals_by_session: Owned<SessionId, ApprovalId> => ()
             = |id, row| Some((Owned { owner: derived::asking_session(row)?, id: *id }, ()));

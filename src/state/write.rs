@@ -65,7 +65,7 @@ pub enum Basis {
 
 impl Basis {
     /// The tables that belong to a basis.
-    const TABLES: [(&'static str, Self); 11] = [
+    const TABLES: [(&'static str, Self); 12] = [
         ("agents", Self::Decisions),
         ("channels", Self::Decisions),
         ("chats", Self::Decisions),
@@ -76,6 +76,7 @@ impl Basis {
         ("members", Self::Decisions),
         ("roles", Self::Decisions),
         ("sessions", Self::Sessions),
+        ("settings", Self::Decisions),
         ("wirings", Self::Decisions),
     ];
 

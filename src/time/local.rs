@@ -2,8 +2,11 @@
 
 pub use hearth_zone::{BadTime, TimeField};
 
+use chrono::DateTime;
+use hearth_zone::Resolved;
+
 use super::zone::Zone;
-use crate::model::time::Timestamp;
+use crate::model::time::{Day, Timestamp};
 
 /// Parses a time from a person or an agent: with an offset it is an instant, without one it is local time in `zone`. A
 /// local time that the clocks skip is shifted forward by the length of the gap. Of a time that occurs twice, the first
@@ -26,6 +29,24 @@ pub fn show(at: Timestamp, zone: &Zone) -> String {
 #[must_use]
 pub fn clock(at: Timestamp, now: Timestamp, zone: &Zone) -> String {
     hearth_zone::clock(at.millis(), now.millis(), zone)
+}
+
+/// The day of an instant.
+#[must_use]
+pub fn day(at: Timestamp, zone: &Zone) -> Day {
+    Day::of(at, zone.offset_at(at.millis().div_euclid(1_000)))
+}
+
+/// The first instant of a day after `now`. The day need not begin at midnight: clocks may skip it, or go back over it.
+#[must_use]
+pub fn begin_of_day(day: Day, now: Timestamp, zone: &Zone) -> Timestamp {
+    let seconds = i64::from(day.number()) * 86_400;
+    let Some(midnight) = DateTime::from_timestamp(seconds, 0) else { return Timestamp::from_millis(i64::MAX) };
+    let at = |seconds: i64| Timestamp::from_millis(seconds.saturating_mul(1_000));
+    match zone.resolve(midnight.naive_utc()) {
+        Resolved::Fold { first, second, .. } if at(first) <= now => at(second),
+        resolved => at(resolved.instant()),
+    }
 }
 
 #[cfg(test)]

@@ -136,7 +136,10 @@ fn matches(
     let (at, sender) = match &approval.about {
         ApprovalSubject::Sender { chat, sender, .. } => (*chat, Some(sender)),
         ApprovalSubject::Channel { chat, sender, .. } => (*chat, sender.as_ref()),
-        ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
+        ApprovalSubject::Packages { .. }
+        | ApprovalSubject::McpServer { .. }
+        | ApprovalSubject::CreateAgent { .. }
+        | ApprovalSubject::Budget(_) => {
             return Ok(false);
         }
     };

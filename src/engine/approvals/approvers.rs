@@ -4,6 +4,7 @@ use crate::Result;
 use crate::delivery::notice;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::approval::ApprovalSubject;
+use crate::model::budget::BudgetScope;
 use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::message::Reason;
@@ -27,6 +28,11 @@ pub(crate) fn scope(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Scope> {
     Ok(match about {
         ApprovalSubject::Sender { agents, .. } => Scope::Agents(agents.clone()),
         ApprovalSubject::Channel { .. } | ApprovalSubject::CreateAgent { .. } => Scope::Everything,
+        // Other budgets are shared with agents that an administrator of this one may not decide about.
+        ApprovalSubject::Budget(request) => match request.budget.scope {
+            BudgetScope::Agent(_) | BudgetScope::Task(_) => Scope::Agents(vec![request.agent]),
+            BudgetScope::All | BudgetScope::Person(_) | BudgetScope::Chat(..) => Scope::Everything,
+        },
         ApprovalSubject::Packages { session, .. } | ApprovalSubject::McpServer { session, .. } => {
             Scope::Agents(sessions::load(tx, *session)?.into_iter().map(|session| session.agent).collect())
         }

@@ -24,6 +24,10 @@ pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::re
         return Ok(Err(decide_unavailable(&about)));
     }
     let options = texts::card(tx, &about)?.options;
+    let mut expires = tx.now.wall.plus(tx.policy.approval_lifetime);
+    if let ApprovalSubject::Budget(request) = &about {
+        expires = expires.min(request.until);
+    }
     let approval = Approval {
         about,
         state: ApprovalState::Unsent { failed: 0, why: None },
@@ -32,7 +36,7 @@ pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::re
         options,
         card: None,
         due: tx.now.wall,
-        expires: tx.now.wall.plus(tx.policy.approval_lifetime),
+        expires,
         created: tx.now.wall,
     };
     let id = approvals::insert(tx, &approval)?;
@@ -46,6 +50,7 @@ fn decide_unavailable(about: &ApprovalSubject) -> Reason {
         ApprovalSubject::Sender { .. }
         | ApprovalSubject::Packages { .. }
         | ApprovalSubject::McpServer { .. }
-        | ApprovalSubject::CreateAgent { .. } => Reason::ApprovalUnavailable,
+        | ApprovalSubject::CreateAgent { .. }
+        | ApprovalSubject::Budget(_) => Reason::ApprovalUnavailable,
     }
 }

@@ -184,6 +184,7 @@ fn origin(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Option<ChannelName
         ApprovalSubject::Sender { chat, .. } | ApprovalSubject::Channel { chat, .. } => {
             return Ok(tx.db.chats.get(tx, chat)?.map(|chat| chat.channel));
         }
+        ApprovalSubject::Budget(_) => return Ok(None),
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => *session,

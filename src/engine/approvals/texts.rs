@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::delivery::prompts;
 use crate::model::approval::ApprovalSubject;
-use crate::model::approval_text::{AgentName, ApprovalText, NO_IMAGE, Names, Place, render};
+use crate::model::approval_text::{AgentName, ApprovalText, NO_IMAGE, Names, Place, more, render};
 use crate::model::card::CardOption;
 use crate::model::entity::{Agent, Chat, normalize_name};
 use crate::model::id::{AgentId, ApprovalId};
@@ -23,6 +23,9 @@ pub(crate) const APPROVE: &str = "approve";
 
 /// Option value: reject.
 pub(crate) const REJECT: &str = "reject";
+
+/// Option value: a budget does not count until tomorrow.
+pub(crate) const TOMORROW: &str = "tomorrow";
 
 /// Option value: create a new agent.
 pub(crate) const NEW_AGENT: &str = "new_agent";
@@ -64,6 +67,14 @@ pub(crate) fn card(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Wording> 
             }
             vec![option("Approve", "✅ Approved", APPROVE), option("Reject", "❌ Rejected", REJECT)]
         }
+        ApprovalSubject::Budget(request) => {
+            let more = more(request);
+            vec![
+                option(&format!("Allow {more} more"), &format!("✅ Allowed {more} more"), APPROVE),
+                option("Allow until tomorrow", "✅ Allowed until tomorrow", TOMORROW),
+                option("Drop", "❌ Dropped", REJECT),
+            ]
+        }
     };
     Ok(Wording { title: text.title.to_owned(), body, options })
 }
@@ -79,6 +90,7 @@ pub fn text(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject, asker: Option<
         ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
             (None, asker.into_iter().collect())
         }
+        ApprovalSubject::Budget(request) => (None, vec![request.agent]),
     };
     let place = |chat: Chat| Place {
         channel: chat.channel.as_str().to_owned(),

@@ -4,11 +4,11 @@ use crate::configure::prune::Named;
 use crate::decisions::reconsider;
 use crate::entities::change::{ChangeResult, ChangedAgents};
 use crate::entities::{channels, destinations, halt, mutes, people, restart, roles, sessions, threads, wirings};
-use crate::lifecycle::rollout;
+use crate::lifecycle::{budget, rollout};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::entity::{Engage, Origin};
 use crate::model::report::{Action, Refusal, Reply};
-use crate::rows::settings;
+use crate::rows::{budgets, settings};
 use crate::rules::{launch_spec, pattern};
 use crate::tx::Tx;
 use crate::{Result, entities, rows, schedule};
@@ -40,6 +40,7 @@ pub(crate) fn configure(tx: &mut Tx<'_, '_>, configure: Configure) -> Result<Rep
             Err(reason) => return Ok(Reply::refused("invalid", reason)),
         }
     }
+    budget::reconsider(tx)?;
     reconsider::reconsider(tx, &people)?;
     rollout::agents(tx, &after.renewed)?;
     entities::change::renew_contexts(tx, &mut after)?;
@@ -121,6 +122,7 @@ fn put_settings(tx: &mut Tx<'_, '_>, settings: &Settings, after: &mut ChangedAge
             }
         }
     }
+    budgets::forget_states(tx, settings)?;
     if before.as_ref().is_none_or(|before| before.retention != settings.retention) {
         settings::begin_again(tx)?;
     }

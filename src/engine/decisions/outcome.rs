@@ -1,11 +1,13 @@
 //! Carries out decisions: their effects and the end of the approval are one transaction.
 
-use crate::approvals::texts::APPROVE;
+use crate::approvals::texts::{APPROVE, REJECT, TOMORROW};
 use crate::approvals::waitlist;
 use crate::decisions::{channels, senders};
 use crate::delivery::prompts;
+use crate::lifecycle::{budget, halt};
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
+use crate::model::budget::BudgetRequest;
 use crate::model::card::CardOption;
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
@@ -49,7 +51,30 @@ fn carry_out(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
         ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
             of_request(tx, choice)
         }
+        ApprovalSubject::Budget(ref request) => {
+            let request = request.clone();
+            of_budget(tx, choice, &request)
+        }
     }
+}
+
+/// Extends a budget, or drops the messages that wait for it.
+fn of_budget(tx: &mut Tx<'_, '_>, choice: Choice, request: &BudgetRequest) -> Result<DecisionReply> {
+    let Choice { id, option, by, .. } = choice;
+    let at = tx.now.wall;
+    if option.value != REJECT {
+        finish(tx, id, ApprovalState::Approved { by, at }, &option.chosen)?;
+        budget::extend(tx, request, option.value == TOMORROW)?;
+        return Ok(Ok(option.chosen));
+    }
+    let person = match &by {
+        Decider::Person(user) => Some(user.clone()),
+        Decider::Operator => None,
+    };
+    finish(tx, id, ApprovalState::Rejected { by, at }, &option.chosen)?;
+    let name = halt::name(tx, person.as_ref())?;
+    budget::drop_waiting(tx, request, &name)?;
+    Ok(Ok(option.chosen))
 }
 
 fn of_request(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
@@ -110,6 +135,8 @@ fn lapse(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, reason: Reas
             let denial = if expired { Denial::Lapsed } else { Denial::Impossible(why) };
             requests::denied(tx, id, &approval, denial)?;
         }
+        // The messages go on waiting.
+        ApprovalSubject::Budget(_) => {}
     }
     let said = if expired { format!("⌛ Expired: {why}") } else { not_any_more(why) };
     finish(tx, id, state, &said)

@@ -75,6 +75,10 @@ fn one(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
     match &approval.about {
         ApprovalSubject::Sender { .. } => senders::reconsider(tx, id, &approval)?,
         ApprovalSubject::Channel { chat, .. } => channels::reconsider(tx, id, *chat)?,
+        ApprovalSubject::Budget(_) if tx.db.budget_waits.is_empty(tx)? => {
+            outcome::not_needed(tx, id, "no message waits for the budget any more")?;
+        }
+        ApprovalSubject::Budget(_) => {}
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => {

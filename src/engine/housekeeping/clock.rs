@@ -1,6 +1,7 @@
 //! Reacts to changes of the machine's clocks.
 
 use crate::entities::change::ChangedAgents;
+use crate::lifecycle::budget;
 use crate::model::input::ClockChange;
 use crate::model::report::Reply;
 use crate::rows::agents;
@@ -24,5 +25,7 @@ pub(crate) fn changed(tx: &mut Tx<'_, '_>, change: &ClockChange) -> Result<Reply
     // The other tasks are recomputed in as many steps as necessary.
     recompute::renew_all(tx)?;
     recompute::renew_some(tx)?;
+    // Another day or month may have begun.
+    budget::reconsider(tx)?;
     Ok(Reply::Done)
 }

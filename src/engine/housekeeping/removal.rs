@@ -78,6 +78,7 @@ fn drop_messages(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
         }
         let mut waiting = tx.db.ready_messages.collect_prefix(tx, &session, left)?;
         waiting.extend(tx.db.context_messages.collect_prefix(tx, &session, left - waiting.len())?);
+        waiting.extend(tx.db.budget_waits.collect_prefix(tx, &session, left - waiting.len())?);
         left -= waiting.len();
         let mut seqs = Vec::with_capacity(waiting.len());
         for (InboxKey { seq, .. }, id) in waiting {

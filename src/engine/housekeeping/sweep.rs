@@ -5,7 +5,7 @@ use crate::decisions::due;
 use crate::delivery::{queue, result};
 use crate::entities::threads;
 use crate::housekeeping::{removal, retention};
-use crate::lifecycle::{capacity, caps, dispatch, fetch, replies};
+use crate::lifecycle::{budget, capacity, caps, dispatch, fetch, replies};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -37,6 +37,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
         recompute::renew_some,
         run::due,
         fetch::due,
+        budget::go_on,
         ripen_messages,
         capacity::dispatch_waiting,
         replies::again,

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::lifecycle::capacity::CapacityLimit;
 use crate::lifecycle::mailbox_view::SessionRef;
-use crate::lifecycle::{capacity, halt, mailbox_view, rate_limit, start_backoff, unattended};
+use crate::lifecycle::{budget, capacity, halt, mailbox_view, rate_limit, start_backoff, unattended};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
@@ -25,11 +25,12 @@ pub(crate) fn send_text(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) -> 
 /// nothing while the incarnation is ending. Without a free slot, returns the limit that was reached. Calling it twice
 /// produces the same effects twice, which is harmless.
 pub(crate) fn dispatch_session(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Option<CapacityLimit>> {
-    let Some(oldest) = oldest(tx, id)? else { return Ok(None) };
+    if oldest(tx, id)?.is_none() {
+        return Ok(None);
+    }
     let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
-    let of = SessionRef { id, session: &session, agent: &agent };
-    dispatch_to(tx, of, oldest, None)
+    dispatch_to(tx, SessionRef { id, session: &session, agent: &agent }, None)
 }
 
 /// A message that has just been queued in a session.
@@ -58,8 +59,7 @@ pub(crate) fn dispatch_due(
     tx: &mut Tx<'_, '_>,
     DueMessage { of, message }: DueMessage<'_>,
 ) -> Result<Option<CapacityLimit>> {
-    let Some(oldest) = oldest(tx, of.id)? else { return Ok(None) };
-    dispatch_to(tx, of, oldest, Some(message))
+    if oldest(tx, of.id)?.is_none() { Ok(None) } else { dispatch_to(tx, of, Some(message)) }
 }
 
 /// Like [`dispatch_due`], for a person's message. If something was dispatched, shows that the agent is typing, where
@@ -92,7 +92,6 @@ fn oldest(tx: &Tx<'_, '_>, session: SessionId) -> Result<Option<OldestMessage>> 
 fn dispatch_to(
     tx: &mut Tx<'_, '_>,
     of: SessionRef<'_>,
-    oldest: OldestMessage,
     arrived: Option<ExportedMessage>,
 ) -> Result<Option<CapacityLimit>> {
     let incarnation = match of.session.live {
@@ -112,29 +111,35 @@ fn dispatch_to(
     {
         return rate_limit::postpone_all(tx, of.id, &hold_off).map(|()| None);
     }
-    if step != Step::Nothing && unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
+    if step == Step::Nothing || unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
         return Ok(None);
     }
-    match step {
-        Step::Launch if !start_backoff::may_start(of.session, tx.now.awake) => Ok(None),
-        Step::Nothing => Ok(None),
-        Step::Export => {
-            let export = match arrived {
-                // What a person's message lets go on was not exported before.
-                Some(message) if message.seq > oldest.seq && unattended::held_before(tx, of, message.seq)? => {
-                    Some(mailbox_view::everything(tx, of, false)?)
-                }
-                Some(message) => mailbox_view::one(tx, of, message, oldest.seq)?,
-                None => Some(mailbox_view::everything(tx, of, false)?),
-            };
-            tx.effects.extend(export.map(|export| Effect::Export(Box::new(export))));
-            Ok(None)
-        }
-        Step::Launch => match capacity::full(tx, of)? {
-            None => launch(tx, of).map(|()| None),
-            Some(full) => capacity::make_room(tx, full, oldest.id).map(|()| Some(full)),
-        },
+    if step == Step::Launch && !start_backoff::may_start(of.session, tx.now.awake) {
+        return Ok(None);
     }
+    let admission = budget::admit(tx, of)?;
+    // Some messages may wait for a budget now.
+    let oldest = self::oldest(tx, of.id)?.filter(|_| arrived.as_ref().is_none_or(|one| !admission.holds(one.id)));
+    let Some(oldest) = oldest else { return Ok(None) };
+    if step == Step::Launch
+        && let Some(full) = capacity::full(tx, of)?
+    {
+        return capacity::make_room(tx, full, oldest.id).map(|()| Some(full));
+    }
+    budget::reserve(tx, admission)?;
+    if step == Step::Launch {
+        return launch(tx, of).map(|()| None);
+    }
+    let export = match arrived {
+        // What a person's message lets go on was not exported before.
+        Some(message) if message.seq > oldest.seq && unattended::held_before(tx, of, message.seq)? => {
+            Some(mailbox_view::everything(tx, of, false)?)
+        }
+        Some(message) => mailbox_view::one(tx, of, message, oldest.seq)?,
+        None => Some(mailbox_view::everything(tx, of, false)?),
+    };
+    tx.effects.extend(export.map(|export| Effect::Export(Box::new(export))));
+    Ok(None)
 }
 
 /// Exports messages that did not fit into a session's mailbox before, if there can be any. `over` are the positions of

@@ -121,6 +121,7 @@ fn open(tx: &Tx<'_, '_>, session: SessionId) -> Result<(Messages, Messages)> {
     let mut waiting: Vec<MessageId> =
         tx.db.ready_messages.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id).collect();
     waiting.extend(tx.db.session_backoffs.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id));
+    waiting.extend(tx.db.budget_waits.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id));
     let load = |ids: Vec<MessageId>| -> Result<Messages> {
         let mut found = Vec::new();
         for id in ids {

@@ -11,10 +11,11 @@ use crate::model::journal::Event;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Awake;
-use crate::rows::{journal, sessions};
+use crate::rows::{budgets, journal, sessions};
 use crate::tx::Tx;
 use crate::{Result, readable};
 
+pub(crate) mod budget;
 pub(crate) mod capacity;
 pub(crate) mod caps;
 pub(crate) mod context;
@@ -169,12 +170,14 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId, tools: &[String]) ->
         failures.settle(tx)?;
     }
     halt::ended(tx, id, tools)?;
+    budgets::release_session(tx, session)?;
     journal::of_session(tx, session, Event::Ended(number, exit.clone()))?;
     incarnation.phase = Phase::Closed { exit, at: tx.now.wall };
     (incarnation.tool, incarnation.tool_since) = (None, None);
     tx.db.incarnations.put(tx, &id, &incarnation)?;
     sessions::update(tx, session, |row| row.live = None)?;
     replies::forget(tx, session)?;
+    budget::reconsider(tx)?;
     capacity::assign_free_slots(tx)
 }
 

@@ -266,6 +266,7 @@ fn requests(tx: &Tx<'_, '_>, subject: &Subject<'_>) -> Result<Vec<String>> {
                 ApprovalSubject::McpServer { server, .. } => format!("MCP server {}", server.name),
                 ApprovalSubject::CreateAgent { name, .. } => format!("new agent {}", short(name)),
                 ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } => "a person or a chat".to_owned(),
+                ApprovalSubject::Budget(_) => "a budget".to_owned(),
             };
             format!("- {id}: {what}; expires at {}", approval.expires)
         })

@@ -139,7 +139,7 @@ pub(crate) fn granted(
         ApprovalSubject::CreateAgent { session, name, instructions } => {
             create::create(tx, *session, name, instructions.as_deref())
         }
-        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } => {
+        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } | ApprovalSubject::Budget(_) => {
             Ok(Err("no agent asked for this".to_owned()))
         }
     }

@@ -76,7 +76,7 @@ pub(crate) fn send(
     if count > tx.policy.hops_max {
         return refuse(tx, &speaker, from, peer.agent).map(|why| Ok(Sent::Dropped(why)));
     }
-    if messages::backlog(tx, peer.agent)? >= tx.policy.backlog_max {
+    if !messages::has_place(tx, peer.agent)? {
         return Ok(Err("the other agent has too many waiting messages".to_owned()));
     }
     let answered = whom(tx, from, question, peer)?;

@@ -176,6 +176,7 @@ fn action(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::CreateAgent { .. } => "create_agent",
         ApprovalSubject::Sender { .. } => "sender",
         ApprovalSubject::Channel { .. } => "channel",
+        ApprovalSubject::Budget(_) => "budget",
     }
 }
 
@@ -184,7 +185,9 @@ fn submitted(about: &ApprovalSubject) -> String {
         ApprovalSubject::Packages { .. } => "Package install request submitted.".to_owned(),
         ApprovalSubject::McpServer { .. } => "MCP server request submitted.".to_owned(),
         ApprovalSubject::CreateAgent { name, .. } => format!("Request to create agent \"{name}\" submitted."),
-        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } => "Submitted.".to_owned(),
+        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } | ApprovalSubject::Budget(_) => {
+            "Submitted.".to_owned()
+        }
     };
     format!("{what} You will be notified when admin approves or rejects.")
 }

@@ -196,7 +196,7 @@ impl<'a> FanOut<'a> {
         let heard = InboundContext { event: self.event, chat: self.chat, sender: self.sender, threads: self.threads };
         let verdict = weigh::weigh(tx, heard, agent_id, wiring)?;
         let (mut decision, mut why) = (verdict.decision, verdict.why);
-        if decision == Decision::Engaged && messages::backlog(tx, agent_id)? >= tx.policy.backlog_max {
+        if decision == Decision::Engaged && !messages::has_place(tx, agent_id)? {
             (decision, why) = (Decision::Refused, Reason::Backlog);
         }
         let mut report = WiringReport { agent: agent.folder.clone(), session: None, decision, why, message: None };

@@ -8,7 +8,7 @@ use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState, Reason};
 use crate::model::task::Slot;
 use crate::model::time::Awake;
-use crate::rows::session_files;
+use crate::rows::{budgets, session_files};
 use crate::state::indexed::Updated;
 use crate::state::{InboxKey, Text, WireKey};
 use crate::tx::{Hook, Tx};
@@ -124,6 +124,7 @@ pub(crate) fn update(tx: &mut Tx<'_, '_>, id: MessageId, change: impl FnOnce(&mu
 fn update_from(tx: &mut Tx<'_, '_>, id: MessageId, change: impl FnOnce(&mut Message)) -> Result<Updated<Message>> {
     let updated = tx.db.messages.update(tx, &id, change)?;
     count(tx, Some(&updated.before), &updated.after)?;
+    budgets::message_changed(tx, &updated.before, &updated.after)?;
     Ok(updated)
 }
 
@@ -170,22 +171,22 @@ pub(crate) fn at(tx: &Tx<'_, '_>, session: SessionId, seq: u64) -> Result<Option
 
 /// Updates the backlog of a message's agent.
 fn count(tx: &mut Tx<'_, '_>, before: Option<&Message>, after: &Message) -> Result<()> {
-    match (before.is_some_and(counts), counts(after)) {
+    match (before.is_some_and(Message::is_backlog), after.is_backlog()) {
         (false, true) => tx.db.change_waiting(tx, after.agent, |count| count.saturating_add(1)),
         (true, false) => tx.db.change_waiting(tx, after.agent, |count| count.saturating_sub(1)),
         _ => Ok(()),
     }
 }
 
-/// Whether a message is part of its agent's backlog.
-fn counts(message: &Message) -> bool {
-    message.trigger && matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. })
+/// Whether an agent takes another message: neither its backlog nor the number of messages that wait for budgets is at its
+/// limit.
+pub(crate) fn has_place(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
+    let most = tx.policy.backlog_max;
+    Ok(tx.db.waiting(tx, agent)? < most && tx.db.budget_waits.len(tx)? < most.saturating_mul(BUDGET_WAITS))
 }
 
-/// The number of an agent's triggering messages that are pending or claimed.
-pub(crate) fn backlog(tx: &Tx<'_, '_>, agent: AgentId) -> Result<u64> {
-    tx.db.waiting(tx, agent)
-}
+/// Messages of all agents that may wait for budgets, in backlogs of one agent.
+const BUDGET_WAITS: u64 = 10;
 
 /// Drops a message of a removed agent.
 pub(crate) fn drop_message(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {

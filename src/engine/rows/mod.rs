@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod approvals;
+pub(crate) mod budgets;
 pub(crate) mod channels;
 pub(crate) mod chats;
 pub(crate) mod destinations;

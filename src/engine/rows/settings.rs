@@ -29,7 +29,7 @@ pub(crate) fn zone_of(tx: &Tx<'_, '_>, settings: &Settings) -> Zone {
 }
 
 /// Walks with a cursor in the same table that remove nothing.
-const OTHER_WALKS: [&str; 2] = [RENEWAL, RECONSIDERED];
+const OTHER_WALKS: [&str; 3] = [RENEWAL, RECONSIDERED, BUDGETS_RECONSIDERED];
 
 /// Restarts every retention walk after its settings changed.
 pub(crate) fn begin_again(tx: &mut Tx<'_, '_>) -> Result<()> {
@@ -45,3 +45,6 @@ pub(crate) const RECONSIDERED: &str = "approvals_reconsidered";
 
 /// Key of the walk over tasks in `swept`. Its row exists only while the walk is in progress.
 pub(crate) const RENEWAL: &str = "tasks_renewed";
+
+/// Key of the walk over messages that wait for budgets in `swept`. Its row exists only while the walk is in progress.
+pub(crate) const BUDGETS_RECONSIDERED: &str = "budgets_reconsidered";

@@ -1,6 +1,7 @@
 //! The ledger of what agents use of models, and its totals. The only writer of both.
 
 use crate::Result;
+use crate::model::budget::Party;
 use crate::model::gateway::ModelCall;
 use crate::model::id::MessageId;
 use crate::model::message::Message;
@@ -9,7 +10,7 @@ use crate::model::time::{Day, Timestamp};
 use crate::rows::{chats, settings};
 use crate::rules::caps::Used;
 use crate::rules::prices;
-use crate::state::{ScopeKey, SpendKey, SpendTotalKey};
+use crate::state::{Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
 use crate::time::zone::Zone;
 use crate::tx::Tx;
 use std::ops::RangeInclusive;
@@ -97,33 +98,35 @@ pub(crate) fn used_for(tx: &Tx<'_, '_>, message: MessageId) -> Result<Used> {
 
 /// An entry for the ledger. One without uses is in no total, so it needs neither a sender nor the calendar.
 fn entry(tx: &Tx<'_, '_>, message: &Message, source: SpendSource, used: Vec<ReportedUse>) -> Result<Spend> {
-    let mut entry = Spend {
-        at: tx.now.wall,
-        day: Day::of(tx.now.wall, 0),
-        agent: message.agent,
-        session: message.session,
-        chat: None,
-        person: None,
-        task: message.slot.map(|slot| slot.task),
-        uses: Vec::new(),
-        source,
-        counted: true,
-    };
+    let (at, session) = (tx.now.wall, message.session);
     if used.is_empty() {
-        return Ok(entry);
+        let Party { agent, chat, person, task } = bare_party(message);
+        let day = Day::of(at, 0);
+        return Ok(Spend { at, day, agent, session, chat, person, task, uses: Vec::new(), source, counted: true });
     }
     let settings = tx.db.settings.get(tx, &())?.unwrap_or_default();
-    entry.day = day_in(&settings::zone_of(tx, &settings), entry.at);
+    let day = day_in(&settings::zone_of(tx, &settings), at);
     let price = |used: ReportedUse| {
         let configured = settings.prices.iter().find(|known| used.model.as_deref() == Some(known.model.as_str()));
         prices::priced(used, configured.map(|known| known.price))
     };
-    entry.uses = used.into_iter().map(price).collect();
-    entry.person = tx.db.bodies.get(tx, &message.body)?.and_then(|body| body.sender);
+    let uses = used.into_iter().map(price).collect();
+    let Party { agent, chat, person, task } = party(tx, message)?;
+    Ok(Spend { at, day, agent, session, chat, person, task, uses, source, counted: true })
+}
+
+/// Whom the use of models by a message is counted for.
+pub(crate) fn party(tx: &Tx<'_, '_>, message: &Message) -> Result<Party> {
+    let mut party = bare_party(message);
+    party.person = tx.db.bodies.get(tx, &message.body)?.and_then(|body| body.sender);
     if let Some(reply) = &message.reply {
-        entry.chat = chats::known(tx, reply)?.as_ref().as_ref().map(|(chat, _)| *chat);
+        party.chat = chats::known(tx, reply)?.as_ref().as_ref().map(|(chat, _)| *chat);
     }
-    Ok(entry)
+    Ok(party)
+}
+
+fn bare_party(message: &Message) -> Party {
+    Party { agent: message.agent, chat: None, person: None, task: message.slot.map(|slot| slot.task) }
 }
 
 fn insert(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: Spend) -> Result<()> {
@@ -151,9 +154,9 @@ fn change_totals(tx: &mut Tx<'_, '_>, entry: &Spend, change: impl Fn(&mut SpendT
 }
 
 /// The total of some days.
-pub(crate) fn total(tx: &Tx<'_, '_>, scope: &ScopeKey, days: RangeInclusive<Day>) -> Result<Amounts> {
+pub(crate) fn total(db: &Tables, txn: &Read<'_>, scope: &ScopeKey, days: RangeInclusive<Day>) -> Result<Amounts> {
     let key = |day: Day| SpendTotalKey { scope: scope.clone(), day };
-    let rows = tx.db.spend_totals.collect_range(tx, key(*days.start())..=key(*days.end()), DAYS_MAX)?;
+    let rows = db.spend_totals.collect_range(txn, key(*days.start())..=key(*days.end()), DAYS_MAX)?;
     Ok(rows.iter().fold(Amounts::default(), |sum, (_, total)| sum.plus(total.sum())))
 }
 

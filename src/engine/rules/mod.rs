@@ -1,6 +1,7 @@
 //! Pure decisions: no transaction, no clock, no randomness.
 
 pub(crate) mod access;
+pub(crate) mod budgets;
 pub(crate) mod caps;
 pub(crate) mod commands;
 pub(crate) mod engage;

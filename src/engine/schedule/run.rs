@@ -85,7 +85,7 @@ pub(crate) fn newest(task: &Task) -> usize {
 
 /// Whether the agent's backlog and the store have space for another message.
 pub(crate) fn has_place(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
-    Ok(tx.cx.has_room && messages::backlog(tx, agent)? < tx.policy.backlog_max)
+    Ok(tx.cx.has_room && messages::has_place(tx, agent)?)
 }
 
 /// The passed slots that were not used. A slot that was used once is neither used nor skipped again, however the clock

@@ -1,7 +1,7 @@
 //! Calls of models that the gateway counted.
 
 use crate::Result;
-use crate::lifecycle::caps;
+use crate::lifecycle::{budget, caps};
 use crate::model::gateway::ModelCall;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::IncarnationId;
@@ -29,6 +29,9 @@ pub(crate) fn ended(tx: &mut Tx<'_, '_>, call: &ModelCall) -> Result<Reply> {
         && let Some(message) = message_of(tx, call)?
     {
         spend::called(tx, message, call)?;
+        if let Some(message) = tx.db.messages.get(tx, &message)? {
+            budget::watch(tx, &message)?;
+        }
     }
     Ok(Reply::Done)
 }

@@ -3,7 +3,7 @@
 use crate::delivery::notice;
 use crate::lifecycle::failures::Failures;
 use crate::lifecycle::retry::FailedTurn;
-use crate::lifecycle::{capacity, caps, dispatch, replies, retry, start_backoff, unattended};
+use crate::lifecycle::{budget, capacity, caps, dispatch, replies, retry, start_backoff, unattended};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::journal::Event;
@@ -59,6 +59,7 @@ pub(crate) fn ingest(tx: &mut Tx<'_, '_>, collection: Collection) -> Result<Repl
 
 /// Lets a waiting session take this one's slot. Otherwise exports messages that did not fit into the mailbox before.
 fn after_turn(tx: &mut Tx<'_, '_>, session: SessionId, over: &[u64]) -> Result<()> {
+    budget::turn_ended(tx, session)?;
     capacity::assign_free_slots(tx)?;
     unattended::withdraw(tx, session)?;
     dispatch::dispatch_rest(tx, session, over)
@@ -246,7 +247,8 @@ impl Collector {
         if waits {
             caps::turn_began(tx, id, &message, incarnation)?;
             let claimed = MessageState::Claimed { incarnation, since: tx.now.awake };
-            messages::update(tx, id, |message| message.state = claimed)?;
+            let message = messages::update(tx, id, |message| message.state = claimed)?;
+            budget::claimed(tx, &message, id)?;
             journal::of_message(tx, id, Event::Claimed(incarnation))?;
         }
         Ok(waits)
@@ -268,6 +270,7 @@ impl Collector {
             let used = used.map(|models| models.used).unwrap_or_default();
             let is_counted = calls::were_counted(tx, self.session, incarnation, id, &turn.also)?;
             spend::turn_ended(tx, id, &message, spend::Report { incarnation, used, is_counted })?;
+            budget::watch(tx, &message)?;
         }
         if is_settled(&message, incarnation) {
             self.clear(tx, &turn.also, incarnation)?;

@@ -1,6 +1,7 @@
 //! The processing of one input: its transaction, outside values and effects.
 
 use crate::Result;
+use crate::model::budget::BudgetRequest;
 use crate::model::card::PromptSubject;
 use crate::model::delivery::Outbound;
 use crate::model::effect::Effect;
@@ -82,6 +83,8 @@ pub enum Hook<'a> {
         /// How it ended.
         outcome: std::result::Result<(), &'a str>,
     },
+    /// A budget has no room for a message, and a person is to be asked.
+    BudgetSpent(BudgetRequest),
     /// An outgoing message reached any final state.
     OutboundEnded {
         /// Its id.

@@ -70,7 +70,7 @@ pub(super) fn backlog(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     let mut counts: BTreeMap<AgentId, u64> = BTreeMap::new();
     check.each(&db.messages, |_, _, message| {
-        if message.trigger && matches!(message.state, MessageState::Pending(_) | MessageState::Claimed { .. }) {
+        if message.is_backlog() {
             *counts.entry(message.agent).or_default() += 1;
         }
         Ok(())

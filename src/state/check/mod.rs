@@ -76,6 +76,7 @@ const FAMILIES: &[Family] = &[
     requests::references,
     requests::between_agents,
     spend::totals,
+    spend::reservations,
 ];
 
 /// Checks everything in one transaction.

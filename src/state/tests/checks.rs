@@ -5,7 +5,7 @@ use crate::model::approval::ApprovalState;
 use crate::model::delivery::OutState;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, DropId, MessageId, OutboundId, SessionId};
 use crate::model::incarnation::IncarnationId;
-use crate::model::message::{Due, Hop, MessageState};
+use crate::model::message::{Completion, Due, Hop, MessageState};
 use crate::model::session::{ChatSession, Session};
 use crate::model::time::Day;
 use crate::model::{Awake, Timestamp};
@@ -145,7 +145,7 @@ fn counts_and_counters() {
     assert_eq!(after(|db, txn| db.backlog.put(txn, &AgentId::new(2), &0)), ["backlog ag2: says 0, counted 0"]);
     assert_eq!(
         after(|db, txn| db.counters.put(txn, &Text::new("ms")?, &Number(8))),
-        ["counters ms: is 8, but messages has ms10"]
+        ["counters ms: is 8, but messages has ms11"]
     );
     let twice = |db: &Tables, txn: &mut Write<'_>| {
         let mut meta = db.meta.require(txn, &())?;
@@ -196,7 +196,7 @@ fn references_that_lead_nowhere() {
         ]
     );
     let bodies = after(|db, txn| db.bodies.delete(txn, &BodyId::new(1)).map(drop));
-    let needed = 2 + 5 + 1;
+    let needed = 2 + 6 + 1;
     assert_eq!(bodies.len(), needed, "only what waits, open messages and readable files need bodies: {bodies:?}");
     assert_eq!(
         after(|db, txn| {
@@ -391,4 +391,21 @@ fn a_total_of_costs_is_wrong_or_missing() {
         after(|db, txn| db.spend_totals.delete(txn, &key).map(drop)),
         ["spend_totals agent/ag1/2026-04-20: the total of a day with entries is missing"]
     );
+}
+
+#[test]
+fn something_is_set_aside_for_a_message_that_is_not_under_way() {
+    let key = InboxKey { session: SESSION, seq: 12 };
+    let ended = after(|db, txn| {
+        let done = MessageState::Completed { how: Completion::Answered, at: at(9) };
+        db.messages.update(txn, &MessageId::new(6), |message| message.state = done)?;
+        db.backlog.put(txn, &AGENT, &4)
+    });
+    assert_eq!(ended, ["reservations se1/12: ms6 is not under way"]);
+    let foreign = after(|db, txn| {
+        let mut row = db.reservations.require(txn, &key)?;
+        row.message = MessageId::new(2);
+        db.reservations.put(txn, &key, &row)
+    });
+    assert_eq!(foreign, ["reservations se1/12: ms2 is not there"]);
 }

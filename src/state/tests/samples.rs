@@ -266,7 +266,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.workspaces.put(txn, &workspace_key(), &workspace)?;
     let route = Route::PerThread(CHAT, Some(foreign("7")));
     let session = ChatSession {
-        last_number: 21,
+        last_number: 23,
         last_incarnation: 2,
         live: Some(2),
         context_version: 3,
@@ -467,9 +467,9 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.retention_cursors.put(txn, &Text::new("bodies")?, &Number(0))?;
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;
-    set(MessageId::COUNTER, 10)?;
+    set(MessageId::COUNTER, 11)?;
     set(OutboundId::COUNTER, 10)?;
-    set(ApprovalId::COUNTER, 4)?;
+    set(ApprovalId::COUNTER, 5)?;
     set(TaskId::COUNTER, 2)?;
     set(SessionId::COUNTER, 5)?;
     set(SkipId::COUNTER, 7)?;

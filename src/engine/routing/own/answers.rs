@@ -207,11 +207,11 @@ fn approval_line(tx: &Tx<'_, '_>, id: ApprovalId, approval: &Approval, by: &User
 /// What models were used for in a chat today and in this month, by all agents.
 fn costs(tx: &Tx<'_, '_>, chat: &Address, today: Day) -> Result<String> {
     let Some((chat, _)) = chats::find(tx, &chat.channel, &chat.platform_id)? else { return Ok(String::new()) };
-    let month = spend::total(tx, &ScopeKey::Chat(chat), today.month()..=today)?;
+    let month = spend::total(tx.db, tx, &ScopeKey::Chat(chat), today.month()..=today)?;
     if month.turns == 0 {
         return Ok("Costs: not known in this chat.".to_owned());
     }
-    let day = spend::total(tx, &ScopeKey::Chat(chat), today..=today)?;
+    let day = spend::total(tx.db, tx, &ScopeKey::Chat(chat), today..=today)?;
     Ok(format!("Models in this chat, today: {}. This month: {}.", used(day), used(month)))
 }
 

@@ -1,14 +1,16 @@
 //! Sample approvals, questions and followed threads.
 
-use super::{AGENT, CHAT, SESSION, ada, address, at, json, telegram};
+use super::{AGENT, CHAT, SESSION, ada, address, at, costs, json, telegram};
 use crate::held_bytes::{count_held, file_bytes};
 use crate::model::approval::{
     Approval, ApprovalState, ApprovalSubject, Digest, Held, HostReply, Question, QuestionState, Waitlist,
 };
+use crate::model::budget::BudgetRequest;
 use crate::model::card::{CardOption, PromptSubject};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::Origin;
 use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
+use crate::model::spend::Money;
 use crate::model::thread::Sticky;
 use crate::{
     AgentThreadKey, ForeignKey, HeldKey, Owned, PersonKey, PromptKey, ReplyKey, Result, Tables, Text, ThreadKey, Write,
@@ -108,6 +110,9 @@ fn waiting(db: &Tables, txn: &mut Write<'_>, like: Approval) -> Result<()> {
     let named = ApprovalSubject::CreateAgent { session: SESSION, name: "Bob".to_owned(), instructions: None };
     let naming = ApprovalState::Naming { by: ada(), at: address(None), until: at(70) };
     put(db, txn, 3, &Approval { about: named, state: naming, due: at(70), ..like.clone() })?;
+    let budget = costs::budgets().remove(1);
+    let request = BudgetRequest { budget, agent: AGENT, money: Money::ZERO, tokens: 250_000, until: at(95) };
+    put(db, txn, 5, &Approval { about: ApprovalSubject::Budget(request), ..like.clone() })?;
     let packages =
         ApprovalSubject::Packages { session: SESSION, apt: vec!["jq".to_owned()], npm: Vec::new(), reason: None };
     let unsent = ApprovalState::Unsent { failed: 0, why: Some("she has others to decide first".to_owned()) };

@@ -1,9 +1,10 @@
 //! The ledger of costs, and budgets.
 
-use super::{AGENT, CHAT, SESSION, ada, at, foreign, telegram};
-use crate::model::budget::{Budget, BudgetPeriod, BudgetScope, BudgetState, GraceUsed, Reservation};
+use super::{AGENT, CHAT, SESSION, ada, at, foreign, message, telegram};
+use crate::model::budget::{Budget, BudgetPeriod, BudgetScope, BudgetState, GraceUsed, Party, Reservation};
 use crate::model::entity::Folder;
 use crate::model::id::{MessageId, TaskId};
+use crate::model::message::{Due, MessageState};
 use crate::model::spend::{Amounts, CostBasis, ModelUse, Money, Spend, SpendScope, SpendSource, SpendTotal, Tokens};
 use crate::model::time::Day;
 use crate::{InboxKey, PersonKey, Result, ScopeKey, SpendKey, SpendTotalKey, Tables, Text, Write};
@@ -43,10 +44,7 @@ fn set_aside(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let reservation = Reservation {
         message: MessageId::new(6),
         at: at(7),
-        agent: AGENT,
-        chat: Some(CHAT),
-        person: Some(ada()),
-        task: None,
+        party: Party { agent: AGENT, chat: Some(CHAT), person: Some(ada()), task: None },
         money: Money::micros(5_000),
         tokens: 1_600,
     };
@@ -57,11 +55,13 @@ fn set_aside(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         tokens: 0,
         open_until: Some(at(90)),
         told_most: true,
-        told_passing: false,
+        told_spent: false,
     };
     for budget in budgets() {
         db.budget_states.put(txn, &Text::new(budget.name())?, &state)?;
     }
+    let (id, waiting) = message(11, MessageState::Pending(Due::Budget(at(95))), true);
+    db.messages.put(txn, &id, &waiting)?;
     let used = GraceUsed { person: ada(), day: Day::new(20_563), messages: 1 };
     db.grace_used.put(txn, &PersonKey::of(&ada()), &used)
 }

@@ -1,0 +1,245 @@
+//! Lets messages go to their agents as far as budgets have room.
+//!
+//! Before a message is dispatched, what its turn is expected to use is set aside in the same transaction. A message that
+//! finds no room stays pending, with a row of an index, until a turn leaves room, a person extends the budget, or its next
+//! period begins. Messages of a session share a turn, so only the first of them sets something aside.
+
+use crate::delivery::notice;
+use crate::lifecycle::dispatch;
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::model::budget::{BudgetPeriod, BudgetRequest, PassReason, Reservation};
+use crate::model::id::{MessageId, SessionId};
+use crate::model::message::{Due, Message, MessageState, Reason};
+use crate::model::spend::Money;
+use crate::rows::settings::BUDGETS_RECONSIDERED;
+use crate::rows::{budgets, messages, session_files, sessions, settings, spend};
+use crate::rules::budgets::{Verdict, end_of};
+use crate::state::{InboxKey, Number, Text};
+use crate::tx::Tx;
+use crate::{Result, readable};
+use judge::Judge;
+use std::collections::BTreeSet;
+use tell::Passed;
+
+mod judge;
+mod tell;
+
+pub(crate) use tell::watch;
+
+/// Messages of a session that are judged together: as many as a mailbox holds.
+const JUDGED_MAX: usize = 200;
+/// Sessions whose waiting messages are judged again in one transaction.
+const SESSIONS_PER_SLICE: usize = 50;
+
+/// What may be dispatched of a session.
+#[derive(Default)]
+pub(crate) struct Admission {
+    admitted: Vec<Admitted>,
+    /// Messages that wait from now on.
+    waiting: BTreeSet<MessageId>,
+}
+
+struct Admitted {
+    key: InboxKey,
+    reservation: Reservation,
+    passed: Option<Passed>,
+}
+
+impl Admission {
+    /// Whether the message waits.
+    pub(crate) fn holds(&self, message: MessageId) -> bool {
+        self.waiting.contains(&message)
+    }
+}
+
+/// Judges the queued messages of a session that nothing is set aside for. Those without room wait from now on, and people
+/// are told. [`reserve`] completes it once the others are dispatched.
+pub(crate) fn admit(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<Admission> {
+    let settings = budgets::settings(tx)?;
+    let mut admission = Admission::default();
+    if settings.budgets.is_empty() {
+        return Ok(admission);
+    }
+    let mut judge = Judge::new(tx, &settings, of)?;
+    for (key, id) in tx.db.ready_messages.collect_prefix(tx, &of.id, JUDGED_MAX)? {
+        if judge.own.iter().any(|(known, _)| *known == key) {
+            continue;
+        }
+        let message = tx.db.messages.require(tx, &id)?;
+        let judged = judge.judge(tx, id, &message)?;
+        match judged.verdict {
+            None if judged.reservation.is_none() => {}
+            Some((over, Verdict::Wait(ask))) => {
+                tell::wait(tx, id, &message, &over, ask)?;
+                admission.waiting.insert(id);
+            }
+            verdict => {
+                let Some(reservation) = judged.reservation else { continue };
+                judge.own.push((key, reservation.clone()));
+                let passed = match verdict {
+                    Some((over, Verdict::Pass(why))) => Some(Passed { over, why, reply: message.reply.clone() }),
+                    _ => None,
+                };
+                admission.admitted.push(Admitted { key, reservation, passed });
+            }
+        }
+    }
+    // Its run may have them already.
+    if of.session.live.is_some() && !admission.waiting.is_empty() {
+        let mut seqs = Vec::new();
+        for id in &admission.waiting {
+            seqs.push(tx.db.messages.require(tx, id)?.seq);
+        }
+        session_files::discard(tx, of.id, seqs, Vec::new())?;
+    }
+    Ok(admission)
+}
+
+/// Sets aside what dispatched messages are expected to use.
+pub(crate) fn reserve(tx: &mut Tx<'_, '_>, admission: Admission) -> Result<()> {
+    for Admitted { key, reservation, passed } in admission.admitted {
+        budgets::reserve(tx, &key, &reservation)?;
+        if let Some(passed) = passed {
+            tell::passed(tx, &reservation, &passed)?;
+        }
+    }
+    Ok(())
+}
+
+/// A message was claimed. If it was not dispatched since it waits, or if the turn whose reservation it shares has ended,
+/// something is set aside for it now.
+pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> Result<()> {
+    let settings = budgets::settings(tx)?;
+    if settings.budgets.is_empty() || !message.trigger {
+        return Ok(());
+    }
+    let key = InboxKey::of(message);
+    let Some(session) = sessions::load(tx, message.session)? else { return Ok(()) };
+    let agent = tx.db.agents.require(tx, &message.agent)?;
+    let mut judge = Judge::new(tx, &settings, SessionRef { id: message.session, session: &session, agent: &agent })?;
+    let mut pays = false;
+    for (other, _) in tx.db.claimed_messages.collect_prefix(tx, &message.session, JUDGED_MAX)? {
+        let own = judge.own.iter().find(|(known, _)| *known == other);
+        pays |= own.is_some_and(|(_, own)| own.money > Money::ZERO || own.tokens > 0);
+    }
+    let is_known = judge.own.iter().any(|(known, _)| *known == key);
+    if pays && is_known {
+        return Ok(());
+    }
+    judge.own.clear();
+    let party = spend::party(tx, message)?;
+    let accounts = budgets::of_party(tx, &settings, message.session, &party)?;
+    if accounts.is_empty() {
+        return Ok(());
+    }
+    let mut reservation = judge.expect(tx, id, party, &accounts)?;
+    if pays {
+        (reservation.money, reservation.tokens) = (Money::ZERO, 0);
+    }
+    budgets::reserve(tx, &key, &reservation)
+}
+
+/// A turn of a session has ended: messages that were to share it are judged anew, and so are those that wait for room.
+pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
+    let is_over = !tx.db.reservations.is_empty(tx)? && tx.db.claimed_messages.first_in(tx, &session)?.is_none();
+    if is_over && budgets::release_session(tx, session)? {
+        dispatch::dispatch_session(tx, session)?;
+    }
+    reconsider(tx)
+}
+
+/// Judges all messages that wait for budgets again, because a budget may have room now: at once those of some sessions, the
+/// others in the next sweeps.
+pub(crate) fn reconsider(tx: &mut Tx<'_, '_>) -> Result<()> {
+    if tx.db.budget_waits.is_empty(tx)? {
+        return Ok(());
+    }
+    let key = Text::new(BUDGETS_RECONSIDERED)?;
+    tx.db.retention_cursors.put(tx, &key, &Number(0))?;
+    go_on(tx)
+}
+
+/// Continues the walk, if one is in progress.
+pub(crate) fn go_on(tx: &mut Tx<'_, '_>) -> Result<()> {
+    let cursor = Text::new(BUDGETS_RECONSIDERED)?;
+    let Some(Number(passed)) = tx.db.retention_cursors.get(tx, &cursor)? else { return Ok(()) };
+    let mut next = SessionId::new(passed.saturating_add(1));
+    for _ in 0..SESSIONS_PER_SLICE {
+        let from = InboxKey { session: next, seq: 0 };
+        let Some((InboxKey { session, .. }, _)) = tx.db.budget_waits.first(tx, from..)? else {
+            return tx.db.retention_cursors.delete(tx, &cursor).map(drop);
+        };
+        tx.isolated(|tx| reconsider_session(tx, session))?;
+        next = SessionId::new(session.number().saturating_add(1));
+    }
+    tx.db.retention_cursors.put(tx, &cursor, &Number(next.number().saturating_sub(1)))
+}
+
+fn reconsider_session(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<()> {
+    let Some(session) = sessions::load(tx, id)? else { return Ok(()) };
+    let agent = tx.db.agents.require(tx, &session.agent)?;
+    let settings = budgets::settings(tx)?;
+    let mut judge = Judge::new(tx, &settings, SessionRef { id, session: &session, agent: &agent })?;
+    let mut released = false;
+    for (_, message) in tx.db.budget_waits.collect_prefix(tx, &id, JUDGED_MAX)? {
+        if agent.archived.is_some() {
+            messages::drop_message(tx, message)?;
+            continue;
+        }
+        let row = tx.db.messages.require(tx, &message)?;
+        let judged = judge.judge(tx, message, &row)?;
+        let state = match judged.verdict {
+            None | Some((_, Verdict::Pass(PassReason::Warn))) => MessageState::Pending(Due::Now),
+            Some((over, _)) => MessageState::Pending(Due::Budget(over.until)),
+        };
+        if state != row.state {
+            released |= state == MessageState::Pending(Due::Now);
+            messages::update(tx, message, |message| message.state = state)?;
+        }
+    }
+    if released { dispatch::dispatch_session(tx, id).map(drop) } else { Ok(()) }
+}
+
+/// Adds to a budget, or opens it for a while, as a person decided.
+pub(crate) fn extend(tx: &mut Tx<'_, '_>, request: &BudgetRequest, until_tomorrow: bool) -> Result<()> {
+    let settings = budgets::settings(tx)?;
+    let all = budgets::budgets(tx.db, tx, tx.now.wall, tx.cx.zone)?;
+    let Some(account) = all.into_iter().find(|account| account.budget.name() == request.budget.name()) else {
+        return Ok(());
+    };
+    let tomorrow = end_of(BudgetPeriod::Day, tx.now.wall, &settings::zone_of(tx, &settings));
+    budgets::change_state(tx, &account, |state| {
+        if until_tomorrow {
+            state.open_until = Some(tomorrow);
+        } else {
+            // What was used beyond the limit would otherwise use up what is added.
+            let (money, tokens) = account.overspent();
+            state.money = state.money.plus(money).plus(request.money);
+            state.tokens = state.tokens.saturating_add(tokens).saturating_add(request.tokens);
+        }
+        (state.told_most, state.told_spent) = (true, false);
+    })?;
+    reconsider(tx)
+}
+
+/// Drops the messages that wait for a budget, and tells their senders. Returns their number.
+pub(crate) fn drop_waiting(tx: &mut Tx<'_, '_>, request: &BudgetRequest, by: &str) -> Result<usize> {
+    let (settings, name) = (budgets::settings(tx)?, request.budget.name());
+    let (mut told, mut dropped) = (BTreeSet::new(), 0);
+    for (key, id) in tx.db.budget_waits.collect_range(tx, .., tx.policy.rows_per_input / 8)? {
+        let Some(message) = readable(tx.db.messages.get(tx, &id))? else { continue };
+        let party = spend::party(tx, &message)?;
+        let accounts = budgets::of_party(tx, &settings, key.session, &party)?;
+        if !accounts.iter().any(|account| account.budget.name() == name) {
+            continue;
+        }
+        dropped += 1;
+        messages::end(tx, id, MessageState::Dropped { reason: Reason::Budget, at: tx.now.wall }, Vec::new())?;
+        let Some(to) = message.reply else { continue };
+        if told.insert(to.clone()) {
+            let text = format!("Your message was dropped: {by} decided that no more is spent on it.");
+            notice::say_to(tx, to, Some(id), text)?;
+        }
+    }
+    Ok(dropped)
+}

@@ -1,0 +1,312 @@
+//! Budgets: what is left of them, what is set aside for turns under way, and what people allowed and were told. The only
+//! writer of these tables.
+
+use crate::Result;
+use crate::model::address::UserId;
+use crate::model::budget::{Budget, BudgetScope, BudgetState, GraceUsed, Party, Reservation};
+use crate::model::configure::Settings;
+use crate::model::id::{AgentId, SessionId};
+use crate::model::message::Message;
+use crate::model::spend::{Amounts, Money, SpendScope};
+use crate::model::time::{Day, Timestamp};
+use crate::rows::{settings, spend};
+use crate::rules::budgets;
+use crate::state::{Basis, ChatKey, InboxKey, PersonKey, Read, ScopeKey, SpendKey, Tables, Text};
+use crate::time::local;
+use crate::time::zone::Zone;
+use crate::tx::Tx;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Reservations that are added up, more than there are messages under way.
+const RESERVATIONS_MAX: usize = 100_000;
+/// Messages whose turns are searched for recent ones of an agent.
+const RECENT_MESSAGES: u64 = 200;
+/// Entries of the ledger that are read for that. A turn has one for each call that the gateway counted.
+const RECENT_ENTRIES: usize = 2_000;
+
+/// A budget in its present period.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetAccount {
+    /// The budget.
+    pub budget: Budget,
+    /// What is counted for it; none if there is no such agent or chat.
+    pub scope: Option<SpendScope>,
+    /// What was used in the period.
+    pub spent: Amounts,
+    /// Money that is set aside for turns under way.
+    pub reserved_money: Money,
+    /// Tokens that are set aside for them.
+    pub reserved_tokens: u64,
+    /// What people allowed and were told in the period.
+    pub state: BudgetState,
+    /// When the next period begins.
+    pub until: Timestamp,
+}
+
+impl BudgetAccount {
+    /// The limit in money with what people added.
+    #[must_use]
+    pub fn money(&self) -> Option<Money> {
+        self.budget.money.map(|limit| limit.plus(self.state.money))
+    }
+
+    /// The limit in tokens with what people added.
+    #[must_use]
+    pub fn tokens(&self) -> Option<u64> {
+        self.budget.tokens.map(|limit| limit.saturating_add(self.state.tokens))
+    }
+
+    /// Money that was used, at the highest price for models without one.
+    #[must_use]
+    pub fn spent_money(&self) -> Money {
+        self.spent.cost.plus(self.spent.unpriced)
+    }
+
+    /// Whether a person has opened it for the moment.
+    #[must_use]
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.state.open_until.is_some_and(|until| now < until)
+    }
+
+    /// Its limits with what is used of each, first money, then tokens.
+    fn limits(&self) -> [Option<budgets::Limit>; 2] {
+        let money = self.money().map(|limit| budgets::Limit {
+            limit: limit.as_micros(),
+            spent: self.spent_money().as_micros(),
+            reserved: self.reserved_money.as_micros(),
+        });
+        let tokens = self.tokens().map(|limit| budgets::Limit {
+            limit,
+            spent: self.spent.tokens.total(),
+            reserved: self.reserved_tokens,
+        });
+        [money, tokens]
+    }
+
+    /// What was used beyond its limits.
+    pub(crate) fn overspent(&self) -> (Money, u64) {
+        let money = self.money().map_or(Money::ZERO, |limit| self.spent_money().minus(limit));
+        let tokens = self.tokens().map_or(0, |limit| self.spent.tokens.total().saturating_sub(limit));
+        (money, tokens)
+    }
+
+    /// Whether it has room for a turn that is expected to use so much.
+    pub(crate) fn has_room(&self, now: Timestamp, money: Money, tokens: u64) -> bool {
+        let expected = [money.as_micros(), tokens];
+        let fits = |(limit, expected): (Option<budgets::Limit>, u64)| {
+            limit.is_none_or(|limit| budgets::decide_room(limit, expected))
+        };
+        self.is_open(now) || self.limits().into_iter().zip(expected).all(fits)
+    }
+
+    /// Whether most of it is spent.
+    pub(crate) fn is_mostly_spent(&self) -> bool {
+        self.limits().into_iter().flatten().any(|of| budgets::decide_most(of.limit, of.spent))
+    }
+
+    /// How much of it is used: `$1.20 of $2.00`, `9000 of 10000 tokens`, or both.
+    #[must_use]
+    pub fn used(&self) -> String {
+        let money = self.money().map(|limit| format!("{} of {limit}", self.spent_money()));
+        let tokens = self.tokens().map(|limit| format!("{} of {limit} tokens", self.spent.tokens.total()));
+        money.into_iter().chain(tokens).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The date of the installation's users.
+pub(crate) struct Today<'a> {
+    now: Timestamp,
+    zone: &'a Zone,
+    day: Day,
+}
+
+impl<'a> Today<'a> {
+    pub(crate) fn of(now: Timestamp, zone: &'a Zone) -> Self {
+        Self { now, zone, day: local::day(now, zone) }
+    }
+}
+
+/// All budgets, for people and programs. `zone` is the machine's.
+///
+/// # Errors
+/// The store's.
+pub fn budgets(db: &Tables, txn: &Read<'_>, now: Timestamp, zone: &Zone) -> Result<Vec<BudgetAccount>> {
+    let settings = db.settings.get(txn, &())?.unwrap_or_default();
+    if settings.budgets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let configured = settings.timezone.and_then(|name| Zone::parse(&name).ok());
+    let today = Today::of(now, configured.as_ref().unwrap_or(zone));
+    let reserved = db.reservations.collect_range(txn, .., RESERVATIONS_MAX)?;
+    let account = |budget: Budget| {
+        let scope = resolved(db, txn, &budget.scope)?;
+        account(db, txn, budget, scope, &today, reserved.iter().map(|(_, row)| row))
+    };
+    settings.budgets.into_iter().map(account).collect()
+}
+
+/// The budgets of a message. What is set aside for the session itself is left out.
+pub(crate) fn of_party(
+    tx: &Tx<'_, '_>,
+    of: &Settings,
+    session: SessionId,
+    party: &Party,
+) -> Result<Vec<BudgetAccount>> {
+    let zone = settings::zone_of(tx, of);
+    let today = Today::of(tx.now.wall, &zone);
+    let mut reserved = None;
+    let mut found = Vec::new();
+    for budget in &of.budgets {
+        let Some(scope) = resolved(tx.db, tx, &budget.scope)?.filter(|scope| party.is_in(scope)) else { continue };
+        let reserved: &Vec<(InboxKey, Reservation)> = match &mut reserved {
+            Some(reserved) => reserved,
+            None => reserved.insert(tx.db.reservations.collect_range(tx, .., RESERVATIONS_MAX)?),
+        };
+        let others = reserved.iter().filter(|(key, _)| key.session != session).map(|(_, row)| row);
+        found.push(account(tx.db, tx, budget.clone(), Some(scope), &today, others)?);
+    }
+    Ok(found)
+}
+
+/// The settings, for a decision about budgets.
+pub(crate) fn settings(tx: &Tx<'_, '_>) -> Result<Arc<Settings>> {
+    tx.once(Basis::Decisions, &(), || Ok(tx.db.settings.get(tx, &())?.unwrap_or_default()))
+}
+
+fn account<'a>(
+    db: &Tables,
+    txn: &Read<'_>,
+    budget: Budget,
+    scope: Option<SpendScope>,
+    today: &Today<'_>,
+    reserved: impl Iterator<Item = &'a Reservation>,
+) -> Result<BudgetAccount> {
+    let from = budget.per.first_day(today.day);
+    let state = db.budget_states.get(txn, &Text::new(budget.name())?)?.filter(|state| state.from == from);
+    let mut account = BudgetAccount {
+        until: budgets::end_of(budget.per, today.now, today.zone),
+        state: state.unwrap_or(BudgetState { from, ..BudgetState::default() }),
+        spent: Amounts::default(),
+        reserved_money: Money::ZERO,
+        reserved_tokens: 0,
+        budget,
+        scope,
+    };
+    if let Some(scope) = &account.scope {
+        account.spent = spend::total(db, txn, &ScopeKey::of(scope)?, from..=today.day)?;
+        for row in reserved.filter(|row| row.party.is_in(scope)) {
+            account.reserved_money = account.reserved_money.plus(row.money);
+            account.reserved_tokens = account.reserved_tokens.saturating_add(row.tokens);
+        }
+    }
+    Ok(account)
+}
+
+/// What a budget counts; none if there is no such agent or chat.
+fn resolved(db: &Tables, txn: &Read<'_>, scope: &BudgetScope) -> Result<Option<SpendScope>> {
+    Ok(match scope {
+        BudgetScope::All => Some(SpendScope::All),
+        BudgetScope::Agent(folder) => db.agents_by_folder.get(txn, &Text::from(folder))?.map(SpendScope::Agent),
+        BudgetScope::Chat(channel, id) => {
+            db.chats_by_address.get(txn, &ChatKey::of(channel, id))?.map(SpendScope::Chat)
+        }
+        BudgetScope::Person(person) => Some(SpendScope::Person(person.clone())),
+        BudgetScope::Task(task) => Some(SpendScope::Task(*task)),
+    })
+}
+
+/// Changes what people allowed and were told of a budget. Returns what `change` does.
+pub(crate) fn change_state<T>(
+    tx: &mut Tx<'_, '_>,
+    account: &BudgetAccount,
+    change: impl FnOnce(&mut BudgetState) -> T,
+) -> Result<T> {
+    let key = Text::new(account.budget.name())?;
+    let known = tx.db.budget_states.get(tx, &key)?.filter(|state| state.from == account.state.from);
+    let before = known.clone().unwrap_or_else(|| account.state.clone());
+    let mut state = before.clone();
+    let done = change(&mut state);
+    if known.is_none() || state != before {
+        tx.db.budget_states.put(tx, &key, &state)?;
+    }
+    Ok(done)
+}
+
+/// Records that the owner is told that all of a budget is spent. Returns whether that is new in this period.
+pub(crate) fn begin_telling_spent(tx: &mut Tx<'_, '_>, account: &BudgetAccount) -> Result<bool> {
+    change_state(tx, account, |state| !std::mem::replace(&mut state.told_spent, true))
+}
+
+/// Removes the states of budgets that are not configured any more.
+pub(crate) fn forget_states(tx: &mut Tx<'_, '_>, settings: &Settings) -> Result<()> {
+    for (name, _) in tx.db.budget_states.collect_range(tx, .., tx.policy.rows_per_input)? {
+        if !settings.budgets.iter().any(|budget| budget.name() == name.as_str()) {
+            tx.db.budget_states.delete(tx, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The messages of a person that passed today although a budget was spent.
+pub(crate) fn grace_used(tx: &Tx<'_, '_>, person: &UserId, today: Day) -> Result<u32> {
+    let row = tx.db.grace_used.get(tx, &PersonKey::of(person))?;
+    Ok(row.filter(|row| row.person == *person && row.day == today).map_or(0, |row| row.messages))
+}
+
+/// Counts one more of them.
+pub(crate) fn use_grace(tx: &mut Tx<'_, '_>, person: &UserId, today: Day) -> Result<()> {
+    let messages = grace_used(tx, person, today)?.saturating_add(1);
+    tx.db.grace_used.put(tx, &PersonKey::of(person), &GraceUsed { person: person.clone(), day: today, messages })
+}
+
+/// Sets something aside.
+pub(crate) fn reserve(tx: &mut Tx<'_, '_>, key: &InboxKey, reservation: &Reservation) -> Result<()> {
+    tx.db.reservations.put(tx, key, reservation)
+}
+
+/// What is set aside for a session's messages.
+pub(crate) fn of_session(tx: &Tx<'_, '_>, session: SessionId) -> Result<Vec<(InboxKey, Reservation)>> {
+    tx.db.reservations.collect_prefix(tx, &session, RESERVATIONS_MAX)
+}
+
+/// Releases what is set aside for a session's messages.
+pub(crate) fn release_session(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<bool> {
+    if tx.db.reservations.is_empty(tx)? {
+        return Ok(false);
+    }
+    let rows = of_session(tx, session)?;
+    for (key, _) in &rows {
+        tx.db.reservations.delete(tx, key)?;
+    }
+    Ok(!rows.is_empty())
+}
+
+/// Releases what is set aside for a message that is not under way any more.
+pub(crate) fn message_changed(tx: &mut Tx<'_, '_>, before: &Message, after: &Message) -> Result<()> {
+    use crate::model::message::Waits;
+    let (was, is) = (before.waits(), after.waits());
+    if was == is || is == Some(Waits::Turn) || tx.db.reservations.is_empty(tx)? {
+        return Ok(());
+    }
+    tx.db.reservations.delete(tx, &InboxKey::of(after)).map(drop)
+}
+
+/// What the last turns of an agent used, in money and in tokens.
+pub(crate) fn recent(tx: &Tx<'_, '_>, agent: AgentId) -> Result<(Vec<u64>, Vec<u64>)> {
+    let Some((last, _)) = tx.db.spend.last(tx, ..)? else { return Ok((Vec::new(), Vec::new())) };
+    let first = last.message.number().saturating_sub(RECENT_MESSAGES);
+    let from = SpendKey { message: crate::model::id::MessageId::new(first), incarnation: 0, call: 0 };
+    let mut turns: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for (key, entry) in tx.db.spend.collect_range(tx, from.., RECENT_ENTRIES)? {
+        if entry.agent != agent || !entry.counted || entry.uses.is_empty() {
+            continue;
+        }
+        let sum = turns.entry((key.message, key.incarnation)).or_default();
+        for used in &entry.uses {
+            sum.0 = sum.0.saturating_add(used.cost.as_micros());
+            sum.1 = sum.1.saturating_add(used.tokens.total());
+        }
+    }
+    Ok(turns.into_values().rev().take(budgets::RECENT).unzip())
+}

@@ -1,0 +1,385 @@
+//! Budgets: what passes, what waits and until when, who is asked and told, and that nothing stays set aside.
+
+use hearth::model::budget::Reservation;
+use hearth::model::card::PromptSubject;
+use hearth::model::id::{ApprovalId, MessageId, SessionId};
+use hearth::model::incarnation::Exit;
+use hearth::model::input::ClockChange;
+use hearth::model::journal::Event;
+use hearth::model::mailbox::{CollectedRecord, Record, RetryHint};
+use hearth::model::message::{Completion, Due, MessageState, Reason};
+use hearth::model::report::Reply;
+use hearth::model::spend::{ReportedUse, Tokens};
+use hearth::model::{Input, Millis, Timestamp};
+use hearth::time::local;
+use hearth::time::zone::Zone;
+
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::world::outside::{claim, end, try_again};
+use crate::world::{ONE, World, event_in};
+
+const S: SessionId = SessionId::new(1);
+/// An owner in the chat, and one at the terminal, where owners are told things.
+const OWNER: &str = "[[users]]\nid = \"terminal:7\"\nroles = [\"owner\"]\n\
+                     [[users]]\nid = \"net:boss\"\nroles = [\"owner\"]\n\
+                     [[chats]]\nchannel = \"terminal\"\nplatform_id = \"main\"\n\
+                     [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n";
+const MIDNIGHT: &str = "2026-04-21T00:00:00Z";
+
+fn instant(text: &str) -> Timestamp {
+    local::instant(text, &Zone::utc()).unwrap()
+}
+
+/// A world with [`ONE`], an owner, and budgets; further keys of the agent come last.
+fn world(top: &str, of_agent: &str) -> World {
+    let one = ONE.replace("folder = \"main\"\n", &format!("folder = \"main\"\n{of_agent}\n"));
+    World::of(&format!("timezone = \"UTC\"\n{top}\n{one}{OWNER}"))
+}
+
+/// A budget of so many tokens a day for the agent.
+fn daily(tokens: u64) -> String {
+    format!("[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\ntokens = {tokens}\n")
+}
+
+fn says(world: &mut World, who: &str, id: &str) -> MessageId {
+    let sender = format!(r#""senderId":"{who}","senderName":"{who}""#);
+    let report = world.inject(&event_in(("net", "C", None), (id, "do it", &sender), ""));
+    world.settle();
+    world.assert_sound();
+    report.wirings[0].message.unwrap()
+}
+
+fn write(world: &mut World, found: Vec<CollectedRecord>) {
+    let written = world.outside.write(S, found);
+    world.put(written);
+    world.settle();
+    world.assert_sound();
+}
+
+fn used(seq: u64, incarnation: u32, tokens: u64) -> CollectedRecord {
+    let tokens = Tokens { input: tokens, ..Tokens::default() };
+    let used = vec![ReportedUse { model: Some("gpt-5".into()), tokens, cost: None }];
+    CollectedRecord { record: Record::Used { seq, incarnation, used }, files: vec![] }
+}
+
+/// The agent works on a message and uses so many tokens.
+fn works(world: &mut World, message: MessageId, tokens: u64) {
+    let (seq, run) = (world.message(message).seq, world.session(S).live.unwrap());
+    write(world, vec![claim(seq, run), used(seq, run, tokens), end(seq, run, vec![])]);
+}
+
+fn waits(world: &World, message: MessageId) -> bool {
+    matches!(world.state_of(message), MessageState::Pending(Due::Budget(_)))
+}
+
+fn reserved(world: &World) -> Vec<Reservation> {
+    let rows: Vec<_> = world.read(|db, txn| db.reservations.iter(txn)?.collect());
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn texts(world: &World) -> Vec<String> {
+    world.all_outbound().into_iter().map(|(_, outbound)| outbound.text).collect()
+}
+
+fn count(world: &World, beginning: &str) -> usize {
+    texts(world).iter().filter(|text| text.starts_with(beginning)).count()
+}
+
+fn answered(world: &World, message: MessageId) -> bool {
+    matches!(world.state_of(message), MessageState::Completed { how: Completion::Answered, .. })
+}
+
+fn tomorrow(world: &mut World) {
+    let left = instant(MIDNIGHT).since(world.now().wall);
+    world.pass(left);
+    world.sweep();
+    world.settle();
+    world.assert_sound();
+}
+
+#[test]
+fn a_message_waits_for_the_next_day_when_the_budget_is_spent() {
+    let mut world = world(&format!("grace = 0\n{}", daily(1_000)), "on_limit = \"hold\"");
+    let first = says(&mut world, "ann", "m1");
+    assert_eq!(reserved(&world).iter().map(|row| row.tokens).collect::<Vec<_>>(), [250]);
+    works(&mut world, first, 1_000);
+    assert!(reserved(&world).is_empty());
+    assert_eq!(count(&world, "More than 80 % of the budget agent:main of this day is spent: 1000 of 1000 tokens."), 1);
+
+    let (second, third) = (says(&mut world, "ann", "m2"), says(&mut world, "ann", "m3"));
+    assert!(waits(&world, second) && waits(&world, third));
+    assert_eq!(world.state_of(second), MessageState::Pending(Due::Budget(instant(MIDNIGHT))));
+    assert_eq!(world.message(second).tries, 0);
+    assert_eq!(
+        count(&world, "Your message waits: what may be spent on models is used up. It goes on at 00:00 on Apr 21."),
+        1,
+        "{:?}",
+        texts(&world)
+    );
+    assert_eq!(
+        count(&world, "The budget agent:main/day is spent: 1000 of 1000 tokens. Messages wait until 00:00"),
+        1,
+        "{:?}",
+        texts(&world)
+    );
+    assert!(world.read(|db, txn| db.backlog.is_empty(txn)), "what waits for a budget is no backlog");
+
+    // What waited goes on as one turn, in order.
+    tomorrow(&mut world);
+    let run = world.session(S).live.unwrap();
+    let sizes: Vec<u64> = reserved(&world).iter().map(|row| row.tokens).collect();
+    assert_eq!(sizes, [250, 0]);
+    let seqs = [second, third].map(|message| world.message(message).seq);
+    let together = CollectedRecord {
+        record: Record::End {
+            seq: seqs[1],
+            also: vec![seqs[0]],
+            incarnation: run,
+            failure: None,
+            gated: None,
+            answers: vec![],
+        },
+        files: vec![],
+    };
+    write(&mut world, vec![claim(seqs[0], run), claim(seqs[1], run), together]);
+    assert!(answered(&world, second) && answered(&world, third) && reserved(&world).is_empty());
+}
+
+#[test]
+fn first_messages_of_a_person_and_those_of_owners_pass() {
+    let mut world = world(&format!("grace = 2\n{}", daily(0)), "on_limit = \"hold\"");
+    let passed = ["m1", "m2"].map(|id| {
+        let message = says(&mut world, "ann", id);
+        works(&mut world, message, 10);
+        message
+    });
+    assert!(passed.iter().all(|message| answered(&world, *message)));
+    let third = says(&mut world, "ann", "m3");
+    assert!(waits(&world, third));
+    let other = says(&mut world, "bob", "m4");
+    works(&mut world, other, 10);
+    assert!(answered(&world, other), "each person has messages of their own");
+    for id in ["m5", "m6", "m7"] {
+        let message = says(&mut world, "boss", id);
+        works(&mut world, message, 10);
+        assert!(answered(&world, message));
+    }
+    assert_eq!(count(&world, "The budget agent:main/day is spent: "), 1, "told once: {:?}", texts(&world));
+    // The next day there are messages again, and the one that waited uses one of them.
+    tomorrow(&mut world);
+    assert!(!waits(&world, third));
+}
+
+#[test]
+fn a_lost_turn_costs_no_grace() {
+    let mut world = world(&format!("grace = 1\n{}", daily(0)), "on_limit = \"hold\"");
+    let message = says(&mut world, "ann", "m1");
+    let (seq, run) = (world.message(message).seq, world.session(S).live.unwrap());
+    write(&mut world, vec![claim(seq, run), try_again(seq, vec![], run, RetryHint::Later)]);
+    let gone = world.outside.end(S, run, Exit::Code(0));
+    world.put(gone);
+    world.settle();
+    world.assert_sound();
+    assert!(reserved(&world).is_empty());
+    for _ in 0..10 {
+        world.pass(Millis::seconds(10));
+        world.sweep();
+        world.settle();
+    }
+    works(&mut world, message, 1);
+    assert!(answered(&world, message));
+}
+
+#[test]
+fn a_person_is_asked_and_may_allow_more() {
+    let mut world = world(&format!("grace = 0\n{}", daily(40_000)), "");
+    let first = says(&mut world, "ann", "m1");
+    works(&mut world, first, 40_000);
+    let second = says(&mut world, "ann", "m2");
+    assert!(waits(&world, second));
+    let approvals = world.read(|db, txn| db.approvals_open.len(txn));
+    assert_eq!(approvals, 1, "{:?}", texts(&world));
+    // The message of somebody else asks nobody again.
+    let third = says(&mut world, "bob", "m3");
+    assert_eq!((waits(&world, third), world.read(|db, txn| db.approvals_open.len(txn))), (true, 1));
+    assert_eq!(count(&world, "Your message waits: "), 2);
+
+    let reply = world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(1)), "approve".into()));
+    assert!(matches!(reply, Reply::Answered { decided: true, .. }), "{reply:?}");
+    world.settle();
+    world.assert_sound();
+    assert!(!waits(&world, second), "10000 tokens more are room for another turn");
+    works(&mut world, second, 100);
+    assert!(answered(&world, second));
+}
+
+#[test]
+fn waiting_messages_can_be_dropped_or_let_go_until_tomorrow() {
+    for (choice, passes) in [("reject", false), ("tomorrow", true)] {
+        let mut world = world(&format!("grace = 0\n{}", daily(100)), "");
+        let first = says(&mut world, "ann", "m1");
+        works(&mut world, first, 100);
+        let second = says(&mut world, "ann", "m2");
+        world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(1)), choice.into()));
+        world.settle();
+        world.assert_sound();
+        let third = says(&mut world, "ann", "m3");
+        if passes {
+            works(&mut world, second, 5_000);
+            works(&mut world, third, 5_000);
+            assert!(answered(&world, second) && answered(&world, third));
+            tomorrow(&mut world);
+            let fourth = says(&mut world, "ann", "m4");
+            assert!(!waits(&world, fourth));
+        } else {
+            assert!(matches!(world.state_of(second), MessageState::Dropped { reason: Reason::Budget, .. }));
+            assert_eq!(count(&world, "Your message was dropped: the operator decided"), 1);
+            assert!(waits(&world, third));
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_only_warns_lets_everything_pass_and_says_so_once() {
+    let mut world = world(&format!("grace = 0\n{}", daily(10)), "on_limit = \"warn\"");
+    for id in ["m1", "m2", "m3"] {
+        let message = says(&mut world, "ann", id);
+        works(&mut world, message, 10);
+        assert!(answered(&world, message));
+    }
+    assert_eq!(count(&world, "The budget agent:main/day is spent: "), 1, "{:?}", texts(&world));
+}
+
+#[test]
+fn a_turn_under_way_counts_before_it_has_used_anything() {
+    let budgets = "[[budgets]]\nscope = \"all\"\nper = \"month\"\ntokens = 100\n";
+    let mut world = world(&format!("grace = 0\n{budgets}"), "on_limit = \"hold\"");
+    world.apply(
+        "[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\nunknown_senders = \"public\"\n[[chats.wirings]]\n\
+         agent = \"main\"\nengage = \"pattern\"\npattern = \".\"\nsession = \"per-thread\"\n",
+    );
+    let say = |world: &mut World, thread: &str| {
+        let json = event_in(("net", "C", Some(thread)), (thread, "do it", r#""senderId":"ann""#), "");
+        let message = world.inject(&json).wirings[0].message.unwrap();
+        world.settle();
+        world.assert_sound();
+        message
+    };
+    let all: Vec<MessageId> = ["1", "2", "3", "4", "5"].iter().map(|thread| say(&mut world, thread)).collect();
+    let waiting: Vec<bool> = all.iter().map(|message| waits(&world, *message)).collect();
+    assert_eq!(waiting, [false, false, false, false, true], "each is expected to use a quarter");
+    // Turns that used less leave room.
+    for message in &all[..2] {
+        let row = world.message(*message);
+        let run = world.session(row.session).live.unwrap();
+        let found = vec![claim(row.seq, run), used(row.seq, run, 1), end(row.seq, run, vec![])];
+        let written = world.outside.write(row.session, found);
+        world.put(written);
+        world.settle();
+        world.assert_sound();
+    }
+    assert!(!waits(&world, all[4]), "{:?}", reserved(&world));
+}
+
+#[test]
+fn a_run_that_ends_releases_what_was_set_aside() {
+    let mut world = world(&format!("grace = 0\n{}", daily(1_000)), "on_limit = \"hold\"");
+    let message = says(&mut world, "ann", "m1");
+    let (seq, run) = (world.message(message).seq, world.session(S).live.unwrap());
+    write(&mut world, vec![claim(seq, run)]);
+    assert_eq!(reserved(&world).len(), 1);
+    let gone = world.outside.end(S, run, Exit::Signal(9));
+    world.put(gone);
+    world.settle();
+    world.assert_sound();
+    assert!(reserved(&world).is_empty());
+}
+
+#[test]
+fn without_budgets_and_after_their_removal_nothing_waits() {
+    let mut world = world(&format!("grace = 0\n{}", daily(0)), "on_limit = \"hold\"");
+    let message = says(&mut world, "ann", "m1");
+    assert!(waits(&world, message));
+    world.apply("timezone = \"UTC\"\n");
+    world.settle();
+    world.assert_sound();
+    assert!(!waits(&world, message) && reserved(&world).is_empty());
+    assert_eq!(world.read(|db, txn| db.budget_states.len(txn)), 0);
+    works(&mut world, message, 1_000);
+    assert!(answered(&world, message));
+}
+
+#[test]
+fn a_clock_that_is_set_back_over_midnight_judges_again() {
+    let mut world = world(&format!("grace = 0\n{}", daily(100)), "on_limit = \"hold\"");
+    world.pass(Millis::seconds(13 * 60 * 60));
+    let first = says(&mut world, "ann", "m1");
+    works(&mut world, first, 100);
+    let second = says(&mut world, "ann", "m2");
+    assert!(waits(&world, second), "spent on Apr 21");
+    // Now it is Apr 20 again, when nothing was spent.
+    let back = 2 * 60 * 60 * 1_000;
+    world.step_clock(-back);
+    world.put(Input::Clock(ClockChange::SetBack(Millis::new(back.unsigned_abs()))));
+    world.settle();
+    world.assert_sound();
+    assert!(!waits(&world, second), "{:?}", world.state_of(second));
+}
+
+#[test]
+fn what_passes_and_what_waits_is_in_the_journal() {
+    let mut world = world(&format!("grace = 1\n{}", daily(0)), "on_limit = \"hold\"");
+    let (first, second) = (says(&mut world, "ann", "m1"), says(&mut world, "ann", "m2"));
+    let events: Vec<_> = world.read(|db, txn| db.journal.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    let of =
+        |message| events.iter().filter(move |(_, entry)| entry.message == Some(message)).map(|(_, entry)| &entry.event);
+    assert!(of(first).any(|event| matches!(event, Event::PassedBudget { .. })));
+    assert!(of(second).any(|event| matches!(event, Event::OverBudget { budget, .. } if budget == "agent:main/day")));
+}
+
+/// Uses 1,500 tokens for every message.
+const PROGRAM: &str = r#"
+import json, sys
+for line in sys.stdin:
+    if json.loads(line).get("type") != "turn":
+        continue
+    print(json.dumps({"type": "usage", "model": "gpt-5", "input": 1400, "output": 100}), flush=True)
+    print(json.dumps({"type": "say", "text": "done"}), flush=True)
+    print(json.dumps({"type": "done"}), flush=True)
+"#;
+
+#[test]
+fn people_see_what_is_left_and_why_a_message_waits() {
+    let mut host = Host::with_program(PROGRAM);
+    host.apply("schema = 1\ngrace = 0\n[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\ntokens = 1000\n");
+    host.start();
+    host.inject("m1", "hello");
+    host.wait_said(1);
+    host.wait_settled();
+    host.inject("m2", "and again");
+    let spend: Value = serde_json::from_str(&host.done(&["spend", "--json"], b"")).unwrap();
+    let budget = &spend["budgets"][0];
+    assert_eq!((&budget["budget"], &budget["spent"]), (&json!("agent:main/day"), &json!(true)), "{spend}");
+    assert_eq!(budget["tokens"], json!({"limit": 1000, "spent": 1500, "reserved": 0, "left": 0}), "{spend}");
+    assert!(host.done(&["spend"], b"").contains("agent:main/day"), "{spend}");
+    let status = host.status();
+    assert_eq!(status["messages"]["over_budget"], 1, "{status}");
+    let warned = |warning: &Value| warning.as_str().unwrap().starts_with("the budget agent:main/day is spent");
+    assert!(status["warnings"].as_array().unwrap().iter().any(warned), "{status}");
+    let why: Value = serde_json::from_str(&host.done(&["why", "m2", "--json"], b"")).unwrap();
+    let words = why["events"][0]["messages"][0]["words"].as_str().unwrap();
+    assert!(
+        words.starts_with("waiting for room in the budget agent:main/day (1500 of 1000 tokens spent), at the latest"),
+        "{why}"
+    );
+    let why: Value = serde_json::from_str(&host.done(&["why", "m1", "--json"], b"")).unwrap();
+    assert_eq!(why["events"][0]["messages"][0]["spend"]["cost_micros"], 1_750 + 1_000, "{why}");
+    // The configuration is written as it was read, and without the budget the message goes on.
+    assert!(host.done(&["export"], b"").contains("tokens = 1000"));
+    host.apply("schema = 1\ntimezone = \"UTC\"\n");
+    host.wait_said(2);
+    host.wait_settled();
+    host.check();
+}
