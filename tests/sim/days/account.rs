@@ -46,6 +46,9 @@ impl Sim {
             self.put(Input::Configure(Configure::new(vec![remove], Origin::Runtime)));
         }
         self.cancel_tasks();
+        if self.has_budgets() {
+            self.remove_budgets();
+        }
         for round in 0..ROUNDS {
             if round % 8 == 0 && self.unfinished().is_empty() {
                 return;
@@ -104,7 +107,7 @@ impl Sim {
         for (id, message) in self.world.all_messages() {
             match message.state {
                 MessageState::Completed { .. } | MessageState::Failed { .. } => {}
-                MessageState::Dropped { reason: Reason::AgentRemoved, .. } => {}
+                MessageState::Dropped { reason: Reason::AgentRemoved | Reason::Budget, .. } => {}
                 MessageState::Pending(_) if !message.trigger => {}
                 other => panic!("{id}: {other:?}"),
             }

@@ -168,6 +168,8 @@ impl Sim {
         if !found.is_empty() && self.chance.one_in(3) {
             let some = 1 + self.chance.next(u64::try_from(found.len()).unwrap());
             found.truncate(usize::try_from(some).unwrap());
+            // What a turn used comes with its end, from the same file.
+            found.pop_if(|last| matches!(last.record, Record::Used { .. }));
         }
         self.put(Input::Collected(Collection { session, found, closes: None }));
     }

@@ -15,6 +15,7 @@ use hearth::state::{ChatKey, ForeignKey, Meta, SeenKey};
 
 use super::Sim;
 use super::agents::GHOST;
+use super::budgets;
 use super::plan::Setting;
 use crate::slots::DAY;
 use crate::world::World;
@@ -44,6 +45,7 @@ pub(super) struct Memory {
     pub(super) asked: BTreeSet<ApprovalId>,
     pub(super) decided: BTreeMap<ApprovalId, ApprovalState>,
     incarnations: BTreeMap<SessionId, u32>,
+    pub(super) budgets: budgets::Seen,
     /// One-time tasks that the reference does not know.
     pub(super) errands: BTreeSet<TaskId>,
     /// Events up to this one were found in the expected state.
@@ -69,6 +71,7 @@ impl Memory {
             unsent: BTreeSet::new(),
             sent: BTreeMap::new(),
             incarnations: BTreeMap::new(),
+            budgets: budgets::Seen::default(),
             errands: BTreeSet::new(),
             found: 0,
             steps: 0,
@@ -102,12 +105,14 @@ impl Sim {
         self.what_went_out_stays_out(all);
         self.a_store_is_only_its_own();
         self.nobody_is_let_in();
+        self.note_budgets();
         // Without space, a slot that waited for a run is the next one again until there is space.
         if (all || self.plan.setting == Setting::Zones) && !self.is_tight() {
             self.book.prove(&self.world, &mut self.chance);
         }
         if all {
             self.what_waits_for_a_decision_is_held();
+            self.budgets_hold();
             self.indexes_agree();
             self.memory.steps = 0;
             self.memory.restarted = false;

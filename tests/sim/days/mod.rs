@@ -13,6 +13,7 @@
 mod account;
 mod agents;
 pub(crate) mod attempt;
+mod budgets;
 mod faults;
 mod invariants;
 mod papers;
@@ -144,6 +145,9 @@ impl Sim {
             world.configure(vec![channel(name, kind)]).unwrap();
         }
         world.apply(&plan.setting.toml());
+        if plan.setting == Setting::Full && plan.seed % 3 == 1 {
+            budgets::set(&mut world);
+        }
         // An agent that is removed at the end at the latest.
         let doomed = plan.setting == Setting::Full && plan.seed.is_multiple_of(2);
         if doomed {
