@@ -122,6 +122,9 @@ pub(super) struct AgentKeys {
     /// Whether such an agent may use the tools that it asks about: `allow`, `ask` or `deny`
     #[arg(long)]
     permissions: Option<String>,
+    /// What happens to its messages when a budget is spent: `ask`, `hold` or `warn`
+    #[arg(long)]
+    on_limit: Option<String>,
     /// `main`, `trusted` or `untrusted`
     #[arg(long)]
     trust: Option<String>,
@@ -235,6 +238,7 @@ impl AgentKeys {
             ("verbosity", text(self.verbosity.as_ref())),
             ("mode", text(self.mode.as_ref())),
             ("permissions", text(self.permissions.as_ref())),
+            ("on_limit", text(self.on_limit.as_ref())),
             ("trust", text(self.trust.as_ref())),
             ("folder_access", text(self.folder_access.as_ref())),
             ("unconfined", typed(self.unconfined.as_ref())),

@@ -16,6 +16,7 @@ mod agents;
 mod apply;
 mod approvals;
 mod backup;
+mod budgets;
 mod change;
 mod channels;
 mod chat;

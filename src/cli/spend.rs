@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::budgets::BudgetJson;
 use super::listed::{self, Column, Listed};
-use super::{Done, lookup, print, time_args, zone};
+use super::{Done, budgets, lookup, print, time_args};
 use crate::clock;
 use crate::config::Paths;
 use crate::model::Timestamp;
 use crate::model::address::UserId;
-use crate::model::spend::{Amounts, Money, Tokens};
+use crate::model::id::MessageId;
+use crate::model::spend::{Amounts, CostBasis, ModelUse, Money, Spend, SpendScope, SpendSource, Tokens};
 use crate::model::time::Day;
 use crate::state::{self, PersonKey, Read, Reader, ScopeKey, Tables};
-use crate::time::zone::Zone;
+use crate::time::local;
 
 #[derive(Debug, Args)]
 pub(super) struct SpendArgs {
@@ -51,6 +53,8 @@ struct SpendJson {
     total: AmountsJson,
     /// Whether there are more lines.
     cut: bool,
+    /// Budgets in their present period.
+    budgets: Vec<BudgetJson>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,8 +65,9 @@ struct LineJson {
     amounts: AmountsJson,
 }
 
+/// What was used of models.
 #[derive(Debug, Serialize)]
-struct AmountsJson {
+pub(super) struct AmountsJson {
     /// Turns, or calls that the gateway counted.
     turns: u64,
     input_tokens: u64,
@@ -101,6 +106,41 @@ impl AmountsJson {
     }
 }
 
+/// What the turns of a message used; none if nothing is known.
+pub(super) fn of_message(
+    db: &Tables,
+    txn: &Read<'_>,
+    id: MessageId,
+) -> Result<Option<(AmountsJson, Vec<Spend>)>, state::Error> {
+    let entries = db.spend.collect_prefix(txn, &id, ENTRIES_MAX)?;
+    let counted: Vec<Spend> =
+        entries.into_iter().map(|(_, entry)| entry).filter(|entry| entry.counted && !entry.uses.is_empty()).collect();
+    let all = counted.iter().flat_map(Spend::amounts).filter(|(scope, _)| *scope == SpendScope::All);
+    let sum = all.fold(Amounts::default(), |sum, (_, amounts)| sum.plus(amounts));
+    Ok((!counted.is_empty()).then(|| (AmountsJson::of(sum), counted)))
+}
+
+/// An entry of the ledger, for people.
+pub(super) fn entry_words(entry: &Spend) -> String {
+    let used = |used: &ModelUse| {
+        let cost = match used.basis {
+            CostBasis::Stated | CostBasis::Priced => used.cost.to_string(),
+            CostBasis::Unknown => format!("cost unknown, at most {}", used.cost),
+        };
+        let model = used.model.as_deref().unwrap_or("an unknown model");
+        format!("{} tokens of {model} ({cost})", count(used.tokens.total()))
+    };
+    let uses: Vec<String> = entry.uses.iter().map(used).collect();
+    let by = match entry.source {
+        SpendSource::Gateway => "the gateway counted",
+        SpendSource::Reported | SpendSource::Unreported => "the agent reports",
+    };
+    format!("{by} {}", uses.join(", "))
+}
+
+/// Entries of the ledger that are read for one message.
+const ENTRIES_MAX: usize = 1_000;
+
 impl Listed for LineJson {
     const PLURAL: &'static str = "spend";
     const COLUMNS: &'static [Column<Self>] = &[
@@ -133,6 +173,7 @@ pub(super) fn spend(paths: &Paths, args: &SpendArgs, json: bool) -> Done {
         return print::json(&answer);
     }
     if answer.spend.is_empty() {
+        print_budgets(&answer.budgets)?;
         return print::line(&format!("no model was used since {}, as far as agents report it", answer.since));
     }
     listed::table(&answer.spend)?;
@@ -141,15 +182,20 @@ pub(super) fn spend(paths: &Paths, args: &SpendArgs, json: bool) -> Done {
     if answer.cut {
         print::note("there are more lines: see --limit");
     }
-    Ok(())
+    print_budgets(&answer.budgets)
+}
+
+fn print_budgets(budgets: &[BudgetJson]) -> Done {
+    if budgets.is_empty() {
+        return Ok(());
+    }
+    print::line("")?;
+    listed::table(budgets)
 }
 
 fn collect(db: &Tables, txn: &Read<'_>, args: &SpendArgs) -> Result<SpendJson, state::Error> {
-    let zone = match db.settings.get(txn, &())?.and_then(|settings| settings.timezone) {
-        Some(name) => Zone::parse(&name).unwrap_or_else(|_| zone::or_the_machines(None)),
-        None => zone::or_the_machines(None),
-    };
-    let day_of = |at: Timestamp| Day::of(at, zone.offset_at(at.millis().div_euclid(1_000)));
+    let zone = budgets::zone_of(db.settings.get(txn, &())?.as_ref());
+    let day_of = |at: Timestamp| local::day(at, &zone);
     let since = args.since.map_or_else(|| day_of(clock::wall()).month(), |since| day_of(since.start()));
     let (mut total, mut sums) = (Amounts::default(), BTreeMap::<String, Amounts>::new());
     for row in db.spend_totals.iter(txn)? {
@@ -172,7 +218,8 @@ fn collect(db: &Tables, txn: &Read<'_>, args: &SpendArgs) -> Result<SpendJson, s
     let cut = lines.len() > args.limit;
     let spend = lines.into_iter().take(args.limit);
     let spend = spend.map(|(name, sum)| LineJson { name, amounts: AmountsJson::of(sum) }).collect();
-    Ok(SpendJson { by: args.by, since: since.to_string(), spend, total: AmountsJson::of(total), cut })
+    let budgets = budgets::all(db, txn)?;
+    Ok(SpendJson { by: args.by, since: since.to_string(), spend, total: AmountsJson::of(total), cut, budgets })
 }
 
 /// The name of the line that a total belongs to, if it is about what was asked for.

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde::Serialize;
 
+use super::budgets::BudgetJson;
 use super::channels::ChannelJson;
 use super::last_backup::BackupStatus;
 use super::problems::{FailedStarts, FrozenAgent, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
 use super::{
-    Done, Failure, channels, daemon_status, hoard, human_size, human_time, labels, lookup, prerequisites, print,
-    problems, tasks, transcripts,
+    Done, Failure, budgets, channels, daemon_status, hoard, human_size, human_time, labels, lookup, prerequisites,
+    print, problems, tasks, transcripts,
 };
 use crate::config::{Machine, Paths};
 use crate::daemon::{Sandbox, proof, sandbox};
@@ -66,6 +67,8 @@ struct Status {
     frozen: Vec<FrozenAgent>,
     /// Sessions with waiting messages whose starts fail.
     failed_starts: Vec<FailedStarts>,
+    /// Budgets in their present period.
+    budgets: Vec<BudgetJson>,
     /// Scheduled tasks.
     tasks: TaskCounts,
     warnings: Vec<String>,
@@ -124,6 +127,8 @@ struct MessageCounts {
     claimed: u64,
     scheduled: u64,
     backing_off: u64,
+    /// Those that wait for room in a budget; they are `scheduled`, too.
+    over_budget: u64,
     context: u64,
 }
 
@@ -266,6 +271,8 @@ fn collect(
     warnings.append(&mut problems::unconfined(db, txn, sandbox.confines())?);
     warnings.extend(report.file_warnings().chain(report.agent_warnings()));
     let tasks = tasks::counts(db, txn, &mut warnings)?;
+    let budgets = budgets::all(db, txn)?;
+    warnings.append(&mut budgets::warnings(db, txn, &budgets)?);
     Ok(Status {
         data: String::new(),
         timezone: String::new(),
@@ -284,6 +291,7 @@ fn collect(
             claimed: report.messages.claimed,
             scheduled: report.messages.scheduled,
             backing_off: report.messages.backing_off,
+            over_budget: db.budget_waits.len(txn)?,
             context: db.context_messages.len(txn)?,
         },
         outbound: outbound(db, txn, report.messages.unsent)?,
@@ -296,6 +304,7 @@ fn collect(
         held_off: Vec::new(),
         frozen: Vec::new(),
         failed_starts: Vec::new(),
+        budgets,
         tasks,
         warnings,
     })
@@ -412,10 +421,11 @@ fn print_summary(status: &Status) -> Done {
     for channel in &status.channels {
         print::line(&format!("channel: {} ({}) is {}", channel.channel, channel.kind, channel.words()))?;
     }
-    let MessageCounts { total, due, claimed, scheduled, backing_off, context } = status.messages;
+    let MessageCounts { total, due, claimed, scheduled, backing_off, over_budget, context } = status.messages;
     print::line(&format!(
         "messages: {total} in total: {due} queued, {claimed} in progress, {backing_off} retrying, {scheduled} scheduled, {context} context"
     ))?;
+    budgets::print(&status.budgets, over_budget)?;
     print::line(&format!("outgoing: {} in total, {} unsent", status.outbound.total, status.outbound.undelivered))?;
     for (why, count) in &status.outbound.waiting_for {
         let chats = labels::count(*count, "chat has unsent messages", "chats have unsent messages");

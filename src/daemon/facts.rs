@@ -4,6 +4,7 @@ use super::{BuildStatus, Daemon, LineStatus, State};
 use crate::channel::terminal::Terminals;
 use crate::config::Paths;
 use crate::state::Store;
+use crate::time::zone::Zone;
 
 impl Daemon {
     /// The store, for reading.
@@ -51,6 +52,12 @@ impl Daemon {
     /// Reports the daemon's state to the service manager, if one started it.
     pub fn announce(&self, state: &State) {
         self.announcer.tell(state);
+    }
+
+    /// The machine's time zone.
+    #[must_use]
+    pub(super) fn machine_zone(&self) -> Zone {
+        self.workers.machine_zone().zone
     }
 
     /// Inputs that wait for the engine.

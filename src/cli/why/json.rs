@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cli::spend::AmountsJson;
 use crate::model::Timestamp;
 
 /// The history of one event.
@@ -66,6 +67,8 @@ pub(super) struct MessageJson {
     /// When it is tried again, if that is known and the machine stays awake.
     pub(super) next_try: Option<String>,
     pub(super) tries: u32,
+    /// What its turns used of models; null if that is not known.
+    pub(super) spend: Option<AmountsJson>,
     pub(super) answers: Vec<AnswerJson>,
 }
 

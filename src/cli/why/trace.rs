@@ -7,7 +7,7 @@ use super::find::FoundEvent;
 use super::json::{AnswerJson, EventJson, FileJson, MessageJson, StepJson, WiringJson};
 use super::mutes;
 use super::waits::{self, Daemon};
-use crate::cli::{approvals, labels, lookup};
+use crate::cli::{approvals, labels, lookup, spend};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::approval::{ApprovalState, ApprovalSubject};
@@ -112,6 +112,10 @@ impl Trace<'_, '_> {
         });
         self.journal(id, &message)?;
         let answers = self.answers(id)?;
+        let used = spend::of_message(db, txn, id)?;
+        for entry in used.iter().flat_map(|(_, entries)| entries) {
+            self.step(entry.at, Some(id), spend::entry_words(entry));
+        }
         self.end(id, &message);
         let wait = waits::of_message(db, txn, self.daemon, id, &message)?;
         self.event.messages.push(MessageJson {
@@ -124,6 +128,7 @@ impl Trace<'_, '_> {
             words: wait.words,
             next_try: wait.next_try.map(|at| at.to_string()),
             tries: message.tries,
+            spend: used.map(|(sum, _)| sum),
             answers,
         });
         Ok(())

@@ -1,6 +1,6 @@
 //! Describes what a message waits for, with the next try.
 
-use crate::cli::{daemon_status, human_time, labels, lookup, problems};
+use crate::cli::{budgets, daemon_status, human_time, labels, lookup, problems};
 use crate::clock;
 use crate::config::Paths;
 use crate::engine::waits_for_person;
@@ -11,7 +11,7 @@ use crate::model::journal::Event;
 use crate::model::message::{Due, Message, MessageState};
 use crate::model::session::ChatSession;
 use crate::model::time::{Awake, Millis, Timestamp};
-use crate::state::{self, Owned, Read, Tables};
+use crate::state::{self, Owned, Read, Tables, Text};
 
 /// Newest journal entries of a message that are searched for the reason of its wait.
 const ENTRIES_MAX: usize = 20;
@@ -96,6 +96,9 @@ pub(super) fn of_message(
         MessageState::Pending(Due::At(_)) if db.fetches.contains(txn, &message.body)? => {
             Ok(Wait::words("waiting for its files to be downloaded"))
         }
+        MessageState::Pending(Due::Budget(until)) if message.trigger => {
+            Ok(Wait { words: Some(of_budget(db, txn, id, *until)?), next_try: Some(*until) })
+        }
         MessageState::Pending(Due::Retry(until)) => match why_retried(db, txn, id)? {
             Some(Event::TurnFailed { tries, why, .. }) => Ok(retry(daemon, *until, "failed", tries, &why)),
             Some(Event::TurnLost { tries, why, .. }) => Ok(retry(daemon, *until, "was lost", tries, &why)),
@@ -113,6 +116,25 @@ pub(super) fn of_message(
         MessageState::Pending(Due::Now) => Ok(Wait::words("context: waiting for a message that asks for a turn")),
         state => Ok(Wait { words: labels::state_detail(state), next_try: None }),
     }
+}
+
+/// A wait for room in a budget, and who was asked.
+fn of_budget(db: &Tables, txn: &Read<'_>, id: MessageId, until: Timestamp) -> Result<String, state::Error> {
+    let mut name = None;
+    for (Owned { id: entry, .. }, ()) in db.journal_by_message.collect_last(txn, &id, ENTRIES_MAX)? {
+        if let Some(Event::OverBudget { budget, .. }) = db.journal.get(txn, &entry)?.map(|entry| entry.event) {
+            name = Some(budget);
+            break;
+        }
+    }
+    let until = human_time::local(&until.to_string());
+    let Some(name) = name else { return Ok(format!("waiting for room in a budget, at the latest until {until}")) };
+    let used = budgets::used(db, txn, &name)?.map_or_else(String::new, |used| format!(" ({used} spent)"));
+    let asked = match Text::new(name.as_str()).ok().map(|name| db.approvals_by_budget.get(txn, &name)).transpose()? {
+        Some(Some(approval)) => format!("; {approval} asks whether it may go on"),
+        _ => String::new(),
+    };
+    Ok(format!("waiting for room in the budget {name}{used}, at the latest until {until}{asked}"))
 }
 
 /// Why the last try of a message failed and was repeated.

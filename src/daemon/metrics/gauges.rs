@@ -8,7 +8,9 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Words;
 use crate::channel::health::LineState;
+use crate::clock;
 use crate::daemon::Daemon;
+use crate::engine::budgets;
 use crate::model::id::SessionId;
 use crate::model::message::Reason;
 use crate::state::{self, InboxKey, Read, Tables};
@@ -30,6 +32,7 @@ pub(super) struct Gauges {
     queued: Gauge<f64, AtomicU64>,
     terminals: Gauge<f64, AtomicU64>,
     channels: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
+    budgets: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
 }
 
 impl Gauges {
@@ -50,11 +53,13 @@ impl Gauges {
         registry.register("inputs_queued", "Inputs that wait for the engine", own.queued.clone());
         registry.register("terminals", "Terminals that are attached", own.terminals.clone());
         registry.register("channel_up", "Whether a configured channel is up", own.channels.clone());
+        registry.register("budget_used_ratio", "The part of a budget that is spent", own.budgets.clone());
         own
     }
 
     pub(super) fn read(&self, daemon: &Daemon) -> Result<(), state::Error> {
         daemon.store().read(|db, txn| self.count(db, txn))?;
+        self.read_budgets(daemon)?;
         let usage = daemon.store().usage()?;
         for (what, bytes) in
             [("used", usage.used), ("limit", usage.limit), ("free", usage.free), ("unused", usage.unused)]
@@ -73,12 +78,26 @@ impl Gauges {
         Ok(())
     }
 
+    fn read_budgets(&self, daemon: &Daemon) -> Result<(), state::Error> {
+        let zone = daemon.machine_zone();
+        let all = daemon.store().read(|db, txn| budgets(db, txn, clock::wall(), &zone))?;
+        self.budgets.clear();
+        for account in all {
+            let money = account.money().map(|limit| ratio(account.spent_money().as_micros(), limit.as_micros()));
+            let tokens = account.tokens().map(|limit| ratio(account.spent.tokens.total(), limit));
+            let used = money.into_iter().chain(tokens).fold(0.0, f64::max);
+            self.budgets.get_or_create(&[("budget", account.budget.name())]).set(used);
+        }
+        Ok(())
+    }
+
     fn count(&self, db: &Tables, txn: &Read<'_>) -> Result<(), state::Error> {
         for (state, count) in [
             ("due", db.ready_messages.len(txn)?),
             ("claimed", db.claimed_messages.len(txn)?),
             ("scheduled", db.scheduled_messages.len(txn)?),
             ("backing_off", db.messages_in_backoff.len(txn)?),
+            ("over_budget", db.budget_waits.len(txn)?),
             ("context", db.context_messages.len(txn)?),
             ("held", db.held_messages.len(txn)?),
         ] {
@@ -112,6 +131,11 @@ fn waiting(db: &Tables, txn: &Read<'_>) -> Result<u64, state::Error> {
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 here, and a monitoring system has nothing finer")]
 fn float(count: u64) -> f64 {
     count as f64
+}
+
+/// A limit of nothing is always used up.
+fn ratio(spent: u64, limit: u64) -> f64 {
+    if limit == 0 { 1.0 } else { float(spent) / float(limit) }
 }
 
 /// Classifies a refusal: `noise` occurs in every chat, `policy` follows from a decision, `fault` is a failure of
@@ -148,6 +172,7 @@ pub(super) fn kind(reason: Reason) -> &'static str {
         | Reason::ApprovalExpired
         | Reason::ChatRemoved
         | Reason::CommandDenied
+        | Reason::Budget
         | Reason::AgentRemoved
         | Reason::Owner
         | Reason::GlobalAdmin

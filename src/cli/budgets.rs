@@ -1,0 +1,155 @@
+//! Budgets, and what is left of them, for `spend`, `status` and `why`.
+
+use serde::Serialize;
+
+use super::listed::{Column, Listed};
+use super::{Done, human_time, labels, print, zone};
+use crate::clock;
+use crate::engine::{BudgetAccount, budgets};
+use crate::model::Timestamp;
+use crate::model::configure::Settings;
+use crate::model::spend::{Money, SpendScope};
+use crate::state::{self, Read, Tables};
+use crate::time::zone::Zone;
+
+/// A budget in its present period.
+#[derive(Debug, Serialize)]
+pub(super) struct BudgetJson {
+    /// Its name.
+    budget: String,
+    scope: String,
+    per: &'static str,
+    /// Amounts in millionths of a dollar; null if it does not limit money.
+    money: Option<UsedJson>,
+    /// Null if it does not limit tokens.
+    tokens: Option<UsedJson>,
+    /// The part of the money that is for models without a price, at the highest price of the list.
+    unpriced_micros: u64,
+    /// Until when a person let everything pass; null if nobody did.
+    open_until: Option<String>,
+    /// When the next period begins.
+    until: String,
+    /// Whether it has no room for more.
+    spent: bool,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct UsedJson {
+    /// With what people added.
+    limit: u64,
+    spent: u64,
+    /// Set aside for turns under way.
+    reserved: u64,
+    left: u64,
+}
+
+impl UsedJson {
+    const fn of(limit: u64, spent: u64, reserved: u64) -> Self {
+        Self { limit, spent, reserved, left: limit.saturating_sub(spent).saturating_sub(reserved) }
+    }
+}
+
+impl BudgetJson {
+    fn of(account: &BudgetAccount, now: Timestamp) -> Self {
+        let money = account.money().map(|limit| {
+            UsedJson::of(limit.as_micros(), account.spent_money().as_micros(), account.reserved_money.as_micros())
+        });
+        let tokens =
+            account.tokens().map(|limit| UsedJson::of(limit, account.spent.tokens.total(), account.reserved_tokens));
+        let open = account.state.open_until.filter(|until| now < *until);
+        let is_full = |used: Option<UsedJson>| used.is_some_and(|used| used.left == 0);
+        Self {
+            budget: account.budget.name(),
+            scope: account.budget.scope.to_string(),
+            per: account.budget.per.as_str(),
+            money,
+            tokens,
+            unpriced_micros: account.spent.unpriced.as_micros(),
+            open_until: open.map(|until| until.to_string()),
+            until: account.until.to_string(),
+            spent: open.is_none() && (is_full(money) || is_full(tokens)),
+        }
+    }
+
+    fn part(&self, of: impl Fn(UsedJson) -> u64) -> String {
+        let money = self.money.map(|used| Money::micros(of(used)).to_string());
+        let tokens = self.tokens.map(|used| format!("{} tokens", of(used)));
+        money.into_iter().chain(tokens).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A line for people: what is left.
+    fn words(&self) -> String {
+        let open = match &self.open_until {
+            Some(until) => format!("; does not count until {}", human_time::local(until)),
+            None => String::new(),
+        };
+        format!("{}: {} left of {}{open}", self.budget, self.part(|used| used.left), self.part(|used| used.limit))
+    }
+
+    /// A warning, if it is spent.
+    fn warning(&self) -> Option<String> {
+        let until = human_time::local(&self.until);
+        self.spent.then(|| format!("the budget {} is spent: its next period begins at {until}", self.budget))
+    }
+}
+
+impl Listed for BudgetJson {
+    const PLURAL: &'static str = "budgets";
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("BUDGET", |row| row.budget.clone()),
+        ("LIMIT", |row| row.part(|used| used.limit)),
+        ("SPENT", |row| row.part(|used| used.spent)),
+        ("SET ASIDE", |row| row.part(|used| used.reserved)),
+        ("LEFT", |row| row.part(|used| used.left)),
+        ("UNTIL", |row| human_time::local(&row.until)),
+    ];
+}
+
+/// The time zone of the installation's users.
+pub(super) fn zone_of(settings: Option<&Settings>) -> Zone {
+    let configured = settings.and_then(|settings| settings.timezone.as_ref());
+    configured.and_then(|name| Zone::parse(name).ok()).unwrap_or_else(|| zone::or_the_machines(None))
+}
+
+/// All budgets.
+pub(super) fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<BudgetJson>, state::Error> {
+    let now = clock::wall();
+    let accounts = accounts(db, txn, now)?;
+    Ok(accounts.iter().map(|account| BudgetJson::of(account, now)).collect())
+}
+
+fn accounts(db: &Tables, txn: &Read<'_>, now: Timestamp) -> Result<Vec<BudgetAccount>, state::Error> {
+    budgets(db, txn, now, &zone_of(db.settings.get(txn, &())?.as_ref()))
+}
+
+/// How much of a budget is used, by its name.
+pub(super) fn used(db: &Tables, txn: &Read<'_>, name: &str) -> Result<Option<String>, state::Error> {
+    let accounts = accounts(db, txn, clock::wall())?;
+    let found = accounts.iter().find(|account| account.budget.name() == name);
+    Ok(found.map(BudgetAccount::used))
+}
+
+/// Warnings about budgets that are spent, and about those that name an agent, a chat or a task that does not exist.
+pub(super) fn warnings(db: &Tables, txn: &Read<'_>, all: &[BudgetJson]) -> Result<Vec<String>, state::Error> {
+    let mut found: Vec<String> = all.iter().filter_map(BudgetJson::warning).collect();
+    for account in accounts(db, txn, clock::wall())? {
+        let exists = match &account.scope {
+            None => false,
+            Some(SpendScope::Task(task)) => db.tasks.contains(txn, task)?,
+            Some(_) => true,
+        };
+        if !exists {
+            let (name, scope) = (account.budget.name(), &account.budget.scope);
+            found.push(format!("the budget {name} counts nothing, because there is no {scope}; correct or remove it"));
+        }
+    }
+    Ok(found)
+}
+
+/// Prints the budgets, and how many messages wait for them.
+pub(super) fn print(budgets: &[BudgetJson], waiting: u64) -> Done {
+    if waiting > 0 {
+        print::line(&format!("waiting for budgets: {}", labels::count(waiting, "message", "messages")))?;
+    }
+    budgets.iter().try_for_each(|budget| print::line(&format!("budget {}", budget.words())))
+}
