@@ -93,8 +93,9 @@ fn folder(text: &str) -> Result<Folder, String> {
 struct ProviderArg(ProviderKind);
 
 /// The most useful ones first.
-const PROVIDERS: [ProviderArg; 9] = [
+const PROVIDERS: [ProviderArg; 10] = [
     ProviderArg(ProviderKind::Claude),
+    ProviderArg(ProviderKind::OpenAi),
     ProviderArg(ProviderKind::Preset(Preset::Opencode)),
     ProviderArg(ProviderKind::Preset(Preset::Gemini)),
     ProviderArg(ProviderKind::Preset(Preset::Codex)),

@@ -36,11 +36,13 @@ pub enum ProviderKind {
     Acp,
     /// A known one of those.
     Preset(Preset),
+    /// Hearth's own small agent, for servers with OpenAI's chat completions.
+    OpenAi,
 }
 
 impl ProviderKind {
     /// All providers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Echo,
         Self::Command,
         Self::Claude,
@@ -52,6 +54,7 @@ impl ProviderKind {
         Self::Preset(Preset::Qwen),
         Self::Preset(Preset::Hermes),
         Self::Preset(Preset::Copilot),
+        Self::OpenAi,
     ];
 
     /// The word in files and for people.
@@ -63,6 +66,7 @@ impl ProviderKind {
             Self::Claude => "claude",
             Self::Acp => "acp",
             Self::Preset(preset) => preset.about().name,
+            Self::OpenAi => "openai",
         }
     }
 
@@ -71,7 +75,7 @@ impl ProviderKind {
     pub const fn preset(self) -> Option<Preset> {
         match self {
             Self::Preset(preset) => Some(preset),
-            Self::Echo | Self::Command | Self::Claude | Self::Acp => None,
+            Self::Echo | Self::Command | Self::Claude | Self::Acp | Self::OpenAi => None,
         }
     }
 
@@ -79,7 +83,7 @@ impl ProviderKind {
     #[must_use]
     pub fn program(self) -> Option<&'static str> {
         match self {
-            Self::Echo | Self::Command | Self::Acp => None,
+            Self::Echo | Self::Command | Self::Acp | Self::OpenAi => None,
             Self::Claude => Some("claude"),
             Self::Preset(preset) => preset.about().command.first().copied(),
         }
@@ -88,7 +92,7 @@ impl ProviderKind {
     /// Whether a model answers, which costs something.
     #[must_use]
     pub const fn has_model(self) -> bool {
-        matches!(self, Self::Claude | Self::Acp | Self::Preset(_))
+        matches!(self, Self::Claude | Self::Acp | Self::Preset(_) | Self::OpenAi)
     }
 }
 
@@ -428,7 +432,11 @@ impl AgentSettings {
             (
                 false,
                 false,
-                ProviderKind::Command | ProviderKind::Claude | ProviderKind::Acp | ProviderKind::Preset(_),
+                ProviderKind::Command
+                | ProviderKind::Claude
+                | ProviderKind::Acp
+                | ProviderKind::Preset(_)
+                | ProviderKind::OpenAi,
             ) => Hold::NeedsUnconfined,
         }
     }

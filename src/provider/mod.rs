@@ -2,9 +2,11 @@
 
 use crate::model::entity::ProviderKind;
 
+mod local;
 mod login;
 mod trial;
 
+pub use local::{LocalServer, local_servers};
 pub use login::{Credential, Login, LoginError};
 pub use trial::{Accepted, Rejected, try_login};
 
@@ -30,7 +32,7 @@ impl Offer {
 }
 
 /// Every provider, the most useful first.
-pub const OFFERS: [Offer; 4] = [
+pub const OFFERS: [Offer; 5] = [
     Offer {
         provider: ProviderKind::Claude,
         is: "the Claude Code command line: reads, writes and runs things for you",
@@ -38,6 +40,12 @@ pub const OFFERS: [Offer; 4] = [
                 subscription token that `claude setup-token` prints, or the address of a server with the same API, like \
                 LiteLLM or Ollama",
         costs: "with an API key, the price of the tokens; with a subscription, a part of its limits; with your own server, what that server charges",
+    },
+    Offer {
+        provider: ProviderKind::OpenAi,
+        is: "a small agent of Hearth's own for chat, without a shell and files, for any server with OpenAI's API, like Ollama, llama.cpp or vLLM",
+        needs: "the address of the server, the name of a model, and a key if the server wants one",
+        costs: "what that server charges; nothing for a model on your machine",
     },
     Offer {
         provider: ProviderKind::Acp,

@@ -69,7 +69,7 @@ fn a_person_sets_up_echo_by_answering_questions() {
     let host = machine();
     let mut at = Pty::start(host.command(&["setup", "--no-service"]));
     at.answer("Your choice [1]: ", "nonsense");
-    at.wait("Type a number from 1 to 9.");
+    at.wait("Type a number from 1 to 10.");
     at.answer("Your choice [1]: ", "echo");
     at.answer("Talk to your agent on Telegram? [Y/n]: ", "maybe");
     at.wait("Type y or n.");

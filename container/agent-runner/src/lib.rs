@@ -1,7 +1,7 @@
 //! The program inside an agent's container: claims messages, drives a provider, writes answers.
 //!
 //! ```text
-//!   host/context.json ──> gate ─┐            ┌─> provider (echo | command | claude | acp) ─┐
+//!   host/context.json ──> gate ─┐            ┌─> provider (echo | command | claude | …) ──┐
 //!   host/in/*.json ─────> inbox ┼─> runner ──┤                                       ├─> report ─> agent/out, agent/ack
 //!   inotify + poll ─────> watch ┘            └─> prompt (pure)                       ┘          └> agent/state, session
 //!   beat thread ──> agent/heartbeat             life thread: pipe at its end ─> SIGKILL to the whole group
@@ -31,6 +31,7 @@ mod gateway;
 mod handed;
 pub mod handshake;
 mod host;
+mod ids;
 mod images;
 mod inbox;
 mod life;

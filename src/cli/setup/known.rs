@@ -1,8 +1,15 @@
-//! Known agents of the provider `acp`: what each needs, and how it is led to its model.
+//! Known agents of the provider `acp` and the provider `openai`: what each needs, and how it is led to its model.
 
 use super::{Setup, secret};
 use crate::cli::Failure;
-use crate::model::entity::{AgentSettings, EnvValue, Preset};
+use crate::model::entity::{AgentSettings, EnvValue, Preset, ProviderKind};
+use crate::provider::{LocalServer, local_servers};
+
+/// Variables with the address of a server with OpenAI's API, and its key.
+const OPENAI_URL: &str = "OPENAI_BASE_URL";
+const OPENAI_KEY: &str = "OPENAI_API_KEY";
+/// Maximum number of listed models.
+const MODELS_MAX: usize = 12;
 
 /// What an agent is, for people who choose one.
 pub(super) fn about(preset: Preset) -> String {
@@ -25,12 +32,36 @@ pub(super) fn chosen(preset: Preset) -> String {
     )
 }
 
+/// How an agent is led to its model.
+struct Access {
+    title: &'static str,
+    base_url: &'static str,
+    key: &'static str,
+    /// Whether it has to be told the name of a model, without and with a server of one's own.
+    needs_model: [bool; 2],
+}
+
+impl Access {
+    fn of(provider: ProviderKind) -> Self {
+        match provider.preset().map(Preset::about) {
+            Some(known) => Self {
+                title: known.title,
+                base_url: known.model.base_url,
+                key: known.model.key,
+                needs_model: [known.model.chooses, known.model.chooses || known.model.config.is_some()],
+            },
+            None => Self { title: "the server", base_url: OPENAI_URL, key: OPENAI_KEY, needs_model: [true, true] },
+        }
+    }
+}
+
 impl Setup<'_> {
-    /// Leads a known agent to its model.
-    pub(super) fn set_up_known(&self, preset: Preset, settings: &mut AgentSettings) -> Result<String, Failure> {
-        let access = &preset.about().model;
+    /// Leads an agent to its model.
+    pub(super) fn lead_to_model(&self, settings: &mut AgentSettings) -> Result<String, Failure> {
+        let access = Access::of(settings.provider);
+        let local = if settings.provider == ProviderKind::OpenAi { self.local_servers()? } else { Vec::new() };
         let (base_url, key) = match (&self.args.base_url, &self.args.key_file) {
-            (None, None) if self.ask.is_person() => self.typed_access(preset)?,
+            (None, None) if self.ask.is_person() => self.typed_access(&access, &local)?,
             (base_url, key_file) => (base_url.clone(), key_file.as_deref().map(secret::read).transpose()?),
         };
         settings.env.retain(|(name, _)| name != access.base_url && name != access.key);
@@ -39,39 +70,71 @@ impl Setup<'_> {
             settings.env.push((access.key.to_owned(), EnvValue::Reference(reference)));
         }
         if settings.model.is_none() && self.args.model.is_none() {
-            settings.model = self.model_of_known(preset, base_url.is_some())?;
+            let [without, with] = access.needs_model;
+            let needs_model = if base_url.is_some() { with } else { without };
+            let listed = local.iter().find(|server| Some(&server.base_url) == base_url.as_ref());
+            settings.model =
+                self.typed_model(&access, needs_model, listed.map(|server| &server.models[..]).unwrap_or(&[]))?;
         }
+        let at = base_url.as_deref().unwrap_or("api.openai.com").to_owned();
         settings.env.extend(base_url.map(|url| (access.base_url.to_owned(), EnvValue::Plain(url))));
-        Ok(chosen(preset))
+        Ok(settings.provider.preset().map_or_else(|| format!("openai, with the server {at}"), chosen))
+    }
+
+    /// Servers of models on this machine. They are looked for only if a person is asked.
+    fn local_servers(&self) -> Result<Vec<LocalServer>, Failure> {
+        if !self.ask.is_person() {
+            return Ok(Vec::new());
+        }
+        let found = super::block_on(local_servers()).unwrap_or_default();
+        for LocalServer { name, base_url, models } in &found {
+            let models: Vec<&str> = models.iter().take(MODELS_MAX).map(String::as_str).collect();
+            self.say(&format!("{name} answers at {base_url}, with: {}", models.join(", ")))?;
+        }
+        Ok(found)
     }
 
     /// The address of a server and a key, each if the person has one.
-    fn typed_access(&self, preset: Preset) -> Result<(Option<String>, Option<String>), Failure> {
+    fn typed_access(
+        &self,
+        access: &Access,
+        local: &[LocalServer],
+    ) -> Result<(Option<String>, Option<String>), Failure> {
         let given = |text: String| (!text.is_empty()).then_some(text);
-        let title = preset.about().title;
-        let base_url = self.ask.line("Address of your own server for its model (Enter for its maker's service): ")?;
+        let usual = local.first().map(|server| server.base_url.clone());
+        let without = usual.as_deref().unwrap_or("its maker's service");
+        let base_url = self.ask.line(&format!("Address of your own server for its model (Enter for {without}): "))?;
+        let base_url = given(base_url).or(usual);
+        if local.iter().any(|server| Some(&server.base_url) == base_url.as_ref()) {
+            return Ok((base_url, None));
+        }
         let key = loop {
-            let typed = self.ask.secret(&format!("Key for {title} (Enter for none; not shown while you type): "))?;
+            let typed =
+                self.ask.secret(&format!("Key for {} (Enter for none; not shown while you type): ", access.title))?;
             match given(typed).map(|typed| secret::check(&typed)).transpose() {
                 Ok(key) => break key,
                 Err(why) => self.say(&format!("This is not a key: {why}."))?,
             }
         };
-        Ok((given(base_url), key))
+        Ok((base_url, key))
     }
 
-    /// The name of the model, if the agent has to be told one.
-    fn model_of_known(&self, preset: Preset, has_server: bool) -> Result<Option<String>, Failure> {
-        let access = &preset.about().model;
-        let is_needed = access.chooses || (has_server && access.config.is_some());
+    /// The name of the model, if the agent has to be told one. `listed` are those of the server; the first one is usual.
+    fn typed_model(&self, access: &Access, is_needed: bool, listed: &[String]) -> Result<Option<String>, Failure> {
         if !self.ask.is_person() {
-            let why = format!("{} needs the name of a model: add --model", preset.about().title);
+            let why = format!("{} needs the name of a model: add --model", access.title);
             return if is_needed { Err(Failure::Failed(why)) } else { Ok(None) };
         }
+        let question = match listed.first() {
+            Some(first) => format!("Model (Enter for {first}): "),
+            None if is_needed => "Model: ".to_owned(),
+            None => "Model (Enter for the agent's own): ".to_owned(),
+        };
         loop {
-            let typed = self.ask.line(if is_needed { "Model: " } else { "Model (Enter for the agent's own): " })?;
-            if !typed.is_empty() || !is_needed {
-                return Ok((!typed.is_empty()).then_some(typed));
+            let typed = self.ask.line(&question)?;
+            let model = if typed.is_empty() { listed.first().cloned() } else { Some(typed) };
+            if model.is_some() || !is_needed {
+                return Ok(model);
             }
         }
     }

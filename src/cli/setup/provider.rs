@@ -61,7 +61,7 @@ impl Setup<'_> {
         };
         let about = match settings.provider {
             ProviderKind::Claude => self.log_in(&mut settings)?,
-            ProviderKind::Preset(preset) => self.set_up_known(preset, &mut settings)?,
+            ProviderKind::Preset(_) | ProviderKind::OpenAi => self.lead_to_model(&mut settings)?,
             _ => "echo: repeats what you write".to_owned(),
         };
         settings.model = self.args.model.clone().or(settings.model);

@@ -139,11 +139,14 @@ fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: 
     let place = |key| section.get(key).map_or(section.at(), |value| value.span().start);
     let said = section.get("command").is_some();
     match settings.provider {
-        ProviderKind::Echo if said => {
-            problems.add(
-                place("command"),
-                "the provider `echo` runs no command; remove it, or write `provider = \"command\"`",
-            );
+        ProviderKind::Echo | ProviderKind::OpenAi if said => {
+            let name = settings.provider.as_str();
+            let what = format!("the provider `{name}` runs no command; remove it, or write `provider = \"command\"`");
+            problems.add(place("command"), what);
+        }
+        ProviderKind::OpenAi if settings.model.is_none() => {
+            let what = "the provider `openai` needs the name of a model; add `model = \"…\"`";
+            problems.add(place("provider"), what);
         }
         ProviderKind::Command if !said => {
             let what = "the provider `command` needs one; add `command = [\"program\", \"argument\"]`";
@@ -159,7 +162,11 @@ fn check_provider(problems: &mut Problems<'_>, section: &Section<'_>, settings: 
                 problems.add(place("provider"), what);
             }
         }
-        ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude | ProviderKind::Acp => {}
+        ProviderKind::Echo
+        | ProviderKind::Command
+        | ProviderKind::Claude
+        | ProviderKind::Acp
+        | ProviderKind::OpenAi => {}
     }
     if matches!(settings.provider, ProviderKind::Acp | ProviderKind::Preset(_)) {
         return;

@@ -54,7 +54,7 @@ pub(super) fn compose(group: &Dir, paths: &Paths, skills: &[String], provider: P
     keep_what_was_written(group)?;
     put(group, COMPOSED, &text)?;
     let others = match provider {
-        ProviderKind::Acp => Some(FOR_OTHERS),
+        ProviderKind::Acp | ProviderKind::OpenAi => Some(FOR_OTHERS),
         ProviderKind::Preset(preset) => preset.about().instructions,
         ProviderKind::Echo | ProviderKind::Command | ProviderKind::Claude => None,
     };

@@ -192,6 +192,11 @@ fn command() {
 }
 
 #[test]
+fn openai() {
+    conform(Subject::OpenAi);
+}
+
+#[test]
 fn real_agents() {
     subjects::installed().into_iter().for_each(conform);
 }

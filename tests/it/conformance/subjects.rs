@@ -41,6 +41,8 @@ pub(super) enum Subject {
     Acp,
     /// A program that writes lines.
     Command,
+    /// Hearth's own agent, against a stand-in for its model.
+    OpenAi,
     /// A known agent, against a stand-in for its model.
     Real(Preset),
 }
@@ -48,7 +50,10 @@ pub(super) enum Subject {
 /// All that the table shows.
 pub(super) fn all() -> Vec<Subject> {
     let tried = Preset::ALL.into_iter().filter(|preset| preset.about().trial == Tried::Hearth);
-    [Subject::Claude, Subject::Acp, Subject::Command].into_iter().chain(tried.map(Subject::Real)).collect()
+    [Subject::Claude, Subject::Acp, Subject::Command, Subject::OpenAi]
+        .into_iter()
+        .chain(tried.map(Subject::Real))
+        .collect()
 }
 
 /// The known agents that are installed here: the one that is asked for, or those that the table shows.
@@ -61,7 +66,7 @@ pub(super) fn installed() -> Vec<Subject> {
     let subjects = wanted.map_or_else(all, |preset| vec![Subject::Real(preset)]);
     let is_installed = |subject: &Subject| match subject {
         Subject::Real(preset) => dir.join("bin").join(preset.about().command[0]).exists(),
-        Subject::Claude | Subject::Acp | Subject::Command => false,
+        Subject::Claude | Subject::Acp | Subject::Command | Subject::OpenAi => false,
     };
     subjects.into_iter().filter(is_installed).collect()
 }
@@ -76,6 +81,7 @@ impl Subject {
             Self::Claude => "claude",
             Self::Acp => "acp",
             Self::Command => "command",
+            Self::OpenAi => "openai",
             Self::Real(preset) => preset.about().name,
         }
     }
@@ -94,7 +100,7 @@ impl Subject {
             (Self::Real(Preset::Copilot), "tools") => Some(NO_SERVERS),
             (Self::Real(Preset::Hermes), "killed after a turn") => Some(ADDRESS),
             (Self::Command, "stale resume") => Some(OWN),
-            (Self::Claude | Self::Real(_), "malformed line") => Some(LINES),
+            (Self::Claude | Self::OpenAi | Self::Real(_), "malformed line") => Some(LINES),
             (Self::Real(Preset::Qwen), "tools") => Some(SEARCHES),
             (Self::Real(Preset::Gemini | Preset::Qwen), "huge answer") => Some(REPEATS),
             (Self::Real(_), "rate limit (429)" | "trouble (500)" | "cut answer") => Some(PATIENT),
@@ -157,6 +163,13 @@ impl Trial {
                 let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/conformance/program.py");
                 format!("provider = \"command\"\ncommand = [\"python3\", {program:?}]")
             }
+            Subject::OpenAi => {
+                let port = model.insert(Model::start()).port;
+                format!(
+                    "provider = \"openai\"\nmodel = \"fake-1\"\nenv = {{ OPENAI_BASE_URL = \"http://127.0.0.1:{port}/v1\", \
+                     OPENAI_API_KEY = \"dummy\" }}"
+                )
+            }
             Subject::Real(preset) => {
                 let port = model.insert(Model::start()).port;
                 real(preset, port)
@@ -192,9 +205,11 @@ impl Trial {
             (_, Step::Say(text)) => format!("@@say {text}"),
             (Subject::Command, Step::Send(text)) => format!("@@send {text}"),
             (Subject::Acp, Step::Send(text)) => format!("@@mcp nanoclaw send_message {{\"text\": \"{text}\"}}"),
-            (Subject::Real(_), Step::Send(text)) => format!("@@tool send_message {{\"text\": \"{text}\"}}"),
+            (Subject::OpenAi | Subject::Real(_), Step::Send(text)) => {
+                format!("@@tool send_message {{\"text\": \"{text}\"}}")
+            }
             (_, Step::Hold) => format!("@@until {}", gate.display()),
-            (Subject::Real(_), Step::Huge(letters)) => format!("@@say {}", "x".repeat(letters)),
+            (Subject::OpenAi | Subject::Real(_), Step::Huge(letters)) => format!("@@say {}", "x".repeat(letters)),
             (_, Step::Huge(letters)) => format!("@@huge {letters}"),
             (_, Step::Garbage) => "@@garbage".to_owned(),
         }
@@ -230,10 +245,10 @@ impl Trial {
             (Subject::Command, Trouble::Login) => "@@fail not logged in",
             (Subject::Command, Trouble::Limited) => "@@retry limited",
             (Subject::Command, Trouble::Overloaded) => "@@retry passing",
-            (Subject::Real(_), Trouble::Login) => "@@http 401",
-            (Subject::Real(_), Trouble::Limited) => "@@http 429",
-            (Subject::Real(_), Trouble::Overloaded) => "@@http 500",
-            (Subject::Real(_), Trouble::Cut) => "@@say half of it\n@@cut",
+            (Subject::OpenAi | Subject::Real(_), Trouble::Login) => "@@http 401",
+            (Subject::OpenAi | Subject::Real(_), Trouble::Limited) => "@@http 429",
+            (Subject::OpenAi | Subject::Real(_), Trouble::Overloaded) => "@@http 500",
+            (Subject::OpenAi | Subject::Real(_), Trouble::Cut) => "@@say half of it\n@@cut",
         };
         self.inject(words);
     }
@@ -272,7 +287,8 @@ impl Trial {
     pub(super) fn continuation(&self) -> Option<Value> {
         let file = std::fs::read(self.host.data().join("sessions/se1/agent/session.json")).ok()?;
         let all = serde_json::from_slice::<Value>(&file).ok()?["continuations"].take();
-        let kept = all.as_object()?.values().next()?;
+        // The runner keeps its own numbers beside it.
+        let (_, kept) = all.as_object()?.iter().find(|(name, _)| *name != "hearth-runner")?;
         // With the protocol it is one of several fields.
         let fields = kept.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         Some(fields.and_then(|fields| fields.get("session").cloned()).unwrap_or_else(|| kept.clone()))
@@ -285,6 +301,7 @@ impl Trial {
             Subject::Claude => vec![home.join(".claude/projects")],
             Subject::Acp => vec![self.host.data().join("groups/main/.fake-acp")],
             Subject::Command => Vec::new(),
+            Subject::OpenAi => vec![home.join(".hearth/openai")],
             Subject::Real(preset) => vec![home.join(preset.about().sessions)],
         };
         for place in places {

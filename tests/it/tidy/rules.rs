@@ -391,6 +391,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "what an agent may touch is enforced in one place",
     },
     Ban {
+        thing: Thing::Crate("ureq"),
+        within: "",
+        places: &[("container/agent-runner/src/provider/openai/http.rs", "calls the server of a model")],
+        why: "the runner speaks HTTP in one place",
+    },
+    Ban {
         thing: Thing::Crate("seccompiler"),
         within: "",
         places: &[

@@ -6,6 +6,7 @@ mod command;
 mod dispatch;
 mod earlier;
 mod echo;
+mod openai;
 mod trouble;
 
 pub(crate) use acp::handshake;
@@ -45,11 +46,12 @@ struct Entry {
 }
 
 /// All providers. To add one, write a module and add a line here.
-const REGISTRY: [Entry; 4] = [
+const REGISTRY: [Entry; 5] = [
     Entry { name: "acp", open: acp::open },
     Entry { name: "claude", open: claude::open },
     Entry { name: "command", open: command::open },
     Entry { name: "echo", open: echo::open },
+    Entry { name: "openai", open: openai::open },
 ];
 
 /// The current provider. It is kept until the context asks for another one.
@@ -131,10 +133,13 @@ mod tests {
     #[test]
     fn providers_are_found_by_name() {
         let roots = Roots::default();
-        for name in ["acp", "claude", "command", "echo"] {
+        for name in ["acp", "claude", "command", "echo", "openai"] {
             assert!(open(name, &roots).is_ok(), "{name}");
         }
         let refused = open("bogus", &roots).err().unwrap();
-        assert!(refused.starts_with("Unknown provider: bogus. Registered: acp, claude, command, echo"), "{refused}");
+        assert!(
+            refused.starts_with("Unknown provider: bogus. Registered: acp, claude, command, echo, openai"),
+            "{refused}"
+        );
     }
 }

@@ -101,6 +101,11 @@ impl Server {
         Self::default()
     }
 
+    /// What an agent is told of the tools.
+    pub(crate) fn listed() -> Value {
+        catalogue::tools()
+    }
+
     /// Whether calls wait for the host. In that case [`Self::settle`] should be called often.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()

@@ -1,8 +1,7 @@
 //! Builds the CLI's command line and environment, for the same behavior at every start.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 
 use hearth_presets::CLAUDE_VARIABLES;
 use hearth_wire::{Context, McpServer};
@@ -12,8 +11,8 @@ use super::control::SERVER;
 use super::hooks::NEVER;
 use crate::child::{Launch, environment};
 use crate::env::ROOTS_VARIABLE;
-use crate::log;
 use crate::roots::Roots;
+use crate::{ids, log};
 
 /// Further variables that make the CLI predictable. Those of the agent's configuration have precedence.
 const QUIET: [(&str, &str); 2] =
@@ -42,9 +41,9 @@ impl Conversation {
             Some(id) if is_id(&id) => Ok(Self::Resumed(id)),
             Some(id) if !id.is_empty() => {
                 log::note("what was remembered of the conversation is not the id of one; a new one begins");
-                new_id().map(Self::New)
+                ids::random().map(Self::New)
             }
-            _ => new_id().map(Self::New),
+            _ => ids::random().map(Self::New),
         }
     }
 
@@ -125,28 +124,18 @@ fn is_id(text: &str) -> bool {
         && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// A random UUID (version 4).
-pub(super) fn new_id() -> io::Result<String> {
-    let mut bytes = [0_u8; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{number:032x}");
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| hex.get(range).unwrap_or_default());
-    Ok(parts.join("-"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn ids_have_the_form_the_cli_accepts() {
-        let id = new_id().unwrap();
+        let id = ids::random().unwrap();
         let lengths: Vec<usize> = id.split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
         assert_eq!(&id[14..15], "4", "{id}");
         assert!("89ab".contains(&id[19..20]), "{id}");
-        assert_ne!(id, new_id().unwrap());
+        assert_ne!(id, ids::random().unwrap());
     }
 
     /// Of the home in a container, only `.claude` lasts. Elsewhere, the whole home does.
@@ -167,7 +156,7 @@ mod tests {
         for known in ["", "a", "--help", "\0", "../../x", "00000000-0000-4000-8000-00000000000g", &long] {
             assert!(matches!(Conversation::choose(Some(known.to_owned())), Ok(Conversation::New(_))), "{known}");
         }
-        let id = new_id().unwrap();
+        let id = ids::random().unwrap();
         assert_eq!(Conversation::choose(Some(id.clone())).unwrap(), Conversation::Resumed(id));
     }
 }

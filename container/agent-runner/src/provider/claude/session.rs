@@ -10,10 +10,9 @@ use super::lines::{self, Complaint, StreamLine};
 use super::trouble::Signs;
 use super::unfinished::UnfinishedText;
 use super::usage::UsageMeter;
-use super::{compaction, control, hooks, launch};
+use super::{compaction, control, hooks};
 use crate::child::{Launch, LineProcess};
 use crate::images::Image;
-use crate::log;
 use crate::outgoing::Utterance;
 use crate::provider::dispatch::Draft;
 use crate::provider::earlier::EarlierText;
@@ -21,6 +20,7 @@ use crate::report::Report;
 use crate::roots::Roots;
 use crate::tools::Server;
 use crate::turn::TurnError;
+use crate::{ids, log};
 
 /// The CLI version that this provider was tested with. Versions differ in relevant ways.
 const PINNED: &str = "2.1.329";
@@ -86,7 +86,7 @@ impl Session {
 
     /// Gives it a message with images.
     pub(super) fn give_with(&mut self, what: What, text: &str, images: Vec<Image>) -> Result<(), TurnError> {
-        let uuid = launch::new_id().map_err(|error| TurnError::Failed(format!("no id for a message: {error}")))?;
+        let uuid = ids::random().map_err(|error| TurnError::Failed(format!("no id for a message: {error}")))?;
         self.process.tell(control::user(text, images, &uuid));
         self.given.give(uuid, what);
         Ok(())
