@@ -189,7 +189,9 @@ fn warn_of_unconfined(paths: &Paths, configure: &Configure) {
     let Some(why) = sandbox.missing() else { return };
     for change in &configure.changes {
         if let Change::PutAgent(folder, settings) = change
-            && settings.hold(settings.provider, false) == Hold::NeedsUnconfined
+            && std::iter::once(settings.provider)
+                .chain(settings.fallback.iter().map(|fallback| fallback.provider))
+                .any(|provider| settings.hold(provider, false) == Hold::NeedsUnconfined)
         {
             let what = "does not start here without `unconfined = true`, which gives it all permissions of your user";
             print::warning(&format!("agent {folder} {what}: {why}"));

@@ -405,8 +405,12 @@ fn room(paths: &Paths, reader: &Reader) -> Check {
 
 /// Agents that run in containers find their programs in their images.
 fn entities(known: &Configuration, contained: bool) -> Vec<Check> {
-    let mut checks: Vec<Check> =
-        known.agents.iter().filter(|_| !contained).filter_map(|a| program(a.folder.as_str(), &a.settings)).collect();
+    let mut checks: Vec<Check> = Vec::new();
+    for agent in known.agents.iter().filter(|_| !contained) {
+        let (folder, own) = (agent.folder.as_str(), &agent.settings);
+        checks.extend(program(folder, own));
+        checks.extend(own.fallback.iter().filter_map(|fallback| program(folder, &fallback.settings(own))));
+    }
     let wired = |folder: &str| {
         known.chats.iter().any(|chat| chat.spec.wirings.iter().any(|wiring| wiring.agent.as_str() == folder))
     };

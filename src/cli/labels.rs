@@ -159,6 +159,14 @@ pub(super) fn event(event: &Event) -> String {
             };
             format!("passed although the budget {budget} is spent: {why}")
         }
+        Event::FailedOver { why } => format!("the provider took no work, the next one gets it: {why}"),
+        Event::StoodIn { fallback, why } => {
+            format!("handled by the fallback {fallback}, because the provider before it takes no work: {why}")
+        }
+        Event::TookOverAgain { provider, model } => {
+            let model = model.as_ref().map_or_else(String::new, |model| format!(" with the model {model}"));
+            format!("handled by the agent's own provider {}{model} again", provider.as_str())
+        }
         Event::Reset(epoch) => format!("the session was reset for the {epoch}. time"),
         Event::Driven(Some(provider)) => format!("the session uses provider {}", provider.as_str()),
         Event::Driven(None) => "the session uses its agent's provider".to_owned(),

@@ -3,21 +3,26 @@
 use serde::{Serialize, Serializer};
 
 use super::{human_time, labels, lookup};
+use crate::clock;
 use crate::daemon::unused_image;
 use crate::model::configure::{RuntimeKind, Settings};
-use crate::model::entity::{AgentSettings, Hold, Network};
+use crate::model::entity::{Agent, AgentSettings, Hold, Network};
 use crate::model::gateway::given;
 use crate::model::group::StateTrouble;
-use crate::model::hold_off::LimitCause;
+use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::socket::protocol::{BuildJson, FloodJson};
-use crate::state::{self, InboxKey, Read, Tables};
+use crate::state::{self, InboxKey, Owned, Read, Tables};
 
 /// An agent whose provider limits requests or cannot be reached.
 #[derive(Debug, Serialize)]
 pub(super) struct RateLimitedAgent {
     pub(super) agent: String,
+    /// The fallback that it is about; null for the agent's own provider.
+    pub(super) fallback: Option<String>,
+    /// The fallback that works instead of the agent's own provider, if one does.
+    pub(super) meanwhile: Option<String>,
     #[serde(serialize_with = "by_name")]
     pub(super) cause: LimitCause,
     pub(super) since: String,
@@ -54,17 +59,42 @@ fn by_name<S: Serializer>(cause: &LimitCause, to: S) -> Result<S::Ok, S::Error> 
 /// Agents whose provider limits requests or cannot be reached.
 pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAgent>, state::Error> {
     let mut found = Vec::new();
+    let limited = |agent: &Agent, row: RateLimit| RateLimitedAgent {
+        agent: agent.folder.to_string(),
+        fallback: None,
+        meanwhile: None,
+        cause: row.cause,
+        since: row.since.to_string(),
+        again: row.again.to_string(),
+        why: row.why,
+    };
     for row in db.rate_limits.iter(txn)? {
-        let (agent, row) = row?;
-        let agent = lookup::folder(db, txn, agent)?;
-        found.push(RateLimitedAgent {
-            agent,
-            cause: row.cause,
-            since: row.since.to_string(),
-            again: row.again.to_string(),
-            why: row.why,
-        });
+        let (id, row) = row?;
+        let Some(agent) = db.agents.get(txn, &id)? else { continue };
+        let mut working = None;
+        for (place, fallback) in (1..).zip(&agent.settings.fallback) {
+            let limit = db.fallback_limits.get(txn, &Owned { owner: id, id: place })?;
+            if limit.is_none_or(|limit| limit.again <= clock::wall()) {
+                working = Some(fallback.to_string());
+                break;
+            }
+        }
+        found.push(RateLimitedAgent { meanwhile: working, ..limited(&agent, row) });
     }
+    for row in db.fallback_limits.iter(txn)? {
+        let (Owned { owner, id: place }, row) = row?;
+        let Some(agent) = db.agents.get(txn, &owner)? else { continue };
+        let listed = usize::try_from(place).ok().and_then(|place| agent.settings.fallback.get(place.checked_sub(1)?));
+        let Some(fallback) = listed.map(ToString::to_string) else { continue };
+        found.push(RateLimitedAgent { fallback: Some(fallback), ..limited(&agent, row) });
+    }
+    Ok(found)
+}
+
+/// Those of them that get no work, because no other provider works instead.
+pub(super) fn waiting_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAgent>, state::Error> {
+    let mut found = held_off(db, txn)?;
+    found.retain(RateLimitedAgent::stops_work);
     Ok(found)
 }
 
@@ -276,15 +306,22 @@ pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<
 }
 
 impl RateLimitedAgent {
+    /// Whether the agent gets no work, because no other provider works instead.
+    pub(super) const fn stops_work(&self) -> bool {
+        self.fallback.is_none() && self.meanwhile.is_none()
+    }
+
     /// In words.
     pub(super) fn words(&self) -> String {
-        let Self { agent, cause, since, again, why } = self;
+        let Self { agent, fallback, meanwhile, cause, since, again, why } = self;
         let (since, again) = (human_time::local(since), human_time::age(again));
         let what = match cause {
-            LimitCause::Limited => "is rate-limited by its provider",
-            LimitCause::Unreachable => "cannot reach its provider",
+            LimitCause::Limited => "is rate-limited by its",
+            LimitCause::Unreachable => "cannot reach its",
         };
-        format!("agent {agent} {what} since {since}, next try {again}: {why}")
+        let which = fallback.as_ref().map_or_else(|| "provider".to_owned(), |name| format!("fallback {name}"));
+        let meanwhile = meanwhile.as_ref().map_or_else(String::new, |name| format!("; {name} answers instead"));
+        format!("agent {agent} {what} {which} since {since}, next try {again}{meanwhile}: {why}")
     }
 }
 

@@ -15,6 +15,7 @@ use crate::model::entity::{AgentSettings, ProviderKind, Verbosity};
 use crate::model::id::SessionId;
 use crate::model::incarnation::{Incarnation, StopReason};
 use crate::model::session::{ChatSession, Route, Session, SessionChoice, SessionSettings, SessionStatus};
+use crate::model::session_providers::StandIn;
 use crate::model::workspace::WorkspaceKey;
 use crate::state::{self, Read, Reader, RecencyKey, SessionKey, Tables};
 
@@ -104,6 +105,8 @@ struct SessionJson {
     verbosity: &'static str,
     /// Which of them were chosen for it; others are its agent's.
     chosen: SessionSettings,
+    /// The fallback that drives it instead of that provider; null if none does.
+    stand_in: Option<StandInJson>,
     /// Number of its current beginning, from 0. A reset begins a new one.
     epoch: u32,
     /// Number of messages that ever arrived.
@@ -302,6 +305,7 @@ fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> R
     let settings = db.agents.get(txn, &session.agent)?.map(|agent| agent.settings);
     let chosen = db.session_settings.get(txn, &id)?.unwrap_or_default();
     let own = settings.unwrap_or_else(|| AgentSettings::named(String::new()));
+    let stand_in = db.session_providers.get(txn, &id)?.and_then(|providers| providers.stand_in);
     Ok(SessionJson {
         session: id.to_string(),
         agent: lookup::folder(db, txn, session.agent)?,
@@ -319,6 +323,12 @@ fn shape(db: &Tables, txn: &Read<'_>, id: SessionId, session: &ChatSession) -> R
         effort: chosen.effort.clone().or(own.effort),
         verbosity: chosen.verbosity.unwrap_or(own.verbosity).as_str(),
         chosen,
+        stand_in: stand_in.map(|StandIn { fallback, since, why }| StandInJson {
+            provider: fallback.provider.as_str(),
+            model: fallback.model,
+            since: since.to_string(),
+            why,
+        }),
         epoch: session.epoch,
         messages: session.messages,
         failed_starts: session.failed_starts,
@@ -333,7 +343,7 @@ pub(super) fn show(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<
     let rows = db.incarnations.collect_last(txn, &id, INCARNATIONS_MAX)?;
     let shape = shape(db, txn, id, &session)?;
     Ok(Some(ShownJson {
-        held_off: problems::held_off(db, txn)?.into_iter().find(|one| one.agent == shape.agent),
+        held_off: problems::waiting_agents(db, txn)?.into_iter().find(|one| one.agent == shape.agent),
         session: shape,
         due: db.ready_messages.prefix(txn, &id)?.count(),
         claimed: db.claimed_messages.prefix(txn, &id)?.count(),
@@ -352,6 +362,23 @@ fn incarnation(number: u32, row: Incarnation) -> IncarnationJson {
         claimed: row.claimed,
         tool: row.tool.map(|tool| tool.name),
         stderr: row.stderr_tail,
+    }
+}
+
+/// A fallback that drives a session.
+#[derive(Debug, Serialize)]
+struct StandInJson {
+    provider: &'static str,
+    model: Option<String>,
+    since: String,
+    /// Why the provider before it takes no work.
+    why: String,
+}
+
+impl StandInJson {
+    fn words(&self) -> String {
+        let model = self.model.as_ref().map_or_else(String::new, |model| format!(" with the model {model}"));
+        format!("{}{model} since {}: {}", self.provider, human_time::local(&self.since), labels::cause(&self.why))
     }
 }
 
@@ -380,6 +407,7 @@ impl Listed for SessionJson {
             ("status", Some(self.status.to_owned())),
             ("current run", Some(self.live.map_or_else(|| "none".to_owned(), |number| number.to_string()))),
             ("provider", Some(self.provider.to_owned())),
+            ("fallback", self.stand_in.as_ref().map(StandInJson::words)),
             ("model", self.model.as_ref().map(|model| setting(model, self.chosen.model.is_some()))),
             ("effort", self.effort.as_ref().map(|effort| setting(effort, self.chosen.effort.is_some()))),
             ("verbosity", Some(setting(self.verbosity, self.chosen.verbosity.is_some()))),

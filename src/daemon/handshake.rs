@@ -99,6 +99,8 @@ fn mailboxes(scratch: &Paths, asked: &AskedAgent<'_>) -> Result<Mailboxes, crate
         destinations: Vec::new(),
         next_number: 1,
         already_sent: Vec::new(),
+        recap: Vec::new(),
+        memory: None,
         provider: settings.provider,
         epoch: 0,
         timezone: None,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::model::address::Address;
 use crate::model::content::RawJson;
 use crate::model::effect::{
-    AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply,
+    AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage, ExportedReply, RecapLine,
 };
 use crate::model::entity::{EnvValue, McpServer, Permissions, ProviderKind, Verbosity};
 use crate::model::id::SessionId;
@@ -224,6 +224,7 @@ fn wire_context(session: SessionId, install: &str, view: &ContextView, timezone:
         blocked_tools: view.settings.blocked_tools.clone(),
         next_number: view.next_number,
         already_sent: view.already_sent.iter().map(already_sent).collect(),
+        recap: view.recap.iter().map(recap_line).collect(),
         idle_beat_ms: Some(Policy::STANDARD.idle_beat.get()),
     }
 }
@@ -239,6 +240,7 @@ fn provider(view: &ContextView) -> hearth_wire::Provider {
         effort: settings.effort.clone(),
         preset,
         mode: settings.mode.clone(),
+        memory: view.memory.clone(),
         permissions: match settings.permissions {
             Permissions::Allow => hearth_wire::Permissions::Allow,
             Permissions::Ask => hearth_wire::Permissions::Ask,
@@ -277,6 +279,10 @@ fn destination(view: &DestinationView) -> hearth_wire::Destination {
 
 fn already_sent(view: &AlreadySent) -> hearth_wire::AlreadySent {
     hearth_wire::AlreadySent { in_reply_to: view.in_reply_to, number: view.number, text: view.text.clone() }
+}
+
+fn recap_line(view: &RecapLine) -> hearth_wire::RecapLine {
+    hearth_wire::RecapLine { number: view.number, from: view.from.clone(), text: view.text.clone() }
 }
 
 fn wire_address(address: &Address) -> hearth_wire::Address {

@@ -152,8 +152,12 @@ pub struct ContextView {
     pub next_number: u64,
     /// Messages sent in a turn that did not end.
     pub already_sent: Vec<AlreadySent>,
+    /// What the provider missed while another one answered.
+    pub recap: Vec<RecapLine>,
     /// The session's provider.
     pub provider: ProviderKind,
+    /// The name under which the runner keeps the provider's continuation, if not that of the provider.
+    pub memory: Option<String>,
     /// Epoch of the session: rises with every reset.
     pub epoch: u32,
     /// Time zone of its users, if configured; none is the machine's.
@@ -188,6 +192,17 @@ pub struct AlreadySent {
     /// Number of the outgoing message.
     pub number: u64,
     /// Its text.
+    pub text: String,
+}
+
+/// A message that the provider of a session missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecapLine {
+    /// Its number in the session.
+    pub number: u64,
+    /// The name of the person who wrote it; none is the agent.
+    pub from: Option<String>,
+    /// Its text, or the beginning of it.
     pub text: String,
 }
 

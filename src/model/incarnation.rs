@@ -78,6 +78,8 @@ pub enum StopReason {
     Restarted,
     /// A person stopped its turn, or froze its agent.
     Asked,
+    /// Another provider of its agent takes over.
+    ProviderChanged,
 }
 
 impl StopReason {
@@ -94,6 +96,7 @@ impl StopReason {
             Self::TurnFailed => "turn-failed",
             Self::Restarted => "restarted",
             Self::Asked => "asked",
+            Self::ProviderChanged => "provider-changed",
         }
     }
 
@@ -110,6 +113,7 @@ impl StopReason {
             Self::TurnFailed => "its turn failed",
             Self::Restarted => "it was restarted",
             Self::Asked => "a person stopped it",
+            Self::ProviderChanged => "another provider took over",
         }
     }
 }

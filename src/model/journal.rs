@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::PassReason;
+use super::budget::{Fallback, PassReason};
 use super::entity::ProviderKind;
 use super::id::{MessageId, OutboundId, SessionId};
 use super::incarnation::{Exit, StopReason};
@@ -101,5 +101,24 @@ pub enum Event {
         budget: String,
         /// Why.
         why: PassReason,
+    },
+    /// The agent's provider took no requests. Another one gets the message.
+    FailedOver {
+        /// What the provider said.
+        why: String,
+    },
+    /// A fallback of the agent has the message.
+    StoodIn {
+        /// The fallback.
+        fallback: Fallback,
+        /// Why the provider before it takes no work.
+        why: String,
+    },
+    /// The agent's own provider has the message, after another one stood in for it.
+    TookOverAgain {
+        /// The provider.
+        provider: ProviderKind,
+        /// Its model, if it is known.
+        model: Option<String>,
     },
 }

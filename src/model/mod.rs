@@ -46,6 +46,7 @@ pub mod routed;
 pub mod secrets;
 pub mod session;
 pub mod session_command;
+pub mod session_providers;
 pub mod session_ref;
 pub mod short;
 pub mod skip;

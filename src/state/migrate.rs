@@ -10,6 +10,7 @@ use super::meta::Meta;
 use super::schema::Tables;
 use super::table::Table;
 use crate::model::id::OutboundId;
+use crate::model::session_providers::SessionProviders;
 
 mod format_2;
 
@@ -23,7 +24,7 @@ mod format_2;
 ///   read; frozen agents and stopped turns, and more ends of messages.
 /// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read; choices
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
-/// * 5: newer versions of the records of agents and settings; budgets.
+/// * 5: newer versions of the records of agents and settings; budgets; which provider drives a session.
 pub const FORMAT: u32 = 5;
 
 /// One step: migrates a store from format `to - 1` to `to`.
@@ -64,7 +65,17 @@ fn to_4(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 fn to_5(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.settings, txn)?;
     rewrite(&db.session_settings, txn)?;
-    rewrite(&db.agents, txn)
+    rewrite(&db.agents, txn)?;
+    // No provider is told what was said before a reset.
+    let sessions = readable_rows(db.sessions.iter(txn)?)?;
+    let reset = sessions
+        .iter()
+        .filter_map(|(key, session)| Some((key.session, session.as_chat().filter(|chat| chat.epoch > 0)?)));
+    for (session, chat) in reset {
+        let providers = SessionProviders { reset: chat.last_number, ..SessionProviders::default() };
+        db.session_providers.put(txn, &session, &providers)?;
+    }
+    Ok(())
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

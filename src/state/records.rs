@@ -20,6 +20,7 @@ use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session, SessionSettings};
+use crate::model::session_providers::SessionProviders;
 use crate::model::skip::{SkipStep, SkipSummary};
 use crate::model::spend::{Spend, SpendTotal};
 use crate::model::take_in::PartialImport;
@@ -130,6 +131,7 @@ records! {
     "freeze" 1 Freeze
     "stopped_turn" 1 StoppedTurn
     "session_settings" 2 SessionSettings from session_settings
+    "session_providers" 1 SessionProviders
     "spend" 1 Spend
     "spend_total" 1 SpendTotal
     "reservation" 1 Reservation

@@ -44,6 +44,7 @@ use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles, Waits};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
 use crate::model::session::{Revision, Session, SessionName, SessionSettings};
+use crate::model::session_providers::SessionProviders;
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::spend::{Spend, SpendTotal};
 use crate::model::take_in::PartialImport;
@@ -71,6 +72,8 @@ tables! {
     }
     /// Agents whose provider limits requests.
     table rate_limits as "hold_offs": AgentId => RateLimit;
+    /// The same of their fallbacks, by agent and place in its list, from 1.
+    table fallback_limits: Owned<AgentId, u32> => RateLimit;
     /// Agents that get no work until a person unfreezes them.
     table frozen_agents: AgentId => Freeze;
     /// Chats.
@@ -165,6 +168,9 @@ tables! {
     }
     /// What people chose for sessions of agents, instead of their agents' settings.
     table session_settings: SessionId => SessionSettings;
+    /// Which provider drives a session, and what the agent's other providers missed; only of sessions that had several, or
+    /// were reset.
+    table session_providers: SessionId => SessionProviders;
     /// Records of workspace sessions, by session, revision and number.
     table records: RecordKey => SessionRecord;
     /// Earlier revisions of workspace sessions.

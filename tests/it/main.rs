@@ -39,6 +39,7 @@ mod drain;
 mod ending;
 mod entities;
 mod failures_told;
+mod fallback;
 mod files;
 mod full_store;
 mod fuzz;

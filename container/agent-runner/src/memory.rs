@@ -52,6 +52,14 @@ impl Memory {
         self.flush()
     }
 
+    /// Forgets the continuations of all providers.
+    pub(crate) fn forget(&mut self) -> Result<(), Error> {
+        let before = self.continuations.len();
+        self.continuations.retain(|name, _| name == NUMBERS);
+        self.unsaved |= self.continuations.len() != before;
+        self.flush()
+    }
+
     /// Writes unsaved changes. On a full disk they stay unsaved: a continuation is worth less than the turn.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         if !self.unsaved {

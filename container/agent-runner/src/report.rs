@@ -38,6 +38,11 @@ const QUESTION_SECONDS: f64 = 300.0;
 /// Additional time for the host to report that a question was not answered.
 const QUESTION_GRACE: Duration = Duration::from_secs(60);
 
+/// The name of a provider's continuation.
+fn memory_of(provider: &hearth_wire::Provider) -> &str {
+    provider.memory.as_deref().unwrap_or(&provider.name)
+}
+
 /// A provider's handle of one turn.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
@@ -73,7 +78,7 @@ impl<'a> Report<'a> {
         self.state.numbers.at_least(context.next_number);
         let id = messages.last().map_or(0, |message| message.seq);
         // The turn's first prompt already showed the messages of an earlier incarnation.
-        let context = Context { already_sent: Vec::new(), ..context };
+        let context = Context { already_sent: Vec::new(), recap: Vec::new(), ..context };
         let told = Turn::compose(self.state.root(), context, messages.clone());
         self.told.push(Arrival { id, messages });
         Ok(Some((id, told)))
@@ -311,12 +316,18 @@ impl<'a> Report<'a> {
 
     /// The provider's stored continuation.
     pub(crate) fn continuation(&self) -> Option<String> {
-        self.state.memory.continuation(&self.turn.context.provider.name).map(str::to_owned)
+        self.state.memory.continuation(memory_of(&self.turn.context.provider)).map(str::to_owned)
     }
 
     /// Stores the provider's continuation; `None` means a new conversation.
     pub(crate) fn remember(&mut self, continuation: Option<&str>) -> Result<(), TurnError> {
-        self.state.memory.remember(&self.turn.context.provider.name, continuation)?;
+        self.state.memory.remember(memory_of(&self.turn.context.provider), continuation)?;
+        Ok(())
+    }
+
+    /// Forgets the continuations of all providers: each begins a new conversation.
+    pub(crate) fn forget(&mut self) -> Result<(), TurnError> {
+        self.state.memory.forget()?;
         Ok(())
     }
 

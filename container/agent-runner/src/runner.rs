@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hearth_wire::InMessage;
+use hearth_wire::{Context, InMessage};
 
 use crate::agent::AgentHalf;
 use crate::beat::{self, Pace};
@@ -33,7 +33,7 @@ pub(crate) fn run(start: &Start) -> Result<Infallible, Stop> {
     let pace = beat::start(&state.agent, RunGuard::new(state.host.clone(), start.incarnation))?;
     let watch = Watch::new(&state.host);
     let (root, drivers) = (start.roots.session.clone(), Drivers::new(start.roots.clone()));
-    let mut runner = Runner { root, drivers, state, pace };
+    let mut runner = Runner { root, drivers, state, pace, recapped: false };
     let Err(stop) = work(&mut runner, &watch);
     runner.drivers.close();
     Err(stop)
@@ -75,6 +75,8 @@ struct Runner {
     state: RunnerState,
     /// Pace of the heartbeat.
     pace: Pace,
+    /// Whether a prompt had the recap. A failed turn ends the incarnation, and the next one has it again.
+    recapped: bool,
 }
 
 impl Runner {
@@ -121,9 +123,12 @@ impl Runner {
         let context = self.state.gate.pass()?;
         self.state.numbers.at_least(context.next_number);
         let clears = command == Some(Command::Clear);
-        let mut turn = Turn::compose(&self.root, context, messages);
+        let recap = if self.recapped { Vec::new() } else { context.recap.clone() };
+        let mut turn = Turn::compose(&self.root, Context { recap, ..context }, messages);
         if let Some(Command::Native(words)) = command {
             turn.native = Some(words);
+        } else {
+            self.recapped = true;
         }
         let mut report = Report::new(&mut self.state, &turn, seqs);
         let ended = if clears { clear(&mut self.drivers, &mut report) } else { self.drivers.turn(&turn, &mut report) };
@@ -187,7 +192,7 @@ fn conclude(mut report: Report<'_>, ended: Result<(), TurnError>) -> Result<(), 
 
 /// Clears the conversation. It is durably forgotten before the people in the chat are told.
 fn clear(drivers: &mut Drivers, report: &mut Report<'_>) -> Result<(), TurnError> {
-    report.remember(None)?;
+    report.forget()?;
     drivers.close();
     report.background(false)?;
     report.answer(Utterance::reply("Session cleared."))

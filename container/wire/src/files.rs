@@ -52,6 +52,9 @@ pub struct Context {
     /// Messages that an earlier incarnation sent in an unfinished turn, so that this one does not repeat them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub already_sent: Vec<AlreadySent>,
+    /// What the provider missed of the conversation while another one answered, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recap: Vec<RecapLine>,
     /// Milliseconds between two heartbeats while no message is claimed. If absent, the interval is always 5 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beat_ms: Option<u64>,
@@ -77,6 +80,9 @@ pub struct Provider {
     /// Mode of the agent, of the provider `acp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// Name of its continuation in `agent/session.json`, if not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
     /// What happens when an agent of the provider `acp` asks whether it may use a tool.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
@@ -190,6 +196,18 @@ pub struct AlreadySent {
     /// Number of the outgoing message.
     pub number: u64,
     /// Its text.
+    pub text: String,
+}
+
+/// A message of the conversation that the provider missed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecapLine {
+    /// Its number.
+    pub number: u64,
+    /// Name of the person who wrote it; if absent, it was the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Its text, or the beginning of it.
     pub text: String,
 }
 

@@ -15,7 +15,7 @@ pub mod watch;
 
 pub use files::{
     AlreadySent, Context, Destination, DestinationTarget, Heartbeat, Limits, McpServer, Permissions, Provider,
-    SessionFile, State, Tool, Verbosity, Writing,
+    RecapLine, SessionFile, State, Tool, Verbosity, Writing,
 };
 pub use messages::{Ack, AckStatus, Address, Gated, InMessage, OutKind, OutMessage, Reply, Retry, Usage};
 pub use names::{

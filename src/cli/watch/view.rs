@@ -233,7 +233,7 @@ fn read(paths: &Paths, daemon: Option<&DaemonStatus>) -> Result<View, Failure> {
 }
 
 fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> Result<View, state::Error> {
-    let held_off = report.held_off.iter().map(|one| (one.agent.as_str(), one)).collect();
+    let held_off = report.held_off.iter().filter(|one| one.stops_work()).map(|one| (one.agent.as_str(), one)).collect();
     let MessageCounts { due, claimed, scheduled, backing_off, unsent } = report.messages;
     let ids = current_sessions(db, txn)?;
     let mut current = Vec::new();

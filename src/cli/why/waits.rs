@@ -91,7 +91,9 @@ pub(super) fn of_message(
     id: MessageId,
     message: &Message,
 ) -> Result<Wait, state::Error> {
-    let limit = db.rate_limits.get(txn, &message.agent)?;
+    // If it has fallbacks, the message waits for the first of several providers.
+    let has_fallbacks = db.agents.get(txn, &message.agent)?.is_some_and(|agent| !agent.settings.fallback.is_empty());
+    let limit = if has_fallbacks { None } else { db.rate_limits.get(txn, &message.agent)? };
     match &message.state {
         MessageState::Pending(Due::At(_)) if db.fetches.contains(txn, &message.body)? => {
             Ok(Wait::words("waiting for its files to be downloaded"))

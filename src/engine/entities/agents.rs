@@ -2,6 +2,7 @@
 
 use crate::entities::change::{ChangeResult, ChangedAgents};
 use crate::entities::{roles, threads, wirings};
+use crate::lifecycle::rate_limit;
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
@@ -53,7 +54,7 @@ pub(crate) fn remove(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<ChangeResul
     };
     agent.archived = Some(tx.now.wall);
     tx.db.agents.put(tx, &id, &agent)?;
-    tx.db.rate_limits.delete(tx, &id)?;
+    rate_limit::forget(tx, id)?;
     tx.db.frozen_agents.delete(tx, &id)?;
     roles::forget_agent(tx, id)?;
     settings::forget_default(tx, folder)?;

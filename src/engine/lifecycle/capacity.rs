@@ -1,5 +1,6 @@
 //! Limits the number of running incarnations and assigns free slots.
 
+use crate::lifecycle::fallback::ChosenProvider;
 use crate::lifecycle::mailbox_view::SessionRef;
 use crate::lifecycle::{dispatch, rate_limit};
 use crate::model::id::{AgentId, MessageId, SessionId};
@@ -34,10 +35,15 @@ impl CapacityLimit {
 }
 
 /// The limit that prevents another incarnation of an agent, if any.
-pub(crate) fn full(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Option<CapacityLimit>> {
+pub(crate) fn full(tx: &Tx<'_, '_>, of: SessionRef<'_>, provider: &ChosenProvider) -> Result<Option<CapacityLimit>> {
     let agent = of.session.agent;
-    // After a rate limit, an agent has one slot until a turn succeeds.
-    let parallel = if rate_limit::is_on_trial(tx, agent)? { 1 } else { of.agent.settings.max_parallel };
+    // After a rate limit, a provider has one slot until a turn succeeds. Its agent's other providers go on.
+    let on_trial = rate_limit::is_on_trial(tx, provider.place)?;
+    let is_only_one = of.agent.settings.fallback.is_empty();
+    if on_trial && !is_only_one && provider.is_taken(tx, of)? {
+        return Ok(Some(CapacityLimit::Agent(agent)));
+    }
+    let parallel = if on_trial && is_only_one { 1 } else { of.agent.settings.max_parallel };
     let all = tx.db.live_incarnations.len(tx)?;
     // The agent's own limit is checked first: a free slot elsewhere would not help. It cannot be reached while fewer
     // incarnations run in total.

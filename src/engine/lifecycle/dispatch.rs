@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::lifecycle::capacity::CapacityLimit;
+use crate::lifecycle::fallback::{ChosenProvider, Next};
 use crate::lifecycle::mailbox_view::SessionRef;
-use crate::lifecycle::{budget, capacity, halt, mailbox_view, rate_limit, start_backoff, unattended};
+use crate::lifecycle::{budget, capacity, fallback, halt, mailbox_view, rate_limit, start_backoff, unattended};
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
@@ -103,18 +104,22 @@ fn dispatch_to(
     };
     // A removed agent starts nothing, even before its sessions are archived.
     let step = decide(of.session, (*incarnation).as_ref(), of.agent.archived.is_some());
-    if step != Step::Nothing && halt::frozen(tx, of.session.agent)?.is_some() {
+    if step == Step::Nothing || halt::frozen(tx, of.session.agent)?.is_some() {
         return Ok(None);
     }
-    if step != Step::Nothing
-        && let Some(hold_off) = rate_limit::current(tx, of.session.agent)?
+    let provider = match fallback::next(tx, of)? {
+        Next::Provider(provider) => provider,
+        Next::Wait(hold_off) => return rate_limit::postpone_all(tx, of.id, &hold_off).map(|()| None),
+    };
+    if unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
+        return Ok(None);
+    }
+    let drives = provider.drives(tx, of.id)?;
+    // The failed starts were those of another provider, unless it drives the session already. A turn under way goes on
+    // with its provider, and with what arrives meanwhile.
+    if (step == Step::Launch && drives && !start_backoff::may_start(of.session, tx.now.awake))
+        || (step == Step::Export && !drives && make_way(tx, of)?)
     {
-        return rate_limit::postpone_all(tx, of.id, &hold_off).map(|()| None);
-    }
-    if step == Step::Nothing || unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
-        return Ok(None);
-    }
-    if step == Step::Launch && !start_backoff::may_start(of.session, tx.now.awake) {
         return Ok(None);
     }
     let admission = budget::admit(tx, of)?;
@@ -122,13 +127,13 @@ fn dispatch_to(
     let oldest = self::oldest(tx, of.id)?.filter(|_| arrived.as_ref().is_none_or(|one| !admission.holds(one.id)));
     let Some(oldest) = oldest else { return Ok(None) };
     if step == Step::Launch
-        && let Some(full) = capacity::full(tx, of)?
+        && let Some(full) = capacity::full(tx, of, &provider)?
     {
         return capacity::make_room(tx, full, oldest.id).map(|()| Some(full));
     }
     budget::reserve(tx, admission)?;
     if step == Step::Launch {
-        return launch(tx, of).map(|()| None);
+        return launch(tx, of, provider).map(|()| None);
     }
     let export = match arrived {
         // What a person's message lets go on was not exported before.
@@ -175,9 +180,20 @@ fn decide(session: &ChatSession, incarnation: Option<&Incarnation>, removed: boo
     }
 }
 
-fn launch(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<()> {
+/// Ends the session's run if it is idle, for a run of another provider.
+fn make_way(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<bool> {
+    let live = of.session.live.map(|number| IncarnationId { session: of.id, number });
+    live.map_or(Ok(false), |live| fallback::make_way(tx, live))
+}
+
+fn launch(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, provider: ChosenProvider) -> Result<()> {
     let id = of.id;
+    let changes = !provider.drives(tx, id)?;
+    fallback::switch(tx, of, provider)?;
     let (session, number) = sessions::update(tx, id, |session| {
+        if changes {
+            (session.failed_starts, session.start_after) = (0, None);
+        }
         session.last_incarnation = session.last_incarnation.saturating_add(1);
         session.live = Some(session.last_incarnation);
         session.context_version = session.context_version.saturating_add(1);
@@ -204,7 +220,7 @@ fn launch_effect(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, incarnation: u32) -> R
         session: of.id,
         incarnation,
         folder: of.agent.folder.to_string(),
-        settings: agents::settings_in(tx.db, tx, of.id, of.agent)?.into_owned(),
+        settings: agents::settings_in(tx.db, tx, of.id, of.session, of.agent)?.into_owned(),
         session_name: of.session.name,
         digest,
         image,

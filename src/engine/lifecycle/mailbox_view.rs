@@ -1,14 +1,15 @@
 //! The intended content of a session's mailbox, derived only from the tables.
 
-use crate::lifecycle::{context, replies};
+use crate::lifecycle::{context, recap, replies};
 use crate::model::address::Address;
+use crate::model::budget::Fallback;
 use crate::model::delivery::{Author, OutState};
 use crate::model::effect::{AlreadySent, ContextView, DestinationTarget, DestinationView, Export, ExportedMessage};
 use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::ChatSession;
-use crate::rows::{agents, people, session_files};
+use crate::rows::{agents, people, session_files, session_providers};
 use crate::state::{DestinationKey, Read, SentKey, Tables};
 use crate::tx::Tx;
 use crate::{Result, rows};
@@ -142,17 +143,20 @@ pub(crate) fn context_view(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Contex
 
 fn context_of(db: &Tables, txn: &Read<'_>, of: SessionRef<'_>) -> Result<ContextView> {
     let SessionRef { id, session, agent } = of;
+    let settings = agents::settings_in(db, txn, id, session, agent)?.into_owned();
     Ok(ContextView {
         version: session.context_version,
         folder: agent.folder.to_string(),
-        settings: agents::settings_in(db, txn, id, agent)?.into_owned(),
         incarnation: session.live.unwrap_or(session.last_incarnation),
         session_name: session.name,
         reply: session.reply.clone(),
         destinations: destinations(db, txn, session.agent)?,
         next_number: session.next_agent_number(),
         already_sent: already_sent(db, txn, id)?,
-        provider: session.provider.unwrap_or(agent.settings.provider),
+        recap: recap::of(db, txn, id)?,
+        provider: settings.provider,
+        memory: session_providers::of(db, txn, id)?.fallback().map(Fallback::memory),
+        settings,
         epoch: session.epoch,
         timezone: agents::timezone(db, txn, agent)?,
     })

@@ -21,11 +21,13 @@ pub(crate) mod caps;
 pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod failures;
+pub(crate) mod fallback;
 pub(crate) mod fetch;
 pub(crate) mod halt;
 pub(crate) mod mailbox_view;
 pub(crate) mod peek;
 pub(crate) mod rate_limit;
+pub(crate) mod recap;
 pub(crate) mod replies;
 pub(crate) mod requeue;
 pub(crate) mod retry;
@@ -194,7 +196,9 @@ fn decide_loss(incarnation: &Incarnation, exit: &Exit, now: Awake) -> Loss {
     let earlier_run = incarnation.run() != now.run();
     match (incarnation.stopped_for, exit) {
         (Some(StopReason::MadeRoom | StopReason::AgentRemoved | StopReason::Renewed), _)
-        | (Some(StopReason::TurnFailed | StopReason::Restarted | StopReason::Asked), _) => Loss::Ours,
+        | (Some(StopReason::TurnFailed | StopReason::Restarted | StopReason::Asked | StopReason::ProviderChanged), _) => {
+            Loss::Ours
+        }
         (Some(StopReason::ClaimStuck | StopReason::Silent | StopReason::Ceiling), _) => Loss::Own,
         // It ended with the daemon.
         (None, _) if earlier_run => Loss::Ours,
@@ -269,6 +273,7 @@ mod tests {
             (stopped(StopReason::Asked), Exit::Signal(9), Loss::Ours),
             (stopped(StopReason::ClaimStuck), Exit::Signal(9), Loss::Own),
             (stopped(StopReason::MadeRoom), Exit::Signal(15), Loss::Ours),
+            (stopped(StopReason::ProviderChanged), Exit::Signal(9), Loss::Ours),
         ] {
             assert_eq!(decide_loss(&incarnation, &exit, now), loss, "{incarnation:?} {exit:?}");
         }

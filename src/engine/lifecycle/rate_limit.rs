@@ -9,7 +9,7 @@ use crate::model::message::{Due, MessageState};
 use crate::model::policy::Policy;
 use crate::model::time::Millis;
 use crate::rows::messages;
-use crate::state::Timed;
+use crate::state::{Owned, Timed};
 use crate::tx::Tx;
 use crate::{Result, readable};
 use std::collections::BTreeSet;
@@ -17,15 +17,65 @@ use std::collections::BTreeSet;
 /// Minimum pause, no matter what the provider says.
 const WAIT_MIN: Millis = Millis::seconds(1);
 
-/// The pause of an agent, if one is in effect.
-pub(crate) fn current(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<RateLimit>> {
-    // A pause set by an earlier run is over: after a restart, the owner wants to see the current state.
-    Ok(readable(tx.db.rate_limits.get(tx, &agent))?.filter(|hold_off| hold_off.until > tx.now.awake))
+/// One of an agent's providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AgentProvider {
+    agent: AgentId,
+    /// Its place among the agent's fallbacks, from 1; 0 is the agent's own provider.
+    place: u32,
 }
 
-/// Whether an agent's pause is over but no turn has succeeded since.
-pub(crate) fn is_on_trial(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
-    Ok(readable(tx.db.rate_limits.get(tx, &agent))?.is_some_and(|hold_off| hold_off.until <= tx.now.awake))
+impl AgentProvider {
+    /// The provider at a place.
+    pub(crate) fn new(agent: AgentId, place: usize) -> Self {
+        Self { agent, place: u32::try_from(place).unwrap_or(u32::MAX) }
+    }
+
+    /// The agent's own provider.
+    pub(crate) const fn own(agent: AgentId) -> Self {
+        Self { agent, place: 0 }
+    }
+
+    const fn key(self) -> Owned<AgentId, u32> {
+        Owned { owner: self.agent, id: self.place }
+    }
+}
+
+/// The last pause of a provider. It may be over.
+pub(crate) fn of(tx: &Tx<'_, '_>, provider: AgentProvider) -> Result<Option<RateLimit>> {
+    readable(match provider.place {
+        0 => tx.db.rate_limits.get(tx, &provider.agent),
+        _ => tx.db.fallback_limits.get(tx, &provider.key()),
+    })
+}
+
+/// The pause of a provider, if one is in effect.
+pub(crate) fn current(tx: &Tx<'_, '_>, provider: AgentProvider) -> Result<Option<RateLimit>> {
+    // A pause set by an earlier run is over: after a restart, the owner wants to see the current state.
+    Ok(of(tx, provider)?.filter(|hold_off| hold_off.until > tx.now.awake))
+}
+
+/// Whether a provider's pause is over but no turn has succeeded since.
+pub(crate) fn is_on_trial(tx: &Tx<'_, '_>, provider: AgentProvider) -> Result<bool> {
+    Ok(of(tx, provider)?.is_some_and(|hold_off| hold_off.until <= tx.now.awake))
+}
+
+/// Records that a turn succeeded: the provider accepts requests again.
+pub(crate) fn turn_succeeded(tx: &mut Tx<'_, '_>, provider: AgentProvider) -> Result<()> {
+    match (is_on_trial(tx, provider)?, provider.place) {
+        (false, _) => Ok(()),
+        (true, 0) => tx.db.rate_limits.delete(tx, &provider.agent).map(drop),
+        (true, _) => tx.db.fallback_limits.delete(tx, &provider.key()).map(drop),
+    }
+}
+
+/// Ends the pauses of all providers of an agent.
+pub(crate) fn forget(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
+    tx.db.rate_limits.delete(tx, &agent)?;
+    for (key, _) in tx.db.fallback_limits.collect_prefix(tx, &agent, usize::MAX)? {
+        tx.db.fallback_limits.delete(tx, &key)?;
+    }
+    Ok(())
 }
 
 /// Postpones the queued messages of a session and removes them from its mailbox.
@@ -38,7 +88,7 @@ pub(crate) fn postpone_all(tx: &mut Tx<'_, '_>, session: SessionId, hold_off: &R
 /// Ends the pauses of agents and the backoffs of their messages, because a change may have removed the cause.
 pub(crate) fn clear(tx: &mut Tx<'_, '_>, agents: &BTreeSet<AgentId>) -> Result<()> {
     for agent in agents {
-        tx.db.rate_limits.delete(tx, agent)?;
+        forget(tx, *agent)?;
     }
     for (Timed { id, .. }, ()) in tx.db.messages_in_backoff.collect_range(tx, .., tx.policy.rows_per_input / 2)? {
         let message = readable(tx.db.messages.get(tx, &id))?;
@@ -57,9 +107,9 @@ pub(crate) struct ProviderRefusal<'a> {
     pub(crate) why: &'a str,
 }
 
-/// Records that an agent's provider takes no requests.
-pub(crate) fn hold_off(tx: &mut Tx<'_, '_>, agent: AgentId, refusal: &ProviderRefusal<'_>) -> Result<RateLimit> {
-    let known = readable(tx.db.rate_limits.get(tx, &agent))?;
+/// Records that a provider takes no requests.
+pub(crate) fn hold_off(tx: &mut Tx<'_, '_>, provider: AgentProvider, refusal: &ProviderRefusal<'_>) -> Result<()> {
+    let known = of(tx, provider)?;
     let before = known.as_ref().map(|known| {
         let left = if known.until > tx.now.awake { known.until.since(tx.now.awake) } else { Millis::ZERO };
         (known.waits, left)
@@ -73,8 +123,10 @@ pub(crate) fn hold_off(tx: &mut Tx<'_, '_>, agent: AgentId, refusal: &ProviderRe
         why: notice::shortened(refusal.why),
         cause: refusal.cause,
     };
-    tx.db.rate_limits.put(tx, &agent, &hold_off)?;
-    Ok(hold_off)
+    match provider.place {
+        0 => tx.db.rate_limits.put(tx, &provider.agent, &hold_off),
+        _ => tx.db.fallback_limits.put(tx, &provider.key(), &hold_off),
+    }
 }
 
 /// The number of rate limits in a row and the length of the pause. `before` holds the number so far and what is left of

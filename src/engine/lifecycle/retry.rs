@@ -6,6 +6,8 @@
 
 use crate::delivery::notice;
 use crate::lifecycle::failures::Failures;
+use crate::lifecycle::fallback::{self, AfterRefusal};
+use crate::lifecycle::mailbox_view::SessionRef;
 use crate::lifecycle::rate_limit::{self, ProviderRefusal};
 use crate::model::address::Address;
 use crate::model::hold_off::{LimitCause, RateLimit};
@@ -55,30 +57,30 @@ pub(crate) fn turn_failed(tx: &mut Tx<'_, '_>, turn: &FailedTurn<'_>) -> Result<
         RetryHint::Unreachable => Some(ProviderRefusal { cause: LimitCause::Unreachable, after: None, why }),
         RetryHint::Later | RetryHint::Never => None,
     };
-    let hold_off = refusal.map(|refusal| rate_limit::hold_off(tx, row.agent, &refusal)).transpose()?;
+    let agent = tx.db.agents.require(tx, &row.agent)?;
+    let of = SessionRef { id: turn.session, session: &row, agent: &agent };
+    let refused = refusal.map(|refusal| fallback::refused(tx, of, &refusal)).transpose()?;
     let wait = decide_wait(tx.policy, open.iter().map(|(_, message)| message));
     for (id, message) in open {
         messages::update(tx, id, |message| message.failed_in = turn.incarnation)?;
-        match &hold_off {
+        match &refused {
             _ if agents::is_removed(tx, message.agent)? => messages::drop_message(tx, id)?,
             // Context never fails, and never waits on its own.
             _ if !message.trigger => {
                 messages::update(tx, id, |message| message.state = MessageState::Pending(Due::Now))?;
             }
-            Some(hold_off) => work.postpone(tx, id, hold_off)?,
+            Some(AfterRefusal::Wait(hold_off)) => work.postpone(tx, id, hold_off)?,
+            Some(AfterRefusal::Fallback) => work.fail_over(tx, id)?,
             None => work.try_again(tx, id, turn.incarnation, wait)?,
         }
     }
-    if let Some(hold_off) = hold_off {
-        work.spread(tx, row.agent, &hold_off)?;
+    match refused {
+        Some(AfterRefusal::Wait(hold_off)) => work.spread(tx, row.agent, &hold_off)?,
+        Some(AfterRefusal::Fallback) => fallback::leave_paused(tx, row.agent)?,
+        None => {}
     }
     work.failures.settle(tx)?;
     lifecycle::mark_outdated(tx, IncarnationId::new(turn.session, turn.incarnation), StopReason::TurnFailed)
-}
-
-/// Records that a turn succeeded: the provider accepts requests again.
-pub(crate) fn turn_succeeded(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
-    if rate_limit::is_on_trial(tx, agent)? { tx.db.rate_limits.delete(tx, &agent).map(drop) } else { Ok(()) }
 }
 
 /// Messages that wait or fail together. Each address is told only once.
@@ -115,6 +117,18 @@ impl<'a> Work<'a> {
             session_files::discard(tx, session, seqs, Vec::new())?;
         }
         Ok(())
+    }
+
+    /// Queues a message for another provider of its agent. A message that has waited too long fails.
+    fn fail_over(&mut self, tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
+        let message = tx.db.messages.require(tx, &id)?;
+        if rate_limit::decide_put_off(tx.policy, tx.now.wall.since(message.stored), Millis::ZERO).is_none() {
+            let error = format!("the agent's providers took no work for {}: {}", tx.policy.wait_lifetime, self.why);
+            self.failures.add(id, message, &error);
+            return Ok(());
+        }
+        messages::update(tx, id, |message| message.state = MessageState::Pending(Due::Now))?;
+        journal::of_message(tx, id, Event::FailedOver { why: self.why.to_owned() })
     }
 
     /// Postpones a message until its agent's pause is over. A message that has waited too long fails.

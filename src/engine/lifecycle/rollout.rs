@@ -30,7 +30,9 @@ pub(crate) fn look(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
     }
     let agent = tx.db.agents.require(tx, &row.agent)?;
     let (digest, _) = rows::agents::of(tx, id.session, &row, &agent)?;
-    match digest == incarnation.digest {
+    let providers = rows::session_providers::of(tx.db, tx, id.session)?;
+    let is_listed = providers.fallback().is_none_or(|fallback| agent.settings.fallback.contains(fallback));
+    match is_listed && digest == incarnation.digest {
         true => Ok(()),
         false => lifecycle::mark_outdated(tx, id, StopReason::Renewed),
     }

@@ -4,6 +4,7 @@ use crate::model::entity::{Agent, AgentSettings, Folder};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::SpecDigest;
 use crate::model::session::ChatSession;
+use crate::rows::session_providers;
 use crate::rules::{launch_spec, texts};
 use crate::state::{Read, Tables, Text};
 use crate::time::zone::Zone;
@@ -24,23 +25,33 @@ pub(crate) fn of(
     agent: &Agent,
 ) -> Result<(SpecDigest, Option<String>)> {
     let installation = tx.db.settings.get(tx, &())?.unwrap_or_default();
-    let settings = settings_in(tx.db, tx, id, agent)?;
-    Ok((launch_spec::digest(session.into(), &settings, &installation), installation.image))
+    let settings = settings_in(tx.db, tx, id, session, agent)?;
+    Ok((launch_spec::digest(session.epoch, &settings, &installation), installation.image))
 }
 
-/// The settings of an agent in one of its sessions: what people chose for the session, else the agent's own.
+/// The settings of an agent in one of its sessions: what people chose for the session, else the agent's own. A fallback
+/// that drives the session has its own program and model.
 pub(crate) fn settings_in<'a>(
     db: &Tables,
     txn: &Read<'_>,
-    session: SessionId,
+    id: SessionId,
+    session: &ChatSession,
     agent: &'a Agent,
 ) -> Result<Cow<'a, AgentSettings>> {
     let mut settings = Cow::Borrowed(&agent.settings);
-    let Some(chosen) = readable(db.session_settings.get(txn, &session))? else { return Ok(settings) };
-    if chosen.model.is_some() {
+    let providers = session_providers::of(db, txn, id)?;
+    match (providers.fallback(), session.provider) {
+        (Some(fallback), _) => settings = Cow::Owned(fallback.settings(&agent.settings)),
+        (None, Some(provider)) => settings.to_mut().provider = provider,
+        (None, None) => {}
+    }
+    let Some(chosen) = readable(db.session_settings.get(txn, &id))? else { return Ok(settings) };
+    // These are names of the agent's own provider.
+    let of_own = providers.fallback().is_none();
+    if chosen.model.is_some() && of_own {
         settings.to_mut().model = chosen.model;
     }
-    if chosen.effort.is_some() {
+    if chosen.effort.is_some() && of_own {
         settings.to_mut().effort = chosen.effort;
     }
     if let Some(verbosity) = chosen.verbosity {

@@ -1,39 +1,24 @@
 //! The launch configuration of an incarnation as one number. A change requires a new incarnation.
 
 use crate::model::configure::Settings;
-use crate::model::entity::{AgentSettings, ProviderKind};
+use crate::model::entity::AgentSettings;
 use crate::model::fnv::fnv_1a;
 use crate::model::incarnation::SpecDigest;
-use crate::model::session::ChatSession;
 
-/// Whether a change of settings changes the launch configuration.
+/// Whether a change of settings changes the launch configuration of an incarnation, whichever provider drives it.
 pub(crate) fn differ(
     before: &AgentSettings,
     installed_before: &Settings,
     after: &AgentSettings,
     installed_after: &Settings,
 ) -> bool {
-    let own = Own { provider: None, epoch: 0 };
-    digest(own, before, installed_before) != digest(own, after, installed_after)
+    before.fallback != after.fallback || digest(0, before, installed_before) != digest(0, after, installed_after)
 }
 
-/// A session's own part of the launch configuration.
-#[derive(Clone, Copy)]
-pub(crate) struct Own {
-    provider: Option<ProviderKind>,
-    epoch: u32,
-}
-
-impl From<&ChatSession> for Own {
-    fn from(session: &ChatSession) -> Self {
-        Self { provider: session.provider, epoch: session.epoch }
-    }
-}
-
-/// FNV-1a over the `Debug` text of the parts. This text may change with a version of Hearth, which only costs a restart
-/// of idle incarnations. The content of the context file can change under a live incarnation and is not included.
-pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
-    let driver = (own.provider.unwrap_or(settings.provider), &settings.command, &settings.model, &settings.effort);
+/// The launch configuration of an incarnation: the settings in its session, and the session's epoch. FNV-1a over the
+/// `Debug` text of the parts. This text may change with a version of Hearth, which only costs a restart of idle incarnations. The content of the context file can change under a live incarnation and is not included.
+pub(crate) fn digest(epoch: u32, settings: &AgentSettings, installation: &Settings) -> SpecDigest {
+    let driver = (settings.provider, &settings.command, &settings.model, &settings.effort);
     let permitting = (&settings.mode, settings.permissions, settings.verbosity);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
     let network = (settings.network, settings.allow_host_loopback, settings.gateway, &settings.models);
@@ -41,14 +26,14 @@ pub(crate) fn digest(own: Own, settings: &AgentSettings, installation: &Settings
         (settings.trust, settings.access_to_folder(), settings.unconfined, network, &settings.mounts, settings.limits);
     // The time zone is in the context file, but also in an environment variable that only a start can set.
     let zone = settings.timezone.as_ref().or(installation.timezone.as_ref());
-    let text =
-        format!("{driver:?} {permitting:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, own.epoch);
+    let text = format!("{driver:?} {permitting:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, epoch);
     SpecDigest::new(fnv_1a(text.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::model::entity::{Access, Network, Trust};
+    use crate::model::budget::Fallback;
+    use crate::model::entity::{Access, Network, ProviderKind, Trust};
     use crate::rules::launch_spec::*;
 
     #[test]
@@ -60,6 +45,7 @@ mod tests {
         let first = AgentSettings { model: Some("a".to_owned()), ..plain.clone() };
         let second = AgentSettings { model: Some("b".to_owned()), ..plain.clone() };
         let none = Settings::default();
+        let fallback = vec![Fallback { provider: ProviderKind::Echo, command: Vec::new(), model: None }];
         for (number, before, after, expected) in [
             (1, (&plain, &none), (&plain, &none), false),
             (2, (&plain, &none), (&AgentSettings { name: "B".to_owned(), ..plain.clone() }, &none), false),
@@ -84,6 +70,7 @@ mod tests {
                 (&AgentSettings { folder_access: Some(Access::ReadOnly), ..plain.clone() }, &none),
                 false,
             ),
+            (16, (&plain, &none), (&AgentSettings { fallback, ..plain.clone() }, &none), true),
             (7, (&plain, &none), (&plain, &image), true),
             (8, (&plain, &none), (&plain, &zone), true),
             // An agent's own value and the same value of the installation give the same digest.

@@ -5,6 +5,7 @@ pub(crate) mod budgets;
 pub(crate) mod caps;
 pub(crate) mod commands;
 pub(crate) mod engage;
+pub(crate) mod fallback;
 pub(crate) mod json;
 pub(crate) mod launch_spec;
 pub(crate) mod liveness;

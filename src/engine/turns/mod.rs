@@ -3,7 +3,7 @@
 use crate::delivery::notice;
 use crate::lifecycle::failures::Failures;
 use crate::lifecycle::retry::FailedTurn;
-use crate::lifecycle::{budget, capacity, caps, dispatch, replies, retry, start_backoff, unattended};
+use crate::lifecycle::{budget, capacity, caps, dispatch, fallback, replies, retry, start_backoff, unattended};
 use crate::model::id::{MessageId, OutboundId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase};
 use crate::model::journal::Event;
@@ -250,6 +250,7 @@ impl Collector {
             let message = messages::update(tx, id, |message| message.state = claimed)?;
             budget::claimed(tx, &message, id)?;
             journal::of_message(tx, id, Event::Claimed(incarnation))?;
+            fallback::claimed(tx, self.session, id)?;
         }
         Ok(waits)
     }
@@ -297,7 +298,7 @@ impl Collector {
         let state = decide_end(error, gated, trouble.first().cloned(), tx);
         // A script's result says nothing about the provider.
         if matches!(state, MessageState::Completed { how: Completion::Answered, .. }) {
-            retry::turn_succeeded(tx, message.agent)?;
+            fallback::succeeded(tx, self.session, message.agent)?;
         }
         let mut ended = Vec::new();
         for seq in also {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::content::RawJson;
 use crate::model::effect::{
-    AlreadySent, ContextView, DestinationTarget, DestinationView, Discard, Export, ExportedMessage,
+    AlreadySent, ContextView, DestinationTarget, DestinationView, Discard, Export, ExportedMessage, RecapLine,
 };
 use crate::model::entity::{AgentSettings, EnvValue, McpServer, ProviderKind, Trust};
 use crate::model::id::MessageId;
@@ -76,6 +76,8 @@ pub(super) fn context(version: u64, incarnation: u32) -> ContextView {
         ],
         next_number: 7,
         already_sent: vec![AlreadySent { in_reply_to: Some(4), number: 5, text: "half".to_owned() }],
+        recap: vec![RecapLine { number: 2, from: Some("Ada".to_owned()), text: "which train?".to_owned() }],
+        memory: Some("codex-00000000000000aa".to_owned()),
     }
 }
 
@@ -145,7 +147,8 @@ fn context_and_messages_are_what_the_contract_says() {
         json!({
             "v": 1, "version": 3, "install": "in1", "session": "se12", "agent": "main", "agent_name": "Gen",
             "incarnation": 2, "epoch": 0, "session_name": "default",
-            "provider": { "name": "command", "command": ["agent", "--json"], "effort": "high" },
+            "provider": { "name": "command", "command": ["agent", "--json"], "effort": "high",
+                "memory": "codex-00000000000000aa" },
             "reply": reply, "timezone": "Europe/Berlin",
             "mcp_servers": [{ "name": "my-files", "command": "mcp-files", "args": ["--all"], "env": { "MODE": "calm" },
                 "secret_env": { "TOKEN": "HEARTH_MCP_my__files_TOKEN" } }],
@@ -157,6 +160,7 @@ fn context_and_messages_are_what_the_contract_says() {
             "blocked_tools": ["Shell"], "next_number": 7,
             "idle_beat_ms": 600_000,
             "already_sent": [{ "in_reply_to": 4, "number": 5, "text": "half" }],
+            "recap": [{ "number": 2, "from": "Ada", "text": "which train?" }],
         })
     );
     assert_eq!(names(&place.host("in")), ["0000000000000004.json", "0000000000000006.json", "files"]);

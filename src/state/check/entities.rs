@@ -78,6 +78,12 @@ fn later_references(check: &mut Check<'_, '_>) -> Result<()> {
         check.refers(&db.mutes, &key, &db.agents, &key.agent)
     })?;
     check.each(&db.rate_limits, |check, key, _| check.refers(&db.rate_limits, &key, &db.agents, &key))?;
+    check.each(&db.fallback_limits, |check, key, _| {
+        if key.id == 0 {
+            check.report(&db.fallback_limits, &key, "the agent's own provider is not a fallback");
+        }
+        check.refers(&db.fallback_limits, &key, &db.agents, &key.owner)
+    })?;
     check.each(&db.frozen_agents, |check, key, _| check.refers(&db.frozen_agents, &key, &db.agents, &key))?;
     check.each(&db.state_fields, |check, key, _| check.refers(&db.state_fields, &key, &db.agents, &key.agent))
 }
@@ -109,7 +115,17 @@ pub(super) fn sessions(check: &mut Check<'_, '_>) -> Result<()> {
         }
         Ok(())
     })?;
-    check.each(&db.session_settings, |check, key, _| check.refers(&db.session_settings, &key, &db.sessions_by_id, &key))
+    check.each(&db.session_settings, |check, key, _| {
+        check.refers(&db.session_settings, &key, &db.sessions_by_id, &key)
+    })?;
+    check.each(&db.session_providers, |check, key, row| {
+        let mut of: Vec<_> = row.gaps.iter().map(|gap| format!("{:?}", gap.of)).collect();
+        of.sort_unstable();
+        if of.windows(2).any(|pair| pair.first() == pair.last()) {
+            check.report(&db.session_providers, &key, "a provider has two gaps");
+        }
+        check.refers(&db.session_providers, &key, &db.sessions_by_id, &key)
+    })
 }
 
 /// Incarnations belong to sessions that know of them.

@@ -36,6 +36,7 @@ use crate::{
 
 mod asked;
 mod costs;
+mod providers;
 mod workspaces;
 
 pub(super) const AGENT: AgentId = AgentId::new(1);
@@ -246,6 +247,7 @@ fn people(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         cause: LimitCause::Limited,
     };
     db.rate_limits.put(txn, &AGENT, &hold_off)?;
+    db.fallback_limits.put(txn, &crate::Owned { owner: AGENT, id: 1 }, &hold_off)?;
     db.frozen_agents.put(txn, &AGENT, &Freeze { by: Some(ada()), at: at(7) })?;
     db.members.put(txn, &MemberKey { agent: AGENT, person: person.clone() }, &membership)?;
     db.direct_messages.put(txn, &person, &DirectMessage { address: address(None), resolved: at(4) })
@@ -277,6 +279,7 @@ fn session(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.sessions.put(txn, &SessionKey { workspace: workspace_key(), session: SESSION }, &row)?;
     let chosen = SessionSettings { model: Some("opus".to_owned()), effort: None, verbosity: Some(Verbosity::Verbose) };
     db.session_settings.put(txn, &SESSION, &chosen)?;
+    providers::providers(db, txn)?;
     upkeep(db, txn, session.clone())?;
     let incarnation = |phase, stopped_for| Incarnation {
         phase,

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
-use hearth::model::effect::{Discard, Effect, Export, ExportedMessage, ExportedReply, Fetch, Settled};
+use hearth::model::effect::{
+    Discard, Effect, Export, ExportedMessage, ExportedReply, Fetch, Launch, RecapLine, Settled,
+};
 use hearth::model::group::GroupInput;
 use hearth::model::id::{AgentId, OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
@@ -44,6 +46,8 @@ pub(crate) struct Outside {
     pub(crate) replies: BTreeMap<SessionId, BTreeMap<String, Result<String, String>>>,
     /// The destinations in each session's context.
     pub(crate) destinations: BTreeMap<SessionId, Vec<String>>,
+    /// What drives each session's last incarnation, and what it was told at its start.
+    pub(crate) started: BTreeMap<SessionId, Started>,
     /// The smallest number an agent may use, from its context.
     pub(crate) numbers: BTreeMap<SessionId, u64>,
     /// Agents' uncollected output.
@@ -85,6 +89,15 @@ pub(crate) struct Outside {
     seen: BTreeSet<OutboundId>,
 }
 
+/// The start of an incarnation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Started {
+    pub(crate) number: u32,
+    /// The fallback's memory; none for the agent's own provider.
+    pub(crate) memory: Option<String>,
+    pub(crate) recap: Vec<RecapLine>,
+}
+
 impl Default for Outside {
     fn default() -> Self {
         Self {
@@ -94,6 +107,7 @@ impl Default for Outside {
             stuck: false,
             replies: BTreeMap::new(),
             destinations: BTreeMap::new(),
+            started: BTreeMap::new(),
             numbers: BTreeMap::new(),
             written: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -128,17 +142,7 @@ impl Outside {
                 self.discard(&discard);
                 vec![]
             }
-            Effect::Launch(launch) => {
-                self.export(launch.export);
-                let (session, number) = (launch.session, launch.incarnation);
-                // An incarnation that is running need not be started; one that was reported gone never starts again.
-                let runs = self.running.get(&session) == Some(&number);
-                if !runs && (!self.startable || self.not_started.contains(&(session, number))) {
-                    self.not_started.insert((session, number));
-                    return vec![gone(session, number, Exit::NotStarted(self.start_error.clone()))];
-                }
-                self.launch(session, number)
-            }
+            Effect::Launch(launch) => self.start(*launch),
             Effect::Stop(of, number) | Effect::StopNow(of, number) => vec![self.end(of, number, Exit::Signal(15))],
             Effect::TurnBegan(_) => vec![],
             Effect::Inquire(session, number) => match self.running.get(&session) {
@@ -191,6 +195,22 @@ impl Outside {
         }
     }
 
+    fn start(&mut self, launch: Launch) -> Vec<Input> {
+        let (session, number) = (launch.session, launch.incarnation);
+        let context = launch.export.context.as_ref().expect("a launch has a context");
+        assert_eq!(context.provider, launch.settings.provider);
+        let (memory, recap) = (context.memory.clone(), context.recap.clone());
+        self.started.insert(session, Started { number, memory, recap });
+        self.export(launch.export);
+        // An incarnation that is running need not be started; one that was reported gone never starts again.
+        let runs = self.running.get(&session) == Some(&number);
+        if !runs && (!self.startable || self.not_started.contains(&(session, number))) {
+            self.not_started.insert((session, number));
+            return vec![gone(session, number, Exit::NotStarted(self.start_error.clone()))];
+        }
+        self.launch(session, number)
+    }
+
     fn discard(&mut self, discard: &Discard) {
         let inbox = self.inbox.entry(discard.session).or_default();
         inbox.retain(|seq, _| !discard.seqs.contains(seq));
@@ -210,6 +230,7 @@ impl Outside {
         self.files.clear();
         self.replies.clear();
         self.destinations.clear();
+        self.started.clear();
         self.numbers.clear();
         self.written.clear();
         self.running.clear();

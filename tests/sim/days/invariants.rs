@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::model::approval::ApprovalState;
+use hearth::model::budget::Fallback;
 use hearth::model::delivery::{Author, OutState, Outbound};
 use hearth::model::id::{ApprovalId, MessageId, OutboundId, SessionId, TaskId};
 use hearth::model::message::{Message, MessageState};
@@ -98,6 +99,7 @@ impl Sim {
         self.what_was_acknowledged_is_stored(all);
         self.every_message_is_in_one_state(all);
         self.one_incarnation_lives();
+        self.each_run_has_its_provider();
         self.promised_files_are_there();
         self.what_was_written_is_taken_in();
         self.decisions_are_whole(all);
@@ -116,6 +118,22 @@ impl Sim {
             self.indexes_agree();
             self.memory.steps = 0;
             self.memory.restarted = false;
+        }
+    }
+
+    /// A run was started with the provider that the store knows to drive its session.
+    fn each_run_has_its_provider(&self) {
+        for (session, number) in &self.world.outside.running {
+            let started = &self.world.outside.started[session];
+            let (live, providers) = self.world.read(|db, txn| {
+                Ok((
+                    db.live_incarnations.get(txn, session)?,
+                    db.session_providers.get(txn, session)?.unwrap_or_default(),
+                ))
+            });
+            if live == Some(*number) && started.number == *number {
+                assert_eq!(providers.fallback().map(Fallback::memory), started.memory, "{session}.{number}");
+            }
         }
     }
 

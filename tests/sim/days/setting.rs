@@ -30,6 +30,7 @@ drops = "40d"
 dedup = "40d"
 [[agents]]
 folder = "always"
+fallback = [{ provider = "command", command = ["answer"] }, { provider = "echo", model = "small" }]
 timezone = "Europe/Berlin"
 max_parallel = 2
 [[agents]]
@@ -42,9 +43,11 @@ timezone = "Australia/Lord_Howe"
 max_prompt_messages = 3
 [[agents]]
 folder = "threads"
+fallback = ["echo"]
 timezone = "America/Santiago"
 [[agents]]
 folder = "main"
+fallback = [{ provider = "command", command = ["answer"] }]
 timezone = "Asia/Kathmandu"
 trust = "main"
 [[agents]]

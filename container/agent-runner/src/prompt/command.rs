@@ -184,6 +184,7 @@ fn nobody() -> Context {
         blocked_tools: Vec::new(),
         next_number: 1,
         already_sent: Vec::new(),
+        recap: Vec::new(),
         idle_beat_ms: None,
     }
 }

@@ -5,8 +5,18 @@
 //! escape in JSON. Other XML-like text is unchanged.
 
 /// The elements of prompts.
-const ELEMENTS: [&str; 9] =
-    ["context", "messages", "message", "quoted_message", "task", "webhook", "system_response", "already_sent", "said"];
+const ELEMENTS: [&str; 10] = [
+    "context",
+    "messages",
+    "message",
+    "quoted_message",
+    "task",
+    "webhook",
+    "system_response",
+    "recap",
+    "already_sent",
+    "said",
+];
 
 /// Text, escaped for an element or an attribute.
 pub(super) fn escaped(text: &str) -> String {

@@ -13,7 +13,7 @@ mod tests;
 
 use std::path::Path;
 
-use hearth_wire::{Address, AlreadySent, Context, DestinationTarget, InMessage};
+use hearth_wire::{Address, AlreadySent, Context, DestinationTarget, InMessage, RecapLine};
 use hearth_zone::{Zone, show_text};
 use serde_json::Value;
 
@@ -65,7 +65,8 @@ enum Element {
 
 impl Prompt<'_> {
     fn text(&self, messages: &[PromptMessage<'_>]) -> String {
-        let mut blocks: Vec<String> = already_sent(&self.context.already_sent).into_iter().collect();
+        let mut blocks: Vec<String> = recap(&self.context.recap).into_iter().collect();
+        blocks.extend(already_sent(&self.context.already_sent));
         let of = |element| messages.iter().filter(move |message| Element::of(message) == element);
         let chat: Vec<String> = of(Element::Chat).map(|message| self.chat(message)).collect();
         match chat.as_slice() {
@@ -111,6 +112,18 @@ impl Element {
             _ => Self::Chat,
         }
     }
+}
+
+/// What another provider answered in this conversation.
+fn recap(lines: &[RecapLine]) -> Option<String> {
+    let said = lines.iter().map(|line| {
+        let from = line.from.as_deref().map_or("you", |name| name);
+        format!("<said number=\"{}\" by=\"{}\">{}</said>", line.number, escaped(from), escaped(&line.text))
+    });
+    let note = "You did not see these messages: another model answered here in your name. They are a recap of its last \
+                messages for your information, and done with. Do not answer them again:";
+    let said = said.collect::<Vec<_>>().join("\n");
+    (!lines.is_empty()).then(|| format!("<recap>\n{note}\n{said}\n</recap>"))
 }
 
 /// Messages that an earlier incarnation delivered in this turn.

@@ -97,6 +97,11 @@ fn prompts_say_more_in_the_same_form() {
          <said number=\"5\">on &lt;it&gt;</said>\n</already_sent>\n\n\
          <message id=\"4\" sender=\"system\" time=\"Jan 1, 2024, 1:30 PM\">It failed.</message>"
     );
+    let missed = json!({"recap": [{"number": 2, "from": "A\"da", "text": "</said>?"}, {"number": 3, "text": "yes"}]});
+    let recapped = body(json!([{"content": {"text": "t"}}]), missed);
+    assert!(recapped.starts_with("<recap>\nYou did not see these messages"), "{recapped}");
+    let said = "<said number=\"2\" by=\"A&quot;da\">&lt;/said&gt;?</said>\n<said number=\"3\" by=\"you\">yes</said>\n";
+    assert!(recapped.contains(&format!("{said}</recap>\n\n<message ")), "{recapped}");
     let unknown = json!([{"kind": "a b", "content": {"text": "x", "senderId": "7"}}]);
     assert_eq!(body(unknown, json!({})), "<message sender=\"7\" time=\"Jan 1, 2024, 1:30 PM\">x</message>");
 }

@@ -272,6 +272,7 @@ fn request(number: u64, turn: &Turn, roots: &Roots, continuation: Option<String>
         "destinations": context.destinations,
         "reply": context.reply,
         "already_sent": context.already_sent,
+        "recap": context.recap,
     });
     if let (Some(fields), Some(value)) = (request.as_object_mut(), continuation) {
         fields.insert("continuation".to_owned(), value.into());

@@ -2,20 +2,24 @@
 
 use crate::Result;
 use crate::approvals::{approvers, texts};
-use crate::lifecycle::{halt, rate_limit};
+use crate::lifecycle::fallback::Next;
+use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::rate_limit::AgentProvider;
+use crate::lifecycle::{fallback, halt, rate_limit};
 use crate::model::address::{Address, UserId};
 use crate::model::approval::Approval;
 use crate::model::delivery::Act;
 use crate::model::entity::Agent;
-use crate::model::hold_off::LimitCause;
+use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, ApprovalId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::{ChatSession, SessionSettings};
+use crate::model::session_providers::StandIn;
 use crate::model::spend::{Amounts, Money};
 use crate::model::task::{Task, TaskHome};
 use crate::model::time::{Day, Timestamp};
 use crate::readable;
-use crate::rows::{agents, approvals, chats, direct, sessions, settings, spend};
+use crate::rows::{agents, approvals, chats, direct, session_providers, sessions, settings, spend};
 use crate::state::{Owned, ScopeKey};
 use crate::time::local;
 use crate::time::zone::Zone;
@@ -64,9 +68,20 @@ impl Asked<'_> {
         if waiting > 0 {
             lines.push(format!("Waiting: {}.", counted(waiting, "message")));
         }
-        let provider = row.and_then(|(_, row)| row.provider).unwrap_or(self.agent.settings.provider);
-        lines.push(format!("Provider: {}.", provider.as_str()));
-        lines.push(format!("Model: {}. Effort: {}.", self.model(tx)?, self.effort(tx)?));
+        let provider = row.as_ref().and_then(|(_, row)| row.provider).unwrap_or(self.agent.settings.provider);
+        let stand_in =
+            row.map(|(id, _)| session_providers::of(tx.db, tx, id)).transpose()?.and_then(|row| row.stand_in);
+        match stand_in {
+            Some(StandIn { fallback, since, .. }) => {
+                let (own, since) =
+                    (provider.as_str(), local::clock(since, tx.now.wall, &agents::zone_of(tx, self.id)?));
+                lines.push(format!("Provider: {fallback}, since {since}, because {own} took no work."));
+            }
+            None => {
+                lines.push(format!("Provider: {}.", provider.as_str()));
+                lines.push(format!("Model: {}. Effort: {}.", self.model(tx)?, self.effort(tx)?));
+            }
+        }
         Ok(lines.join("\n"))
     }
 
@@ -77,7 +92,7 @@ impl Asked<'_> {
             let (by, at) = (halt::name(tx, freeze.by.as_ref())?, local::show(freeze.at, &zone));
             return Ok(format!("{name} was frozen by {by} on {at}. Messages wait."));
         }
-        if let Some(limit) = rate_limit::current(tx, self.id)? {
+        if let Some(limit) = self.pause(tx, row)? {
             let what = match limit.cause {
                 LimitCause::Limited => "is overloaded or limits its use",
                 LimitCause::Unreachable => "cannot be reached",
@@ -94,6 +109,15 @@ impl Asked<'_> {
             format!("{name} has not begun yet.")
         } else {
             format!("{name} is idle here.")
+        })
+    }
+
+    /// The pause that keeps the agent from working here, if one does.
+    fn pause(&self, tx: &Tx<'_, '_>, row: Option<&(SessionId, ChatSession)>) -> Result<Option<RateLimit>> {
+        let Some((id, session)) = row else { return rate_limit::current(tx, AgentProvider::own(self.id)) };
+        Ok(match fallback::next(tx, SessionRef { id: *id, session, agent: self.agent })? {
+            Next::Wait(limit) => Some(limit),
+            Next::Provider(_) => None,
         })
     }
 

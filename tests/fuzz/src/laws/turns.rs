@@ -8,8 +8,18 @@ use serde_json::{Value, json};
 const CONTEXT: &str = include_str!("../../../../container/wire/fixtures/context.json");
 
 /// Elements of which prompts are made.
-const ELEMENTS: [&str; 9] =
-    ["context", "messages", "message", "quoted_message", "task", "webhook", "system_response", "already_sent", "said"];
+const ELEMENTS: [&str; 10] = [
+    "context",
+    "messages",
+    "message",
+    "quoted_message",
+    "task",
+    "webhook",
+    "system_response",
+    "recap",
+    "already_sent",
+    "said",
+];
 
 /// An array of messages, or a text placed wherever people and networks can write. The prompt always has one element per
 /// message, and each element ends where it should.
@@ -46,6 +56,7 @@ pub fn prompts(bytes: &[u8]) {
     let sent = json!([{"number": 1, "text": text}]);
     let mut context: Value = serde_json::from_str(CONTEXT).expect("a context");
     context["already_sent"] = sent;
+    context["recap"] = json!([{"number": 1, "from": text, "text": text}, {"number": 3, "text": text}]);
     let prompt = prompt_of(&json!(messages).to_string(), &context.to_string(), Path::new("/session"));
     holds(&prompt.expect("these messages are right"), messages.len());
 }
@@ -78,7 +89,7 @@ fn holds(prompt: &str, messages: usize) {
                 let inside = match name.as_str() {
                     "message" => open.is_empty() || open == ["messages"],
                     "quoted_message" => open.last() == Some(&"message"),
-                    "said" => open == ["already_sent"],
+                    "said" => open == ["already_sent"] || open == ["recap"],
                     "context" => false,
                     _ => open.is_empty(),
                 };
