@@ -210,8 +210,12 @@ impl Sim {
             for row in db.outbound.iter(txn)? {
                 let (_, outbound) = row?;
                 // The owner's chat says what failed, other chats only that the agent failed.
-                let alone =
-                    ["Your ", "The agent could not process your message", "The agent could not do the scheduled task"];
+                let alone = [
+                    "Your ",
+                    "The agent could not process your message",
+                    "The agent could not do the scheduled task",
+                    "Stopped because it reached the limit",
+                ];
                 let shown =
                     alone.iter().any(|begin| outbound.text.starts_with(begin)) || outbound.text.contains(&words);
                 let told = match outbound.author {
