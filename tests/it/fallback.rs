@@ -199,7 +199,8 @@ fn a_turn_under_way_is_not_interrupted() {
 #[test]
 fn a_recap_begins_after_a_reset() {
     for reset in ["command", "chat"] {
-        let mut world = house();
+        let owner = "[[users]]\nid = \"net:ann\"\nroles = [\"owner\"]\n";
+        let mut world = World::of(&with_fallbacks(&format!("{ONE}{owner}"), ""));
         ask(&mut world, "1", "a secret");
         answer(&mut world, 1, 2, 3);
         if reset == "chat" {
