@@ -30,7 +30,10 @@ const BROUGHT: [(u32, &str); 4] = [
         "agents no longer get the keys of their models, which the gateway adds to their requests; one whose program does \
          not read the address of its model's server from the environment needs `gateway = false`",
     ),
-    (5, "no visible change; budgets, caps and fallbacks can be configured"),
+    (
+        5,
+        "messages that use far too much of models end at the caps of their agents; budgets and fallbacks can be configured",
+    ),
 ];
 
 /// All checks. Nothing in the data directory is changed.
