@@ -8,10 +8,11 @@ use crate::model::entity::Agent;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::message::{Completion, Message, MessageState};
 use crate::rows::{session_files, sessions};
-use crate::rules::caps;
 use crate::state::{InboxKey, Read, Tables};
 use crate::tx::Tx;
 
+/// Messages that are looked at first: most sessions have a word from a person among them.
+const NEWEST: usize = 16;
 /// Messages that may wait in a session in addition to those that are counted.
 const WAITING: u32 = 1_000;
 
@@ -26,25 +27,27 @@ pub fn waits_for_person(db: &Tables, txn: &Read<'_>, session: SessionId, agent: 
 
 /// The same for what was known before a position of the session.
 fn before(db: &Tables, txn: &Read<'_>, session: SessionId, agent: &Agent, seq: u64) -> Result<Option<u32>> {
-    let max = caps::unattended_turns(&agent.settings.caps);
+    let Some(max) = agent.settings.caps.unattended_turns else { return Ok(None) };
     let Some((newest, _)) = db.messages_by_session.last_in(txn, &session)? else { return Ok(None) };
     // Positions are even. Most sessions have fewer messages.
     if newest.seq.min(seq) / 2 < max.into() {
         return Ok(None);
     }
-    let limit = usize::try_from(max.saturating_add(WAITING)).unwrap_or(usize::MAX);
-    let mut turns = 0;
-    for (key, id) in db.messages_by_session.collect_last(txn, &session, limit)? {
-        if key.seq >= seq {
-            continue;
-        }
-        let message = db.messages.require(txn, &id)?;
-        if is_from_person(db, txn, &message)? {
-            return Ok(None);
-        }
-        turns += u32::from(had_turn(&message));
-        if turns >= max {
-            return Ok(Some(max));
+    let all = usize::try_from(max.saturating_add(WAITING)).unwrap_or(usize::MAX);
+    for limit in [NEWEST.min(all), all] {
+        let mut turns = 0;
+        for (key, id) in db.messages_by_session.collect_last(txn, &session, limit)? {
+            if key.seq >= seq {
+                continue;
+            }
+            let message = db.messages.require(txn, &id)?;
+            if is_from_person(db, txn, &message)? {
+                return Ok(None);
+            }
+            turns += u32::from(had_turn(&message));
+            if turns >= max {
+                return Ok(Some(max));
+            }
         }
     }
     Ok(None)

@@ -1,4 +1,4 @@
-//! Caps: what one message of an agent may use, and how long its sessions go on without a word from a person. Pure.
+//! Caps: what one message of an agent may use. Pure.
 
 use crate::model::budget::Caps;
 use crate::model::gateway::{Allowance, Cap};
@@ -8,7 +8,6 @@ use crate::model::time::Millis;
 const TOKENS: u64 = 100_000_000;
 const CALLS: u32 = 1_000;
 const MINUTES: u32 = 720;
-const UNATTENDED_TURNS: u32 = 1_000;
 
 /// What a message has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,11 +38,6 @@ pub(crate) fn reached(caps: &Caps, used: Used) -> Option<Cap> {
 /// How long a turn may take.
 pub(crate) fn time(caps: &Caps) -> Millis {
     Millis::minutes(caps.minutes.unwrap_or(MINUTES).into())
-}
-
-/// How many turns of a session may follow each other without a word from a person.
-pub(crate) fn unattended_turns(caps: &Caps) -> u32 {
-    caps.unattended_turns.unwrap_or(UNATTENDED_TURNS)
 }
 
 /// Says that a message reached a cap; reads on after "the agent was stopped:".
