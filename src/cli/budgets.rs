@@ -25,7 +25,7 @@ pub(super) struct BudgetJson {
     tokens: Option<UsedJson>,
     /// The part of the money that is for models without a price, at the highest price of the list.
     unpriced_micros: u64,
-    /// Until when a person let everything pass; null if nobody did.
+    /// Until when a person let everything pass; null for no such permission.
     open_until: Option<String>,
     /// When the next period begins.
     until: String,

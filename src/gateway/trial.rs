@@ -16,7 +16,7 @@ use crate::model::spend::Tokens;
 /// The unguessable part of the placeholders of [`judged`].
 pub const PLACEHOLDER: &str = "hearth-0f";
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It is no request.

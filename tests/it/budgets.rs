@@ -201,7 +201,7 @@ fn a_person_is_asked_and_may_allow_more() {
     assert!(waits(&world, second));
     let approvals = world.read(|db, txn| db.approvals_open.len(txn));
     assert_eq!(approvals, 1, "{:?}", texts(&world));
-    // The message of somebody else asks nobody again.
+    // The message of another person sends no second card.
     let third = says(&mut world, "bob", "m3");
     assert_eq!((waits(&world, third), world.read(|db, txn| db.approvals_open.len(txn))), (true, 1));
     assert_eq!(count(&world, "Your message waits: "), 2);

@@ -96,7 +96,8 @@ pub(super) static CODEX: KnownAgent = KnownAgent {
     trial: Trial::Hearth,
 };
 
-/// Variables that make the Claude CLI predictable, whoever starts it. Those of the agent's configuration have precedence.
+/// Variables that make the Claude CLI predictable, for every provider that starts it. Those of the agent's configuration
+/// have precedence.
 pub const CLAUDE_VARIABLES: [(&str, &str); 8] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_TELEMETRY", "1"),

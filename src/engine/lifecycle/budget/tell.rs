@@ -76,7 +76,7 @@ fn is_sender_told(tx: &Tx<'_, '_>, message: &Message) -> Result<bool> {
     Ok(false)
 }
 
-/// Asks a person for more, unless somebody was asked. Returns the name of who was asked.
+/// Asks a person for more, unless one was asked already. Returns the name of who was asked.
 fn ask_for_more(tx: &mut Tx<'_, '_>, message: &Message, over: &BudgetAccount) -> Result<Option<String>> {
     let name = Text::new(over.budget.name())?;
     if tx.db.approvals_by_budget.get(tx, &name)?.is_none() {

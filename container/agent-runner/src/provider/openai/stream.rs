@@ -57,7 +57,7 @@ struct Choice {
     finish_reason: Option<String>,
 }
 
-/// A part. Reasoning comes in fields of several names, and is nobody's answer.
+/// A part. Reasoning comes in fields of several names, and is never part of an answer.
 #[derive(Debug, Default, Deserialize)]
 struct Delta {
     content: Option<String>,
