@@ -112,6 +112,7 @@ fn bodies_of_records_are_encoded_as_the_document_says() {
             ("se300", body(&SessionId::new(300))),
             ("1 ms after 1970", body(&Timestamp::from_millis(1))),
             ("run 1, 9,000 ms", body(&Awake::new(1, 9_000))),
+            ("192.168.1.20", body(&std::net::IpAddr::from([192, 168, 1, 20]))),
             ("127.0.0.1:8787", body(&std::net::SocketAddr::from(([127, 0, 0, 1], 8_787)))),
         ],
     );

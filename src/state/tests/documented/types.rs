@@ -7,7 +7,7 @@ use super::types_of;
 use crate::{Kind, Tables};
 
 /// Types that the document itself describes, or that are well known.
-const DESCRIBED: [&str; 8] = ["Arc", "Box", "Content", "Option", "Result", "SocketAddr", "String", "Vec"];
+const DESCRIBED: [&str; 9] = ["Arc", "Box", "Content", "IpAddr", "Option", "Result", "SocketAddr", "String", "Vec"];
 /// Aliases, described in the document as well.
 const ALIASES: [&str; 2] = ["Short", "WorkspaceKey"];
 
