@@ -4,7 +4,7 @@
 //! agent carry data out to another account.
 
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{HeaderMap, Method, header};
 
 use super::refusal::Refusal;
 use crate::model::gateway::{Api, KeyHeader, KeyVariable, Operation};
@@ -132,7 +132,7 @@ fn check_framing(headers: &HeaderMap) -> Result<(), Refusal> {
 /// occurs once.
 fn credentials(headers: &HeaderMap, api: Api, keys: &[BoundKey]) -> Result<Vec<(KeyHeader, &'static str)>, Refusal> {
     let mut found: Vec<(KeyHeader, &'static str)> = Vec::new();
-    for (name, value) in headers.iter().filter(|(name, _)| is_credential(name)) {
+    for (name, value) in headers.iter().filter(|(name, _)| is_credential(name.as_str())) {
         let of_header = |key: &&BoundKey| key.variable.api == api && key.variable.header.name() == name.as_str();
         let header = keys.iter().find(of_header).map(|key| key.variable.header);
         let header = header.ok_or_else(|| Refusal::ForeignCredential(name.as_str().to_owned()))?;
@@ -147,13 +147,12 @@ fn credentials(headers: &HeaderMap, api: Api, keys: &[BoundKey]) -> Result<Vec<(
     if found.is_empty() { Err(Refusal::NoPlaceholder) } else { Ok(found) }
 }
 
-fn is_credential(name: &HeaderName) -> bool {
-    let name = name.as_str();
+pub(super) fn is_credential(name: &str) -> bool {
     CREDENTIALS.contains(&name) || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
 }
 
 /// Compares in a time that depends on the lengths alone.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 

@@ -42,6 +42,7 @@ mod judge;
 mod limits;
 mod listener;
 mod meter;
+pub mod opened;
 mod placeholder;
 mod refusal;
 mod run;

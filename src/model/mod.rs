@@ -12,6 +12,7 @@ pub mod as_text;
 pub mod attack;
 pub mod backoff;
 pub mod backup_plan;
+pub mod bound_secret;
 pub mod budget;
 pub mod card;
 pub mod channel;

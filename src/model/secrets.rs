@@ -95,6 +95,27 @@ impl Secrets {
         self.next(bytes, 0).map(|(_, needle)| needle.name.as_str())
     }
 
+    /// Where the next secret value begins from `at` on, and its length.
+    #[must_use]
+    pub fn find_from(&self, bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+        self.next(bytes, at).map(|(begin, needle)| (begin, needle.bytes.len()))
+    }
+
+    /// The name under which a value was added.
+    #[must_use]
+    pub fn name_of(&self, value: &[u8]) -> Option<&str> {
+        let value = value.trim_ascii();
+        self.needles.iter().find(|needle| needle.bytes == value).map(|needle| needle.name.as_str())
+    }
+
+    /// Length of the longest end of a text with which a value begins, without being whole.
+    #[must_use]
+    pub fn begun(&self, text: &[u8]) -> usize {
+        let ends = |bytes: &[u8], length: usize| text.ends_with(bytes.get(..length).unwrap_or_default());
+        let longest = |bytes: &[u8]| (1..bytes.len().min(text.len() + 1)).rev().find(|length| ends(bytes, *length));
+        self.needles.iter().filter_map(|needle| longest(&needle.bytes)).max().unwrap_or(0)
+    }
+
     fn next(&self, bytes: &[u8], at: usize) -> Option<(usize, &Needle)> {
         if self.needles.is_empty() {
             return None;

@@ -241,12 +241,46 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/http.rs", "chooses the cryptography of TLS"),
+            ("src/gateway/opened/", "ends TLS where the gate looks inside, with the same"),
             (
                 "src/runtime/podman/client.rs",
                 "names the same, which a client wants to know also where nothing is encrypted",
             ),
         ],
         why: "every connection is secured in the same way",
+    },
+    Ban {
+        thing: Thing::Crate("hyper"),
+        within: "",
+        places: &[("src/gateway/opened/", "the way to hosts with bound secrets")],
+        why: "everything else has clients that do more",
+    },
+    Ban {
+        thing: Thing::Crate("hyper_util"),
+        within: "",
+        places: &[("src/gateway/opened/upstream.rs", "fits its streams")],
+        why: "everything else has clients that do more",
+    },
+    Ban {
+        thing: Thing::Crate("tokio_rustls"),
+        within: "",
+        places: &[("src/gateway/opened/", "ends TLS where the gate looks inside")],
+        why: "every connection is secured in the same way",
+    },
+    Ban {
+        thing: Thing::Crate("rustls_native_certs"),
+        within: "",
+        places: &[("src/gateway/opened/roots.rs", "what this system trusts")],
+        why: "every connection is secured in the same way",
+    },
+    Ban {
+        thing: Thing::Crate("rcgen"),
+        within: "",
+        places: &[
+            ("src/gateway/opened/authority.rs", "certificates for hosts with bound secrets"),
+            ("src/gateway/opened/tests.rs", "the certificate of such a host"),
+        ],
+        why: "one place makes certificates",
     },
     Ban {
         thing: Thing::Crate("podman_api"),
@@ -261,6 +295,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/runtime/podman/api.rs", "reads the streams of podman-api"),
             ("src/runtime/podman/client.rs", "streams the contexts of builds"),
             ("src/gateway/answer.rs", "streams answers of models"),
+            ("src/gateway/opened/", "and those of hosts with bound secrets"),
         ],
         why: "tokio is enough everywhere else",
     },
@@ -334,6 +369,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/daemon/selftest/remains.rs", "a service of this machine that the hostile agent must not reach"),
             ("src/gateway/listener.rs", "a loopback port for agents that share the machine's network"),
             ("src/gateway/tests.rs", "a server of models"),
+            ("src/gateway/opened/tests.rs", "a host with a bound secret"),
             ("container/agent-runner/src/gateway.rs", "a loopback port in an agent's own network"),
         ],
         why: "Hearth listens in one place, to those who sign",
@@ -364,6 +400,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/channel/", "files inside of JSON"),
+            ("src/gateway/opened/", "credentials in headers, and certificates as text"),
             ("src/socket/workspace", "paths that are not text"),
             ("src/socket/take_in.rs", "paths that are not text, and digests"),
             ("src/contracts/claw/", "paths that are not text"),

@@ -1,0 +1,261 @@
+//! Connections to hosts to which secrets are bound. TLS ends here, so that the agent's placeholder can be replaced by the
+//! value, and nothing else that is a credential passes.
+//!
+//! ```text
+//!  agent ── TLS, certificate of the installation's authority ── inbound.rs ─> exchange.rs ── upstream.rs ── TLS ── host
+//!                                                               head.rs: one meaning?   │
+//!                                                               judge.rs: may it pass?  └─ leak.rs: values overwritten
+//!                                                               leak.rs: any secret in it?
+//! ```
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::Resolve;
+use crate::model::bound_secret::{BoundSecret, SecretHost};
+use authority::Authority;
+use exchange::{Failed, Next, Sides, exchange};
+use head::Head;
+use inbound::{Inbound, write};
+use refusal::Refusal;
+use roots::Roots;
+pub use run::OpenedHost;
+use run::Values;
+use upstream::Upstream;
+
+mod authority;
+mod exchange;
+mod head;
+mod inbound;
+mod judge;
+mod leak;
+mod refusal;
+mod roots;
+mod run;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+pub use authority::AuthorityError;
+pub use leak::{KnownSecrets, Leak, Place};
+pub use upstream::{Dial, Dialing};
+
+/// How long an agent's program may take to secure its connection.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// Opens connections. One for each daemon.
+pub struct Opener {
+    authority: Authority,
+    roots: Roots,
+    client: OnceLock<Arc<ClientConfig>>,
+    resolve: Resolve,
+    known: Arc<KnownSecrets>,
+}
+
+/// The bound secrets of one incarnation.
+pub struct BoundRun {
+    hosts: HashMap<SecretHost, Arc<OpenedHost>>,
+}
+
+/// A request on an opened connection, when it has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestSeen {
+    /// Its method; empty if it was not read.
+    pub method: String,
+    /// Its path without the query; empty if it was not read, or had a secret in it.
+    pub path: String,
+    /// Status of the host's answer, if there was one.
+    pub status: Option<u16>,
+    /// Why it did not pass, in words.
+    pub refused: Option<String>,
+    /// The value that it had in it.
+    pub leak: Option<Leak>,
+}
+
+/// Receives requests that have ended. Must not block.
+pub type Seen = Arc<dyn Fn(RequestSeen) + Send + Sync>;
+
+/// Why a connection was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its host has no certificate.
+    #[error("Hearth has no certificate for it: {0}")]
+    Authority(#[from] AuthorityError),
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(rustls::Error),
+    /// The program did not accept the certificate, or asked for another host.
+    #[error("the program did not accept Hearth's certificate: {0}")]
+    NotAccepted(std::io::Error),
+    /// It did not begin.
+    #[error("the program did not begin to speak TLS in time")]
+    Late,
+}
+
+impl Opener {
+    /// Reads the system's certificates, and the key of the authority from a directory that no agent sees. `more` names a
+    /// file with more trusted certificates.
+    ///
+    /// # Errors
+    /// [`AuthorityError`] if there is no authority.
+    pub fn open(directory: &Path, more: Option<&Path>, resolve: Resolve) -> Result<Self, AuthorityError> {
+        let roots = Roots::read(more);
+        let authority = Authority::open(directory, roots.pem(), Vec::new())?;
+        Ok(Self { authority, roots, client: OnceLock::new(), resolve, known: Arc::default() })
+    }
+
+    /// All values that are searched for in requests.
+    #[must_use]
+    pub const fn known(&self) -> &Arc<KnownSecrets> {
+        &self.known
+    }
+
+    /// The file with the certificates that agents trust.
+    #[must_use]
+    pub fn bundle(&self) -> PathBuf {
+        self.authority.bundle()
+    }
+
+    /// Lets the authority issue certificates for the hosts of these secrets, and for no others.
+    ///
+    /// # Errors
+    /// [`AuthorityError`] if the bundle cannot be written.
+    pub fn permit<'s>(&self, secrets: impl IntoIterator<Item = &'s BoundSecret>) -> Result<(), AuthorityError> {
+        let mut hosts: Vec<String> =
+            secrets.into_iter().flat_map(|secret| &secret.hosts).map(|host| host.name.to_string()).collect();
+        hosts.sort();
+        hosts.dedup();
+        self.authority.permit(hosts)
+    }
+
+    /// What an incarnation may use: secrets with their placeholders. Blocks while `cmd:` references run.
+    ///
+    /// # Errors
+    /// Why a value cannot be read, with the secret's name.
+    pub fn bind(&self, bound: &[(BoundSecret, String)]) -> Result<BoundRun, String> {
+        let secrets: Vec<BoundSecret> = bound.iter().map(|(secret, _)| secret.clone()).collect();
+        let values = Arc::new(Values::new(&secrets, Arc::clone(&self.resolve), Arc::clone(&self.known)));
+        values.read_all()?;
+        let hosts = secrets.iter().flat_map(|secret| &secret.hosts);
+        let hosts = hosts.filter_map(|host| Some((host.clone(), Arc::new(OpenedHost::of(host, bound, &values)?))));
+        Ok(BoundRun { hosts: hosts.collect() })
+    }
+
+    /// Serves a connection of an agent to a host until it ends. Each request is reported.
+    ///
+    /// # Errors
+    /// [`OpenError`] if no request could be read.
+    pub async fn serve<S>(&self, stream: S, host: &Arc<OpenedHost>, dial: Dial, seen: Seen) -> Result<(), OpenError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let client = self.client()?;
+        let acceptor = TlsAcceptor::from(self.authority.server(host.name.as_str())?);
+        let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(|_| OpenError::Late)?;
+        let (reader, mut writer) = tokio::io::split(stream.map_err(OpenError::NotAccepted)?);
+        let mut inbound = Inbound::new(reader);
+        let mut upstream = Upstream::new(host.name.to_string(), client, dial);
+        while let Ended::Open = serve_one(&mut inbound, &mut writer, &mut upstream, Service { host, seen: &seen }).await
+        {
+        }
+        // The program may be gone.
+        drop(writer.shutdown().await);
+        inbound.discard().await;
+        Ok(())
+    }
+
+    fn client(&self) -> Result<Arc<ClientConfig>, OpenError> {
+        if let Some(client) = self.client.get() {
+            return Ok(Arc::clone(client));
+        }
+        let client = self.roots.client().map_err(OpenError::Tls)?;
+        Ok(Arc::clone(self.client.get_or_init(|| client)))
+    }
+}
+
+/// Whether a connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// Another request may come.
+    Open,
+    /// It ends.
+    Closed,
+}
+
+/// For whom a connection is served.
+struct Service<'a> {
+    host: &'a OpenedHost,
+    seen: &'a Seen,
+}
+
+/// Serves the next request of a connection.
+async fn serve_one<R, W>(
+    inbound: &mut Inbound<R>,
+    writer: &mut W,
+    upstream: &mut Upstream,
+    service: Service<'_>,
+) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let head = match inbound.head().await {
+        Ok(Some(head)) => head,
+        Ok(None) => return Ended::Closed,
+        Err(refusal) => {
+            (service.seen)(RequestSeen::of(None, None, Some(&refusal)));
+            return refuse(writer, &refusal).await;
+        }
+    };
+    let mut status = None;
+    let sides = Sides { inbound, writer: &mut *writer, upstream };
+    let ended = exchange(sides, service.host, &head, &mut status).await;
+    let refusal = match &ended {
+        Err(Failed::Refused(refusal) | Failed::Broken(Some(refusal))) => Some(refusal),
+        _ => None,
+    };
+    (service.seen)(RequestSeen::of(Some(&head), status, refusal));
+    match ended {
+        Ok(Next::Request) => Ended::Open,
+        Ok(Next::End) | Err(Failed::Broken(_)) => Ended::Closed,
+        Err(Failed::Refused(refusal)) => refuse(writer, &refusal).await,
+    }
+}
+
+async fn refuse<W: AsyncWrite + Unpin>(writer: &mut W, refusal: &Refusal) -> Ended {
+    // The program may be gone.
+    drop(write(writer, &refusal.answer()).await);
+    Ended::Closed
+}
+
+impl RequestSeen {
+    fn of(head: Option<&Head>, status: Option<u16>, refusal: Option<&Refusal>) -> Self {
+        let leak = match refusal {
+            Some(Refusal::Leak(leak)) => Some(leak.clone()),
+            _ => None,
+        };
+        let is_shown = leak.as_ref().is_none_or(|leak| leak.place != Place::Address);
+        Self {
+            method: head.map(|head| head.method.to_string()).unwrap_or_default(),
+            path: head.filter(|_| is_shown).map(|head| head.path.clone()).unwrap_or_default(),
+            status,
+            refused: refusal.map(ToString::to_string),
+            leak,
+        }
+    }
+}
+
+impl BoundRun {
+    /// The host, if a secret of the incarnation is bound to it.
+    #[must_use]
+    pub fn host(&self, host: &SecretHost) -> Option<&Arc<OpenedHost>> {
+        self.hosts.get(host)
+    }
+}
