@@ -149,9 +149,15 @@ pub(super) struct AgentKeys {
     /// Skips that a retry would likely fix: `tell` people about them, or `retry` silently
     #[arg(long)]
     technical_skips: Option<String>,
-    /// Network that its containers reach: `none`, `host` or `open`
+    /// What it may connect to: `none`, `listed`, `ask`, `public`, `host` or `open`; docs/network.md says what they mean
     #[arg(long)]
     network: Option<String>,
+    /// A host that it may connect to, like `github.com`, `*.example.org` or `nas.local:8080`; repeat for more
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow: Vec<String>,
+    /// A host that it may not connect to, whatever else allows it; repeat for more
+    #[arg(long, value_name = "HOST[:PORT]")]
+    deny: Vec<String>,
     /// `true` lets its containers reach this machine's own services when their network is `open`
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     allow_host_loopback: Option<String>,
@@ -248,6 +254,8 @@ impl AgentKeys {
             ("timezone", text(self.timezone.as_ref())),
             ("technical_skips", text(self.technical_skips.as_ref())),
             ("network", text(self.network.as_ref())),
+            ("allow", texts(&self.allow)),
+            ("deny", texts(&self.deny)),
             ("allow_host_loopback", typed(self.allow_host_loopback.as_ref())),
             ("gateway", typed(self.gateway.as_ref())),
             ("models", texts(&self.models)),

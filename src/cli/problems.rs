@@ -207,7 +207,7 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
     for agent in super::configuration::collect(db, txn)?.agents {
         let closed = match agent.settings.network {
             Network::Open => false,
-            Network::None => agent.settings.unconfined,
+            Network::None | Network::Listed | Network::Ask | Network::Public => agent.settings.unconfined,
             Network::Host => true,
         };
         if closed {

@@ -4,11 +4,13 @@ use serde::{Deserialize, Serialize};
 
 pub use hearth_presets::Preset;
 
+use super::access::{Access, ExtraMount, Limits, Network};
 use super::budget::{Caps, Fallback, OnLimit};
 use super::folder::Folder;
 use super::gateway::bound;
 use super::hold::Hold;
 use super::id::SessionId;
+use super::network::HostRule;
 use super::origin::Origin;
 use super::time::Timestamp;
 
@@ -162,61 +164,6 @@ pub struct Install {
     pub packages: Packages,
 }
 
-/// Network access of an agent. The process runtime enforces at most [`Network::None`]; otherwise an agent reaches
-/// everything there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Network {
-    /// Nothing.
-    None,
-    /// Only this machine, as `host.containers.internal`.
-    Host,
-    /// Everything.
-    Open,
-}
-
-/// What an agent may do with a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Access {
-    /// Read it.
-    ReadOnly,
-    /// Change it.
-    ReadWrite,
-}
-
-impl Access {
-    /// For people and programs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "read-only",
-            Self::ReadWrite => "read-write",
-        }
-    }
-}
-
-/// A directory or file of the host, declared by the operator as a mount. The allow-list decides at every start of an
-/// incarnation whether the agent gets it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExtraMount {
-    /// Path as it was written. `~` and `~/…` stand for the home of the user who runs Hearth.
-    pub host_path: String,
-    /// Path below `/workspace/extra` at which the agent sees it; none is the last part of `host_path`.
-    pub container_path: Option<String>,
-    /// The requested access. Write access also needs the allow-list's permission.
-    pub access: Access,
-}
-
-/// Resource limits of one incarnation in a container. None is the runtime's own limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Limits {
-    /// Bytes of memory.
-    pub memory: Option<u64>,
-    /// Thousandths of a processor.
-    pub cpu: Option<u32>,
-    /// Processes and threads.
-    pub pids: Option<u32>,
-}
-
 /// What happens when an agent asks whether it may use one of its tools. Only agents with the protocol of the provider
 /// `acp` ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -317,6 +264,10 @@ pub struct AgentSettings {
     pub fallback: Vec<Fallback>,
     /// How much of what it writes people get.
     pub verbosity: Verbosity,
+    /// Where it may connect to, sorted. Only where its network has rules.
+    pub allow: Vec<HostRule>,
+    /// Where it may not connect to, whatever else allows it; sorted.
+    pub deny: Vec<HostRule>,
 }
 
 /// How much of what an agent writes people get.
@@ -393,6 +344,8 @@ impl AgentSettings {
             },
             fallback: Vec::new(),
             verbosity: Verbosity::Normal,
+            allow: Vec::new(),
+            deny: Vec::new(),
         }
     }
 

@@ -6,9 +6,10 @@ use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::id::{AgentId, ChatId};
 use super::time::Timestamp;
 
+pub use super::access::{Access, ExtraMount, Limits, Network};
 pub use super::agent::{
-    Access, Agent, AgentSettings, EnvValue, ExtraMount, Limits, McpServer, Network, Packages, Permissions, Preset,
-    ProviderKind, Skills, TechnicalSkips, Trust, Verbosity,
+    Agent, AgentSettings, EnvValue, McpServer, Packages, Permissions, Preset, ProviderKind, Skills, TechnicalSkips,
+    Trust, Verbosity,
 };
 pub use super::folder::Folder;
 pub use super::hold::Hold;

@@ -25,7 +25,8 @@ mod format_2;
 /// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read; choices
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
 /// * 5: newer versions of the records of agents and settings; budgets; which provider drives a session.
-pub const FORMAT: u32 = 5;
+/// * 6: a newer version of the records of agents.
+pub const FORMAT: u32 = 6;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +38,13 @@ pub(super) struct Step {
 }
 
 /// All steps in order.
-pub(super) const STEPS: &[Step] =
-    &[Step { to: 2, run: to_2 }, Step { to: 3, run: to_3 }, Step { to: 4, run: to_4 }, Step { to: 5, run: to_5 }];
+pub(super) const STEPS: &[Step] = &[
+    Step { to: 2, run: to_2 },
+    Step { to: 3, run: to_3 },
+    Step { to: 4, run: to_4 },
+    Step { to: 5, run: to_5 },
+    Step { to: 6, run: to_6 },
+];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
 fn to_2(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -76,6 +82,10 @@ fn to_5(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         db.session_providers.put(txn, &session, &providers)?;
     }
     Ok(())
+}
+
+fn to_6(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.agents, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

@@ -93,7 +93,7 @@ fn sight() -> impl Strategy<Value = (Network, Vec<ExtraMount>, Limits, Skills)> 
     let names = btree_set("[a-z0-9][a-zA-Z0-9_.-]{0,5}", 0..3);
     let skills =
         option::of(names).prop_map(|names| names.map_or(Skills::All, |n| Skills::Only(n.into_iter().collect())));
-    (select(vec![Network::None, Network::Host, Network::Open]), mounts, limits, skills)
+    (select(Network::ALL.to_vec()), mounts, limits, skills)
 }
 
 fn user(agents: Vec<String>) -> impl Strategy<Value = UserSpec> {

@@ -45,6 +45,8 @@ pub const AGENT_KEYS: &[&str] = &[
     "caps",
     "fallback",
     "verbosity",
+    "allow",
+    "deny",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -112,7 +114,9 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         packages: tools::packages(problems, section),
         mcp_servers: tools::servers(problems, section),
         instructions: tools::instructions(problems, section),
-        network: section.word(problems, "network", &sight::NETWORKS).unwrap_or(default.network),
+        allow: sight::allowed_hosts(problems, section),
+        deny: sight::denied_hosts(problems, section),
+        network: section.word(problems, "network", &sight::networks()).unwrap_or(default.network),
         mounts: sight::mounts(problems, section),
         limits: sight::limits(problems, section),
         skills: sight::skills(problems, section),

@@ -5,9 +5,39 @@ use super::write::Value;
 use crate::model::configure::RuntimeKind;
 use crate::model::entity::{Access, ExtraMount, Limits, Network, Skills};
 use crate::model::mount::container_path;
+use crate::model::network::{BadHost, HostRule};
 
-pub(super) const NETWORKS: [(&str, Network); 3] =
-    [("none", Network::None), ("host", Network::Host), ("open", Network::Open)];
+pub(super) fn networks() -> [(&'static str, Network); Network::ALL.len()] {
+    Network::ALL.map(|network| (network.as_str(), network))
+}
+
+/// `allow`: sorted, each once.
+pub(super) fn allowed_hosts(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<HostRule> {
+    hosts(problems, section, "allow", HostRule::check_allowed)
+}
+
+/// `deny`: sorted, each once.
+pub(super) fn denied_hosts(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<HostRule> {
+    hosts(problems, section, "deny", |_| Ok(()))
+}
+
+fn hosts(
+    problems: &mut Problems<'_>,
+    section: &Section<'_>,
+    key: &str,
+    check: fn(&HostRule) -> Result<(), BadHost>,
+) -> Vec<HostRule> {
+    let mut rules = Vec::new();
+    for (at, text) in section.texts(problems, key) {
+        match text.parse::<HostRule>().and_then(|rule| check(&rule).map(|()| rule)) {
+            Ok(rule) => rules.push(rule),
+            Err(error) => problems.add(at, format!("`{key}`: {error}")),
+        }
+    }
+    rules.sort();
+    rules.dedup();
+    rules
+}
 
 pub(super) const RUNTIMES: [(&str, RuntimeKind); 2] =
     [("podman", RuntimeKind::Podman), ("process", RuntimeKind::Process)];

@@ -102,6 +102,9 @@ permissions = "ask"
 on_limit = "hold"
 caps = { tokens = 500_000, calls = 50, minutes = 20, unattended_turns = 10, at_once = 2, per_minute = 60 }
 verbosity = "verbose"
+network = "ask"
+allow = ["nas.local:8080", "*.Example.org", "*.example.org"]
+deny = ["bad.example.org"]
 fallback = ["codex", { provider = "command", command = ["agent", "--json"], model = "small" }]
 instructions = """
 Be "brief".
@@ -278,6 +281,9 @@ fn second_agent() -> AgentSettings {
             per_minute: Some(60),
         },
         verbosity: Verbosity::Verbose,
+        network: Network::Ask,
+        allow: vec!["nas.local:8080".parse().unwrap(), "*.example.org".parse().unwrap()],
+        deny: vec!["bad.example.org".parse().unwrap()],
         fallback: vec![
             Fallback { provider: ProviderKind::Preset(Preset::Codex), command: Vec::new(), model: None },
             Fallback {

@@ -12,6 +12,7 @@ use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Permissions, Skills,
     Verbosity,
 };
+use crate::model::network::HostRule;
 use crate::model::retention::Retention;
 use crate::model::spend::Price;
 use crate::time::every::Every;
@@ -120,7 +121,9 @@ impl Fields {
             fields.text("instructions", instructions);
         }
         fields.line("timezone", settings.timezone.as_deref());
-        fields.text("network", word(&sight::NETWORKS, settings.network));
+        fields.text("network", settings.network.as_str());
+        fields.texts("allow", &rules(&settings.allow));
+        fields.texts("deny", &rules(&settings.deny));
         if !settings.mounts.is_empty() {
             fields.set("mounts", Value::Tables(settings.mounts.iter().map(mount).collect()));
         }
@@ -338,6 +341,10 @@ pub fn variable(value: &EnvValue) -> Value {
         }
         EnvValue::Plain(text) | EnvValue::Reference(text) => Value::Text(text.clone()),
     }
+}
+
+fn rules(rules: &[HostRule]) -> Vec<String> {
+    rules.iter().map(HostRule::to_string).collect()
 }
 
 fn packages(packages: &Packages) -> Vec<(String, Value)> {

@@ -236,6 +236,11 @@ fn limits(agent: &Agent) -> Vec<String> {
         Network::None => "you have no network",
         Network::Host => "you reach only services of this machine",
         Network::Open => "you have internet access",
+        Network::Listed => "you reach only hosts that the operator listed",
+        Network::Ask => {
+            "you reach hosts that are listed or that a person allowed; the first connection to another one asks a person"
+        }
+        Network::Public => "you reach public hosts and those that are listed, none of the local network",
     };
     let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     vec![

@@ -127,7 +127,9 @@ fn network(network: Network, loopback: bool) -> Vec<(&'static str, Value)> {
         vec![("netns", json!({ "nsmode": "slirp4netns" })), ("network_options", options)]
     };
     let mut wanted = match (network, loopback) {
-        (Network::None, _) => return vec![("netns", json!({ "nsmode": "none" }))],
+        (Network::None | Network::Listed | Network::Ask | Network::Public, _) => {
+            return vec![("netns", json!({ "nsmode": "none" }))];
+        }
         (Network::Host, _) => slirp(&["allow_host_loopback=true", "outbound_addr=127.0.0.1", "enable_ipv6=false"]),
         (Network::Open, true) => slirp(&["allow_host_loopback=true"]),
         (Network::Open, false) => return slirp(&["allow_host_loopback=false"]),

@@ -124,7 +124,7 @@ impl Confined {
 
 /// Whether the agent has any network access.
 const fn reaches(network: Network) -> bool {
-    !matches!(network, Network::None)
+    !network.is_closed()
 }
 
 /// The rules. Everything else is inaccessible: the store, tokens and locks, other sessions, groups and homes.

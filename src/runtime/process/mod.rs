@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(in crate::runtime) use agent_runner::END_MAX;
 
 use super::{Error, Events, Runtime, Spec, directory};
-use crate::model::entity::{AgentSettings, Hold, Network, ProviderKind};
+use crate::model::entity::{AgentSettings, Hold, ProviderKind};
 use crate::model::gateway::Reach;
 use crate::model::id::SessionId;
 use registry::{Incarnations, Key, Kill};
@@ -204,9 +204,9 @@ impl Runtime for ProcessRuntime {
     fn reach(&self, settings: &AgentSettings, provider: ProviderKind) -> Reach {
         let sandbox = &self.shared.setup.sandbox;
         let is_confined = settings.hold(provider, sandbox.confines()) == Hold::Confined;
-        match (sandbox, settings.network) {
-            (Sandbox::Jail(jail), Network::None) if is_confined => Reach::Socket { owner: jail.user },
-            (_, Network::None) if is_confined => Reach::Nowhere,
+        match sandbox {
+            Sandbox::Jail(jail) if is_confined && settings.network.is_closed() => Reach::Socket { owner: jail.user },
+            _ if is_confined && settings.network.is_closed() => Reach::Nowhere,
             _ => Reach::Port,
         }
     }

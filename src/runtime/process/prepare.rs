@@ -10,7 +10,7 @@ use super::environment::{Reach, environment};
 use super::jail::{Jail, View, accounts, options};
 use super::spawn::{Jailed, Launch};
 use super::{Setup, Shared};
-use crate::model::entity::{Hold, Network};
+use crate::model::entity::Hold;
 use crate::runtime::owner::{give, is_shared, share, show};
 use crate::runtime::redact::Secrets;
 use crate::runtime::{Error, Spec, directory};
@@ -77,7 +77,7 @@ fn jailed(confined: &Confined, spec: &Spec, launch: &Launch) -> Option<Jailed> {
         rules: confined.rules(),
         visible,
         directory: &launch.directory,
-        own_network: spec.settings.network == Network::None,
+        own_network: spec.settings.network.is_closed(),
         becomes_user: user.is_some(),
         variables: &launch.variables,
     };

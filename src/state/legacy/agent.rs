@@ -6,7 +6,7 @@ use crate::envelope::{Unreadable, decode};
 use crate::legacy::unknown;
 use crate::model::Timestamp;
 use crate::model::agent::Install;
-use crate::model::budget::{Caps, OnLimit};
+use crate::model::budget::{Caps, Fallback, OnLimit};
 use crate::model::entity::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Folder, Limits, McpServer, Network, Origin, Packages,
     Permissions, Preset, ProviderKind, Skills, TechnicalSkips, Trust, Verbosity,
@@ -103,6 +103,43 @@ pub(crate) struct SettingsV4 {
 }
 
 #[derive(Serialize, Deserialize)]
+pub(crate) struct AgentV5 {
+    pub(crate) folder: Folder,
+    pub(crate) settings: SettingsV5,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
+    pub(crate) archived: Option<Timestamp>,
+    pub(crate) installs: Vec<InstallV1>,
+}
+
+/// Four fields were added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV5 {
+    pub(crate) fourth: SettingsV4,
+    pub(crate) on_limit: OnLimitV1,
+    pub(crate) caps: CapsV1,
+    pub(crate) fallback: Vec<FallbackV1>,
+    pub(crate) verbosity: VerbosityV1,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CapsV1 {
+    pub(crate) tokens: Option<u64>,
+    pub(crate) calls: Option<u32>,
+    pub(crate) minutes: Option<u32>,
+    pub(crate) unattended_turns: Option<u32>,
+    pub(crate) at_once: Option<u32>,
+    pub(crate) per_minute: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct FallbackV1 {
+    pub(crate) provider: ProviderV1,
+    pub(crate) command: Vec<String>,
+    pub(crate) model: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
 pub(crate) enum EnvValueV1 {
     Plain(String),
     Reference(String),
@@ -156,9 +193,11 @@ super::frozen_enum! {
     NetworkV1 => Network { None, Host, Open }
     AccessV1 => Access { ReadOnly, ReadWrite }
     TechnicalSkipsV1 => TechnicalSkips { Tell, Retry }
+    OnLimitV1 => OnLimit { Ask, Hold, Warn }
+    VerbosityV1 => Verbosity { Normal, Verbose }
 }
 
-/// The last one came with version 4.
+/// The last but one came with version 4, the last one with version 5.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum ProviderV1 {
     Echo,
@@ -166,6 +205,7 @@ pub(crate) enum ProviderV1 {
     Claude,
     Acp,
     Preset(PresetV1),
+    OpenAi,
 }
 
 impl From<ProviderV1> for ProviderKind {
@@ -176,6 +216,7 @@ impl From<ProviderV1> for ProviderKind {
             ProviderV1::Claude => Self::Claude,
             ProviderV1::Acp => Self::Acp,
             ProviderV1::Preset(preset) => Self::Preset(preset.into()),
+            ProviderV1::OpenAi => Self::OpenAi,
         }
     }
 }
@@ -228,6 +269,19 @@ impl From<InstallV1> for Install {
     }
 }
 
+impl From<CapsV1> for Caps {
+    fn from(old: CapsV1) -> Self {
+        let CapsV1 { tokens, calls, minutes, unattended_turns, at_once, per_minute } = old;
+        Self { tokens, calls, minutes, unattended_turns, at_once, per_minute }
+    }
+}
+
+impl From<FallbackV1> for Fallback {
+    fn from(old: FallbackV1) -> Self {
+        Self { provider: old.provider.into(), command: old.command, model: old.model }
+    }
+}
+
 fn env(old: Vec<(String, EnvValueV1)>) -> Vec<(String, EnvValue)> {
     old.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
@@ -257,9 +311,25 @@ impl From<SettingsV3> for SettingsV4 {
     }
 }
 
-impl From<SettingsV4> for AgentSettings {
+impl From<SettingsV4> for SettingsV5 {
     fn from(old: SettingsV4) -> Self {
-        let SettingsV4 { third, gateway, models, mode, permissions } = old;
+        let caps = CapsV1 {
+            tokens: None,
+            calls: None,
+            minutes: None,
+            unattended_turns: None,
+            at_once: None,
+            per_minute: None,
+        };
+        let (on_limit, verbosity) = (OnLimitV1::Ask, VerbosityV1::Normal);
+        Self { fourth: old, on_limit, caps, fallback: Vec::new(), verbosity }
+    }
+}
+
+impl From<SettingsV5> for AgentSettings {
+    fn from(old: SettingsV5) -> Self {
+        let SettingsV5 { fourth, on_limit, caps, fallback, verbosity } = old;
+        let SettingsV4 { third, gateway, models, mode, permissions } = fourth;
         let SettingsV3 { second: SettingsV2 { first: old, request_env, allow_host_loopback }, folder_access } = third;
         Self {
             name: old.name,
@@ -289,10 +359,12 @@ impl From<SettingsV4> for AgentSettings {
             models,
             mode,
             permissions: permissions.into(),
-            on_limit: OnLimit::Ask,
-            caps: Caps::default(),
-            fallback: Vec::new(),
-            verbosity: Verbosity::Normal,
+            on_limit: on_limit.into(),
+            caps: caps.into(),
+            fallback: list(fallback),
+            verbosity: verbosity.into(),
+            allow: Vec::new(),
+            deny: Vec::new(),
         }
     }
 }
@@ -318,20 +390,29 @@ impl From<AgentV3> for AgentV4 {
     }
 }
 
-impl From<AgentV4> for Agent {
+impl From<AgentV4> for AgentV5 {
     fn from(old: AgentV4) -> Self {
         let AgentV4 { folder, settings, origin, created, archived, installs } = old;
+        Self { folder, settings: settings.into(), origin, created, archived, installs }
+    }
+}
+
+impl From<AgentV5> for Agent {
+    fn from(old: AgentV5) -> Self {
+        let AgentV5 { folder, settings, origin, created, archived, installs } = old;
         let installs = list(installs);
         Self { folder, settings: settings.into(), origin: origin.into(), created, archived, installs }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
-    match version {
-        1 => decode::<AgentV1>(body).map(AgentV2::from).map(AgentV3::from).map(AgentV4::from).map(Agent::from),
-        2 => decode::<AgentV2>(body).map(AgentV3::from).map(AgentV4::from).map(Agent::from),
-        3 => decode::<AgentV3>(body).map(AgentV4::from).map(Agent::from),
-        4 => decode::<AgentV4>(body).map(Agent::from),
-        _ => Err(unknown(version)),
-    }
+    let third = match version {
+        1 => AgentV2::from(decode::<AgentV1>(body)?).into(),
+        2 => decode::<AgentV2>(body)?.into(),
+        3 => decode::<AgentV3>(body)?,
+        4 => return decode::<AgentV4>(body).map(AgentV5::from).map(Agent::from),
+        5 => return decode::<AgentV5>(body).map(Agent::from),
+        _ => return Err(unknown(version)),
+    };
+    Ok(AgentV5::from(AgentV4::from(third)).into())
 }

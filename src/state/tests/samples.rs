@@ -119,6 +119,8 @@ pub(super) fn agent(folder: &str) -> Agent {
         on_limit: OnLimit::Hold,
         caps: Caps { tokens: Some(500_000), calls: Some(50), ..Caps::default() },
         verbosity: Verbosity::Verbose,
+        allow: vec!["192.168.1.20:8123".parse().unwrap(), "*.example.org".parse().unwrap()],
+        deny: vec!["bad.example.org".parse().unwrap()],
         fallback: vec![Fallback {
             provider: ProviderKind::Command,
             command: vec!["other".to_owned()],

@@ -97,7 +97,22 @@ const BAD: &[(&str, usize, &str)] = &[
     ),
     ("image = \"UPPER/x\"", 2, "`UPPER/x` is not the name of an image: only its tag may have upper-case letters"),
     ("[[agents]]\nfolder = \"a\"\nnetwork = false", 4, "`network` is a boolean; write a string"),
-    ("[[agents]]\nfolder = \"a\"\nnetwork = \"lan\"", 4, "`network` cannot be \"lan\"; write \"none\" or \"host\""),
+    ("[[agents]]\nfolder = \"a\"\nnetwork = \"lan\"", 4, "`network` cannot be \"lan\"; write \"none\" or \"listed\""),
+    (
+        "[[agents]]\nfolder = \"a\"\nallow = [\"https://a.org\"]",
+        4,
+        "`allow`: `https://a.org` has no valid port; write a number from 1 to 65535 after the colon",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\nallow = [\"*.com\"]",
+        4,
+        "`allow`: `*.com` covers hosts of many owners; name one of them, like *.example.org",
+    ),
+    (
+        "[[agents]]\nfolder = \"a\"\ndeny = [\"a b\"]",
+        4,
+        "`deny`: `a b` is no host name; write one like api.example.org, or an address like 192.168.1.20",
+    ),
     (
         "[[agents]]\nfolder = \"a\"\nmounts = 1",
         4,
