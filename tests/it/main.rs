@@ -60,6 +60,7 @@ mod jail;
 mod killed;
 mod lifecycle;
 mod limits;
+mod llama;
 mod local_owner;
 mod metrics;
 mod missing_store;

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use hearth_zone::Zone;
 
+use crate::gateway;
+
 /// JSON object of directories, see [`crate::Roots`].
 pub const ROOTS_VARIABLE: &str = "HEARTH_ROOTS";
 /// Number of the incarnation this process is.
@@ -33,10 +35,12 @@ pub(crate) fn all() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
 }
 
-/// A variable as text. Invalid Unicode becomes replacement characters, which the parser then rejects.
+/// A variable as text, as programs that the runner starts have it. Invalid Unicode becomes replacement characters, which the
+/// parser then rejects.
 #[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
 pub(crate) fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    let address = gateway::addresses().find(|(variable, _)| *variable == name).map(|(_, address)| address);
+    address.or_else(|| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
 }
 
 /// A variable as the system has it, Unicode or not.

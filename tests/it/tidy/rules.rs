@@ -330,6 +330,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "only the command line talks to terminals",
     },
     Ban {
+        thing: Thing::Crate("idna"),
+        within: "",
+        places: &[("src/model/host.rs", "names of hosts in other scripts")],
+        why: "a name of a host is read in one place",
+    },
+    Ban {
         thing: Thing::Crate("indicatif"),
         within: "",
         places: &[("src/cli/progress.rs", "progress of long work")],
