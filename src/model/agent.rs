@@ -7,7 +7,7 @@ pub use hearth_presets::Preset;
 use super::access::{Access, ExtraMount, Limits, Network};
 use super::budget::{Caps, Fallback, OnLimit};
 use super::folder::Folder;
-use super::gateway::bound;
+use super::gateway::{Api, bound, is_near};
 use super::hold::Hold;
 use super::id::SessionId;
 use super::network::HostRule;
@@ -347,6 +347,19 @@ impl AgentSettings {
             allow: Vec::new(),
             deny: Vec::new(),
         }
+    }
+
+    /// Whether the server of its models is on this machine or in its network.
+    #[must_use]
+    pub fn has_near_server(&self) -> bool {
+        let variable = match self.provider {
+            ProviderKind::Claude => Api::Anthropic.base_variable(),
+            ProviderKind::OpenAi => Api::OpenAi.base_variable(),
+            ProviderKind::Preset(preset) => preset.about().model.base_url,
+            ProviderKind::Echo | ProviderKind::Command | ProviderKind::Acp => return false,
+        };
+        let value = self.env.iter().find(|(name, _)| name == variable);
+        matches!(value, Some((_, EnvValue::Plain(url))) if is_near(url))
     }
 
     /// What a confined incarnation may do with the agent's folder.

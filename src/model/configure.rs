@@ -15,7 +15,7 @@ use super::entity::{
 use super::id::SessionId;
 use super::retention::Retention;
 use super::session::SessionChoice;
-use super::spend::ModelPrice;
+use super::spend::{ModelPrice, Price};
 
 /// A list of changes that are applied together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,6 +225,12 @@ impl Settings {
     pub const SESSION_FILES: u64 = 256 << 20;
     /// Upper limit for the number of incarnations that may run at once.
     pub const MAX_CONTAINERS: u32 = 1_000;
+
+    /// The price that is configured for a model.
+    #[must_use]
+    pub fn price_of(&self, model: Option<&str>) -> Option<Price> {
+        self.prices.iter().find(|known| model == Some(known.model.as_str())).map(|known| known.price)
+    }
 }
 
 /// Where agents run.

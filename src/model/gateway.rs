@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::agent::{AgentSettings, EnvValue};
+use super::host::Host;
 use super::id::{MessageId, SessionId};
+use super::ip_scope::IpScope;
 use super::spend::Tokens;
 use super::time::Timestamp;
 
@@ -62,6 +64,19 @@ impl Api {
             Self::OpenAi => "/openai/v1",
             Self::Gemini => "/gemini",
         }
+    }
+}
+
+/// Whether a server's address, like `http://localhost:11434/v1`, is on this machine or in its network.
+#[must_use]
+pub fn is_near(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(host, _)| host);
+    match host.parse() {
+        Ok(Host::Name(name)) => name.is_localhost() || name.is_local() || name.as_str() == "host.containers.internal",
+        Ok(Host::Address(address)) => matches!(IpScope::of(address), IpScope::Loopback | IpScope::Local),
+        Err(_) => false,
     }
 }
 

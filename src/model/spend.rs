@@ -288,7 +288,7 @@ pub struct ModelPrice {
 }
 
 /// Prices in millionths of a US dollar for a million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Price {
     /// Tokens read.
     pub input: u64,

@@ -9,7 +9,7 @@ use hearth::model::journal::Event;
 use hearth::model::mailbox::{CollectedRecord, Record, RetryHint};
 use hearth::model::message::{Completion, Due, MessageState, Reason};
 use hearth::model::report::Reply;
-use hearth::model::spend::{ReportedUse, Tokens};
+use hearth::model::spend::{CostBasis, ReportedUse, Tokens};
 use hearth::model::{Input, Millis, Timestamp};
 use hearth::time::local;
 use hearth::time::zone::Zone;
@@ -382,4 +382,58 @@ fn people_see_what_is_left_and_why_a_message_waits() {
     host.wait_said(2);
     host.wait_settled();
     host.check();
+}
+
+/// A budget in money moves turns to a fallback whose model runs here, and back when it has room again.
+#[test]
+fn a_spent_budget_moves_turns_to_a_provider_that_costs_nothing() {
+    let budget = "[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\nusd = 1\n";
+    let agent = "provider = \"claude\"\non_limit = \"hold\"\nfallback = [\"codex\", { provider = \"openai\", model = \"qwen\" }]\n\
+                 env = { OPENAI_BASE_URL = \"http://192.168.1.20:8080/v1\" }";
+    let mut world = world(&format!("grace = 0\n{budget}"), agent);
+    let driver = |world: &World| {
+        world
+            .read(|db, txn| db.session_providers.get(txn, &S))
+            .and_then(|row| row.stand_in.map(|stand_in| stand_in.why))
+    };
+    let first = says(&mut world, "ann", "m1");
+    assert_eq!(driver(&world), None);
+    // `gpt-5` has a price, so that a server that passes it on is not taken for one that costs nothing.
+    works(&mut world, first, 800_000);
+    let second = says(&mut world, "ann", "m2");
+    assert!(!waits(&world, second), "{:?}", world.state_of(second));
+    assert_eq!(driver(&world).as_deref(), Some("the budget agent:main/day has no room for a turn"));
+    assert!(reserved(&world).iter().all(|row| row.money.as_micros() == 0));
+    let (seq, run) = (world.message(second).seq, world.session(S).live.unwrap());
+    let tokens = Tokens { input: 9_000_000, ..Tokens::default() };
+    let free = Record::Used {
+        seq,
+        incarnation: run,
+        used: vec![ReportedUse { model: Some("qwen".into()), tokens, cost: None }],
+    };
+    write(&mut world, vec![claim(seq, run), CollectedRecord { record: free, files: vec![] }, end(seq, run, vec![])]);
+    assert!(answered(&world, second));
+    let spent = world.read(|db, txn| db.spend.last(txn, ..)).unwrap().1;
+    assert_eq!((spent.uses[0].cost.as_micros(), spent.uses[0].basis), (0, CostBasis::Priced));
+    assert!(texts(&world).iter().all(|text| !text.starts_with("Your message waits")), "{:?}", texts(&world));
+
+    tomorrow(&mut world);
+    let third = says(&mut world, "ann", "m3");
+    assert!(!waits(&world, third));
+    assert_eq!(driver(&world), None, "the own provider has room again");
+}
+
+/// A budget in tokens, or a fallback that costs something, leaves a message waiting.
+#[test]
+fn a_provider_that_costs_something_is_no_way_around_a_budget() {
+    let near = "env = { OPENAI_BASE_URL = \"http://localhost:11434/v1\" }";
+    for (budget, fallback) in [("tokens = 1000", "openai"), ("usd = 0.001", "codex")] {
+        let budget = format!("grace = 0\n[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\n{budget}\n");
+        let far = if fallback == "openai" { near } else { "" };
+        let mut world = world(&budget, &format!("on_limit = \"hold\"\nfallback = [{fallback:?}]\n{far}"));
+        let first = says(&mut world, "ann", "m1");
+        works(&mut world, first, 1_000);
+        let second = says(&mut world, "ann", "m2");
+        assert!(waits(&world, second), "{fallback}: {:?}", world.state_of(second));
+    }
 }

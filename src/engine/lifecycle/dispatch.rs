@@ -1,6 +1,7 @@
 //! Dispatches queued messages to an agent's live incarnation, or starts a new one.
 
 use crate::Result;
+use crate::lifecycle::budget::Judgement;
 use crate::lifecycle::capacity::CapacityLimit;
 use crate::lifecycle::fallback::{ChosenProvider, Next};
 use crate::lifecycle::mailbox_view::SessionRef;
@@ -114,6 +115,7 @@ fn dispatch_to(
     if unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
         return Ok(None);
     }
+    let Affordable { provider, judgement } = affordable(tx, of, provider)?;
     let drives = provider.drives(tx, of.id)?;
     // The failed starts were those of another provider, unless it drives the session already. A turn under way goes on
     // with its provider, and with what arrives meanwhile.
@@ -122,7 +124,7 @@ fn dispatch_to(
     {
         return Ok(None);
     }
-    let admission = budget::admit(tx, of)?;
+    let admission = budget::admit(tx, of, judgement)?;
     // Some messages may wait for a budget now.
     let oldest = self::oldest(tx, of.id)?.filter(|_| arrived.as_ref().is_none_or(|one| !admission.holds(one.id)));
     let Some(oldest) = oldest else { return Ok(None) };
@@ -145,6 +147,24 @@ fn dispatch_to(
     };
     tx.effects.extend(export.map(|export| Effect::Export(Box::new(export))));
     Ok(None)
+}
+
+/// The provider of a next turn, and what budgets say about its messages.
+struct Affordable {
+    provider: ChosenProvider,
+    judgement: Judgement,
+}
+
+/// If a budget has no room for a turn of this provider, one that costs nothing takes its place.
+fn affordable(tx: &Tx<'_, '_>, of: SessionRef<'_>, provider: ChosenProvider) -> Result<Affordable> {
+    if budget::none(tx)? {
+        return Ok(Affordable { provider, judgement: Judgement::default() });
+    }
+    let judgement = budget::judge(tx, of, provider.is_free(tx, of)?)?;
+    let Some(budget) = judgement.waits_for() else { return Ok(Affordable { provider, judgement }) };
+    let Some(free) = fallback::free(tx, of, &budget)? else { return Ok(Affordable { provider, judgement }) };
+    let judgement = budget::judge(tx, of, true)?;
+    Ok(Affordable { provider: free, judgement })
 }
 
 /// Exports messages that did not fit into a session's mailbox before, if there can be any. `over` are the positions of

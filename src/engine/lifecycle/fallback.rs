@@ -14,8 +14,9 @@ use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::journal::Event;
 use crate::model::session_providers::{SessionProviders, StandIn};
-use crate::rows::{agents, journal, session_providers, sessions};
+use crate::rows::{agents, budgets, journal, session_providers, sessions};
 use crate::rules::fallback::{Choice, Health, decide_provider};
+use crate::rules::prices;
 use crate::tx::Tx;
 
 /// Where the next turn of a session goes.
@@ -36,9 +37,7 @@ pub(crate) struct ChosenProvider {
     why: String,
 }
 
-/// Decides which provider gets the next turn of a session.
-///
-/// A budget that one provider has used up would be one more [`Health`] of it here.
+/// Decides which provider gets the next turn of a session, as far as pauses decide it.
 pub(crate) fn next(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Next> {
     let (agent, fallbacks) = (of.session.agent, &of.agent.settings.fallback);
     let (mut health, mut limits) = (Vec::new(), Vec::new());
@@ -70,9 +69,42 @@ pub(crate) fn next(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Next> {
     }
 }
 
+/// The first provider of the list that costs nothing and takes work, for a turn that a budget has no room for.
+pub(crate) fn free(tx: &Tx<'_, '_>, of: SessionRef<'_>, budget: &str) -> Result<Option<ChosenProvider>> {
+    for (number, fallback) in of.agent.settings.fallback.iter().enumerate() {
+        let place = AgentProvider::new(of.session.agent, number + 1);
+        if is_free(tx, of, Some(fallback))? && rate_limit::of(tx, place)?.is_none() {
+            let why = format!("the budget {budget} has no room for a turn");
+            return Ok(Some(ChosenProvider { place, fallback: Some(fallback.clone()), why }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the provider that drives a session costs nothing.
+pub(crate) fn drives_for_free(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<bool> {
+    is_free(tx, of, session_providers::of(tx.db, tx, of.id)?.fallback())
+}
+
+/// Whether a provider that takes work costs nothing.
+pub(crate) fn has_free(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<bool> {
+    Ok(is_free(tx, of, None)? || free(tx, of, "")?.is_some())
+}
+
+fn is_free(tx: &Tx<'_, '_>, of: SessionRef<'_>, fallback: Option<&Fallback>) -> Result<bool> {
+    let settings = agents::settings_with(tx.db, tx, of.id, of.session, of.agent, fallback)?;
+    let price = budgets::settings(tx)?.price_of(settings.model.as_deref());
+    Ok(prices::is_free(settings.model.as_deref(), price, settings.has_near_server()))
+}
+
 impl ChosenProvider {
     const fn own(agent: AgentId) -> Self {
         Self { place: AgentProvider::own(agent), fallback: None, why: String::new() }
+    }
+
+    /// Whether it costs nothing.
+    pub(crate) fn is_free(&self, tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<bool> {
+        is_free(tx, of, self.fallback.as_ref())
     }
 
     /// Whether it drives the session already.

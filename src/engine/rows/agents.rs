@@ -1,5 +1,6 @@
 //! Agents: look-ups, time zone and launch configuration.
 
+use crate::model::budget::Fallback;
 use crate::model::entity::{Agent, AgentSettings, Folder};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::SpecDigest;
@@ -38,16 +39,28 @@ pub(crate) fn settings_in<'a>(
     session: &ChatSession,
     agent: &'a Agent,
 ) -> Result<Cow<'a, AgentSettings>> {
-    let mut settings = Cow::Borrowed(&agent.settings);
     let providers = session_providers::of(db, txn, id)?;
-    match (providers.fallback(), session.provider) {
+    settings_with(db, txn, id, session, agent, providers.fallback())
+}
+
+/// Likewise, if this fallback drives the session, or the agent's own provider.
+pub(crate) fn settings_with<'a>(
+    db: &Tables,
+    txn: &Read<'_>,
+    id: SessionId,
+    session: &ChatSession,
+    agent: &'a Agent,
+    fallback: Option<&Fallback>,
+) -> Result<Cow<'a, AgentSettings>> {
+    let mut settings = Cow::Borrowed(&agent.settings);
+    match (fallback, session.provider) {
         (Some(fallback), _) => settings = Cow::Owned(fallback.settings(&agent.settings)),
         (None, Some(provider)) => settings.to_mut().provider = provider,
         (None, None) => {}
     }
     let Some(chosen) = readable(db.session_settings.get(txn, &id))? else { return Ok(settings) };
     // These are names of the agent's own provider.
-    let of_own = providers.fallback().is_none();
+    let of_own = fallback.is_none();
     if chosen.model.is_some() && of_own {
         settings.to_mut().model = chosen.model;
     }

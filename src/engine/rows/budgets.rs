@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Reservations that are added up, more than there are messages under way.
 const RESERVATIONS_MAX: usize = 100_000;
 /// Messages whose turns are searched for recent ones of an agent.
-const RECENT_MESSAGES: u64 = 200;
+const RECENT_MESSAGES: usize = 200;
 /// Entries of the ledger that are read for that. A turn has one for each call that the gateway counted.
 const RECENT_ENTRIES: usize = 2_000;
 
@@ -91,13 +91,13 @@ impl BudgetAccount {
         (money, tokens)
     }
 
-    /// Whether it has room for a turn that is expected to use so much.
-    pub(crate) fn has_room(&self, now: Timestamp, money: Money, tokens: u64) -> bool {
-        let expected = [money.as_micros(), tokens];
-        let fits = |(limit, expected): (Option<budgets::Limit>, u64)| {
-            limit.is_none_or(|limit| budgets::decide_room(limit, expected))
-        };
-        self.is_open(now) || self.limits().into_iter().zip(expected).all(fits)
+    /// Whether it has room for a turn.
+    pub(crate) fn has_room(&self, now: Timestamp, expected: Expected) -> bool {
+        let [money, tokens] = self.limits();
+        let fits =
+            |limit: Option<budgets::Limit>, expected| limit.is_none_or(|limit| budgets::decide_room(limit, expected));
+        self.is_open(now)
+            || expected.money.is_none_or(|expected| fits(money, expected.as_micros())) && fits(tokens, expected.tokens)
     }
 
     /// Whether most of it is spent.
@@ -112,6 +112,15 @@ impl BudgetAccount {
         let tokens = self.tokens().map(|limit| format!("{} of {limit} tokens", self.spent.tokens.total()));
         money.into_iter().chain(tokens).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// What a turn is expected to use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    /// Money; none if its model costs nothing.
+    pub(crate) money: Option<Money>,
+    /// Tokens.
+    pub(crate) tokens: u64,
 }
 
 /// The date of the installation's users.
@@ -292,21 +301,29 @@ pub(crate) fn message_changed(tx: &mut Tx<'_, '_>, before: &Message, after: &Mes
     tx.db.reservations.delete(tx, &InboxKey::of(after)).map(drop)
 }
 
-/// What the last turns of an agent used, in money and in tokens.
+/// What the last turns of an agent used, in money and in tokens, the newest first.
 pub(crate) fn recent(tx: &Tx<'_, '_>, agent: AgentId) -> Result<(Vec<u64>, Vec<u64>)> {
-    let Some((last, _)) = tx.db.spend.last(tx, ..)? else { return Ok((Vec::new(), Vec::new())) };
-    let first = last.message.number().saturating_sub(RECENT_MESSAGES);
-    let from = SpendKey { message: crate::model::id::MessageId::new(first), incarnation: 0, call: 0 };
-    let mut turns: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    for (key, entry) in tx.db.spend.collect_range(tx, from.., RECENT_ENTRIES)? {
-        if entry.agent != agent || !entry.counted || entry.uses.is_empty() {
-            continue;
+    let mut turns: Vec<(u64, u64)> = Vec::new();
+    let (mut next, mut entries) = (tx.db.spend.last(tx, ..)?, 0);
+    for _ in 0..RECENT_MESSAGES {
+        let Some((SpendKey { message, .. }, _)) = next else { break };
+        let mut of_message: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for (key, entry) in tx.db.spend.collect_prefix(tx, &message, RECENT_ENTRIES)? {
+            entries += 1;
+            if entry.agent != agent || !entry.counted || entry.uses.is_empty() {
+                continue;
+            }
+            let sum = of_message.entry(key.incarnation).or_default();
+            for used in &entry.uses {
+                sum.0 = sum.0.saturating_add(used.cost.as_micros());
+                sum.1 = sum.1.saturating_add(used.tokens.total());
+            }
         }
-        let sum = turns.entry((key.message, key.incarnation)).or_default();
-        for used in &entry.uses {
-            sum.0 = sum.0.saturating_add(used.cost.as_micros());
-            sum.1 = sum.1.saturating_add(used.tokens.total());
+        turns.extend(of_message.into_values().rev());
+        if turns.len() >= budgets::RECENT || entries >= RECENT_ENTRIES {
+            break;
         }
+        next = tx.db.spend.last(tx, ..SpendKey { message, incarnation: 0, call: 0 })?;
     }
-    Ok(turns.into_values().rev().take(budgets::RECENT).unzip())
+    Ok(turns.into_iter().take(budgets::RECENT).unzip())
 }

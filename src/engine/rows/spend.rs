@@ -7,7 +7,7 @@ use crate::model::id::MessageId;
 use crate::model::message::Message;
 use crate::model::spend::{Amounts, ReportedUse, Spend, SpendSource, SpendTotal};
 use crate::model::time::{Day, Timestamp};
-use crate::rows::{chats, settings};
+use crate::rows::{agents, chats, sessions, settings};
 use crate::rules::caps::Used;
 use crate::rules::prices;
 use crate::state::{Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
@@ -106,13 +106,21 @@ fn entry(tx: &Tx<'_, '_>, message: &Message, source: SpendSource, used: Vec<Repo
     }
     let settings = tx.db.settings.get(tx, &())?.unwrap_or_default();
     let day = day_in(&settings::zone_of(tx, &settings), at);
+    let is_near = is_near(tx, message)?;
     let price = |used: ReportedUse| {
-        let configured = settings.prices.iter().find(|known| used.model.as_deref() == Some(known.model.as_str()));
-        prices::priced(used, configured.map(|known| known.price))
+        let configured = settings.price_of(used.model.as_deref());
+        prices::priced(used, configured, is_near)
     };
     let uses = used.into_iter().map(price).collect();
     let Party { agent, chat, person, task } = party(tx, message)?;
     Ok(Spend { at, day, agent, session, chat, person, task, uses, source, counted: true })
+}
+
+/// Whether the model that worked on a message runs on this machine or in its network.
+fn is_near(tx: &Tx<'_, '_>, message: &Message) -> Result<bool> {
+    let Some(session) = sessions::load(tx, message.session)? else { return Ok(false) };
+    let agent = tx.db.agents.require(tx, &session.agent)?;
+    Ok(agents::settings_in(tx.db, tx, message.session, &session, &agent)?.has_near_server())
 }
 
 /// Whom the use of models by a message is counted for.

@@ -53,8 +53,9 @@ const LIST: &[Listed] = &[
     listed("gemini-2.5-flash-lite", [10, 40, 1, 10]),
 ];
 
-/// The use with its cost. `configured` is the price that the configuration has for the model.
-pub(crate) fn priced(used: ReportedUse, configured: Option<Price>) -> ModelUse {
+/// The use with its cost. `configured` is the price that the configuration has for the model. `is_near` is whether it runs
+/// on this machine or in its network, where a model without a price costs nothing.
+pub(crate) fn priced(used: ReportedUse, configured: Option<Price>, is_near: bool) -> ModelUse {
     let ReportedUse { model, tokens, cost } = used;
     let listed = || model.as_deref().and_then(of_list);
     let (cost, basis) = match (configured, cost) {
@@ -62,10 +63,17 @@ pub(crate) fn priced(used: ReportedUse, configured: Option<Price>) -> ModelUse {
         (None, Some(cost)) => (cost, CostBasis::Stated),
         (None, None) => match listed() {
             Some(price) => (price.of(tokens), CostBasis::Priced),
+            None if is_near => (Money::ZERO, CostBasis::Priced),
             None => (at_most(tokens), CostBasis::Unknown),
         },
     };
     ModelUse { model, tokens, cost, basis }
+}
+
+/// Whether a model costs nothing.
+pub(crate) fn is_free(model: Option<&str>, configured: Option<Price>, is_near: bool) -> bool {
+    let price = configured.or_else(|| model.and_then(of_list));
+    price.map_or(is_near, |price| price == Price::default())
 }
 
 /// The list's price of a model: names may have a provider in front (`anthropic/…`) and a date or `preview` behind.
@@ -120,6 +128,11 @@ mod tests {
         let of = |model: Option<&str>, cost| ReportedUse { model: model.map(Into::into), tokens, cost };
         let stated = Some(Money::micros(7));
         let free = Price { input: 0, output: 0, cache_read: 0, cache_write: 0 };
+        let near = priced(of(Some("other"), None), None, true);
+        assert_eq!((near.cost, near.basis), (Money::ZERO, CostBasis::Priced));
+        assert_eq!(priced(of(Some("gpt-5"), None), None, true).cost, Money::micros(1_250_000), "it is passed on");
+        assert!(is_free(None, None, true) && is_free(Some("gpt-5"), Some(free), false));
+        assert!(!is_free(Some("gpt-5"), None, true) && !is_free(Some("other"), None, false));
         for (used, configured, cost, basis) in [
             (of(Some("gpt-5"), stated), Some(free), 0, CostBasis::Priced),
             (of(Some("gpt-5"), stated), None, 7, CostBasis::Stated),
@@ -127,7 +140,7 @@ mod tests {
             (of(Some("other"), None), None, 15_000_000, CostBasis::Unknown),
             (of(None, None), None, 15_000_000, CostBasis::Unknown),
         ] {
-            let used = priced(used, configured);
+            let used = priced(used, configured, false);
             assert_eq!((used.cost, used.basis), (Money::micros(cost), basis), "{used:?}");
         }
     }

@@ -10,7 +10,7 @@ use crate::model::journal::Event;
 use crate::model::message::{Message, Reason};
 use crate::model::spend::{Money, SpendScope};
 use crate::model::time::Day;
-use crate::rows::budgets::BudgetAccount;
+use crate::rows::budgets::{BudgetAccount, Expected};
 use crate::rows::{budgets, journal, people, settings, spend};
 use crate::rules::access::AccessLevel;
 use crate::rules::budgets::{Verdict, decide_expected, decide_over};
@@ -24,6 +24,8 @@ pub(super) struct Judge<'a> {
     session: SessionId,
     agent: AgentId,
     on_limit: OnLimit,
+    /// Whether the models of its provider cost nothing.
+    is_free: bool,
     /// Tokens that a message may use at most, by the agent's settings.
     cap: Option<u64>,
     today: Day,
@@ -42,12 +44,13 @@ pub(super) struct Judged {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(tx: &Tx<'_, '_>, settings: &'a Settings, of: SessionRef<'_>) -> Result<Self> {
+    pub(super) fn new(tx: &Tx<'_, '_>, settings: &'a Settings, of: SessionRef<'_>, is_free: bool) -> Result<Self> {
         Ok(Self {
             settings,
             session: of.id,
             agent: of.session.agent,
             on_limit: of.agent.settings.on_limit,
+            is_free,
             cap: of.agent.settings.caps.tokens,
             today: local::day(tx.now.wall, &settings::zone_of(tx, settings)),
             own: budgets::of_session(tx, of.id)?,
@@ -66,10 +69,10 @@ impl<'a> Judge<'a> {
         let mut over: Option<BudgetAccount> = None;
         for account in accounts {
             let shared = account.scope.as_ref().map(|scope| self.shared(scope)).unwrap_or_default();
-            let money = shared.0.max(reservation.money);
-            let tokens = shared.1.max(reservation.tokens);
+            let money = (!self.is_free).then(|| shared.0.max(reservation.money));
+            let expected = Expected { money, tokens: shared.1.max(reservation.tokens) };
             let later = over.as_ref().is_none_or(|known| known.until < account.until);
-            if later && !account.has_room(tx.now.wall, money, tokens) {
+            if later && !account.has_room(tx.now.wall, expected) {
                 over = Some(account);
             }
         }
@@ -110,11 +113,12 @@ impl<'a> Judge<'a> {
         };
         let in_money = accounts.iter().filter_map(|account| account.budget.money).map(Money::as_micros);
         let in_tokens = accounts.iter().filter_map(|account| account.budget.tokens);
+        let money = if self.is_free { 0 } else { decide_expected(money, None, in_money) };
         Ok(Reservation {
             message,
             at: tx.now.wall,
             party,
-            money: Money::micros(decide_expected(money, None, in_money)),
+            money: Money::micros(money),
             tokens: decide_expected(tokens, self.cap, in_tokens),
         })
     }

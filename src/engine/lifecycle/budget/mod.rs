@@ -5,8 +5,8 @@
 //! period begins. Messages of a session share a turn, so only the first of them sets something aside.
 
 use crate::delivery::notice;
-use crate::lifecycle::dispatch;
 use crate::lifecycle::mailbox_view::SessionRef;
+use crate::lifecycle::{dispatch, fallback};
 use crate::model::budget::{BudgetPeriod, BudgetRequest, PassReason, Reservation};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::message::{Due, Message, MessageState, Reason};
@@ -17,7 +17,7 @@ use crate::rules::budgets::{Verdict, end_of};
 use crate::state::{InboxKey, Number, Text};
 use crate::tx::Tx;
 use crate::{Result, readable};
-use judge::Judge;
+use judge::{Judge, Judged};
 use std::collections::BTreeSet;
 use tell::Passed;
 
@@ -30,6 +30,27 @@ pub(crate) use tell::watch;
 const JUDGED_MAX: usize = 200;
 /// Sessions whose waiting messages are judged again in one transaction.
 const SESSIONS_PER_SLICE: usize = 50;
+
+/// What the budgets say about the queued messages of a session that nothing is set aside for.
+#[derive(Default)]
+pub(crate) struct Judgement(Vec<JudgedMessage>);
+
+struct JudgedMessage {
+    key: InboxKey,
+    id: MessageId,
+    message: Message,
+    judged: Judged,
+}
+
+impl Judgement {
+    /// The budget that one of the messages would wait for.
+    pub(crate) fn waits_for(&self) -> Option<String> {
+        self.0.iter().find_map(|one| match &one.judged.verdict {
+            Some((over, Verdict::Wait(_))) => Some(over.budget.name()),
+            _ => None,
+        })
+    }
+}
 
 /// What may be dispatched of a session.
 #[derive(Default)]
@@ -52,36 +73,46 @@ impl Admission {
     }
 }
 
-/// Judges the queued messages of a session that nothing is set aside for. Those without room wait from now on, and people
-/// are told. [`reserve`] completes it once the others are dispatched.
-pub(crate) fn admit(tx: &mut Tx<'_, '_>, of: SessionRef<'_>) -> Result<Admission> {
+/// Whether there are no budgets.
+pub(crate) fn none(tx: &Tx<'_, '_>) -> Result<bool> {
+    Ok(budgets::settings(tx)?.budgets.is_empty())
+}
+
+/// Judges the queued messages of a session that nothing is set aside for. `is_free`: their turn costs no money.
+pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool) -> Result<Judgement> {
     let settings = budgets::settings(tx)?;
-    let mut admission = Admission::default();
-    if settings.budgets.is_empty() {
-        return Ok(admission);
-    }
-    let mut judge = Judge::new(tx, &settings, of)?;
+    let mut all = Vec::new();
+    let mut judge = Judge::new(tx, &settings, of, is_free)?;
     for (key, id) in tx.db.ready_messages.collect_prefix(tx, &of.id, JUDGED_MAX)? {
         if judge.own.iter().any(|(known, _)| *known == key) {
             continue;
         }
         let message = tx.db.messages.require(tx, &id)?;
         let judged = judge.judge(tx, id, &message)?;
-        match judged.verdict {
-            None if judged.reservation.is_none() => {}
+        let waits = matches!(judged.verdict, Some((_, Verdict::Wait(_))));
+        if let Some(reservation) = judged.reservation.as_ref().filter(|_| !waits) {
+            judge.own.push((key, reservation.clone()));
+        }
+        all.push(JudgedMessage { key, id, message, judged });
+    }
+    Ok(Judgement(all))
+}
+
+/// Lets messages without room wait from now on, and tells people. [`reserve`] completes it once the others are dispatched.
+pub(crate) fn admit(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, judgement: Judgement) -> Result<Admission> {
+    let mut admission = Admission::default();
+    for JudgedMessage { key, id, message, judged: Judged { reservation, verdict } } in judgement.0 {
+        let passed = match verdict {
             Some((over, Verdict::Wait(ask))) => {
                 tell::wait(tx, id, &message, &over, ask)?;
                 admission.waiting.insert(id);
+                continue;
             }
-            verdict => {
-                let Some(reservation) = judged.reservation else { continue };
-                judge.own.push((key, reservation.clone()));
-                let passed = match verdict {
-                    Some((over, Verdict::Pass(why))) => Some(Passed { over, why, reply: message.reply.clone() }),
-                    _ => None,
-                };
-                admission.admitted.push(Admitted { key, reservation, passed });
-            }
+            Some((over, Verdict::Pass(why))) => Some(Passed { over, why, reply: message.reply.clone() }),
+            None => None,
+        };
+        if let Some(reservation) = reservation {
+            admission.admitted.push(Admitted { key, reservation, passed });
         }
     }
     // Its run may have them already.
@@ -116,7 +147,8 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
     let key = InboxKey::of(message);
     let Some(session) = sessions::load(tx, message.session)? else { return Ok(()) };
     let agent = tx.db.agents.require(tx, &message.agent)?;
-    let mut judge = Judge::new(tx, &settings, SessionRef { id: message.session, session: &session, agent: &agent })?;
+    let of = SessionRef { id: message.session, session: &session, agent: &agent };
+    let mut judge = Judge::new(tx, &settings, of, fallback::drives_for_free(tx, of)?)?;
     let mut pays = false;
     for (other, _) in tx.db.claimed_messages.collect_prefix(tx, &message.session, JUDGED_MAX)? {
         let own = judge.own.iter().find(|(known, _)| *known == other);
@@ -179,7 +211,8 @@ fn reconsider_session(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<()> {
     let Some(session) = sessions::load(tx, id)? else { return Ok(()) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     let settings = budgets::settings(tx)?;
-    let mut judge = Judge::new(tx, &settings, SessionRef { id, session: &session, agent: &agent })?;
+    let of = SessionRef { id, session: &session, agent: &agent };
+    let mut judge = Judge::new(tx, &settings, of, fallback::has_free(tx, of)?)?;
     let mut released = false;
     for (_, message) in tx.db.budget_waits.collect_prefix(tx, &id, JUDGED_MAX)? {
         if agent.archived.is_some() {
