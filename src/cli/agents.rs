@@ -158,6 +158,9 @@ pub(super) struct AgentKeys {
     /// A host that it may not connect to, whatever else allows it; repeat for more
     #[arg(long, value_name = "HOST[:PORT]")]
     deny: Vec<String>,
+    /// A variable that stands for a secret of `[secrets]`, which only the secret's hosts get: NAME=SECRET
+    #[arg(long, value_name = "NAME=SECRET")]
+    secrets: Vec<String>,
     /// `true` lets its containers reach this machine's own services when their network is `open`
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     allow_host_loopback: Option<String>,
@@ -277,8 +280,26 @@ impl AgentKeys {
             )));
         }
         entity::overlay(fields, given, clear);
+        self.put_secrets(fields)?;
         mount_args::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
         self.put_env(fields, unset_env)
+    }
+
+    fn put_secrets(&self, fields: &mut Fields) -> Done {
+        let mut secrets = match fields.get("secrets") {
+            Some(Value::Table(secrets)) => secrets.clone(),
+            _ => Vec::new(),
+        };
+        for given in &self.secrets {
+            let pair =
+                given.split_once('=').ok_or_else(|| Failure::Failed("--secrets takes NAME=SECRET".to_owned()))?;
+            secrets.retain(|(name, _)| name != pair.0);
+            secrets.push((pair.0.to_owned(), Value::Text(pair.1.to_owned())));
+        }
+        if !secrets.is_empty() {
+            fields.set("secrets", Value::Table(secrets));
+        }
+        Ok(())
     }
 
     fn put_env(&self, fields: &mut Fields, unset: &[String]) -> Done {

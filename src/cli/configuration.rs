@@ -209,7 +209,7 @@ fn refers(key: &str, value: &Value) -> bool {
     match value {
         Value::Env(variables) => variables.iter().any(|(_, value)| matches!(value, EnvValue::Reference(_))),
         Value::Table(fields) => fields.iter().any(|(key, value)| refers(key, value)),
-        Value::Text(text) => matches!(key, "token" | "secret") && EnvValue::is_reference(text),
+        Value::Text(text) => matches!(key, "token" | "secret" | "value") && EnvValue::is_reference(text),
         Value::Plain(_) | Value::Texts(_) | Value::Tables(_) => false,
     }
 }

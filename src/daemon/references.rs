@@ -14,6 +14,8 @@ use crate::state::{self, Read, Tables};
 pub enum ReferenceUser {
     /// A variable of an agent, or of one of its MCP servers.
     Agent(Folder),
+    /// A bound secret.
+    Secret(String),
     /// The token or the secret of a channel.
     Channel(ChannelName),
 }
@@ -22,6 +24,7 @@ impl std::fmt::Display for ReferenceUser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Agent(folder) => write!(f, "agent {folder}"),
+            Self::Secret(name) => write!(f, "secret {name}"),
             Self::Channel(name) => write!(f, "channel {name}"),
         }
     }
@@ -36,7 +39,7 @@ pub struct SecretReference {
     pub user: ReferenceUser,
 }
 
-/// All references of agents and channels, in the order of their rows.
+/// All references of agents, bound secrets and channels, in the order of their rows.
 ///
 /// # Errors
 /// A damaged or unreadable store.
@@ -47,6 +50,9 @@ pub fn references(db: &Tables, txn: &Read<'_>) -> Result<Vec<SecretReference>, s
         if agent.archived.is_none() {
             of_agent(&agent, &mut found);
         }
+    }
+    for secret in db.settings.get(txn, &())?.unwrap_or_default().secrets {
+        found.push(SecretReference { reference: secret.value, user: ReferenceUser::Secret(secret.name) });
     }
     for row in db.channels.iter(txn)? {
         let (_, channel) = row?;

@@ -37,11 +37,19 @@ impl Seed {
 
     /// What an incarnation gets instead of the value of a variable.
     pub(super) fn placeholder(&self, session: SessionId, incarnation: u32, variable: &KeyVariable) -> String {
+        format!("{}hearth-{}", variable.begins, self.digits(&format!("{session}.{incarnation}")))
+    }
+
+    /// What an incarnation gets instead of the value of a bound secret.
+    pub(super) fn of_secret(&self, session: SessionId, incarnation: u32, secret: &str) -> String {
+        format!("hearth-{secret}-{}", self.digits(&format!("{session}.{incarnation}.secret.{secret}")))
+    }
+
+    fn digits(&self, of: &str) -> String {
         let mut sum = self.0.clone();
-        sum.update(format!("{session}.{incarnation}").as_bytes());
+        sum.update(of.as_bytes());
         let sum = sum.finalize().into_bytes();
-        let hex: String = sum.iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect();
-        format!("{}hearth-{hex}", variable.begins)
+        sum.iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -89,6 +97,14 @@ mod tests {
         assert_eq!(of(&Seed::of_installation(&path).unwrap(), 4, 1), first);
         for other in [of(&seed, 4, 2), of(&seed, 41, 1), of(&seed, 5, 1)] {
             assert_ne!(other, first);
+        }
+        let secret = |session, incarnation, name: &str| seed.of_secret(SessionId::new(session), incarnation, name);
+        let ours = secret(4, 1, "github");
+        assert!(ours.starts_with("hearth-github-"), "{ours}");
+        assert_eq!(secret(4, 1, "github"), ours);
+        let digits = |text: &str| text.rsplit('-').next().unwrap().to_owned();
+        for other in [secret(4, 2, "github"), secret(5, 1, "github"), secret(4, 1, "gitlab"), first.clone()] {
+            assert_ne!(digits(&other), digits(&ours));
         }
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let elsewhere = Seed::of_installation(&directory.path().join("other.key")).unwrap();

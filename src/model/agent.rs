@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 pub use hearth_presets::Preset;
 
 use super::access::{Access, ExtraMount, Limits, Network};
+use super::bound_secret::AgentSecret;
 use super::budget::{Caps, Fallback, OnLimit};
 use super::folder::Folder;
 use super::gateway::{Api, bound, is_near};
@@ -268,6 +269,8 @@ pub struct AgentSettings {
     pub allow: Vec<HostRule>,
     /// Where it may not connect to, whatever else allows it; sorted.
     pub deny: Vec<HostRule>,
+    /// Variables that stand for secrets that are bound to hosts, sorted.
+    pub secrets: Vec<AgentSecret>,
 }
 
 /// How much of what an agent writes people get.
@@ -346,6 +349,7 @@ impl AgentSettings {
             verbosity: Verbosity::Normal,
             allow: Vec::new(),
             deny: Vec::new(),
+            secrets: Vec::new(),
         }
     }
 

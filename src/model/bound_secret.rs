@@ -1,10 +1,13 @@
 //! Secrets that are bound to hosts: what an agent may ask there, and which header gets the value.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::gateway::KeyValues;
 use super::host::{DEFAULT_PORT, HostName};
 
 /// Longest text of a header or of a pattern, in bytes.
@@ -29,6 +32,50 @@ pub struct BoundSecret {
     pub header: SecretHeader,
     /// What may be asked of the hosts; empty means everything.
     pub requests: Vec<RequestPattern>,
+}
+
+/// A variable of an agent that stands for a secret.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AgentSecret {
+    /// The variable, whose value is a placeholder.
+    pub variable: String,
+    /// The secret's name.
+    pub secret: String,
+}
+
+/// What an incarnation gets instead of bound secrets.
+#[derive(Debug, Clone)]
+pub struct SecretAccess {
+    /// Its variables, with their placeholders.
+    pub placeholders: Vec<(String, String)>,
+    /// The file with the certificates that it trusts.
+    pub bundle: PathBuf,
+    /// The values, by the names of the secrets: to be removed from what it writes.
+    pub values: Arc<KeyValues>,
+}
+
+/// Where agents see the certificates that they trust.
+pub const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Variables by which programs find these certificates.
+pub const BUNDLE_VARIABLES: [&str; 11] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "PIP_CERT",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "AWS_CA_BUNDLE",
+    "CARGO_HTTP_CAINFO",
+    "DENO_CERT",
+    "npm_config_cafile",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+];
+
+/// The secrets that an agent uses, each once and in the order of their names.
+#[must_use]
+pub fn used(secrets: &[AgentSecret], all: &[BoundSecret]) -> Vec<BoundSecret> {
+    all.iter().filter(|known| secrets.iter().any(|one| one.secret == known.name)).cloned().collect()
 }
 
 /// A server that gets a secret. It is reached over TLS.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::as_text;
 use super::backup_plan::BackupPlan;
+use super::bound_secret::BoundSecret;
 use super::budget::Budget;
 use super::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use super::entity::{
@@ -218,6 +219,8 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// Messages of each person and day that pass although a budget is spent; none is [`Budget::GRACE`].
     pub grace: Option<u32>,
+    /// Secrets that are bound to hosts, in the order of their names.
+    pub secrets: Vec<BoundSecret>,
 }
 
 impl Settings {

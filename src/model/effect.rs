@@ -4,6 +4,7 @@
 //! and sweep do. A lost effect only costs time.
 
 use super::address::{Address, ChannelName, UserId};
+use super::bound_secret::BoundSecret;
 use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
 use super::entity::{AgentSettings, Folder, ProviderKind};
@@ -236,6 +237,8 @@ pub struct Launch {
     pub digest: SpecDigest,
     /// Image of the installation, if one was configured.
     pub image: Option<String>,
+    /// The bound secrets that its agent uses.
+    pub secrets: Vec<BoundSecret>,
     /// Content of its mailbox before it starts.
     pub export: Export,
 }

@@ -173,6 +173,12 @@ impl KeyValues {
         self.lock().get(variable).cloned()
     }
 
+    /// All values with their names.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, Vec<u8>)> {
+        self.lock().iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,7 +25,7 @@ mod format_2;
 /// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read; choices
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
 /// * 5: newer versions of the records of agents and settings; budgets; which provider drives a session.
-/// * 6: a newer version of the records of agents.
+/// * 6: newer versions of the records of agents and settings.
 pub const FORMAT: u32 = 6;
 
 /// One step: migrates a store from format `to - 1` to `to`.
@@ -85,6 +85,7 @@ fn to_5(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn to_6(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.settings, txn)?;
     rewrite(&db.agents, txn)
 }
 

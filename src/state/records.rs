@@ -68,7 +68,7 @@ fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable
 
 records! {
     "meta" 2 Meta from meta
-    "settings" 4 Settings from settings
+    "settings" 5 Settings from settings
     "number" 1 Number
     "agent" 6 Agent from agent |row| {
         black_out(&mut row.settings.name);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::env::NO_VARIABLE;
 use super::section::{Keys, Problems, Section, excerpt};
-use super::{COUNT_MAX, Once, budgets, env, sight, tools};
+use super::{COUNT_MAX, Once, budgets, env, secrets, sight, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
 use crate::model::entity::{
@@ -47,6 +47,7 @@ pub const AGENT_KEYS: &[&str] = &[
     "verbosity",
     "allow",
     "deny",
+    "secrets",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -116,6 +117,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         instructions: tools::instructions(problems, section),
         allow: sight::allowed_hosts(problems, section),
         deny: sight::denied_hosts(problems, section),
+        secrets: secrets::of_agent(problems, section, is_owned),
         network: section.word(problems, "network", &sight::networks()).unwrap_or(default.network),
         mounts: sight::mounts(problems, section),
         limits: sight::limits(problems, section),
@@ -135,6 +137,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         verbosity: section.word(problems, "verbosity", &VERBOSITIES).unwrap_or(default.verbosity),
     };
     check_provider(problems, section, &settings);
+    secrets::check(problems, section, &settings);
     settings
 }
 

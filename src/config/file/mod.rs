@@ -12,6 +12,7 @@ mod env;
 mod named;
 mod prices;
 mod retention;
+mod secrets;
 mod section;
 mod sight;
 mod tools;
@@ -56,6 +57,7 @@ const TOP: Keys = Keys {
         "prices",
         "budgets",
         "grace",
+        "secrets",
         "agents",
         "users",
         "chats",
@@ -155,6 +157,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         prices: prices::read(problems, top),
         budgets: budgets::read(problems, top),
         grace: budgets::grace(problems, top),
+        secrets: secrets::read(problems, top),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

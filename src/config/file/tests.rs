@@ -1,6 +1,7 @@
 use super::*;
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::backup_plan::BackupPlan;
+use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::budget::{Budget, BudgetPeriod, BudgetScope, Caps, Fallback, OnLimit};
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
 use crate::model::entity::{
@@ -54,6 +55,16 @@ scope = "chat:telegram/-100:5"
 per = "day"
 tokens = 0
 
+[secrets.github]
+value = "cmd:pass show github"
+hosts = ["api.github.com"]
+requests = ["GET /repos/**", "POST /repos/*/*/issues"]
+
+[secrets.git]
+value = "file:/run/secrets/git"
+hosts = ["github.com", "git.example.org:8443", "GitHub.com"]
+header = "authorization: Basic {}"
+
 [[agents]]
 name = "Ann's helper"
 folder = "main"
@@ -105,6 +116,7 @@ verbosity = "verbose"
 network = "ask"
 allow = ["nas.local:8080", "*.Example.org", "*.example.org"]
 deny = ["bad.example.org"]
+secrets = { GIT_PASSWORD = "git", GITHUB_TOKEN = "github" }
 fallback = ["codex", { provider = "command", command = ["agent", "--json"], model = "small" }]
 instructions = """
 Be "brief".
@@ -214,7 +226,27 @@ fn full_settings() -> Settings {
             },
         ],
         grace: Some(0),
+        secrets: vec![
+            BoundSecret {
+                name: "git".into(),
+                value: "file:/run/secrets/git".into(),
+                hosts: vec!["git.example.org:8443".parse().unwrap(), "github.com".parse().unwrap()],
+                header: "Authorization: Basic {}".parse().unwrap(),
+                requests: Vec::new(),
+            },
+            BoundSecret {
+                name: "github".into(),
+                value: "cmd:pass show github".into(),
+                hosts: vec!["api.github.com".parse().unwrap()],
+                header: "Authorization: Bearer {}".parse().unwrap(),
+                requests: vec!["GET /repos/**".parse().unwrap(), "POST /repos/*/*/issues".parse().unwrap()],
+            },
+        ],
     }
+}
+
+fn agent_secret(variable: &str, secret: &str) -> AgentSecret {
+    AgentSecret { variable: variable.to_owned(), secret: secret.to_owned() }
 }
 
 fn server(name: &str, command: &str, args: &[&str], env: Vec<(String, EnvValue)>) -> McpServer {
@@ -284,6 +316,7 @@ fn second_agent() -> AgentSettings {
         network: Network::Ask,
         allow: vec!["nas.local:8080".parse().unwrap(), "*.example.org".parse().unwrap()],
         deny: vec!["bad.example.org".parse().unwrap()],
+        secrets: vec![agent_secret("GITHUB_TOKEN", "github"), agent_secret("GIT_PASSWORD", "git")],
         fallback: vec![
             Fallback { provider: ProviderKind::Preset(Preset::Codex), command: Vec::new(), model: None },
             Fallback {

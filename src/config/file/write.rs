@@ -6,6 +6,7 @@ use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOW
 use super::{SCHEMA, budgets, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
+use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::budget::OnLimit;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
 use crate::model::entity::{
@@ -124,6 +125,8 @@ impl Fields {
         fields.text("network", settings.network.as_str());
         fields.texts("allow", &rules(&settings.allow));
         fields.texts("deny", &rules(&settings.deny));
+        let variable = |one: &AgentSecret| (one.variable.clone(), Value::Text(one.secret.clone()));
+        fields.table("secrets", settings.secrets.iter().map(variable).collect());
         if !settings.mounts.is_empty() {
             fields.set("mounts", Value::Tables(settings.mounts.iter().map(mount).collect()));
         }
@@ -257,6 +260,7 @@ impl Fields {
         let prices = settings.prices.iter().map(|known| (known.model.clone(), Value::Table(price(known.price))));
         fields.table("prices", prices.collect());
         budgets::write(&mut fields, settings);
+        fields.table("secrets", settings.secrets.iter().map(secret).collect());
         fields
     }
 
@@ -384,6 +388,15 @@ fn server(server: &McpServer) -> (String, Value) {
     fields.texts("args", &server.args);
     fields.env(&server.env);
     (server.name.clone(), Value::Table(fields.0))
+}
+
+fn secret(secret: &BoundSecret) -> (String, Value) {
+    let mut fields = Fields::default();
+    fields.text("value", &secret.value);
+    fields.texts("hosts", &secret.hosts.iter().map(ToString::to_string).collect::<Vec<_>>());
+    fields.text("header", &secret.header.to_string());
+    fields.texts("requests", &secret.requests.iter().map(ToString::to_string).collect::<Vec<_>>());
+    (secret.name.clone(), Value::Table(fields.0))
 }
 
 fn price(price: Price) -> Vec<(String, Value)> {

@@ -114,7 +114,8 @@ fn put_settings(tx: &mut Tx<'_, '_>, settings: &Settings, after: &mut ChangedAge
         None => Action::Created,
     };
     let installed = before.clone().unwrap_or_default();
-    if (&installed.image, &installed.timezone) != (&settings.image, &settings.timezone) {
+    let launching = |of: &Settings| (of.image.clone(), of.timezone.clone(), of.secrets.clone());
+    if launching(&installed) != launching(settings) {
         for (id, agent) in tx.db.agents.collect_range(tx, .., usize::MAX)? {
             if launch_spec::differ(&agent.settings, &installed, &agent.settings, settings) {
                 after.renewed.insert(id);

@@ -11,7 +11,8 @@ use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::message::MessageKind;
 use crate::model::session::{ChatSession, SessionStatus};
-use crate::rows::{agents, notes, sessions};
+use crate::rows::agents::{self, LaunchConfig};
+use crate::rows::{notes, sessions};
 use crate::state::Basis;
 use crate::tx::Tx;
 use std::sync::Arc;
@@ -219,7 +220,7 @@ fn launch(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, provider: ChosenProvider) -> 
         session.context_version = session.context_version.saturating_add(1);
         session.last_incarnation
     })?;
-    let (digest, _) = agents::of(tx, id, &session, of.agent)?;
+    let digest = agents::of(tx, id, &session, of.agent)?.digest;
     let incarnation = Incarnation::new(tx.now.awake, tx.now.wall, digest);
     tx.db.incarnations.put(tx, &IncarnationId { session: id, number }, &incarnation)?;
     launch_effect(tx, SessionRef { session: &session, ..of }, number)
@@ -235,7 +236,7 @@ pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, incarnation: IncarnationId) -> R
 
 fn launch_effect(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, incarnation: u32) -> Result<()> {
     let export = mailbox_view::everything(tx, of, true)?;
-    let (digest, image) = agents::of(tx, of.id, of.session, of.agent)?;
+    let LaunchConfig { digest, image, secrets } = agents::of(tx, of.id, of.session, of.agent)?;
     tx.effects.push(Effect::Launch(Box::new(Launch {
         session: of.id,
         incarnation,
@@ -244,6 +245,7 @@ fn launch_effect(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, incarnation: u32) -> R
         session_name: of.session.name,
         digest,
         image,
+        secrets,
         export,
     })));
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) fn look(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<()> {
         return Ok(());
     }
     let agent = tx.db.agents.require(tx, &row.agent)?;
-    let (digest, _) = rows::agents::of(tx, id.session, &row, &agent)?;
+    let digest = rows::agents::of(tx, id.session, &row, &agent)?.digest;
     let providers = rows::session_providers::of(tx.db, tx, id.session)?;
     let is_listed = providers.fallback().is_none_or(|fallback| agent.settings.fallback.contains(fallback));
     match is_listed && digest == incarnation.digest {

@@ -1,5 +1,6 @@
 //! Agents: look-ups, time zone and launch configuration.
 
+use crate::model::bound_secret::{self, BoundSecret};
 use crate::model::budget::Fallback;
 use crate::model::entity::{Agent, AgentSettings, Folder};
 use crate::model::id::{AgentId, SessionId};
@@ -18,16 +19,23 @@ pub(crate) fn is_removed(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
     Ok(tx.db.agents.get(tx, &agent)?.is_none_or(|agent| agent.archived.is_some()))
 }
 
-/// The digest for a session's next incarnation, and its configured image.
-pub(crate) fn of(
-    tx: &Tx<'_, '_>,
-    id: SessionId,
-    session: &ChatSession,
-    agent: &Agent,
-) -> Result<(SpecDigest, Option<String>)> {
+/// What a session's next incarnation has besides the settings of its agent.
+pub(crate) struct LaunchConfig {
+    /// Digest of all of it.
+    pub(crate) digest: SpecDigest,
+    /// The configured image.
+    pub(crate) image: Option<String>,
+    /// The bound secrets that its agent uses.
+    pub(crate) secrets: Vec<BoundSecret>,
+}
+
+/// What a session's next incarnation has besides the settings of its agent.
+pub(crate) fn of(tx: &Tx<'_, '_>, id: SessionId, session: &ChatSession, agent: &Agent) -> Result<LaunchConfig> {
     let installation = tx.db.settings.get(tx, &())?.unwrap_or_default();
     let settings = settings_in(tx.db, tx, id, session, agent)?;
-    Ok((launch_spec::digest(session.epoch, &settings, &installation), installation.image))
+    let digest = launch_spec::digest(session.epoch, &settings, &installation);
+    let secrets = bound_secret::used(&settings.secrets, &installation.secrets);
+    Ok(LaunchConfig { digest, image: installation.image, secrets })
 }
 
 /// The settings of an agent in one of its sessions: what people chose for the session, else the agent's own. A fallback

@@ -1,5 +1,6 @@
 //! The launch configuration of an incarnation as one number. A change requires a new incarnation.
 
+use crate::model::bound_secret;
 use crate::model::configure::Settings;
 use crate::model::entity::AgentSettings;
 use crate::model::fnv::fnv_1a;
@@ -22,11 +23,13 @@ pub(crate) fn digest(epoch: u32, settings: &AgentSettings, installation: &Settin
     let permitting = (&settings.mode, settings.permissions, settings.verbosity);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
     let network = (settings.network, settings.allow_host_loopback, settings.gateway, &settings.models);
+    let secrets = (&settings.secrets, bound_secret::used(&settings.secrets, &installation.secrets));
     let place =
         (settings.trust, settings.access_to_folder(), settings.unconfined, network, &settings.mounts, settings.limits);
     // The time zone is in the context file, but also in an environment variable that only a start can set.
     let zone = settings.timezone.as_ref().or(installation.timezone.as_ref());
-    let text = format!("{driver:?} {permitting:?} {tools:?} {place:?} {zone:?} {:?} {:?}", installation.image, epoch);
+    let image = &installation.image;
+    let text = format!("{driver:?} {permitting:?} {tools:?} {place:?} {secrets:?} {zone:?} {image:?} {epoch:?}");
     SpecDigest::new(fnv_1a(text.as_bytes()))
 }
 

@@ -19,7 +19,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::Resolve;
-use crate::model::bound_secret::{BoundSecret, SecretHost};
+use super::placeholder::Seed;
+use crate::model::bound_secret::{AgentSecret, BoundSecret, SecretAccess, SecretHost, used};
+use crate::model::id::SessionId;
 use authority::Authority;
 use exchange::{Failed, Next, Sides, exchange};
 use head::Head;
@@ -57,6 +59,32 @@ pub struct Opener {
     client: OnceLock<Arc<ClientConfig>>,
     resolve: Resolve,
     known: Arc<KnownSecrets>,
+    seed: Seed,
+}
+
+/// The incarnation for which secrets are bound.
+#[derive(Debug, Clone, Copy)]
+pub struct Binding<'a> {
+    /// The session.
+    pub session: SessionId,
+    /// The incarnation.
+    pub incarnation: u32,
+    /// Its agent's variables.
+    pub uses: &'a [AgentSecret],
+    /// The secrets that they stand for.
+    pub secrets: &'a [BoundSecret],
+}
+
+/// Configuration of the opener.
+pub struct OpenerSetup<'a> {
+    /// Directory of the authority. No agent sees it.
+    pub directory: &'a Path,
+    /// File with the key from which placeholders are derived.
+    pub key: &'a Path,
+    /// A file with more trusted certificates, for tests.
+    pub more: Option<&'a Path>,
+    /// Resolves references to secrets.
+    pub resolve: Resolve,
 }
 
 /// The bound secrets of one incarnation.
@@ -100,15 +128,17 @@ pub enum OpenError {
 }
 
 impl Opener {
-    /// Reads the system's certificates, and the key of the authority from a directory that no agent sees. `more` names a
-    /// file with more trusted certificates.
+    /// Reads the keys of the installation and the system's certificates.
     ///
     /// # Errors
-    /// [`AuthorityError`] if there is no authority.
-    pub fn open(directory: &Path, more: Option<&Path>, resolve: Resolve) -> Result<Self, AuthorityError> {
+    /// [`AuthorityError`] if there is no key, or no authority.
+    pub fn open(setup: OpenerSetup<'_>) -> Result<Self, AuthorityError> {
+        let OpenerSetup { directory, key, more, resolve } = setup;
+        let seed =
+            Seed::of_installation(key).map_err(|source| AuthorityError::File { path: key.to_owned(), source })?;
         let roots = Roots::read(more);
         let authority = Authority::open(directory, roots.pem(), Vec::new())?;
-        Ok(Self { authority, roots, client: OnceLock::new(), resolve, known: Arc::default() })
+        Ok(Self { authority, roots, client: OnceLock::new(), resolve, known: Arc::default(), seed })
     }
 
     /// All values that are searched for in requests.
@@ -135,17 +165,28 @@ impl Opener {
         self.authority.permit(hosts)
     }
 
-    /// What an incarnation may use: secrets with their placeholders. Blocks while `cmd:` references run.
+    /// What an incarnation gets and may use. Blocks while `cmd:` references run.
     ///
     /// # Errors
-    /// Why a value cannot be read, with the secret's name.
-    pub fn bind(&self, bound: &[(BoundSecret, String)]) -> Result<BoundRun, String> {
-        let secrets: Vec<BoundSecret> = bound.iter().map(|(secret, _)| secret.clone()).collect();
-        let values = Arc::new(Values::new(&secrets, Arc::clone(&self.resolve), Arc::clone(&self.known)));
+    /// Why a value cannot be read, with the secret's name; or that there is no such secret.
+    pub fn bind(&self, binding: &Binding<'_>) -> Result<(BoundRun, SecretAccess), String> {
+        let Binding { session, incarnation, uses, secrets } = *binding;
+        let placeholder = |secret: &str| self.seed.of_secret(session, incarnation, secret);
+        let mut placeholders = Vec::new();
+        for AgentSecret { variable, secret } in uses {
+            if !secrets.iter().any(|known| known.name == *secret) {
+                return Err(format!("there is no secret {secret} for {variable}; add [secrets.{secret}]"));
+            }
+            placeholders.push((variable.clone(), placeholder(secret)));
+        }
+        let bound: Vec<(BoundSecret, String)> =
+            used(uses, secrets).into_iter().map(|secret| (secret.clone(), placeholder(&secret.name))).collect();
+        let values = Arc::new(Values::new(secrets, Arc::clone(&self.resolve), Arc::clone(&self.known)));
         values.read_all()?;
-        let hosts = secrets.iter().flat_map(|secret| &secret.hosts);
-        let hosts = hosts.filter_map(|host| Some((host.clone(), Arc::new(OpenedHost::of(host, bound, &values)?))));
-        Ok(BoundRun { hosts: hosts.collect() })
+        let hosts = bound.iter().flat_map(|(secret, _)| &secret.hosts);
+        let hosts = hosts.filter_map(|host| Some((host.clone(), Arc::new(OpenedHost::of(host, &bound, &values)?))));
+        let access = SecretAccess { placeholders, bundle: self.bundle(), values: values.known() };
+        Ok((BoundRun { hosts: hosts.collect() }, access))
     }
 
     /// Serves a connection of an agent to a host until it ends. Each request is reported.
@@ -162,7 +203,7 @@ impl Opener {
         let (reader, mut writer) = tokio::io::split(stream.map_err(OpenError::NotAccepted)?);
         let mut inbound = Inbound::new(reader);
         let mut upstream = Upstream::new(host.name.to_string(), client, dial);
-        while let Ended::Open = serve_one(&mut inbound, &mut writer, &mut upstream, Service { host, seen: &seen }).await
+        while let Ended::Open = serve_one(&mut inbound, &mut writer, &mut upstream, Served { host, seen: &seen }).await
         {
         }
         // The program may be gone.
@@ -190,18 +231,13 @@ enum Ended {
 }
 
 /// For whom a connection is served.
-struct Service<'a> {
+struct Served<'a> {
     host: &'a OpenedHost,
     seen: &'a Seen,
 }
 
 /// Serves the next request of a connection.
-async fn serve_one<R, W>(
-    inbound: &mut Inbound<R>,
-    writer: &mut W,
-    upstream: &mut Upstream,
-    service: Service<'_>,
-) -> Ended
+async fn serve_one<R, W>(inbound: &mut Inbound<R>, writer: &mut W, upstream: &mut Upstream, served: Served<'_>) -> Ended
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -210,18 +246,18 @@ where
         Ok(Some(head)) => head,
         Ok(None) => return Ended::Closed,
         Err(refusal) => {
-            (service.seen)(RequestSeen::of(None, None, Some(&refusal)));
+            (served.seen)(RequestSeen::of(None, None, Some(&refusal)));
             return refuse(writer, &refusal).await;
         }
     };
     let mut status = None;
     let sides = Sides { inbound, writer: &mut *writer, upstream };
-    let ended = exchange(sides, service.host, &head, &mut status).await;
+    let ended = exchange(sides, served.host, &head, &mut status).await;
     let refusal = match &ended {
         Err(Failed::Refused(refusal) | Failed::Broken(Some(refusal))) => Some(refusal),
         _ => None,
     };
-    (service.seen)(RequestSeen::of(Some(&head), status, refusal));
+    (served.seen)(RequestSeen::of(Some(&head), status, refusal));
     match ended {
         Ok(Next::Request) => Ended::Open,
         Ok(Next::End) | Err(Failed::Broken(_)) => Ended::Closed,

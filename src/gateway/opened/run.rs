@@ -1,13 +1,14 @@
 //! What the gate knows of the bound secrets of one incarnation.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::judge::{HostSecret, Injection};
 use super::leak::KnownSecrets;
 use super::refusal::Refusal;
 use crate::gateway::Resolve;
 use crate::model::bound_secret::{BoundSecret, SecretHost};
+use crate::model::gateway::KeyValues;
 use crate::model::host::HostName;
 use crate::model::secrets::SHORTEST;
 
@@ -23,7 +24,7 @@ pub(super) enum Freshness {
 /// Values of the bound secrets of an incarnation, by name. They are in memory only.
 pub(super) struct Values {
     references: BTreeMap<String, String>,
-    values: Mutex<BTreeMap<String, Vec<u8>>>,
+    values: Arc<KeyValues>,
     resolve: Resolve,
     known: Arc<KnownSecrets>,
 }
@@ -31,7 +32,7 @@ pub(super) struct Values {
 impl Values {
     pub(super) fn new(secrets: &[BoundSecret], resolve: Resolve, known: Arc<KnownSecrets>) -> Self {
         let references = secrets.iter().map(|secret| (secret.name.clone(), secret.value.clone())).collect();
-        Self { references, values: Mutex::default(), resolve, known }
+        Self { references, values: Arc::default(), resolve, known }
     }
 
     /// Reads all values that are not known yet. Blocks while `cmd:` references run.
@@ -39,14 +40,15 @@ impl Values {
     /// # Errors
     /// Why a value cannot be read, with the secret's name.
     pub(super) fn read_all(&self) -> Result<(), String> {
-        for name in self.references.keys().filter(|name| self.known_value(name).is_none()) {
+        for name in self.references.keys().filter(|name| self.values.get(name).is_none()) {
             self.read(name).map_err(|why| format!("the secret {name}: {why}"))?;
         }
         Ok(())
     }
 
-    fn known_value(&self, name: &str) -> Option<Vec<u8>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    /// The values that are known.
+    pub(super) fn known(&self) -> Arc<KeyValues> {
+        Arc::clone(&self.values)
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, String> {
@@ -58,12 +60,12 @@ impl Values {
             ));
         }
         self.known.add(name, &value);
-        self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value.clone());
+        self.values.put(name, &value);
         Ok(value)
     }
 
     async fn value(self: Arc<Self>, name: &str, freshness: Freshness) -> Result<Vec<u8>, Refusal> {
-        if let Some(value) = self.known_value(name).filter(|_| freshness == Freshness::Known) {
+        if let Some(value) = self.values.get(name).filter(|_| freshness == Freshness::Known) {
             return Ok(value);
         }
         let owned = name.to_owned();

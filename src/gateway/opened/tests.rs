@@ -20,9 +20,10 @@ mod leaks;
 mod programs;
 
 const HOST: &str = "api.bound.example";
+const SECRET: &str = "github";
 const VALUE: &str = "ghp_theRealToken42";
 const OTHER: &str = "sk-ant-of-the-model-1";
-const OURS: &str = "hearth-github-0f0f0f0f0f0f";
+const OURS: &str = "hearth-github-ce15ea47d32aab97d97e7f9a4fc32419";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Script = fn(&Got) -> Vec<u8>;
@@ -130,6 +131,31 @@ fn start_host(config: Arc<ServerConfig>, script: Script) -> (SocketAddr, Receive
     (address, got)
 }
 
+/// An opener with a known key.
+fn open(directory: &Path, more: Option<&Path>, resolve: Resolve) -> Result<Opener, AuthorityError> {
+    let key = directory.join("gateway.key");
+    std::fs::write(&key, [0; 32]).unwrap();
+    Opener::open(OpenerSetup { directory: &directory.join("authority"), key: &key, more, resolve })
+}
+
+fn secret(name: &str, reference: &str, header: &str) -> BoundSecret {
+    BoundSecret {
+        name: name.to_owned(),
+        value: reference.to_owned(),
+        hosts: vec![HOST.parse().unwrap()],
+        header: header.parse().unwrap(),
+        requests: Vec::new(),
+    }
+}
+
+fn uses(secret: &str) -> Vec<AgentSecret> {
+    vec![AgentSecret { variable: "TOKEN".to_owned(), secret: secret.to_owned() }]
+}
+
+fn binding<'a>(uses: &'a [AgentSecret], secrets: &'a [BoundSecret]) -> Binding<'a> {
+    Binding { session: SessionId::new(4), incarnation: 1, uses, secrets }
+}
+
 impl World {
     fn new(script: Script) -> Self {
         Self::with(script, &[("github", "Authorization: Bearer {}", &[])])
@@ -149,23 +175,19 @@ impl World {
                 _ => Err("no such value".to_owned()),
             })
         };
-        let opener = Arc::new(Opener::open(&directory.path().join("authority"), Some(&more), resolve).unwrap());
+        let opener = Arc::new(open(directory.path(), Some(&more), resolve).unwrap());
         opener.known().add("ANTHROPIC_API_KEY", OTHER.as_bytes());
-        let bound: Vec<(BoundSecret, String)> = secrets
+        let secrets: Vec<BoundSecret> = secrets
             .iter()
-            .map(|(name, header, requests)| {
-                let secret = BoundSecret {
-                    name: (*name).to_owned(),
-                    value: "test:value".to_owned(),
-                    hosts: vec![HOST.parse().unwrap()],
-                    header: header.parse().unwrap(),
-                    requests: requests.iter().map(|text| text.parse().unwrap()).collect(),
-                };
-                (secret, OURS.to_owned())
+            .map(|(name, header, requests)| BoundSecret {
+                requests: requests.iter().map(|text| text.parse().unwrap()).collect(),
+                ..secret(name, "test:value", header)
             })
             .collect();
-        opener.permit(bound.iter().map(|(secret, _)| secret)).unwrap();
-        let run = opener.bind(&bound).unwrap();
+        opener.permit(&secrets).unwrap();
+        let (run, access) = opener.bind(&binding(&uses(SECRET), &secrets)).unwrap();
+        assert_eq!(access.placeholders, [("TOKEN".to_owned(), OURS.to_owned())]);
+        assert_eq!(access.values.all(), [(SECRET.to_owned(), VALUE.into())]);
         let host = Arc::clone(run.host(&HOST.parse().unwrap()).unwrap());
         assert!(run.host(&"other.example".parse().unwrap()).is_none());
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -283,7 +305,7 @@ fn echo(got: &Got) -> Vec<u8> {
     }
 }
 
-const AUTH: &str = "Authorization: Bearer hearth-github-0f0f0f0f0f0f";
+const AUTH: &str = "Authorization: Bearer hearth-github-ce15ea47d32aab97d97e7f9a4fc32419";
 
 #[test]
 fn the_host_gets_the_value_and_the_agent_never_does() {
@@ -392,17 +414,11 @@ fn a_host_is_verified_and_programs_verify_the_gate() {
     assert!(world.opener.authority.server("other.example").is_ok(), "its certificate is worth nothing");
     // Without the authority of this test the host is a stranger.
     let elsewhere = tempfile::tempdir().unwrap();
-    let resolve: Resolve = Arc::new(|_| Ok(VALUE.into()));
-    let opener = Arc::new(Opener::open(&elsewhere.path().join("authority"), None, resolve).unwrap());
-    let secret = BoundSecret {
-        name: "github".to_owned(),
-        value: "test:value".to_owned(),
-        hosts: vec![HOST.parse().unwrap()],
-        header: "Authorization: Bearer {}".parse().unwrap(),
-        requests: Vec::new(),
-    };
-    opener.permit([&secret]).unwrap();
-    let host = Arc::clone(opener.bind(&[(secret, OURS.to_owned())]).unwrap().host(&HOST.parse().unwrap()).unwrap());
+    let opener = Arc::new(open(elsewhere.path(), None, Arc::new(|_| Ok(VALUE.into()))).unwrap());
+    let secrets = [secret(SECRET, "test:value", "Authorization: Bearer {}")];
+    opener.permit(&secrets).unwrap();
+    let (run, _) = opener.bind(&binding(&uses(SECRET), &secrets)).unwrap();
+    let host = Arc::clone(run.host(&HOST.parse().unwrap()).unwrap());
     let gate = start_gate(&world.runtime, &opener, host, world.address, &world.seen);
     let world = World { gate, opener, ..world };
     let answer = world.ask("GET /", &[AUTH], "");
@@ -418,7 +434,7 @@ fn the_key_is_kept_and_the_bundle_follows_the_hosts() {
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(bundle.metadata().unwrap().permissions().mode() & 0o777, 0o644);
     let (before, known) = (std::fs::read(&key).unwrap(), std::fs::read(&bundle).unwrap());
-    world.opener.permit([]).unwrap();
+    world.opener.permit(&[] as &[BoundSecret]).unwrap();
     assert_ne!(std::fs::read(&bundle).unwrap(), known);
     assert!(world.client(HOST).write_all(b"GET / HTTP/1.1\r\n\r\n").is_err(), "not for this host any more");
     // A program that has the earlier bundle goes on.
@@ -430,19 +446,15 @@ fn the_key_is_kept_and_the_bundle_follows_the_hosts() {
 #[test]
 fn a_value_that_cannot_be_used_binds_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let secret = |reference: &str| BoundSecret {
-        name: "pin".to_owned(),
-        value: reference.to_owned(),
-        hosts: vec![HOST.parse().unwrap()],
-        header: "X-Pin: {}".parse().unwrap(),
-        requests: Vec::new(),
-    };
     let resolve: Resolve = Arc::new(|reference: &str| match reference {
         "test:short" => Ok(b"12345".to_vec()),
         other => Err(format!("`{other}` is not set")),
     });
-    let opener = Opener::open(&directory.path().join("authority"), None, resolve).unwrap();
-    let why = |reference: &str| opener.bind(&[(secret(reference), OURS.to_owned())]).err().unwrap();
+    let opener = open(directory.path(), None, resolve).unwrap();
+    let why =
+        |reference: &str| opener.bind(&binding(&uses("pin"), &[secret("pin", reference, "X-Pin: {}")])).err().unwrap();
     assert_eq!(why("test:none"), "the secret pin: `test:none` is not set");
     assert!(why("test:short").contains("shorter than 12 characters"));
+    let unknown = opener.bind(&binding(&uses("pin"), &[])).err().unwrap();
+    assert_eq!(unknown, "there is no secret pin for TOKEN; add [secrets.pin]");
 }

@@ -365,6 +365,7 @@ impl From<SettingsV5> for AgentSettings {
             verbosity: verbosity.into(),
             allow: Vec::new(),
             deny: Vec::new(),
+            secrets: Vec::new(),
         }
     }
 }

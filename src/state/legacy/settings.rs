@@ -4,11 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::{Unreadable, decode};
 use crate::legacy::unknown;
+use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::backup_plan::BackupPlan;
+use crate::model::budget::{Budget, BudgetPeriod, BudgetScope};
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::Folder;
+use crate::model::id::TaskId;
 use crate::model::retention::{Keep, Retention};
-use crate::model::spend::{ModelPrice, Price};
+use crate::model::spend::{ModelPrice, Money, Price};
 use crate::model::time::Millis;
 
 #[derive(Serialize, Deserialize)]
@@ -35,6 +38,31 @@ pub(crate) struct SettingsV3 {
     pub(crate) second: SettingsV2,
     pub(crate) session_files_max_bytes: Option<u64>,
     pub(crate) prices: Vec<ModelPriceV1>,
+}
+
+/// Two fields were added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV4 {
+    pub(crate) third: SettingsV3,
+    pub(crate) budgets: Vec<BudgetV1>,
+    pub(crate) grace: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BudgetV1 {
+    pub(crate) scope: BudgetScopeV1,
+    pub(crate) per: BudgetPeriodV1,
+    pub(crate) money: Option<u64>,
+    pub(crate) tokens: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum BudgetScopeV1 {
+    All,
+    Agent(Folder),
+    Person(UserId),
+    Chat(ChannelName, ForeignId),
+    Task(TaskId),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,6 +104,7 @@ pub(crate) enum KeepV1 {
 
 super::frozen_enum! {
     RuntimeKindV1 => RuntimeKind { Podman, Process }
+    BudgetPeriodV1 => BudgetPeriod { Day, Month }
 }
 
 impl From<BackupPlanV1> for BackupPlan {
@@ -126,9 +155,30 @@ impl From<SettingsV2> for SettingsV3 {
     }
 }
 
-impl From<SettingsV3> for Settings {
-    fn from(old: SettingsV3) -> Self {
-        let SettingsV3 { second: SettingsV2 { first, backup }, session_files_max_bytes, prices } = old;
+impl From<BudgetV1> for Budget {
+    fn from(old: BudgetV1) -> Self {
+        let BudgetV1 { scope, per, money, tokens } = old;
+        let scope = match scope {
+            BudgetScopeV1::All => BudgetScope::All,
+            BudgetScopeV1::Agent(folder) => BudgetScope::Agent(folder),
+            BudgetScopeV1::Person(person) => BudgetScope::Person(person),
+            BudgetScopeV1::Chat(channel, chat) => BudgetScope::Chat(channel, chat),
+            BudgetScopeV1::Task(task) => BudgetScope::Task(task),
+        };
+        Self { scope, per: per.into(), money: money.map(Money::micros), tokens }
+    }
+}
+
+impl From<SettingsV3> for SettingsV4 {
+    fn from(third: SettingsV3) -> Self {
+        Self { third, budgets: Vec::new(), grace: None }
+    }
+}
+
+impl From<SettingsV4> for Settings {
+    fn from(old: SettingsV4) -> Self {
+        let SettingsV4 { third, budgets, grace } = old;
+        let SettingsV3 { second: SettingsV2 { first, backup }, session_files_max_bytes, prices } = third;
         let SettingsV1 { default_agent, store_max_bytes, max_containers, retention, timezone, runtime, image } = first;
         Self {
             default_agent,
@@ -141,17 +191,23 @@ impl From<SettingsV3> for Settings {
             backup: backup.map(BackupPlan::from),
             session_files_max_bytes,
             prices: prices.into_iter().map(ModelPrice::from).collect(),
-            budgets: Vec::new(),
-            grace: None,
+            budgets: budgets.into_iter().map(Budget::from).collect(),
+            grace,
+            secrets: Vec::new(),
         }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Settings, Unreadable> {
     match version {
-        1 => decode::<SettingsV1>(body).map(SettingsV2::from).map(SettingsV3::from).map(Settings::from),
-        2 => decode::<SettingsV2>(body).map(SettingsV3::from).map(Settings::from),
-        3 => decode::<SettingsV3>(body).map(Settings::from),
+        1 => decode::<SettingsV1>(body)
+            .map(SettingsV2::from)
+            .map(SettingsV3::from)
+            .map(SettingsV4::from)
+            .map(Settings::from),
+        2 => decode::<SettingsV2>(body).map(SettingsV3::from).map(SettingsV4::from).map(Settings::from),
+        3 => decode::<SettingsV3>(body).map(SettingsV4::from).map(Settings::from),
+        4 => decode::<SettingsV4>(body).map(Settings::from),
         _ => Err(unknown(version)),
     }
 }

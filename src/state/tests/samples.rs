@@ -1,6 +1,7 @@
 //! A small, consistent store: every record type, most shapes of each.
 
 use crate::model::backup_plan::BackupPlan;
+use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::budget::{Caps, Fallback, OnLimit};
 use crate::model::configure::Settings;
 use crate::model::content::{Attachment, BlobId, FileBytes};
@@ -121,6 +122,7 @@ pub(super) fn agent(folder: &str) -> Agent {
         verbosity: Verbosity::Verbose,
         allow: vec!["192.168.1.20:8123".parse().unwrap(), "*.example.org".parse().unwrap()],
         deny: vec!["bad.example.org".parse().unwrap()],
+        secrets: vec![AgentSecret { variable: "GITHUB_TOKEN".to_owned(), secret: "github".to_owned() }],
         fallback: vec![Fallback {
             provider: ProviderKind::Command,
             command: vec!["other".to_owned()],
@@ -200,6 +202,13 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         prices,
         budgets: costs::budgets(),
         grace: Some(2),
+        secrets: vec![BoundSecret {
+            name: "github".to_owned(),
+            value: "cmd:pass show github".to_owned(),
+            hosts: vec!["api.github.com".parse().unwrap()],
+            header: "Authorization: Bearer {}".parse().unwrap(),
+            requests: vec!["GET /repos/**".parse().unwrap()],
+        }],
         ..Settings::default()
     };
     db.settings.put(txn, &(), &settings)?;

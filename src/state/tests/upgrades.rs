@@ -125,6 +125,7 @@ fn an_agent_is_read_as_it_was() {
     expected.settings.fallback = Vec::new();
     expected.settings.verbosity = Verbosity::Normal;
     (expected.settings.allow, expected.settings.deny) = (Vec::new(), Vec::new());
+    expected.settings.secrets = Vec::new();
     (expected.settings.gateway, expected.settings.models) = (true, Vec::new());
     (expected.settings.mode, expected.settings.permissions) = (None, Permissions::Allow);
     assert_eq!(read::<Agent>(AGENT_3), expected);

@@ -74,7 +74,7 @@ fn other_programs_accept_the_certificate() {
 
 #[test]
 fn git_sends_the_placeholder_as_a_password() {
-    let world = World::with(echo, &[("git", "Authorization: Basic {}", &[])]);
+    let world = World::with(echo, &[(SECRET, "Authorization: Basic {}", &[])]);
     let url = format!("https://user:{OURS}@{HOST}:{}/a.git", world.gate.port());
     let resolve = format!("http.curloptResolve={HOST}:{}:127.0.0.1", world.gate.port());
     let output = program("git")
