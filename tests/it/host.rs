@@ -10,6 +10,7 @@ pub(crate) mod deaths;
 pub(crate) mod disk;
 pub(crate) mod documents;
 pub(crate) mod fake_api;
+pub(crate) mod fake_llm;
 pub(crate) mod fake_telegram;
 pub(crate) mod installed;
 pub(crate) mod keys;

@@ -14,6 +14,12 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(chrono::Utc::now().timestamp_millis()).unwrap_or(0)
 }
 
+/// Milliseconds until a time as HTTP writes it, 0 if it has passed. None for anything else.
+pub(crate) fn until_http_date(text: &str) -> Option<u64> {
+    let at = chrono::DateTime::parse_from_rfc2822(text.trim()).ok()?.timestamp_millis();
+    Some(u64::try_from(at).unwrap_or(0).saturating_sub(now_ms()))
+}
+
 /// A local time in display formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Local {

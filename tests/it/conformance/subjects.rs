@@ -1,14 +1,13 @@
 //! The providers, and how each is told what to do.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
 use hearth::model::entity::Preset;
 use hearth_presets::Trial as Tried;
 use serde_json::Value;
 
 use crate::host::fake_api::{FakeApi, Trouble as ApiTrouble};
+use crate::host::fake_llm::FakeLlm;
 use crate::host::{CHAT, Host, agents, skipped, wait_for};
 
 /// What an agent does in a turn.
@@ -115,32 +114,8 @@ pub(super) struct Trial {
     subject: Subject,
     api: Option<FakeApi>,
     /// Ends with the trial.
-    _model: Option<Model>,
+    _model: Option<FakeLlm>,
     messages: usize,
-}
-
-/// The stand-in for the models of real agents.
-struct Model {
-    process: Child,
-    port: u16,
-}
-
-impl Model {
-    fn start() -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_llm.py");
-        let mut process =
-            Command::new("python3").args([script, "0"]).stdout(Stdio::piped()).spawn().expect("python3 starts");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { process, port: line.trim().parse().unwrap() }
-    }
-}
-
-impl Drop for Model {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
 }
 
 impl Trial {
@@ -164,14 +139,14 @@ impl Trial {
                 format!("provider = \"command\"\ncommand = [\"python3\", {program:?}]")
             }
             Subject::OpenAi => {
-                let port = model.insert(Model::start()).port;
+                let port = model.insert(FakeLlm::start()).port;
                 format!(
                     "provider = \"openai\"\nmodel = \"fake-1\"\nenv = {{ OPENAI_BASE_URL = \"http://127.0.0.1:{port}/v1\", \
                      OPENAI_API_KEY = \"dummy\" }}"
                 )
             }
             Subject::Real(preset) => {
-                let port = model.insert(Model::start()).port;
+                let port = model.insert(FakeLlm::start()).port;
                 real(preset, port)
             }
         };

@@ -8,6 +8,7 @@ mod earlier;
 mod echo;
 mod openai;
 mod trouble;
+mod unfinished;
 
 pub(crate) use acp::handshake;
 pub use claude::{addressed, ended};

@@ -22,7 +22,6 @@ mod rehearse;
 mod session;
 mod trouble;
 mod turns;
-mod unfinished;
 mod usage;
 mod wedge;
 

@@ -29,7 +29,7 @@ use self::history::History;
 use self::http::{Client, Received, Request};
 use self::stream::{Answer, ToolCall};
 use self::trouble::ApiError;
-use super::{Provider, dispatch, is_blocked};
+use super::{Provider, dispatch, is_blocked, unfinished};
 use crate::addendum::instructions;
 use crate::failure::Failure;
 use crate::report::Report;
@@ -174,24 +174,35 @@ impl OpenAi {
 
     /// Asks the model and waits for its whole answer.
     fn ask(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, NoAnswer> {
+        let answer = self.receive(request, report);
+        report.writing(String::new())?;
+        let answer = answer?;
+        if answer.is_refused() {
+            return Err(NoAnswer::Turn(TurnError::Failed("the model refused to answer this".to_owned())));
+        }
+        if answer.is_whole() { Ok(answer) } else { Err(NoAnswer::Api(ApiError::passing("the answer broke off"))) }
+    }
+
+    /// Receives the answer to a request, and shows its text as it comes.
+    fn receive(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, NoAnswer> {
         let from = http::send(&self.client, request);
         let mut answer = Answer::default();
         loop {
             report.check()?;
             match from.recv_timeout(SLICE) {
                 Ok(Received::Line(line)) => {
-                    report.progress()?;
                     answer.take(&line).map_err(NoAnswer::Api)?;
+                    if report.shows_writing() {
+                        let own = report.own_destinations();
+                        report.writing(unfinished::shown(answer.text(), |name| own.contains(&name)))?;
+                    }
+                    report.progress()?;
                 }
                 Ok(Received::Failed(error)) => return Err(NoAnswer::Api(error)),
-                Ok(Received::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Received::End) | Err(RecvTimeoutError::Disconnected) => return Ok(answer),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        if answer.is_refused() {
-            return Err(NoAnswer::Turn(TurnError::Failed("the model refused to answer this".to_owned())));
-        }
-        if answer.is_whole() { Ok(answer) } else { Err(NoAnswer::Api(ApiError::passing("the answer broke off"))) }
     }
 
     /// Asks the model, with half of the history if the prompt is too long for it.

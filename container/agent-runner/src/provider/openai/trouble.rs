@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::clock;
 use crate::failure::Failure;
 use crate::provider::trouble::{Kind, kind, retry};
 
@@ -20,14 +21,17 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
-    /// An answer with an error status. `retry_after` is the header of that name, in seconds.
+    /// An answer with an error status. `retry_after` is the header of that name: seconds, or a time.
     pub(super) fn of_status(status: u16, body: &str, retry_after: Option<&str>) -> Self {
         let body: Value = serde_json::from_str(body).unwrap_or_else(|_| body.into());
         let text = words(body.get("error").unwrap_or(&body));
-        let after_ms = retry_after.and_then(|after| after.trim().parse::<u64>().ok());
+        let after_ms = retry_after.and_then(|after| match after.trim().parse::<u64>() {
+            Ok(seconds) => Some(seconds.saturating_mul(1_000)),
+            Err(_) => clock::until_http_date(after),
+        });
         let status = u64::from(status);
         let kind = kind(Some(status), &text);
-        Self { status: Some(status), text, after_ms: after_ms.map(|seconds| seconds.saturating_mul(1_000)), kind }
+        Self { status: Some(status), text, after_ms, kind }
     }
 
     /// An error within an answer.
@@ -94,7 +98,8 @@ mod tests {
         for (status, body, after, expected) in [
             (401, r#"{"error":{"message":"bad key","type":"invalid_request_error"}}"#, None, None),
             (429, r#"{"error":{"message":"slow down"}}"#, Some("7"), limited(Some(7_000))),
-            (429, "no JSON", Some("Wed, 21 Oct 2026 07:28:00 GMT"), limited(None)),
+            (429, "no JSON", Some("Wed, 21 Oct 2015 07:28:00 GMT"), limited(Some(0))),
+            (429, "no JSON", Some("soon"), limited(None)),
             (503, "", None, Some(Retry::default())),
             (404, r#"{"error":"no such model"}"#, None, None),
         ] {

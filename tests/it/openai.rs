@@ -1,4 +1,5 @@
-//! The provider `openai` with the real server of llama.cpp, whose model calls a tool and then says `done`.
+//! The provider `openai`: with the real server of llama.cpp, whose model calls a tool and then says `done`, and with a slow
+//! stand-in.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -7,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::host::confined::possible;
+use crate::host::fake_llm::FakeLlm;
+use crate::host::pty::Pty;
 use crate::host::{CHAT, Host, skipped};
 
 struct Server {
@@ -15,12 +18,19 @@ struct Server {
     _directory: tempfile::TempDir,
 }
 
+/// The port at which people usually have it.
+const USUAL_PORT: u16 = 8080;
+
 impl Server {
-    /// None if the server is not installed here.
-    fn start() -> Option<Self> {
+    /// None if the server is not installed here, or the port is taken; 0 is any port.
+    fn start(port: u16) -> Option<Self> {
         let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/target/llama");
         if !Path::new(installed).join("xllamacpp").is_dir() {
             skipped(format_args!("no llama.cpp at {installed}; .ci/llama.sh installs it"));
+            return None;
+        }
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_err() {
+            skipped(format_args!("another program listens on port {port}"));
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
@@ -28,7 +38,7 @@ impl Server {
         let mut process = Command::new("python3")
             .arg(script)
             .arg(directory.path().join("model.gguf"))
-            .arg("0")
+            .arg(port.to_string())
             .env("PYTHONPATH", installed)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -49,7 +59,7 @@ impl Drop for Server {
 
 #[test]
 fn an_agent_of_a_real_server_uses_tools_and_goes_on_after_a_kill() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start(0) else { return };
     let mut host = Host::new();
     let unconfined = if possible() { "network = \"none\"" } else { "unconfined = true" };
     host.apply(&format!(
@@ -82,4 +92,46 @@ fn an_agent_of_a_real_server_uses_tools_and_goes_on_after_a_kill() {
     assert_eq!(host.wait_said(7)[5..], ["from llama.cpp", "done"], "after a notice about the one that failed");
     host.stop();
     host.check();
+}
+
+/// A person who has it running is offered it, and types three answers.
+#[test]
+fn setup_finds_a_server_on_this_machine() {
+    let Some(_server) = Server::start(USUAL_PORT) else { return };
+    let mut host = Host::before_the_first_start();
+    host.env.push(("TERM".into(), "xterm".into()));
+    let options =
+        ["setup", "--provider", "openai", "--runtime", "process", "--unconfined", "--no-service", "--no-telegram"];
+    let mut at = Pty::start(host.command(&options));
+    at.wait("llama.cpp answers at http://127.0.0.1:8080/v1, with: ");
+    at.answer("(Enter for http://127.0.0.1:8080/v1): ", "");
+    at.answer("model", "");
+    at.answer("Write to your agent", "hello");
+    at.wait("main: done");
+    let (ended, shown) = at.end();
+    assert!(ended.success() && shown.contains("from llama.cpp"), "{shown}");
+    host.check();
+}
+
+/// What the model writes is shown as it comes.
+#[test]
+fn a_terminal_shows_what_the_model_writes() {
+    let model = FakeLlm::start();
+    let mut host = Host::new();
+    host.env.push(("TERM".into(), "xterm".into()));
+    let uid = rustix::process::geteuid().as_raw();
+    host.apply(&format!(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"openai\"\nmodel = \"fake-1\"\nunconfined = true\n\
+         env = {{ OPENAI_BASE_URL = \"http://127.0.0.1:{}/v1\", OPENAI_API_KEY = \"none\" }}\n\
+         [[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n{CHAT}",
+        model.port
+    ));
+    host.start();
+    let prompt = "\n@@say It is raining now, and soon it will stop.\n@@drip 6\n";
+    let mut at = Pty::start(host.command(&["chat", prompt]));
+    at.wait("main is writing, ");
+    at.wait(" s: It is raining");
+    at.wait("It is raining now, and soon it will stop.\n");
+    let (ended, shown) = at.end();
+    assert!(ended.success() && shown.matches("stop.\n").count() == 1, "{shown}");
 }

@@ -40,10 +40,15 @@ impl UnfinishedText {
     /// The end of what may be seen. `is_own` says which destinations are the chat that asked.
     pub(super) fn show(&mut self, is_own: impl Fn(&str) -> bool) -> String {
         self.is_new = false;
-        let visible = visible(&self.text, is_own);
-        let from = visible.char_indices().rev().nth(WRITING_CHARS - 1).map_or(0, |(at, _)| at);
-        visible.get(from..).unwrap_or_default().to_owned()
+        shown(&self.text, is_own)
     }
+}
+
+/// The end of what may be seen of an unfinished text. `is_own` says which destinations are the chat that asked.
+pub(super) fn shown(text: &str, is_own: impl Fn(&str) -> bool) -> String {
+    let visible = visible(text, is_own);
+    let from = visible.char_indices().rev().nth(WRITING_CHARS - 1).map_or(0, |(at, _)| at);
+    visible.get(from..).unwrap_or_default().to_owned()
 }
 
 /// A text without what others get, or may get.
