@@ -20,6 +20,8 @@ pub const SECRETS_VARIABLE: &str = "HEARTH_SECRETS";
 pub const SECRET_NAMES_VARIABLE: &str = "HEARTH_SECRET_NAMES";
 /// JSON object with the socket of the model gateway and the addresses that lead to it, see `gateway.rs`.
 pub const GATEWAY_VARIABLE: &str = "HEARTH_GATEWAY";
+/// JSON object with the socket of the way out and the ports that rules name, see `way/mod.rs`.
+pub const NETWORK_VARIABLE: &str = "HEARTH_NETWORK";
 /// Whether children inherit a variable.
 pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()

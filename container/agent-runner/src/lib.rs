@@ -58,13 +58,14 @@ mod trusted;
 mod turn;
 mod usage;
 mod watch;
+mod way;
 
 use std::process::ExitCode;
 
 pub use child::END_MAX;
 pub use env::{
-    GATEWAY_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, ROOTS_VARIABLE, SECRET_NAMES_VARIABLE,
-    SECRETS_VARIABLE,
+    GATEWAY_VARIABLE, INCARNATION_VARIABLE, LIFE_VARIABLE, LOCK_VARIABLE, NETWORK_VARIABLE, ROOTS_VARIABLE,
+    SECRET_NAMES_VARIABLE, SECRETS_VARIABLE,
 };
 pub use prompt::command::{PromptError, prompt_of};
 pub use provider::{addressed, ended, understood};
@@ -94,6 +95,14 @@ pub fn main_from_env() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // Confinement takes the right to open low ports.
+    let way_out = match env::variable(NETWORK_VARIABLE).map(|asked| way::open(&asked)).transpose() {
+        Ok(way_out) => way_out,
+        Err(error) => {
+            log::note(format_args!("not started, because its network cannot be set up: {error}"));
+            return ExitCode::from(2);
+        }
+    };
     if let Some(rules) = &start.confine
         && let Err(error) = confine::restrict(rules)
     {
@@ -105,6 +114,12 @@ pub fn main_from_env() -> ExitCode {
         && let Err(error) = std::env::set_current_dir(&start.roots.group)
     {
         log::note(format_args!("not started, because {} cannot be entered: {error}", start.roots.group.display()));
+        return ExitCode::from(2);
+    }
+    if let Some(forwarder) = way_out
+        && let Err(error) = way::start(forwarder)
+    {
+        log::note(format_args!("not started, because its network cannot be reached: {error}"));
         return ExitCode::from(2);
     }
     if let Some(asked) = env::variable(GATEWAY_VARIABLE)
@@ -144,6 +159,7 @@ pub fn main_from_arguments(arguments: &[String]) -> ExitCode {
         Some((command, _)) if command == "--help" || command == "-h" => trusted::help(),
         Some((command, rest)) if command == "prompt" => prompt::command::main(rest),
         Some((command, rest)) if command == tools::relay::COMMAND => tools::relay::main(rest),
+        Some((command, rest)) if command == way::connect::COMMAND => way::connect::main(rest),
         Some((command, rest)) => trusted::main(command, rest).unwrap_or_else(|| {
             log::note(format_args!(
                 "there is no command {command:?}; there are {}; `--help` says what they do",
