@@ -1,10 +1,7 @@
 //! Where the gateway listens for one incarnation: a Unix socket in a directory of its own, or a loopback port.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, chown};
-use std::os::unix::net::UnixListener as StdUnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 
+use crate::agent_socket;
 use crate::connections::{self, Connection, ConnectionHandle, ConnectionLimit};
 use crate::model::gateway::SOCKET;
 
@@ -25,8 +23,6 @@ const CONNECTIONS_MAX: usize = 256;
 const PARTS: u64 = 8;
 /// Pause after a connection could not be accepted.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
-/// Longest path of a socket. The kernel's limit is 107 bytes.
-const PATH_MAX: usize = 100;
 
 /// Both directions of a connection.
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -49,17 +45,7 @@ impl AgentListener {
     /// Listens in a directory, which is created if it is missing and belongs to `owner` alone. A daemon that was
     /// restarted finds the directory where a container still sees it. Call it within the async runtime.
     pub(super) fn in_directory(directory: &Path, owner: Option<u32>, ended: watch::Receiver<bool>) -> io::Result<Self> {
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let path = directory.join(SOCKET);
-        remove_socket(&path)?;
-        let listener = bind(directory, &path)?;
-        listener.set_nonblocking(true)?;
-        for path in owner.iter().flat_map(|_| [path.as_path(), directory]) {
-            chown(path, owner, owner)?;
-        }
+        let listener = agent_socket::listen(directory, SOCKET, owner)?;
         Ok(Self::of(Socket::Unix(UnixListener::from_std(listener)?), ended))
     }
 
@@ -170,42 +156,5 @@ impl AsyncWrite for Caller {
 
 /// Removes a directory with its socket. What cannot be removed is harmless: the placeholder is void.
 pub(super) fn remove(directory: &Path) {
-    let removed = remove_socket(&directory.join(SOCKET)).and_then(|()| std::fs::remove_dir(directory));
-    if let Err(error) = removed
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(path = %directory.display(), %error, "cannot remove a directory of the model gateway");
-    }
-}
-
-fn remove_socket(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Binds a socket whose path may be longer than an address can be.
-fn bind(directory: &Path, path: &Path) -> io::Result<StdUnixListener> {
-    if path.as_os_str().len() <= PATH_MAX {
-        return StdUnixListener::bind(path);
-    }
-    let (_open, short) = short_path(directory)?;
-    StdUnixListener::bind(short)
-}
-
-/// A short path of the socket, valid while the directory is open.
-#[cfg(target_os = "linux")]
-fn short_path(directory: &Path) -> io::Result<(std::os::fd::OwnedFd, PathBuf)> {
-    use std::os::fd::AsRawFd as _;
-
-    use rustix::fs::{CWD, Mode, OFlags, openat};
-    let open = openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let short = Path::new("/proc/self/fd").join(open.as_raw_fd().to_string()).join(SOCKET);
-    Ok((open, short))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn short_path(_: &Path) -> io::Result<((), PathBuf)> {
-    Err(io::Error::new(io::ErrorKind::InvalidFilename, "the path of the data directory is too long for a socket"))
+    agent_socket::remove(directory, &[SOCKET]);
 }

@@ -1,8 +1,10 @@
 //! What agents may reach over the network: the policy of an agent, how an endpoint is judged by it, and the
 //! connections that were made.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,14 @@ impl NetworkPolicy {
     #[must_use]
     pub const fn new(unlisted: Unlisted) -> Self {
         Self { unlisted, allow: Vec::new(), deny: Vec::new(), granted: Vec::new(), refused: Vec::new() }
+    }
+
+    /// The ports of everything that rules allow, sorted.
+    #[must_use]
+    pub fn ports(&self) -> Vec<u16> {
+        let rules = self.allow.iter().chain(&self.granted);
+        let ports: BTreeSet<u16> = rules.map(|rule| rule.port.unwrap_or(DEFAULT_PORT)).collect();
+        ports.into_iter().collect()
     }
 }
 
@@ -203,6 +213,26 @@ fn never(host: &Host) -> Option<NetRefusal> {
         Host::Address(address) => of_address(address),
     }
 }
+
+/// How an incarnation with a network of its own reaches others: by the socket [`NETWORK_SOCKET`] in a directory, which
+/// also has files that replace some of the system's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkAccess {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Ports on which its programs reach hosts by name, in addition to those that are always there.
+    pub ports: Vec<u16>,
+}
+
+/// Name of the socket in its directory.
+pub const NETWORK_SOCKET: &str = "net.sock";
+
+/// Files in that directory, and their content: names are looked up within the agent's own network only.
+pub const NETWORK_FILES: [(&str, &str); 3] = [
+    ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+    ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"),
+    ("resolv.conf", "nameserver 127.0.0.1\noptions timeout:2 attempts:2\n"),
+];
 
 /// What was decided about a connection, and by what.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -66,8 +66,11 @@ impl Opening {
         loop {
             let (read, has_ended) = match next(daemon, &mut buffer) {
                 Ok(read) => (read, read == 0),
-                Err(error) if unless_blocked(error).is_ok() => return Progress::Waiting,
-                Err(_) => (0, true),
+                Err(error) => match unless_blocked(error) {
+                    Ok(()) => return Progress::Waiting,
+                    // After an answer, it is the end like any other.
+                    Err(_) => (0, true),
+                },
             };
             self.answer.extend_from_slice(buffer.get(..read).unwrap_or_default());
             if let Some(progress) = self.judge(has_ended, program) {
