@@ -11,13 +11,16 @@ use super::{Error, references};
 use crate::config::Paths;
 use crate::config::temp_dir::{Purpose, TempDir};
 use crate::contracts::home::{self, AgentHome, Wanted};
+use crate::egress::{self, Egress};
 use crate::gateway::{self, Gateway, OpenedRun};
 use crate::mailbox::{Blobs, Mailboxes};
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::effect::{ContextView, Export};
 use crate::model::entity::{AgentSettings, Folder, Packages};
+use crate::model::gateway::Reach;
 use crate::model::id::SessionId;
 use crate::model::incarnation::SpecDigest;
+use crate::model::network::{NetworkPolicy, Unlisted};
 use crate::model::session::SessionName;
 use crate::runtime::image::image_of;
 use crate::runtime::process::handshake::shake;
@@ -69,8 +72,21 @@ pub fn handshake(paths: &Paths, asked: &AskedAgent<'_>) -> Result<Handshake, Str
         reach: run.reach(asked.settings),
     };
     let model_access = gateway.open(&opened).map_err(|error| error.to_string())?;
+    let egress = egress(&scratch).map_err(|error| error.to_string())?;
+    let network_access = match (asked.settings.network.has_rules(), opened.reach) {
+        (true, Reach::Socket { owner }) => {
+            let rules = asked.settings;
+            let policy = NetworkPolicy {
+                allow: rules.allow.clone(),
+                deny: rules.deny.clone(),
+                ..NetworkPolicy::new(Unlisted::Refuse)
+            };
+            Some(egress.open(SESSION, INCARNATION, policy, owner).map_err(|error| error.to_string())?)
+        }
+        _ => None,
+    };
     let spec =
-        Spec { session_dir: mailboxes.path(SESSION), mounts: prepared.mounts, model_access, ..spec(paths, asked) };
+        Spec { network_access, session_dir: mailboxes.path(SESSION), mounts: prepared.mounts, model_access, ..spec(paths, asked) };
     shake(run, spec, |name| mailboxes.agent_file(SESSION, name).map_err(|error| error.to_string()))
 }
 
@@ -113,6 +129,15 @@ fn mailboxes(scratch: &Paths, asked: &AskedAgent<'_>) -> Result<Mailboxes, crate
     Ok(mailboxes)
 }
 
+/// A way out of its own. No one is asked about hosts.
+fn egress(scratch: &Paths) -> Result<Egress, egress::Error> {
+    Egress::start(egress::Setup {
+        directory: scratch.run().join("network"),
+        reach: egress::Reach::default(),
+        hooks: egress::Hooks { ask: Box::new(|_| Box::pin(async { Ok(()) })), seen: Box::new(drop) },
+    })
+}
+
 /// A gateway of its own: an agent never has a key that the daemon's gateway keeps from it.
 fn gateway(scratch: &Paths) -> Result<Gateway, gateway::Error> {
     let resolve =
@@ -147,5 +172,6 @@ fn spec(paths: &Paths, asked: &AskedAgent<'_>) -> Spec {
         mounts: Vec::new(),
         secrets: Known::default(),
         model_access: None,
+        network_access: None,
     }
 }

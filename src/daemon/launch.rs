@@ -48,6 +48,7 @@ impl MailboxWorkers {
             mounts: prepared.mounts,
             secrets,
             model_access,
+            network_access: None,
         });
         crash::point("launched");
     }

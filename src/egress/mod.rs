@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::agent_socket;
 use crate::model::id::SessionId;
 use crate::model::network::{
-    ConnectionSeen, HostWanted, NETWORK_FILES, NETWORK_SOCKET, NetVerdict, NetworkAccess, NetworkPolicy,
+    ConnectionSeen, HostWanted, NETWORK_FILES, NETWORK_SOCKET, NetRefusal, NetVerdict, NetworkAccess, NetworkPolicy,
 };
 pub use address::Reach;
 use run::EgressRun;
@@ -45,10 +46,13 @@ const THREADS: usize = 2;
 /// Pause after a connection could not be accepted.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
+/// Whether a person is asked; or why not.
+pub type Asking = Pin<Box<dyn Future<Output = Result<(), NetRefusal>> + Send>>;
+
 /// What the gate reports. Called from its threads; must not block.
 pub struct Hooks {
-    /// A person has to be asked. The connection waits some seconds for a new policy.
-    pub ask: Box<dyn Fn(HostWanted) + Send + Sync>,
+    /// A person has to be asked. The connection waits some seconds for a new policy, unless no one is asked.
+    pub ask: Box<dyn Fn(HostWanted) -> Asking + Send + Sync>,
     /// A connection has ended or was refused.
     pub seen: Box<dyn Fn(ConnectionSeen) + Send + Sync>,
 }

@@ -1,7 +1,7 @@
 //! What the gate knows of one incarnation.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -38,12 +38,19 @@ pub(super) struct EgressRun {
     pub(super) hooks: Arc<Hooks>,
     pub(super) reach: Reach,
     /// Endpoints that were asked about.
-    asked: Mutex<HashMap<Endpoint, Stopwatch>>,
+    asked: Mutex<HashMap<Endpoint, Asked>>,
     /// Limits accepted connections.
     pub(super) accepted: Arc<Semaphore>,
     /// Limits connections that are served, here and in all.
     slots: Arc<Semaphore>,
     all: Arc<Semaphore>,
+}
+
+/// A question.
+struct Asked {
+    since: Stopwatch,
+    /// Why no one is asked.
+    declined: Option<NetRefusal>,
 }
 
 /// Slots for all connections of the daemon's agents.
@@ -93,7 +100,7 @@ impl EgressRun {
     }
 
     /// Judges an endpoint, and waits for a person's answer if one has to be asked.
-    pub(super) async fn judge(&self, to: &Endpoint) -> Result<Allowed, NetVerdict> {
+    pub(super) async fn judge(self: &Arc<Self>, to: &Endpoint) -> Result<Allowed, NetVerdict> {
         let mut policy = self.policy.subscribe();
         let first = judged(&policy.borrow_and_update(), to);
         if let Some(first) = first {
@@ -109,6 +116,7 @@ impl EgressRun {
                 if let Some(next) = next {
                     return next;
                 }
+                self.declined(to).map_err(NetVerdict::Refused)?;
             }
         };
         tokio::time::timeout(self.reach.patience, answered).await.unwrap_or(Err(NetVerdict::Asked))
@@ -129,20 +137,38 @@ impl EgressRun {
     }
 
     /// Reports that a person has to be asked, unless that was reported a moment ago.
-    fn ask(&self, to: &Endpoint) -> Result<(), NetRefusal> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.retain(|_, since| since.elapsed() < ASKED_AGAIN);
-        if asked.contains_key(to) {
-            return Ok(());
+    fn ask(self: &Arc<Self>, to: &Endpoint) -> Result<(), NetRefusal> {
+        let mut asked = self.asked();
+        asked.retain(|_, asked| asked.since.elapsed() < ASKED_AGAIN);
+        if let Some(known) = asked.get(to) {
+            return known.declined.clone().map_or(Ok(()), Err);
         }
         if asked.len() >= ASKED_MAX {
             return Err(NetRefusal::TooManyQuestions);
         }
-        asked.insert(to.clone(), Stopwatch::start());
+        asked.insert(to.clone(), Asked { since: Stopwatch::start(), declined: None });
         drop(asked);
         let (session, incarnation) = (self.session, self.incarnation);
-        (self.hooks.ask)(HostWanted { session, incarnation, endpoint: to.clone(), local: is_local(&to.host) });
+        let wanted = HostWanted { session, incarnation, endpoint: to.clone(), local: is_local(&to.host) };
+        let (run, to, asking) = (Arc::clone(self), to.clone(), (self.hooks.ask)(wanted));
+        tokio::spawn(async move {
+            if let Err(why) = asking.await {
+                if let Some(asked) = run.asked().get_mut(&to) {
+                    asked.declined = Some(why);
+                }
+                // Waiting connections look again.
+                run.policy.send_modify(|_| {});
+            }
+        });
         Ok(())
+    }
+
+    fn declined(&self, to: &Endpoint) -> Result<(), NetRefusal> {
+        self.asked().get(to).and_then(|asked| asked.declined.clone()).map_or(Ok(()), Err)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, HashMap<Endpoint, Asked>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

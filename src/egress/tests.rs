@@ -42,7 +42,11 @@ impl Gate {
         let (seen, wanted) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<Mutex<Vec<_>>>::default());
         let (rows, questions) = (Arc::clone(&seen), Arc::clone(&wanted));
         let hooks = Hooks {
-            ask: Box::new(move |wanted| lock(&questions).push(wanted)),
+            ask: Box::new(move |wanted| {
+                let declined = wanted.endpoint.port == 1;
+                lock(&questions).push(wanted);
+                Box::pin(async move { if declined { Err(NetRefusal::TooManyQuestions) } else { Ok(()) } })
+            }),
             seen: Box::new(move |seen| lock(&rows).push(seen)),
         };
         let reach = Reach { patience: Duration::from_millis(700), ..reach };
@@ -264,13 +268,15 @@ fn a_connection_waits_for_the_answer_of_a_person() {
     // Without an answer, and with the answer no.
     let answer = String::from_utf8(all(gate.ask("CONNECT b.org:443 HTTP/1.1\r\n\r\n"))).unwrap();
     assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("you will be told when it is allowed"), "{answer}");
+    let answer = String::from_utf8(all(gate.ask("CONNECT b.org:1 HTTP/1.1\r\n\r\n"))).unwrap();
+    assert!(answer.contains("too many questions"), "{answer}");
     let waiting = gate.ask("CONNECT c.org:443 HTTP/1.1\r\n\r\n");
     std::thread::sleep(Duration::from_millis(100));
     let refused = NetworkPolicy { refused: vec!["c.org".parse().unwrap()], ..policy(Unlisted::Ask, &[]) };
     gate.egress.set_policy(session, incarnation, refused);
     let answer = String::from_utf8(all(waiting)).unwrap();
     assert!(answer.contains("a person refused c.org for good"), "{answer}");
-    let asked = gate.verdicts(5).into_iter().filter(|verdict| *verdict == NetVerdict::Asked).count();
+    let asked = gate.verdicts(6).into_iter().filter(|verdict| *verdict == NetVerdict::Asked).count();
     assert_eq!(asked, 1);
 }
 
@@ -314,7 +320,7 @@ fn services_of_this_machine_need_a_rule_and_are_never_hearth_itself() {
 fn the_next_daemon_listens_where_the_last_one_did() {
     let directory = tempfile::tempdir().unwrap();
     let start = || {
-        let hooks = Hooks { ask: Box::new(|_| {}), seen: Box::new(|_| {}) };
+        let hooks = Hooks { ask: Box::new(|_| Box::pin(async { Ok(()) })), seen: Box::new(|_| {}) };
         Egress::start(Setup { directory: directory.path().join("net"), reach: Reach::default(), hooks }).unwrap()
     };
     let open = |egress: &Egress, session| {

@@ -9,8 +9,11 @@ use super::redact::Secrets;
 use super::{Error, Spec};
 use crate::model::entity::{AgentSettings, EnvValue};
 use crate::model::gateway::{Api, GatewayAddress, ModelAccess, SOCKET};
+use crate::model::network::{NETWORK_SOCKET, NetworkAccess};
 use crate::model::secrets;
 
+/// Where the runner is a proxy, in a network of the agent's own.
+const PROXY: &str = "http://127.0.0.1:3128";
 /// Where agents reach the gateway.
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -24,14 +27,22 @@ pub(in crate::runtime) struct Environment {
     pub(in crate::runtime) secret_names: Vec<String>,
 }
 
+/// Directories with sockets, as the agent sees them.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::runtime) struct Places<'a> {
+    /// Of the model gateway.
+    pub(in crate::runtime) gate: &'a Path,
+    /// Of its way out.
+    pub(in crate::runtime) network: &'a Path,
+}
+
 /// The variables of the agent and of its MCP servers, with references resolved. Keys that the gateway keeps are replaced
-/// by their placeholders. `gate` is the directory of the gateway's socket as the agent sees it. Blocks while `cmd:`
-/// references run.
+/// by their placeholders. Blocks while `cmd:` references run.
 pub(in crate::runtime) fn configured(
     spec: &Spec,
     lookup: &Lookup,
     stopped: &dyn Fn() -> bool,
-    gate: &Path,
+    places: Places<'_>,
 ) -> Result<Environment, Error> {
     let mut environment = Environment::default();
     let mut known = secrets::Secrets::default();
@@ -65,11 +76,14 @@ pub(in crate::runtime) fn configured(
         environment.secret_names.push(name);
     }
     if let Some(access) = &spec.model_access {
-        let addresses = to_gateway(access, gate)?;
+        let addresses = to_gateway(access, places.gate)?;
         if !addresses.is_empty() {
             around_proxies(&mut environment.variables);
         }
         environment.variables.extend(addresses);
+    }
+    if let Some(access) = &spec.network_access {
+        by_proxy(&mut environment.variables, access, places.network)?;
     }
     // A repeated start keeps the values of the first one.
     spec.secrets.get_or_init(|| known.into());
@@ -128,6 +142,22 @@ fn to_gateway(access: &ModelAccess, gate: &Path) -> Result<Vec<(OsString, OsStri
             Ok(vec![("HEARTH_GATEWAY".into(), text.into())])
         }
     }
+}
+
+/// The variables for the way out. Programs find hosts by name without a proxy; it leads to ports on which the runner does
+/// not listen. Proxies of the operator cannot be reached from there.
+fn by_proxy(variables: &mut Vec<(OsString, OsString)>, access: &NetworkAccess, place: &Path) -> Result<(), Error> {
+    let socket = place.join(NETWORK_SOCKET);
+    let socket = socket.to_str().ok_or_else(|| Error::Path { path: socket.clone() })?;
+    let asked = serde_json::json!({ "socket": socket, "ports": access.ports }).to_string();
+    let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"].map(|name| (name, PROXY));
+    let none = ["NO_PROXY", "no_proxy"].map(|name| (name, "127.0.0.1,localhost,::1"));
+    let others = [("HEARTH_NETWORK", asked.as_str()), ("NODE_USE_ENV_PROXY", "1")];
+    let own: Vec<_> = proxies.into_iter().chain(none).chain(others).collect();
+    let is_own = |name: &OsString| own.iter().any(|(own, _)| name == own) || name == "ALL_PROXY" || name == "all_proxy";
+    variables.retain(|(name, _)| !is_own(name));
+    variables.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
+    Ok(())
 }
 
 /// Keeps programs from asking a proxy for the gateway, whose address is their own loopback interface. Some read one

@@ -55,6 +55,21 @@ pub enum Error {
         /// Why it cannot be confined.
         why: String,
     },
+    /// The agent would have a network that nothing closes.
+    #[error(
+        "agent {folder}: `network = \"{network}\"` cannot be enforced here, because {why}; {advice}, or set `network = \"open\"` \
+         in hearth.toml"
+    )]
+    OpenNetwork {
+        /// Which agent.
+        folder: String,
+        /// Its setting.
+        network: &'static str,
+        /// Why it cannot be enforced.
+        why: String,
+        /// What to do.
+        advice: String,
+    },
     /// A setting is not a valid environment variable name.
     #[error("`{name}` cannot be the name of an environment variable")]
     VariableName {

@@ -9,6 +9,7 @@ use crate::model::id::SessionId;
 use crate::model::incarnation::SpecDigest;
 use crate::model::input::RuntimeEvent;
 use crate::model::mount::Mount;
+use crate::model::network::NetworkAccess;
 use crate::model::secrets::Secrets;
 use crate::model::session::SessionName;
 
@@ -67,6 +68,8 @@ pub struct Spec {
     pub secrets: Known,
     /// What it gets instead of keys of models, if the gateway keeps some.
     pub model_access: Option<ModelAccess>,
+    /// Its way out, if it has a network whose connections the daemon judges.
+    pub network_access: Option<NetworkAccess>,
 }
 
 /// The secret values that an incarnation was given. Empty until it starts.

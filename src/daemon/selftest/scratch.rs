@@ -262,6 +262,7 @@ impl<'a> Scratch<'a> {
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
             model_access: None,
+            network_access: None,
         }
     }
 

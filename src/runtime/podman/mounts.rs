@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::spec::{Bind, GATE, places};
+use super::spec::{Bind, GATE, NETWORK, places};
 use crate::model::entity::Access;
 use crate::model::gateway::ModelAccess;
+use crate::model::network::NETWORK_FILES;
 use crate::runtime::owner::{give, is_shared, share, show};
 use crate::runtime::{Error, Spec, directory};
 
@@ -32,6 +33,13 @@ pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> 
     }
     if let Some(directory) = spec.model_access.as_ref().and_then(ModelAccess::directory) {
         binds.push(Bind { source: directory.to_owned(), target: GATE.into(), access: Access::ReadOnly });
+    }
+    if let Some(access) = &spec.network_access {
+        binds.push(Bind { source: access.directory.clone(), target: NETWORK.into(), access: Access::ReadOnly });
+        for (name, _) in NETWORK_FILES {
+            let (source, target) = (access.directory.join(name), Path::new("/etc").join(name));
+            binds.push(Bind { source, target, access: Access::ReadOnly });
+        }
     }
     check(&binds)?;
     Ok(binds)

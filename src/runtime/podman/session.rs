@@ -13,9 +13,9 @@ use super::handover::{self, Offer, Pipe, Start};
 use super::mounts;
 use super::registry::{Order, SessionOrders};
 use super::retry::{Pauses, insist};
-use super::spec::{self, Bind, GATE};
+use super::spec::{self, Bind, GATE, NETWORK};
 use crate::model::incarnation::Exit;
-use crate::runtime::environment::{Environment, configured};
+use crate::runtime::environment::{Environment, Places, configured};
 use crate::runtime::image::{RUNNER, base_of, image_of};
 use crate::runtime::redact::Secrets;
 use crate::runtime::{Error, Spec, known};
@@ -454,7 +454,8 @@ impl Session<'_> {
             }
             let give_away = shared.user.0 == 0 && !shared.info.rootless;
             let mut binds = mounts::prepare(&spec, give_away)?;
-            let mut environment = configured(&spec, &shared.setup.lookup, &stopped, Path::new(GATE))?;
+            let places = Places { gate: Path::new(GATE), network: Path::new(NETWORK) };
+            let mut environment = configured(&spec, &shared.setup.lookup, &stopped, places)?;
             let texts = texts(std::mem::take(&mut environment.variables))?;
             let variables = spec::variables(&spec, texts, &environment.secret_names);
             let start = Start { session: spec.session, incarnation: spec.incarnation };

@@ -29,6 +29,9 @@ const MAILBOX: &str = "/workspace/session";
 /// Where it sees the directory of the model gateway's socket.
 pub(in crate::runtime) const GATE: &str = "/run/hearth-gateway";
 
+/// Where it sees the directory of its way out.
+pub(in crate::runtime) const NETWORK: &str = "/run/hearth-network";
+
 /// A bind mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bind {
@@ -84,8 +87,11 @@ pub(super) fn create(order: &Order<'_>) -> Value {
         "user": user(order),
     });
     let network = network(spec.settings.network, spec.settings.allow_host_loopback);
+    // The runner listens on the ports of names. Nothing else is in that network.
+    let low_ports = ("sysctl", json!({ "net.ipv4.ip_unprivileged_port_start": "0" }));
+    let network = network.into_iter().chain(spec.network_access.is_some().then_some(low_ports));
     let filter = order.filter.map(|filter| ("seccomp_profile_path", json!(filter)));
-    for (key, value) in network.into_iter().chain(order.info.rootless.then(keep_id)).chain(filter) {
+    for (key, value) in network.chain(order.info.rootless.then(keep_id)).chain(filter) {
         if let Some(body) = body.as_object_mut() {
             body.insert(key.to_owned(), value);
         }
@@ -171,7 +177,7 @@ fn mounts(binds: &[Bind], memory: u64) -> Value {
         };
         let mut options = vec![access, "nosuid", "nodev", "private", "rbind"];
         // Nothing in a mailbox is a program, and other users wrote part of it.
-        if bind.target.starts_with(MAILBOX) || [PLACE, GATE].iter().any(|own| bind.target == Path::new(own)) {
+        if bind.target.starts_with(MAILBOX) || [PLACE, GATE, NETWORK].iter().any(|own| bind.target == Path::new(own)) {
             options.push("noexec");
         }
         json!({ "type": "bind", "source": bind.source, "destination": bind.target, "options": options })
@@ -227,6 +233,7 @@ mod tests {
     use super::*;
     use crate::model::entity::AgentSettings;
     use crate::model::incarnation::SpecDigest;
+    use crate::model::network::NetworkAccess;
     use crate::model::session::SessionName;
 
     fn spec(network: Network) -> Spec {
@@ -246,6 +253,7 @@ mod tests {
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
             model_access: None,
+            network_access: None,
         }
     }
 
@@ -324,6 +332,16 @@ mod tests {
             );
             assert_eq!(open.get("hostadd").is_some(), loopback);
         }
+    }
+
+    #[test]
+    fn only_with_a_way_out_low_ports_are_open() {
+        let mut spec = spec(Network::Ask);
+        assert_eq!(made_of(&spec, true, 1000).get("sysctl"), None);
+        spec.network_access = Some(NetworkAccess { directory: "/data/run/network/se5.3".into(), ports: Vec::new() });
+        let made = made_of(&spec, true, 1000);
+        assert_eq!(made["netns"]["nsmode"], "none");
+        assert_eq!(made["sysctl"], json!({ "net.ipv4.ip_unprivileged_port_start": "0" }));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::sandbox::Sandbox;
 use super::{Setup, programs};
 use crate::model::entity::{Access, Network};
 use crate::model::gateway::ModelAccess;
+use crate::model::network::NETWORK_FILES;
 use crate::runtime::{Error, MEMORY, PIDS, Spec};
 
 /// System paths that any program may need. Not `/tmp`, `/var`, `/run` or `/home`, which contain other users' files.
@@ -33,6 +34,10 @@ pub(super) const SYSTEM: [&str; 17] = [
     "/sys/devices/system",
     "/sys/fs/cgroup",
 ];
+
+/// Of these, directories with sockets by which programs of this machine look names up. For an agent without a network
+/// they would be a way out.
+const RESOLVERS: [&str; 3] = ["/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"];
 
 /// In-memory directories of a mount view, private to it.
 const IN_MEMORY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -75,12 +80,20 @@ impl Confined {
             .and_then(|program| programs::find(program, &spec.group_dir, &setup.path));
         let mut named = found.as_deref().map(|found| programs::places(found, &setup.guarded)).unwrap_or_default();
         named.extend(command.iter().skip(1).filter_map(|word| programs::named_file(word, &setup.guarded)));
-        let mut rules = rules(spec, system(&setup.guarded), named);
+        let mut system = system(&setup.guarded);
+        if spec.settings.network.is_closed() {
+            system.retain(|path| !RESOLVERS.iter().any(|resolver| path.starts_with(resolver)));
+        }
+        let mut rules = rules(spec, system, named);
+        rules.sockets.extend(spec.network_access.as_ref().map(|access| access.directory.clone()));
         rules.sockets.extend(spec.model_access.as_ref().and_then(ModelAccess::directory).map(Path::to_owned));
         let path = programs::reachable(&setup.path, &rules.read);
         let view = match &setup.sandbox {
             Sandbox::Jail(jail) => {
                 let mut visible = Visible::of(&rules, &setup.guarded);
+                if spec.network_access.is_some() {
+                    NETWORK_FILES.iter().for_each(|(name, _)| visible.hide(&Path::new("/etc").join(name)));
+                }
                 let words = command.iter().skip(1).map(PathBuf::from).filter(|word| word.is_absolute());
                 let all = found.into_iter().chain(words).chain(std::env::split_paths(&path));
                 all.for_each(|path| visible.add_links(&path, &setup.guarded));
@@ -187,6 +200,7 @@ mod tests {
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
             model_access: None,
+            network_access: None,
         }
     }
 

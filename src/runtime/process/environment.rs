@@ -7,7 +7,7 @@ use super::secret::Lookup;
 use super::spawn::{LIFE_FD, LOCK_FD};
 use crate::model::gateway::ModelAccess;
 use crate::model::mount::{APP_SKILLS, EXTRA, GLOBAL, Mount, PROJECT, TRUSTED};
-use crate::runtime::environment::{Environment, configured};
+use crate::runtime::environment::{Environment, Places, configured};
 use crate::runtime::{Error, Spec};
 
 /// Parts of an agent's surroundings that its variables name.
@@ -30,7 +30,8 @@ pub(super) fn environment(
 ) -> Result<Environment, Error> {
     // The mount view shows the directory where it is.
     let gate = spec.model_access.as_ref().and_then(ModelAccess::directory).unwrap_or(Path::new(""));
-    let mut environment = configured(spec, lookup, stopped, gate)?;
+    let network = spec.network_access.as_ref().map_or(Path::new(""), |access| &access.directory);
+    let mut environment = configured(spec, lookup, stopped, Places { gate, network })?;
     let mut variables: Vec<(OsString, OsString)> =
         vec![("PATH".into(), reach.path.to_owned()), ("LANG".into(), "C.UTF-8".into())];
     variables.append(&mut environment.variables);

@@ -3,6 +3,7 @@
 //! The agent's directories have the same paths as outside, so that no path has to be translated. Nothing else of the
 //! machine is visible: no homes, no `/run`, and of `/etc` only what programs need.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use agent_runner::confine::Rules;
 
 use super::programs;
 use super::spawn::{GROUP_FD, LOCK_FD, PASSWD_FD, STATUS_FD};
+use crate::model::network::{NETWORK_FILES, NetworkAccess};
 
 /// In-memory directories that vanish with the view.
 const IN_MEMORY: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", "/run"];
@@ -103,6 +105,12 @@ impl Visible {
         visible
     }
 
+    /// Leaves out a path of the system, and the link that is there.
+    pub(super) fn hide(&mut self, path: &Path) {
+        self.etc.retain(|shown| shown != path);
+        self.links.retain(|(at, _)| at != path);
+    }
+
     /// Adds the links on the way to a path.
     pub(super) fn add_links(&mut self, path: &Path, guarded: &[PathBuf]) {
         for link in programs::links(path, guarded) {
@@ -125,6 +133,8 @@ pub(super) struct View<'a> {
     pub(super) directory: &'a Path,
     /// Whether it has its own, empty network.
     pub(super) own_network: bool,
+    /// The way out of that network, if there is one.
+    pub(super) way_out: Option<&'a NetworkAccess>,
     /// Whether root creates it and the runner inside switches to another user.
     pub(super) becomes_user: bool,
     pub(super) variables: &'a [(OsString, OsString)],
@@ -142,6 +152,10 @@ pub(super) fn options(view: &View<'_>) -> Vec<OsString> {
         words.add(["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]);
     } else {
         words.add(["--unshare-user"]);
+    }
+    if view.way_out.is_some() {
+        // The runner gives it up as soon as it listens.
+        words.add(["--cap-add", "CAP_NET_BIND_SERVICE"]);
     }
     words.add(["--sync-fd", &LOCK_FD.to_string(), "--json-status-fd", &STATUS_FD.to_string()]);
     for step in steps(view) {
@@ -163,7 +177,7 @@ pub(super) fn options(view: &View<'_>) -> Vec<OsString> {
 
 /// One mount or link.
 struct Step<'a> {
-    at: &'a Path,
+    at: Cow<'a, Path>,
     words: Vec<OsString>,
 }
 
@@ -173,9 +187,9 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
     let in_memory = IN_MEMORY.map(|place| {
         let mut words = Words::default();
         words.add(["--perms", if place == "/run" { "0755" } else { "1777" }, "--size", &size, "--tmpfs", place]);
-        Step { at: Path::new(place), words: words.0 }
+        Step { at: Path::new(place).into(), words: words.0 }
     });
-    let proc = Step { at: Path::new("/proc"), words: ["--proc", "/proc"].map(OsString::from).to_vec() };
+    let proc = Step { at: Path::new("/proc").into(), words: ["--proc", "/proc"].map(OsString::from).to_vec() };
     let rules = view.rules;
     let shown = |path: &&PathBuf| !path.starts_with("/proc") && *path != Path::new("/etc");
     let read = rules
@@ -187,6 +201,12 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
         .map(|path| bind("--ro-bind-try", path));
     let is_shown = |path: &&PathBuf| IN_MEMORY.iter().all(|place| path.as_path() != Path::new(place));
     let write: Vec<Step<'_>> = rules.write.iter().filter(is_shown).map(|path| bind("--bind", path)).collect();
+    let replaced = view.way_out.into_iter().flat_map(|access| {
+        NETWORK_FILES.iter().map(|(name, _)| {
+            let (from, at) = (access.directory.join(name), Path::new("/etc").join(name));
+            Step { words: vec!["--ro-bind".into(), from.into(), at.clone().into()], at: at.into() }
+        })
+    });
     let devices = rules.devices.iter().map(|path| bind("--dev-bind-try", path));
     let streams = [("/dev/fd", ""), ("/dev/stdin", "/0"), ("/dev/stdout", "/1"), ("/dev/stderr", "/2")];
     let streams =
@@ -196,12 +216,13 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
     // A link inside of a shown directory already exists; a link above one becomes a directory.
     let links = view.visible.links.iter().filter(|(at, _)| !is_inside(at) && !bound().any(|path| path.starts_with(at)));
     let links = links.map(|(at, to)| link(at, to.as_os_str()));
-    let mut steps: Vec<Step<'_>> = streams.chain(links).chain(read).chain(devices).collect();
+    let mut steps: Vec<Step<'_>> = streams.chain(links).chain(read).chain(replaced).chain(devices).collect();
     steps.extend(write);
     steps.extend(in_memory);
     steps.push(proc);
     // Bubblewrap would create the parents for its own user alone, which may be root.
-    let above: BTreeSet<&Path> = steps.iter().flat_map(|step| step.at.ancestors().skip(1)).collect();
+    let above = steps.iter().flat_map(|step| step.at.ancestors().skip(1));
+    let above: BTreeSet<PathBuf> = above.map(Path::to_owned).collect();
     let above = above.into_iter().filter(|at| at.parent().is_some() && !is_inside(at));
     let mut all: Vec<Step<'_>> = above.map(directory).collect();
     all.append(&mut steps);
@@ -209,18 +230,18 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
     all
 }
 
-fn directory(at: &Path) -> Step<'_> {
+fn directory(at: PathBuf) -> Step<'static> {
     let mut words = Words::default();
-    words.path(["--perms", "0755", "--dir"], at);
-    Step { at, words: words.0 }
+    words.path(["--perms", "0755", "--dir"], &at);
+    Step { at: at.into(), words: words.0 }
 }
 
 fn bind<'a>(how: &str, path: &'a Path) -> Step<'a> {
-    Step { at: path, words: vec![how.into(), path.into(), path.into()] }
+    Step { at: path.into(), words: vec![how.into(), path.into(), path.into()] }
 }
 
 fn link<'a>(at: &'a Path, to: &OsStr) -> Step<'a> {
-    Step { at, words: vec!["--symlink".into(), to.to_owned(), at.into()] }
+    Step { at: at.into(), words: vec!["--symlink".into(), to.to_owned(), at.into()] }
 }
 
 #[derive(Default)]
@@ -281,8 +302,17 @@ mod tests {
         let rules = rules();
         let variables = [("KEY".into(), "value of it".into())];
         let directory = Path::new("/data/groups/main");
-        let view =
-            View { rules: &rules, visible: &visible, directory, own_network, becomes_user, variables: &variables };
+        let way_out = &NetworkAccess { directory: "/data/run/network/se4.1".into(), ports: Vec::new() };
+        let way_out = own_network.then_some(way_out);
+        let view = View {
+            rules: &rules,
+            visible: &visible,
+            directory,
+            own_network,
+            way_out,
+            becomes_user,
+            variables: &variables,
+        };
         options(&view).into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -302,7 +332,14 @@ mod tests {
         let lacks = |one: &str, other: &str| -> Vec<String> {
             one.lines().filter(|line| !other.lines().any(|there| there == *line)).map(str::to_owned).collect()
         };
-        assert_eq!(lacks(&lines(&words(true, false)), &plain), ["--unshare-net"]);
+        let network = [
+            "--unshare-net",
+            "--cap-add CAP_NET_BIND_SERVICE",
+            "--ro-bind /data/run/network/se4.1/hosts /etc/hosts",
+            "--ro-bind /data/run/network/se4.1/nsswitch.conf /etc/nsswitch.conf",
+            "--ro-bind /data/run/network/se4.1/resolv.conf /etc/resolv.conf",
+        ];
+        assert_eq!(lacks(&lines(&words(true, false)), &plain), network);
         let root = lines(&words(false, true));
         assert_eq!(lacks(&root, &plain), ["--cap-add CAP_SETUID", "--cap-add CAP_SETGID", "--chdir /"]);
         assert_eq!(lacks(&plain, &root), ["--unshare-user", "--chdir /data/groups/main"]);

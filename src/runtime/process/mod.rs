@@ -172,6 +172,23 @@ impl ProcessRuntime {
         Err(Error::Unconfined { folder, provider, why: why.clone() })
     }
 
+    /// An agent whose connections are judged starts only where it has no other way out. The provider `echo` connects to
+    /// nothing.
+    fn check_network(&self, spec: &Spec) -> Result<(), Error> {
+        let settings = &spec.settings;
+        let confined = settings.hold(spec.provider, self.shared.setup.sandbox.confines()) == Hold::Confined;
+        let (why, advice) = match &self.shared.setup.sandbox {
+            _ if !settings.network.has_rules() || spec.provider == ProviderKind::Echo => return Ok(()),
+            Sandbox::Jail(_) if confined && spec.network_access.is_some() => return Ok(()),
+            Sandbox::Jail(_) if confined => ("it has no way out".to_owned(), "restart the daemon".to_owned()),
+            Sandbox::Limited { lacking } => (lacking.to_string(), lacking.mend().to_owned()),
+            Sandbox::Missing { why, mend, .. } => (why.clone(), mend.clone()),
+            Sandbox::Jail(_) => ("it runs unconfined".to_owned(), "remove `unconfined = true`".to_owned()),
+        };
+        let folder = spec.group_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Err(Error::OpenNetwork { folder, network: settings.network.as_str(), why, advice })
+    }
+
     fn end(&self, key: Key, grace: Duration) {
         if self.shared.kill(key, grace) {
             self.clear(key);
@@ -213,7 +230,7 @@ impl Runtime for ProcessRuntime {
 
     fn ensure(&self, spec: Spec) {
         let key = (spec.session, spec.incarnation);
-        if let Err(error) = self.check_confinement(&spec) {
+        if let Err(error) = self.check_confinement(&spec).and_then(|()| self.check_network(&spec)) {
             return self.shared.table.refuse(key, error.reason());
         }
         if !self.shared.table.begin(key) {

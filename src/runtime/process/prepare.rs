@@ -78,6 +78,7 @@ fn jailed(confined: &Confined, spec: &Spec, launch: &Launch) -> Option<Jailed> {
         visible,
         directory: &launch.directory,
         own_network: spec.settings.network.is_closed(),
+        way_out: spec.network_access.as_ref(),
         becomes_user: user.is_some(),
         variables: &launch.variables,
     };

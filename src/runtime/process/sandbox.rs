@@ -156,6 +156,7 @@ fn probe(jail: &Jail, guarded: &[PathBuf]) -> Result<(), String> {
         visible: &visible,
         directory: Path::new("/"),
         own_network: true,
+        way_out: None,
         becomes_user: jail.user.is_some(),
         variables: &[],
     };

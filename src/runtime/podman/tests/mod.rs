@@ -126,6 +126,7 @@ impl World {
             mounts: Vec::new(),
             secrets: crate::runtime::Known::default(),
             model_access: None,
+            network_access: None,
         }
     }
 
