@@ -4,7 +4,9 @@ pub mod cli;
 pub mod daemon;
 
 pub use hearth_base::{model, time};
-pub use hearth_edges::{channel, clock, config, connections, contracts, egress, gateway, mailbox, provider, runtime, socket};
+pub use hearth_edges::{
+    channel, clock, config, connections, contracts, egress, gateway, mailbox, provider, runtime, socket,
+};
 pub use {hearth_engine as engine, hearth_state as state};
 
 use hearth_base::crash;

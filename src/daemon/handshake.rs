@@ -85,8 +85,13 @@ pub fn handshake(paths: &Paths, asked: &AskedAgent<'_>) -> Result<Handshake, Str
         }
         _ => None,
     };
-    let spec =
-        Spec { network_access, session_dir: mailboxes.path(SESSION), mounts: prepared.mounts, model_access, ..spec(paths, asked) };
+    let spec = Spec {
+        network_access,
+        session_dir: mailboxes.path(SESSION),
+        mounts: prepared.mounts,
+        model_access,
+        ..spec(paths, asked)
+    };
     shake(run, spec, |name| mailboxes.agent_file(SESSION, name).map_err(|error| error.to_string()))
 }
 

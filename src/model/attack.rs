@@ -1,58 +1,13 @@
 //! Catalogue of attacks by hostile agents and senders, and what must hold against each. Source for the self-test of
 //! `hearth doctor`, the tests and docs/security.md.
 
-use super::configure::RuntimeKind;
-
+mod row;
 mod stand;
 
+pub use row::Attack;
+use row::{attack, of_models, of_network};
 use stand::{BOTH, CONTROL_GROUPS, EVERY_NETWORK, KEYRING, OWN_SECRET, PROFILE, READER, VIEW, split};
 pub use stand::{By, Stand};
-
-/// One attack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attack {
-    /// Name for programs and tests; never changes its meaning.
-    pub name: &'static str,
-    /// Heading under which it is listed.
-    pub about: &'static str,
-    /// What the attacker tries; reads on after "it".
-    pub tries: &'static str,
-    /// What must hold.
-    pub holds: &'static str,
-    /// The attacker, and whether the defense is promised.
-    pub by: By,
-}
-
-impl Attack {
-    /// The promise for a runtime. Attacks by senders do not depend on the runtime.
-    #[must_use]
-    pub const fn stand(&self, runtime: RuntimeKind) -> Stand {
-        match (self.by, runtime) {
-            (By::Agent { process, .. }, RuntimeKind::Process) => process,
-            (By::Agent { podman, .. }, RuntimeKind::Podman) => podman,
-            (By::Sender, _) => Stand::Held,
-        }
-    }
-
-    /// Whether an agent tries it.
-    #[must_use]
-    pub const fn is_by_agent(&self) -> bool {
-        matches!(self.by, By::Agent { .. })
-    }
-}
-
-const fn attack(
-    about: &'static str,
-    name: &'static str,
-    (tries, holds): (&'static str, &'static str),
-    by: By,
-) -> Attack {
-    Attack { name, about, tries, holds, by }
-}
-
-const fn of_models(name: &'static str, tries: &'static str, holds: &'static str) -> Attack {
-    attack(MODELS, name, (tries, holds), BOTH)
-}
 
 const REFUSED: &str = "the request is refused";
 const FILES: &str = "Files";
@@ -253,6 +208,15 @@ pub const ATTACKS: &[Attack] = &[
         ("reaches another agent with `network = \"open\"`", "no one answers"),
         split(EVERY_NETWORK, Stand::Tested("it needs a second agent that listens")),
     ),
+    of_network("net-host", "reaches a host that no rule allows, by name or through the proxy", "it is refused"),
+    of_network("net-bypass", "connects past the daemon, over TCP or UDP", "there is no route"),
+    of_network("net-dns", "puts data into names that it looks up", "such names do not exist, and nobody is asked"),
+    of_network("net-metadata", "reaches metadata addresses, even if they are listed", "it is refused"),
+    of_network("net-lan", "reaches the local network or a loopback address that is not listed", "it is refused"),
+    of_network("net-hearth", "reaches ports of Hearth itself, even if they are listed", "it is refused"),
+    of_network("net-front", "names another host in TLS than the one that is allowed", "nothing is sent"),
+    of_network("net-smuggle", "hides an HTTP request for another host behind one for its host", "it is not sent"),
+    of_network("net-other-agent", "uses the way out of another agent", "it cannot connect"),
     attack(
         FLOODS,
         "fork-bomb",

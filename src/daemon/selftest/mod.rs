@@ -26,6 +26,7 @@ use scratch::Scratch;
 
 mod mailbox;
 mod models;
+mod network;
 mod remains;
 mod scratch;
 mod trials;
@@ -98,7 +99,7 @@ pub enum Error {
 }
 
 /// The last run of the hostile agent for attacks that are tried in each runtime. Later ones need higher numbers.
-const LAST: u32 = 7;
+const LAST: u32 = 8;
 
 /// Result of each attack. `Err` says what failed.
 type Found = BTreeMap<&'static str, Result<String, String>>;
@@ -242,8 +243,10 @@ fn try_all(
     }
     let spec = crate::runtime::Spec { incarnation: 3, ..spec.clone() };
     mailbox::try_all(scratch, place, &spec, found)?;
-    let spec = crate::runtime::Spec { incarnation: LAST - 1, ..spec };
+    let spec = crate::runtime::Spec { incarnation: LAST - 2, ..spec };
     models::try_all(scratch, place, &spec, found)?;
+    let spec = crate::runtime::Spec { incarnation: LAST, ..spec };
+    network::try_all(scratch, place, &spec, found)?;
     match found.remove(trials::CONTROL) {
         Some(Err(detail)) => Err(Error::Trial(format!(
             "the hostile agent cannot do what it is allowed to do, so the test proves nothing: {detail}"
