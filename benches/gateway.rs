@@ -32,6 +32,7 @@ pub(crate) fn all(asked: &Asked) {
     part.add_times("sent to the server itself", direct);
     part.add_times("sent through the gateway", through);
     part.add(&["added in the middle".to_owned(), added, String::new(), String::new(), String::new()]);
+    crate::egress::rows(asked).iter().for_each(|row| part.add(row));
     part.keep(asked);
 }
 

@@ -15,6 +15,7 @@
 )]
 
 mod at_size;
+mod egress;
 mod gateway;
 mod ground;
 mod idle;

@@ -40,6 +40,7 @@ mod run;
 mod serve;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 
 /// Threads that copy.
 const THREADS: usize = 2;

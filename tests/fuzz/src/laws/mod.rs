@@ -11,6 +11,7 @@ mod disk;
 mod files;
 mod gateway;
 mod nanoclaw;
+mod network;
 mod programs;
 mod store;
 mod talk;
@@ -56,6 +57,10 @@ pub const LAWS: &[(&str, Law)] = &[
     ("model_requests", gateway::model_requests),
     ("usage", gateway::usage),
     ("placeholder", gateway::placeholder),
+    ("hello", network::hello),
+    ("way_out", network::way_out),
+    ("plain_requests", network::plain_requests),
+    ("hosts", network::hosts),
 ];
 
 /// The first line as text, and the rest.
