@@ -20,6 +20,9 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 /// Addresses that are tried.
 const ADDRESSES_MAX: usize = 6;
 
+/// Where an endpoint is, if not where its name leads.
+pub type Placed = dyn Fn(&Endpoint) -> Option<SocketAddr> + Send + Sync;
+
 /// How the gate reaches the world.
 #[derive(Clone)]
 pub struct Reach {
@@ -28,7 +31,7 @@ pub struct Reach {
     /// How long a connection waits for the answer of a person.
     pub patience: Duration,
     /// For tests: where an endpoint is instead of where its name leads.
-    pub placed: Arc<dyn Fn(&Endpoint) -> Option<SocketAddr> + Send + Sync>,
+    pub placed: Arc<Placed>,
 }
 
 impl Default for Reach {

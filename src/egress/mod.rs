@@ -26,7 +26,7 @@ use crate::model::id::SessionId;
 use crate::model::network::{
     ConnectionSeen, HostWanted, NETWORK_FILES, NETWORK_SOCKET, NetRefusal, NetVerdict, NetworkAccess, NetworkPolicy,
 };
-pub use address::Reach;
+pub use address::{Placed, Reach};
 use run::EgressRun;
 
 mod address;

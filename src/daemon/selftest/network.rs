@@ -186,7 +186,7 @@ impl Server {
                 }
             }
         };
-        let accept = move || listener.incoming().flatten().for_each(|stream| serve(stream));
+        let accept = move || listener.incoming().flatten().for_each(&serve);
         std::thread::Builder::new().name("server of the self-test".to_owned()).spawn(accept)?;
         Ok(Self { address, arrived })
     }

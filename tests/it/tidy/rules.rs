@@ -375,6 +375,7 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/channel/webhook/entrance.rs", "the one socket that a network can reach"),
             ("src/daemon/selftest/models.rs", "a server of models, for the hostile agent"),
+            ("src/daemon/selftest/network.rs", "a server that the hostile agent may reach"),
             ("src/daemon/selftest/remains.rs", "a service of this machine that the hostile agent must not reach"),
             ("src/gateway/listener.rs", "a loopback port for agents that share the machine's network"),
             ("src/gateway/tests.rs", "a server of models"),
