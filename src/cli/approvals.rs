@@ -256,6 +256,7 @@ fn concerned(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject) -> Result<Con
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => (None, None, vec![agent_of(db, txn, *session)?]),
+        ApprovalSubject::Host(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
         ApprovalSubject::Budget(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
     })
 }
@@ -276,6 +277,7 @@ const fn kind(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::McpServer { .. } => "mcp_server",
         ApprovalSubject::CreateAgent { .. } => "create_agent",
         ApprovalSubject::Budget(_) => "budget",
+        ApprovalSubject::Host(_) => "host",
     }
 }
 
@@ -297,6 +299,11 @@ fn request(about: &ApprovalSubject) -> Option<serde_json::Value> {
         ApprovalSubject::CreateAgent { name, instructions, .. } => {
             Some(json!({ "name": name, "folder": destination_name(name), "instructions": instructions }))
         }
+        ApprovalSubject::Host(request) => Some(json!({
+            "host": request.to.host.to_string(),
+            "port": request.to.port,
+            "local": request.local,
+        })),
         ApprovalSubject::Budget(request) => Some(json!({
             "budget": request.budget.name(),
             "more_micros": request.budget.money.map(|_| request.money.as_micros()),

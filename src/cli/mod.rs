@@ -46,6 +46,7 @@ mod local_owner;
 mod log;
 mod lookup;
 mod mount_args;
+mod net;
 mod offline;
 mod prerequisites;
 mod print;
@@ -136,6 +137,8 @@ enum Command {
     Dropped(dropped::DroppedArgs),
     /// Show what agents use of models, and what it costs
     Spend(spend::SpendArgs),
+    /// Show what agents reached over the network or were refused, and decide about hosts
+    Net(net::NetArgs),
     /// Run one sweep: process everything that is due
     Sweep(sweep::SweepArgs),
     /// List, show and change agents
@@ -416,6 +419,7 @@ fn run(cli: Cli) -> Done {
         Command::Inject(args) => inject::inject(&paths, &args, json),
         Command::Why(args) => why::why(&paths, &args, json),
         Command::Dropped(args) => dropped::dropped(&paths, &args, json),
+        Command::Net(args) => net::net(&paths, &args, json),
         Command::Spend(args) => spend::spend(&paths, &args, json),
         Command::Sweep(args) => sweep::sweep(&paths, &args, json),
         Command::Agents(command) => change::again(|| agents::agents(&paths, &command, json)),

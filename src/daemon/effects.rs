@@ -58,6 +58,7 @@ impl Executor {
                 self.workers.close_gateway(session, number);
                 self.runtime.kill_now(session, number);
             }
+            Effect::NetworkPolicy(of) => tracing::debug!(session = %of.session, "the network policy of a run changed"),
             Effect::TurnBegan(turn) => self.workers.turn_began(turn),
             Effect::Inquire(session, number) => {
                 self.workers.follow(session, number);

@@ -284,6 +284,8 @@ fn is_new_work(input: &Input) -> bool {
         Input::Start
         | Input::Collected(_)
         | Input::ModelCall(_)
+        | Input::HostWanted(_)
+        | Input::Connections(_)
         | Input::Runtime(_)
         | Input::Built(..)
         | Input::Delivered(..)

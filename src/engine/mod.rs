@@ -61,6 +61,7 @@ mod tx;
 
 pub use approvals::texts::text as approval_text;
 pub use housekeeping::retention;
+pub use lifecycle::network::network_policy;
 pub use lifecycle::peek::peek;
 pub use lifecycle::unattended::waits_for_person;
 pub use routing::threads::muted_places;
@@ -111,6 +112,8 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         Input::Inbound(event) => inbound::route(tx, event),
         Input::PairingCode(event, used) => inbound::pairing::code(tx, event, *used),
         Input::Collected(collection) => turns::ingest(tx, collection.clone()),
+        Input::HostWanted(wanted) => requests::hosts::wanted(tx, wanted),
+        Input::Connections(seen) => turns::connections::seen(tx, seen),
         Input::ModelCall(call) => turns::calls::ended(tx, call),
         Input::Runtime(event) => lifecycle::runtime_event(tx, event.clone()),
         Input::Built(agent, packages, built) => requests::built::built(tx, *agent, packages, built),

@@ -7,6 +7,7 @@ use super::budget::BudgetRequest;
 use super::card::CardOption;
 use super::content::RawJson;
 use super::entity::McpServer;
+use super::host_grant::HostRequest;
 use super::id::{AgentId, ChatId, OutboundId, QuestionId, SessionId};
 use super::time::Timestamp;
 use super::turn::Turn;
@@ -66,6 +67,8 @@ pub enum ApprovalSubject {
     },
     /// A budget has no room for messages. At most one open per budget.
     Budget(BudgetRequest),
+    /// An agent wants to reach a host that no rule names. At most one open per agent, host and port.
+    Host(HostRequest),
 }
 
 impl ApprovalSubject {
@@ -76,6 +79,7 @@ impl ApprovalSubject {
             Self::Packages { session, .. } | Self::McpServer { session, .. } | Self::CreateAgent { session, .. } => {
                 Some(*session)
             }
+            Self::Host(request) => Some(request.session),
             Self::Sender { .. } | Self::Channel { .. } | Self::Budget(_) => None,
         }
     }

@@ -7,6 +7,8 @@
 use super::approval::ApprovalSubject;
 use super::budget::BudgetRequest;
 use super::entity::{EnvValue, McpServer, normalize_name};
+use super::host::Host;
+use super::host_grant::HostRequest;
 use super::id::{AgentId, SessionId};
 use super::spend::Money;
 use super::visible::{block, exact, exact_pair, free};
@@ -115,6 +117,7 @@ pub fn render(about: &ApprovalSubject, names: &Names) -> ApprovalText {
         ApprovalSubject::CreateAgent { session, name, instructions } => {
             ("Create Agent Request", agent_lines(*session, name, instructions.as_deref(), names))
         }
+        ApprovalSubject::Host(request) => ("🌐 New host", host_lines(request, names)),
         ApprovalSubject::Budget(request) => ("💰 Budget spent", budget_lines(request, names)),
     };
     ApprovalText { title, lines }
@@ -152,6 +155,29 @@ fn server_lines(session: SessionId, server: &McpServer, names: &Names) -> Vec<St
         }
     }));
     lines.push("It takes the place of a server of that name that the agent has.".to_owned());
+    lines
+}
+
+fn host_lines(request: &HostRequest, names: &Names) -> Vec<String> {
+    let HostRequest { session, to, local, .. } = request;
+    let mut lines = vec![
+        format!("{} wants to reach {} in session {session}.", asker(names), exact(&to.to_string())),
+        format!("host: {}", exact(&to.host.to_string())),
+    ];
+    if let Host::Name(name) = &to.host
+        && let Some(written) = name.in_unicode()
+    {
+        lines.push(format!("as it is written: {}", free(&written)));
+    }
+    lines.push(format!("port: {}", to.port));
+    if *local {
+        lines.push("It is in your local network.".to_owned());
+    }
+    lines.push(
+        "Once allows exactly this host and port for an hour in this session. Always and never hold for all sessions of the \
+         agent, until they are revoked. Hearth does not see what is sent there."
+            .to_owned(),
+    );
     lines
 }
 

@@ -13,6 +13,7 @@ use super::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use super::entity::{
     AgentSettings, ContextFrom, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
 };
+use super::host::Endpoint;
 use super::id::SessionId;
 use super::retention::Retention;
 use super::session::SessionChoice;
@@ -122,6 +123,12 @@ pub enum Change {
     SetSessionProvider(#[serde(with = "as_text")] SessionId, Option<ProviderKind>),
     /// Chooses something for a session, instead of the agent's setting.
     ChooseForSession(#[serde(with = "as_text")] SessionId, SessionChoice),
+    /// Lets an agent reach a host, until that is revoked.
+    AllowHost(Folder, #[serde(with = "as_text")] Endpoint),
+    /// Keeps an agent from a host, until that is revoked.
+    DenyHost(Folder, #[serde(with = "as_text")] Endpoint),
+    /// Revokes what was decided about a host and an agent.
+    RevokeHost(Folder, #[serde(with = "as_text")] Endpoint),
     /// Removes entities that were created from a file and are not named by the other changes.
     #[serde(skip)]
     Prune,
@@ -157,6 +164,7 @@ impl Change {
             | Self::Unmute(..)
             | Self::UnmuteName(..)
             | Self::EndSticky(..)
+            | Self::RevokeHost(..)
             | Self::Prune => true,
             Self::PutSettings(_)
             | Self::PutAgent(..)
@@ -178,7 +186,9 @@ impl Change {
             | Self::SetSessionProvider(..)
             | Self::ChooseForSession(..)
             | Self::Mute(..)
-            | Self::MuteName(..) => false,
+            | Self::MuteName(..)
+            | Self::AllowHost(..)
+            | Self::DenyHost(..) => false,
         }
     }
 }

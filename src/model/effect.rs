@@ -13,6 +13,7 @@ use super::id::{AgentId, BodyId, MessageId, OutgoingId, SessionId, SkipId};
 use super::incarnation::SpecDigest;
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
+use super::network::NetworkPolicy;
 use super::session::SessionName;
 use super::time::Timestamp;
 
@@ -31,6 +32,8 @@ pub enum Effect {
     StopNow(SessionId, u32),
     /// Tell the model gateway that a turn began.
     TurnBegan(TurnBegan),
+    /// Judge the connections of an incarnation by another policy from now on.
+    NetworkPolicy(Box<RunPolicy>),
     /// Report whether an incarnation still runs (Running) or not (Gone).
     Inquire(SessionId, u32),
     /// Read the rest of the mailbox of an incarnation that is gone.
@@ -239,8 +242,21 @@ pub struct Launch {
     pub image: Option<String>,
     /// The bound secrets that its agent uses.
     pub secrets: Vec<BoundSecret>,
+    /// What it may reach, if its network has rules.
+    pub policy: Option<NetworkPolicy>,
     /// Content of its mailbox before it starts.
     pub export: Export,
+}
+
+/// The network policy of an incarnation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPolicy {
+    /// Session.
+    pub session: SessionId,
+    /// Which incarnation.
+    pub incarnation: u32,
+    /// The policy.
+    pub policy: NetworkPolicy,
 }
 
 /// Files of one message to fetch from its network.

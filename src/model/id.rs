@@ -148,6 +148,8 @@ numeric_ids! {
     SkipId = "sk";
     /// A change of a workspace session; used only for ordering.
     ChangeId = "wc";
+    /// A record of connections of an agent.
+    ConnectionId = "cn";
 }
 
 /// A text that is not an id of the expected kind.

@@ -12,6 +12,7 @@ use super::id::{AgentId, BodyId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
+use super::network::{ConnectionSeen, HostWanted};
 use super::task_command::TaskCommand;
 use super::time::{Millis, Timestamp};
 use super::workspace_command::WorkspaceInput;
@@ -29,6 +30,10 @@ pub enum Input {
     Collected(Collection),
     /// The gateway passed on an agent's request to a model, and it has ended.
     ModelCall(ModelCall),
+    /// An agent wants to reach a host that no rule names.
+    HostWanted(HostWanted),
+    /// Connections of agents have ended, or were refused.
+    Connections(Vec<ConnectionSeen>),
     /// The runtime reports the state of an incarnation.
     Runtime(RuntimeEvent),
     /// The image of an agent was built with these packages, or could not be.

@@ -123,6 +123,12 @@ pub enum NetRefusal {
     /// Too many questions about hosts are open, or were asked today.
     #[error("too many questions about hosts wait for a person already")]
     TooManyQuestions,
+    /// A person did not allow it a while ago.
+    #[error("a person was asked a while ago and did not allow it")]
+    NotNow,
+    /// No one can be asked.
+    #[error("no owner or admin who could allow it can be reached")]
+    NobodyToAsk,
     /// The agent is frozen.
     #[error("the agent is stopped")]
     Stopped,

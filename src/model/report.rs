@@ -10,6 +10,7 @@ use super::group::StateExport;
 use super::id::{ChatId, MessageId, OutgoingId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
+use super::network::NetRefusal;
 use super::session_command::{SessionDone, SessionRefusal};
 use super::task::Task;
 use super::workspace_command::WorkspaceReply;
@@ -42,6 +43,8 @@ pub enum Reply {
     Workspace(Box<WorkspaceReply>),
     /// What was done with a workspace session, or a typed reason why nothing was done.
     Session(Box<Result<SessionDone, SessionRefusal>>),
+    /// Whether a person is asked about a host, or may have allowed it already; or why not.
+    Host(Result<(), NetRefusal>),
     /// Refused. The transaction is rolled back.
     Refused(Refusal),
 }
@@ -78,6 +81,7 @@ impl Reply {
             | Self::Answered { .. }
             | Self::Task(..)
             | Self::State(_)
+            | Self::Host(_)
             | Self::Workspace(_) => false,
         }
     }
@@ -102,6 +106,7 @@ impl From<&Effect> for Caused {
                 ("launch", format!("{}.{} ({})", launch.session, launch.incarnation, launch.folder))
             }
             Effect::Stop(session, number) | Effect::StopNow(session, number) => ("stop", format!("{session}.{number}")),
+            Effect::NetworkPolicy(of) => ("network_policy", format!("{}.{}", of.session, of.incarnation)),
             Effect::TurnBegan(turn) => ("begin_turn", format!("{}.{}", turn.session, turn.incarnation)),
             Effect::Inquire(session, number) => ("inquire", format!("{session}.{number}")),
             Effect::CollectRest(session, number) => ("collect", format!("{session}.{number}")),

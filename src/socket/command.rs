@@ -98,7 +98,7 @@ impl TryFrom<Reply> for Answer {
             Reply::Workspace(reply) => Self::Workspace(*reply),
             Reply::Session(answer) => Self::Session(Box::new((*answer)?)),
             Reply::Refused(refusal) => return Err(refusal.into()),
-            other @ (Reply::Done | Reply::State(_)) => {
+            other @ (Reply::Done | Reply::State(_) | Reply::Host(_)) => {
                 return Err(RequestRefused::new("unexpected", other.unexpected()));
             }
         })

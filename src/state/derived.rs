@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::{AgentChatKey, PersonKey, QueueKey, SenderKey, ThreadKey};
+use super::keys::{AgentChatKey, HostKey, PersonKey, QueueKey, SenderKey, ThreadKey};
 use super::list_keys::Owned;
 use super::text_key::Text;
 use crate::model::Awake;
 use crate::model::approval::{Approval, ApprovalSubject};
 use crate::model::content::BlobId;
 use crate::model::delivery::{OutState, Outbound};
+use crate::model::host_grant::HostRequest;
 use crate::model::id::{BodyId, ChatId, OutboundId, SessionId};
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::policy::Policy;
@@ -74,6 +75,20 @@ pub(super) const fn asking_session(approval: &Approval) -> Option<SessionId> {
 pub(super) fn asked_budget(approval: &Approval) -> Option<Text> {
     match &approval.about {
         ApprovalSubject::Budget(request) if approval.state.is_open() => Text::new(request.budget.name()).ok(),
+        _ => None,
+    }
+}
+
+/// The host and agent that an open approval is about.
+pub(super) fn asked_host(approval: &Approval) -> Option<HostKey> {
+    let request = host_request(approval).filter(|_| approval.state.is_open())?;
+    Some(HostKey { agent: request.agent, host: Text::new(request.to.to_string()).ok()? })
+}
+
+/// What an approval about a host asks for.
+pub(super) const fn host_request(approval: &Approval) -> Option<&HostRequest> {
+    match &approval.about {
+        ApprovalSubject::Host(request) => Some(request),
         _ => None,
     }
 }

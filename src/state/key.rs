@@ -10,8 +10,8 @@ use crate::model::card::PromptSubject;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
-    TaskId,
+    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
+    SkipId, TaskId,
 };
 use crate::model::short::Short;
 use crate::model::time::Day;
@@ -184,7 +184,18 @@ macro_rules! id_parts {
 }
 
 id_parts!(
-    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
+    AgentId,
+    ApprovalId,
+    BodyId,
+    ChatId,
+    ConnectionId,
+    DropId,
+    JournalId,
+    MessageId,
+    OutboundId,
+    QuestionId,
+    SessionId,
+    SkipId,
     TaskId
 );
 

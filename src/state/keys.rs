@@ -120,6 +120,13 @@ keys! {
         /// The platform's id of the chat.
         chat: ForeignKey,
     } in ForeignKey;
+    /// A host and port, and an agent.
+    HostKey {
+        /// The agent.
+        agent: AgentId,
+        /// The host and port.
+        host: Text,
+    } in AgentId;
     /// A thread, or the messages of a chat outside of threads.
     ThreadKey {
         /// The chat.

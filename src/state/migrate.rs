@@ -25,7 +25,7 @@ mod format_2;
 /// * 4: newer versions of the records of agents and settings; files of ended messages that agents may still read; choices
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
 /// * 5: newer versions of the records of agents and settings; budgets; which provider drives a session.
-/// * 6: newer versions of the records of agents and settings.
+/// * 6: newer versions of the records of agents and settings; decisions about hosts, and connections.
 pub const FORMAT: u32 = 6;
 
 /// One step: migrates a store from format `to - 1` to `to`.

@@ -56,7 +56,7 @@ pub use indexed::Indexed;
 pub use key::{KeyPart, Prefix};
 pub use keys::{
     AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
-    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
+    HolderKey, HostKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
     PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
     SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, SpendKey, SpendTotalKey,
     StateFieldKey, StateMuteKey, ThreadKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,

@@ -9,12 +9,14 @@ use crate::model::budget::{BudgetState, GraceUsed, Reservation};
 use crate::model::card::CardOption;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
+use crate::model::connection::Connection;
 use crate::model::content::FileBytes;
 use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile};
 use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
+use crate::model::host_grant::{HostFlood, HostGrant};
 use crate::model::incarnation::Incarnation;
 use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles};
@@ -137,6 +139,9 @@ records! {
     "reservation" 1 Reservation
     "budget_state" 1 BudgetState
     "grace" 1 GraceUsed
+    "host_grant" 1 HostGrant
+    "host_flood" 1 HostFlood
+    "connection" 1 Connection
     "seen" 1 Seen
     "drop" 2 Drop from drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }
@@ -201,7 +206,7 @@ fn redact_approval(row: &mut Approval) {
     black_out_options(&mut row.options);
     match &mut row.about {
         ApprovalSubject::Sender { name, .. } | ApprovalSubject::Channel { name, .. } => black_out_option(name),
-        ApprovalSubject::Budget(_) => {}
+        ApprovalSubject::Budget(_) | ApprovalSubject::Host(_) => {}
         ApprovalSubject::Packages { reason, .. } => black_out_option(reason),
         ApprovalSubject::McpServer { server, .. } => black_out_env(&mut server.env),
         ApprovalSubject::CreateAgent { name, instructions, .. } => {

@@ -12,7 +12,7 @@ use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexe
 use super::key::{BadKey, KeyPart};
 use super::keys::{
     AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
-    HolderKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
+    HolderKey, HostKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
     PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
     SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, SpendKey, SpendTotalKey,
     StateFieldKey, StateMuteKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
@@ -30,14 +30,16 @@ use crate::model::budget::{BudgetState, GraceUsed, Reservation};
 use crate::model::card::PromptSubject;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
+use crate::model::connection::Connection;
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
 use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
+use crate::model::host_grant::{HostFlood, HostGrant};
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId, SkipId,
-    TaskId,
+    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
+    SkipId, TaskId,
 };
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::JournalEntry;
@@ -321,6 +323,12 @@ tables! {
         /// The open one about a budget, by its name.
         index approvals_by_budget: Text => ApprovalId
             = |id, row| Some((derived::asked_budget(row)?, *id));
+        /// The open one about a host and an agent.
+        index approvals_by_host: HostKey => ApprovalId
+            = |id, row| Some((derived::asked_host(row)?, *id));
+        /// All approvals about hosts, open or not, by agent, the newest last.
+        index host_questions: Owned<AgentId, ApprovalId> => ()
+            = |id, row| Some((Owned { owner: derived::host_request(row)?.agent, id: *id }, ()));
         /// Open ones that a session asked for.
         index approvals_by_session: Owned<SessionId, ApprovalId> => ()
             = |id, row| Some((Owned { owner: derived::asking_session(row)?, id: *id }, ()));
@@ -448,6 +456,24 @@ tables! {
     table budget_states: Text => BudgetState;
     /// Messages of people that passed although a budget was spent.
     table grace_used: PersonKey => GraceUsed;
+
+    /// Decisions of people about hosts that agents want to reach.
+    table host_grants: HostKey => HostGrant {
+        /// Those that end, by the time of the next end.
+        index host_grants_due: Timed<HostKey> => ()
+            = |key, grant| Some((Timed { at: grant.decision.until()?, id: key.clone() }, ()));
+    }
+    /// When people were last told that an agent wants more hosts than they are asked about.
+    table host_floods: AgentId => HostFlood;
+    /// Connections of agents, those of the same turn and host together.
+    table connections: ConnectionId => Connection {
+        /// The same by message.
+        index connections_by_message: Owned<MessageId, ConnectionId> => ()
+            = |id, row| row.message.map(|message| (Owned { owner: message, id: *id }, ()));
+        /// The same by session.
+        index connections_by_session: Owned<SessionId, ConnectionId> => ()
+            = |id, row| Some((Owned { owner: row.session, id: *id }, ()));
+    }
 
     /// Journal entries, for `why`.
     table journal: JournalId => JournalEntry {

@@ -65,6 +65,7 @@ mod metrics;
 mod missing_store;
 mod model;
 mod nanoclaw;
+mod network;
 mod openai;
 mod operating;
 mod operator;

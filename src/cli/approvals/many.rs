@@ -139,7 +139,8 @@ fn matches(
         ApprovalSubject::Packages { .. }
         | ApprovalSubject::McpServer { .. }
         | ApprovalSubject::CreateAgent { .. }
-        | ApprovalSubject::Budget(_) => {
+        | ApprovalSubject::Budget(_)
+        | ApprovalSubject::Host(_) => {
             return Ok(false);
         }
     };

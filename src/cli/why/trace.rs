@@ -7,7 +7,7 @@ use super::find::FoundEvent;
 use super::json::{AnswerJson, EventJson, FileJson, MessageJson, StepJson, WiringJson};
 use super::mutes;
 use super::waits::{self, Daemon};
-use crate::cli::{approvals, labels, lookup, spend};
+use crate::cli::{approvals, labels, lookup, net, spend};
 use crate::model::Timestamp;
 use crate::model::address::{ChannelName, ForeignId};
 use crate::model::approval::{ApprovalState, ApprovalSubject};
@@ -115,6 +115,10 @@ impl Trace<'_, '_> {
         let used = spend::of_message(db, txn, id)?;
         for entry in used.iter().flat_map(|(_, entries)| entries) {
             self.step(entry.at, Some(id), spend::entry_words(entry));
+        }
+        for connection in net::of_message(db, txn, id)? {
+            let at = connection.began;
+            self.step(at, Some(id), net::words(db, txn, connection)?);
         }
         self.end(id, &message);
         let wait = waits::of_message(db, txn, self.daemon, id, &message)?;

@@ -33,6 +33,7 @@ pub(crate) fn scope(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Scope> {
             BudgetScope::Agent(_) | BudgetScope::Task(_) => Scope::Agents(vec![request.agent]),
             BudgetScope::All | BudgetScope::Person(_) | BudgetScope::Chat(..) => Scope::Everything,
         },
+        ApprovalSubject::Host(request) => Scope::Agents(vec![request.agent]),
         ApprovalSubject::Packages { session, .. } | ApprovalSubject::McpServer { session, .. } => {
             Scope::Agents(sessions::load(tx, *session)?.into_iter().map(|session| session.agent).collect())
         }

@@ -5,8 +5,12 @@ use crate::approvals::{send, texts};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
+use crate::model::time::Millis;
 use crate::rows::approvals;
 use crate::tx::Tx;
+
+/// Time after which a question about a host expires.
+const HOST_LIFETIME: Millis = Millis::minutes(24 * 60);
 
 /// The approval that a message waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +29,10 @@ pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::re
     }
     let options = texts::card(tx, &about)?.options;
     let mut expires = tx.now.wall.plus(tx.policy.approval_lifetime);
-    if let ApprovalSubject::Budget(request) = &about {
-        expires = expires.min(request.until);
+    match &about {
+        ApprovalSubject::Budget(request) => expires = expires.min(request.until),
+        ApprovalSubject::Host(_) => expires = expires.min(tx.now.wall.plus(HOST_LIFETIME)),
+        _ => {}
     }
     let approval = Approval {
         about,
@@ -51,6 +57,7 @@ fn decide_unavailable(about: &ApprovalSubject) -> Reason {
         | ApprovalSubject::Packages { .. }
         | ApprovalSubject::McpServer { .. }
         | ApprovalSubject::CreateAgent { .. }
-        | ApprovalSubject::Budget(_) => Reason::ApprovalUnavailable,
+        | ApprovalSubject::Budget(_)
+        | ApprovalSubject::Host(_) => Reason::ApprovalUnavailable,
     }
 }

@@ -185,6 +185,7 @@ fn origin(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Option<ChannelName
             return Ok(tx.db.chats.get(tx, chat)?.map(|chat| chat.channel));
         }
         ApprovalSubject::Budget(_) => return Ok(None),
+        ApprovalSubject::Host(request) => request.session,
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => *session,

@@ -27,6 +27,12 @@ pub(crate) const REJECT: &str = "reject";
 /// Option value: a budget does not count until tomorrow.
 pub(crate) const TOMORROW: &str = "tomorrow";
 
+/// Option value: a host is allowed until that is revoked.
+pub(crate) const ALWAYS: &str = "always";
+
+/// Option value: a host is refused until that is revoked.
+pub(crate) const NEVER: &str = "never";
+
 /// Option value: create a new agent.
 pub(crate) const NEW_AGENT: &str = "new_agent";
 
@@ -67,6 +73,14 @@ pub(crate) fn card(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Wording> 
             }
             vec![option("Approve", "✅ Approved", APPROVE), option("Reject", "❌ Rejected", REJECT)]
         }
+        ApprovalSubject::Host(_) => {
+            vec![
+                option("Once", "✅ Allowed for an hour", APPROVE),
+                option("Always", "✅ Allowed always", ALWAYS),
+                option("Never", "⛔ Refused for good", NEVER),
+                option("Not now", "❌ Not allowed now", REJECT),
+            ]
+        }
         ApprovalSubject::Budget(request) => {
             let more = more(request);
             vec![
@@ -87,6 +101,7 @@ pub fn text(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject, asker: Option<
     let (chat, agents) = match about {
         ApprovalSubject::Sender { chat, agents, .. } => (Some(*chat), agents.clone()),
         ApprovalSubject::Channel { chat, .. } => (Some(*chat), Vec::new()),
+        ApprovalSubject::Host(request) => (None, vec![request.agent]),
         ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
             (None, asker.into_iter().collect())
         }
@@ -119,7 +134,7 @@ pub(crate) fn fit(card: Wording, id: ApprovalId, max: usize) -> Wording {
     if length <= max {
         return card;
     }
-    let is_no = |option: &CardOption| option.value == REJECT || option.value == IGNORE;
+    let is_no = |option: &CardOption| [REJECT, NEVER, IGNORE].contains(&option.value.as_str());
     let withheld = |option: CardOption| if is_no(&option) { option } else { option.withheld() };
     Wording {
         title: card.title,

@@ -3,10 +3,11 @@
 use crate::configure::prune::Named;
 use crate::decisions::reconsider;
 use crate::entities::change::{ChangeResult, ChangedAgents};
-use crate::entities::{channels, destinations, halt, mutes, people, restart, roles, sessions, threads, wirings};
+use crate::entities::{channels, destinations, halt, hosts, mutes, people, restart, roles, sessions, threads, wirings};
 use crate::lifecycle::{budget, rollout};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::entity::{Engage, Origin};
+use crate::model::host_grant::HostDecision;
 use crate::model::report::{Action, Refusal, Reply};
 use crate::rows::{budgets, settings};
 use crate::rules::{launch_spec, pattern};
@@ -77,6 +78,9 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::StopAgent(folder) => halt::stop(tx, &folder),
         Change::FreezeAgent(folder) => halt::freeze(tx, &folder),
         Change::UnfreezeAgent(folder) => halt::unfreeze(tx, &folder),
+        Change::AllowHost(folder, to) => hosts::decide(tx, &folder, &to, HostDecision::Always),
+        Change::DenyHost(folder, to) => hosts::decide(tx, &folder, &to, HostDecision::Never),
+        Change::RevokeHost(folder, to) => hosts::revoke(tx, &folder, &to),
         Change::RestartSession(session) => restart::one(tx, session, after),
         Change::OpenSession(folder, address) => sessions::session(tx, &folder, &address),
         Change::ResetSession(session) => restart::session(tx, session, after),

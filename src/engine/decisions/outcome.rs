@@ -1,6 +1,6 @@
 //! Carries out decisions: their effects and the end of the approval are one transaction.
 
-use crate::approvals::texts::{APPROVE, REJECT, TOMORROW};
+use crate::approvals::texts::{APPROVE, NEVER, REJECT, TOMORROW};
 use crate::approvals::waitlist;
 use crate::decisions::{channels, senders};
 use crate::delivery::prompts;
@@ -9,10 +9,11 @@ use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::budget::BudgetRequest;
 use crate::model::card::CardOption;
+use crate::model::host_grant::HostRequest;
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
 use crate::model::report::Reply;
-use crate::requests::Denial;
+use crate::requests::{Denial, hosts};
 use crate::routing::held;
 use crate::rows::approvals;
 use crate::tx::Tx;
@@ -51,6 +52,10 @@ fn carry_out(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
         ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
             of_request(tx, choice)
         }
+        ApprovalSubject::Host(ref request) => {
+            let request = request.clone();
+            of_host(tx, choice, &request)
+        }
         ApprovalSubject::Budget(ref request) => {
             let request = request.clone();
             of_budget(tx, choice, &request)
@@ -74,6 +79,23 @@ fn of_budget(tx: &mut Tx<'_, '_>, choice: Choice, request: &BudgetRequest) -> Re
     finish(tx, id, ApprovalState::Rejected { by, at }, &option.chosen)?;
     let name = halt::name(tx, person.as_ref())?;
     budget::drop_waiting(tx, request, &name)?;
+    Ok(Ok(option.chosen))
+}
+
+/// Stores what was decided about a host.
+fn of_host(tx: &mut Tx<'_, '_>, choice: Choice, request: &HostRequest) -> Result<DecisionReply> {
+    let Choice { id, option, by, .. } = choice;
+    if let Some(why) = hosts::settled(tx, request)? {
+        supersede(tx, id, why)?;
+        return Ok(Err(not_any_more(why)));
+    }
+    let at = tx.now.wall;
+    hosts::decided(tx, request, &option.value, &by)?;
+    let state = match option.value.as_str() {
+        REJECT | NEVER => ApprovalState::Rejected { by, at },
+        _ => ApprovalState::Approved { by, at },
+    };
+    finish(tx, id, state, &option.chosen)?;
     Ok(Ok(option.chosen))
 }
 
@@ -135,6 +157,8 @@ fn lapse(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, reason: Reas
             let denial = if expired { Denial::Lapsed } else { Denial::Impossible(why) };
             requests::denied(tx, id, &approval, denial)?;
         }
+        ApprovalSubject::Host(request) if expired => hosts::lapsed(tx, request)?,
+        ApprovalSubject::Host(_) => {}
         // The messages go on waiting.
         ApprovalSubject::Budget(_) => {}
     }

@@ -12,6 +12,7 @@ use crate::model::approval::ApprovalSubject;
 use crate::model::effect::Effect;
 use crate::model::id::ApprovalId;
 use crate::model::input::Continuation;
+use crate::requests::hosts;
 use crate::rows::settings::RECONSIDERED;
 use crate::rows::{agents, approvals, sessions};
 use crate::state::{Number, PersonKey, Text};
@@ -79,6 +80,11 @@ fn one(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
             outcome::not_needed(tx, id, "no message waits for the budget any more")?;
         }
         ApprovalSubject::Budget(_) => {}
+        ApprovalSubject::Host(request) => {
+            if let Some(why) = hosts::settled(tx, request)? {
+                outcome::supersede(tx, id, why)?;
+            }
+        }
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => {

@@ -2,14 +2,14 @@
 
 use crate::entities::change::{ChangeResult, ChangedAgents};
 use crate::entities::{roles, threads, wirings};
-use crate::lifecycle::rate_limit;
+use crate::lifecycle::{network, rate_limit};
 use crate::model::effect::Effect;
 use crate::model::entity::{Agent, AgentSettings, Folder, Origin};
 use crate::model::id::AgentId;
 use crate::model::incarnation::StopReason;
 use crate::model::input::Continuation;
 use crate::model::report::Action;
-use crate::rows::{agents, settings};
+use crate::rows::{agents, host_grants, settings};
 use crate::rules::launch_spec;
 use crate::tx::Tx;
 use crate::{Result, entities, lifecycle, rows, schedule};
@@ -37,8 +37,13 @@ pub(crate) fn put(
     }
     let lived = agents::zone_of(tx, id)?;
     let moved = agent.settings.timezone != settings.timezone;
+    let reach = |settings: &AgentSettings| (settings.network, settings.allow.clone(), settings.deny.clone());
+    let reaches_other = reach(&agent.settings) != reach(&settings);
     agent.settings = settings;
     tx.db.agents.put(tx, &id, &agent)?;
+    if reaches_other {
+        network::renew(tx, id)?;
+    }
     if moved {
         schedule::change::renew_zone(tx, id, &lived)?;
     }
@@ -56,6 +61,7 @@ pub(crate) fn remove(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<ChangeResul
     tx.db.agents.put(tx, &id, &agent)?;
     rate_limit::forget(tx, id)?;
     tx.db.frozen_agents.delete(tx, &id)?;
+    host_grants::forget_agent(tx, id)?;
     roles::forget_agent(tx, id)?;
     settings::forget_default(tx, folder)?;
     // Destinations first, because removing a wiring searches the destinations that are left.

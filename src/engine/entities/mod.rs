@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod channels;
 pub(crate) mod destinations;
 pub(crate) mod halt;
+pub(crate) mod hosts;
 pub(crate) mod mutes;
 pub(crate) mod people;
 pub(crate) mod restart;

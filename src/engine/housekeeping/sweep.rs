@@ -5,7 +5,7 @@ use crate::decisions::due;
 use crate::delivery::{queue, result};
 use crate::entities::threads;
 use crate::housekeeping::{removal, retention};
-use crate::lifecycle::{budget, capacity, caps, dispatch, fetch, replies};
+use crate::lifecycle::{budget, capacity, caps, dispatch, fetch, network, replies};
 use crate::model::delivery::OutState;
 use crate::model::effect::Effect;
 use crate::model::id::{MessageId, OutboundId, SessionId};
@@ -45,6 +45,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
         attempt_again,
         pending::due,
         threads::expire,
+        network::expire,
         skips::due,
         removal::resume,
     ];

@@ -12,7 +12,8 @@ use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::message::MessageKind;
 use crate::model::session::{ChatSession, SessionStatus};
 use crate::rows::agents::{self, LaunchConfig};
-use crate::rows::{notes, sessions};
+use crate::rows::host_grants::Reaching;
+use crate::rows::{host_grants, notes, sessions};
 use crate::state::Basis;
 use crate::tx::Tx;
 use std::sync::Arc;
@@ -237,15 +238,19 @@ pub(crate) fn launch_again(tx: &mut Tx<'_, '_>, incarnation: IncarnationId) -> R
 fn launch_effect(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, incarnation: u32) -> Result<()> {
     let export = mailbox_view::everything(tx, of, true)?;
     let LaunchConfig { digest, image, secrets } = agents::of(tx, of.id, of.session, of.agent)?;
+    let settings = agents::settings_in(tx.db, tx, of.id, of.session, of.agent)?.into_owned();
+    let reaching = Reaching { agent: of.session.agent, session: of.id, settings: &settings };
+    let policy = host_grants::policy(tx.db, tx, reaching, tx.now.wall)?;
     tx.effects.push(Effect::Launch(Box::new(Launch {
         session: of.id,
         incarnation,
         folder: of.agent.folder.to_string(),
-        settings: agents::settings_in(tx.db, tx, of.id, of.session, of.agent)?.into_owned(),
+        settings,
         session_name: of.session.name,
         digest,
         image,
         secrets,
+        policy,
         export,
     })));
     Ok(())

@@ -25,6 +25,7 @@ pub(crate) mod fallback;
 pub(crate) mod fetch;
 pub(crate) mod halt;
 pub(crate) mod mailbox_view;
+pub(crate) mod network;
 pub(crate) mod peek;
 pub(crate) mod rate_limit;
 pub(crate) mod recap;

@@ -272,6 +272,7 @@ fn requests(tx: &Tx<'_, '_>, subject: &Subject<'_>) -> Result<Vec<String>> {
                 ApprovalSubject::CreateAgent { name, .. } => format!("new agent {}", short(name)),
                 ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } => "a person or a chat".to_owned(),
                 ApprovalSubject::Budget(_) => "a budget".to_owned(),
+                ApprovalSubject::Host(request) => format!("the host {}", request.to),
             };
             format!("- {id}: {what}; expires at {}", approval.expires)
         })

@@ -20,6 +20,7 @@ pub(crate) mod about;
 pub(crate) mod built;
 pub(crate) mod create;
 pub(crate) mod edits;
+pub(crate) mod hosts;
 pub(crate) mod peers;
 pub(crate) mod questions;
 pub(crate) mod self_change;
@@ -139,9 +140,10 @@ pub(crate) fn granted(
         ApprovalSubject::CreateAgent { session, name, instructions } => {
             create::create(tx, *session, name, instructions.as_deref())
         }
-        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } | ApprovalSubject::Budget(_) => {
-            Ok(Err("no agent asked for this".to_owned()))
-        }
+        ApprovalSubject::Sender { .. }
+        | ApprovalSubject::Channel { .. }
+        | ApprovalSubject::Budget(_)
+        | ApprovalSubject::Host(_) => Ok(Err("no agent asked for this".to_owned())),
     }
 }
 

@@ -177,6 +177,7 @@ fn action(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::Sender { .. } => "sender",
         ApprovalSubject::Channel { .. } => "channel",
         ApprovalSubject::Budget(_) => "budget",
+        ApprovalSubject::Host(_) => "host",
     }
 }
 
@@ -185,9 +186,10 @@ fn submitted(about: &ApprovalSubject) -> String {
         ApprovalSubject::Packages { .. } => "Package install request submitted.".to_owned(),
         ApprovalSubject::McpServer { .. } => "MCP server request submitted.".to_owned(),
         ApprovalSubject::CreateAgent { name, .. } => format!("Request to create agent \"{name}\" submitted."),
-        ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } | ApprovalSubject::Budget(_) => {
-            "Submitted.".to_owned()
-        }
+        ApprovalSubject::Sender { .. }
+        | ApprovalSubject::Channel { .. }
+        | ApprovalSubject::Budget(_)
+        | ApprovalSubject::Host(_) => "Submitted.".to_owned(),
     };
     format!("{what} You will be notified when admin approves or rejects.")
 }

@@ -7,6 +7,7 @@ pub(crate) mod channels;
 pub(crate) mod chats;
 pub(crate) mod destinations;
 pub(crate) mod direct;
+pub(crate) mod host_grants;
 pub(crate) mod journal;
 pub(crate) mod messages;
 pub(crate) mod notes;

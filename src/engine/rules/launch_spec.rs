@@ -5,6 +5,7 @@ use crate::model::configure::Settings;
 use crate::model::entity::AgentSettings;
 use crate::model::fnv::fnv_1a;
 use crate::model::incarnation::SpecDigest;
+use std::collections::BTreeSet;
 
 /// Whether a change of settings changes the launch configuration of an incarnation, whichever provider drives it.
 pub(crate) fn differ(
@@ -22,7 +23,9 @@ pub(crate) fn digest(epoch: u32, settings: &AgentSettings, installation: &Settin
     let driver = (settings.provider, &settings.command, &settings.model, &settings.effort);
     let permitting = (&settings.mode, settings.permissions, settings.verbosity);
     let tools = (&settings.env, &settings.packages, &settings.mcp_servers, &settings.skills, &settings.blocked_tools);
-    let network = (settings.network, settings.allow_host_loopback, settings.gateway, &settings.models);
+    // The runner listens on the ports that rules name.
+    let ports: BTreeSet<_> = settings.allow.iter().filter_map(|rule| rule.port).collect();
+    let network = (settings.network, ports, settings.allow_host_loopback, settings.gateway, &settings.models);
     let secrets = (&settings.secrets, bound_secret::used(&settings.secrets, &installation.secrets));
     let place =
         (settings.trust, settings.access_to_folder(), settings.unconfined, network, &settings.mounts, settings.limits);

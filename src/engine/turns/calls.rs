@@ -18,6 +18,17 @@ const LOOK_BACK: usize = 100;
 /// of the next turn.
 const ACK_DELAY: Millis = Millis::new(250);
 
+/// A moment of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct During {
+    /// The session.
+    pub(crate) session: SessionId,
+    /// Its incarnation.
+    pub(crate) incarnation: u32,
+    /// When something began.
+    pub(crate) began: Timestamp,
+}
+
 /// Stores what a call used, or ends the turn of one that was refused. A call belongs to the turn that was under way when the request came.
 pub(crate) fn ended(tx: &mut Tx<'_, '_>, call: &ModelCall) -> Result<Reply> {
     let run = IncarnationId::new(call.session, call.incarnation);
@@ -26,7 +37,7 @@ pub(crate) fn ended(tx: &mut Tx<'_, '_>, call: &ModelCall) -> Result<Reply> {
         return Ok(Reply::Done);
     }
     if tx.db.incarnations.contains(tx, &run)?
-        && let Some(message) = message_of(tx, call)?
+        && let Some(message) = message_of(tx, During::of(call))?
     {
         spend::called(tx, message, call)?;
         if let Some(message) = tx.db.messages.get(tx, &message)? {
@@ -36,8 +47,14 @@ pub(crate) fn ended(tx: &mut Tx<'_, '_>, call: &ModelCall) -> Result<Reply> {
     Ok(Reply::Done)
 }
 
+impl During {
+    const fn of(call: &ModelCall) -> Self {
+        Self { session: call.session, incarnation: call.incarnation, began: call.began }
+    }
+}
+
 /// The message that the agent worked on when the request came. A turn that has ended is known by its last message.
-fn message_of(tx: &Tx<'_, '_>, call: &ModelCall) -> Result<Option<MessageId>> {
+pub(super) fn message_of(tx: &Tx<'_, '_>, call: During) -> Result<Option<MessageId>> {
     let claimed = claimed(tx, call)?;
     if let Some((message, since)) = claimed
         && call.began >= since
@@ -73,7 +90,7 @@ fn message_of(tx: &Tx<'_, '_>, call: &ModelCall) -> Result<Option<MessageId>> {
 }
 
 /// The message that the run works on, and since when.
-fn claimed(tx: &Tx<'_, '_>, call: &ModelCall) -> Result<Option<(MessageId, Timestamp)>> {
+fn claimed(tx: &Tx<'_, '_>, call: During) -> Result<Option<(MessageId, Timestamp)>> {
     let Some((_, message)) = tx.db.claimed_messages.last_in(tx, &call.session)? else { return Ok(None) };
     Ok(match tx.db.messages.require(tx, &message)?.state {
         MessageState::Claimed { incarnation, since } if incarnation == call.incarnation => {

@@ -18,6 +18,7 @@ use crate::tx::Tx;
 use crate::{Result, lifecycle, requests, skips};
 
 pub(crate) mod calls;
+pub(crate) mod connections;
 pub(crate) mod said;
 
 /// Applies the files collected from one session's mailbox. Closes the incarnation if there will be no more.

@@ -70,6 +70,10 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => check.refers(&db.approvals, &id, &db.sessions_by_id, session),
+        ApprovalSubject::Host(request) => {
+            check.refers(&db.approvals, &id, &db.sessions_by_id, &request.session)?;
+            check.refers(&db.approvals, &id, &db.agents, &request.agent)
+        }
         ApprovalSubject::Budget(request) => check.refers(&db.approvals, &id, &db.agents, &request.agent),
     })
 }

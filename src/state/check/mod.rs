@@ -22,6 +22,7 @@ mod approvals;
 mod entities;
 mod groups;
 mod messages;
+mod network;
 mod outbound;
 mod requests;
 mod rows;
@@ -75,6 +76,8 @@ const FAMILIES: &[Family] = &[
     outbound::lane_heads,
     requests::references,
     requests::between_agents,
+    network::connections,
+    network::decisions,
     spend::totals,
     spend::reservations,
 ];

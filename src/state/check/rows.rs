@@ -2,8 +2,8 @@
 
 use crate::key::KeyPart;
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
-    SkipId, TaskId,
+    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
+    SessionId, SkipId, TaskId,
 };
 use crate::table::{Codec, Rows};
 use crate::{Error, Result, Text};
@@ -46,6 +46,7 @@ pub(super) fn counters_are_ahead(check: &mut Check<'_, '_>) -> Result<()> {
     ahead(check, &db.questions, QuestionId::number)?;
     ahead(check, &db.tasks, TaskId::number)?;
     ahead(check, &db.skips, SkipId::number)?;
+    ahead(check, &db.connections, ConnectionId::number)?;
     ahead(check, &db.journal, JournalId::number)
 }
 

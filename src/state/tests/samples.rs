@@ -14,8 +14,8 @@ use crate::model::entity::{
 use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChangeId, ChatId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
-    SessionId, SkipId, TaskId,
+    AgentId, ApprovalId, BodyId, ChangeId, ChatId, ConnectionId, Counted, DropId, JournalId, MessageId, OutboundId,
+    QuestionId, SessionId, SkipId, TaskId,
 };
 use crate::model::incarnation::{Exit, Incarnation, IncarnationId, Phase, SpecDigest, StopReason, ToolUse};
 use crate::model::journal::{Event, JournalEntry};
@@ -37,6 +37,7 @@ use crate::{
 
 mod asked;
 mod costs;
+mod network;
 mod providers;
 mod workspaces;
 
@@ -187,6 +188,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     outgoing(db, txn)?;
     later(db, txn)?;
     costs::fill(db, txn)?;
+    network::fill(db, txn)?;
     workspaces::fill(db, txn)?;
     counters(db, txn)
 }
@@ -483,12 +485,13 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 11)?;
     set(OutboundId::COUNTER, 10)?;
-    set(ApprovalId::COUNTER, 5)?;
+    set(ApprovalId::COUNTER, 6)?;
     set(TaskId::COUNTER, 2)?;
     set(SessionId::COUNTER, 5)?;
     set(SkipId::COUNTER, 7)?;
     set(ChangeId::COUNTER, 3)?;
     set(BodyId::COUNTER, 2)?;
+    set(ConnectionId::COUNTER, 2)?;
     set(DropId::COUNTER, 2)?;
     for counter in [ChatId::COUNTER, QuestionId::COUNTER, JournalId::COUNTER] {
         set(counter, 1)?;

@@ -144,7 +144,7 @@ impl Outside {
             }
             Effect::Launch(launch) => self.start(*launch),
             Effect::Stop(of, number) | Effect::StopNow(of, number) => vec![self.end(of, number, Exit::Signal(15))],
-            Effect::TurnBegan(_) => vec![],
+            Effect::TurnBegan(_) | Effect::NetworkPolicy(_) => vec![],
             Effect::Inquire(session, number) => match self.running.get(&session) {
                 Some(running) if *running == number => vec![Input::Runtime(RuntimeEvent::Running(session, number))],
                 _ => vec![gone(session, number, Exit::Unknown)],

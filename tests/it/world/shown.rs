@@ -27,6 +27,8 @@ pub(crate) fn input_line(input: &Input) -> String {
         }
         Input::Delivered(id, _, DeliveryResult::Delivered { .. }) => format!("{id} was delivered"),
         Input::Delivered(id, _, result) => format!("{id} was not delivered: {result:?}"),
+        Input::HostWanted(wanted) => format!("{}.{} wants {}", wanted.session, wanted.incarnation, wanted.endpoint),
+        Input::Connections(seen) => format!("{} connections", seen.len()),
         Input::ModelCall(call) => format!("model call {} of {}.{}", call.number, call.session, call.incarnation),
         Input::Built(agent, packages, built) => format!("built {agent} {packages:?} {built:?}"),
         Input::Reachable(channel, address) => format!("reachable {channel} {address:?}"),
@@ -87,6 +89,7 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
         }
         Reply::Workspace(reply) => format!("workspace {reply:?}"),
         Reply::Session(answer) => format!("session {answer:?}"),
+        Reply::Host(answer) => format!("host: {answer:?}"),
         Reply::Answered { decided, text } => format!("answered, decided {decided}: {text}"),
         Reply::Configured(reports) => {
             let lines: Vec<String> =
@@ -123,6 +126,7 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
         }
         Effect::Stop(session, number) => format!("stop {session}.{number}"),
         Effect::StopNow(session, number) => format!("stop {session}.{number} now"),
+        Effect::NetworkPolicy(of) => format!("network policy of {}.{}", of.session, of.incarnation),
         Effect::TurnBegan(turn) => format!("turn of {} in {}.{}", turn.message, turn.session, turn.incarnation),
         Effect::Inquire(session, number) => format!("inquire {session}.{number}"),
         Effect::CollectRest(session, number) => format!("collect the rest of {session}.{number}"),

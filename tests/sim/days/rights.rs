@@ -112,6 +112,7 @@ impl Sim {
                 assert!(has.contains(server), "{id}: {server:?} was approved, and the agent has only {has:?}");
                 self.count("servers approved");
             }
+            ApprovalSubject::Host(_) => self.count("hosts allowed"),
             ApprovalSubject::Budget(_) => self.count("budgets extended"),
             ApprovalSubject::CreateAgent { session, name, .. } => {
                 self.was_made(id, *session, name);

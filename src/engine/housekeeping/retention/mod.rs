@@ -87,7 +87,7 @@ const UNKNOWN_MIN: Millis = Millis::minutes(7 * 24 * 60);
 /// Removes some rows of one kind and returns their number.
 type Part = fn(&mut Tx<'_, '_>, &Retention) -> Result<usize>;
 
-const PARTS: [(&str, Part); 14] = [
+const PARTS: [(&str, Part); 15] = [
     ("journal entries", journal),
     ("refusals", drops),
     ("decisions", decisions),
@@ -102,6 +102,7 @@ const PARTS: [(&str, Part); 14] = [
     ("files that were given up", given_up),
     ("skips", skips),
     ("costs of turns", costs),
+    ("connections", connections),
 ];
 
 fn journal(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
@@ -123,6 +124,18 @@ fn costs(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
             return Ok(done);
         };
         spend::forget(tx, &key, &entry)?;
+    }
+    Ok(tx.policy.retention_rows)
+}
+
+/// Connections of agents. Records of a turn that goes on may be changed, so the end counts.
+fn connections(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
+    let Some(end) = retention.journal().until(tx.now.wall) else { return Ok(0) };
+    for done in 0..tx.policy.retention_rows {
+        let Some((id, _)) = readable(tx.db.connections.first(tx, ..))?.filter(|(_, row)| row.ended < end) else {
+            return Ok(done);
+        };
+        tx.db.connections.delete(tx, &id)?;
     }
     Ok(tx.policy.retention_rows)
 }

@@ -9,6 +9,7 @@ use crate::model::budget::BudgetRequest;
 use crate::model::card::{CardOption, PromptSubject};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::Origin;
+use crate::model::host_grant::HostRequest;
 use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
 use crate::model::spend::Money;
 use crate::model::thread::Sticky;
@@ -113,6 +114,9 @@ fn waiting(db: &Tables, txn: &mut Write<'_>, like: Approval) -> Result<()> {
     let budget = costs::budgets().remove(1);
     let request = BudgetRequest { budget, agent: AGENT, money: Money::ZERO, tokens: 250_000, until: at(95) };
     put(db, txn, 5, &Approval { about: ApprovalSubject::Budget(request), ..like.clone() })?;
+    let to = "d.org:443".parse().unwrap();
+    let host = HostRequest { session: SESSION, agent: AGENT, to, local: false };
+    put(db, txn, 6, &Approval { about: ApprovalSubject::Host(host), ..like.clone() })?;
     let packages =
         ApprovalSubject::Packages { session: SESSION, apt: vec!["jq".to_owned()], npm: Vec::new(), reason: None };
     let unsent = ApprovalState::Unsent { failed: 0, why: Some("she has others to decide first".to_owned()) };
