@@ -56,9 +56,11 @@ impl Executor {
             Effect::StopNow(session, number) => {
                 crash::point("stop");
                 self.workers.close_gateway(session, number);
+                self.workers.close_network(session, number);
                 self.runtime.kill_now(session, number);
             }
-            Effect::NetworkPolicy(of) => tracing::debug!(session = %of.session, "the network policy of a run changed"),
+            // After the launch, which has an older policy.
+            Effect::NetworkPolicy(of) => self.workers.give(of.session, Job::NetworkPolicy(of)),
             Effect::TurnBegan(turn) => self.workers.turn_began(turn),
             Effect::Inquire(session, number) => {
                 self.workers.follow(session, number);

@@ -30,6 +30,10 @@ impl MailboxWorkers {
             Ok(access) => access,
             Err(error) => return self.not_started(launch, error),
         };
+        let network_access = match self.open_network(launch, provider) {
+            Ok(access) => access,
+            Err(error) => return self.not_started(launch, error),
+        };
         let secrets = self.given(session, incarnation);
         self.follow(session, incarnation);
         crash::point("launch-exported");
@@ -48,7 +52,7 @@ impl MailboxWorkers {
             mounts: prepared.mounts,
             secrets,
             model_access,
-            network_access: None,
+            network_access,
         });
         crash::point("launched");
     }

@@ -19,9 +19,10 @@ use crate::clock::Clock;
 use crate::config::{Machine, Paths};
 use crate::crash;
 use crate::engine::commit::Engine;
+use crate::egress::Egress;
 use crate::gateway::Gateway;
 use crate::mailbox::{Budget, Error, Mailboxes, Watcher};
-use crate::model::effect::{Discard, Export, Launch};
+use crate::model::effect::{Discard, Export, Launch, RunPolicy};
 use crate::model::gateway::TurnBegan;
 use crate::model::id::SessionId;
 use crate::model::input::Input;
@@ -46,8 +47,10 @@ pub(super) enum Job {
     Export(Box<Export>),
     /// Prepare the mailbox, then start the incarnation.
     Launch(Box<Launch>),
-    /// Open the model gateway for an incarnation that may be running.
+    /// Open the model gateway and the network for an incarnation that may be running.
     Admit(SessionId, u32),
+    /// Judge the connections of an incarnation by another policy.
+    NetworkPolicy(Box<RunPolicy>),
     /// Tell the model gateway that a turn began.
     Turn(TurnBegan),
     /// Remove completed messages.
@@ -99,6 +102,8 @@ pub(super) struct WorkerContext {
     pub(super) runtime: Arc<dyn Runtime>,
     /// The way of agents to their models.
     pub(super) gateway: Arc<Gateway>,
+    /// Their way to everything else.
+    pub(super) egress: Arc<Egress>,
     /// Whether anything new may be begun.
     pub(super) stop: Arc<Stop>,
     /// Typing indicators, which are told about agents' progress.
@@ -249,6 +254,7 @@ impl MailboxWorkers {
 
     fn forget(&self, session: SessionId, incarnation: u32) {
         self.close_gateway(session, incarnation);
+        self.close_network(session, incarnation);
         let mut live = lock(&self.live);
         if live.get(&session) == Some(&incarnation) {
             live.remove(&session);
@@ -284,8 +290,10 @@ impl MailboxWorkers {
             Job::Launch(launch) => return self.launch(&launch),
             Job::Admit(session, number) => {
                 self.reopen_gateway(session, number);
+                self.reopen_network(session, number);
                 (session, Ok(()))
             }
+            Job::NetworkPolicy(of) => return self.set_network_policy(*of),
             Job::Turn(turn) => {
                 // Most agents have their keys, and no address.
                 self.context.gateway.turn_began(&turn);

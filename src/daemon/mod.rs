@@ -38,6 +38,7 @@ mod engine_thread;
 mod facts;
 pub mod files;
 mod folders;
+mod egress;
 mod gateway;
 mod given;
 mod handlers;
@@ -157,6 +158,9 @@ pub enum Error {
     /// The daemon failed while it was running.
     #[error("the daemon cannot continue: {0}; start it again, and it continues where it stopped")]
     Failed(String),
+    /// The way out of agents cannot be started.
+    #[error("{0}")]
+    Egress(#[from] crate::egress::Error),
     /// The model gateway cannot be started.
     #[error(transparent)]
     Gateway(#[from] crate::gateway::Error),
@@ -229,6 +233,7 @@ impl Daemon {
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
             gateway: gateway::start(paths, &metrics, &inbox)?,
+            egress: egress::start(paths, &inbox)?,
             engine: Arc::clone(&engine),
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),

@@ -24,16 +24,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Submits the daemon's start input, and starts the reconciliation thread. The thread begins after the start is
 /// committed. It is a separate thread because a runtime may be slow.
 pub(super) fn start(workers: &MailboxWorkers, stop: &Arc<Stop>) -> Result<(), Error> {
-    let WorkerContext { inbox, engine, runtime, gateway, .. } = &workers.context;
+    let WorkerContext { inbox, engine, runtime, gateway, egress, .. } = &workers.context;
     let asked = ask_for_start(inbox);
     let (runtime, engine, stop) = (Arc::clone(runtime), Arc::clone(engine), Arc::clone(stop));
-    let (inbox, gateway) = (Arc::clone(inbox), Arc::clone(gateway));
+    let (inbox, gateway, egress) = (Arc::clone(inbox), Arc::clone(gateway), Arc::clone(egress));
     let work = move || {
         // The tables are valid for reconciliation only after the start is committed.
         if !is_started(&inbox, &stop, asked, PAUSE) {
             return;
         }
-        gateway.remove_left(&live(&engine, &stop));
+        let live_now = live(&engine, &stop);
+        gateway.remove_left(&live_now);
+        egress.remove_left(&live_now);
         loop {
             runtime.reconcile(&|| live(&engine, &stop));
             runtime.compare_images();

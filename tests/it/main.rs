@@ -36,6 +36,7 @@ mod days;
 mod delivery;
 mod documented;
 mod drain;
+mod egress;
 mod ending;
 mod entities;
 mod failures_told;

@@ -1,0 +1,257 @@
+//! The way out of an agent with rules, through the real program: programs that know nothing of it work, and what no rule
+//! allows is refused. Skipped where agents get no network of their own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::host::confined::{House, possible};
+use crate::host::documents::generated;
+use crate::host::skipped;
+
+/// Whether agents can have a network of their own here.
+fn has_networks(house: &House) -> bool {
+    let shown = house.hearth(&["doctor", "--offline"]);
+    let has = !String::from_utf8_lossy(&shown.stdout).contains("install bubblewrap");
+    if !has {
+        skipped("there is no bubblewrap that works");
+    }
+    has
+}
+
+/// A server of files, with TLS if it has a certificate, that says on which port it listens. It also echoes lines on a
+/// second port, and speaks WebSocket at `/socket`.
+const SERVER: &str = r#"
+import base64, hashlib, http.server, os, socketserver, ssl, sys, threading
+os.chdir(sys.argv[1])
+class Files(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *words): pass
+    def do_GET(self):
+        if self.path != "/socket":
+            return super().do_GET()
+        key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
+        self.end_headers()
+        self.wfile.write(b"\x81\x05hello")
+        self.wfile.flush()
+        self.close_connection = True
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(b"welcome " + self.rfile.readline())
+class Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+plain = Threads(("127.0.0.1", 0), Files)
+secure = Threads(("127.0.0.1", 0), Files)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("cert.pem", "key.pem")
+secure.socket = context.wrap_socket(secure.socket, server_side=True)
+echo = Threads(("127.0.0.1", 0), Echo)
+for server in (plain, secure, echo):
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+print(plain.server_address[1], secure.server_address[1], echo.server_address[1], flush=True)
+sys.stdin.read()
+"#;
+
+/// A package of Python, one of npm, and a Git repository, as files.
+const FILES: &str = r#"
+set -e
+cd "$1"
+openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=this-machine.internal \
+  -addext subjectAltName=DNS:this-machine.internal 2> /dev/null
+echo "hello from outside" > hello
+mkdir -p simple/tiny package
+python3 - <<'END'
+import zipfile
+wheel = zipfile.ZipFile("simple/tiny/tiny-1.0-py3-none-any.whl", "w")
+wheel.writestr("tiny.py", "x = 1\n")
+wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+wheel.writestr("tiny-1.0.dist-info/RECORD", "tiny.py,,\ntiny-1.0.dist-info/METADATA,,\ntiny-1.0.dist-info/WHEEL,,\n")
+wheel.close()
+END
+echo '{"name":"small","version":"1.0.0"}' > package/package.json
+tar czf small-1.0.0.tgz package
+git init -q -b main work
+git -C work -c user.name=x -c user.email=x@example.org commit -q --allow-empty -m first
+git clone -q --bare work repo.git
+git -C repo.git update-server-info
+"#;
+
+struct Outside {
+    server: Child,
+    ports: [u16; 3],
+}
+
+impl Outside {
+    fn start(files: &Path) -> Self {
+        let words = ["-c", SERVER, files.to_str().unwrap()];
+        let mut server =
+            Command::new("python3").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ports: Vec<u16> = line.split_whitespace().map(|port| port.parse().unwrap()).collect();
+        Self { server, ports: ports.try_into().unwrap() }
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        drop(self.server.kill().and_then(|()| self.server.wait()));
+    }
+}
+
+/// A program, how it is tried, and what it has to say.
+struct Tried {
+    program: &'static str,
+    how: &'static str,
+    command: &'static str,
+    says: &'static str,
+}
+
+const fn tried(program: &'static str, how: &'static str, command: &'static str, says: &'static str) -> Tried {
+    Tried { program, how, command, says }
+}
+
+/// `PLAIN`, `SECURE` and `ECHO` are replaced by ports. `BARE` removes the variables of the proxy.
+const PROGRAMS: [Tried; 17] = [
+    tried("curl", "HTTP by name", "BARE curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
+    tried("curl", "HTTP by proxy", "curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
+    tried("curl", "HTTPS by name", "BARE curl -sS --cacert CERT https://this-machine.internal:SECURE/hello", "hello from outside"),
+    tried("curl", "HTTPS by proxy", "curl -sS --cacert CERT https://this-machine.internal:SECURE/hello", "hello from outside"),
+    tried("curl", "WebSocket by name", "BARE curl -sS -N --max-time 5 -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' http://this-machine.internal:PLAIN/socket --output - | tail -c 5", "hello"),
+    tried("wget", "HTTP by name", "BARE wget -qO- http://this-machine.internal:PLAIN/hello", "hello from outside"),
+    tried("git", "HTTP by name", "BARE git ls-remote http://this-machine.internal:PLAIN/repo.git main", "refs/heads/main"),
+    tried("git", "HTTPS by proxy", "git -c http.sslCAInfo=CERT ls-remote https://this-machine.internal:SECURE/repo.git main", "refs/heads/main"),
+    tried("Python urllib", "HTTP by name", "BARE python3 -c 'import urllib.request as r; print(r.urlopen(\"http://this-machine.internal:PLAIN/hello\").read().decode())'", "hello from outside"),
+    tried("Python urllib", "HTTPS by proxy", "SSL_CERT_FILE=CERT python3 -c 'import urllib.request as r; print(r.urlopen(\"https://this-machine.internal:SECURE/hello\").read().decode())'", "hello from outside"),
+    tried("Python, plain TCP", "by name", "BARE python3 -c 'import socket; s = socket.create_connection((\"this-machine.internal\", ECHO)); s.sendall(b\"you\\n\"); print(s.recv(99).decode())'", "welcome you"),
+    tried("pip", "HTTP by name", "cd /tmp && BARE python3 -m pip download -q --disable-pip-version-check --no-deps --no-cache-dir --index-url http://this-machine.internal:PLAIN/simple/ --trusted-host this-machine.internal tiny && ls", "tiny-1.0-py3-none-any.whl"),
+    tried("npm", "HTTP by name", "cd /tmp && BARE npm pack --silent --cache /tmp/npm http://this-machine.internal:PLAIN/small-1.0.0.tgz", "small-1.0.0.tgz"),
+    tried("npm", "HTTP by proxy", "cd /tmp && npm pack --silent --cache /tmp/npm2 http://this-machine.internal:PLAIN/small-1.0.0.tgz", "small-1.0.0.tgz"),
+    tried("Node fetch", "HTTP by name", "BARE node -e 'fetch(\"http://this-machine.internal:PLAIN/hello\").then(r => r.text()).then(console.log)'", "hello from outside"),
+    tried("Node fetch", "HTTPS by name", "BARE NODE_EXTRA_CA_CERTS=CERT node -e 'fetch(\"https://this-machine.internal:SECURE/hello\").then(r => r.text()).then(console.log)'", "hello from outside"),
+    tried("ssh", "by name (its first line)", "BARE timeout 5 ssh -v -o BatchMode=yes -o StrictHostKeyChecking=no -p ECHO this-machine.internal 2>&1 | grep -o 'Connection established' || true", "Connection established"),
+];
+
+const BARE: &str = "env -u HTTP_PROXY -u HTTPS_PROXY -u http_proxy -u https_proxy -u NODE_USE_ENV_PROXY";
+
+/// Runs the commands that it is given, one per line, and says what came of each.
+const AGENT: &str = r#"
+def answer(text):
+    told = []
+    for command in json.loads(text):
+        ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+        told.append(ended.stdout[-300:] + (" | " + ended.stderr[-300:] if ended.returncode else ""))
+    return json.dumps(told)
+"#;
+
+/// A data directory with an agent that may reach the server.
+fn furnished(house: &House, outside: &Outside, network: &str) {
+    let allow: Vec<String> = outside.ports.iter().map(|port| format!("\"this-machine.internal:{port}\"")).collect();
+    let settings = format!("trust = \"trusted\"\nnetwork = \"{network}\"\nallow = [{}]", allow.join(", "));
+    house.make(&settings, AGENT);
+}
+
+fn said(house: &House, commands: &[String]) -> Vec<String> {
+    let asked = serde_json::to_string(commands).unwrap();
+    let output = house.hearth(&["chat", "--agent", "py", &asked]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn prepared(house: &House) -> Outside {
+    let files = house.path("user");
+    let made = Command::new("sh").args(["-c", FILES, "sh", files.to_str().unwrap()]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    Outside::start(&files)
+}
+
+#[test]
+fn programs_that_know_nothing_of_it_work() {
+    let house = House::new();
+    if !possible() || !has_networks(&house) {
+        return;
+    }
+    let outside = prepared(&house);
+    furnished(&house, &outside, "listed");
+    let certificate = house.path("data/groups/py/cert.pem");
+    std::fs::copy(house.path("user/cert.pem"), &certificate).unwrap();
+    let [plain, secure, echo] = outside.ports.map(|port| port.to_string());
+    let filled = |command: &str| {
+        let command = command.replace("BARE", BARE).replace("PLAIN", &plain).replace("SECURE", &secure);
+        command.replace("ECHO", &echo).replace("CERT", certificate.to_str().unwrap())
+    };
+    let commands: Vec<String> = PROGRAMS.iter().map(|tried| filled(tried.command)).collect();
+    let mut table = "| program | how |\n|---|---|\n".to_owned();
+    let mut failed = Vec::new();
+    for (tried, said) in PROGRAMS.iter().zip(said(&house, &commands)) {
+        if !said.contains(tried.says) {
+            failed.push(format!("{}, {}: {said}", tried.program, tried.how));
+        }
+        table.push_str(&format!("| {} | {} |\n", tried.program, tried.how));
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    generated("docs/network.md", "programs: generated from tests/it/egress.rs", "programs", &format!("\n{table}\n"));
+}
+
+#[test]
+fn what_no_rule_allows_is_refused_and_recorded() {
+    let house = House::new();
+    if !possible() || !has_networks(&house) {
+        return;
+    }
+    let outside = prepared(&house);
+    furnished(&house, &outside, "listed");
+    let [plain, ..] = outside.ports;
+    let commands = [
+        "curl -sS -o /dev/null -w '%{http_connect}' https://other.example/".to_owned(),
+        "curl -s http://other.example:8080/".to_owned(),
+        format!("{BARE} curl -sS http://other.example/"),
+        format!("{BARE} curl -sS --max-time 5 https://other.example/"),
+        format!("{BARE} curl -sS http://127.0.0.1:{plain}/hello"),
+        format!("curl -sS http://192.0.2.1:{plain}/hello"),
+        format!("{BARE} curl -sS --max-time 5 http://192.0.2.1/"),
+        format!("{BARE} python3 -c 'import socket; socket.getaddrinfo(\"d.a.t.a.x.y.example.org\", 80)'"),
+        "cat /etc/resolv.conf; ls /run/systemd 2>&1".to_owned(),
+    ];
+    let said = said(&house, &commands);
+    for (at, (says, expected)) in said
+        .iter()
+        .zip([
+            "403",
+            "Hearth did not connect to other.example:8080",
+            "Hearth did not connect to other.example:80",
+            "alert",
+            "Failed to connect",
+            "Hearth did not connect to 192.0.2.1",
+            "unreachable",
+            "Name or service not known",
+            "nameserver 127.0.0.1",
+        ])
+        .enumerate()
+    {
+        assert!(says.contains(expected) && !says.contains("hello from outside"), "{at}: {says}");
+    }
+    assert!(!said[8].contains("resolve"), "{}", said[8]);
+    let shown = house.hearth(&["net", "--json"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("other.example"), "{shown}");
+}
+
+/// Where the network cannot be closed, the agent does not start, and the message says what to do.
+#[test]
+fn an_agent_whose_network_cannot_be_closed_does_not_start() {
+    if !possible() {
+        return;
+    }
+    let house = House::new();
+    house.make("network = \"ask\"\nunconfined = true", AGENT);
+    let output = house.hearth(&["chat", "--agent", "py", "[]"]);
+    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(told.contains("cannot be enforced here") && told.contains("remove `unconfined = true`"), "{told}");
+}
