@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::host::confined::{House, possible};
 use crate::host::documents::generated;
-use crate::host::skipped;
+use crate::host::{Host, skipped, wait_for, with_chat};
 
 /// Whether agents can have a network of their own here.
 fn has_networks(house: &House) -> bool {
@@ -117,25 +117,95 @@ const fn tried(program: &'static str, how: &'static str, command: &'static str, 
     Tried { program, how, command, says }
 }
 
-/// `PLAIN`, `SECURE` and `ECHO` are replaced by ports. `BARE` removes the variables of the proxy.
+/// `PLAIN`, `SECURE` and `ECHO` are replaced by ports, and `@PEM@` by the certificate. `BARE` removes the variables of the proxy.
 const PROGRAMS: [Tried; 17] = [
     tried("curl", "HTTP by name", "BARE curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
     tried("curl", "HTTP by proxy", "curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
-    tried("curl", "HTTPS by name", "BARE curl -sS --cacert CERT https://this-machine.internal:SECURE/hello", "hello from outside"),
-    tried("curl", "HTTPS by proxy", "curl -sS --cacert CERT https://this-machine.internal:SECURE/hello", "hello from outside"),
-    tried("curl", "WebSocket by name", "BARE curl -sS -N --max-time 5 -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' http://this-machine.internal:PLAIN/socket --output - | tail -c 5", "hello"),
+    tried(
+        "curl",
+        "HTTPS by name",
+        "BARE curl -sS --cacert @PEM@ https://this-machine.internal:SECURE/hello",
+        "hello from outside",
+    ),
+    tried(
+        "curl",
+        "HTTPS by proxy",
+        "curl -sS --cacert @PEM@ https://this-machine.internal:SECURE/hello",
+        "hello from outside",
+    ),
+    tried(
+        "curl",
+        "WebSocket by name",
+        "BARE curl -sS -N --max-time 5 -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' http://this-machine.internal:PLAIN/socket --output - | tail -c 5",
+        "hello",
+    ),
     tried("wget", "HTTP by name", "BARE wget -qO- http://this-machine.internal:PLAIN/hello", "hello from outside"),
-    tried("git", "HTTP by name", "BARE git ls-remote http://this-machine.internal:PLAIN/repo.git main", "refs/heads/main"),
-    tried("git", "HTTPS by proxy", "git -c http.sslCAInfo=CERT ls-remote https://this-machine.internal:SECURE/repo.git main", "refs/heads/main"),
-    tried("Python urllib", "HTTP by name", "BARE python3 -c 'import urllib.request as r; print(r.urlopen(\"http://this-machine.internal:PLAIN/hello\").read().decode())'", "hello from outside"),
-    tried("Python urllib", "HTTPS by proxy", "SSL_CERT_FILE=CERT python3 -c 'import urllib.request as r; print(r.urlopen(\"https://this-machine.internal:SECURE/hello\").read().decode())'", "hello from outside"),
-    tried("Python, plain TCP", "by name", "BARE python3 -c 'import socket; s = socket.create_connection((\"this-machine.internal\", ECHO)); s.sendall(b\"you\\n\"); print(s.recv(99).decode())'", "welcome you"),
-    tried("pip", "HTTP by name", "cd /tmp && BARE python3 -m pip download -q --disable-pip-version-check --no-deps --no-cache-dir --index-url http://this-machine.internal:PLAIN/simple/ --trusted-host this-machine.internal tiny && ls", "tiny-1.0-py3-none-any.whl"),
-    tried("npm", "HTTP by name", "cd /tmp && BARE npm pack --silent --cache /tmp/npm http://this-machine.internal:PLAIN/small-1.0.0.tgz", "small-1.0.0.tgz"),
-    tried("npm", "HTTP by proxy", "cd /tmp && npm pack --silent --cache /tmp/npm2 http://this-machine.internal:PLAIN/small-1.0.0.tgz", "small-1.0.0.tgz"),
-    tried("Node fetch", "HTTP by name", "BARE node -e 'fetch(\"http://this-machine.internal:PLAIN/hello\").then(r => r.text()).then(console.log)'", "hello from outside"),
-    tried("Node fetch", "HTTPS by name", "BARE NODE_EXTRA_CA_CERTS=CERT node -e 'fetch(\"https://this-machine.internal:SECURE/hello\").then(r => r.text()).then(console.log)'", "hello from outside"),
-    tried("ssh", "by name (its first line)", "BARE timeout 5 ssh -v -o BatchMode=yes -o StrictHostKeyChecking=no -p ECHO this-machine.internal 2>&1 | grep -o 'Connection established' || true", "Connection established"),
+    tried(
+        "git",
+        "HTTP by name",
+        "BARE git ls-remote http://this-machine.internal:PLAIN/repo.git main",
+        "refs/heads/main",
+    ),
+    tried(
+        "git",
+        "HTTPS by proxy",
+        "git -c http.sslCAInfo=@PEM@ ls-remote https://this-machine.internal:SECURE/repo.git main",
+        "refs/heads/main",
+    ),
+    tried(
+        "Python urllib",
+        "HTTP by name",
+        "BARE python3 -c 'import urllib.request as r; print(r.urlopen(\"http://this-machine.internal:PLAIN/hello\").read().decode())'",
+        "hello from outside",
+    ),
+    tried(
+        "Python urllib",
+        "HTTPS by proxy",
+        "SSL_CERT_FILE=@PEM@ python3 -c 'import urllib.request as r; print(r.urlopen(\"https://this-machine.internal:SECURE/hello\").read().decode())'",
+        "hello from outside",
+    ),
+    tried(
+        "Python, plain TCP",
+        "by name",
+        "BARE python3 -c 'import socket; s = socket.create_connection((\"this-machine.internal\", ECHO)); s.sendall(b\"you\\n\"); print(s.recv(99).decode())'",
+        "welcome you",
+    ),
+    tried(
+        "pip",
+        "HTTP by name",
+        "mkdir -p ~/work && cd ~/work && BARE python3 -m pip download -q --disable-pip-version-check --no-deps --no-cache-dir --index-url http://this-machine.internal:PLAIN/simple/ --trusted-host this-machine.internal tiny && ls",
+        "tiny-1.0-py3-none-any.whl",
+    ),
+    tried(
+        "npm",
+        "HTTP by name",
+        "mkdir -p ~/work && cd ~/work && BARE npm pack --silent --cache ~/npm http://this-machine.internal:PLAIN/small-1.0.0.tgz",
+        "small-1.0.0.tgz",
+    ),
+    tried(
+        "npm",
+        "HTTP by proxy",
+        "mkdir -p ~/work && cd ~/work && npm pack --silent --cache ~/npm http://this-machine.internal:PLAIN/small-1.0.0.tgz",
+        "small-1.0.0.tgz",
+    ),
+    tried(
+        "Node fetch",
+        "HTTP by name",
+        "BARE node -e 'fetch(\"http://this-machine.internal:PLAIN/hello\").then(r => r.text()).then(console.log)'",
+        "hello from outside",
+    ),
+    tried(
+        "Node fetch",
+        "HTTPS by name",
+        "BARE NODE_EXTRA_CA_CERTS=@PEM@ node -e 'fetch(\"https://this-machine.internal:SECURE/hello\").then(r => r.text()).then(console.log)'",
+        "hello from outside",
+    ),
+    tried(
+        "ssh",
+        "by name (its first line)",
+        "BARE timeout 5 ssh -v -o BatchMode=yes -o StrictHostKeyChecking=no -p ECHO this-machine.internal 2>&1 | grep -o 'Connection established' || true",
+        "Connection established",
+    ),
 ];
 
 const BARE: &str = "env -u HTTP_PROXY -u HTTPS_PROXY -u http_proxy -u https_proxy -u NODE_USE_ENV_PROXY";
@@ -184,7 +254,7 @@ fn programs_that_know_nothing_of_it_work() {
     let [plain, secure, echo] = outside.ports.map(|port| port.to_string());
     let filled = |command: &str| {
         let command = command.replace("BARE", BARE).replace("PLAIN", &plain).replace("SECURE", &secure);
-        command.replace("ECHO", &echo).replace("CERT", certificate.to_str().unwrap())
+        command.replace("ECHO", &echo).replace("@PEM@", certificate.to_str().unwrap())
     };
     let commands: Vec<String> = PROGRAMS.iter().map(|tried| filled(tried.command)).collect();
     let mut table = "| program | how |\n|---|---|\n".to_owned();
@@ -227,7 +297,7 @@ fn what_no_rule_allows_is_refused_and_recorded() {
             "Hearth did not connect to other.example:8080",
             "Hearth did not connect to other.example:80",
             "alert",
-            "Failed to connect",
+            "curl: (",
             "Hearth did not connect to 192.0.2.1",
             "unreachable",
             "Name or service not known",
@@ -249,9 +319,13 @@ fn an_agent_whose_network_cannot_be_closed_does_not_start() {
     if !possible() {
         return;
     }
-    let house = House::new();
-    house.make("network = \"ask\"\nunconfined = true", AGENT);
-    let output = house.hearth(&["chat", "--agent", "py", "[]"]);
-    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(told.contains("cannot be enforced here") && told.contains("remove `unconfined = true`"), "{told}");
+    let mut host = Host::new();
+    let agent = "provider = \"command\"\ncommand = [\"python3\", \"x.py\"]\nnetwork = \"ask\"\nunconfined = true";
+    host.apply(&with_chat(agent));
+    host.start();
+    host.inject("1", "go");
+    wait_for("the reason to be shown", || {
+        let told = host.run(&["status"], b"").stdout;
+        (told.contains("cannot be enforced here") && told.contains("remove `unconfined = true`")).then_some(())
+    });
 }
