@@ -208,15 +208,15 @@ impl Daemon {
         typing.run(move |indicator| shown.show_typing(indicator))?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
-        daemon.look_at_folders();
         daemon.start_upkeep()?;
         channels.connect_all()?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
     }
 
-    /// Starts the timer, the regular checks and backups.
+    /// Looks at agents' folders, and starts the timer, the regular checks and backups.
     fn start_upkeep(self: &Arc<Self>) -> Result<(), Error> {
+        self.look_at_folders();
         timer::start(self)?;
         proof::start(&self.paths, &self.stop)?;
         backups::start(&self.paths, &self.engine, &self.stop)
