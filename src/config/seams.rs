@@ -10,6 +10,7 @@
 //! | `HEARTH_TEST_WAIT_MS=<n>` | the first wait for a provider that limits requests; people are told after two of them |
 //! | `HEARTH_TEST_CHECK_MS=<n>` | time between two checks of the whole store by the daemon |
 //! | `HEARTH_TEST_BACKUP_MS=<n>` | time between two scheduled backups, if there are any |
+//! | `HEARTH_TEST_ROOTS=<file>` | certificates in this file are trusted as well where the gate looks inside of connections |
 //! | `HEARTH_TEST_CRASH_AFTER_STEPS=<n>` | a runner, which reads it by itself (`roots.rs` of `agent-runner`), kills itself after so many durable steps |
 //! | `HEARTH_TEST_HASTE=<n>` | a runner, which reads it by itself (`wedge.rs`), asks a silent agent CLI so many times sooner whether it lives |
 
@@ -51,6 +52,12 @@ pub fn points() -> Option<PathBuf> {
 #[must_use]
 pub fn runner() -> Option<PathBuf> {
     variable!("HEARTH_TEST_RUNNER").map(PathBuf::from)
+}
+
+/// A file with more certificates that the gate trusts.
+#[must_use]
+pub fn roots() -> Option<PathBuf> {
+    variable!("HEARTH_TEST_ROOTS").map(PathBuf::from)
 }
 
 /// Time between two checks of the whole store by a daemon.

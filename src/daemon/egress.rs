@@ -12,6 +12,8 @@ use super::worker;
 use crate::config::Paths;
 use crate::egress::{Asking, Egress, Hooks, Reach as Outside, Setup};
 use crate::engine::network_policy;
+use crate::gateway::opened::{Binding, Opener};
+use crate::model::bound_secret::AgentSecret;
 use crate::model::effect::{Launch, RunPolicy};
 use crate::model::entity::ProviderKind;
 use crate::model::gateway::Reach;
@@ -26,7 +28,7 @@ const BATCH: Duration = Duration::from_secs(1);
 const WAITING_MAX: usize = 1_024;
 
 /// Starts the way out.
-pub(super) fn start(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<Egress>, Error> {
+pub(super) fn start(paths: &Paths, inbox: &Arc<Inbox>, opener: Arc<Opener>) -> Result<Arc<Egress>, Error> {
     let reports = Arc::new(Reports::default());
     let (seen, asks) = (Arc::clone(&reports), Arc::clone(inbox));
     let hooks = Hooks {
@@ -45,7 +47,7 @@ pub(super) fn start(paths: &Paths, inbox: &Arc<Inbox>) -> Result<Arc<Egress>, Er
         }
     })
     .map(drop)?;
-    Ok(Arc::new(egress))
+    Ok(Arc::new(egress.with_secrets(opener)))
 }
 
 /// Asks the engine to ask a person.
@@ -109,8 +111,14 @@ impl MailboxWorkers {
     ) -> Result<Option<NetworkAccess>, String> {
         let Some(policy) = launch.policy.clone() else { return Ok(None) };
         let Reach::Socket { owner } = self.context.runtime.reach(&launch.settings, provider) else { return Ok(None) };
-        let opened = self.context.egress.open(launch.session, launch.incarnation, policy, owner);
-        opened.map(Some).map_err(|error| error.to_string())
+        let (session, incarnation, uses) = (launch.session, launch.incarnation, &launch.settings.secrets);
+        let opened =
+            self.context.egress.open(session, incarnation, policy, owner).map_err(|error| error.to_string())?;
+        if uses.is_empty() {
+            return Ok(Some(opened));
+        }
+        let binding = Binding { session, incarnation, uses, secrets: &launch.secrets };
+        self.context.egress.bind(&binding).map(Some)
     }
 
     /// Opens the way out of an agent that an earlier daemon started, if it is still live.
@@ -131,6 +139,22 @@ impl MailboxWorkers {
         let Reach::Socket { owner } = reach else { return };
         if let Err(error) = self.context.egress.open(session, incarnation, policy, owner) {
             tracing::warn!(%session, %error, "an agent does not reach its network");
+        }
+        self.rebind(session, incarnation, &agent.settings.secrets);
+    }
+
+    /// Binds the secrets of an agent that an earlier daemon started. Its placeholders stay the same.
+    fn rebind(&self, session: SessionId, incarnation: u32, uses: &[AgentSecret]) {
+        if uses.is_empty() {
+            return;
+        }
+        let settings = self.context.engine.store().read(|db, txn| db.settings.get(txn, &()));
+        let secrets = match settings {
+            Ok(settings) => settings.unwrap_or_default().secrets,
+            Err(error) => return tracing::warn!(%session, %error, "an agent does not reach the hosts of its secrets"),
+        };
+        if let Err(why) = self.context.egress.bind(&Binding { session, incarnation, uses, secrets: &secrets }) {
+            tracing::warn!(%session, why, "an agent does not reach the hosts of its secrets");
         }
     }
 

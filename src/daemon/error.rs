@@ -75,6 +75,9 @@ pub enum Error {
     /// The model gateway cannot be started.
     #[error(transparent)]
     Gateway(#[from] crate::gateway::Error),
+    /// Connections to hosts with bound secrets cannot be opened.
+    #[error(transparent)]
+    Secrets(#[from] crate::gateway::opened::AuthorityError),
     /// The name of a channel of our own.
     #[error(transparent)]
     Name(#[from] crate::model::address::BadName),

@@ -1,6 +1,7 @@
 //! The model gateway in the daemon: started once, opened for each agent that starts or that an earlier daemon left.
 
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Error;
@@ -8,8 +9,9 @@ use super::engine_thread::{Inbox, Item};
 use super::mailbox_workers::{Job, MailboxWorkers};
 use super::metrics::Metrics;
 use super::runtime::lookup;
-use crate::config::Paths;
-use crate::gateway::{Gateway, OpenedRun, Setup};
+use crate::config::{Paths, seams};
+use crate::gateway::opened::{KnownSecrets, Opener, OpenerSetup};
+use crate::gateway::{Gateway, OpenedRun, Resolve, Setup};
 use crate::model::effect::Launch;
 use crate::model::entity::ProviderKind;
 use crate::model::gateway::{ModelAccess, TurnBegan};
@@ -17,24 +19,50 @@ use crate::model::id::SessionId;
 use crate::model::input::Input;
 use crate::runtime::process::resolve_reference;
 
-/// Starts the gateway. Finished calls are counted, and go into the ledger.
-pub(super) fn start(paths: &Paths, metrics: &Arc<Metrics>, inbox: &Arc<Inbox>) -> Result<Arc<Gateway>, Error> {
-    let (lookup, metrics, inbox) = (lookup(), Arc::clone(metrics), Arc::clone(inbox));
-    let resolve = move |reference: &str| {
+/// The file with the key from which placeholders are derived.
+fn key(paths: &Paths) -> PathBuf {
+    paths.run().join("gateway.key")
+}
+
+fn resolve() -> Resolve {
+    let lookup = lookup();
+    Arc::new(move |reference: &str| {
         let value = resolve_reference(reference, &lookup, &|| false);
         value.map(OsStringExt::into_vec).map_err(|error| error.to_string())
-    };
+    })
+}
+
+/// What opens connections to hosts with bound secrets.
+pub(super) fn opener(paths: &Paths) -> Result<Arc<Opener>, Error> {
+    let more = seams::roots();
+    let opener = Opener::open(OpenerSetup {
+        directory: &paths.run().join("authority"),
+        key: &key(paths),
+        more: more.as_deref(),
+        resolve: resolve(),
+    })?;
+    Ok(Arc::new(opener))
+}
+
+/// Starts the gateway. Finished calls are counted, and go into the ledger.
+pub(super) fn start(
+    paths: &Paths,
+    metrics: &Arc<Metrics>,
+    inbox: &Arc<Inbox>,
+    known: &Arc<KnownSecrets>,
+) -> Result<Arc<Gateway>, Error> {
+    let (metrics, inbox) = (Arc::clone(metrics), Arc::clone(inbox));
     let gateway = Gateway::start(Setup {
         directory: paths.run().join("gate"),
-        key: paths.run().join("gateway.key"),
-        resolve: Arc::new(resolve),
+        key: key(paths),
+        resolve: resolve(),
         finished: Arc::new(move |call| {
             metrics.model_call(&call);
             tracing::debug!(?call, "a request to a model has ended");
             inbox.push(Item::of(Input::ModelCall(call)));
         }),
     })?;
-    Ok(Arc::new(gateway))
+    Ok(Arc::new(gateway.telling(known)))
 }
 
 impl MailboxWorkers {

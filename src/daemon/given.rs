@@ -70,7 +70,11 @@ impl MailboxWorkers {
 
     fn find_secrets(&self, session: SessionId) -> Secrets {
         match self.agent_of(session) {
-            Ok(Some(agent)) => known(&agent.settings, &self.context.lookup),
+            Ok(Some(agent)) => {
+                let mut found = known(&agent.settings, &self.context.lookup);
+                self.context.egress.values(session).iter().for_each(|(name, value)| found.add(name, value));
+                found
+            }
             Ok(None) => Secrets::default(),
             Err(error) => {
                 tracing::warn!(%session, %error, "the secrets of an agent are unknown, so they are not removed from its output");

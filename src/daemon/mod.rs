@@ -144,8 +144,7 @@ impl Daemon {
     pub fn start(paths: &Paths, wish: Wish, tokio: &Handle) -> Result<Arc<Self>, Error> {
         let store = open_store(paths, wish.opening)?;
         let doorway = wish.metrics.map(|address| Doorway::take(address, tokio)).transpose()?;
-        let clock = Clock::start(store.begin_run()?);
-        let install = format!("{:016x}", store.install());
+        let (clock, install) = (Clock::start(store.begin_run()?), format!("{:016x}", store.install()));
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         let zone = Machine::look().zone(None, None).zone;
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
@@ -157,10 +156,11 @@ impl Daemon {
         let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
         let (metrics, terminal) = (Metrics::new(engine.store(), runtime.name())?, ChannelName::new(terminal::NAME)?);
+        let opener = gateway::opener(paths)?;
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
-            gateway: gateway::start(paths, &metrics, &inbox)?,
-            egress: egress::start(paths, &inbox)?,
+            gateway: gateway::start(paths, &metrics, &inbox, opener.known())?,
+            egress: egress::start(paths, &inbox, opener)?,
             engine: Arc::clone(&engine),
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),

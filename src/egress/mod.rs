@@ -22,17 +22,20 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 
 use crate::agent_socket;
+use crate::gateway::opened::{Binding, Opener};
 use crate::model::id::SessionId;
 use crate::model::network::{
     ConnectionSeen, HostWanted, NETWORK_FILES, NETWORK_SOCKET, NetRefusal, NetVerdict, NetworkAccess, NetworkPolicy,
 };
 pub use address::{Placed, Reach};
+use opened::Bound;
 use run::EgressRun;
 
 mod address;
 mod answer;
 mod copy;
 mod hello;
+mod opened;
 mod plain;
 mod relay;
 mod request;
@@ -96,6 +99,7 @@ pub struct Egress {
     open: Mutex<HashMap<Key, Open>>,
     /// Incarnations whose directories an earlier daemon left.
     left: Mutex<Vec<Key>>,
+    opener: Option<Arc<Opener>>,
 }
 
 /// An open socket. It is closed, and its connections are cut, when this is dropped.
@@ -125,6 +129,7 @@ impl Egress {
             slots: run::all_slots(),
             open: Mutex::default(),
             left,
+            opener: None,
         })
     }
 
@@ -151,7 +156,7 @@ impl Egress {
         let Some(runtime) = &self.runtime else { return Err(failed(io::ErrorKind::NotConnected.into())) };
         let listener = agent_socket::listen(&place, NETWORK_SOCKET, owner).map_err(failed)?;
         NETWORK_FILES.iter().try_for_each(|(name, text)| write(&place.join(name), text)).map_err(failed)?;
-        let access = NetworkAccess { directory: place.clone(), ports: policy.ports() };
+        let access = NetworkAccess { directory: place.clone(), ports: policy.ports(), secrets: None };
         let _within = runtime.enter();
         let listener = UnixListener::from_std(listener).map_err(failed)?;
         let (hooks, slots) = (Arc::clone(&self.hooks), Arc::clone(&self.slots));
@@ -160,6 +165,43 @@ impl Egress {
         runtime.spawn(accept(listener, Arc::clone(&run), ended));
         open.insert(key, Open { _end: end, run, access: access.clone() });
         Ok(access)
+    }
+
+    /// Opens connections to hosts with bound secrets by this.
+    #[must_use]
+    pub fn with_secrets(mut self, opener: Arc<Opener>) -> Self {
+        self.opener = Some(opener);
+        self
+    }
+
+    /// Binds secrets for an incarnation that has a way out. Call it before the incarnation starts. Blocks while `cmd:`
+    /// references run.
+    ///
+    /// # Errors
+    /// Why a value cannot be read, with the secret's name.
+    pub fn bind(&self, binding: &Binding<'_>) -> Result<NetworkAccess, String> {
+        let opener = self.opener.as_ref().ok_or("bound secrets are not available")?;
+        let (bound, secrets) = opener.bind(binding)?;
+        let mut open = lock(&self.open);
+        let known = open.get_mut(&(binding.session, binding.incarnation)).ok_or("the agent has no way out")?;
+        known.access.ports.extend(bound.rules().iter().filter_map(|rule| rule.port));
+        known.access.ports.sort_unstable();
+        known.access.ports.dedup();
+        known.access.secrets = Some(secrets);
+        // A second binding would be the same.
+        drop(known.run.bound.set(Bound { opener: Arc::clone(opener), run: bound }));
+        Ok(known.access.clone())
+    }
+
+    /// The values of a session's bound secrets, which its agent does not have.
+    #[must_use]
+    pub fn values(&self, session: SessionId) -> Vec<(String, Vec<u8>)> {
+        let open = lock(&self.open);
+        let of_session = open.iter().filter(|((known, _), _)| *known == session);
+        of_session
+            .filter_map(|(_, open)| open.access.secrets.as_ref())
+            .flat_map(|secrets| secrets.values.all())
+            .collect()
     }
 
     /// Sets the policy of an incarnation. Waiting connections are judged again, and running ones that it forbids are

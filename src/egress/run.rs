@@ -1,11 +1,12 @@
 //! What the gate knows of one incarnation.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use super::opened::Bound;
 use super::{Hooks, Reach};
 use crate::clock::Stopwatch;
 use crate::connections::within_descriptors;
@@ -37,6 +38,8 @@ pub(super) struct EgressRun {
     pub(super) policy: watch::Sender<Arc<NetworkPolicy>>,
     pub(super) hooks: Arc<Hooks>,
     pub(super) reach: Reach,
+    /// Its bound secrets, if it has some.
+    pub(super) bound: OnceLock<Bound>,
     /// Endpoints that were asked about.
     asked: Mutex<HashMap<Endpoint, Asked>>,
     /// Limits accepted connections.
@@ -83,6 +86,7 @@ impl EgressRun {
             policy: watch::Sender::new(Arc::new(policy)),
             hooks,
             reach,
+            bound: OnceLock::new(),
             asked: Mutex::default(),
             accepted: Arc::new(Semaphore::new(slots.saturating_add(WAITING_MAX))),
             slots: Arc::new(Semaphore::new(slots)),
@@ -102,7 +106,7 @@ impl EgressRun {
     /// Judges an endpoint, and waits for a person's answer if one has to be asked.
     pub(super) async fn judge(self: &Arc<Self>, to: &Endpoint) -> Result<Allowed, NetVerdict> {
         let mut policy = self.policy.subscribe();
-        let first = judged(&policy.borrow_and_update(), to);
+        let first = self.judged(&policy.borrow_and_update(), to);
         if let Some(first) = first {
             return first;
         }
@@ -112,7 +116,7 @@ impl EgressRun {
                 if policy.changed().await.is_err() {
                     return Err(NetVerdict::Asked);
                 }
-                let next = judged(&policy.borrow_and_update(), to);
+                let next = self.judged(&policy.borrow_and_update(), to);
                 if let Some(next) = next {
                     return next;
                 }
@@ -126,13 +130,30 @@ impl EgressRun {
     pub(super) async fn forbidden(&self, to: &Endpoint, private: bool) {
         let mut policy = self.policy.subscribe();
         loop {
-            let now = judged(&policy.borrow_and_update(), to);
+            let now = self.judged(&policy.borrow_and_update(), to);
             if !matches!(now, Some(Ok(now)) if now.private || !private) {
                 return;
             }
             if policy.changed().await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// The judgement, or `None` if a person has to be asked. A host with a bound secret is allowed unless it is denied.
+    fn judged(&self, policy: &NetworkPolicy, to: &Endpoint) -> Option<Result<Allowed, NetVerdict>> {
+        let rule = self.bound.get().and_then(|bound| bound.rule(to));
+        let judgement = match rule {
+            Some(rule) => match judge(&NetworkPolicy { allow: vec![rule.clone()], ..policy.clone() }, to) {
+                Judgement::Tunnel { private, .. } => Judgement::Tunnel { rule: RuleOrigin::Secret(rule), private },
+                other => other,
+            },
+            None => judge(policy, to),
+        };
+        match judgement {
+            Judgement::Tunnel { rule, private } => Some(Ok(Allowed { rule, private })),
+            Judgement::Refuse(refusal) => Some(Err(NetVerdict::Refused(refusal))),
+            Judgement::Ask => None,
         }
     }
 
@@ -169,14 +190,5 @@ impl EgressRun {
 
     fn asked(&self) -> MutexGuard<'_, HashMap<Endpoint, Asked>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The judgement, or `None` if a person has to be asked.
-fn judged(policy: &NetworkPolicy, to: &Endpoint) -> Option<Result<Allowed, NetVerdict>> {
-    match judge(policy, to) {
-        Judgement::Tunnel { rule, private } => Some(Ok(Allowed { rule, private })),
-        Judgement::Refuse(refusal) => Some(Err(NetVerdict::Refused(refusal))),
-        Judgement::Ask => None,
     }
 }

@@ -10,11 +10,12 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::answer::{OPENED, malformed, refused};
+use super::opened::{self, Opening};
 use super::relay::{Passing, relay};
 use super::request::{BadHead, Head, Wanted};
 use super::run::EgressRun;
 use crate::clock;
-use crate::model::network::{ConnectionSeen, Endpoint, NetVerdict};
+use crate::model::network::{ConnectionSeen, Endpoint, NetRefusal, NetVerdict, SeenRequest};
 
 /// How long a head may take to come.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -30,7 +31,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn new(run: &Arc<EgressRun>, endpoint: Endpoint, verdict: NetVerdict) -> Self {
+    pub(super) fn new(run: &Arc<EgressRun>, endpoint: Endpoint, verdict: NetVerdict) -> Self {
         let began = clock::wall();
         let (session, incarnation) = (run.session, run.incarnation);
         let row = ConnectionSeen {
@@ -45,6 +46,11 @@ impl Seen {
             request: None,
         };
         Self { run: Arc::clone(run), row, up: AtomicU64::new(0), down: AtomicU64::new(0) }
+    }
+
+    /// Records the request.
+    pub(super) fn asked(&mut self, request: SeenRequest) {
+        self.row.request = Some(request);
     }
 
     /// Where the connection goes.
@@ -78,6 +84,18 @@ pub(super) async fn serve(mut agent: UnixStream, run: Arc<EgressRun>) {
         Wanted::Connect(to) => (to, None),
         Wanted::Request(to, bytes) => (to, Some(bytes)),
     };
+    if let Some(bound) = run.bound.get()
+        && let Some(host) = bound.host(&to)
+    {
+        if head_to_send.is_some() {
+            let verdict = NetVerdict::Refused(NetRefusal::NotTls);
+            let words = refused(&to, &verdict);
+            drop(Seen::new(&run, to, verdict));
+            return say(agent, &words).await;
+        }
+        let (host, opener) = (Arc::clone(host), Arc::clone(&bound.opener));
+        return opened::serve(Opening { agent, rest, to, host, opener }, &run).await;
+    }
     let (mut reached, upstream) = match reach(&run, &to).await {
         Ok(reached) => reached,
         Err(verdict) => {

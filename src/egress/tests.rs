@@ -12,6 +12,8 @@ use super::hello::tests::hello;
 use super::*;
 use crate::model::network::{Endpoint, NetRefusal, RuleOrigin, Unlisted};
 
+mod opened;
+
 const KEY: (SessionId, u32) = (SessionId::new(4), 2);
 
 /// A gate with one agent. Every endpoint is placed at one server, unless it is this machine.

@@ -31,8 +31,9 @@ use crate::model::id::SessionId;
 use judge::BoundKey;
 use limits::Limits;
 use listener::AgentListener;
+use opened::KnownSecrets;
 use placeholder::Seed;
-use run::AgentRun;
+use run::{AgentRun, Shared};
 use serve::{ModelProxy, Upstream, handle};
 
 mod answer;
@@ -135,6 +136,8 @@ pub struct Gateway {
     left: Mutex<Vec<Key>>,
     /// By the agents' folders.
     limits: Mutex<HashMap<String, Arc<Limits>>>,
+    /// Gets the values of keys, so that they are found in other requests.
+    known: Arc<KnownSecrets>,
 }
 
 /// An open address. It is closed when this is dropped.
@@ -169,7 +172,15 @@ impl Gateway {
             open: Mutex::default(),
             left,
             limits: Mutex::default(),
+            known: Arc::default(),
         })
+    }
+
+    /// Adds the values of keys to these, so that they are found in other requests.
+    #[must_use]
+    pub fn telling(mut self, known: &Arc<KnownSecrets>) -> Self {
+        self.known = Arc::clone(known);
+        self
     }
 
     /// Opens the address of an incarnation, and returns what it gets instead of keys. `None` if the gateway has none of
@@ -191,7 +202,8 @@ impl Gateway {
         let placeholders = keys.iter().map(|key| (key.variable.name, key.placeholder.clone())).collect();
         let apis = Api::ALL.into_iter().filter(|api| keys.iter().any(|key| key.variable.api == *api)).collect();
         let limits = Arc::clone(lock(&self.limits).entry(opening.agent.to_owned()).or_default());
-        let run = AgentRun::new(opening, keys, limits, Arc::clone(&self.resolve))?;
+        let shared = Shared { limits, resolve: Arc::clone(&self.resolve), known: Arc::clone(&self.known) };
+        let run = AgentRun::new(opening, keys, shared)?;
         let values = run.values();
         let (end, ended) = watch::channel(false);
         let _within = runtime.enter();

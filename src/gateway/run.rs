@@ -8,6 +8,7 @@ use reqwest::Url;
 
 use super::judge::BoundKey;
 use super::limits::{Limits, Most};
+use super::opened::KnownSecrets;
 use super::refusal::Refusal;
 use super::turns::Turns;
 use super::{Error, OpenedRun, Resolve};
@@ -35,6 +36,15 @@ pub(super) struct AgentRun {
     pub(super) turns: Turns,
     number: AtomicU64,
     resolve: Resolve,
+    known: Arc<KnownSecrets>,
+}
+
+/// What an incarnation shares with others.
+pub(super) struct Shared {
+    pub(super) limits: Arc<Limits>,
+    pub(super) resolve: Resolve,
+    /// Gets the values of keys.
+    pub(super) known: Arc<KnownSecrets>,
 }
 
 impl AgentRun {
@@ -42,12 +52,8 @@ impl AgentRun {
     ///
     /// # Errors
     /// [`Error::Address`] if the address of a server is no address.
-    pub(super) fn new(
-        opening: &OpenedRun<'_>,
-        keys: Vec<BoundKey>,
-        limits: Arc<Limits>,
-        resolve: Resolve,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(opening: &OpenedRun<'_>, keys: Vec<BoundKey>, shared: Shared) -> Result<Self, Error> {
+        let Shared { limits, resolve, known } = shared;
         let OpenedRun { session, incarnation, agent, settings, .. } = *opening;
         let mut sources: Vec<(String, EnvValue)> =
             bound(settings).into_iter().map(|(key, value)| (key.name.to_owned(), value.clone())).collect();
@@ -74,6 +80,7 @@ impl AgentRun {
             turns: Turns::default(),
             number: AtomicU64::new(first),
             resolve,
+            known,
         })
     }
 
@@ -105,6 +112,7 @@ impl AgentRun {
         freshness: Freshness,
     ) -> Result<(Vec<u8>, HeaderValue), Refusal> {
         let value = self.value(variable, freshness).await?.trim_ascii().to_vec();
+        self.known.add(variable, &value);
         let text = [header.prefix().as_bytes(), &value].concat();
         let wrong = |_| Refusal::NoKey(format!("the value of {variable} has characters that no key has"));
         let mut text = HeaderValue::from_bytes(&text).map_err(wrong)?;

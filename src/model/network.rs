@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::bound_secret::SecretAccess;
 pub use super::host::{BadHost, DEFAULT_PORT, Endpoint, Host, HostName, HostPattern, HostRule, THIS_MACHINE};
 use super::id::SessionId;
 use super::ip_scope::IpScope;
@@ -64,6 +65,8 @@ pub enum RuleOrigin {
     Grant(HostRule),
     /// The agent may reach the whole internet.
     Public,
+    /// A secret of the agent is bound to it.
+    Secret(HostRule),
 }
 
 impl fmt::Display for RuleOrigin {
@@ -71,6 +74,7 @@ impl fmt::Display for RuleOrigin {
         match self {
             Self::Allow(rule) => write!(f, "allowed by `{rule}` in `allow`"),
             Self::Grant(rule) => write!(f, "allowed by a person's decision about {rule}"),
+            Self::Secret(rule) => write!(f, "allowed because a secret is bound to {rule}"),
             Self::Public => f.write_str("allowed by network = \"public\""),
         }
     }
@@ -138,6 +142,17 @@ pub enum NetRefusal {
     /// The host is allowed, but does not answer.
     #[error("it does not answer")]
     NoAnswer,
+    /// A request to a host with a bound secret did not pass.
+    #[error("{0}")]
+    Request(String),
+    /// A request had the value of a secret in it.
+    #[error("{place} of a request had the value of {secret} in it")]
+    Leak {
+        /// The secret's name.
+        secret: String,
+        /// Where it was.
+        place: String,
+    },
 }
 
 /// A judgement about an endpoint, before anything about it is looked up.
@@ -228,6 +243,8 @@ pub struct NetworkAccess {
     pub directory: PathBuf,
     /// Ports on which its programs reach hosts by name, in addition to those that are always there.
     pub ports: Vec<u16>,
+    /// What it gets instead of bound secrets, if it uses some.
+    pub secrets: Option<SecretAccess>,
 }
 
 /// Name of the socket in its directory.

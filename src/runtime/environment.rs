@@ -7,6 +7,7 @@ use std::path::Path;
 use super::process::{Lookup, SecretError, resolve};
 use super::redact::Secrets;
 use super::{Error, Spec};
+use crate::model::bound_secret::{BUNDLE, BUNDLE_VARIABLES, SecretAccess};
 use crate::model::entity::{AgentSettings, EnvValue};
 use crate::model::gateway::{Api, GatewayAddress, ModelAccess, SOCKET};
 use crate::model::network::{NETWORK_SOCKET, NetworkAccess};
@@ -82,6 +83,9 @@ pub(in crate::runtime) fn configured(
         }
         environment.variables.extend(addresses);
     }
+    if let Some(access) = spec.network_access.as_ref().and_then(|access| access.secrets.as_ref()) {
+        bound(&mut environment, &mut known, access);
+    }
     if let Some(access) = &spec.network_access {
         by_proxy(&mut environment.variables, access, places.network)?;
     }
@@ -140,6 +144,22 @@ fn to_gateway(access: &ModelAccess, gate: &Path) -> Result<Vec<(OsString, OsStri
             let addresses: serde_json::Map<_, _> = addresses.collect();
             let text = serde_json::json!({ "socket": socket, "addresses": addresses }).to_string();
             Ok(vec![("HEARTH_GATEWAY".into(), text.into())])
+        }
+    }
+}
+
+/// The placeholders of bound secrets, and where the certificates are that the agent trusts. The values are removed from its
+/// output, although it does not have them: a host may have repeated one.
+fn bound(environment: &mut Environment, known: &mut secrets::Secrets, access: &SecretAccess) {
+    for (name, value) in access.values.all() {
+        known.add(&name, &value);
+        environment.secrets.add(&value);
+    }
+    let placeholders = access.placeholders.iter();
+    environment.variables.extend(placeholders.map(|(name, text)| (name.into(), text.into())));
+    for name in BUNDLE_VARIABLES {
+        if !environment.variables.iter().any(|(known, _)| known == name) {
+            environment.variables.push((name.into(), BUNDLE.into()));
         }
     }
 }

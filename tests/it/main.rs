@@ -19,6 +19,7 @@ mod asking;
 mod backup;
 mod backup_all;
 mod bad_input;
+mod bound_secrets;
 mod budgets;
 mod builds;
 mod caps;

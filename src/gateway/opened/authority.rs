@@ -100,6 +100,8 @@ impl Authority {
             }
             _ => {}
         }
+        let failed = |source| AuthorityError::File { path: directory.to_owned(), source };
+        let directory = &directory.canonicalize().map_err(failed)?;
         let issuer = Issuer::new(params(&hosts), key(&directory.join(KEY))?);
         let state = State { issuer, leaf_key: KeyPair::generate()?, hosts, leaves: HashMap::new() };
         let authority = Self { directory: directory.to_owned(), system, state: Mutex::new(state) };
@@ -110,6 +112,18 @@ impl Authority {
     /// The file with the certificates that agents trust.
     pub(super) fn bundle(&self) -> PathBuf {
         self.directory.join(BUNDLE)
+    }
+
+    /// Permits these hosts as well. Agents that start from now on trust them.
+    ///
+    /// # Errors
+    /// [`AuthorityError`] if the bundle cannot be written.
+    pub(super) fn permit_also(&self, hosts: impl Iterator<Item = String>) -> Result<(), AuthorityError> {
+        let mut all = self.state().hosts.clone();
+        all.extend(hosts);
+        all.sort();
+        all.dedup();
+        self.permit(all)
     }
 
     /// Permits these hosts, and no others. Agents that start from now on trust them.

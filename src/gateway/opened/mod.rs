@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use super::Resolve;
 use super::placeholder::Seed;
 use crate::model::bound_secret::{AgentSecret, BoundSecret, SecretAccess, SecretHost, used};
+use crate::model::host::{Endpoint, Host, HostRule};
 use crate::model::id::SessionId;
 use authority::Authority;
 use exchange::{Failed, Next, Sides, exchange};
@@ -42,7 +43,7 @@ mod refusal;
 mod roots;
 mod run;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod upstream;
 
 pub use authority::AuthorityError;
@@ -153,18 +154,6 @@ impl Opener {
         self.authority.bundle()
     }
 
-    /// Lets the authority issue certificates for the hosts of these secrets, and for no others.
-    ///
-    /// # Errors
-    /// [`AuthorityError`] if the bundle cannot be written.
-    pub fn permit<'s>(&self, secrets: impl IntoIterator<Item = &'s BoundSecret>) -> Result<(), AuthorityError> {
-        let mut hosts: Vec<String> =
-            secrets.into_iter().flat_map(|secret| &secret.hosts).map(|host| host.name.to_string()).collect();
-        hosts.sort();
-        hosts.dedup();
-        self.authority.permit(hosts)
-    }
-
     /// What an incarnation gets and may use. Blocks while `cmd:` references run.
     ///
     /// # Errors
@@ -181,8 +170,14 @@ impl Opener {
         }
         let bound: Vec<(BoundSecret, String)> =
             used(uses, secrets).into_iter().map(|secret| (secret.clone(), placeholder(&secret.name))).collect();
-        let values = Arc::new(Values::new(secrets, Arc::clone(&self.resolve), Arc::clone(&self.known)));
+        let values = Arc::new(Values::new(
+            bound.iter().map(|(secret, _)| secret),
+            Arc::clone(&self.resolve),
+            Arc::clone(&self.known),
+        ));
         values.read_all()?;
+        let hosts = bound.iter().flat_map(|(secret, _)| &secret.hosts).map(|host| host.name.to_string());
+        self.authority.permit_also(hosts).map_err(|error| error.to_string())?;
         let hosts = bound.iter().flat_map(|(secret, _)| &secret.hosts);
         let hosts = hosts.filter_map(|host| Some((host.clone(), Arc::new(OpenedHost::of(host, &bound, &values)?))));
         let access = SecretAccess { placeholders, bundle: self.bundle(), values: values.known() };
@@ -289,6 +284,13 @@ impl RequestSeen {
 }
 
 impl BoundRun {
+    /// Rules for the hosts.
+    #[must_use]
+    pub fn rules(&self) -> Vec<HostRule> {
+        let to = |host: &SecretHost| Endpoint { host: Host::Name(host.name.clone()), port: host.port };
+        self.hosts.keys().map(|host| HostRule::exactly(to(host))).collect()
+    }
+
     /// The host, if a secret of the incarnation is bound to it.
     #[must_use]
     pub fn host(&self, host: &SecretHost) -> Option<&Arc<OpenedHost>> {

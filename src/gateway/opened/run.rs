@@ -30,8 +30,12 @@ pub(super) struct Values {
 }
 
 impl Values {
-    pub(super) fn new(secrets: &[BoundSecret], resolve: Resolve, known: Arc<KnownSecrets>) -> Self {
-        let references = secrets.iter().map(|secret| (secret.name.clone(), secret.value.clone())).collect();
+    pub(super) fn new<'s>(
+        secrets: impl Iterator<Item = &'s BoundSecret>,
+        resolve: Resolve,
+        known: Arc<KnownSecrets>,
+    ) -> Self {
+        let references = secrets.map(|secret| (secret.name.clone(), secret.value.clone())).collect();
         Self { references, values: Arc::default(), resolve, known }
     }
 

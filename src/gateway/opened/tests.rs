@@ -19,24 +19,24 @@ use crate::gateway::opened::roots::pem;
 mod leaks;
 mod programs;
 
-const HOST: &str = "api.bound.example";
-const SECRET: &str = "github";
-const VALUE: &str = "ghp_theRealToken42";
+pub(crate) const HOST: &str = "api.bound.example";
+pub(crate) const SECRET: &str = "github";
+pub(crate) const VALUE: &str = "ghp_theRealToken42";
 const OTHER: &str = "sk-ant-of-the-model-1";
-const OURS: &str = "hearth-github-ce15ea47d32aab97d97e7f9a4fc32419";
+pub(crate) const OURS: &str = "hearth-github-ce15ea47d32aab97d97e7f9a4fc32419";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-type Script = fn(&Got) -> Vec<u8>;
+pub(crate) type Script = fn(&Got) -> Vec<u8>;
 
 /// A request as the host got it.
 #[derive(Debug, Clone)]
-struct Got {
-    head: String,
+pub(crate) struct Got {
+    pub(crate) head: String,
     body: Vec<u8>,
 }
 
 impl Got {
-    fn header(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn header(&self, name: &str) -> Vec<&str> {
         let start = format!("{name}: ");
         let fits = |line: &&str| line.to_ascii_lowercase().starts_with(&start);
         self.head.lines().filter(fits).map(|line| &line[start.len()..]).collect()
@@ -63,7 +63,7 @@ fn ok(headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-fn authority() -> (Issuer<'static, KeyPair>, String) {
+pub(crate) fn authority() -> (Issuer<'static, KeyPair>, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -71,7 +71,7 @@ fn authority() -> (Issuer<'static, KeyPair>, String) {
     (Issuer::new(params, key), text)
 }
 
-fn host_config(issuer: &Issuer<'static, KeyPair>, name: &str) -> Arc<ServerConfig> {
+pub(crate) fn host_config(issuer: &Issuer<'static, KeyPair>, name: &str) -> Arc<ServerConfig> {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, issuer).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -103,7 +103,7 @@ fn read_request(stream: &mut impl std::io::Read) -> Option<Got> {
     Some(got)
 }
 
-fn start_host(config: Arc<ServerConfig>, script: Script) -> (SocketAddr, Receiver<Got>) {
+pub(crate) fn start_host(config: Arc<ServerConfig>, script: Script) -> (SocketAddr, Receiver<Got>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (told, got) = channel();
@@ -132,13 +132,13 @@ fn start_host(config: Arc<ServerConfig>, script: Script) -> (SocketAddr, Receive
 }
 
 /// An opener with a known key.
-fn open(directory: &Path, more: Option<&Path>, resolve: Resolve) -> Result<Opener, AuthorityError> {
+pub(crate) fn open(directory: &Path, more: Option<&Path>, resolve: Resolve) -> Result<Opener, AuthorityError> {
     let key = directory.join("gateway.key");
     std::fs::write(&key, [0; 32]).unwrap();
     Opener::open(OpenerSetup { directory: &directory.join("authority"), key: &key, more, resolve })
 }
 
-fn secret(name: &str, reference: &str, header: &str) -> BoundSecret {
+pub(crate) fn secret(name: &str, reference: &str, header: &str) -> BoundSecret {
     BoundSecret {
         name: name.to_owned(),
         value: reference.to_owned(),
@@ -148,7 +148,7 @@ fn secret(name: &str, reference: &str, header: &str) -> BoundSecret {
     }
 }
 
-fn uses(secret: &str) -> Vec<AgentSecret> {
+pub(crate) fn uses(secret: &str) -> Vec<AgentSecret> {
     vec![AgentSecret { variable: "TOKEN".to_owned(), secret: secret.to_owned() }]
 }
 
@@ -184,7 +184,6 @@ impl World {
                 ..secret(name, "test:value", header)
             })
             .collect();
-        opener.permit(&secrets).unwrap();
         let (run, access) = opener.bind(&binding(&uses(SECRET), &secrets)).unwrap();
         assert_eq!(access.placeholders, [("TOKEN".to_owned(), OURS.to_owned())]);
         assert_eq!(access.values.all(), [(SECRET.to_owned(), VALUE.into())]);
@@ -276,7 +275,7 @@ fn start_gate(
 }
 
 /// Answers with what it got, in the body and in a header, and as its path says.
-fn echo(got: &Got) -> Vec<u8> {
+pub(crate) fn echo(got: &Got) -> Vec<u8> {
     let credential = got.header("authorization").first().copied().unwrap_or_default().to_owned();
     let text = format!("{}{}", got.head, String::from_utf8_lossy(&got.body));
     match got.path() {
@@ -416,7 +415,6 @@ fn a_host_is_verified_and_programs_verify_the_gate() {
     let elsewhere = tempfile::tempdir().unwrap();
     let opener = Arc::new(open(elsewhere.path(), None, Arc::new(|_| Ok(VALUE.into()))).unwrap());
     let secrets = [secret(SECRET, "test:value", "Authorization: Bearer {}")];
-    opener.permit(&secrets).unwrap();
     let (run, _) = opener.bind(&binding(&uses(SECRET), &secrets)).unwrap();
     let host = Arc::clone(run.host(&HOST.parse().unwrap()).unwrap());
     let gate = start_gate(&world.runtime, &opener, host, world.address, &world.seen);
@@ -434,7 +432,7 @@ fn the_key_is_kept_and_the_bundle_follows_the_hosts() {
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(bundle.metadata().unwrap().permissions().mode() & 0o777, 0o644);
     let (before, known) = (std::fs::read(&key).unwrap(), std::fs::read(&bundle).unwrap());
-    world.opener.permit(&[] as &[BoundSecret]).unwrap();
+    world.opener.authority.permit(Vec::new()).unwrap();
     assert_ne!(std::fs::read(&bundle).unwrap(), known);
     assert!(world.client(HOST).write_all(b"GET / HTTP/1.1\r\n\r\n").is_err(), "not for this host any more");
     // A program that has the earlier bundle goes on.

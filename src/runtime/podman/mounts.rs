@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::spec::{Bind, GATE, NETWORK, places};
+use crate::model::bound_secret::BUNDLE;
 use crate::model::entity::Access;
 use crate::model::gateway::ModelAccess;
 use crate::model::network::NETWORK_FILES;
@@ -39,6 +40,9 @@ pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> 
         for (name, _) in NETWORK_FILES {
             let (source, target) = (access.directory.join(name), Path::new("/etc").join(name));
             binds.push(Bind { source, target, access: Access::ReadOnly });
+        }
+        if let Some(secrets) = &access.secrets {
+            binds.push(Bind { source: secrets.bundle.clone(), target: BUNDLE.into(), access: Access::ReadOnly });
         }
     }
     check(&binds)?;

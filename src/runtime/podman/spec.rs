@@ -338,7 +338,8 @@ mod tests {
     fn only_with_a_way_out_low_ports_are_open() {
         let mut spec = spec(Network::Ask);
         assert_eq!(made_of(&spec, true, 1000).get("sysctl"), None);
-        spec.network_access = Some(NetworkAccess { directory: "/data/run/network/se5.3".into(), ports: Vec::new() });
+        spec.network_access =
+            Some(NetworkAccess { directory: "/data/run/network/se5.3".into(), ports: Vec::new(), secrets: None });
         let made = made_of(&spec, true, 1000);
         assert_eq!(made["netns"]["nsmode"], "none");
         assert_eq!(made["sysctl"], json!({ "net.ipv4.ip_unprivileged_port_start": "0" }));

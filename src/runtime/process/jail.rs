@@ -12,6 +12,7 @@ use agent_runner::confine::Rules;
 
 use super::programs;
 use super::spawn::{GROUP_FD, LOCK_FD, PASSWD_FD, STATUS_FD};
+use crate::model::bound_secret::BUNDLE;
 use crate::model::network::{NETWORK_FILES, NetworkAccess};
 
 /// In-memory directories that vanish with the view.
@@ -207,6 +208,10 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
             Step { words: vec!["--ro-bind".into(), from.into(), at.clone().into()], at: at.into() }
         })
     });
+    let bundle = view.way_out.and_then(|access| access.secrets.as_ref()).map(|secrets| {
+        let from = secrets.bundle.as_os_str().to_owned();
+        Step { words: vec!["--ro-bind".into(), from, BUNDLE.into()], at: Path::new(BUNDLE).into() }
+    });
     let devices = rules.devices.iter().map(|path| bind("--dev-bind-try", path));
     let streams = [("/dev/fd", ""), ("/dev/stdin", "/0"), ("/dev/stdout", "/1"), ("/dev/stderr", "/2")];
     let streams =
@@ -216,7 +221,8 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
     // A link inside of a shown directory already exists; a link above one becomes a directory.
     let links = view.visible.links.iter().filter(|(at, _)| !is_inside(at) && !bound().any(|path| path.starts_with(at)));
     let links = links.map(|(at, to)| link(at, to.as_os_str()));
-    let mut steps: Vec<Step<'_>> = streams.chain(links).chain(read).chain(replaced).chain(devices).collect();
+    let mut steps: Vec<Step<'_>> =
+        streams.chain(links).chain(read).chain(replaced).chain(bundle).chain(devices).collect();
     steps.extend(write);
     steps.extend(in_memory);
     steps.push(proc);
@@ -302,7 +308,7 @@ mod tests {
         let rules = rules();
         let variables = [("KEY".into(), "value of it".into())];
         let directory = Path::new("/data/groups/main");
-        let way_out = &NetworkAccess { directory: "/data/run/network/se4.1".into(), ports: Vec::new() };
+        let way_out = &NetworkAccess { directory: "/data/run/network/se4.1".into(), ports: Vec::new(), secrets: None };
         let way_out = own_network.then_some(way_out);
         let view = View {
             rules: &rules,

@@ -37,6 +37,10 @@ impl House {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
         command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("HOME", self.path("user"));
         command.env("XDG_RUNTIME_DIR", self.path("user")).env("SECRET", "of the daemon");
+        let roots = self.path("user/roots.pem");
+        if roots.is_file() {
+            command.env("HEARTH_TEST_ROOTS", roots);
+        }
         command.args(["--data", self.path("data").to_str().unwrap()]).args(words).output().unwrap()
     }
 

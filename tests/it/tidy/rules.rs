@@ -55,7 +55,7 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("provider", &["http", "model"]),
     ("http", &[]),
     ("agent_socket", &[]),
-    ("egress", &["agent_socket", "clock", "connections", "model"]),
+    ("egress", &["agent_socket", "clock", "connections", "gateway", "model"]),
     ("gateway", &["agent_socket", "clock", "connections", "http", "model"]),
     ("mailbox", &["config", "crash", "model"]),
     ("contracts", &["config", "crash", "model"]),

@@ -11,13 +11,14 @@ use hearth_plain::model::policy::Policy;
 use hearth_plain::roots::Start;
 use hearth_plain::seams;
 
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
     "HEARTH_TEST_BACKOFF_MS",
     "HEARTH_TEST_BACKUP_MS",
     "HEARTH_TEST_CHECK_MS",
     "HEARTH_TEST_CRASH_AT",
     "HEARTH_TEST_HEARTBEAT_MS",
     "HEARTH_TEST_POINTS",
+    "HEARTH_TEST_ROOTS",
     "HEARTH_TEST_RUNNER",
     "HEARTH_TEST_WAIT_MS",
 ];
@@ -29,7 +30,7 @@ fn variables_of_the_daemon_are_ignored() {
         with_variables.args(["--exact", "variables_of_the_daemon_are_ignored"]).envs(VARIABLES.map(|name| (name, "1")));
         assert!(with_variables.status().unwrap().success());
     }
-    assert_eq!((seams::crash_at(), seams::points(), seams::runner()), (None, None, None));
+    assert_eq!((seams::crash_at(), seams::points(), seams::runner(), seams::roots()), (None, None, None, None));
     assert_eq!(seams::check_every(), Millis::minutes(7 * 24 * 60));
     assert_eq!(seams::backup_every(), None);
     assert_eq!(format!("{:?}", seams::policy()), format!("{:?}", Policy::STANDARD));
