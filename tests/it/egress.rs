@@ -299,7 +299,7 @@ fn what_no_rule_allows_is_refused_and_recorded() {
             "alert",
             "curl: (",
             "Hearth did not connect to 192.0.2.1",
-            "unreachable",
+            "curl: (7)",
             "Name or service not known",
             "nameserver 127.0.0.1",
         ])
@@ -325,7 +325,8 @@ fn an_agent_whose_network_cannot_be_closed_does_not_start() {
     host.start();
     host.inject("1", "go");
     wait_for("the reason to be shown", || {
-        let told = host.run(&["status"], b"").stdout;
+        let shown = host.run(&["status"], b"");
+        let told = shown.stdout + &shown.stderr;
         (told.contains("cannot be enforced here") && told.contains("remove `unconfined = true`")).then_some(())
     });
 }
