@@ -185,16 +185,3 @@ fn nothing_is_stored(house: &House) {
     let mode = std::os::unix::fs::MetadataExt::mode(&house.path("data/run/authority/key").metadata().unwrap());
     assert_eq!(mode & 0o777, 0o600);
 }
-
-#[test]
-fn an_agent_does_not_start_without_its_secret() {
-    let house = House::new();
-    if !possible() {
-        return;
-    }
-    let settings = "network = \"listed\"\nsecrets = { TOKEN = \"none\" }";
-    house.make(settings, AGENT);
-    let output = house.hearth(&["chat", "--agent", "py", "[]"]);
-    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(told.contains("add [secrets.none]") || told.contains("cannot be enforced here"), "{told}");
-}
