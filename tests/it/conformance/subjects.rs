@@ -95,9 +95,12 @@ impl Subject {
         const NO_SERVERS: &str = "does not hold: the agent starts no servers of tools without a login";
         const ADDRESS: &str = "does not hold with the gateway: the agent keeps its server's address with a conversation, and \
                                a new run has another address, so that a new conversation begins";
+        const FORGETS: &str = "does not always hold: a new run of the agent sometimes says that there are no previous sessions, \
+                               although it wrote one, and a new conversation begins";
         match (self, case) {
             (Self::Real(Preset::Copilot), "tools") => Some(NO_SERVERS),
             (Self::Real(Preset::Hermes), "killed after a turn") => Some(ADDRESS),
+            (Self::Real(Preset::Gemini), "killed after a turn") => Some(FORGETS),
             (Self::Command, "stale resume") => Some(OWN),
             (Self::Claude | Self::OpenAi | Self::Real(_), "malformed line") => Some(LINES),
             (Self::Real(Preset::Qwen), "tools") => Some(SEARCHES),
