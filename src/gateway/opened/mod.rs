@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -55,12 +55,21 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// Opens connections. One for each daemon.
 pub struct Opener {
-    authority: Authority,
-    roots: Roots,
+    directory: PathBuf,
+    more: Option<PathBuf>,
+    trust: OnceLock<Trust>,
+    /// Held while that is made.
+    opening: Mutex<()>,
     client: OnceLock<Arc<ClientConfig>>,
     resolve: Resolve,
     known: Arc<KnownSecrets>,
     seed: Seed,
+}
+
+/// Whom the two sides of an opened connection trust.
+struct Trust {
+    roots: Roots,
+    authority: Authority,
 }
 
 /// The incarnation for which secrets are bound.
@@ -129,17 +138,32 @@ pub enum OpenError {
 }
 
 impl Opener {
-    /// Reads the keys of the installation and the system's certificates.
+    /// Reads the key of the installation.
     ///
     /// # Errors
-    /// [`AuthorityError`] if there is no key, or no authority.
+    /// [`AuthorityError`] if there is no key.
     pub fn open(setup: OpenerSetup<'_>) -> Result<Self, AuthorityError> {
         let OpenerSetup { directory, key, more, resolve } = setup;
         let seed =
             Seed::of_installation(key).map_err(|source| AuthorityError::File { path: key.to_owned(), source })?;
-        let roots = Roots::read(more);
-        let authority = Authority::open(directory, roots.pem(), Vec::new())?;
-        Ok(Self { authority, roots, client: OnceLock::new(), resolve, known: Arc::default(), seed })
+        let (directory, more) = (directory.to_owned(), more.map(Path::to_owned));
+        let (trust, opening, client) = (OnceLock::new(), Mutex::default(), OnceLock::new());
+        Ok(Self { directory, more, trust, opening, client, resolve, known: Arc::default(), seed })
+    }
+
+    /// The system's certificates and the authority, which is opened when the first agent needs it: a daemon without such
+    /// agents starts on a full disk, too.
+    fn trust(&self) -> Result<&Trust, AuthorityError> {
+        if let Some(trust) = self.trust.get() {
+            return Ok(trust);
+        }
+        let _alone = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(trust) = self.trust.get() {
+            return Ok(trust);
+        }
+        let roots = Roots::read(self.more.as_deref());
+        let authority = Authority::open(&self.directory, roots.pem(), Vec::new())?;
+        Ok(self.trust.get_or_init(|| Trust { roots, authority }))
     }
 
     /// All values that are searched for in requests.
@@ -149,9 +173,11 @@ impl Opener {
     }
 
     /// The file with the certificates that agents trust.
-    #[must_use]
-    pub fn bundle(&self) -> PathBuf {
-        self.authority.bundle()
+    ///
+    /// # Errors
+    /// [`AuthorityError`] if there is no authority.
+    pub fn bundle(&self) -> Result<PathBuf, AuthorityError> {
+        Ok(self.trust()?.authority.bundle())
     }
 
     /// What an incarnation gets and may use. Blocks while `cmd:` references run.
@@ -177,10 +203,11 @@ impl Opener {
         ));
         values.read_all()?;
         let hosts = bound.iter().flat_map(|(secret, _)| &secret.hosts).map(|host| host.name.to_string());
-        self.authority.permit_also(hosts).map_err(|error| error.to_string())?;
+        let authority = &self.trust().map_err(|error| error.to_string())?.authority;
+        authority.permit_also(hosts).map_err(|error| error.to_string())?;
         let hosts = bound.iter().flat_map(|(secret, _)| &secret.hosts);
         let hosts = hosts.filter_map(|host| Some((host.clone(), Arc::new(OpenedHost::of(host, &bound, &values)?))));
-        let access = SecretAccess { placeholders, bundle: self.bundle(), values: values.known() };
+        let access = SecretAccess { placeholders, bundle: authority.bundle(), values: values.known() };
         Ok((BoundRun { hosts: hosts.collect() }, access))
     }
 
@@ -193,7 +220,7 @@ impl Opener {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let client = self.client()?;
-        let acceptor = TlsAcceptor::from(self.authority.server(host.name.as_str())?);
+        let acceptor = TlsAcceptor::from(self.trust()?.authority.server(host.name.as_str())?);
         let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(|_| OpenError::Late)?;
         let (reader, mut writer) = tokio::io::split(stream.map_err(OpenError::NotAccepted)?);
         let mut inbound = Inbound::new(reader);
@@ -211,7 +238,7 @@ impl Opener {
         if let Some(client) = self.client.get() {
             return Ok(Arc::clone(client));
         }
-        let client = self.roots.client().map_err(OpenError::Tls)?;
+        let client = self.trust()?.roots.client().map_err(OpenError::Tls)?;
         Ok(Arc::clone(self.client.get_or_init(|| client)))
     }
 }

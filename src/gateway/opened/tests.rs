@@ -197,7 +197,8 @@ impl World {
 
     fn client(&self, name: &str) -> StreamOwned<ClientConnection, TcpStream> {
         let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(CertificateDer::pem_file_iter(self.opener.bundle()).unwrap().flatten());
+        store
+            .add_parsable_certificates(CertificateDer::pem_file_iter(self.opener.bundle().unwrap()).unwrap().flatten());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let config = Arc::new(builder.with_root_certificates(store).with_no_client_auth());
@@ -242,7 +243,7 @@ impl World {
     fn curl(&self, arguments: &[&str]) -> Output {
         let to = format!("{HOST}:443:{}", self.gate);
         let mut command = Command::new("curl");
-        command.args(["-sS", "--max-time", "20", "--connect-to", &to, "--cacert"]).arg(self.opener.bundle());
+        command.args(["-sS", "--max-time", "20", "--connect-to", &to, "--cacert"]).arg(self.opener.bundle().unwrap());
         command.args(arguments).output().unwrap()
     }
 }
@@ -410,7 +411,10 @@ fn a_host_is_verified_and_programs_verify_the_gate() {
     let world = World::new(echo);
     let mut client = world.client("other.example");
     assert!(client.write_all(b"GET / HTTP/1.1\r\n\r\n").and_then(|()| client.flush()).is_err());
-    assert!(world.opener.authority.server("other.example").is_ok(), "its certificate is worth nothing");
+    assert!(
+        world.opener.trust().unwrap().authority.server("other.example").is_ok(),
+        "its certificate is worth nothing"
+    );
     // Without the authority of this test the host is a stranger.
     let elsewhere = tempfile::tempdir().unwrap();
     let opener = Arc::new(open(elsewhere.path(), None, Arc::new(|_| Ok(VALUE.into()))).unwrap());
@@ -428,11 +432,11 @@ fn a_host_is_verified_and_programs_verify_the_gate() {
 fn the_key_is_kept_and_the_bundle_follows_the_hosts() {
     use std::os::unix::fs::PermissionsExt as _;
     let world = World::new(echo);
-    let (key, bundle) = (world.directory.path().join("authority/key"), world.opener.bundle());
+    let (key, bundle) = (world.directory.path().join("authority/key"), world.opener.bundle().unwrap());
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(bundle.metadata().unwrap().permissions().mode() & 0o777, 0o644);
     let (before, known) = (std::fs::read(&key).unwrap(), std::fs::read(&bundle).unwrap());
-    world.opener.authority.permit(Vec::new()).unwrap();
+    world.opener.trust().unwrap().authority.permit(Vec::new()).unwrap();
     assert_ne!(std::fs::read(&bundle).unwrap(), known);
     assert!(world.client(HOST).write_all(b"GET / HTTP/1.1\r\n\r\n").is_err(), "not for this host any more");
     // A program that has the earlier bundle goes on.

@@ -64,8 +64,8 @@ fn other_programs_accept_the_certificate() {
         let mut command = program(name);
         command
             .args(arguments)
-            .env("SSL_CERT_FILE", world.opener.bundle())
-            .env("NODE_EXTRA_CA_CERTS", world.opener.bundle());
+            .env("SSL_CERT_FILE", world.opener.bundle().unwrap())
+            .env("NODE_EXTRA_CA_CERTS", world.opener.bundle().unwrap());
         let output = command.output().unwrap();
         assert_eq!(text(&output).trim(), "200", "{name}");
         assert_eq!(world.got().header("authorization"), [format!("Bearer {VALUE}")], "{name}");
@@ -79,7 +79,7 @@ fn git_sends_the_placeholder_as_a_password() {
     let resolve = format!("http.curloptResolve={HOST}:{}:127.0.0.1", world.gate.port());
     let output = program("git")
         .args(["-c", &resolve, "-c", "http.proactiveAuth=basic", "ls-remote", &url])
-        .env("GIT_SSL_CAINFO", world.opener.bundle())
+        .env("GIT_SSL_CAINFO", world.opener.bundle().unwrap())
         .env("GIT_TERMINAL_PROMPT", "0")
         .output()
         .unwrap();
