@@ -210,7 +210,7 @@ pub const ATTACKS: &[Attack] = &[
     ),
     of_network("net-host", "reaches a host that no rule allows, by name or through the proxy", "it is refused"),
     of_network("net-bypass", "connects past the daemon, over TCP or UDP", "there is no route"),
-    of_network("net-dns", "puts data into names that it looks up", "such names do not exist, and nobody is asked"),
+    of_network("net-dns", "puts data into names that it looks up", "such names do not exist, and no server is asked"),
     of_network("net-metadata", "reaches metadata addresses, even if they are listed", "it is refused"),
     of_network("net-lan", "reaches the local network or a loopback address that is not listed", "it is refused"),
     of_network("net-hearth", "reaches ports of Hearth itself, even if they are listed", "it is refused"),

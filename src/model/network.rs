@@ -104,7 +104,7 @@ pub enum NetRefusal {
     #[error("its address is never reached: link-local, metadata, multicast or without a host")]
     NeverReached,
     /// The name is so long that it may carry data.
-    #[error("its name has more than 100 characters or 6 labels, so nobody is asked about it")]
+    #[error("its name has more than 100 characters or 6 labels, so no person is asked about it")]
     NameTooLong,
     /// The name leads into the local network, and the rule does not name it exactly.
     #[error("it leads into the local network; its owner can list exactly this host and port in `allow`")]

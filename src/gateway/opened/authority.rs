@@ -32,7 +32,7 @@ const BUNDLE: &str = "ca-certificates.crt";
 const KEY_MAX: u64 = 16 << 10;
 /// For how long a host's certificate is valid, and after what time another one is made.
 const LEAF: (Duration, Duration) = (Duration::from_secs(7 * 86_400), Duration::from_secs(86_400));
-/// For how long the authority's certificate is valid. It is made again at every start of the daemon.
+/// For how long the authority's certificate is valid. It is made again by every daemon.
 const OWN: Duration = Duration::from_secs(3 * 365 * 86_400);
 /// Clocks of agents' containers may be behind.
 const BEFORE: Duration = Duration::from_secs(3_600);

@@ -30,7 +30,7 @@ pub(super) struct Opening {
 pub(super) enum Progress {
     /// It is not answered.
     Waiting,
-    /// The daemon is gone, or says what nobody expects.
+    /// The daemon is gone, or says something unexpected.
     Broken,
     /// The connection is open. These bytes came already.
     Opened(Vec<u8>),

@@ -191,7 +191,7 @@ fn a_refusal_is_told_in_the_program_s_own_terms() {
         daemon.write_all(refusal).unwrap();
         drop(daemon);
         let mut heard = Vec::new();
-        // An answer to bytes that nobody read may end with a reset.
+        // An answer to bytes that were never read may end with a reset.
         drop(program.read_to_end(&mut heard));
         assert_eq!(heard, hears);
     }
