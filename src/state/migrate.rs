@@ -26,7 +26,8 @@ mod format_2;
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
 /// * 5: newer versions of the records of agents and settings; budgets; which provider drives a session.
 /// * 6: newer versions of the records of agents and settings; decisions about hosts, and connections.
-pub const FORMAT: u32 = 6;
+/// * 7: new tables.
+pub const FORMAT: u32 = 7;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +45,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { to: 4, run: to_4 },
     Step { to: 5, run: to_5 },
     Step { to: 6, run: to_6 },
+    Step { to: 7, run: to_7 },
 ];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
@@ -87,6 +89,11 @@ fn to_5(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 fn to_6(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.settings, txn)?;
     rewrite(&db.agents, txn)
+}
+
+/// Tables that are new in format 7 already exist and are empty.
+fn to_7(_: &Tables, _: &mut Write<'_>) -> Result<()> {
+    Ok(())
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

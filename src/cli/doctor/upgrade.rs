@@ -18,7 +18,7 @@ use crate::state::{self, Missing, Options, Reader, Store, migrate};
 /// Name of the checks about the store.
 const STORE: &str = "store";
 /// Formats since the first one, and what their migration changes for people.
-const BROUGHT: [(u32, &str); 5] = [
+const BROUGHT: [(u32, &str); 6] = [
     (
         2,
         "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
@@ -35,6 +35,7 @@ const BROUGHT: [(u32, &str); 5] = [
         "messages that use far too much of models end at the caps of their agents; budgets and fallbacks can be configured",
     ),
     (6, "no visible change; agents keep the network they have, and rules for it can be configured"),
+    (7, "no visible change"),
 ];
 
 /// All checks. Nothing in the data directory is changed.
