@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use crate::model::id::SessionId;
+
 /// Longest path of a socket. The kernel's limit is 107 bytes.
 const PATH_MAX: usize = 100;
 
@@ -56,6 +58,16 @@ pub(crate) fn remove(directory: &Path, files: &[&str]) {
     {
         tracing::warn!(path = %directory.display(), %error, "cannot remove the directory of an agent's socket");
     }
+}
+
+/// The incarnations of sessions that have directories, which are named `SESSION.INCARNATION`.
+pub(crate) fn incarnations_in(directory: &Path) -> Vec<(SessionId, u32)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let incarnation = |name: &str| {
+        let (session, number) = name.split_once('.')?;
+        Some((session.parse().ok()?, number.parse().ok()?))
+    };
+    entries.filter_map(|entry| incarnation(entry.file_name().to_str()?)).collect()
 }
 
 /// Binds a socket whose path may be longer than an address can be.

@@ -12,7 +12,7 @@ use super::stop::Stop;
 use super::typing::Typing;
 use crate::crash;
 use crate::engine::commit::Engine;
-use crate::model::delivery::DeliveryResult;
+use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::effect::Effect;
 use crate::model::input::Input;
 use crate::runtime::Runtime;
@@ -67,17 +67,7 @@ impl Executor {
                 self.workers.give(session, Job::Admit(session, number));
                 self.runtime.inquire(session, number);
             }
-            Effect::Deliver(delivery) => match self.channels.channel(&delivery.to.channel) {
-                Some(channel) => {
-                    crash::point("attempted");
-                    self.typing.sending(&delivery);
-                    channel.deliver(*delivery);
-                }
-                None => {
-                    let nobody = Input::Delivered(delivery.id, delivery.attempt, DeliveryResult::NoAdapter);
-                    self.inbox.push(Item::of(nobody));
-                }
-            },
+            Effect::Deliver(delivery) => self.deliver(*delivery),
             Effect::Settled(settled) => {
                 self.typing.settled(settled.message, self.engine.store());
                 if let Some(channel) = self.channels.channel(&settled.source.channel) {
@@ -112,6 +102,20 @@ impl Executor {
             }
             Effect::ShareState(agent) => self.groups.share(agent),
             Effect::Continue(rest) => self.inbox.push(Item::of(Input::Continue(rest))),
+        }
+    }
+
+    fn deliver(&self, delivery: Delivery) {
+        match self.channels.channel(&delivery.to.channel) {
+            Some(channel) => {
+                crash::point("attempted");
+                self.typing.sending(&delivery);
+                channel.deliver(delivery);
+            }
+            None => {
+                let missing = Input::Delivered(delivery.id, delivery.attempt, DeliveryResult::NoAdapter);
+                self.inbox.push(Item::of(missing));
+            }
         }
     }
 }

@@ -120,7 +120,7 @@ impl Egress {
         agent_socket::create(&directory).map_err(listen)?;
         let directory = directory.canonicalize().map_err(listen)?;
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("egress").enable_all().build();
-        let left = Mutex::new(left_in(&directory));
+        let left = Mutex::new(agent_socket::incarnations_in(&directory));
         Ok(Self {
             runtime: Some(runtime.map_err(Error::Threads)?),
             hooks: Arc::new(hooks),
@@ -295,16 +295,6 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
     file.write_all(text.as_bytes())
-}
-
-/// The incarnations that have directories.
-fn left_in(directory: &Path) -> Vec<Key> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let key = |name: &str| {
-        let (session, incarnation) = name.split_once('.')?;
-        Some((session.parse().ok()?, incarnation.parse().ok()?))
-    };
-    entries.filter_map(|entry| key(entry.file_name().to_str()?)).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -17,13 +17,14 @@ use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::agent_socket;
 use crate::connections::ConnectionHandle;
 use crate::model::agent::AgentSettings;
 use crate::model::gateway::{Api, GatewayAddress, ModelAccess, ModelCall, Reach, TurnBegan, bound};
@@ -162,7 +163,7 @@ impl Gateway {
         }
         let directory = directory.canonicalize().map_err(listen)?;
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("gateway").enable_all().build();
-        let left = Mutex::new(left_in(&directory));
+        let left = Mutex::new(agent_socket::incarnations_in(&directory));
         Ok(Self {
             runtime: Some(runtime.map_err(Error::Threads)?),
             upstream: Arc::new(Upstream::new(finished)),
@@ -291,16 +292,6 @@ async fn serve(listener: AgentListener, proxy: Arc<ModelProxy>, ended: watch::Re
         }
         () = listener::ended(ended) => {}
     }
-}
-
-/// The incarnations that have directories.
-fn left_in(directory: &Path) -> Vec<Key> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let key = |name: &str| {
-        let (session, incarnation) = name.split_once('.')?;
-        Some((session.parse().ok()?, incarnation.parse().ok()?))
-    };
-    entries.filter_map(|entry| key(entry.file_name().to_str()?)).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

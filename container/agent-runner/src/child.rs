@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use crate::clock::Stopwatch;
 use crate::failure::Failure;
 use crate::roots::Roots;
-use crate::{gateway, life, log, secrets};
+use crate::{env, life, log, secrets};
 
 /// Maximum length of a line from a process.
 const LINE_BYTES: u64 = 32 * 1024 * 1024;
@@ -225,7 +225,7 @@ pub(crate) fn environment(context: &Context, roots: &Roots) -> Vec<(&'static str
         ("HOME", roots.home.to_string_lossy().into_owned()),
         ("NANOCLAW_SESSION_NAME", context.session_name.clone()),
     ];
-    env.extend(gateway::addresses());
+    env.extend(env::added());
     if let Some(tmp) = &roots.tmp {
         env.push(("TMPDIR", tmp.to_string_lossy().into_owned()));
     }

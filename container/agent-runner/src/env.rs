@@ -1,10 +1,10 @@
 //! All access of this crate to environment variables.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use hearth_zone::Zone;
-
-use crate::gateway;
 
 /// JSON object of directories, see [`crate::Roots`].
 pub const ROOTS_VARIABLE: &str = "HEARTH_ROOTS";
@@ -22,6 +22,19 @@ pub const SECRET_NAMES_VARIABLE: &str = "HEARTH_SECRET_NAMES";
 pub const GATEWAY_VARIABLE: &str = "HEARTH_GATEWAY";
 /// JSON object with the socket of the way out and the ports that rules name, see `way/mod.rs`.
 pub const NETWORK_VARIABLE: &str = "HEARTH_NETWORK";
+
+static ADDED: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+
+/// Adds variables to those of the system, for this process and every program that it starts. Only the first call counts.
+pub(crate) fn add(variables: BTreeMap<String, String>) {
+    ADDED.get_or_init(|| variables);
+}
+
+/// The variables that [`add`] added.
+pub(crate) fn added() -> impl Iterator<Item = (&'static str, String)> {
+    ADDED.get().into_iter().flatten().map(|(name, value)| (name.as_str(), value.clone()))
+}
+
 /// Whether children inherit a variable.
 pub(crate) fn is_set(name: &str) -> bool {
     variable(name).is_some()
@@ -41,8 +54,8 @@ pub(crate) fn all() -> impl Iterator<Item = (String, String)> {
 /// parser then rejects.
 #[expect(clippy::disallowed_methods, reason = "the runner's one reader of the environment")]
 pub(crate) fn variable(name: &str) -> Option<String> {
-    let address = gateway::addresses().find(|(variable, _)| *variable == name).map(|(_, address)| address);
-    address.or_else(|| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+    let added = added().find(|(variable, _)| *variable == name).map(|(_, value)| value);
+    added.or_else(|| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
 }
 
 /// A variable as the system has it, Unicode or not.

@@ -8,14 +8,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use serde::Deserialize;
 
 use crate::log;
 use crate::way::{Door, Forwarder, Kind, PATIENCE};
-
-static ADDRESSES: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
 /// What the host says about the gateway.
 #[derive(Debug, Deserialize)]
@@ -26,8 +23,8 @@ struct Gateway {
     addresses: BTreeMap<String, String>,
 }
 
-/// Listens, and starts the thread that copies. From then on [`addresses`] returns the variables.
-pub(crate) fn start(asked: &str) -> io::Result<()> {
+/// Listens, and starts the thread that copies. Returns the variables with the gateway's addresses.
+pub(crate) fn start(asked: &str) -> io::Result<BTreeMap<String, String>> {
     let gateway: Gateway = serde_json::from_str(asked)?;
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     listener.set_nonblocking(true)?;
@@ -39,12 +36,5 @@ pub(crate) fn start(asked: &str) -> io::Result<()> {
         log::note(format_args!("the model gateway is out of reach: {error}"));
     })?;
     let addresses = gateway.addresses.into_iter();
-    let addresses = addresses.map(|(name, path)| (name, format!("http://127.0.0.1:{port}{path}"))).collect();
-    ADDRESSES.get_or_init(|| addresses);
-    Ok(())
-}
-
-/// The variables with the gateway's addresses, for every program that the runner starts.
-pub(crate) fn addresses() -> impl Iterator<Item = (&'static str, String)> {
-    ADDRESSES.get().into_iter().flatten().map(|(name, address)| (name.as_str(), address.clone()))
+    Ok(addresses.map(|(name, path)| (name, format!("http://127.0.0.1:{port}{path}"))).collect())
 }

@@ -20,6 +20,7 @@
 mod addendum;
 mod agent;
 mod beat;
+mod checkup;
 mod child;
 mod clock;
 mod commands;
@@ -122,17 +123,18 @@ pub fn main_from_env() -> ExitCode {
         log::note(format_args!("not started, because its network cannot be reached: {error}"));
         return ExitCode::from(2);
     }
-    if let Some(asked) = env::variable(GATEWAY_VARIABLE)
-        && let Err(error) = gateway::start(&asked)
-    {
-        log::note(format_args!("not started, because the model gateway cannot be reached: {error}"));
-        return ExitCode::from(2);
+    match env::variable(GATEWAY_VARIABLE).map(|asked| gateway::start(&asked)).transpose() {
+        Ok(addresses) => env::add(addresses.unwrap_or_default()),
+        Err(error) => {
+            log::note(format_args!("not started, because the model gateway cannot be reached: {error}"));
+            return ExitCode::from(2);
+        }
     }
     if let Some(asked) = env::variable(probe::PROBE_VARIABLE) {
         return probe::main(&asked);
     }
     if env::is_set(handshake::HANDSHAKE_VARIABLE) {
-        return handshake::main(&start);
+        return checkup::main(&start);
     }
     match run(&start) {
         Stop::Superseded { mine, named } => {

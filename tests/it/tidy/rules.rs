@@ -54,7 +54,7 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("channel", &["config", "connections", "crash", "http", "model"]),
     ("provider", &["http", "model"]),
     ("http", &[]),
-    ("agent_socket", &[]),
+    ("agent_socket", &["model"]),
     ("egress", &["agent_socket", "clock", "connections", "gateway", "model"]),
     ("gateway", &["agent_socket", "clock", "connections", "http", "model"]),
     ("mailbox", &["config", "crash", "model"]),

@@ -272,8 +272,3 @@ fn connect(socket: &Path) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     Ok(stream)
 }
-
-/// The next bytes of a socket that does not block.
-pub(super) fn next(mut stream: &UnixStream, buffer: &mut [u8]) -> io::Result<usize> {
-    stream.read(buffer)
-}

@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use super::copy::unless_blocked;
-use super::forward::next;
 
 /// Longest answer.
 const ANSWER_MAX: usize = 8 << 10;
@@ -64,7 +63,7 @@ impl Opening {
         }
         let mut buffer = [0; 1024];
         loop {
-            let (read, has_ended) = match next(daemon, &mut buffer) {
+            let (read, has_ended) = match daemon.read(&mut buffer) {
                 Ok(read) => (read, read == 0),
                 Err(error) => match unless_blocked(error) {
                     Ok(()) => return Progress::Waiting,
