@@ -15,7 +15,8 @@ use crate::config::file;
 use crate::config::file::write::{Fields, Value};
 use crate::contracts::home;
 use crate::model::configure::Change;
-use crate::model::entity::{EnvValue, Folder};
+use crate::model::entity::{EnvValue, Folder, Network};
+use crate::model::starting_hosts::provider_hosts;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AgentsCommand {
@@ -149,7 +150,8 @@ pub(super) struct AgentKeys {
     /// Skips that a retry would likely fix: `tell` people about them, or `retry` silently
     #[arg(long)]
     technical_skips: Option<String>,
-    /// What it may connect to: `none`, `listed`, `ask`, `public`, `host` or `open`; docs/network.md says what they mean
+    /// What it may connect to: `none`, `listed`, `ask`, `public`, `host` or `open`; docs/network.md says what they mean. A new
+    /// agent gets `ask`, an untrusted one `listed`
     #[arg(long)]
     network: Option<String>,
     /// A host that it may connect to, like `github.com`, `*.example.org` or `nas.local:8080`; repeat for more
@@ -207,6 +209,9 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             let mut fields = Fields::default();
             fields.set("folder", Value::Text(folder.clone()));
             keys.put(&mut fields, &[], &[])?;
+            if keys.network.is_none() {
+                put_network(folder, &mut fields);
+            }
             let toml = entity::toml(&[("[[agents]]", &fields)]);
             mount_args::warn_of_writable(folder, &toml);
             change::put(paths, &known, toml, json)?;
@@ -320,6 +325,27 @@ impl AgentKeys {
             fields.set("env", Value::Env(variables));
         }
         Ok(())
+    }
+}
+
+/// Chooses the network of a new agent. An invalid table is rejected later.
+fn put_network(folder: &str, fields: &mut Fields) {
+    fields.set("network", Value::Text(Network::Ask.as_str().to_owned()));
+    let Ok(configure) = file::parse(folder, &entity::toml(&[("[[agents]]", fields)])) else { return };
+    for change in &configure.changes {
+        let Change::PutAgent(_, settings) = change else { continue };
+        let mut network = settings.trust.first_network();
+        if settings.unconfined {
+            network = Network::Open;
+            print::warning(&format!(
+                "agent {folder} runs unconfined, so its network is `open`: it reaches everything that your user reaches"
+            ));
+        }
+        fields.set("network", Value::Text(network.as_str().to_owned()));
+        let hosts: Vec<String> = provider_hosts(settings.provider).iter().map(ToString::to_string).collect();
+        if network.has_rules() && settings.allow.is_empty() && !hosts.is_empty() {
+            fields.set("allow", Value::Texts(hosts));
+        }
     }
 }
 

@@ -13,10 +13,11 @@ use super::change::Configured;
 use super::configuration::UserEntry;
 use super::{Done, Failure, change, configuration, local_owner, mount_args, print, problems, users};
 use crate::config::Paths;
-use crate::config::file::write;
+use crate::config::file::{self, write};
 use crate::daemon::opening::Opening;
 use crate::daemon::sandbox;
 use crate::model::address::UserId;
+use crate::model::bound_secret::AgentSecret;
 use crate::model::configure::{Change, Configure, RoleSpec, UserSpec};
 use crate::model::entity::{Hold, Origin};
 use crate::socket::change::ChangeRequest;
@@ -59,8 +60,12 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     warn_of_unconfined(paths, &configure);
     mount_args::warn_of_mounts(&configure);
     warn_of_networks(&configure);
+    if !args.merge {
+        warn_of_open_networks(&configure, &plan.toml);
+    }
     let opening = Opening::or_new(args.new);
     let mut looked = look(paths, args, &plan, &name)?;
+    warn_of_unknown_secrets(paths, &looked.plan.configure(&name)?)?;
     let (shown, resets) = Resets::split(looked.planned.clone(), &plan.toml);
     if json && args.dry_run {
         change::print(&looked.planned, json)?;
@@ -210,6 +215,45 @@ fn warn_of_networks(configure: &Configure) {
             print::warning(&warning);
         }
     }
+}
+
+/// Warns about agents that reach the whole network because the file does not say what they reach.
+fn warn_of_open_networks(configure: &Configure, toml: &str) {
+    let named = file::named_keys(toml);
+    for change in &configure.changes {
+        let Change::PutAgent(folder, settings) = change else { continue };
+        let is_named = named.get(&format!("agent {folder}")).is_some_and(|keys| keys.contains("network"));
+        if problems::is_open(settings) && !is_named {
+            print::warning(&format!(
+                "agent {folder} has no `network`, so it reaches everything; write `network = \"ask\"`, and a person is asked \
+                 about hosts that `allow` does not list, or `network = \"open\"` if it is meant to"
+            ));
+        }
+    }
+}
+
+/// Warns about secrets of agents that neither the file nor, if the file has none, the installation defines.
+fn warn_of_unknown_secrets(paths: &Paths, configure: &Configure) -> Done {
+    let of_file = configure.changes.iter().find_map(|change| match change {
+        Change::PutSettings(settings) => Some(settings.secrets.clone()),
+        _ => None,
+    });
+    let secrets = match of_file {
+        Some(secrets) => secrets,
+        None => configuration::read(paths)?.settings.unwrap_or_default().secrets,
+    };
+    for change in &configure.changes {
+        let Change::PutAgent(folder, settings) = change else { continue };
+        for AgentSecret { variable, secret } in &settings.secrets {
+            if !secrets.iter().any(|known| known.name == *secret) {
+                print::warning(&format!(
+                    "`{variable}` of agent {folder} stands for the secret {secret}, which is not defined; add \
+                     `[secrets.{secret}]`, or remove the variable"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Largest file that is read, about 80,000 chats. Escaped as a JSON string, it still fits into one line of the socket.

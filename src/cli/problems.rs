@@ -6,7 +6,7 @@ use super::{human_time, labels, lookup};
 use crate::clock;
 use crate::daemon::unused_image;
 use crate::model::configure::{RuntimeKind, Settings};
-use crate::model::entity::{Agent, AgentSettings, Hold, Network};
+use crate::model::entity::{Agent, AgentSettings, Hold, Network, ProviderKind};
 use crate::model::gateway::given;
 use crate::model::group::StateTrouble;
 use crate::model::hold_off::{LimitCause, RateLimit};
@@ -235,6 +235,18 @@ pub(super) fn key_holder(agent: &str, settings: &AgentSettings) -> Option<String
     (!keys.is_empty()).then(|| {
         format!("agent {agent} has `gateway = false`: it gets {} itself, and can give it away", keys.join(", "))
     })
+}
+
+/// Agents that reach the whole network although rules for it could be enforced.
+pub(super) fn open_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let agents = super::configuration::collect(db, txn)?.agents;
+    let open = agents.iter().filter(|agent| is_open(&agent.settings) && !agent.settings.unconfined);
+    Ok(open.map(|agent| agent.folder.to_string()).collect())
+}
+
+/// Whether an agent reaches the whole network. The provider `echo` connects to nothing.
+pub(super) fn is_open(settings: &AgentSettings) -> bool {
+    settings.network == Network::Open && settings.provider != ProviderKind::Echo
 }
 
 /// That an agent needs a network that it does not get.

@@ -55,6 +55,9 @@ pub(super) struct SetupArgs {
     /// Let the agent do everything your user may do, if it cannot be confined here
     #[arg(long)]
     unconfined: bool,
+    /// Let the agent reach everything, if its network cannot be limited here
+    #[arg(long)]
+    open_network: bool,
     /// File with the token of a Telegram bot; it is copied. `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "no_telegram")]
     telegram_token_file: Option<PathBuf>,

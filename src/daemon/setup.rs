@@ -148,7 +148,8 @@ fn advice(agents: &[(AgentId, Folder)]) -> String {
 }
 
 pub(super) fn first_agent() -> AgentSettings {
-    AgentSettings { trust: Trust::Main, ..AgentSettings::named(FIRST_AGENT.to_owned()) }
+    let trust = Trust::Main;
+    AgentSettings { trust, network: trust.first_network(), ..AgentSettings::named(FIRST_AGENT.to_owned()) }
 }
 
 /// The user who owns the data directory becomes the owner of the installation. An existing row is kept.

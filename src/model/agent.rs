@@ -26,6 +26,17 @@ pub enum Trust {
     Untrusted,
 }
 
+impl Trust {
+    /// The network of a new agent with this trust, unless the person who adds it says otherwise.
+    #[must_use]
+    pub const fn first_network(self) -> Network {
+        match self {
+            Self::Main | Self::Trusted => Network::Ask,
+            Self::Untrusted => Network::Listed,
+        }
+    }
+}
+
 /// What drives an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderKind {

@@ -58,6 +58,7 @@ pub mod session_ref;
 pub mod short;
 pub mod skip;
 pub mod spend;
+pub mod starting_hosts;
 pub mod take_in;
 pub mod task;
 pub mod task_command;

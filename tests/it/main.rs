@@ -68,6 +68,7 @@ mod missing_store;
 mod model;
 mod nanoclaw;
 mod network;
+mod new_agents;
 mod openai;
 mod operating;
 mod operator;

@@ -27,7 +27,9 @@ fn machine() -> Host {
 
 /// Setup with every answer given that would otherwise depend on this machine.
 fn setup(host: &Host, options: &[&str]) -> Command {
-    host.command(&[&["setup", "--runtime", "process", "--unconfined", "--no-service"], options].concat())
+    host.command(
+        &[&["setup", "--runtime", "process", "--unconfined", "--open-network", "--no-service"], options].concat(),
+    )
 }
 
 fn json(host: &Host, options: &[&str]) -> Value {
@@ -48,6 +50,14 @@ fn assert_kept(host: &Host, name: &str, secret: &str, shown: &str) {
     let store = std::fs::read(host.data().join("store/data.mdb")).unwrap();
     assert!(!store.windows(secret.len()).any(|part| part == secret.as_bytes()));
     assert!(!std::fs::read_to_string(host.data().join("hearth.toml")).unwrap().contains(secret));
+}
+
+/// Whether a process can have a network of its own here.
+fn has_networks(host: &Host) -> bool {
+    let checks: Value = serde_json::from_str(&host.run(&["doctor", "--json"], b"").stdout).unwrap();
+    let named = |check: &&Value| check["check"] == "confinement";
+    let view = checks["checks"].as_array().unwrap().iter().find(named).unwrap().clone();
+    view["result"] == "ok"
 }
 
 /// The skills that agents can be given, each with a description by which a model chooses it.
@@ -102,6 +112,8 @@ fn a_wrong_key_and_a_wrong_token_are_refused_at_once_and_the_right_ones_are_kept
     at.answer("Address, like http://localhost:4000: ", &api.url());
     at.answer("(not shown while you type): ", &format!("x\u{15}{KEY}y\u{7f}"));
     at.answer("Model (Enter for the default of the agent CLI): ", "claude-test");
+    at.wait("api.anthropic.com, codeload.github.com, crates.io, deb.debian.org:80");
+    at.answer("List them? [Y/n]: ", "");
     at.answer("Talk to your agent on Telegram? [Y/n]: ", "");
     at.answer("Token of the bot (not shown; Enter for no bot): ", "4242:AAwrongwrongwrongwrongwrongwrongwrong");
     at.wait("This does not work: ");
@@ -174,12 +186,13 @@ fn setup_goes_on_after_it_was_killed_at_any_question() {
     api.takes(KEY);
     let options = ["--telegram-base-url", &telegram.url(), "--no-message"];
     let (url, key) = (api.url(), KEY.to_owned());
-    let questions: [(&str, &str, bool); 7] = [
+    let questions: [(&str, &str, bool); 8] = [
         ("Your choice [1]: ", "1", false),
         ("Your choice [1]: ", "3", false),
         ("Address, like http://localhost:4000: ", &url, false),
         ("(not shown while you type): ", &key, false),
-        ("Model (Enter for the default of the agent CLI): ", "", true),
+        ("Model (Enter for the default of the agent CLI): ", "", false),
+        ("List them? [Y/n]: ", "n", true),
         ("Telegram? [Y/n]: ", "y", false),
         ("Token of the bot (not shown; Enter for no bot): ", TOKEN, true),
     ];
@@ -200,11 +213,15 @@ fn setup_goes_on_after_it_was_killed_at_any_question() {
     let mut at = Pty::start(setup(&host, &options));
     at.wait("claude, with a working server token");
     at.answer("Telegram? [Y/n]: ", "y");
-    at.wait(questions[6].0);
+    at.wait(questions[7].0);
     at.type_keys("\u{3}");
     let (ended, shown) = at.end();
     assert_eq!(ended.code(), Some(1), "{shown}");
     assert!(shown.contains("`hearth setup` continues where it stopped"), "{shown}");
+    let shown = host.done(&["agents", "show", "main", "--json"], b"");
+    let agent: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(agent["allow"], serde_json::json!(["api.anthropic.com"]), "{agent}");
+    assert_eq!(agent["network"], if has_networks(&host) { "ask" } else { "open" }, "{agent}");
 }
 
 /// A file that a person wrote is replaced only if the person agrees.

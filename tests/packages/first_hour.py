@@ -219,6 +219,8 @@ def main():
         (r"Address, like [^:]*://[^:]*:\d*: $", url),
         (r"Token, if it wants one.*: $", ""),
         (r"Token of the bot.*: $", TOKEN),
+        # The clean root may lack bubblewrap.
+        (r"Let it reach everything\?.*: $", "y"),
         # No service manager runs in the clean root; `hearth run` below is the daemon.
         (r"Start Hearth now and whenever you log in\?.*: $", "n"),
         # The link that is shown: the person opens it, and Telegram sends what it carries.

@@ -15,9 +15,10 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
         let contained = daemon.is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());
         let cut_off = problems::cut_off_agents(db, txn, contained || has_networks)?;
         let (closed, holders) = (problems::networks(db, txn)?, problems::key_holders(db, txn)?);
-        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off, holders))
+        let open = problems::open_agents(db, txn)?;
+        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off, holders, open))
     });
-    let (settings, closed, cut_off, holders) = match looked {
+    let (settings, closed, cut_off, holders, open) = match looked {
         Ok(found) => found,
         Err(error) => {
             return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` shows details")];
@@ -46,6 +47,12 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
     checks.extend(cut_off.iter().map(|agent| {
         let mend = format!("`hearth agents set {agent} --network open`");
         bad("network", CheckStatus::Warn, problems::cut_off(agent), mend)
+    }));
+    checks.extend(open.iter().map(|agent| {
+        let found = format!("agent {agent} reaches everything, because its `network` is `open`");
+        let mend =
+            format!("`hearth agents set {agent} --network ask` asks a person about new hosts; see docs/network.md");
+        bad("network", CheckStatus::Warn, found, mend)
     }));
     checks.extend(holders.into_iter().map(|found| {
         bad(

@@ -4,7 +4,8 @@ use super::ask::Choice;
 use super::{Setup, StepReport, StepState, known, secret, skills};
 use crate::cli::{Failure, configuration};
 use crate::model::configure::Change;
-use crate::model::entity::{AgentSettings, EnvValue, ProviderKind, Trust};
+use crate::model::entity::{AgentSettings, EnvValue, Network, ProviderKind, Trust};
+use crate::model::starting_hosts::{provider_hosts, starting_hosts};
 use crate::provider::{Accepted, Credential, Login, OFFERS, Offer, try_login};
 
 /// Token for a server that does not need one.
@@ -65,6 +66,10 @@ impl Setup<'_> {
             _ => "echo: repeats what you write".to_owned(),
         };
         settings.model = self.args.model.clone().or(settings.model);
+        // An agent that worked before keeps its network.
+        if before.is_none_or(|before| before == ProviderKind::Echo) {
+            self.limit_network(&mut settings)?;
+        }
         if before == Some(ProviderKind::Echo) && settings.provider == ProviderKind::Echo {
             return Ok(StepReport::new(StepState::Already, about));
         }
@@ -77,6 +82,25 @@ impl Setup<'_> {
             }
         }
         Ok(StepReport::new(StepState::Done, about))
+    }
+
+    /// Gives a new agent rules for its network, and offers hosts that it may reach without a question.
+    fn limit_network(&self, settings: &mut AgentSettings) -> Result<(), Failure> {
+        if settings.network == Network::Open {
+            settings.network = settings.trust.first_network();
+        }
+        if settings.provider == ProviderKind::Echo || !settings.network.has_rules() || !settings.allow.is_empty() {
+            return Ok(());
+        }
+        let listed = starting_hosts(settings.provider);
+        let shown = listed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        self.say(&format!(
+            "Your agent asks you before it connects to a host that its list, `allow` in hearth.toml, does not have. For a start, \
+             the list can have the hosts of its provider, registries of packages, and hosts of Git: {shown}."
+        ))?;
+        let takes_all = !self.ask.is_person() || self.args.yes || self.ask.yes("List them?", true)?;
+        settings.allow = if takes_all { listed } else { provider_hosts(settings.provider) };
+        Ok(())
     }
 
     /// Whether the agent has a provider that the options do not replace.

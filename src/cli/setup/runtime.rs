@@ -6,7 +6,7 @@ use crate::cli::{Failure, configuration, image};
 use crate::config::env;
 use crate::daemon::{rehearse, sandbox};
 use crate::model::configure::{Change, RuntimeKind, Settings};
-use crate::model::entity::{AgentSettings, EnvValue, Hold, ProviderKind};
+use crate::model::entity::{AgentSettings, EnvValue, Hold, Network, ProviderKind};
 use crate::model::gateway::bound;
 use crate::provider::Credential;
 
@@ -14,7 +14,7 @@ use crate::provider::Credential;
 const CLI: &str = "npm install -g @anthropic-ai/claude-code";
 /// A description of confined processes.
 const CONFINED: &str = "agents are confined processes of your user, which see their own folder and what you give them, \
-                        and share your network; packages for agents are not installed";
+                        with rules for their network where bubblewrap is installed; packages for agents are not installed";
 
 impl Setup<'_> {
     pub(super) fn place(&mut self) -> Result<StepReport, Failure> {
@@ -35,6 +35,7 @@ impl Setup<'_> {
         if kind == RuntimeKind::Process {
             state = self.confine(&agent, state)?;
             self.find_cli(&agent)?;
+            state = self.open_network(state)?;
         }
         if kind == RuntimeKind::Podman && bound(&agent).is_empty() && reaches_by_loopback(&agent) {
             self.say(
@@ -92,6 +93,30 @@ impl Setup<'_> {
             return Err(Failure::Failed(format!("the agent cannot be confined here: {why}; {mend}")));
         }
         let settings = AgentSettings { unconfined: true, ..agent.clone() };
+        self.put(&Change::PutAgent(self.args.agent.clone(), settings))?;
+        Ok(StepState::Done)
+    }
+
+    /// Where an agent's network cannot be limited, lets the person decide whether the agent may reach everything.
+    /// Otherwise it would not start. An agent that may run unconfined may do that, too.
+    fn open_network(&mut self, state: StepState) -> Result<StepState, Failure> {
+        let is_limited = |agent: &AgentSettings| agent.network.has_rules() && agent.provider != ProviderKind::Echo;
+        let Some(agent) = self.settings_of_agent()?.filter(is_limited) else { return Ok(state) };
+        let lack = sandbox(self.paths).lacks_networks();
+        if agent.unconfined {
+            self.say("It reaches everything that your user reaches over the network.")?;
+        } else if let Some((why, mend)) = lack {
+            self.say(&format!("What this agent reaches over the network cannot be limited here: {why}."))?;
+            let question = "Let it reach everything?";
+            if !(self.args.open_network || self.ask.is_person() && self.ask.yes(question, false)?) {
+                return Err(Failure::Failed(format!(
+                    "the agent's network cannot be limited here: {why}; {mend}, use containers, or add --open-network"
+                )));
+            }
+        } else {
+            return Ok(state);
+        }
+        let settings = AgentSettings { network: Network::Open, ..agent };
         self.put(&Change::PutAgent(self.args.agent.clone(), settings))?;
         Ok(StepState::Done)
     }

@@ -76,6 +76,7 @@ pub(crate) fn create(
         return Ok(Err("No folder is free for an agent of that name: reply with another one.".to_owned()));
     };
     let settings = AgentSettings::named(name.clone());
+    let settings = AgentSettings { network: settings.trust.first_network(), ..settings };
     let agent = agents::insert(tx, &folder, settings, Origin::Runtime)?;
     let said = format!("✅ Agent \"{name}\" created and connected.");
     channels::connect(tx, id, approval, agent, by, said)

@@ -5,8 +5,9 @@ use crate::entities::change::ChangedAgents;
 use crate::entities::{agents, change};
 use crate::lifecycle::dispatch;
 use crate::model::approval_text::destination_name;
-use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Origin, Packages, Trust};
+use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Network, Origin, Packages, Trust};
 use crate::model::id::{AgentId, SessionId};
+use crate::model::starting_hosts::provider_hosts;
 use crate::requests::self_change;
 use crate::state::{DestinationKey, Text};
 use crate::tx::Tx;
@@ -78,11 +79,19 @@ pub(crate) fn create(
 }
 
 /// The settings of the new agent. It inherits its creator's provider and limits, but no trust: no writable folder, no
-/// mounts, no packages, no servers, no variables of the daemon, no loopback of the host, and never without confinement.
+/// mounts, no packages, no servers, no variables of the daemon, no bound secrets, no loopback of the host, and never
+/// without confinement. It reaches its provider and nothing else.
 fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>) -> AgentSettings {
+    let (trust, hosts) = (Trust::Untrusted, provider_hosts(maker.provider));
+    let (network, allow) = match maker.network {
+        Network::None => (Network::None, Vec::new()),
+        // Nothing that its creator cannot reach.
+        Network::Listed => (Network::Listed, hosts.into_iter().filter(|host| maker.allow.contains(host)).collect()),
+        Network::Ask | Network::Public | Network::Host | Network::Open => (trust.first_network(), hosts),
+    };
     AgentSettings {
         name: name.to_owned(),
-        trust: Trust::Untrusted,
+        trust,
         unconfined: false,
         packages: Packages::default(),
         mcp_servers: Vec::new(),
@@ -90,6 +99,9 @@ fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>)
         request_env: Vec::new(),
         allow_host_loopback: false,
         folder_access: None,
+        network,
+        allow,
+        secrets: Vec::new(),
         instructions: instructions.map(str::to_owned),
         ..maker
     }
@@ -109,7 +121,8 @@ fn free_folder(tx: &Tx<'_, '_>, local: &str) -> Result<Option<Folder>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::entity::{Access, ExtraMount, McpServer, Network};
+    use crate::model::bound_secret::AgentSecret;
+    use crate::model::entity::{Access, ExtraMount, McpServer, ProviderKind};
     use crate::requests::create::*;
 
     #[test]
@@ -126,6 +139,7 @@ mod tests {
             request_env: vec!["TOKEN".into()],
             allow_host_loopback: true,
             folder_access: Some(access),
+            secrets: vec![AgentSecret { variable: "TOKEN".into(), secret: "mine".into() }],
             instructions: Some("Be the owner's.".into()),
             ..limited.clone()
         };
@@ -133,6 +147,26 @@ mod tests {
             let words = instructions.map(str::to_owned);
             let child = AgentSettings { name: "Child".into(), instructions: words, ..limited.clone() };
             assert_eq!(decide_settings(maker.clone(), "Child", instructions), child);
+        }
+    }
+
+    #[test]
+    fn a_new_agent_reaches_its_provider_and_nothing_that_its_maker_does_not_reach() {
+        let api = provider_hosts(ProviderKind::Claude);
+        let home: Vec<_> = ["nas.local:8080".parse().unwrap()].into();
+        let both: Vec<_> = [api.clone(), home.clone()].concat();
+        for (network, allow, expected) in [
+            (Network::None, Vec::new(), (Network::None, Vec::new())),
+            (Network::Listed, home.clone(), (Network::Listed, Vec::new())),
+            (Network::Listed, both, (Network::Listed, api.clone())),
+            (Network::Ask, home, (Network::Listed, api.clone())),
+            (Network::Public, Vec::new(), (Network::Listed, api.clone())),
+            (Network::Open, Vec::new(), (Network::Listed, api.clone())),
+        ] {
+            let provider = ProviderKind::Claude;
+            let maker = AgentSettings { network, allow, provider, ..AgentSettings::named("Maker".into()) };
+            let child = decide_settings(maker, "Child", None);
+            assert_eq!((child.network, child.allow), expected, "{network:?}");
         }
     }
 

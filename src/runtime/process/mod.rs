@@ -177,13 +177,14 @@ impl ProcessRuntime {
     fn check_network(&self, spec: &Spec) -> Result<(), Error> {
         let settings = &spec.settings;
         let confined = settings.hold(spec.provider, self.shared.setup.sandbox.confines()) == Hold::Confined;
-        let (why, advice) = match &self.shared.setup.sandbox {
-            _ if !settings.network.has_rules() || spec.provider == ProviderKind::Echo => return Ok(()),
-            Sandbox::Jail(_) if confined && spec.network_access.is_some() => return Ok(()),
-            Sandbox::Jail(_) if confined => ("it has no way out".to_owned(), "restart the daemon".to_owned()),
-            Sandbox::Limited { lacking } => (lacking.to_string(), lacking.mend().to_owned()),
-            Sandbox::Missing { why, mend, .. } => (why.clone(), mend.clone()),
-            Sandbox::Jail(_) => ("it runs unconfined".to_owned(), "remove `unconfined = true`".to_owned()),
+        if !settings.network.has_rules() || spec.provider == ProviderKind::Echo {
+            return Ok(());
+        }
+        let (why, advice) = match self.shared.setup.sandbox.lacks_networks() {
+            Some(lack) => lack,
+            None if confined && spec.network_access.is_some() => return Ok(()),
+            None if confined => ("it has no way out".to_owned(), "restart the daemon".to_owned()),
+            None => ("it runs unconfined".to_owned(), "remove `unconfined = true`".to_owned()),
         };
         let folder = spec.group_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Err(Error::OpenNetwork { folder, network: settings.network.as_str(), why, advice })

@@ -120,6 +120,16 @@ impl Sandbox {
         matches!(self, Self::Jail(_))
     }
 
+    /// Why agents cannot have a network of their own and how to fix it, if they cannot.
+    #[must_use]
+    pub fn lacks_networks(&self) -> Option<(String, String)> {
+        match self {
+            Self::Jail(_) => None,
+            Self::Limited { lacking } => Some((lacking.to_string(), lacking.mend().to_owned())),
+            Self::Missing { why, mend, .. } => Some((why.clone(), mend.clone())),
+        }
+    }
+
     /// Why agents are not confined, if they are not.
     #[must_use]
     pub fn missing(&self) -> Option<&str> {
