@@ -4,19 +4,21 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde::{Serialize, Serializer};
 
+use super::agent_rules::RulesCommand;
 use super::change::Configured;
 use super::configuration::{self, AgentEntry, Configuration};
 use super::entity::{self, text, texts, typed};
 use super::image::{self, BuiltImage};
 use super::listed::{self, Column, Listed};
-use super::{Done, Failure, agent_state, change, daemon_status, mount_args, print, purge, zone};
+use super::{
+    Done, Failure, agent_network, agent_rules, agent_state, change, daemon_status, mount_args, print, purge, zone,
+};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
 use crate::contracts::home;
 use crate::model::configure::Change;
-use crate::model::entity::{EnvValue, Folder, Network};
-use crate::model::starting_hosts::provider_hosts;
+use crate::model::entity::{EnvValue, Folder};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AgentsCommand {
@@ -72,6 +74,11 @@ pub(super) enum AgentsCommand {
     Freeze {
         /// Its folder
         folder: String,
+    },
+    /// List and change what decides about its tool calls
+    Rules {
+        #[command(subcommand)]
+        command: RulesCommand,
     },
     /// Let a frozen agent work again
     Unfreeze {
@@ -135,6 +142,12 @@ pub(super) struct AgentKeys {
     /// `true` lets it run unconfined, with all the rights of your user
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     unconfined: Option<String>,
+    /// What happens to its tool calls without a rule: `open`, `careful` or `locked`
+    #[arg(long, value_name = "PRESET")]
+    tools: Option<String>,
+    /// A rule about its tool calls, like 'ask Bash(git push:*)'; repeat for more, they replace the earlier ones
+    #[arg(long, value_name = "RULE")]
+    tool_rules: Vec<String>,
     /// A tool it may not use; repeat for more
     #[arg(long, value_name = "TOOL")]
     blocked_tools: Vec<String>,
@@ -210,7 +223,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
             fields.set("folder", Value::Text(folder.clone()));
             keys.put(&mut fields, &[], &[])?;
             if keys.network.is_none() {
-                put_network(folder, &mut fields);
+                agent_network::put(folder, &mut fields);
             }
             let toml = entity::toml(&[("[[agents]]", &fields)]);
             mount_args::warn_of_writable(folder, &toml);
@@ -231,6 +244,7 @@ pub(super) fn agents(paths: &Paths, command: &AgentsCommand, json: bool) -> Done
         AgentsCommand::Freeze { folder } => {
             change::edit(paths, Change::FreezeAgent(Folder::new(folder.as_str())?), json)
         }
+        AgentsCommand::Rules { command } => agent_rules::rules(paths, command, json),
         AgentsCommand::Unfreeze { folder } => {
             change::edit(paths, Change::UnfreezeAgent(Folder::new(folder.as_str())?), json)
         }
@@ -286,6 +300,7 @@ impl AgentKeys {
         }
         entity::overlay(fields, given, clear);
         self.put_secrets(fields)?;
+        agent_rules::put(fields, self.tools.as_deref(), &self.tool_rules)?;
         mount_args::put_limits(fields, [("memory", &self.memory), ("cpu", &self.cpu), ("pids", &self.pids)]);
         self.put_env(fields, unset_env)
     }
@@ -325,27 +340,6 @@ impl AgentKeys {
             fields.set("env", Value::Env(variables));
         }
         Ok(())
-    }
-}
-
-/// Chooses the network of a new agent. An invalid table is rejected later.
-fn put_network(folder: &str, fields: &mut Fields) {
-    fields.set("network", Value::Text(Network::Ask.as_str().to_owned()));
-    let Ok(configure) = file::parse(folder, &entity::toml(&[("[[agents]]", fields)])) else { return };
-    for change in &configure.changes {
-        let Change::PutAgent(_, settings) = change else { continue };
-        let mut network = settings.trust.first_network();
-        if settings.unconfined {
-            network = Network::Open;
-            print::warning(&format!(
-                "agent {folder} runs unconfined, so its network is `open`: it reaches everything that your user reaches"
-            ));
-        }
-        fields.set("network", Value::Text(network.as_str().to_owned()));
-        let hosts: Vec<String> = provider_hosts(settings.provider).iter().map(ToString::to_string).collect();
-        if network.has_rules() && settings.allow.is_empty() && !hosts.is_empty() {
-            fields.set("allow", Value::Texts(hosts));
-        }
     }
 }
 

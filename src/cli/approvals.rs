@@ -14,6 +14,7 @@ use crate::model::card::PromptSubject;
 use crate::model::entity::EnvValue;
 use crate::model::id::{AgentId, ApprovalId, ChatId, SessionId};
 use crate::model::time::Timestamp;
+use crate::model::tool::{ToolOutcome, ToolRequest, ToolValue};
 use crate::model::visible::{block, exact, free};
 use crate::state::{self, HeldKey, Read, Reader, Tables};
 
@@ -44,7 +45,13 @@ pub(super) enum ApprovalsCommand {
     /// Say yes
     Approve(ApproveArgs),
     /// Say no, to one approval or to many
-    Reject(Which),
+    Reject {
+        #[command(flatten)]
+        which: Which,
+        /// For a tool call: the reason, which the agent reads
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +64,12 @@ pub(super) struct ApproveArgs {
     /// For a new chat: create an agent of this name, which will listen there
     #[arg(long, value_name = "NAME")]
     new: Option<String>,
+    /// For a tool call: allow such calls until the session is reset
+    #[arg(long, conflicts_with_all = ["agent", "new"])]
+    session: bool,
+    /// For a tool call: allow such calls from now on
+    #[arg(long, conflicts_with_all = ["agent", "new", "session"])]
+    always: bool,
 }
 
 /// One approval of `hearth approvals list --json`.
@@ -139,6 +152,8 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
             let value = match (&args.agent, &args.new) {
                 (Some(folder), _) => format!("connect:{}", agent(paths, folder)?),
                 (None, Some(name)) => format!("new_agent:{name}"),
+                (None, None) if args.always => "always".to_owned(),
+                (None, None) if args.session => "session".to_owned(),
                 (None, None) => "approve".to_owned(),
             };
             if !json {
@@ -146,7 +161,7 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
             }
             decide::decide(paths, PromptSubject::Approval(args.approval), &value, json)
         }
-        ApprovalsCommand::Reject(which) => many::reject(paths, which, json),
+        ApprovalsCommand::Reject { which, reason } => many::reject(paths, which, reason.as_deref(), json),
     }
 }
 
@@ -257,6 +272,7 @@ fn concerned(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject) -> Result<Con
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => (None, None, vec![agent_of(db, txn, *session)?]),
         ApprovalSubject::Host(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
+        ApprovalSubject::Tool(request) => (None, None, vec![agent_of(db, txn, request.session)?]),
         ApprovalSubject::Budget(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
     })
 }
@@ -278,6 +294,7 @@ const fn kind(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::CreateAgent { .. } => "create_agent",
         ApprovalSubject::Budget(_) => "budget",
         ApprovalSubject::Host(_) => "host",
+        ApprovalSubject::Tool(_) => "tool",
     }
 }
 
@@ -304,6 +321,7 @@ fn request(about: &ApprovalSubject) -> Option<serde_json::Value> {
             "port": request.to.port,
             "local": request.local,
         })),
+        ApprovalSubject::Tool(request) => Some(tool(request)),
         ApprovalSubject::Budget(request) => Some(json!({
             "budget": request.budget.name(),
             "more_micros": request.budget.money.map(|_| request.money.as_micros()),
@@ -311,6 +329,28 @@ fn request(about: &ApprovalSubject) -> Option<serde_json::Value> {
             "until": request.until.to_string(),
         })),
     }
+}
+
+fn tool(request: &ToolRequest) -> serde_json::Value {
+    let value = |value: &ToolValue| match value {
+        ToolValue::Text(text) => serde_json::Value::from(text.as_str()),
+        // It was JSON when it was stored.
+        ToolValue::Json(text) => serde_json::from_str(text).unwrap_or_default(),
+    };
+    let input: serde_json::Map<String, serde_json::Value> =
+        request.fields.iter().map(|field| (field.name.clone(), value(&field.value))).collect();
+    serde_json::json!({
+        "tool": request.tool,
+        "folder": request.folder,
+        "input": input,
+        "digest": request.digest,
+        "pattern": request.pattern,
+        "message": request.message.map(|id| id.to_string()),
+        "earlier": request.earlier.map(ToolOutcome::as_str),
+        "outcome": request.used.as_ref().and_then(|used| used.outcome).map(ToolOutcome::as_str),
+        "used": request.used.is_some(),
+        "reason": request.reason,
+    })
 }
 
 fn agent_of(db: &Tables, txn: &Read<'_>, session: SessionId) -> Result<String, state::Error> {
@@ -325,12 +365,17 @@ fn place(db: &Tables, txn: &Read<'_>, chat: ChatId) -> Result<String, state::Err
     Ok(row.map_or_else(|| chat.to_string(), |row| format!("{}/{}", row.channel, row.platform_id)))
 }
 
-/// Details of a state.
-pub(super) fn state_words(state: &ApprovalState) -> Option<String> {
-    let by = |by: &Decider| match by {
+/// Who decided, in words.
+pub(super) fn decider(by: &Decider) -> String {
+    match by {
         Decider::Person(user) => user.to_string(),
         Decider::Operator => "the operator".to_owned(),
-    };
+    }
+}
+
+/// Details of a state.
+pub(super) fn state_words(state: &ApprovalState) -> Option<String> {
+    let by = decider;
     match state {
         ApprovalState::Unsent { failed: 0, why: None } => Some("its card is being sent".to_owned()),
         ApprovalState::Unsent { failed: 0, why: Some(why) } => Some(why.clone()),
@@ -340,7 +385,7 @@ pub(super) fn state_words(state: &ApprovalState) -> Option<String> {
         }
         ApprovalState::Pending => None,
         ApprovalState::Naming { by, until, .. } => {
-            Some(format!("{by} was asked for the name of a new agent, until {}", human_time::local(&until.to_string())))
+            Some(format!("{by} was asked for a text, until {}", human_time::local(&until.to_string())))
         }
         ApprovalState::Approved { by: who, at } => {
             Some(format!("by {}, {}", by(who), human_time::local(&at.to_string())))

@@ -1,6 +1,6 @@
 //! Texts for people that describe rows and states.
 
-use super::{human_time, print};
+use super::{approvals, human_time, print};
 use crate::model::address::UserId;
 use crate::model::budget::PassReason;
 use crate::model::delivery::{Author, OutState, Outbound};
@@ -8,6 +8,7 @@ use crate::model::incarnation::{Exit, Phase};
 use crate::model::journal::Event;
 use crate::model::message::{Completion, Due, MessageState, Reason};
 use crate::model::session::SessionChoice;
+use crate::model::tool::{ToolBasis, ToolCall, ToolOutcome};
 
 /// A count with the singular or plural word.
 pub(super) fn count(number: impl TryInto<u64>, one: &str, many: &str) -> String {
@@ -188,8 +189,30 @@ pub(super) fn event(event: &Event) -> String {
         }
         Event::DeliveryFailed(id, why) => format!("{id} could not be delivered: {why}"),
         Event::DeliveryUncertain(id, why) => format!("{id} may have been delivered, retrying: {why}"),
+        Event::ToolCalled(call) => tool_call(call),
         Event::Raised => "the event arrived again and now asks for a turn".to_owned(),
     }
+}
+
+fn tool_call(call: &ToolCall) -> String {
+    let end = match call.outcome {
+        ToolOutcome::Ran => format!("ran, {}", call.took),
+        ToolOutcome::Failed => format!("failed, {}", call.took),
+        ToolOutcome::Denied => "denied".to_owned(),
+        ToolOutcome::Unknown => "may or may not have run".to_owned(),
+    };
+    let by = match &call.basis {
+        ToolBasis::Preset(preset) => format!("preset {}", preset.as_str()),
+        ToolBasis::Rule(rule) => format!("rule {} {}", rule.verdict.as_str(), rule.pattern),
+        ToolBasis::Granted(pattern) => format!("allowed in advance: {pattern}"),
+        ToolBasis::Asked { approval, by: Some(by) } => format!("{approval}, decided by {}", approvals::decider(by)),
+        ToolBasis::Asked { approval, by: None } => format!("{approval}, not decided by a person"),
+        ToolBasis::Permissions => "`permissions` of the agent".to_owned(),
+        ToolBasis::Blocked => "blocked_tools, or not available here".to_owned(),
+        ToolBasis::Unasked => "the agent's program did not ask".to_owned(),
+    };
+    let digest: String = call.digest.chars().take(12).collect();
+    format!("tool {}: {end} ({by}); {} [{digest}]", excerpt(&call.tool), cause(&call.excerpt))
 }
 
 /// The beginning of a text on one line.

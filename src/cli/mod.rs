@@ -11,6 +11,8 @@ use crate::config::env::env_lookup;
 use crate::config::{Paths, seams};
 use crate::crash;
 
+mod agent_network;
+mod agent_rules;
 mod agent_state;
 mod agents;
 mod apply;

@@ -125,6 +125,7 @@ fn mailboxes(scratch: &Paths, asked: &AskedAgent<'_>) -> Result<Mailboxes, crate
         provider: settings.provider,
         epoch: 0,
         timezone: None,
+        granted: Vec::new(),
         settings,
     };
     let (messages, files) = (Vec::new(), Vec::new());

@@ -98,6 +98,8 @@ pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
         Hook::PromptEnded { matter: PromptSubject::Skip(_), .. } => Ok(()),
         // Without anyone to ask, the messages wait for the next period.
         Hook::BudgetSpent(request) => approvals::ask::ask(tx, ApprovalSubject::Budget(request)).map(drop),
+        Hook::MessageEnded { session, message } => decisions::tools::message_ended(tx, session, message),
+        Hook::RunClosed(run) => decisions::tools::run_closed(tx, run),
         Hook::OutboundEnded { id, outbound } => skips::told::settled(tx, id, outbound),
     }
 }

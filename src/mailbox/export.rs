@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
-use hearth_wire::{CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, OutId, WIRE_VERSION, is_temporary, limits};
+use hearth_wire::{
+    CONTEXT_FILE, Context, FILES_DIR, InMessage, InName, OutId, RULES_VERSION, WIRE_VERSION, is_temporary, limits,
+};
 use rustix::fs::RawMode;
 use serde_json::Value;
 
@@ -18,6 +20,7 @@ use crate::model::effect::{
 use crate::model::entity::{EnvValue, McpServer, Permissions, ProviderKind, Verbosity};
 use crate::model::id::SessionId;
 use crate::model::policy::Policy;
+use crate::model::tool::ToolPolicy;
 
 use super::blobs::Blobs;
 use super::collect::ENTRIES;
@@ -201,8 +204,10 @@ pub(super) fn texts(
 }
 
 fn wire_context(session: SessionId, install: &str, view: &ContextView, timezone: &str) -> Context {
+    let tools = tools(view);
     Context {
-        v: WIRE_VERSION,
+        // A runner that knows no rules would allow everything, so it has to refuse the file.
+        v: if tools.is_open() { WIRE_VERSION } else { RULES_VERSION },
         version: view.version,
         install: install.to_owned(),
         session: session.to_string(),
@@ -222,11 +227,18 @@ fn wire_context(session: SessionId, install: &str, view: &ContextView, timezone:
         },
         mcp_servers: view.settings.mcp_servers.iter().map(server).collect(),
         blocked_tools: view.settings.blocked_tools.clone(),
+        tools,
         next_number: view.next_number,
         already_sent: view.already_sent.iter().map(already_sent).collect(),
         recap: view.recap.iter().map(recap_line).collect(),
         idle_beat_ms: Some(Policy::STANDARD.idle_beat.get()),
     }
+}
+
+/// What decides about the agent's tool calls.
+fn tools(view: &ContextView) -> ToolPolicy {
+    let settings = &view.settings.tools;
+    ToolPolicy { preset: settings.preset, rules: settings.rules.clone(), granted: view.granted.clone() }
 }
 
 fn provider(view: &ContextView) -> hearth_wire::Provider {

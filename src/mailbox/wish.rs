@@ -11,6 +11,7 @@ use crate::model::time::Millis;
 use super::text;
 
 mod tasks;
+mod tool_calls;
 
 /// Characters of a question's title.
 const TITLE_CHARS: usize = 200;
@@ -112,6 +113,8 @@ fn request(content: &Fields) -> Result<Request, String> {
             tasks::request(content).map(Request::Tasks)
         }
         Some("hearth") => about(content).map(Request::About),
+        Some("use_tool") => tool_calls::question(content).map(Box::new).map(Request::UseTool),
+        Some("tool_calls") => Ok(Request::ToolCalls(tool_calls::record(content))),
         Some(other) => Err(format!(
             "unknown action `{}`; possible are ask_user_question, install_packages, add_mcp_server, create_agent, hearth, \
              and schedule_task, list_tasks, update_task, cancel_task, pause_task, resume_task",

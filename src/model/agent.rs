@@ -14,6 +14,7 @@ use super::id::SessionId;
 use super::network::HostRule;
 use super::origin::Origin;
 use super::time::Timestamp;
+use super::tool_settings::{ToolPreset, ToolSettings};
 
 /// How far an agent is trusted; decides mounts and defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -282,6 +283,8 @@ pub struct AgentSettings {
     pub deny: Vec<HostRule>,
     /// Variables that stand for secrets that are bound to hosts, sorted.
     pub secrets: Vec<AgentSecret>,
+    /// What decides about its tool calls.
+    pub tools: ToolSettings,
 }
 
 /// How much of what an agent writes people get.
@@ -361,6 +364,7 @@ impl AgentSettings {
             allow: Vec::new(),
             deny: Vec::new(),
             secrets: Vec::new(),
+            tools: ToolSettings::of(ToolPreset::Open),
         }
     }
 

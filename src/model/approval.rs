@@ -10,6 +10,7 @@ use super::entity::McpServer;
 use super::host_grant::HostRequest;
 use super::id::{AgentId, ChatId, OutboundId, QuestionId, SessionId};
 use super::time::Timestamp;
+use super::tool::ToolRequest;
 use super::turn::Turn;
 
 /// Subject of an approval.
@@ -69,6 +70,8 @@ pub enum ApprovalSubject {
     Budget(BudgetRequest),
     /// An agent wants to reach a host that no rule names. At most one open per agent, host and port.
     Host(HostRequest),
+    /// An agent wants to use a tool.
+    Tool(Box<ToolRequest>),
 }
 
 impl ApprovalSubject {
@@ -80,6 +83,7 @@ impl ApprovalSubject {
                 Some(*session)
             }
             Self::Host(request) => Some(request.session),
+            Self::Tool(request) => Some(request.session),
             Self::Sender { .. } | Self::Channel { .. } | Self::Budget(_) => None,
         }
     }

@@ -11,6 +11,7 @@ use super::host::Host;
 use super::host_grant::HostRequest;
 use super::id::{AgentId, SessionId};
 use super::spend::Money;
+use super::tool::{ToolField, ToolOutcome, ToolRequest, ToolValue};
 use super::visible::{block, exact, exact_pair, free};
 
 /// Longest destination derived from a name: leaves room in a folder name for a number at the end.
@@ -119,6 +120,7 @@ pub fn render(about: &ApprovalSubject, names: &Names) -> ApprovalText {
         }
         ApprovalSubject::Host(request) => ("🌐 New host", host_lines(request, names)),
         ApprovalSubject::Budget(request) => ("💰 Budget spent", budget_lines(request, names)),
+        ApprovalSubject::Tool(request) => ("🔧 Tool call", tool_lines(request, names)),
     };
     ApprovalText { title, lines }
 }
@@ -178,6 +180,46 @@ fn host_lines(request: &HostRequest, names: &Names) -> Vec<String> {
          agent, until they are revoked. Hearth does not see what is sent there."
             .to_owned(),
     );
+    lines
+}
+
+/// Fields that programs read.
+const FOR_PROGRAMS: [&str; 10] =
+    ["command", "cmd", "script", "file_path", "filePath", "path", "notebook_path", "url", "uri", "to"];
+
+fn tool_lines(request: &ToolRequest, names: &Names) -> Vec<String> {
+    let ToolRequest { session, tool, folder, fields, digest, pattern, earlier, .. } = request;
+    let mut lines = vec![format!("{} asks to use the tool {} in session {session}.", asker(names), exact(tool))];
+    lines.extend(earlier.map(|outcome| {
+        let what = match outcome {
+            ToolOutcome::Ran => "It ran once after that",
+            ToolOutcome::Failed => "It ran once after that, and failed",
+            ToolOutcome::Denied | ToolOutcome::Unknown => "It may or may not have run after that",
+        };
+        format!("Careful: this call was allowed before, and then the agent was stopped or died. {what}.")
+    }));
+    lines.push(format!("working directory: {}", exact(folder)));
+    for ToolField { name, value } in fields {
+        match value {
+            ToolValue::Json(json) => lines.push(format!("input {} is the value {}", exact(name), exact(json))),
+            ToolValue::Text(text) if FOR_PROGRAMS.contains(&name.as_str()) && !text.contains('\n') => {
+                lines.push(format!("input {} is the text {}", exact(name), exact(text)));
+            }
+            ToolValue::Text(text) => {
+                lines.push(format!("input {} is this text:", exact(name)));
+                lines.extend(block(text));
+            }
+        }
+    }
+    lines.push(format!("digest: {digest}"));
+    lines.push(match pattern {
+        Some(pattern) => format!(
+            "Allowed once, this call may run one time. Allowed for the session or always, no one is asked about calls that \
+             match {}.",
+            exact(pattern)
+        ),
+        None => "Allowed, this call may run one time.".to_owned(),
+    });
     lines
 }
 

@@ -14,7 +14,7 @@ use super::entity::{
     AgentSettings, ContextFrom, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
 };
 use super::host::Endpoint;
-use super::id::SessionId;
+use super::id::{SessionId, TaskId, ToolGrantId};
 use super::retention::Retention;
 use super::session::SessionChoice;
 use super::spend::{ModelPrice, Price};
@@ -129,6 +129,10 @@ pub enum Change {
     DenyHost(Folder, #[serde(with = "as_text")] Endpoint),
     /// Revokes what was decided about a host and an agent.
     RevokeHost(Folder, #[serde(with = "as_text")] Endpoint),
+    /// Allows tool calls of an agent that match a pattern; only in the runs of a task, if there is one.
+    AllowTool(Folder, String, Option<TaskId>),
+    /// Forgets tool calls that were allowed in advance.
+    ForgetToolGrant(Folder, #[serde(with = "as_text")] ToolGrantId),
     /// Removes entities that were created from a file and are not named by the other changes.
     #[serde(skip)]
     Prune,
@@ -165,6 +169,7 @@ impl Change {
             | Self::UnmuteName(..)
             | Self::EndSticky(..)
             | Self::RevokeHost(..)
+            | Self::ForgetToolGrant(..)
             | Self::Prune => true,
             Self::PutSettings(_)
             | Self::PutAgent(..)
@@ -185,6 +190,7 @@ impl Change {
             | Self::ResetSession(_)
             | Self::SetSessionProvider(..)
             | Self::ChooseForSession(..)
+            | Self::AllowTool(..)
             | Self::Mute(..)
             | Self::MuteName(..)
             | Self::AllowHost(..)

@@ -166,6 +166,8 @@ pub struct ContextView {
     pub epoch: u32,
     /// Time zone of its users, if configured; none is the machine's.
     pub timezone: Option<String>,
+    /// Patterns of tool calls that people allowed in advance.
+    pub granted: Vec<String>,
 }
 
 /// A destination, with the agent's name for it.

@@ -150,6 +150,8 @@ numeric_ids! {
     ChangeId = "wc";
     /// A record of connections of an agent.
     ConnectionId = "cn";
+    /// Tool calls that a person allowed in advance.
+    ToolGrantId = "tg";
 }
 
 /// A text that is not an id of the expected kind.

@@ -8,6 +8,7 @@ use super::id::{MessageId, OutboundId, SessionId};
 use super::incarnation::{Exit, StopReason};
 use super::session::SessionChoice;
 use super::time::{Millis, Timestamp};
+use super::tool::ToolCall;
 
 /// One journal entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,4 +122,14 @@ pub enum Event {
         /// Its model, if it is known.
         model: Option<String>,
     },
+    /// The agent called a tool.
+    ToolCalled(Box<ToolCall>),
+}
+
+impl Event {
+    /// Whether it is a tool call, of which a message may have many.
+    #[must_use]
+    pub const fn is_tool_call(&self) -> bool {
+        matches!(self, Self::ToolCalled(_))
+    }
 }

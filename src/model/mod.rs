@@ -64,6 +64,8 @@ pub mod task;
 pub mod task_command;
 pub mod thread;
 pub mod time;
+pub mod tool;
+pub mod tool_settings;
 pub mod turn;
 pub mod visible;
 pub mod workspace;

@@ -5,6 +5,7 @@ use super::entity::{McpServer, Packages};
 use super::id::TaskId;
 use super::task_command::TaskChange;
 use super::time::Millis;
+use super::tool::{NewToolCall, ToolCall};
 
 /// Action that an agent wants for something it wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,10 @@ pub enum Request {
     Tasks(TaskRequest),
     /// Tell the agent about itself: one topic, or all.
     About(Option<AboutTopic>),
+    /// Decide about a tool call.
+    UseTool(Box<NewToolCall>),
+    /// Record tool calls that are over.
+    ToolCalls(Vec<ToolCall>),
 }
 
 /// What an agent can ask about itself.

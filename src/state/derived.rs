@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::{AgentChatKey, HostKey, PersonKey, QueueKey, SenderKey, ThreadKey};
+use super::keys::{AgentChatKey, ApproverKey, HostKey, PersonKey, QueueKey, SenderKey, ThreadKey};
 use super::list_keys::Owned;
 use super::text_key::Text;
 use crate::model::Awake;
@@ -10,7 +10,7 @@ use crate::model::approval::{Approval, ApprovalSubject};
 use crate::model::content::BlobId;
 use crate::model::delivery::{OutState, Outbound};
 use crate::model::host_grant::HostRequest;
-use crate::model::id::{BodyId, ChatId, OutboundId, SessionId};
+use crate::model::id::{ApprovalId, BodyId, ChatId, JournalId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::policy::Policy;
 
@@ -37,6 +37,17 @@ pub const fn head_due(outbound: &Outbound) -> Option<Awake> {
 pub(super) fn blobs(id: BodyId, body: &Body) -> Vec<(Owned<Text, BodyId>, ())> {
     let blobs: BTreeSet<&BlobId> = body.attachments.iter().filter_map(|file| file.blob.stored()).collect();
     blobs.into_iter().filter_map(|blob| Some((Owned { owner: Text::new(blob.as_str()).ok()?, id }, ()))).collect()
+}
+
+/// Key of a journal entry by its message.
+pub(super) fn of_message(id: JournalId, message: Option<MessageId>) -> Option<(Owned<MessageId, JournalId>, ())> {
+    Some((Owned { owner: message?, id }, ()))
+}
+
+/// Key of an open approval by its approver.
+pub(super) fn approver(id: ApprovalId, approval: &Approval) -> Option<(ApproverKey, ())> {
+    let approver = PersonKey::of(approval.approver.as_ref().filter(|_| approval.state.is_open())?);
+    Some((ApproverKey { approver, turn: approval.turn(), approval: id }, ()))
 }
 
 /// The chat and the sender that an open approval is about.
@@ -67,6 +78,15 @@ pub(super) const fn asking_session(approval: &Approval) -> Option<SessionId> {
         {
             Some(*session)
         }
+        ApprovalSubject::Tool(request) if approval.state.is_open() => Some(request.session),
+        _ => None,
+    }
+}
+
+/// The session of an approval about a tool call.
+pub(super) const fn tool_session(approval: &Approval) -> Option<SessionId> {
+    match &approval.about {
+        ApprovalSubject::Tool(request) => Some(request.session),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use crate::model::entity::Role;
 use crate::model::group::StatePart;
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, ConnectionId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
-    SkipId, TaskId,
+    SkipId, TaskId, ToolGrantId,
 };
 use crate::model::short::Short;
 use crate::model::time::Day;
@@ -196,6 +196,7 @@ id_parts!(
     QuestionId,
     SessionId,
     SkipId,
+    ToolGrantId,
     TaskId
 );
 

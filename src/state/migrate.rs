@@ -26,7 +26,7 @@ mod format_2;
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
 /// * 5: newer versions of the records of agents and settings; budgets; which provider drives a session.
 /// * 6: newer versions of the records of agents and settings; decisions about hosts, and connections.
-/// * 7: new tables.
+/// * 7: a newer version of the records of agents; tool calls that people allowed in advance, and questions about tool calls.
 pub const FORMAT: u32 = 7;
 
 /// One step: migrates a store from format `to - 1` to `to`.
@@ -92,8 +92,8 @@ fn to_6(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 /// Tables that are new in format 7 already exist and are empty.
-fn to_7(_: &Tables, _: &mut Write<'_>) -> Result<()> {
-    Ok(())
+fn to_7(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.agents, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

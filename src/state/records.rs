@@ -18,7 +18,7 @@ use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
 use crate::model::host_grant::{HostFlood, HostGrant};
 use crate::model::incarnation::Incarnation;
-use crate::model::journal::JournalEntry;
+use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles};
 use crate::model::record::{ImportedFile, Lease, RecordBody, SessionRecord};
 use crate::model::session::{Revision, Session, SessionSettings};
@@ -28,6 +28,7 @@ use crate::model::spend::{Spend, SpendTotal};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
+use crate::model::tool::{ToolGrant, ToolValue};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
 
 macro_rules! records {
@@ -72,7 +73,7 @@ records! {
     "meta" 2 Meta from meta
     "settings" 5 Settings from settings
     "number" 1 Number
-    "agent" 6 Agent from agent |row| {
+    "agent" 7 Agent from agent |row| {
         black_out(&mut row.settings.name);
         black_out_env(&mut row.settings.env);
         row.settings.mcp_servers.iter_mut().for_each(|server| black_out_env(&mut server.env));
@@ -198,7 +199,12 @@ records! {
     }
     "seen_id" 1 SeenId |row| { black_out(&mut row.id); }
     "pending_response" 1 PendingResponse |row| { black_out_json(&mut row.value); }
-    "journal_entry" 1 JournalEntry
+    "journal_entry" 1 JournalEntry |row| {
+        if let Event::ToolCalled(call) = &mut row.event {
+            black_out(&mut call.excerpt);
+        }
+    }
+    "tool_grant" 1 ToolGrant |row| { black_out(&mut row.pattern); }
 }
 
 fn redact_approval(row: &mut Approval) {
@@ -207,6 +213,14 @@ fn redact_approval(row: &mut Approval) {
     match &mut row.about {
         ApprovalSubject::Sender { name, .. } | ApprovalSubject::Channel { name, .. } => black_out_option(name),
         ApprovalSubject::Budget(_) | ApprovalSubject::Host(_) => {}
+        ApprovalSubject::Tool(request) => {
+            request.pattern = None;
+            black_out_option(&mut request.reason);
+            for field in &mut request.fields {
+                let (ToolValue::Text(text) | ToolValue::Json(text)) = &mut field.value;
+                black_out(text);
+            }
+        }
         ApprovalSubject::Packages { reason, .. } => black_out_option(reason),
         ApprovalSubject::McpServer { server, .. } => black_out_env(&mut server.env),
         ApprovalSubject::CreateAgent { name, instructions, .. } => {

@@ -39,7 +39,7 @@ use crate::model::hold_off::RateLimit;
 use crate::model::host_grant::{HostFlood, HostGrant};
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChatId, ConnectionId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
-    SkipId, TaskId,
+    SkipId, TaskId, ToolGrantId,
 };
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::JournalEntry;
@@ -52,6 +52,7 @@ use crate::model::spend::{Spend, SpendTotal};
 use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
+use crate::model::tool::ToolGrant;
 use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
 
 tables! {
@@ -332,18 +333,24 @@ tables! {
         /// Open ones that a session asked for.
         index approvals_by_session: Owned<SessionId, ApprovalId> => ()
             = |id, row| Some((Owned { owner: derived::asking_session(row)?, id: *id }, ()));
+        /// Those about tool calls of a session, open or not, the newest last.
+        index tool_requests: Owned<SessionId, ApprovalId> => ()
+            = |id, row| Some((Owned { owner: derived::tool_session(row)?, id: *id }, ()));
         /// Open ones by approver: those being asked now first, then the waiting ones.
         index approvals_by_decider: ApproverKey => ()
-            = |id, row| {
-                let approver = PersonKey::of(row.approver.as_ref().filter(|_| row.state.is_open())?);
-                Some((ApproverKey { approver, turn: row.turn(), approval: *id }, ()))
-            };
+            = |id, row| derived::approver(*id, row);
         /// The one for which an approver still has to name the new agent.
         index approvals_naming: PersonKey => ApprovalId
             = |id, row| match &row.state {
                 ApprovalState::Naming { by, .. } => Some((PersonKey::of(by), *id)),
                 _ => None,
             };
+    }
+    /// Tool calls that people allowed in advance.
+    table tool_grants: ToolGrantId => ToolGrant {
+        /// By agent.
+        index tool_grants_by_agent: Owned<AgentId, ToolGrantId> => ()
+            = |id, row| Some((Owned { owner: row.agent, id: *id }, ()));
     }
     /// Numbers of waiting approvals and the digests about them, by approver.
     table waitlists: PersonKey => Waitlist;
@@ -477,9 +484,12 @@ tables! {
 
     /// Journal entries, for `why`.
     table journal: JournalId => JournalEntry {
-        /// The same by message.
+        /// The same by message, without tool calls.
         index journal_by_message: Owned<MessageId, JournalId> => ()
-            = |id, entry| entry.message.map(|message| (Owned { owner: message, id: *id }, ()));
+            = |id, entry| derived::of_message(*id, entry.message.filter(|_| !entry.event.is_tool_call()));
+        /// Tool calls by message.
+        index tool_calls_by_message: Owned<MessageId, JournalId> => ()
+            = |id, entry| derived::of_message(*id, entry.message.filter(|_| entry.event.is_tool_call()));
         /// The same by session.
         index journal_by_session: Owned<SessionId, JournalId> => ()
             = |id, entry| entry.session.map(|session| (Owned { owner: session, id: *id }, ()));

@@ -109,6 +109,8 @@ mod tasks;
 mod telegram;
 mod telegram_files;
 mod tidy;
+mod tool_asks;
+mod tool_calls;
 mod tools;
 mod trouble;
 mod typing;

@@ -5,7 +5,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use hearth_wire::{
-    CONTEXT_FILE, Context, HOST_DIR, IN_DIR, InMessage, InName, OutId, REPLY_DIR, Reply, WIRE_VERSION, limits,
+    CONTEXT_FILE, Context, HOST_DIR, IN_DIR, InMessage, InName, OutId, REPLY_DIR, RULES_VERSION, Reply, WIRE_VERSION,
+    limits,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +21,11 @@ struct Versioned {
 
 /// Reads one JSON file of the contract. Its version is checked first.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
+    read_up_to(WIRE_VERSION, path)
+}
+
+/// Reads one JSON file of at most a version.
+fn read_up_to<T: DeserializeOwned>(known: u32, path: &Path) -> Result<T, ReadError> {
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let invalid = |error: serde_json::Error| ReadError::Invalid { path: path.to_owned(), reason: error.to_string() };
     let mut bytes = Vec::new();
@@ -28,8 +34,8 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError
         return Err(ReadError::TooLarge { path: path.to_owned(), limit: limits::JSON_BYTES });
     }
     let found = serde_json::from_slice::<Versioned>(&bytes).map_err(invalid)?.v;
-    if found > u64::from(WIRE_VERSION) {
-        return Err(ReadError::TooNew { path: path.to_owned(), found });
+    if found > u64::from(known) {
+        return Err(ReadError::TooNew { path: path.to_owned(), found, known });
     }
     serde_json::from_slice(&bytes).map_err(invalid)
 }
@@ -58,7 +64,7 @@ impl HostHalf {
     }
 
     pub(crate) fn context(&self) -> Result<Context, ReadError> {
-        read_json(&self.context_path())
+        read_up_to(RULES_VERSION, &self.context_path())
     }
 
     /// `reply/`, if the host has created it.

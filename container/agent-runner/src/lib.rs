@@ -54,6 +54,7 @@ mod state;
 mod stop;
 mod strip;
 mod tmp;
+mod tool_calls;
 mod tools;
 mod trusted;
 mod turn;

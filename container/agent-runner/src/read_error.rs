@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use hearth_wire::WIRE_VERSION;
-
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -33,12 +31,14 @@ pub enum ReadError {
         reason: String,
     },
     /// Written by a newer program.
-    #[error("{} is of contract version {found}, this program knows {known}: use a newer image", path.display(), known = WIRE_VERSION)]
+    #[error("{} is of contract version {found}, this program knows {known}: build a newer image with `hearth image build`", path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u64,
+        /// The highest version that this program knows.
+        known: u32,
     },
 }
 

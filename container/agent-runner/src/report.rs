@@ -8,6 +8,7 @@
 //! read it. Messages that were never read wait for the next turn.
 
 mod post;
+mod tools;
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,11 +29,16 @@ use crate::turn::{Turn, TurnError};
 use crate::usage;
 
 pub(crate) use self::post::{Post, Scene};
+pub(crate) use self::tools::ToolAnswer;
 
 /// Maximum number of answers in one turn; an ack lists them all in one file.
 const MOST_ANSWERS: usize = 1000;
 /// The one request whose content people see unchanged.
 const QUESTION: &str = "ask_user_question";
+/// The question whether a tool may be used.
+const USE_TOOL: &str = "use_tool";
+/// How long a person may take to decide about a tool, in milliseconds. The host ends the wait earlier.
+const DECISION_MS: u64 = 2 * 60 * 60 * 1000;
 /// Default timeout of a question in seconds.
 const QUESTION_SECONDS: f64 = 300.0;
 /// Additional time for the host to report that a question was not answered.
@@ -114,6 +120,8 @@ impl<'a> Report<'a> {
 
     /// Ends the open part: its answers take effect with its ack, or it failed. A new part begins.
     pub(crate) fn end_part(&mut self, outcome: Result<(), Failure>) -> Result<(), TurnError> {
+        self.state.calls.abandon();
+        self.report_all_calls()?;
         let answers = std::mem::take(&mut self.answers);
         let mut seqs = std::mem::take(&mut self.seqs);
         self.asked.clear();
@@ -171,7 +179,7 @@ impl<'a> Report<'a> {
         self.state.gate.check()?;
         self.state.board.flush()?;
         self.state.memory.flush()?;
-        Ok(())
+        self.report_calls()
     }
 
     /// Records activity of the provider.
@@ -426,6 +434,9 @@ impl<'a> Report<'a> {
 fn request_tool(content: &Value) -> (String, Option<u64>) {
     let action = content.get("action").and_then(Value::as_str).unwrap_or("request");
     let name: String = action.chars().take(64).collect();
+    if action == USE_TOOL {
+        return (name, Some(DECISION_MS));
+    }
     if action != QUESTION {
         return (name, None);
     }

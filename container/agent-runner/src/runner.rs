@@ -23,6 +23,7 @@ use crate::runner_state::RunnerState;
 use crate::script::{self, ScriptDecision};
 use crate::state::StateBoard;
 use crate::stop::Stop;
+use crate::tool_calls::CallLedger;
 use crate::turn::{Turn, TurnError};
 use crate::watch::Watch;
 use crate::{life, log, tmp};
@@ -53,7 +54,8 @@ pub(crate) fn open(start: &Start) -> Result<RunnerState, Stop> {
     let numbers = Numbers::new(context.next_number, agent.highest_number()?, memory.reserved_numbers());
     let board = StateBoard::start(Arc::clone(&agent), start.incarnation)?;
     let (inbox, heard, roots) = (Inbox::default(), LastAddresses::default(), start.roots.clone());
-    Ok(RunnerState { host, gate, agent, memory, numbers, board, inbox, heard, roots, usage: Vec::new() })
+    let (usage, calls) = (Vec::new(), CallLedger::default());
+    Ok(RunnerState { host, gate, agent, memory, numbers, board, inbox, heard, roots, usage, calls })
 }
 
 fn work(runner: &mut Runner, watch: &Watch) -> Result<Infallible, Stop> {

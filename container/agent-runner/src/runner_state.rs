@@ -19,6 +19,7 @@ use crate::read_error::ReadError;
 use crate::roots::Roots;
 use crate::state::StateBoard;
 use crate::stop::{Error, Stop};
+use crate::tool_calls::CallLedger;
 use crate::{commands, log, secrets};
 
 /// How long to wait for space on a full disk, and the pause between tries.
@@ -41,6 +42,8 @@ pub(crate) struct RunnerState {
     pub(crate) roots: Roots,
     /// What the provider used of models and no ack says yet.
     pub(crate) usage: Vec<Usage>,
+    /// The tool calls.
+    pub(crate) calls: CallLedger,
 }
 
 impl RunnerState {

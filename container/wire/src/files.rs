@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hearth_tool_rules::ToolPolicy;
 use serde::{Deserialize, Serialize};
 
 use crate::Address;
@@ -47,6 +48,9 @@ pub struct Context {
     /// Blocked tools of the provider.
     #[serde(default)]
     pub blocked_tools: Vec<String>,
+    /// What decides about the agent's tool calls.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tools: ToolPolicy,
     /// Smallest number the next outgoing message may have; odd.
     pub next_number: u64,
     /// Messages that an earlier incarnation sent in an unfinished turn, so that this one does not repeat them.
@@ -58,6 +62,10 @@ pub struct Context {
     /// Milliseconds between two heartbeats while no message is claimed. If absent, the interval is always 5 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beat_ms: Option<u64>,
+}
+
+fn is_default(policy: &ToolPolicy) -> bool {
+    *policy == ToolPolicy::default()
 }
 
 /// What drives the agent.

@@ -26,6 +26,9 @@ pub use names::{
 /// Version of this contract; every file carries it as `v`. A reader refuses files of a higher version.
 pub const WIRE_VERSION: u32 = 1;
 
+/// Version of a `host/context.json` with rules about tool calls. Readers that do not know them refuse it.
+pub const RULES_VERSION: u32 = 2;
+
 /// Bounds of what the host reads from the agent's half; larger files are refused, whatever they contain.
 pub mod limits {
     /// Bytes of one JSON file of either side.

@@ -83,9 +83,13 @@ struct RejectedJson {
 }
 
 /// Rejects one approval, or all that match.
-pub(super) fn reject(paths: &Paths, which: &Which, json: bool) -> Done {
+pub(super) fn reject(paths: &Paths, which: &Which, reason: Option<&str>, json: bool) -> Done {
     if let Some(approval) = which.approval {
-        return decide::decide(paths, PromptSubject::Approval(approval), "reject", json);
+        let value = reason.map_or_else(|| "reject".to_owned(), |reason| format!("reject_why:{reason}"));
+        return decide::decide(paths, PromptSubject::Approval(approval), &value, json);
+    }
+    if reason.is_some() {
+        return Err(Failure::Failed("--reason is for one approval: name it, like ap3".to_owned()));
     }
     let ids = Reader::open(paths.data())?.read(|db, txn| matching(db, txn, which))??;
     let decided = decide::submit_each(paths, ids.into_iter().map(PromptSubject::Approval), "reject")?;
@@ -140,7 +144,8 @@ fn matches(
         | ApprovalSubject::McpServer { .. }
         | ApprovalSubject::CreateAgent { .. }
         | ApprovalSubject::Budget(_)
-        | ApprovalSubject::Host(_) => {
+        | ApprovalSubject::Host(_)
+        | ApprovalSubject::Tool(_) => {
             return Ok(false);
         }
     };

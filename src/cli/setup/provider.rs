@@ -6,6 +6,7 @@ use crate::cli::{Failure, configuration};
 use crate::model::configure::Change;
 use crate::model::entity::{AgentSettings, EnvValue, Network, ProviderKind, Trust};
 use crate::model::starting_hosts::{provider_hosts, starting_hosts};
+use crate::model::tool::{ToolPreset, ToolSettings};
 use crate::provider::{Accepted, Credential, Login, OFFERS, Offer, try_login};
 
 /// Token for a server that does not need one.
@@ -66,9 +67,12 @@ impl Setup<'_> {
             _ => "echo: repeats what you write".to_owned(),
         };
         settings.model = self.args.model.clone().or(settings.model);
-        // An agent that worked before keeps its network.
+        // An agent that worked before keeps its network, and goes on using its tools.
         if before.is_none_or(|before| before == ProviderKind::Echo) {
             self.limit_network(&mut settings)?;
+            if settings.tools == ToolSettings::default() {
+                settings.tools = ToolSettings::of(ToolPreset::Careful);
+            }
         }
         if before == Some(ProviderKind::Echo) && settings.provider == ProviderKind::Echo {
             return Ok(StepReport::new(StepState::Already, about));

@@ -300,6 +300,10 @@ impl Trace<'_, '_> {
             }
             self.step(row.at, Some(id), labels::event(&row.event));
         }
+        for (Owned { id: entry, .. }, ()) in db.tool_calls_by_message.collect_last(txn, &id, ROWS_MAX)? {
+            let Some(row) = self.expect(&db.journal, &entry)? else { continue };
+            self.step(row.at, Some(id), labels::event(&row.event));
+        }
         self.session(id, message, first)?;
         claimed.extend(
             self.db

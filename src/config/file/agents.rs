@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::env::NO_VARIABLE;
 use super::section::{Keys, Problems, Section, excerpt};
-use super::{COUNT_MAX, Once, budgets, env, secrets, sight, tools};
+use super::{COUNT_MAX, Once, budgets, env, secrets, sight, tool_rules, tools};
 use crate::config::env::is_env_name;
 use crate::model::configure::Change;
 use crate::model::entity::{
@@ -48,6 +48,7 @@ pub const AGENT_KEYS: &[&str] = &[
     "allow",
     "deny",
     "secrets",
+    "tools",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -135,6 +136,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         caps: budgets::caps(problems, section),
         fallback: budgets::fallback(problems, section),
         verbosity: section.word(problems, "verbosity", &VERBOSITIES).unwrap_or(default.verbosity),
+        tools: tool_rules::read(problems, section),
     };
     check_provider(problems, section, &settings);
     secrets::check(problems, section, &settings);

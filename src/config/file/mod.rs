@@ -15,6 +15,7 @@ mod retention;
 mod secrets;
 mod section;
 mod sight;
+mod tool_rules;
 mod tools;
 mod trigger_rules;
 mod users;

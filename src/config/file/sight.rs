@@ -1,11 +1,12 @@
 //! Parses an agent's access to the machine (network, mounts, limits, skills), and where agents run.
 
 use super::section::{Keys, Problems, Section, excerpt};
-use super::write::Value;
+use super::write::{Fields, Value};
 use crate::model::configure::RuntimeKind;
 use crate::model::entity::{Access, ExtraMount, Limits, Network, Skills};
 use crate::model::mount::container_path;
 use crate::model::network::{BadHost, HostRule};
+use crate::model::tool::{ToolPreset, ToolRule, ToolSettings};
 
 pub(super) fn networks() -> [(&'static str, Network); Network::ALL.len()] {
     Network::ALL.map(|network| (network.as_str(), network))
@@ -256,6 +257,25 @@ fn decide_image(name: &str) -> Result<(), &'static str> {
             && separators.into_iter().all(|one| matches!(one, "" | "." | "_" | "__") || one.bytes().all(|b| b == b'-'))
     };
     if path.split('/').all(part) { Ok(()) } else { Err("") }
+}
+
+/// The inverse of reading what decides about tool calls.
+pub(super) fn tools(settings: &ToolSettings) -> Option<Value> {
+    let preset = Value::Text(settings.preset.as_str().to_owned());
+    let mut fields = Fields::default();
+    fields.set("preset", preset.clone());
+    if !settings.rules.is_empty() {
+        let rule = |rule: &ToolRule| vec![(rule.verdict.as_str().to_owned(), Value::Text(rule.pattern.clone()))];
+        fields.set("rules", Value::Tables(settings.rules.iter().map(rule).collect()));
+    }
+    if let Some(minutes) = settings.approval_wait {
+        fields.plain("approval_wait", minutes);
+    }
+    match settings {
+        ToolSettings { rules, approval_wait: None, preset: ToolPreset::Open } if rules.is_empty() => None,
+        ToolSettings { rules, approval_wait: None, .. } if rules.is_empty() => Some(preset),
+        _ => Some(Value::Table(fields.into_list())),
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::model::entity::{
 use crate::model::retention::{Keep, Retention};
 use crate::model::spend::{ModelPrice, Money, Price};
 use crate::model::time::Millis;
+use crate::model::tool::{ToolPreset, ToolRule, ToolSettings, ToolVerdict};
 
 mod bad;
 
@@ -117,6 +118,7 @@ network = "ask"
 allow = ["nas.local:8080", "*.Example.org", "*.example.org"]
 deny = ["bad.example.org"]
 secrets = { GIT_PASSWORD = "git", GITHUB_TOKEN = "github" }
+tools = { preset = "careful", rules = [{ ask = "Bash(git push:*)" }, { deny = "WebFetch" }], approval_wait = 5 }
 fallback = ["codex", { provider = "command", command = ["agent", "--json"], model = "small" }]
 instructions = """
 Be "brief".
@@ -317,6 +319,14 @@ fn second_agent() -> AgentSettings {
         allow: vec!["nas.local:8080".parse().unwrap(), "*.example.org".parse().unwrap()],
         deny: vec!["bad.example.org".parse().unwrap()],
         secrets: vec![agent_secret("GITHUB_TOKEN", "github"), agent_secret("GIT_PASSWORD", "git")],
+        tools: ToolSettings {
+            preset: ToolPreset::Careful,
+            rules: vec![
+                ToolRule { verdict: ToolVerdict::Ask, pattern: "Bash(git push:*)".to_owned() },
+                ToolRule { verdict: ToolVerdict::Deny, pattern: "WebFetch".to_owned() },
+            ],
+            approval_wait: Some(5),
+        },
         fallback: vec![
             Fallback { provider: ProviderKind::Preset(Preset::Codex), command: Vec::new(), model: None },
             Fallback {

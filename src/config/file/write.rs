@@ -156,6 +156,9 @@ impl Fields {
         if let Some(fallback) = budgets::write_fallback(&settings.fallback) {
             fields.set("fallback", fallback);
         }
+        if let Some(tools) = sight::tools(&settings.tools) {
+            fields.set("tools", tools);
+        }
         fields
     }
 

@@ -6,7 +6,7 @@ use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::approval::ApprovalSubject;
 use crate::model::budget::BudgetScope;
 use crate::model::entity::Role;
-use crate::model::id::AgentId;
+use crate::model::id::{AgentId, SessionId};
 use crate::model::message::Reason;
 use crate::rows::direct::Direct;
 use crate::rows::{direct, people, sessions};
@@ -35,9 +35,14 @@ pub(crate) fn scope(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Scope> {
         },
         ApprovalSubject::Host(request) => Scope::Agents(vec![request.agent]),
         ApprovalSubject::Packages { session, .. } | ApprovalSubject::McpServer { session, .. } => {
-            Scope::Agents(sessions::load(tx, *session)?.into_iter().map(|session| session.agent).collect())
+            of_session(tx, *session)?
         }
+        ApprovalSubject::Tool(request) => of_session(tx, request.session)?,
     })
+}
+
+fn of_session(tx: &Tx<'_, '_>, session: SessionId) -> Result<Scope> {
+    Ok(Scope::Agents(sessions::load(tx, session)?.into_iter().map(|session| session.agent).collect()))
 }
 
 /// The approvers in the order in which they are asked: administrators of the agents by the time of their grant, then

@@ -3,10 +3,11 @@
 use crate::Result;
 use crate::approvals::{send, texts};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
-use crate::model::id::ApprovalId;
+use crate::model::id::{ApprovalId, SessionId};
 use crate::model::message::Reason;
 use crate::model::time::Millis;
-use crate::rows::approvals;
+use crate::model::tool::ToolSettings;
+use crate::rows::{approvals, sessions};
 use crate::tx::Tx;
 
 /// Time after which a question about a host expires.
@@ -28,12 +29,13 @@ pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::re
         return Ok(Err(decide_unavailable(&about)));
     }
     let options = texts::card(tx, &about)?.options;
-    let mut expires = tx.now.wall.plus(tx.policy.approval_lifetime);
-    match &about {
-        ApprovalSubject::Budget(request) => expires = expires.min(request.until),
-        ApprovalSubject::Host(_) => expires = expires.min(tx.now.wall.plus(HOST_LIFETIME)),
-        _ => {}
-    }
+    let lifetime = tx.now.wall.plus(tx.policy.approval_lifetime);
+    let expires = match &about {
+        ApprovalSubject::Budget(request) => lifetime.min(request.until),
+        ApprovalSubject::Tool(request) => tx.now.wall.plus(tool_wait(tx, request.session)?),
+        ApprovalSubject::Host(_) => lifetime.min(tx.now.wall.plus(HOST_LIFETIME)),
+        _ => lifetime,
+    };
     let approval = Approval {
         about,
         state: ApprovalState::Unsent { failed: 0, why: None },
@@ -50,6 +52,15 @@ pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::re
     Ok(Ok(id))
 }
 
+/// How long a tool call of a session waits for a person.
+fn tool_wait(tx: &Tx<'_, '_>, session: SessionId) -> Result<Millis> {
+    let agent = match sessions::load(tx, session)? {
+        Some(session) => tx.db.agents.get(tx, &session.agent)?,
+        None => None,
+    };
+    Ok(agent.map_or_else(|| ToolSettings::default().wait(), |agent| agent.settings.tools.wait()))
+}
+
 fn decide_unavailable(about: &ApprovalSubject) -> Reason {
     match about {
         ApprovalSubject::Channel { .. } => Reason::NobodyToAsk,
@@ -58,6 +69,7 @@ fn decide_unavailable(about: &ApprovalSubject) -> Reason {
         | ApprovalSubject::McpServer { .. }
         | ApprovalSubject::CreateAgent { .. }
         | ApprovalSubject::Budget(_)
-        | ApprovalSubject::Host(_) => Reason::ApprovalUnavailable,
+        | ApprovalSubject::Host(_)
+        | ApprovalSubject::Tool(_) => Reason::ApprovalUnavailable,
     }
 }

@@ -189,6 +189,7 @@ fn origin(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Option<ChannelName
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => *session,
+        ApprovalSubject::Tool(request) => request.session,
     };
     Ok(sessions::load(tx, session)?.and_then(|session| session.reply).map(|reply| reply.channel))
 }

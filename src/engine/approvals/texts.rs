@@ -7,6 +7,7 @@ use crate::model::approval_text::{AgentName, ApprovalText, NO_IMAGE, Names, Plac
 use crate::model::card::CardOption;
 use crate::model::entity::{Agent, Chat, normalize_name};
 use crate::model::id::{AgentId, ApprovalId};
+use crate::model::tool::ToolRequest;
 use crate::model::visible::{free, is_unseen};
 use crate::rows::sessions;
 use crate::state::{Read, Tables};
@@ -27,11 +28,17 @@ pub(crate) const REJECT: &str = "reject";
 /// Option value: a budget does not count until tomorrow.
 pub(crate) const TOMORROW: &str = "tomorrow";
 
-/// Option value: a host is allowed until that is revoked.
+/// Option value: a host, or such tool calls, are allowed until that is revoked.
 pub(crate) const ALWAYS: &str = "always";
 
 /// Option value: a host is refused until that is revoked.
 pub(crate) const NEVER: &str = "never";
+
+/// Option value: allow such tool calls until the session is reset.
+pub(crate) const SESSION: &str = "session";
+
+/// Option value: reject, and say why in the next message.
+pub(crate) const REJECT_WHY: &str = "reject_why";
 
 /// Option value: create a new agent.
 pub(crate) const NEW_AGENT: &str = "new_agent";
@@ -89,6 +96,7 @@ pub(crate) fn card(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Wording> 
                 option("Drop", "❌ Dropped", REJECT),
             ]
         }
+        ApprovalSubject::Tool(request) => tool_options(request),
     };
     Ok(Wording { title: text.title.to_owned(), body, options })
 }
@@ -102,9 +110,10 @@ pub fn text(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject, asker: Option<
         ApprovalSubject::Sender { chat, agents, .. } => (Some(*chat), agents.clone()),
         ApprovalSubject::Channel { chat, .. } => (Some(*chat), Vec::new()),
         ApprovalSubject::Host(request) => (None, vec![request.agent]),
-        ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
-            (None, asker.into_iter().collect())
-        }
+        ApprovalSubject::Packages { .. }
+        | ApprovalSubject::McpServer { .. }
+        | ApprovalSubject::CreateAgent { .. }
+        | ApprovalSubject::Tool(_) => (None, asker.into_iter().collect()),
         ApprovalSubject::Budget(request) => (None, vec![request.agent]),
     };
     let place = |chat: Chat| Place {
@@ -134,7 +143,7 @@ pub(crate) fn fit(card: Wording, id: ApprovalId, max: usize) -> Wording {
     if length <= max {
         return card;
     }
-    let is_no = |option: &CardOption| [REJECT, NEVER, IGNORE].contains(&option.value.as_str());
+    let is_no = |option: &CardOption| [REJECT, REJECT_WHY, NEVER, IGNORE].contains(&option.value.as_str());
     let withheld = |option: CardOption| if is_no(&option) { option } else { option.withheld() };
     Wording {
         title: card.title,
@@ -145,6 +154,18 @@ pub(crate) fn fit(card: Wording, id: ApprovalId, max: usize) -> Wording {
         ),
         options: card.options.into_iter().map(withheld).collect(),
     }
+}
+
+/// A call that no pattern names can only be allowed once.
+fn tool_options(request: &ToolRequest) -> Vec<CardOption> {
+    let mut options = vec![option("Allow once", "✅ Allowed once", APPROVE)];
+    if request.pattern.is_some() {
+        options.push(option("For this session", "✅ Allowed for this session", SESSION));
+        options.push(option("Always", "✅ Always allowed", ALWAYS));
+    }
+    options.push(option("No", "❌ Denied", REJECT));
+    options.push(option("No, and say why", "❌ Denied, reason follows", REJECT_WHY));
+    options
 }
 
 fn option(label: &str, chosen: &str, value: &str) -> CardOption {

@@ -3,7 +3,9 @@
 use crate::configure::prune::Named;
 use crate::decisions::reconsider;
 use crate::entities::change::{ChangeResult, ChangedAgents};
-use crate::entities::{channels, destinations, halt, hosts, mutes, people, restart, roles, sessions, threads, wirings};
+use crate::entities::{
+    channels, destinations, halt, hosts, mutes, people, restart, roles, sessions, threads, tool_rules, wirings,
+};
 use crate::lifecycle::{budget, rollout};
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::entity::{Engage, Origin};
@@ -86,6 +88,8 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::ResetSession(session) => restart::session(tx, session, after),
         Change::SetSessionProvider(session, provider) => restart::provider(tx, session, provider, after),
         Change::ChooseForSession(session, choice) => restart::choose(tx, session, choice, after),
+        Change::AllowTool(folder, pattern, task) => tool_rules::allow(tx, &folder, &pattern, task, after),
+        Change::ForgetToolGrant(folder, id) => tool_rules::forget(tx, &folder, id, after),
         Change::Prune => Ok(Ok(Vec::new())),
     }
 }

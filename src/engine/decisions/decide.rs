@@ -1,6 +1,6 @@
 //! The operator's decisions by command.
 
-use crate::approvals::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT};
+use crate::approvals::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT, REJECT_WHY};
 use crate::decisions::outcome::Choice;
 use crate::decisions::{outcome, press};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
@@ -61,6 +61,11 @@ fn decide_option(options: &[CardOption], value: &str) -> std::result::Result<Car
     {
         let chosen = format!("🆕 Connected to a new agent: {name}");
         return Ok(CardOption { label: String::new(), chosen, value: value.to_owned() });
+    }
+    if value.strip_prefix(REJECT_WHY).is_some_and(|rest| rest.starts_with(':'))
+        && let Some(option) = options.iter().find(|option| option.value == REJECT_WHY)
+    {
+        return Ok(CardOption { value: value.to_owned(), ..option.clone() });
     }
     let number = value.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     let exact = options.iter().find(|option| option.value == value);

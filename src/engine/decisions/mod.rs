@@ -8,4 +8,5 @@ pub(crate) mod outcome;
 pub(crate) mod press;
 pub(crate) mod reconsider;
 pub(crate) mod senders;
+pub(crate) mod tools;
 pub(crate) mod unheard;

@@ -1,16 +1,18 @@
-//! Names an agent created from a card: the next message of the person who chose it, where they were asked, is the name.
+//! Asks a person for a text: the name of an agent that is created from a card, or why a tool may not be used. Their next
+//! message where they were asked is the text.
 
 use crate::Result;
-use crate::approvals::texts::{self, NEW_AGENT};
-use crate::decisions::channels;
+use crate::approvals::texts::{self, NEW_AGENT, REJECT_WHY};
 use crate::decisions::outcome::{Choice, DecisionReply};
+use crate::decisions::{channels, tools};
 use crate::delivery::{notice, prompts};
 use crate::entities::agents;
-use crate::model::address::UserId;
+use crate::model::address::{Address, UserId};
 use crate::model::approval::{Approval, ApprovalState, Decider};
 use crate::model::card::PromptSubject;
 use crate::model::entity::{AgentSettings, Folder, Origin, normalize_name};
-use crate::model::id::{AgentId, ApprovalId};
+use crate::model::id::{AgentId, ApprovalId, OutboundId};
+use crate::model::tool::{ToolPreset, ToolSettings};
 use crate::rows::approvals;
 use crate::state::PersonKey;
 use crate::tx::Tx;
@@ -30,27 +32,62 @@ pub(crate) fn begin(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply
     if owes(tx, &by)? {
         return Ok(Err("You are already creating an agent: reply with its name first.".to_owned()));
     }
-    if let Some(card) = choice.approval.card {
-        prompts::close(tx, card, &choice.option.chosen)?;
-    }
     let text = "Reply with the name for your new agent:".to_owned();
-    let prompt = prompts::prompt(tx, PromptSubject::Approval(choice.id), at.clone(), text)?;
+    await_text(tx, Awaited { id: choice.id, card: choice.approval.card, said: choice.option.chosen, by, at, text })
+}
+
+/// Asks the person who chose why a tool may not be used. Their next message is the reason.
+pub(crate) fn begin_reason(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
+    let (Decider::Person(by), Some(at)) = (choice.by, choice.at) else {
+        return Ok(Err(format!("Say the reason as well: {REJECT_WHY}:REASON")));
+    };
+    if owes(tx, &by)? {
+        return Ok(Err("You were asked for another text already: reply with that first.".to_owned()));
+    }
+    let text = "Reply with the reason; the agent reads it:".to_owned();
+    await_text(tx, Awaited { id: choice.id, card: choice.approval.card, said: choice.option.chosen, by, at, text })
+}
+
+/// A text that a person is asked for.
+struct Awaited {
+    id: ApprovalId,
+    card: Option<OutboundId>,
+    /// What the card shows from then on.
+    said: String,
+    by: UserId,
+    at: Address,
+    /// The question.
+    text: String,
+}
+
+fn await_text(tx: &mut Tx<'_, '_>, awaited: Awaited) -> Result<DecisionReply> {
+    let Awaited { id, card, said, by, at, text } = awaited;
+    if let Some(card) = card {
+        prompts::close(tx, card, &said)?;
+    }
+    let prompt = prompts::prompt(tx, PromptSubject::Approval(id), at.clone(), text)?;
     let until = tx.now.wall.plus(tx.policy.naming_max);
     let nonce = tx.cx.entropy.nonce();
-    approvals::update(tx, choice.id, |approval| {
+    approvals::update(tx, id, |approval| {
         approval.state = ApprovalState::Naming { by, at, until };
         approval.card = Some(prompt);
         approval.nonce = nonce;
         approval.due = until;
     })?;
-    Ok(Ok(choice.option.chosen))
+    Ok(Ok(said))
 }
 
-/// Uses a text as the requested name: creates the agent and wires it to the chat. If the text cannot be a name, the
+/// Uses a text as the requested name or reason. For a name: creates the agent and wires it to the chat. If the text cannot be a name, the
 /// person is asked again.
 pub(crate) fn named(tx: &mut Tx<'_, '_>, id: ApprovalId, approval: &Approval, by: &UserId, text: &str) -> Result<()> {
     let ApprovalState::Naming { at, .. } = &approval.state else { return Ok(()) };
-    match create(tx, id, approval, text, Decider::Person(by.clone()))? {
+    let by = Decider::Person(by.clone());
+    let done = if tools::is_tool(approval) {
+        tools::reject(tx, id, by, Some(text))?
+    } else {
+        create(tx, id, approval, text, by)?
+    };
+    match done {
         // Closing the prompt confirms it.
         Ok(_) => Ok(()),
         Err(why) => notice::say_to(tx, at.clone(), None, why).map(drop),
@@ -76,7 +113,8 @@ pub(crate) fn create(
         return Ok(Err("No folder is free for an agent of that name: reply with another one.".to_owned()));
     };
     let settings = AgentSettings::named(name.clone());
-    let settings = AgentSettings { network: settings.trust.first_network(), ..settings };
+    let (network, tools) = (settings.trust.first_network(), ToolSettings::of(ToolPreset::Careful));
+    let settings = AgentSettings { network, tools, ..settings };
     let agent = agents::insert(tx, &folder, settings, Origin::Runtime)?;
     let said = format!("✅ Agent \"{name}\" created and connected.");
     channels::connect(tx, id, approval, agent, by, said)
@@ -126,7 +164,7 @@ fn decide_folder(name: &str, taken: impl Fn(&str) -> bool) -> Option<Folder> {
 #[cfg(test)]
 mod tests {
     use crate::decisions::naming::*;
-    use crate::model::address::{Address, ChannelName, ForeignId};
+    use crate::model::address::{ChannelName, ForeignId};
     use crate::model::approval::ApprovalSubject;
     use crate::model::id::ChatId;
     use crate::model::time::Timestamp;

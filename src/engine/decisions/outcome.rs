@@ -2,7 +2,7 @@
 
 use crate::approvals::texts::{APPROVE, NEVER, REJECT, TOMORROW};
 use crate::approvals::waitlist;
-use crate::decisions::{channels, senders};
+use crate::decisions::{channels, senders, tools};
 use crate::delivery::prompts;
 use crate::lifecycle::{budget, halt};
 use crate::model::address::Address;
@@ -56,6 +56,7 @@ fn carry_out(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
             let request = request.clone();
             of_host(tx, choice, &request)
         }
+        ApprovalSubject::Tool(_) => tools::decided(tx, choice),
         ApprovalSubject::Budget(ref request) => {
             let request = request.clone();
             of_budget(tx, choice, &request)
@@ -160,10 +161,12 @@ fn lapse(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, reason: Reas
         ApprovalSubject::Host(request) if expired => hosts::lapsed(tx, request)?,
         ApprovalSubject::Host(_) => {}
         // The messages go on waiting.
-        ApprovalSubject::Budget(_) => {}
+        ApprovalSubject::Budget(_) | ApprovalSubject::Tool(_) => {}
     }
     let said = if expired { format!("⌛ Expired: {why}") } else { not_any_more(why) };
-    finish(tx, id, state, &said)
+    let is_tool = tools::is_tool(&approval);
+    finish(tx, id, state, &said)?;
+    if is_tool { requests::tool_calls::pass_on(tx, id) } else { Ok(()) }
 }
 
 fn not_any_more(why: &str) -> String {

@@ -10,7 +10,7 @@ use crate::decisions::{channels, outcome, senders};
 use crate::model::address::UserId;
 use crate::model::approval::ApprovalSubject;
 use crate::model::effect::Effect;
-use crate::model::id::ApprovalId;
+use crate::model::id::{ApprovalId, SessionId};
 use crate::model::input::Continuation;
 use crate::requests::hosts;
 use crate::rows::settings::RECONSIDERED;
@@ -87,17 +87,18 @@ fn one(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
         }
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
-        | ApprovalSubject::CreateAgent { session, .. } => {
-            let removed = match sessions::load(tx, *session)? {
-                Some(session) => agents::is_removed(tx, session.agent)?,
-                None => true,
-            };
-            if removed {
-                outcome::supersede(tx, id, "the agent was removed")?;
-            }
-        }
+        | ApprovalSubject::CreateAgent { session, .. } => of_session(tx, id, *session)?,
+        ApprovalSubject::Tool(request) => of_session(tx, id, request.session)?,
     }
     ask_somebody_else(tx, id)
+}
+
+fn of_session(tx: &mut Tx<'_, '_>, id: ApprovalId, session: SessionId) -> Result<()> {
+    let removed = match sessions::load(tx, session)? {
+        Some(session) => agents::is_removed(tx, session.agent)?,
+        None => true,
+    };
+    if removed { outcome::supersede(tx, id, "the agent was removed") } else { Ok(()) }
 }
 
 /// Asks another approver if the one who was asked may not decide any more.

@@ -12,4 +12,5 @@ pub(crate) mod restart;
 pub(crate) mod roles;
 pub(crate) mod sessions;
 pub(crate) mod threads;
+pub(crate) mod tool_rules;
 pub(crate) mod wirings;

@@ -9,7 +9,8 @@ use crate::model::incarnation::{IncarnationId, Phase, StopReason};
 use crate::model::journal::Event;
 use crate::model::report::Action;
 use crate::model::session::{ChatSession, SessionChoice, SessionSettings, SessionStatus};
-use crate::rows::{agents, journal, notes, session_files, session_providers, sessions};
+use crate::model::tool::GrantScope;
+use crate::rows::{agents, journal, notes, session_files, session_providers, sessions, tool_grants};
 use crate::rules::texts;
 use crate::tx::Tx;
 use crate::{Result, lifecycle, readable};
@@ -84,6 +85,7 @@ pub(crate) fn session(tx: &mut Tx<'_, '_>, id: SessionId, after: &mut ChangedAge
     let (row, ()) = sessions::update(tx, id, |row| row.epoch = row.epoch.saturating_add(1))?;
     journal::of_session(tx, id, Event::Reset(row.epoch))?;
     session_files::forget_session(tx, id)?;
+    tool_grants::forget(tx, row.agent, |grant| grant.scope == GrantScope::Session(id))?;
     session_providers::update(tx, id, |providers| providers.begin_anew(row.last_number))?;
     changed(tx, id, &row, after)
 }

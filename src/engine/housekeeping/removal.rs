@@ -8,7 +8,7 @@ use crate::model::id::{AgentId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::report::Reply;
 use crate::model::session::SessionStatus;
-use crate::rows::{agents, messages, session_files, sessions};
+use crate::rows::{agents, messages, session_files, sessions, tool_grants};
 use crate::schedule::change;
 use crate::state::InboxKey;
 use crate::tx::Tx;
@@ -44,6 +44,7 @@ fn is_left(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
     Ok(tx.db.sessions_by_route.first_in(tx, &agent)?.is_some()
         || tx.db.maintenance_sessions.contains(tx, &agent)?
         || tx.db.tasks_by_agent.first_in(tx, &agent)?.is_some()
+        || tx.db.tool_grants_by_agent.first_in(tx, &agent)?.is_some()
         || skips::forget::is_left(tx, agent)?
         || state_file::forget::is_left(tx, agent)?)
 }
@@ -62,6 +63,7 @@ fn sessions_of(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<SessionId>> {
 fn drop_messages(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
     let limit = tx.policy.rows_per_input / 8; // a message is up to five rows
     let mut left = limit;
+    tool_grants::forget(tx, agent, |_| true)?;
     if !change::forget_agent(tx, agent)?
         || !skips::forget::forget_agent(tx, agent)?
         || !state_file::forget::forget_agent(tx, agent)?

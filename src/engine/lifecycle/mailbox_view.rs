@@ -9,7 +9,7 @@ use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::ChatSession;
-use crate::rows::{agents, people, session_files, session_providers};
+use crate::rows::{agents, people, session_files, session_providers, tool_grants};
 use crate::state::{DestinationKey, Read, SentKey, Tables};
 use crate::tx::Tx;
 use crate::{Result, rows};
@@ -159,6 +159,7 @@ fn context_of(db: &Tables, txn: &Read<'_>, of: SessionRef<'_>) -> Result<Context
         settings,
         epoch: session.epoch,
         timezone: agents::timezone(db, txn, agent)?,
+        granted: tool_grants::of_session(db, txn, session.agent, id)?,
     })
 }
 
@@ -194,8 +195,14 @@ fn already_sent(db: &Tables, txn: &Read<'_>, session: SessionId) -> Result<Vec<A
         let Author::Agent { .. } = outbound.author else { continue };
         let Some(question) = outbound.in_reply_to else { continue };
         let Some(message) = db.messages.get(txn, &question)? else { continue };
-        let sent =
-            !matches!(outbound.state, OutState::Refused { .. } | OutState::Abandoned { .. } | OutState::Failed { .. });
+        // A request to Hearth itself is no message.
+        let sent = !matches!(
+            outbound.state,
+            OutState::Refused { .. }
+                | OutState::Abandoned { .. }
+                | OutState::Failed { .. }
+                | OutState::Carried { message: None, .. }
+        );
         if sent && matches!(message.state, MessageState::Pending(_)) {
             said.push(AlreadySent { in_reply_to: Some(message.seq), number, text: outbound.text });
         }

@@ -12,7 +12,7 @@ use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Awake;
 use crate::rows::{budgets, journal, sessions};
-use crate::tx::Tx;
+use crate::tx::{Hook, Tx};
 use crate::{Result, readable};
 
 pub(crate) mod budget;
@@ -180,6 +180,7 @@ pub(crate) fn close(tx: &mut Tx<'_, '_>, id: IncarnationId, tools: &[String]) ->
     tx.db.incarnations.put(tx, &id, &incarnation)?;
     sessions::update(tx, session, |row| row.live = None)?;
     replies::forget(tx, session)?;
+    tx.call(Hook::RunClosed(id))?;
     budget::reconsider(tx)?;
     capacity::assign_free_slots(tx)
 }

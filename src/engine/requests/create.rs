@@ -8,6 +8,7 @@ use crate::model::approval_text::destination_name;
 use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Network, Origin, Packages, Trust};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::starting_hosts::provider_hosts;
+use crate::model::tool::{ToolPreset, ToolSettings};
 use crate::requests::self_change;
 use crate::state::{DestinationKey, Text};
 use crate::tx::Tx;
@@ -103,6 +104,7 @@ fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>)
         allow,
         secrets: Vec::new(),
         instructions: instructions.map(str::to_owned),
+        tools: ToolSettings { preset: maker.tools.preset.max(ToolPreset::Careful), ..maker.tools },
         ..maker
     }
 }
@@ -145,7 +147,8 @@ mod tests {
         };
         for instructions in [None, Some("Count.")] {
             let words = instructions.map(str::to_owned);
-            let child = AgentSettings { name: "Child".into(), instructions: words, ..limited.clone() };
+            let tools = ToolSettings::of(ToolPreset::Careful);
+            let child = AgentSettings { name: "Child".into(), instructions: words, tools, ..limited.clone() };
             assert_eq!(decide_settings(maker.clone(), "Child", instructions), child);
         }
     }

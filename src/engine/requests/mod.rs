@@ -7,7 +7,7 @@ use crate::lifecycle::replies::Asker;
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalSubject, Decider};
 use crate::model::content::RawJson;
-use crate::model::id::{ApprovalId, OutboundId, SessionId};
+use crate::model::id::{ApprovalId, MessageId, OutboundId, SessionId};
 use crate::model::mailbox::Said;
 use crate::model::request::Request;
 use crate::requests::peers::Peer;
@@ -25,6 +25,7 @@ pub(crate) mod peers;
 pub(crate) mod questions;
 pub(crate) mod self_change;
 pub(crate) mod tasks;
+pub(crate) mod tool_calls;
 pub(crate) mod variables;
 
 /// The result of processing one output of an agent.
@@ -52,11 +53,12 @@ pub(crate) enum ResolvedRecipient {
 }
 
 /// Starts serving a request: shows a question, changes tasks, or asks for an approval. `to` is where a question would
-/// be shown. Refused with a reason if that is impossible.
+/// be shown, and `message` is what the agent works on. Refused with a reason if that is impossible.
 pub(crate) fn serve(
     tx: &mut Tx<'_, '_>,
     asker: &Asker,
     request: Request,
+    message: Option<MessageId>,
     to: std::result::Result<ResolvedRecipient, String>,
 ) -> Result<std::result::Result<(), String>> {
     let session = asker.session;
@@ -72,6 +74,8 @@ pub(crate) fn serve(
         }
         Request::Tasks(wanted) => return tasks::serve(tx, asker, wanted, to),
         Request::About(topic) => return about::serve(tx, asker, topic),
+        Request::UseTool(call) => return tool_calls::ask(tx, asker, message, &call),
+        Request::ToolCalls(calls) => return tool_calls::record(tx, session, message, &calls).map(Ok),
         Request::InstallPackages { packages, reason } => {
             ApprovalSubject::Packages { session, apt: packages.apt, npm: packages.npm, reason }
         }
@@ -143,7 +147,8 @@ pub(crate) fn granted(
         ApprovalSubject::Sender { .. }
         | ApprovalSubject::Channel { .. }
         | ApprovalSubject::Budget(_)
-        | ApprovalSubject::Host(_) => Ok(Err("no agent asked for this".to_owned())),
+        | ApprovalSubject::Host(_)
+        | ApprovalSubject::Tool(_) => Ok(Err("no agent asked for this".to_owned())),
     }
 }
 

@@ -178,6 +178,7 @@ fn action(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::Channel { .. } => "channel",
         ApprovalSubject::Budget(_) => "budget",
         ApprovalSubject::Host(_) => "host",
+        ApprovalSubject::Tool(_) => "tool",
     }
 }
 
@@ -189,7 +190,8 @@ fn submitted(about: &ApprovalSubject) -> String {
         ApprovalSubject::Sender { .. }
         | ApprovalSubject::Channel { .. }
         | ApprovalSubject::Budget(_)
-        | ApprovalSubject::Host(_) => "Submitted.".to_owned(),
+        | ApprovalSubject::Host(_)
+        | ApprovalSubject::Tool(_) => "Submitted.".to_owned(),
     };
     format!("{what} You will be notified when admin approves or rejects.")
 }

@@ -160,6 +160,10 @@ pub(crate) fn end(
     if let Some(slot) = message.slot {
         tx.call(Hook::TaskRunEnded { slot, message: id, state: &message.state })?;
     }
+    // Usually nothing is asked. The number of rows is known without reading any.
+    if !tx.db.approvals_by_session.is_empty(tx)? {
+        tx.call(Hook::MessageEnded { session: message.session, message: id })?;
+    }
     Ok(message)
 }
 

@@ -19,3 +19,4 @@ pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod spend;
 pub(crate) mod threads;
+pub(crate) mod tool_grants;

@@ -40,7 +40,7 @@ pub(crate) fn accept(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said) -> Re
     let (about, question) = question.unzip();
     let plan = match number_problem(tx, session, said.number)? {
         Some(problem) => Err(problem),
-        None => plan(tx, session, said, question.as_ref())?,
+        None => plan(tx, session, said, about.zip(question.as_ref()))?,
     };
     let (to, act, state, accepted) = match plan {
         Ok(Acceptance::Deliver(to, act)) => {
@@ -77,8 +77,9 @@ fn plan(
     tx: &mut Tx<'_, '_>,
     id: SessionId,
     said: &Said,
-    question: Option<&Message>,
+    about: Option<(MessageId, &Message)>,
 ) -> Result<std::result::Result<Acceptance, String>> {
+    let (message, question) = about.unzip();
     let Some(session) = sessions::load(tx, id)? else { return Ok(Err("the session is gone".to_owned())) };
     let done = OutState::Carried { at: tx.now.wall, message: None };
     let to = match &said.wish {
@@ -96,7 +97,7 @@ fn plan(
     if let RequestedAction::Request(request) = &said.wish {
         let request_name = said.request.clone().unwrap_or_else(|| said.wire_id.clone());
         let asker = Asker { session: id, incarnation: said.incarnation, number: said.number, request: request_name };
-        let served = requests::serve(tx, &asker, request.as_ref().clone(), to)?;
+        let served = requests::serve(tx, &asker, request.as_ref().clone(), message, to)?;
         return Ok(served.map(|()| Acceptance::Carried(done, Accepted::Served)));
     }
     let peer = match to {

@@ -5,7 +5,8 @@ use crate::model::budget::BudgetRequest;
 use crate::model::card::PromptSubject;
 use crate::model::delivery::Outbound;
 use crate::model::effect::Effect;
-use crate::model::id::{MessageId, OutboundId};
+use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::incarnation::IncarnationId;
 use crate::model::message::MessageState;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
@@ -85,6 +86,15 @@ pub enum Hook<'a> {
     },
     /// A budget has no room for a message, and a person is to be asked.
     BudgetSpent(BudgetRequest),
+    /// A message ended in a session that asks people something.
+    MessageEnded {
+        /// The session.
+        session: SessionId,
+        /// The message.
+        message: MessageId,
+    },
+    /// A run is closed.
+    RunClosed(IncarnationId),
     /// An outgoing message reached any final state.
     OutboundEnded {
         /// Its id.

@@ -58,6 +58,7 @@ pub(super) fn context(version: u64, incarnation: u32) -> ContextView {
         provider: settings.provider,
         epoch: 0,
         timezone: None,
+        granted: Vec::new(),
         settings,
         incarnation,
         session_name: SessionName::Default,

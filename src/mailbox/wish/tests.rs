@@ -223,9 +223,9 @@ proptest::proptest! {
     /// Whatever an agent writes is parsed into something bounded, or refused with a reason.
     #[test]
     fn nothing_an_agent_writes_breaks_the_edge(
-        action in proptest::sample::select(vec!["ask_user_question", "install_packages", "add_mcp_server", "create_agent", "hearth"]),
+        action in proptest::sample::select(vec!["ask_user_question", "install_packages", "add_mcp_server", "create_agent", "hearth", "use_tool", "tool_calls"]),
         fields in proptest::collection::btree_map(
-            "(title|question|options|timeout|apt|npm|reason|name|command|args|env|instructions|about)", value(), 0..8),
+            "(title|question|options|timeout|apt|npm|reason|name|command|args|env|instructions|about|tool|input|folder|kind|calls)", value(), 0..8),
     ) {
         let mut content: Fields = fields.into_iter().collect();
         content.insert("action".to_owned(), action.into());
@@ -245,6 +245,11 @@ proptest::proptest! {
                 Request::CreateAgent { name, .. } => proptest::prop_assert!(is_short_line(&name, LABEL_CHARS)),
                 Request::Tasks(_) => proptest::prop_assert!(action.ends_with("_task") || action == "list_tasks"),
                 Request::About(_) => proptest::prop_assert_eq!(action, "hearth"),
+                Request::UseTool(call) => {
+                    proptest::prop_assert!(!call.tool.is_empty() && call.digest.len() == 64);
+                    proptest::prop_assert!(call.folder.starts_with('/'));
+                }
+                Request::ToolCalls(calls) => proptest::prop_assert!(calls.len() <= 64),
             },
             other => proptest::prop_assert!(false, "{other:?}"),
         }

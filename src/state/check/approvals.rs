@@ -74,8 +74,21 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
             check.refers(&db.approvals, &id, &db.sessions_by_id, &request.session)?;
             check.refers(&db.approvals, &id, &db.agents, &request.agent)
         }
+        ApprovalSubject::Tool(request) => {
+            check.refers(&db.approvals, &id, &db.sessions_by_id, &request.session)?;
+            if request.used.is_some() && approval.state.is_open() {
+                check.report(&db.approvals, &id, "is open, and its decision was used");
+            }
+            Ok(())
+        }
         ApprovalSubject::Budget(request) => check.refers(&db.approvals, &id, &db.agents, &request.agent),
     })
+}
+
+/// Tool calls are allowed in advance only for agents that exist.
+pub(super) fn tool_grants(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.tool_grants, |check, id, grant| check.refers(&db.tool_grants, &id, &db.agents, &grant.agent))
 }
 
 /// Byte counts of held files, by person and in total.

@@ -66,6 +66,7 @@ const FAMILIES: &[Family] = &[
     approvals::waitlists,
     approvals::held,
     approvals::asked,
+    approvals::tool_grants,
     messages::fetches,
     messages::session_files,
     messages::backlog,

@@ -6,12 +6,15 @@ use crate::envelope::{Unreadable, decode};
 use crate::legacy::unknown;
 use crate::model::Timestamp;
 use crate::model::agent::Install;
+use crate::model::bound_secret::AgentSecret;
 use crate::model::budget::{Caps, Fallback, OnLimit};
 use crate::model::entity::{
     Access, Agent, AgentSettings, EnvValue, ExtraMount, Folder, Limits, McpServer, Network, Origin, Packages,
     Permissions, Preset, ProviderKind, Skills, TechnicalSkips, Trust, Verbosity,
 };
+use crate::model::host::HostRule;
 use crate::model::id::SessionId;
+use crate::model::tool::{ToolPreset, ToolSettings};
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AgentV1 {
@@ -120,6 +123,31 @@ pub(crate) struct SettingsV5 {
     pub(crate) caps: CapsV1,
     pub(crate) fallback: Vec<FallbackV1>,
     pub(crate) verbosity: VerbosityV1,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AgentV6 {
+    pub(crate) folder: Folder,
+    pub(crate) settings: SettingsV6,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
+    pub(crate) archived: Option<Timestamp>,
+    pub(crate) installs: Vec<InstallV1>,
+}
+
+/// Three fields were added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV6 {
+    pub(crate) fifth: SettingsV5,
+    pub(crate) allow: Vec<HostRule>,
+    pub(crate) deny: Vec<HostRule>,
+    pub(crate) secrets: Vec<AgentSecretV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AgentSecretV1 {
+    pub(crate) variable: String,
+    pub(crate) secret: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -326,9 +354,22 @@ impl From<SettingsV4> for SettingsV5 {
     }
 }
 
-impl From<SettingsV5> for AgentSettings {
+impl From<SettingsV5> for SettingsV6 {
     fn from(old: SettingsV5) -> Self {
-        let SettingsV5 { fourth, on_limit, caps, fallback, verbosity } = old;
+        Self { fifth: old, allow: Vec::new(), deny: Vec::new(), secrets: Vec::new() }
+    }
+}
+
+impl From<AgentSecretV1> for AgentSecret {
+    fn from(old: AgentSecretV1) -> Self {
+        Self { variable: old.variable, secret: old.secret }
+    }
+}
+
+impl From<SettingsV6> for AgentSettings {
+    fn from(old: SettingsV6) -> Self {
+        let SettingsV6 { fifth, allow, deny, secrets } = old;
+        let SettingsV5 { fourth, on_limit, caps, fallback, verbosity } = fifth;
         let SettingsV4 { third, gateway, models, mode, permissions } = fourth;
         let SettingsV3 { second: SettingsV2 { first: old, request_env, allow_host_loopback }, folder_access } = third;
         Self {
@@ -363,9 +404,10 @@ impl From<SettingsV5> for AgentSettings {
             caps: caps.into(),
             fallback: list(fallback),
             verbosity: verbosity.into(),
-            allow: Vec::new(),
-            deny: Vec::new(),
-            secrets: Vec::new(),
+            allow,
+            deny,
+            secrets: list(secrets),
+            tools: ToolSettings::of(ToolPreset::Open),
         }
     }
 }
@@ -398,9 +440,16 @@ impl From<AgentV4> for AgentV5 {
     }
 }
 
-impl From<AgentV5> for Agent {
+impl From<AgentV5> for AgentV6 {
     fn from(old: AgentV5) -> Self {
         let AgentV5 { folder, settings, origin, created, archived, installs } = old;
+        Self { folder, settings: settings.into(), origin, created, archived, installs }
+    }
+}
+
+impl From<AgentV6> for Agent {
+    fn from(old: AgentV6) -> Self {
+        let AgentV6 { folder, settings, origin, created, archived, installs } = old;
         let installs = list(installs);
         Self { folder, settings: settings.into(), origin: origin.into(), created, archived, installs }
     }
@@ -411,9 +460,14 @@ pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
         1 => AgentV2::from(decode::<AgentV1>(body)?).into(),
         2 => decode::<AgentV2>(body)?.into(),
         3 => decode::<AgentV3>(body)?,
-        4 => return decode::<AgentV4>(body).map(AgentV5::from).map(Agent::from),
-        5 => return decode::<AgentV5>(body).map(Agent::from),
+        4 => return decode::<AgentV4>(body).map(AgentV5::from).map(newest),
+        5 => return decode::<AgentV5>(body).map(newest),
+        6 => return decode::<AgentV6>(body).map(Agent::from),
         _ => return Err(unknown(version)),
     };
-    Ok(AgentV5::from(AgentV4::from(third)).into())
+    Ok(newest(AgentV5::from(AgentV4::from(third))))
+}
+
+fn newest(old: AgentV5) -> Agent {
+    AgentV6::from(old).into()
 }

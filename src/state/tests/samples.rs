@@ -15,10 +15,9 @@ use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChangeId, ChatId, ConnectionId, Counted, DropId, JournalId, MessageId, OutboundId,
-    QuestionId, SessionId, SkipId, TaskId,
+    QuestionId, SessionId, SkipId, TaskId, ToolGrantId,
 };
 use crate::model::incarnation::{Exit, Incarnation, IncarnationId, Phase, SpecDigest, StopReason, ToolUse};
-use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::{
     Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen, SessionFiles,
 };
@@ -124,6 +123,7 @@ pub(super) fn agent(folder: &str) -> Agent {
         allow: vec!["192.168.1.20:8123".parse().unwrap(), "*.example.org".parse().unwrap()],
         deny: vec!["bad.example.org".parse().unwrap()],
         secrets: vec![AgentSecret { variable: "GITHUB_TOKEN".to_owned(), secret: "github".to_owned() }],
+        tools: asked::tools(),
         fallback: vec![Fallback {
             provider: ProviderKind::Command,
             command: vec!["other".to_owned()],
@@ -473,10 +473,7 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let thread = ThreadKey::of(&address(Some("8")));
     let mute = Mute { address: address(Some("8")), note: json("null"), since: at(6) };
     db.mutes.put(txn, &AgentThreadKey { agent: AGENT, thread }, &mute)?;
-    let entry =
-        JournalEntry { at: at(6), message: Some(MessageId::new(1)), session: Some(SESSION), event: Event::Claimed(1) };
-    db.journal.put(txn, &JournalId::new(1), &entry)?;
-    Ok(())
+    asked::journal(db, txn)
 }
 
 fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -485,7 +482,8 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 11)?;
     set(OutboundId::COUNTER, 10)?;
-    set(ApprovalId::COUNTER, 6)?;
+    set(ApprovalId::COUNTER, 7)?;
+    set(ToolGrantId::COUNTER, 3)?;
     set(TaskId::COUNTER, 2)?;
     set(SessionId::COUNTER, 5)?;
     set(SkipId::COUNTER, 7)?;
@@ -493,7 +491,8 @@ fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(BodyId::COUNTER, 2)?;
     set(ConnectionId::COUNTER, 2)?;
     set(DropId::COUNTER, 2)?;
-    for counter in [ChatId::COUNTER, QuestionId::COUNTER, JournalId::COUNTER] {
+    set(JournalId::COUNTER, 2)?;
+    for counter in [ChatId::COUNTER, QuestionId::COUNTER] {
         set(counter, 1)?;
     }
     Ok(())

@@ -14,6 +14,7 @@ use crate::model::entity::{
 use crate::model::id::ChatId;
 use crate::model::message::{Drop, Reason};
 use crate::model::time::Millis;
+use crate::model::tool::ToolSettings;
 use crate::tests::samples::{agent, at, telegram};
 
 const META: &str = "01000136ca2fe901fceeffc00000";
@@ -126,6 +127,7 @@ fn an_agent_is_read_as_it_was() {
     expected.settings.verbosity = Verbosity::Normal;
     (expected.settings.allow, expected.settings.deny) = (Vec::new(), Vec::new());
     expected.settings.secrets = Vec::new();
+    expected.settings.tools = ToolSettings::default();
     (expected.settings.gateway, expected.settings.models) = (true, Vec::new());
     (expected.settings.mode, expected.settings.permissions) = (None, Permissions::Allow);
     assert_eq!(read::<Agent>(AGENT_3), expected);

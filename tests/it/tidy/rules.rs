@@ -152,6 +152,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/state/backup/", "a backup says in JSON what it is"),
             ("tools/dump/", "the dump prints JSON lines"),
             ("container/wire/", "the wire contract"),
+            ("container/tool-rules/", "inputs of tools"),
             ("container/agent-runner/", "the other side of it"),
         ],
         why: "JSON exists only where files and messages are exchanged",
@@ -213,6 +214,12 @@ pub(super) const BANS: &[Ban] = &[
         within: "src/",
         places: &[("src/model/agent.rs", "the providers of the host")],
         why: "the host knows an agent's program by its provider",
+    },
+    Ban {
+        thing: Thing::Crate("hearth_tool_rules"),
+        within: "src/",
+        places: &[("src/model/tool_settings.rs", "rules about tool calls")],
+        why: "the host has one vocabulary of tool calls",
     },
     Ban {
         thing: Thing::Text("cron::Schedule"),
@@ -479,6 +486,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/contracts/archive/", "whether a backup is whole"),
             ("src/contracts/skips.rs", "whether a summary is the one that was read"),
             ("src/runtime/podman/build/recipe.rs", "whether an image is the one that is wanted"),
+            ("container/tool-rules/src/digest.rs", "a tool call is named by its digest"),
             ("src/channel/webhook/signature.rs", "signatures"),
             ("src/gateway/placeholder.rs", "what agents get instead of keys"),
             ("src/engine/tx/entropy.rs", "numbers that nobody can guess"),

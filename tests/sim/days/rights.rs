@@ -114,6 +114,7 @@ impl Sim {
             }
             ApprovalSubject::Host(_) => self.count("hosts allowed"),
             ApprovalSubject::Budget(_) => self.count("budgets extended"),
+            ApprovalSubject::Tool(_) => self.count("tools approved"),
             ApprovalSubject::CreateAgent { session, name, .. } => {
                 self.was_made(id, *session, name);
                 self.count("agents approved");

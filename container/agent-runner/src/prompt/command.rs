@@ -182,6 +182,7 @@ fn nobody() -> Context {
         limits: Limits { max_prompt_messages: 0, max_json_bytes: 0, max_file_bytes: 0 },
         mcp_servers: Vec::new(),
         blocked_tools: Vec::new(),
+        tools: hearth_tool_rules::ToolPolicy::default(),
         next_number: 1,
         already_sent: Vec::new(),
         recap: Vec::new(),

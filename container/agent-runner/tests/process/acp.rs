@@ -1,5 +1,6 @@
 //! The provider `acp` with an agent that does what real ones do.
 
+use hearth_tool_rules::{ToolRule, ToolVerdict};
 use hearth_wire::{AckStatus, OutMessage, Permissions, Reply, Retry, SessionFile, Verbosity};
 use serde_json::{Value, json};
 
@@ -147,6 +148,70 @@ fn permission_is_given_once_unless_the_tool_is_blocked() {
     assert_eq!(texts(&bench, 4, &["@@ask rm"]), ["permission: no"]);
 }
 
+/// Answers the next question about a tool, and returns it.
+fn decide(bench: &Bench, result: Value) -> OutMessage {
+    let is_open = |out: &OutMessage| {
+        out.content["action"] == "use_tool"
+            && !bench.session(&format!("host/reply/{}.json", out.request_id.as_ref().unwrap())).exists()
+    };
+    let asked = wait_for("the question", || bench.outs().into_values().find(is_open));
+    let id = asked.request_id.clone().unwrap();
+    let reply = Reply { v: 1, request_id: id.clone(), ok: true, result, error: None };
+    bench.place(&format!("host/reply/{id}.json"), &reply);
+    asked
+}
+
+/// Sets the rules.
+fn with_rules(bench: &mut Bench, rules: &[(ToolVerdict, &str)]) {
+    let rule =
+        |(verdict, pattern): &(ToolVerdict, &str)| ToolRule { verdict: *verdict, pattern: (*pattern).to_owned() };
+    bench.context.tools.rules = rules.iter().map(rule).collect();
+    bench.publish();
+}
+
+/// The host decides and remembers; the agent hears of single permissions only.
+#[test]
+fn a_person_is_asked_about_a_tool_call() {
+    let mut bench = bench(&[]);
+    bench.context.blocked_tools = vec!["rm*".to_owned()];
+    with_rules(&mut bench, &[(ToolVerdict::Ask, "*"), (ToolVerdict::Deny, "*(dd:*)")]);
+    let _runner = bench.start();
+    asks(&bench, 2, &["@@ask ls"]);
+    let asked = decide(&bench, json!({"verdict": "deny", "reason": "A person said no: not now", "approval": "ap1"}));
+    assert_eq!((&asked.content["tool"], &asked.content["input"]), (&json!("ls"), &json!({"command": "ls"})));
+    assert_eq!(bench.texts(2), ["permission: no"]);
+    asks(&bench, 4, &["@@ask ls"]);
+    decide(&bench, json!({"verdict": "allow", "approval": "ap2"}));
+    assert_eq!(bench.texts(4), ["permission: once"]);
+    assert_eq!(texts(&bench, 6, &["@@ask rm"]), ["permission: no"], "no one is asked about a blocked tool");
+    assert_eq!(texts(&bench, 8, &["@@ask dd"]), ["permission: no"], "nor about a denied one");
+    bench.context.tools.granted = vec!["ls(command:ls)".to_owned()];
+    bench.publish();
+    assert_eq!(texts(&bench, 10, &["@@ask ls"]), ["permission: once"], "nor about one that was allowed in advance");
+    let calls = bench.calls();
+    let decided = |key: &str| calls.iter().filter(|call| call.get(key).is_some()).count();
+    assert_eq!(
+        (decided("approval"), decided("blocked"), decided("rule"), decided("granted")),
+        (2, 1, 1, 1),
+        "{calls:?}"
+    );
+}
+
+#[test]
+fn a_person_who_does_not_answer_gives_no_permission_and_a_stop_ends_the_waiting() {
+    let mut bench = bench(&[]);
+    with_rules(&mut bench, &[(ToolVerdict::Ask, "*")]);
+    let mut runner = bench.start();
+    asks(&bench, 2, &["@@ask ls"]);
+    decide(&bench, json!({"verdict": "deny", "reason": "No one answered."}));
+    assert_eq!(bench.texts(2), ["permission: no"]);
+    let asked = |bench: &Bench| bench.outs().into_values().filter(|out| out.content["action"] == "use_tool").count();
+    asks(&bench, 4, &["@@ask ls"]);
+    wait_for("the question", || (asked(&bench) == 2).then_some(()));
+    runner.ask_to_stop();
+    assert_eq!(runner.wait().code(), Some(0));
+}
+
 /// Answers the next question to people, and returns it.
 fn choose(bench: &Bench, value: &str) -> OutMessage {
     let is_open = |out: &OutMessage| {
@@ -162,7 +227,7 @@ fn choose(bench: &Bench, value: &str) -> OutMessage {
 
 /// A permission for the session is remembered by the runner, and the agent hears nothing of it.
 #[test]
-fn a_person_is_asked_for_permission() {
+fn a_person_of_the_conversation_is_asked_for_permission() {
     let mut bench = bench(&[]);
     bench.context.provider.permissions = Permissions::Ask;
     bench.context.blocked_tools = vec!["rm*".to_owned()];
@@ -183,7 +248,7 @@ fn a_person_is_asked_for_permission() {
 }
 
 #[test]
-fn a_person_who_does_not_answer_gives_no_permission_and_a_stop_ends_the_waiting() {
+fn no_answer_from_the_conversation_is_no_permission() {
     let mut bench = bench(&[]);
     bench.context.provider.permissions = Permissions::Ask;
     bench.publish();
@@ -208,6 +273,24 @@ fn every_request_is_refused_if_the_policy_is_to_deny() {
     bench.publish();
     let _runner = bench.start();
     assert_eq!(texts(&bench, 2, &["@@ask ls"]), ["permission: no"]);
+    let calls = wait_for("the call", || Some(bench.calls()).filter(|calls| !calls.is_empty()));
+    assert_eq!((&calls[0]["permissions"], &calls[0]["outcome"]), (&json!(true), &json!("denied")));
+}
+
+/// What the rules deny or ask the host about is not left to the conversation.
+#[test]
+fn rules_come_before_the_policy() {
+    let mut bench = bench(&[]);
+    bench.context.provider.permissions = Permissions::Ask;
+    with_rules(&mut bench, &[(ToolVerdict::Ask, "ls"), (ToolVerdict::Deny, "dd")]);
+    let _runner = bench.start();
+    assert_eq!(texts(&bench, 2, &["@@ask dd"]), ["permission: no"]);
+    asks(&bench, 4, &["@@ask ls"]);
+    decide(&bench, json!({"verdict": "allow", "approval": "ap1"}));
+    assert_eq!(bench.texts(4), ["permission: once"]);
+    asks(&bench, 6, &["@@ask df"]);
+    choose(&bench, "once");
+    assert_eq!(bench.texts(6), ["permission: once"]);
 }
 
 /// A known agent has variables, and a mode for each policy. A program of the operator's replaces its own.

@@ -121,7 +121,7 @@ impl Bench {
     pub(crate) fn next_incarnation(&mut self) {
         self.context.incarnation += 1;
         self.context.version += 1;
-        let used = self.outs().values().map(|out| out.number).max().unwrap_or(0);
+        let used = self.all_outs().values().map(|out| out.number).max().unwrap_or(0);
         let seqs =
             names(&self.session("host/in")).iter().filter_map(|name| InName::parse(name)).map(|name| name.seq).max();
         let seqs = seqs.unwrap_or(0);
@@ -210,7 +210,20 @@ impl Bench {
         self.read_all("agent/ack", |name| AckName::parse(name).is_some())
     }
 
+    /// What the agent wrote, without the record of its tool calls.
     pub(crate) fn outs(&self) -> BTreeMap<String, OutMessage> {
+        let mut outs = self.all_outs();
+        outs.retain(|_, out| out.content["action"] != "tool_calls");
+        outs
+    }
+
+    /// The tool calls that were reported.
+    pub(crate) fn calls(&self) -> Vec<serde_json::Value> {
+        let reports = self.all_outs().into_values().filter(|out| out.content["action"] == "tool_calls");
+        reports.flat_map(|out| out.content["calls"].as_array().unwrap().clone()).collect()
+    }
+
+    fn all_outs(&self) -> BTreeMap<String, OutMessage> {
         self.read_all("agent/out", |name| name.ends_with(".json") && !name.starts_with('.'))
     }
 

@@ -279,7 +279,7 @@ fn an_unreadable_message_waits_without_stopping_the_others() {
 
 #[test]
 fn without_a_context_nothing_starts() {
-    for (content, word) in [(None, "No such file"), (Some("{}"), "context.json"), (Some(r#"{"v":2}"#), "version 2")] {
+    for (content, word) in [(None, "No such file"), (Some("{}"), "context.json"), (Some(r#"{"v":3}"#), "version 3")] {
         let bench = Bench::new("echo");
         fs::remove_file(bench.session("host/context.json")).unwrap();
         if let Some(content) = content {

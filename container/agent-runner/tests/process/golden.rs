@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use hearth_wire::{RULES_VERSION, WIRE_VERSION};
 use serde_json::Value;
 
 use crate::bench::{Bench, names, wait_for};
@@ -58,16 +59,18 @@ fn the_golden_failure() {
 /// A file of a future version is refused, whatever it contains.
 #[test]
 fn files_of_the_next_version_are_refused() {
-    let newer = |name: &str| {
+    let of = |version: u32, name: &str| {
         let mut value = fixture(name);
-        value["v"] = 2.into();
+        value["v"] = version.into();
         value
     };
+    let newer = |name: &str| of(WIRE_VERSION + 1, name);
     let mut bench = Bench::new("echo");
     bench.context = serde_json::from_value(fixture("context-minimal.json")).unwrap();
-    bench.place("host/context.json", &newer("context-minimal.json"));
+    bench.place("host/context.json", &of(RULES_VERSION + 1, "context-minimal.json"));
     let mut runner = bench.start();
     assert_eq!(runner.wait().code(), Some(2));
+    assert!(runner.stderr().contains("hearth image build"), "{}", runner.stderr());
     assert!(names(&bench.session("agent/ack")).is_empty());
     bench.publish();
     bench.place("host/in/0000000000000012.json", &newer("in-message.json"));

@@ -24,7 +24,7 @@ fn sources(dir: &Path, found: &mut Vec<String>) {
 
 /// The stored types of a source file: name, and definition without comments, attributes and visibility.
 fn definitions(source: &str) -> Vec<(String, String)> {
-    let code = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let (mut found, mut attributes) = (Vec::new(), String::new());
     let mut lines = code.lines();
     while let Some(line) = lines.next() {
@@ -64,6 +64,7 @@ pub(super) fn listed() -> String {
     let mut files = vec![std::fs::read_to_string(root.join("state/meta.rs")).unwrap()];
     sources(&root.join("model"), &mut files);
     sources(&root.join("../container/presets/src"), &mut files);
+    sources(&root.join("../container/tool-rules/src"), &mut files);
     let mut known = BTreeMap::new();
     for (name, definition) in files.iter().flat_map(|file| definitions(file)) {
         let other = known.insert(name.clone(), definition);

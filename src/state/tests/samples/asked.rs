@@ -3,16 +3,22 @@
 use super::{AGENT, CHAT, SESSION, ada, address, at, costs, json, telegram};
 use crate::held_bytes::{count_held, file_bytes};
 use crate::model::approval::{
-    Approval, ApprovalState, ApprovalSubject, Digest, Held, HostReply, Question, QuestionState, Waitlist,
+    Approval, ApprovalState, ApprovalSubject, Decider, Digest, Held, HostReply, Question, QuestionState, Waitlist,
 };
 use crate::model::budget::BudgetRequest;
 use crate::model::card::{CardOption, PromptSubject};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::Origin;
 use crate::model::host_grant::HostRequest;
-use crate::model::id::{ApprovalId, BodyId, OutboundId, QuestionId};
+use crate::model::id::{ApprovalId, BodyId, JournalId, MessageId, OutboundId, QuestionId, TaskId, ToolGrantId};
+use crate::model::journal::{Event, JournalEntry};
 use crate::model::spend::Money;
 use crate::model::thread::Sticky;
+use crate::model::time::Millis;
+use crate::model::tool::{
+    GrantScope, ToolAsker, ToolBasis, ToolCall, ToolField, ToolGrant, ToolOutcome, ToolPreset, ToolRequest, ToolRule,
+    ToolSettings, ToolUsed, ToolValue, ToolVerdict,
+};
 use crate::{
     AgentThreadKey, ForeignKey, HeldKey, Owned, PersonKey, PromptKey, ReplyKey, Result, Tables, Text, ThreadKey, Write,
 };
@@ -117,10 +123,59 @@ fn waiting(db: &Tables, txn: &mut Write<'_>, like: Approval) -> Result<()> {
     let to = "d.org:443".parse().unwrap();
     let host = HostRequest { session: SESSION, agent: AGENT, to, local: false };
     put(db, txn, 6, &Approval { about: ApprovalSubject::Host(host), ..like.clone() })?;
+    let tool = ToolRequest {
+        session: SESSION,
+        message: Some(MessageId::new(1)),
+        tool: "Bash".to_owned(),
+        folder: "/workspace/agent".to_owned(),
+        fields: vec![
+            ToolField { name: "command".to_owned(), value: ToolValue::Text("git push".to_owned()) },
+            ToolField { name: "timeout".to_owned(), value: ToolValue::Json("5000".to_owned()) },
+        ],
+        digest: "00ff".to_owned(),
+        pattern: Some("Bash(command:git push)".to_owned()),
+        earlier: Some(ToolOutcome::Unknown),
+        asker: ToolAsker { incarnation: 2, number: 7, request: "2-7-4".to_owned() },
+        used: Some(ToolUsed { incarnation: 2, at: at(8), outcome: None }),
+        reason: Some("not today".to_owned()),
+    };
+    let state = ApprovalState::Approved { by: Decider::Operator, at: at(8) };
+    put(db, txn, 7, &Approval { about: ApprovalSubject::Tool(Box::new(tool)), state, ..like.clone() })?;
+    for (id, scope) in
+        [(1, GrantScope::Agent), (2, GrantScope::Session(SESSION)), (3, GrantScope::Task(TaskId::new(1)))]
+    {
+        let (pattern, by) = (format!("mcp__x{id}__*"), Decider::Person(ada()));
+        let grant = ToolGrant { agent: AGENT, scope, pattern, by, at: at(9) };
+        db.tool_grants.put(txn, &ToolGrantId::new(id), &grant)?;
+    }
     let packages =
         ApprovalSubject::Packages { session: SESSION, apt: vec!["jq".to_owned()], npm: Vec::new(), reason: None };
     let unsent = ApprovalState::Unsent { failed: 0, why: Some("she has others to decide first".to_owned()) };
     put(db, txn, 4, &Approval { about: packages, state: unsent, due: at(80), ..like })?;
     let digest = Digest { message: OutboundId::new(9), last: OutboundId::new(9), says: 2, at: at(9) };
     db.waitlists.put(txn, &PersonKey::of(&ada()), &Waitlist { user: ada(), waits: 1, digest: Some(digest) })
+}
+
+/// A message that was claimed, and a tool call that a person allowed.
+pub(super) fn journal(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let entry =
+        JournalEntry { at: at(6), message: Some(MessageId::new(1)), session: Some(SESSION), event: Event::Claimed(1) };
+    db.journal.put(txn, &JournalId::new(1), &entry)?;
+    let call = ToolCall {
+        tool: "Bash".to_owned(),
+        digest: "00ff".to_owned(),
+        excerpt: "{\"command\":\"git push\"}".to_owned(),
+        basis: ToolBasis::Asked { approval: ApprovalId::new(7), by: Some(Decider::Operator) },
+        outcome: ToolOutcome::Ran,
+        took: Millis::new(1_200),
+    };
+    let event = Event::ToolCalled(Box::new(call));
+    let entry = JournalEntry { at: at(7), message: Some(MessageId::new(1)), session: None, event };
+    db.journal.put(txn, &JournalId::new(2), &entry)
+}
+
+/// Rules of an agent.
+pub(super) fn tools() -> ToolSettings {
+    let rules = vec![ToolRule { verdict: ToolVerdict::Deny, pattern: "WebFetch".to_owned() }];
+    ToolSettings { preset: ToolPreset::Careful, rules, approval_wait: Some(5) }
 }

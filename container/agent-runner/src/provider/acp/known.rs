@@ -1,7 +1,7 @@
 //! What a known agent is started with: its variables, and the configuration that leads it to its model. Pure.
 
 use hearth_presets::{Config, ConfigPlace, KnownAgent};
-use hearth_wire::{Permissions, Provider};
+use hearth_wire::Provider;
 use serde_json::{Map, Value};
 
 /// The first line of a generated file, by which it is recognized.
@@ -22,13 +22,14 @@ pub(super) struct Prepared {
     pub(super) server: Option<String>,
 }
 
-/// Prepares the start of a known agent. `variable` reads the variables that it inherits.
+/// Prepares the start of a known agent, which may have to ask before it uses tools. `variable` reads the variables that it inherits.
 ///
 /// # Errors
 /// What is missing in the agent's configuration.
 pub(super) fn prepare(
     known: &'static KnownAgent,
     provider: &Provider,
+    asks: bool,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Prepared, String> {
     let access = &known.model;
@@ -36,7 +37,7 @@ pub(super) fn prepare(
     let server = variable(access.base_url).filter(|url| !url.trim().is_empty());
     let kept = server.clone().filter(|_| access.keeps_server);
     let mut prepared = Prepared { model: model.map(str::to_owned), server: kept, ..Prepared::default() };
-    let asking = if provider.permissions == Permissions::Allow { &[] } else { known.permissions.ask_env };
+    let asking = if asks { known.permissions.ask_env } else { &[] };
     let own = if server.is_some() { access.server_env } else { &[] };
     let fixed = known.env.iter().chain(asking).chain(own).map(|(name, value)| (*name, (*value).to_owned()));
     let named = access.name.zip(model).map(|(name, model)| (name, model.to_owned()));
@@ -99,18 +100,13 @@ mod tests {
     use super::*;
 
     fn prepared(preset: Preset, model: Option<&str>, set: &[(&str, &str)]) -> Result<Prepared, String> {
-        asking(preset, model, set, Permissions::Allow)
+        asking(preset, model, set, false)
     }
 
-    fn asking(
-        preset: Preset,
-        model: Option<&str>,
-        set: &[(&str, &str)],
-        permissions: Permissions,
-    ) -> Result<Prepared, String> {
-        let provider = Provider { model: model.map(str::to_owned), permissions, ..Provider::default() };
+    fn asking(preset: Preset, model: Option<&str>, set: &[(&str, &str)], asks: bool) -> Result<Prepared, String> {
+        let provider = Provider { model: model.map(str::to_owned), ..Provider::default() };
         let variable = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        prepare(preset.about(), &provider, &variable)
+        prepare(preset.about(), &provider, asks, &variable)
     }
 
     fn value(prepared: &Prepared, name: &str) -> Option<String> {
@@ -173,11 +169,9 @@ mod tests {
 
     #[test]
     fn only_an_agent_that_has_to_ask_is_told_to() {
-        for (permissions, expected) in
-            [(Permissions::Allow, None), (Permissions::Ask, Some(())), (Permissions::Deny, Some(()))]
-        {
-            let found = asking(Preset::Opencode, Some("m"), &[], permissions).unwrap();
-            assert_eq!(value(&found, "OPENCODE_PERMISSION").map(drop), expected, "{permissions:?}");
+        for (asks, expected) in [(false, None), (true, Some(()))] {
+            let found = asking(Preset::Opencode, Some("m"), &[], asks).unwrap();
+            assert_eq!(value(&found, "OPENCODE_PERMISSION").map(drop), expected, "{asks}");
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Parameters {
     pub(super) file: Option<(&'static str, String)>,
     pub(super) mode: Option<String>,
     pub(super) permissions: Permissions,
+    /// Whether it is set to ask before it uses tools.
+    asks: bool,
     pub(super) model: Option<String>,
     /// Whether the agent knows the model from its start.
     pub(super) is_model_named: bool,
@@ -43,8 +45,10 @@ impl Parameters {
     pub(super) fn of(context: &Context, roots: &Roots) -> Result<Self, String> {
         let provider = &context.provider;
         let preset = preset(provider)?;
+        // Rules decide only about calls that the agent asks about.
+        let asks = provider.permissions != Permissions::Allow || !context.tools.is_open();
         let Prepared { env, file, model, is_model_named, server } = match preset {
-            Some(preset) => prepare(preset.about(), provider, &env::variable)?,
+            Some(preset) => prepare(preset.about(), provider, asks, &env::variable)?,
             None => Prepared { model: provider.model.clone(), ..Prepared::default() },
         };
         let mut argv = provider.command.clone();
@@ -65,6 +69,7 @@ impl Parameters {
             file,
             mode: provider.mode.clone(),
             permissions: provider.permissions,
+            asks,
             model,
             is_model_named,
             effort: provider.effort.clone(),
@@ -76,10 +81,7 @@ impl Parameters {
     /// The mode that the agent with this name in the handshake is set to.
     pub(super) fn mode(&self, agent: &str) -> Option<&str> {
         let permitting = Preset::of_agent(agent).or(self.preset).map(|preset| &preset.about().permissions);
-        self.mode.as_deref().or_else(|| match self.permissions {
-            Permissions::Allow => permitting?.allow,
-            Permissions::Ask | Permissions::Deny => permitting?.ask,
-        })
+        self.mode.as_deref().or_else(|| if self.asks { permitting?.ask } else { permitting?.allow })
     }
 
     /// The servers of tools in the protocol's form: Hearth's own, which is started with `own`, and those of the agent.

@@ -90,9 +90,14 @@ impl Peer {
 
     /// Waits for a line, and passes on messages of the tools.
     pub(super) fn hear(&mut self, report: &mut Report<'_>) -> Result<Heard, TurnError> {
+        self.hear_while(false, report)
+    }
+
+    /// The same. `waits` says that a tool waits for the host, so that its answer is passed on soon.
+    pub(super) fn hear_while(&mut self, waits: bool, report: &mut Report<'_>) -> Result<Heard, TurnError> {
         report.check()?;
         self.relay.serve(report)?;
-        match self.process.hear(if self.relay.is_used() { TOOL_SLICE } else { SLICE }) {
+        match self.process.hear(if waits || self.relay.is_used() { TOOL_SLICE } else { SLICE }) {
             ProcessOutput::Nothing => Ok(Heard::Nothing),
             ProcessOutput::Gone(how) => {
                 // If the whole group was ended, this is no failure of the turn.

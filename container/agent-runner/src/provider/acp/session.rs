@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::agent::{Agent, Continuation};
 use super::launch::Parameters;
 use super::peer::{Heard, Peer};
-use super::permission::{self, Permitted, Permitter};
+use super::permission::{self, Asked, Permitted, Permitter};
 use super::rpc::{Line, Refusal};
 use super::transcript::{self, Record};
 use super::trouble::{self, Complaint};
@@ -18,6 +18,7 @@ use crate::outgoing::Utterance;
 use crate::provider::dispatch;
 use crate::provider::earlier::EarlierText;
 use crate::report::Report;
+use crate::tool_calls::CalledTool;
 use crate::turn::{Turn, TurnError};
 use crate::{images, log};
 
@@ -50,8 +51,8 @@ pub(super) struct Session {
     /// The tools of this turn that ended.
     called: Vec<Call>,
     permitter: Permitter,
-    /// A tool of this turn that was not allowed.
-    denied: Option<String>,
+    /// A tool of this turn that was not allowed, and why.
+    denied: Option<(String, String)>,
     /// The prompt that is being answered.
     prompt: Option<u64>,
 }
@@ -154,7 +155,7 @@ impl Session {
             for permitted in self.permitter.settle(report)? {
                 self.tell(permitted);
             }
-            match self.peer.hear(report)? {
+            match self.peer.hear_while(self.permitter.is_waiting(), report)? {
                 Heard::Nothing => {}
                 Heard::Gone(how) if !is_heard => {
                     log::note(format_args!("between turns the agent {how}; it is started again"));
@@ -232,6 +233,9 @@ impl Session {
             Update::ToolChanged(call) if call.has_ended() => {
                 if let Some(mut known) = self.calls.remove(&call.tool_call_id) {
                     known.learn(&call);
+                    let (id, name, kind) = (&call.tool_call_id, &known.name, &known.kind);
+                    report.seen(&CalledTool { id, name, kind, input: &known.input }, call.end());
+                    known.input = Value::Null;
                     self.note_call(known);
                 }
                 report.tool_ended(&call.tool_call_id)?;
@@ -296,8 +300,9 @@ impl Session {
         self.started(&asked, report)?;
         let mut call = self.calls.get(&asked.tool_call_id).cloned().unwrap_or_default();
         call.learn(&asked);
+        let asked = Asked { id, params, call: &asked.tool_call_id, about: &call };
         let policy = self.parameters.permissions;
-        if let Some(permitted) = self.permitter.request(id, params, call, policy, report)? {
+        if let Some(permitted) = self.permitter.request(asked, policy, report)? {
             self.tell(permitted);
         }
         Ok(())
@@ -403,7 +408,7 @@ impl Session {
             _ => "",
         };
         Verdict::Said(match &self.denied {
-            Some(tool) if text.is_empty() => format!("The tool {tool} is not allowed here."),
+            Some((tool, reason)) if text.is_empty() => format!("The tool {tool} is not allowed here. {reason}"),
             _ => format!("{}{note}", std::mem::take(&mut self.earlier).complete(text.to_owned())),
         })
     }

@@ -6,6 +6,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::tool_calls::CallEnd;
+
 /// Maximum length of what is kept of a tool call.
 const DETAIL_CHARS: usize = 2000;
 
@@ -101,6 +103,8 @@ pub(super) struct Call {
     pub(super) kind: String,
     /// The command, the path, or all that it is called with.
     pub(super) detail: String,
+    /// All that it is called with.
+    pub(super) input: Value,
 }
 
 impl Call {
@@ -114,6 +118,7 @@ impl Call {
         }
         if let Some(detail) = detail(&update.raw_input) {
             self.detail = bounded(&detail);
+            self.input = update.raw_input.clone();
         }
     }
 
@@ -146,6 +151,15 @@ impl ToolCall {
         let in_meta = |path| self.meta.pointer(path).and_then(Value::as_str);
         let exact = self.name.as_deref().or_else(|| in_meta("/claudeCode/toolName")).or_else(|| in_meta("/toolName"));
         exact.or(self.title.as_deref()).filter(|name| !name.is_empty())
+    }
+
+    /// How the call ended.
+    pub(super) fn end(&self) -> CallEnd {
+        match self.status.as_deref() {
+            Some("completed") => CallEnd::Ran,
+            Some("failed") => CallEnd::Failed,
+            _ => CallEnd::Unknown,
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -343,7 +357,12 @@ mod tests {
         ] {
             call.learn(&serde_json::from_value(update).unwrap());
         }
-        let expected = Call { name: "bash".to_owned(), kind: "execute".to_owned(), detail: "ls -l".to_owned() };
+        let expected = Call {
+            name: "bash".to_owned(),
+            kind: "execute".to_owned(),
+            detail: "ls -l".to_owned(),
+            input: json!({"command": ["ls", "-l"], "cwd": "/"}),
+        };
         assert_eq!(call, expected);
         assert_eq!(detail(&json!({"a": 1})).as_deref(), Some("{\"a\":1}"));
         assert_eq!(detail(&json!({"command": 7})).as_deref(), Some("{\"command\":7}"));

@@ -6,6 +6,9 @@ use crate::images::Image;
 
 /// The hooks that the runner subscribes to; each name is also its callback id.
 const HOOKS: [&str; 4] = ["PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact"];
+/// How long the CLI waits for the answer to a hook, in seconds: a person may have to decide. The host ends the wait
+/// earlier.
+const HOOK_SECONDS: u64 = 7_800;
 /// Name of the MCP server in this process.
 pub(super) const SERVER: &str = "nanoclaw";
 
@@ -27,7 +30,8 @@ pub(super) fn user(text: &str, images: Vec<Image>, uuid: &str) -> String {
 
 /// The first line. The instructions replace those that a resumed conversation started with.
 pub(super) fn initialize(instructions: &str) -> String {
-    let hooks: Value = HOOKS.iter().map(|hook| ((*hook).to_owned(), json!([{"hookCallbackIds": [hook]}]))).collect();
+    let hook = |hook: &&str| ((*hook).to_owned(), json!([{"hookCallbackIds": [hook], "timeout": HOOK_SECONDS}]));
+    let hooks: Value = HOOKS.iter().map(hook).collect();
     request(
         "hearth-initialize",
         &json!({
@@ -83,7 +87,10 @@ mod tests {
     #[test]
     fn hooks_are_named_after_their_events() {
         let line: Value = serde_json::from_str(&initialize("be kind")).unwrap();
-        assert_eq!(line["request"]["hooks"]["PreCompact"], json!([{"hookCallbackIds": ["PreCompact"]}]));
+        assert_eq!(
+            line["request"]["hooks"]["PreCompact"],
+            json!([{"hookCallbackIds": ["PreCompact"], "timeout": 7_800}])
+        );
         assert_eq!(line["request"]["sdkMcpServers"], json!(["nanoclaw"]));
         assert_eq!(line["request"]["systemPromptSnapshot"], false);
     }

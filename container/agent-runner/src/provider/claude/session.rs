@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hearth_wire::Context;
+use hearth_wire::{Context, OutId};
 use serde_json::Value;
 
 use super::covered::{UncoveredMessages, What};
@@ -16,8 +16,9 @@ use crate::outgoing::Utterance;
 use crate::provider::dispatch::Draft;
 use crate::provider::earlier::EarlierText;
 use crate::provider::unfinished::UnfinishedText;
-use crate::report::Report;
+use crate::report::{Report, ToolAnswer};
 use crate::roots::Roots;
+use crate::tool_calls::{CallEnd, CalledTool};
 use crate::tools::Server;
 use crate::turn::TurnError;
 use crate::{ids, log};
@@ -49,6 +50,22 @@ pub(super) struct Session {
     usage: UsageMeter,
     /// MCP messages whose answers are pending: their ids, and the CLI's requests.
     waiting: Vec<(Value, String)>,
+    /// Tool calls that people are asked about.
+    asked: Vec<AskedCall>,
+}
+
+/// A tool call that a person is asked about.
+#[derive(Debug)]
+struct AskedCall {
+    /// Id of the CLI's request.
+    hook: String,
+    /// Id of the call.
+    call: String,
+    /// Name of the tool, and the timeout that the call declares.
+    tool: String,
+    timeout: Option<u64>,
+    /// The question to the host.
+    request: OutId,
 }
 
 /// Result of a turn of the CLI.
@@ -71,6 +88,7 @@ impl Session {
             tools: Server::new(),
             usage: UsageMeter::default(),
             waiting: Vec::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -113,16 +131,17 @@ impl Session {
 
     /// Whether a tool waits for the host.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || !self.asked.is_empty()
     }
 
     /// Whether it is working or waits for an answer.
     pub(super) fn is_at_work(&self) -> bool {
-        self.is_busy || !self.waiting.is_empty()
+        self.is_busy || self.is_waiting()
     }
 
     /// Passes on answers of the MCP server. To be called in every pause.
     pub(super) fn settle(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        self.settle_asked(report)?;
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -130,6 +149,24 @@ impl Session {
             if let Some(place) = self.waiting.iter().position(|(known, _)| *known == id) {
                 let (_, request) = self.waiting.swap_remove(place);
                 self.process.tell(control::mcp_answer(&request, &answer));
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the CLI about calls that people decided about.
+    fn settle_asked(&mut self, report: &mut Report<'_>) -> Result<(), TurnError> {
+        for asked in std::mem::take(&mut self.asked) {
+            match report.decision(&asked.call, &asked.request)? {
+                None | Some(ToolAnswer::Asked(_)) => self.asked.push(asked),
+                Some(ToolAnswer::Allowed) => {
+                    report.tool_started(&asked.call, &asked.tool, asked.timeout)?;
+                    self.process.tell(control::answer(&asked.hook, &hooks::go_on()));
+                }
+                Some(ToolAnswer::Denied(reason)) => {
+                    report.tool_ended(&asked.call)?;
+                    self.process.tell(control::answer(&asked.hook, &hooks::deny(&reason)));
+                }
             }
         }
         Ok(())
@@ -207,6 +244,9 @@ impl Session {
                 for (call, _) in self.waiting.extract_if(.., |(_, request)| *request == id) {
                     self.tools.forget(&call);
                 }
+                for asked in self.asked.extract_if(.., |asked| asked.hook == id) {
+                    report.undecided(&asked.call, &asked.request)?;
+                }
             }
             StreamLine::Alive | StreamLine::Text(_) | StreamLine::Flows | StreamLine::Other => {}
             StreamLine::Noise => log::note(format_args!("the agent CLI wrote {length} bytes that are not JSON")),
@@ -228,8 +268,9 @@ impl Session {
             "hook_callback" => {
                 let event = word(&request, "callback_id");
                 let input = request.get("input").cloned().unwrap_or_default();
-                let answer = self.hook(&event, &input, report)?;
-                self.process.tell(control::answer(id, &answer));
+                if let Some(answer) = self.hook(id, &event, &input, report)? {
+                    self.process.tell(control::answer(id, &answer));
+                }
             }
             "mcp_message" if word(&request, "server_name") == control::SERVER => {
                 let message = request.get_mut("message").map(Value::take).unwrap_or_default();
@@ -245,28 +286,64 @@ impl Session {
         Ok(())
     }
 
-    fn hook(&self, event: &str, input: &Value, report: &mut Report<'_>) -> Result<Value, TurnError> {
+    /// The answer to a hook; none if it comes later.
+    fn hook(
+        &mut self,
+        id: &str,
+        event: &str,
+        input: &Value,
+        report: &mut Report<'_>,
+    ) -> Result<Option<Value>, TurnError> {
         let word = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or("");
-        let (tool, call) = (word("tool_name"), word("tool_use_id"));
+        let call = word("tool_use_id");
         match event {
-            "PreToolUse" => {
-                if let Some(reason) = hooks::refusal(tool, &report.context().blocked_tools) {
-                    report.tool_ended(call)?;
-                    return Ok(hooks::deny(&reason));
-                }
-                let timeout = input.get("tool_input").and_then(|input| hooks::declared_timeout(tool, input));
-                report.tool_started(call, tool, timeout)?;
+            "PreToolUse" => return self.before_tool(id, input, report),
+            "PostToolUse" => {
+                report.call_ended(call, CallEnd::Ran);
+                report.tool_ended(call)?;
             }
-            "PostToolUse" | "PostToolUseFailure" => report.tool_ended(call)?,
+            "PostToolUseFailure" => {
+                report.call_ended(call, CallEnd::Failed);
+                report.tool_ended(call)?;
+            }
             "PreCompact" => {
                 self.archive(Path::new(word("transcript_path")), report.context());
                 let wanted = compaction::instructions(&report.context().destinations);
                 // The CLI adds a hook's message for the user to the instructions for the summary.
-                return Ok(serde_json::json!({"continue": true, "systemMessage": wanted}));
+                return Ok(Some(serde_json::json!({"continue": true, "systemMessage": wanted})));
             }
             _ => {}
         }
-        Ok(hooks::go_on())
+        Ok(Some(hooks::go_on()))
+    }
+
+    /// Decides whether the CLI may use a tool, or asks.
+    fn before_tool(&mut self, id: &str, input: &Value, report: &mut Report<'_>) -> Result<Option<Value>, TurnError> {
+        let word = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or("");
+        let (tool, call) = (word("tool_name"), word("tool_use_id"));
+        let given = input.get("tool_input").unwrap_or(&Value::Null);
+        let called = CalledTool { id: call, name: tool, kind: "", input: given };
+        if let Some(reason) = hooks::refusal(tool, &report.context().blocked_tools) {
+            report.blocked(&called);
+            report.tool_ended(call)?;
+            return Ok(Some(hooks::deny(&reason)));
+        }
+        let timeout = hooks::declared_timeout(tool, given);
+        match report.judge(&called)? {
+            ToolAnswer::Allowed => {
+                report.tool_started(call, tool, timeout)?;
+                Ok(Some(hooks::go_on()))
+            }
+            ToolAnswer::Denied(reason) => {
+                report.tool_ended(call)?;
+                Ok(Some(hooks::deny(&reason)))
+            }
+            ToolAnswer::Asked(request) => {
+                let (hook, call, tool) = (id.to_owned(), call.to_owned(), tool.to_owned());
+                self.asked.push(AskedCall { hook, call, tool, timeout, request });
+                Ok(None)
+            }
+        }
     }
 
     /// Archives the transcript. A failure does not stop the compaction.

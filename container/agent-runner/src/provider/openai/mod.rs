@@ -32,8 +32,9 @@ use self::trouble::ApiError;
 use super::{Provider, dispatch, is_blocked, unfinished};
 use crate::addendum::instructions;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::report::{Report, ToolAnswer};
 use crate::roots::Roots;
+use crate::tool_calls::{CallEnd, CalledTool};
 use crate::tools::Server;
 use crate::turn::{Turn, TurnError};
 use crate::{env, ids, log};
@@ -45,6 +46,8 @@ const CONTEXT_TOKENS: u64 = 16_000;
 const CONTEXT_VARIABLE: &str = "OPENAI_CONTEXT_TOKENS";
 /// Server, unless the agent's `env` names one.
 const SERVER: &str = "https://api.openai.com/v1";
+/// What Hearth's tools are called in rules.
+const OWN_PREFIX: &str = "mcp__nanoclaw__";
 /// The file of instructions in the agent's folder, and how much of it is read.
 const INSTRUCTIONS: &str = "AGENTS.md";
 const INSTRUCTIONS_BYTES: u64 = 64 << 10;
@@ -135,7 +138,7 @@ fn tools(blocked: &[String]) -> Vec<Value> {
     let listed = Server::listed();
     let named = |tool: &&Value| {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-        !is_blocked(&format!("mcp__nanoclaw__{name}"), blocked)
+        !is_blocked(&format!("{OWN_PREFIX}{name}"), blocked)
     };
     let all = listed.get("tools").and_then(Value::as_array).into_iter().flatten().filter(named);
     let function = |tool: &Value| {
@@ -261,29 +264,71 @@ fn say(answer: &Answer, report: &mut Report<'_>) -> Result<(), TurnError> {
 
 /// Calls tools together, and returns their results as messages in the order of the calls.
 fn call(calls: &[ToolCall], server: &mut Server, report: &mut Report<'_>) -> Result<Vec<Value>, TurnError> {
-    let mut results: Vec<Option<Value>> = Vec::new();
-    for call in calls {
-        results.push(match call.arguments() {
-            None => Some("Error: the arguments are not a JSON object".into()),
-            Some(arguments) => {
-                let params = json!({"name": call.name, "arguments": arguments});
-                let message = json!({"jsonrpc": "2.0", "id": call.id, "method": "tools/call", "params": params});
-                server.take(message, report)?.map(|answer| text_of(&answer))
-            }
-        });
+    let mut results: Vec<Option<Value>> = vec![None; calls.len()];
+    let mut asked = Vec::new();
+    for (call, result) in calls.iter().zip(&mut results) {
+        let Some(arguments) = call.arguments().map(Value::Object) else {
+            *result = Some("Error: the arguments are not a JSON object".into());
+            continue;
+        };
+        let name = format!("{OWN_PREFIX}{}", call.name);
+        match report.judge(&CalledTool { id: &call.id, name: &name, kind: "", input: &arguments })? {
+            ToolAnswer::Allowed => *result = begin(call, arguments, server, report)?,
+            ToolAnswer::Denied(reason) => *result = Some(format!("Error: {reason}").into()),
+            ToolAnswer::Asked(request) => asked.push((call, arguments, request)),
+        }
     }
     while results.iter().any(Option::is_none) {
         report.check()?;
+        for (call, arguments, request) in std::mem::take(&mut asked) {
+            let answer = match report.decision(&call.id, &request)? {
+                None | Some(ToolAnswer::Asked(_)) => {
+                    asked.push((call, arguments, request));
+                    continue;
+                }
+                Some(ToolAnswer::Allowed) => begin(call, arguments, server, report)?,
+                Some(ToolAnswer::Denied(reason)) => Some(format!("Error: {reason}").into()),
+            };
+            set(calls, &mut results, &call.id, answer);
+        }
         for (id, answer) in server.settle(report)? {
-            let place = calls.iter().zip(&mut results).find(|(call, _)| id.as_str() == Some(&call.id));
-            if let Some((_, result)) = place {
-                *result = Some(text_of(&answer));
+            if let Some(id) = id.as_str() {
+                report.call_ended(id, end_of(&answer));
+                set(calls, &mut results, id, Some(text_of(&answer)));
             }
         }
         std::thread::sleep(TOOL_SLICE);
     }
     let message = |(call, result): (&ToolCall, Option<Value>)| json!({"role": "tool", "tool_call_id": call.id, "content": result});
     Ok(calls.iter().zip(results).map(message).collect())
+}
+
+/// Starts a tool. Its result may come later.
+fn begin(
+    call: &ToolCall,
+    arguments: Value,
+    server: &mut Server,
+    report: &mut Report<'_>,
+) -> Result<Option<Value>, TurnError> {
+    let params = json!({"name": call.name, "arguments": arguments});
+    let message = json!({"jsonrpc": "2.0", "id": call.id, "method": "tools/call", "params": params});
+    let answer = server.take(message, report)?;
+    if let Some(answer) = &answer {
+        report.call_ended(&call.id, end_of(answer));
+    }
+    Ok(answer.map(|answer| text_of(&answer)))
+}
+
+fn set(calls: &[ToolCall], results: &mut [Option<Value>], id: &str, answer: Option<Value>) {
+    let place = calls.iter().zip(results).find(|(call, result)| call.id == id && result.is_none());
+    if let Some((_, result)) = place {
+        *result = answer;
+    }
+}
+
+fn end_of(answer: &Value) -> CallEnd {
+    let failed = answer.get("error").is_some() || answer.pointer("/result/isError") == Some(&Value::Bool(true));
+    if failed { CallEnd::Failed } else { CallEnd::Ran }
 }
 
 /// The text of a tool's answer.

@@ -1,0 +1,203 @@
+//! Tool calls that people are asked about, with the real CLI and the real daemon.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::host::agents::{cli, json_of, results, runners};
+use crate::host::fake_api::FakeApi;
+use crate::host::{CHAT, Host, wait_for};
+
+/// The CLI as an agent whose shell commands are asked about. Its owner is at the terminal of this machine.
+fn house(rules: &str) -> Option<(Host, FakeApi, PathBuf)> {
+    let cli = cli()?;
+    let api = FakeApi::start();
+    let mut host = Host::new();
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+    let uid = rustix::process::geteuid().as_raw();
+    host.apply(&format!(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\ncommand = [{:?}]\nunconfined = true\n\
+         tools = {rules}\n\
+         env = {{ ANTHROPIC_BASE_URL = {:?}, ANTHROPIC_API_KEY = \"sk-ant-test\", CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n\
+         [[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n{CHAT}",
+        cli.display(),
+        api.url()
+    ));
+    host.start();
+    Some((host, api, cli))
+}
+
+const ASKING: &str = "{ rules = [{ ask = \"Bash\" }] }";
+
+/// Adds a line to the file `ran`, so that it shows how often it ran.
+fn runs(more: &str) -> String {
+    format!("[[tool Bash {{\"command\":\"echo x >> ran{more}\"}}]] [[say done]]")
+}
+
+fn ran(host: &Host) -> usize {
+    std::fs::read_to_string(host.data().join("groups/main/ran")).map_or(0, |text| text.lines().count())
+}
+
+/// Waits until the agent has answered so often.
+fn answered(host: &Host, times: usize) {
+    wait_for("the answer", || (host.said().iter().filter(|text| *text == "done").count() == times).then_some(()));
+}
+
+fn open(host: &Host) -> Option<String> {
+    let listed = json_of(host, &["approvals", "list", "--json"]);
+    listed["approvals"].as_array()?.first().map(|one| one["approval"].as_str().unwrap().to_owned())
+}
+
+fn asked(host: &Host) -> String {
+    wait_for("the question", || open(host))
+}
+
+/// Processes of the CLI in this host's directory.
+fn clis(cli: &Path, host: &Host) -> Vec<i32> {
+    let home = host.data().display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let of_this = |process: &PathBuf| {
+        let is_program = std::fs::read_link(process.join("exe")).is_ok_and(|exe| exe == cli);
+        is_program && std::fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(&home))
+    };
+    processes.filter(of_this).filter_map(|process| process.file_name()?.to_str()?.parse().ok()).collect()
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_person_allows_a_call_once_for_longer_or_not_at_all() {
+    let Some((host, api, _)) = house(ASKING) else { return };
+    host.inject("m1", &runs(""));
+    let id = asked(&host);
+    let shown = host.done(&["approvals", "show", &id], b"");
+    for part in ["\"Bash\"", "echo x >> ran", "digest: "] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(ran(&host), 0);
+    host.done(&["approvals", "approve", &id], b"");
+    answered(&host, 1);
+    assert_eq!(ran(&host), 1);
+    let why = host.done(&["why", "m1"], b"");
+    assert!(why.contains("tool Bash: ran") && why.contains(&format!("({id}, decided by the operator)")), "{why}");
+    // A reason reaches the model.
+    host.inject("m2", &runs(""));
+    host.done(&["approvals", "reject", &asked(&host), "--reason", "not on Sundays"], b"");
+    answered(&host, 2);
+    let (told, is_error) = results(&api).pop().unwrap();
+    assert!(is_error && told.contains("not on Sundays"), "{told}");
+    assert_eq!(ran(&host), 1);
+    // For longer.
+    host.inject("m3", &runs(""));
+    host.done(&["approvals", "approve", &asked(&host), "--always"], b"");
+    answered(&host, 3);
+    host.inject("m4", &runs(""));
+    answered(&host, 4);
+    assert_eq!((ran(&host), open(&host)), (3, None));
+    let rules = json_of(&host, &["agents", "rules", "list", "main", "--json"]);
+    let granted = rules["rules"].as_array().unwrap().iter().find(|rule| rule["verdict"] == "granted").unwrap().clone();
+    assert_eq!(granted["pattern"], "Bash(command:echo x >> ran)");
+    host.done(&["agents", "rules", "remove", "main", granted["id"].as_str().unwrap()], b"");
+    host.inject("m5", &runs(""));
+    host.done(&["approvals", "reject", &asked(&host)], b"");
+    answered(&host, 5);
+    assert_eq!(ran(&host), 3);
+    host.wait_settled();
+    host.check();
+}
+
+#[test]
+fn a_denied_tool_is_not_asked_about() {
+    let Some((host, api, _)) = house("{ preset = \"locked\", rules = [{ deny = \"Bash(echo:*)\" }] }") else { return };
+    host.inject("m1", &runs(""));
+    answered(&host, 1);
+    let (told, is_error) = results(&api).pop().unwrap();
+    assert!(is_error && told.contains("the rule `deny Bash(echo:*)`"), "{told}");
+    assert_eq!((ran(&host), open(&host)), (0, None));
+    host.check();
+}
+
+/// Whatever is killed while a person thinks, the call runs once.
+fn a_question_survives(kill: impl FnOnce(&mut Host, &Path)) {
+    let Some((mut host, _api, cli)) = house(ASKING) else { return };
+    host.inject("m1", &runs(""));
+    let id = asked(&host);
+    kill(&mut host, &cli);
+    assert_eq!(open(&host).as_deref(), Some(id.as_str()), "the same question");
+    host.done(&["approvals", "approve", &id], b"");
+    // The fake API repeats its directives: what a new run says after the call is the same.
+    answered(&host, 1);
+    assert_eq!((ran(&host), open(&host)), (1, None));
+    host.wait_settled();
+    host.check();
+}
+
+/// Waits until the daemon knows that the first run is over. A decision before that belongs to that run.
+fn over(host: &Host) {
+    wait_for("the end of the run", || host.done(&["why", "m1"], b"").contains("run 1 ended").then_some(()));
+}
+
+#[test]
+fn a_question_survives_a_kill_of_the_daemon() {
+    a_question_survives(|host, _| {
+        host.kill();
+        host.start();
+    });
+}
+
+#[test]
+fn a_question_survives_a_kill_of_the_runner() {
+    a_question_survives(|host, _| {
+        runners(host).into_iter().for_each(|pid| kill(i32::try_from(pid).unwrap()));
+        over(host);
+    });
+}
+
+#[test]
+fn a_question_survives_a_kill_of_the_cli() {
+    a_question_survives(|host, cli| {
+        clis(cli, host).into_iter().for_each(kill);
+        over(host);
+    });
+}
+
+/// After the decision was passed on, the call may have run: a person is asked again, and told so.
+#[test]
+fn a_call_that_may_have_run_is_asked_about_again() {
+    let Some((host, _api, _)) = house(ASKING) else { return };
+    host.inject("m1", &runs("; sleep 30"));
+    let id = asked(&host);
+    host.done(&["approvals", "approve", &id], b"");
+    wait_for("the tool", || (ran(&host) == 1).then_some(()));
+    runners(&host).into_iter().for_each(|pid| kill(i32::try_from(pid).unwrap()));
+    let again = wait_for("the second question", || open(&host).filter(|next| *next != id));
+    let shown: Value = json_of(&host, &["approvals", "show", &again, "--json"]);
+    assert_eq!(shown["request"]["earlier"], "unknown", "{shown}");
+    assert!(shown["about"].as_str().unwrap().contains("may or may not have run"), "{shown}");
+    assert_eq!(ran(&host), 1, "not repeated silently");
+    host.done(&["approvals", "reject", &again], b"");
+    answered(&host, 1);
+    assert_eq!(ran(&host), 1);
+    host.wait_settled();
+    host.check();
+}
+
+/// From the model's call to the question in the store, and from the decision to the tool. The limits are those of a slow
+/// machine; the numbers are printed.
+#[test]
+fn questions_and_answers_are_quick() {
+    let Some((host, _api, _)) = house(ASKING) else { return };
+    host.inject("m1", &runs(""));
+    let id = asked(&host);
+    let begun = Instant::now();
+    host.done(&["approvals", "approve", &id], b"");
+    let decided = begun.elapsed();
+    wait_for("the tool", || (ran(&host) == 1).then_some(()));
+    println!("the command took {decided:?}, and the tool had run after {:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 10);
+    answered(&host, 1);
+}
