@@ -5,6 +5,7 @@ pub mod channel;
 pub mod clock;
 pub mod config;
 pub mod connections;
+pub mod console;
 pub mod contracts;
 pub mod egress;
 pub mod gateway;

@@ -5,7 +5,7 @@ pub mod daemon;
 
 pub use hearth_base::{model, time};
 pub use hearth_edges::{
-    channel, clock, config, connections, contracts, egress, gateway, mailbox, provider, runtime, socket,
+    channel, clock, config, connections, console, contracts, egress, gateway, mailbox, provider, runtime, socket,
 };
 pub use {hearth_engine as engine, hearth_state as state};
 

@@ -19,8 +19,10 @@ use crate::model::visible::{block, exact, free};
 use crate::state::{self, HeldKey, Read, Reader, Tables};
 
 mod many;
+mod prompt;
 
 use many::{Page, Which};
+pub(super) use prompt::prompt;
 
 /// Maximum number of waiting messages shown per approval.
 const HELD_MAX: usize = 200;
@@ -197,7 +199,8 @@ pub(super) fn open(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<Open
     Ok(found)
 }
 
-fn open_ids(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<ApprovalId>, state::Error> {
+/// Ids of the open ones, the oldest first.
+pub(super) fn open_ids(db: &Tables, txn: &Read<'_>, limit: usize) -> Result<Vec<ApprovalId>, state::Error> {
     db.approvals_open.iter(txn)?.take(limit).map(|row| row.map(|(id, ())| id)).collect()
 }
 

@@ -7,6 +7,7 @@ use crate::config::file::write::{self, Fields, Value};
 use crate::model::Timestamp;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
+use crate::model::console::ConsoleSettings;
 use crate::model::entity::{AgentSettings, Chat, EnvValue, Folder, Origin, Role, User};
 use crate::model::id::{AgentId, ChatId};
 use crate::model::report::FieldChange;
@@ -22,6 +23,7 @@ pub(super) struct Configuration {
     pub(super) users: Vec<UserEntry>,
     pub(super) chats: Vec<ChatEntry>,
     pub(super) channels: Vec<ChannelInstance>,
+    pub(super) console: Option<ConsoleSettings>,
 }
 
 /// An agent that is not archived.
@@ -85,7 +87,8 @@ pub(super) fn collect(db: &Tables, txn: &Read<'_>) -> Result<Configuration, stat
     }
     let channels = db.channels.iter(txn)?.map(|row| row.map(|(_, channel)| channel)).collect::<Result<_, _>>()?;
     let digest = Some(db.configuration_digest(txn)?);
-    Ok(Configuration { digest, settings: db.settings.get(txn, &())?, agents, users, chats, channels })
+    let (settings, console) = (db.settings.get(txn, &())?, db.console.get(txn, &())?);
+    Ok(Configuration { digest, settings, agents, users, chats, channels, console })
 }
 
 fn users(db: &Tables, txn: &Read<'_>, folders: &HashMap<AgentId, Folder>) -> Result<Vec<UserEntry>, state::Error> {
@@ -149,7 +152,14 @@ impl Configuration {
         let chats = self.chats.iter().filter(nameable).map(|chat| Change::PutChat(chat.spec.clone()));
         let channels = self.channels.iter().map(|channel| Change::PutChannel(ChannelSpec::from(channel)));
         let settings = self.settings.clone().filter(|settings| *settings != Settings::default());
-        agents.chain(users).chain(chats).chain(channels).chain(settings.map(Change::PutSettings)).collect()
+        let console = self.console.clone().map(Change::PutConsole);
+        agents
+            .chain(users)
+            .chain(chats)
+            .chain(channels)
+            .chain(console)
+            .chain(settings.map(Change::PutSettings))
+            .collect()
     }
 
     /// All entities with their keys, by their name in reports.

@@ -26,6 +26,7 @@ mod chats;
 mod check;
 mod configuration;
 mod consent;
+mod console;
 mod cron;
 mod daemon_status;
 mod decide;
@@ -193,6 +194,8 @@ enum Command {
     Session(Box<session::SessionArgs>),
     /// Show, list and adopt workspaces, and work with their sessions
     Workspace(workspace::WorkspaceArgs),
+    /// Print a link that opens the console in a browser; list and end its sessions
+    Console(console::ConsoleArgs),
     /// Show running agents, queued messages and problems
     Status(status::StatusArgs),
     /// Check for problems, and say how to fix them
@@ -442,6 +445,7 @@ fn run(cli: Cli) -> Done {
         Command::Session(args) => session::session(&paths, *args, json),
         Command::Workspace(args) => workspace::workspace(&paths, args, json),
         Command::Import(ImportCommand::Claw(args)) => session::claw(&paths, &args, json),
+        Command::Console(args) => console::console(&paths, &args, json),
         Command::Status(args) if args.watch => watch::watch(&paths, json),
         Command::Status(_) => status::status(&paths, json),
         Command::Doctor(args) => doctor::doctor(&paths, &args, json),

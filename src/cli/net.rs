@@ -107,7 +107,7 @@ pub(super) struct ConnectionJson {
 }
 
 #[derive(Debug, Serialize)]
-struct DecisionJson {
+pub(super) struct DecisionJson {
     agent: String,
     host: String,
     port: u16,
@@ -259,6 +259,33 @@ fn collect(db: &Tables, txn: &Read<'_>, which: &WhichArgs, host: Option<&Host>) 
         }
     }
     Ok(NetJson { connections, decisions, cut })
+}
+
+/// Connections and decisions on one page of the console.
+const NEWEST_MAX: usize = 100;
+
+/// The newest connections of some agents, and what was decided about hosts, for the console.
+pub(super) fn newest(
+    db: &Tables,
+    txn: &Read<'_>,
+    sees: &dyn Fn(&str) -> bool,
+) -> Result<(Vec<ConnectionJson>, Vec<DecisionJson>), state::Error> {
+    let (mut connections, mut decisions) = (Vec::new(), Vec::new());
+    let mut next = ConnectionId::new(u64::MAX);
+    while let Some((id, row)) = db.connections.last(txn, ..next)?
+        && connections.len() < NEWEST_MAX
+    {
+        next = id;
+        connections.extend(Some(ConnectionJson::of(db, txn, id, row)?).filter(|one| sees(&one.agent)));
+    }
+    for row in db.host_grants.iter(txn)? {
+        let (key, grant) = row?;
+        let agent = lookup::folder(db, txn, key.agent)?;
+        if sees(&agent) {
+            decisions.push(decision(agent, grant));
+        }
+    }
+    Ok((connections, decisions))
 }
 
 /// Whether a host is another one, or lies below it.

@@ -217,6 +217,14 @@ pub(super) fn networks(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state
     Ok(found)
 }
 
+/// Agents that may be able to connect to ports of this machine.
+pub(super) fn beside_console(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let agents = super::configuration::collect(db, txn)?.agents;
+    let open =
+        |settings: &AgentSettings| settings.unconfined || matches!(settings.network, Network::Open | Network::Host);
+    Ok(agents.iter().filter(|agent| open(&agent.settings)).map(|agent| agent.folder.to_string()).collect())
+}
+
 /// Agents that need a network that they do not get. `has_own` says whether agents can have one of their own.
 pub(super) fn cut_off_agents(db: &Tables, txn: &Read<'_>, has_own: bool) -> Result<Vec<String>, state::Error> {
     let agents = super::configuration::collect(db, txn)?.agents;

@@ -11,6 +11,10 @@ use crate::model::card::PromptSubject;
 use crate::model::id::QuestionId;
 use crate::state::{self, Read, Reader, Tables};
 
+mod prompt;
+
+pub(super) use prompt::prompt;
+
 #[derive(Debug, Subcommand)]
 pub(super) enum QuestionsCommand {
     /// List open questions, oldest first

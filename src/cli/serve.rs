@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::console::StoreViews;
 use super::{Done, Failure, local_owner, log, offline};
 use crate::config::{Paths, seams};
 use crate::crash;
@@ -158,6 +159,7 @@ impl Served {
         }
         let serving = Serving::start(listener, Arc::clone(&daemon));
         drop(inside);
+        daemon.show_console(StoreViews::new(&daemon), tokio.handle());
         Ok(Self { daemon, serving, socket: bound, tokio, signals })
     }
 
@@ -175,6 +177,7 @@ impl Served {
     /// Restores the token and the socket if they were removed. Without them, clients could not reach the daemon, and
     /// only a signal could stop it.
     fn tend(&mut self) -> Result<(), Error> {
+        self.daemon.tend_console(self.tokio.handle());
         self.daemon.restore_token()?;
         let paths = self.daemon.paths();
         let (socket, note) = (paths.socket(), paths.socket_note());

@@ -18,6 +18,10 @@ use crate::model::time::Day;
 use crate::state::{self, PersonKey, Read, Reader, ScopeKey, Tables};
 use crate::time::local;
 
+mod today;
+
+pub(super) use today::{tables, words as today};
+
 #[derive(Debug, Args)]
 pub(super) struct SpendArgs {
     /// What each line is about
@@ -58,7 +62,7 @@ struct SpendJson {
 }
 
 #[derive(Debug, Serialize)]
-struct LineJson {
+pub(super) struct LineJson {
     /// Folder, person, chat, id of the task, model, or day.
     name: String,
     #[serde(flatten)]

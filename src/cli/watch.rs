@@ -25,8 +25,10 @@ mod draw;
 mod screen;
 mod view;
 
+pub(super) use draw::{doing, standing};
 use screen::{Command, Key, Screen, WatchAction};
 use view::View;
+pub(super) use view::{SessionView, TaskView, collect, tasks};
 
 /// Interval for reading the store.
 const LOOK: Duration = Duration::from_secs(1);

@@ -20,6 +20,7 @@ mod json;
 mod mutes;
 mod query;
 mod rows;
+mod seen;
 mod subject;
 mod trace;
 mod waits;
@@ -28,6 +29,7 @@ use find::SearchResult;
 use json::{AnswerJson, EventJson, MessageJson};
 use query::{HearthId, Query, Scope};
 use rows::Rows;
+pub(super) use seen::{SeenEvent, event};
 use subject::Subject;
 use waits::Daemon;
 

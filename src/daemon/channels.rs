@@ -35,6 +35,9 @@ pub struct LineStatus {
     pub health: Health,
 }
 
+/// Channels that always exist.
+pub(super) type FixedChannels = BTreeMap<ChannelName, Arc<dyn Channel>>;
+
 /// All channels.
 pub(super) struct Channels {
     context: ChannelContext,
@@ -55,7 +58,7 @@ struct Connection {
 }
 
 enum ConnectionState {
-    /// The terminal, which has no task.
+    /// The terminal and the console, which have no task.
     Fixed(Arc<dyn Channel>),
     /// An adapter, which knows its state.
     Running(Arc<dyn Channel>),
@@ -100,10 +103,11 @@ impl Connection {
 }
 
 impl Channels {
-    /// Creates the channels with the terminal channel, which always exists.
-    pub(super) fn new(context: ChannelContext, terminal: ChannelName, terminals: Arc<dyn Channel>) -> Arc<Self> {
-        let line = Connection::new(ConnectionState::Fixed(terminals), mpsc::unbounded_channel().0);
-        Arc::new(Self { context, pairings: Arc::default(), lines: Mutex::new(BTreeMap::from([(terminal, line)])) })
+    /// Creates the channels with those that always exist.
+    pub(super) fn new(context: ChannelContext, fixed: FixedChannels) -> Arc<Self> {
+        let line = |channel| Connection::new(ConnectionState::Fixed(channel), mpsc::unbounded_channel().0);
+        let lines = fixed.into_iter().map(|(name, channel)| (name, line(channel))).collect();
+        Arc::new(Self { context, pairings: Arc::default(), lines: Mutex::new(lines) })
     }
 
     /// Open pairings.

@@ -103,6 +103,7 @@ impl Daemon {
             Request::Submit { command } => Some(self.execute(command).await),
             Request::Sweep { at, dry_run } => Some(self.sweep(at, dry_run).await),
             Request::Reconnect { channel } => Some(self.reconnect(&channel).await),
+            Request::Console { user } => Some(self.console_link(user.as_deref(), uid)),
             Request::Status => Some(Response::Status(self.status())),
             Request::Attach { .. } if self.is_draining() => Some(refused("stopping", STOPPING.to_owned())),
             Request::Attach { .. } if talk.is_some() => Some(refused("invalid", "already attached".to_owned())),
@@ -219,7 +220,8 @@ impl Daemon {
         answered(swept)
     }
 
-    fn status(&self) -> DaemonStatus {
+    /// State that only a running daemon knows.
+    pub fn status(&self) -> DaemonStatus {
         let RuntimeChoice { why, configured, asked } = &self.runtime_choice;
         let Chosen { zone, source, .. } = self.workers.machine_zone();
         DaemonStatus {
@@ -347,6 +349,11 @@ fn channel_status(line: LineStatus) -> ChannelStatus {
     }
 }
 
+/// The payload of a message that is typed here.
+pub(super) fn payload(text: &str, sender: &str, name: &str) -> String {
+    serde_json::json!({ "text": text, "senderId": sender, "sender": name }).to_string()
+}
+
 /// A message typed at a terminal.
 fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<InboundEvent, String> {
     if text.len() > TEXT_MAX {
@@ -354,7 +361,7 @@ fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<Inbound
     }
     let sender = ForeignId::new("the user's id", uid.to_string()).map_err(|error| error.to_string())?;
     let id = ForeignId::optional("the message's id", Some(id.to_owned())).map_err(|error| error.to_string())?;
-    let raw = serde_json::json!({ "text": text, "senderId": sender.as_str(), "sender": "you" }).to_string();
+    let raw = payload(&text, sender.as_str(), "you");
     Ok(InboundEvent {
         source: address.clone(),
         platform_message: id,

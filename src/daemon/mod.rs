@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::channel::Outcomes;
 use crate::channel::terminal::{self, Terminals};
 use crate::clock::{self, Alarm, Clock, Stopwatch};
 use crate::config::{Machine, Paths};
@@ -30,6 +31,7 @@ mod builds;
 mod channel_context;
 mod channels;
 mod child;
+mod console;
 mod drain;
 mod effects;
 mod egress;
@@ -72,7 +74,7 @@ mod writing;
 
 pub use builds::BuildStatus;
 use builds::Builds;
-use channels::Channels;
+use channels::{Channels, FixedChannels};
 use effects::Executor;
 use engine_thread::{Inbox, InputReply, Item};
 pub use error::Error;
@@ -90,6 +92,7 @@ use typing::Typing;
 
 pub use crate::runtime::process::Sandbox;
 pub use channels::LineStatus;
+pub use console::rank;
 pub use drain::{STOP_MAX, Waiting};
 pub use runtime::{rehearse, sandbox, unused_image};
 
@@ -123,6 +126,7 @@ pub struct Daemon {
     builds: Option<Arc<Builds>>,
     typing: Arc<Typing>,
     terminals: Arc<Terminals>,
+    console: console::Console,
     channels: Arc<Channels>,
     paths: Paths,
     token: String,
@@ -155,7 +159,7 @@ impl Daemon {
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
         let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
-        let (metrics, terminal) = (Metrics::new(engine.store(), runtime.name())?, ChannelName::new(terminal::NAME)?);
+        let metrics = Metrics::new(engine.store(), runtime.name())?;
         let opener = gateway::opener(paths)?;
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
@@ -170,7 +174,7 @@ impl Daemon {
         };
         let workers = MailboxWorkers::open(paths, &files, &install, context)?;
         hearer.hide_with(&workers);
-        let terminals = attended(&inbox, &metrics, &terminal);
+        let (terminals, fixed) = built_in(&inbox, &metrics)?;
         let removals = Remover::new(&files, &engine, &workers, &stop).start()?;
         let context = channel_context::ChannelContext {
             tokio: tokio.clone(),
@@ -181,7 +185,7 @@ impl Daemon {
             fates: BlobGuard::new(&files, &removals),
             metrics: Arc::clone(&metrics),
         };
-        let channels = Channels::new(context, terminal, terminal::as_channel(&terminals));
+        let channels = Channels::new(context, fixed);
         let daemon = Arc::new(Self {
             engine,
             inbox: Arc::clone(&inbox),
@@ -193,6 +197,7 @@ impl Daemon {
             builds,
             typing: Arc::clone(&typing),
             terminals,
+            console: console::Console::default(),
             channels: Arc::clone(&channels),
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
@@ -262,6 +267,7 @@ impl Daemon {
                         answer_and_perform(world, answer, to);
                     }
                     crash::point("performed");
+                    self.console.changed();
                     self.wake_in_time();
                     self.announcer.alive(self.clock.now().awake);
                 }
@@ -369,6 +375,7 @@ impl Daemon {
         self.stop.ask();
         self.typing.shut_down();
         self.channels.shut_down();
+        self.console.shut_down();
         self.inbox.close();
         let engine = self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(engine) = engine {
@@ -392,14 +399,23 @@ impl Daemon {
     }
 }
 
-/// Terminals that report delivery results to the engine and the metrics.
-fn attended(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> Arc<Terminals> {
+/// The terminals, and the channels that always exist.
+fn built_in(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>) -> Result<(Arc<Terminals>, FixedChannels), Error> {
+    let (terminal, chats) = (ChannelName::new(terminal::NAME)?, console::channel()?);
+    let terminals = Arc::new(Terminals::new(outcomes(inbox, metrics, &terminal)));
+    let console = console::as_channel(crate::console::chat::Chats::new(outcomes(inbox, metrics, &chats)));
+    let fixed = [(terminal, terminal::as_channel(&terminals)), (chats, console)];
+    Ok((terminals, fixed.into()))
+}
+
+/// Reports delivery results of a channel to the engine and the metrics.
+fn outcomes(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> Outcomes {
     let (inbox, metrics, name) = (Arc::clone(inbox), Arc::clone(metrics), name.clone());
-    Arc::new(Terminals::new(Arc::new(move |id, attempt, result| {
+    Arc::new(move |id, attempt, result| {
         crash::point("delivered");
         metrics.delivered(&name, &result);
         inbox.push(Item::of(Input::Delivered(id, attempt, result)));
-    })))
+    })
 }
 
 fn answer_and_perform(world: &Executor, answer: Answer, to: Option<oneshot::Sender<InputReply>>) {

@@ -112,6 +112,12 @@ impl Follower {
 }
 
 impl Daemon {
+    /// The end of what an agent has written in answer to one of these messages of a chat, if all of its turn is for that
+    /// chat. Reads files.
+    pub fn writing_in(&self, chat: &Address, open: Vec<MessageId>) -> Option<String> {
+        self.look_at_writing(chat, open).1.map(|shown| shown.text)
+    }
+
     /// Which of these messages are open, and what is being written in answer to them. Reads files.
     fn look_at_writing(&self, chat: &Address, open: Vec<MessageId>) -> (Progress, Option<Shown>) {
         let progress = match self.store().read(|db, txn| progress(db, txn, chat, open)) {

@@ -264,7 +264,10 @@ impl Undo {
 
 /// Whether an input is likely to be undone: it is a dry run, or may be refused.
 fn may_be_undone(one: &Submission, no_room: bool) -> bool {
-    let refused = matches!(one.input, Input::Configure(_) | Input::Task(_) | Input::Group(..) | Input::Workspace(_));
+    let refused = matches!(
+        one.input,
+        Input::Configure(_) | Input::Console(_) | Input::Task(_) | Input::Group(..) | Input::Workspace(_)
+    );
     one.dry_run || refused || (no_room && is_new_work(&one.input))
 }
 
@@ -293,6 +296,8 @@ fn is_new_work(input: &Input) -> bool {
         | Input::Reachable(..)
         | Input::Pressed(_)
         | Input::Decide(..)
+        | Input::DecideAs(..)
+        | Input::Console(_)
         | Input::DirectOpened(..)
         | Input::Sweep(_)
         | Input::Clock(_)

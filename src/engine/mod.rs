@@ -127,6 +127,8 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         }
         Input::Pressed(press) => decisions::press::pressed(tx, press),
         Input::Decide(matter, value) => decisions::decide::decide(tx, *matter, value),
+        Input::DecideAs(person, matter, value) => decisions::decide::decide_as(tx, person, *matter, value),
+        Input::Console(input) => entities::console::session(tx, input),
         Input::DirectOpened(user, chat) => approvals::direct::opened(tx, user, chat.clone()),
         Input::Sweep(observations) => housekeeping::sweep::sweep(tx, observations),
         Input::Clock(change) => housekeeping::clock::changed(tx, change),

@@ -10,6 +10,7 @@ use super::backup_plan::BackupPlan;
 use super::bound_secret::BoundSecret;
 use super::budget::Budget;
 use super::channel::{ChannelInstance, ChannelKind, UnknownChats};
+use super::console::ConsoleSettings;
 use super::entity::{
     AgentSettings, ContextFrom, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
 };
@@ -89,6 +90,9 @@ pub enum Change {
     AddDestination(Folder, String, DestinationSpec),
     /// Removes a destination.
     RemoveDestination(Folder, String),
+    /// Whether and where the console listens.
+    #[serde(skip)]
+    PutConsole(ConsoleSettings),
     /// A channel instance.
     #[serde(skip)]
     PutChannel(ChannelSpec),
@@ -180,6 +184,7 @@ impl Change {
             | Self::Grant(..)
             | Self::AddMember(..)
             | Self::AddDestination(..)
+            | Self::PutConsole(_)
             | Self::PutChannel(_)
             | Self::RestartAgent(..)
             | Self::StopAgent(_)

@@ -152,6 +152,8 @@ numeric_ids! {
     ConnectionId = "cn";
     /// Tool calls that a person allowed in advance.
     ToolGrantId = "tg";
+    /// A browser in which a person is signed in to the console.
+    ConsoleSessionId = "cs";
 }
 
 /// A text that is not an id of the expected kind.

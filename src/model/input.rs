@@ -3,6 +3,7 @@
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::card::{Button, PromptSubject};
 use super::configure::Configure;
+use super::console::ConsoleInput;
 use super::content::{Attachment, Content};
 use super::delivery::{Attempt, DeliveryResult};
 use super::entity::Packages;
@@ -49,6 +50,10 @@ pub enum Input {
     Pressed(Press),
     /// The operator decides by command: the value of an option.
     Decide(PromptSubject, String),
+    /// A person decides in the console: the value of an option.
+    DecideAs(UserId, PromptSubject, String),
+    /// Something happened to a session of the console.
+    Console(ConsoleInput),
     /// A channel opened a direct message with a user, or could not.
     DirectOpened(UserId, Result<ForeignId, String>),
     /// Time passed: process everything that is due.

@@ -19,6 +19,7 @@ pub mod card;
 pub mod channel;
 pub mod configure;
 pub mod connection;
+pub mod console;
 pub mod content;
 pub mod delivery;
 pub mod effect;

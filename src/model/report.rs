@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::effect::Effect;
 use super::entity::Folder;
 use super::group::StateExport;
-use super::id::{ChatId, MessageId, OutgoingId, SessionId, TaskId};
+use super::id::{ChatId, ConsoleSessionId, MessageId, OutgoingId, SessionId, TaskId};
 use super::input::Continuation;
 use super::message::Reason;
 use super::network::NetRefusal;
@@ -43,6 +43,8 @@ pub enum Reply {
     Workspace(Box<WorkspaceReply>),
     /// What was done with a workspace session, or a typed reason why nothing was done.
     Session(Box<Result<SessionDone, SessionRefusal>>),
+    /// The session of the console that was begun, changed or ended.
+    Console(ConsoleSessionId),
     /// Whether a person is asked about a host, or may have allowed it already; or why not.
     Host(Result<(), NetRefusal>),
     /// Refused. The transaction is rolled back.
@@ -81,6 +83,7 @@ impl Reply {
             | Self::Answered { .. }
             | Self::Task(..)
             | Self::State(_)
+            | Self::Console(_)
             | Self::Host(_)
             | Self::Workspace(_) => false,
         }

@@ -6,7 +6,8 @@ use super::change::ChangeRequest;
 use super::check;
 use crate::model::as_text;
 use crate::model::card::PromptSubject;
-use crate::model::id::TaskId;
+use crate::model::console::ConsoleInput;
+use crate::model::id::{ConsoleSessionId, TaskId};
 use crate::model::input::Input;
 use crate::model::report::{Caused, ChangeReport, Refusal, Reply};
 use crate::model::routed::RouteResult;
@@ -32,6 +33,8 @@ pub enum ClientCommand {
     Task(TaskCommand),
     /// Changes a workspace or one of its sessions.
     Workspace(Box<WorkspaceInput>),
+    /// Ends a session of the console.
+    SignOut(#[serde(with = "as_text")] ConsoleSessionId),
 }
 
 impl ClientCommand {
@@ -50,6 +53,7 @@ impl ClientCommand {
                 command.check()?;
                 (Input::Task(command), false)
             }
+            Self::SignOut(session) => (Input::Console(ConsoleInput::SignOut(session)), false),
             Self::Workspace(input) => {
                 check::workspace(&input)?;
                 (Input::Workspace(input), false)
@@ -81,6 +85,8 @@ pub enum Answer {
     Workspace(WorkspaceReply),
     /// Result of a change to a session of a workspace.
     Session(Box<SessionDone>),
+    /// The session of the console that was ended.
+    SignedOut(#[serde(with = "as_text")] ConsoleSessionId),
     /// The channel is being reconnected.
     Reconnecting,
 }
@@ -95,6 +101,7 @@ impl TryFrom<Reply> for Answer {
             Reply::Swept(caused) => Self::Swept(caused),
             Reply::Answered { decided, text } => Self::Decided { decided, text },
             Reply::Task(id, _) => Self::Task(id),
+            Reply::Console(session) => Self::SignedOut(session),
             Reply::Workspace(reply) => Self::Workspace(*reply),
             Reply::Session(answer) => Self::Session(Box::new((*answer)?)),
             Reply::Refused(refusal) => return Err(refusal.into()),

@@ -76,6 +76,11 @@ pub enum Request {
         /// What.
         text: String,
     },
+    /// Make a link that signs a person in to the console once.
+    Console {
+        /// The person's id. If absent: the user who asks.
+        user: Option<String>,
+    },
     /// A message was shown.
     Shown {
         /// Its id.
@@ -114,6 +119,8 @@ pub enum Response {
     Code(PairingCode),
     /// The state of the connection's pairing.
     Pairing(PairingJson),
+    /// A link to the console.
+    Console(ConsoleLink),
     /// The chat is attached.
     Attached {
         /// The agent's folder.
@@ -221,6 +228,23 @@ pub struct PairingCode {
 impl std::fmt::Debug for PairingCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PairingCode").field("expires", &self.expires).finish_non_exhaustive()
+    }
+}
+
+/// A link that signs a person in to the console once.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct ConsoleLink {
+    /// The link.
+    pub link: String,
+    /// Who is signed in.
+    pub user: String,
+    /// When it expires.
+    pub expires: String,
+}
+
+impl std::fmt::Debug for ConsoleLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsoleLink").field("user", &self.user).field("expires", &self.expires).finish_non_exhaustive()
     }
 }
 

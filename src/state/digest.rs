@@ -23,6 +23,7 @@ impl Tables {
         add(&mut sum, txn, self.wirings.rows())?;
         add(&mut sum, txn, &self.destinations)?;
         add(&mut sum, txn, &self.channels)?;
+        add(&mut sum, txn, &self.console)?;
         let first = sum.finalize().first_chunk::<8>().copied().unwrap_or_default();
         Ok(u64::from_be_bytes(first))
     }

@@ -10,8 +10,8 @@ use crate::model::card::PromptSubject;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
-    SkipId, TaskId, ToolGrantId,
+    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, ConsoleSessionId, DropId, JournalId, MessageId, OutboundId,
+    QuestionId, SessionId, SkipId, TaskId, ToolGrantId,
 };
 use crate::model::short::Short;
 use crate::model::time::Day;
@@ -189,6 +189,7 @@ id_parts!(
     BodyId,
     ChatId,
     ConnectionId,
+    ConsoleSessionId,
     DropId,
     JournalId,
     MessageId,

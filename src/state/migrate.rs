@@ -26,7 +26,8 @@ mod format_2;
 ///   for sessions, and an index of messages in a backoff; the ledger of costs.
 /// * 5: newer versions of the records of agents and settings; budgets; which provider drives a session.
 /// * 6: newer versions of the records of agents and settings; decisions about hosts, and connections.
-/// * 7: a newer version of the records of agents; tool calls that people allowed in advance, and questions about tool calls.
+/// * 7: a newer version of the records of agents; tool calls that people allowed in advance, and questions about tool calls; the
+///   console and its sessions.
 pub const FORMAT: u32 = 7;
 
 /// One step: migrates a store from format `to - 1` to `to`.

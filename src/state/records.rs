@@ -10,6 +10,7 @@ use crate::model::card::CardOption;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::connection::Connection;
+use crate::model::console::{ConsoleSession, ConsoleSettings};
 use crate::model::content::FileBytes;
 use crate::model::delivery::{Act, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, EnvValue, Grant, Membership, User, Wiring};
@@ -143,6 +144,14 @@ records! {
     "host_grant" 1 HostGrant
     "host_flood" 1 HostFlood
     "connection" 1 Connection
+    "console" 1 ConsoleSettings
+    "console_session" 1 ConsoleSession |row| {
+        row.token = [0; 32];
+        row.seed = [0; 32];
+        if let Some(replaced) = &mut row.replaced {
+            replaced.token = [0; 32];
+        }
+    }
     "seen" 1 Seen
     "drop" 2 Drop from drop |row| { black_out_option(&mut row.sender_name); }
     "incarnation" 1 Incarnation |row| { black_out(&mut row.stderr_tail); }

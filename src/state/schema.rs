@@ -31,6 +31,7 @@ use crate::model::card::PromptSubject;
 use crate::model::channel::ChannelInstance;
 use crate::model::configure::Settings;
 use crate::model::connection::Connection;
+use crate::model::console::{ConsoleSession, ConsoleSettings};
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
@@ -38,8 +39,8 @@ use crate::model::halt::{Freeze, StoppedTurn};
 use crate::model::hold_off::RateLimit;
 use crate::model::host_grant::{HostFlood, HostGrant};
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, DropId, JournalId, MessageId, OutboundId, QuestionId, SessionId,
-    SkipId, TaskId, ToolGrantId,
+    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, ConsoleSessionId, DropId, JournalId, MessageId, OutboundId,
+    QuestionId, SessionId, SkipId, TaskId, ToolGrantId,
 };
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::JournalEntry;
@@ -480,6 +481,18 @@ tables! {
         /// The same by session.
         index connections_by_session: Owned<SessionId, ConnectionId> => ()
             = |id, row| Some((Owned { owner: row.session, id: *id }, ()));
+    }
+
+    /// Whether and where the console listens. One row, or none.
+    table console: () => ConsoleSettings;
+    /// Browsers in which people are signed in to the console.
+    table console_sessions: ConsoleSessionId => ConsoleSession {
+        /// The same by the digest of the newest token.
+        index console_tokens: Digest => ConsoleSessionId
+            = |id, row| Some((Digest::known(row.token), *id));
+        /// The same by the digest of the token before it.
+        index console_replaced_tokens: Digest => ConsoleSessionId
+            = |id, row| Some((Digest::known(row.replaced.as_ref()?.token), *id));
     }
 
     /// Journal entries, for `why`.

@@ -138,7 +138,10 @@ fn commands() -> BTreeSet<String> {
 
 /// The command at the beginning of a text, without values and options.
 fn command_in(text: &str) -> String {
-    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty();
+    let is_word = |word: &&str| {
+        word.starts_with(|first: char| first.is_ascii_lowercase())
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    };
     let words = text.strip_prefix("hearth ").unwrap_or(text).split([' ', '\n']);
     words.take_while(is_word).collect::<Vec<_>>().join(" ")
 }

@@ -30,6 +30,7 @@ mod clock;
 mod commands;
 mod confine;
 mod conformance;
+mod console;
 mod containers;
 mod crash;
 #[path = "../sim/days/mod.rs"]

@@ -65,6 +65,15 @@ impl Entrance {
         Ok(Self { listener, limit: ConnectionLimit::with_budget(callers, ROOM_KIB - CALLERS_MAX * OWN_KIB) })
     }
 
+    /// Like [`Self::open_now`], for another number of callers, without a budget for their bodies.
+    ///
+    /// # Errors
+    /// If listening fails.
+    pub async fn open_for(address: SocketAddr, callers: usize) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { listener, limit: ConnectionLimit::new(connections::within_descriptors(callers, PARTS)) })
+    }
+
     /// The local address.
     ///
     /// # Errors

@@ -54,6 +54,7 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
             format!("`hearth agents set {agent} --network ask` asks a person about new hosts; see docs/network.md");
         bad("network", CheckStatus::Warn, found, mend)
     }));
+    checks.extend(console(reader));
     checks.extend(holders.into_iter().map(|found| {
         bad(
             "gateway",
@@ -63,6 +64,22 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
         )
     }));
     checks
+}
+
+/// The console, and the agents that may be able to connect to it. They have no session there.
+fn console(reader: &Reader) -> Option<Check> {
+    let looked =
+        reader.read(|db, txn| Ok::<_, state::Error>((db.console.get(txn, &())?, problems::beside_console(db, txn)?)));
+    let (settings, agents) = looked.ok()?;
+    let settings = settings.filter(|settings| settings.enabled)?;
+    let reached = match agents.as_slice() {
+        [] => "no agent can connect to it".to_owned(),
+        agents => format!(
+            "agents that share this machine's network or are unconfined can connect to it, without a session: {}",
+            agents.join(", ")
+        ),
+    };
+    Some(ok("console", format!("it listens at {}; {reached}", settings.listen)))
 }
 
 /// An image that the daemon could not build.

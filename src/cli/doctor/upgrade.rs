@@ -35,7 +35,11 @@ const BROUGHT: [(u32, &str); 6] = [
         "messages that use far too much of models end at the caps of their agents; budgets and fallbacks can be configured",
     ),
     (6, "no visible change; agents keep the network they have, and rules for it can be configured"),
-    (7, "no visible change; agents go on using their tools without questions, and `tools` of an agent can change that"),
+    (
+        7,
+        "no visible change; agents go on using their tools without questions, and `tools` of an agent can change that; the \
+         console in the browser is off until `[console]` is configured",
+    ),
 ];
 
 /// All checks. Nothing in the data directory is changed.

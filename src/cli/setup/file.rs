@@ -55,7 +55,7 @@ fn is_of_same(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::PutAgent(one, _), Change::PutAgent(other, _)) => one == other,
         (Change::PutChannel(one), Change::PutChannel(other)) => one.name == other.name,
-        (Change::PutSettings(_), Change::PutSettings(_)) => true,
+        (Change::PutSettings(_), Change::PutSettings(_)) | (Change::PutConsole(_), Change::PutConsole(_)) => true,
         _ => false,
     }
 }

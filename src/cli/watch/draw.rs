@@ -298,7 +298,7 @@ const fn tone_of(state: SessionState) -> Tone {
 }
 
 /// The state of a session, with an explanation.
-pub(super) fn doing(one: &SessionView, now: Timestamp) -> String {
+pub(in crate::cli) fn doing(one: &SessionView, now: Timestamp) -> String {
     let state = one.state();
     let mut words = vec![state.word().to_owned()];
     match (state, &one.held_off) {
@@ -334,7 +334,7 @@ fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp
 }
 
 /// The next run of a task, or why it does not run.
-pub(super) fn standing(one: &TaskView, now: Timestamp) -> String {
+pub(in crate::cli) fn standing(one: &TaskView, now: Timestamp) -> String {
     match (&one.next, one.paused, one.running) {
         (_, _, true) => "running".to_owned(),
         (_, true, _) => "paused".to_owned(),

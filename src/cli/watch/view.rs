@@ -25,85 +25,85 @@ const RECENT_MAX: usize = 20;
 
 /// Everything on the screen; one line of `hearth status --watch --json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct View {
+pub(in crate::cli) struct View {
     /// The daemon; null while none runs.
-    pub(super) daemon: Option<DaemonView>,
+    pub(in crate::cli) daemon: Option<DaemonView>,
     /// Why the store or the daemon could not be asked; null if they could.
-    pub(super) trouble: Option<String>,
-    pub(super) messages: Messages,
+    pub(in crate::cli) trouble: Option<String>,
+    pub(in crate::cli) messages: Messages,
     /// Sessions with an incarnation, and those whose messages wait for one.
-    pub(super) sessions: Vec<SessionView>,
+    pub(in crate::cli) sessions: Vec<SessionView>,
     /// Other sessions, most recently active first.
-    pub(super) recent: Vec<SessionView>,
+    pub(in crate::cli) recent: Vec<SessionView>,
     /// Outgoing messages, by channel.
-    pub(super) lanes: Vec<QueueView>,
+    pub(in crate::cli) lanes: Vec<QueueView>,
     /// Approvals and questions, oldest first.
-    pub(super) asked: Vec<PromptView>,
+    pub(in crate::cli) asked: Vec<PromptView>,
     /// The next tasks, then paused ones.
-    pub(super) tasks: Vec<TaskView>,
-    pub(super) warnings: Vec<String>,
+    pub(in crate::cli) tasks: Vec<TaskView>,
+    pub(in crate::cli) warnings: Vec<String>,
 }
 
 impl View {
     /// All sessions, current ones first.
-    pub(super) fn all_sessions(&self) -> impl Iterator<Item = &SessionView> {
+    pub(in crate::cli) fn all_sessions(&self) -> impl Iterator<Item = &SessionView> {
         self.sessions.iter().chain(&self.recent)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct DaemonView {
-    pub(super) pid: u32,
-    pub(super) version: String,
-    pub(super) runtime: String,
-    pub(super) draining: bool,
-    pub(super) queued: usize,
-    pub(super) terminals: usize,
+pub(in crate::cli) struct DaemonView {
+    pub(in crate::cli) pid: u32,
+    pub(in crate::cli) version: String,
+    pub(in crate::cli) runtime: String,
+    pub(in crate::cli) draining: bool,
+    pub(in crate::cli) queued: usize,
+    pub(in crate::cli) terminals: usize,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Messages {
-    pub(super) due: u64,
-    pub(super) claimed: u64,
-    pub(super) backing_off: u64,
-    pub(super) scheduled: u64,
-    pub(super) undelivered: u64,
+pub(in crate::cli) struct Messages {
+    pub(in crate::cli) due: u64,
+    pub(in crate::cli) claimed: u64,
+    pub(in crate::cli) backing_off: u64,
+    pub(in crate::cli) scheduled: u64,
+    pub(in crate::cli) undelivered: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct SessionView {
-    pub(super) session: String,
-    pub(super) agent: String,
+pub(in crate::cli) struct SessionView {
+    pub(in crate::cli) session: String,
+    pub(in crate::cli) agent: String,
     /// The chat it belongs to, by its name if it has one.
-    pub(super) chat: String,
+    pub(in crate::cli) chat: String,
     /// When a message last arrived, and the beginning of the last one; null without messages or if it was removed.
-    pub(super) active: String,
-    pub(super) last: Option<String>,
+    pub(in crate::cli) active: String,
+    pub(in crate::cli) last: Option<String>,
     /// The live incarnation; null for none.
-    pub(super) incarnation: Option<u32>,
+    pub(in crate::cli) incarnation: Option<u32>,
     /// `starting`, `running`, …, `waiting`, or `idle` if nothing runs or waits.
-    pub(super) phase: String,
+    pub(in crate::cli) phase: String,
     /// The phase for people.
     #[serde(skip)]
-    pub(super) phase_words: String,
+    pub(in crate::cli) phase_words: String,
     /// When the incarnation was started.
-    pub(super) started: Option<String>,
-    pub(super) tool: Option<String>,
+    pub(in crate::cli) started: Option<String>,
+    pub(in crate::cli) tool: Option<String>,
     /// Waiting messages and messages in progress, 200 at most.
-    pub(super) due: usize,
-    pub(super) claimed: usize,
+    pub(in crate::cli) due: usize,
+    pub(in crate::cli) claimed: usize,
     /// Number of consecutive failed starts.
-    pub(super) failed_starts: u32,
+    pub(in crate::cli) failed_starts: u32,
     /// Until when its agent's provider takes no requests.
-    pub(super) held_off: Option<String>,
+    pub(in crate::cli) held_off: Option<String>,
     /// Why it takes none.
     #[serde(skip)]
-    pub(super) held_off_because: Option<LimitCause>,
+    pub(in crate::cli) held_off_because: Option<LimitCause>,
 }
 
 /// What a session does, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SessionState {
+pub(in crate::cli) enum SessionState {
     RateLimited,
     /// Its provider cannot be reached.
     Offline,
@@ -117,7 +117,7 @@ pub(super) enum SessionState {
 }
 
 impl SessionState {
-    pub(super) const fn word(self) -> &'static str {
+    pub(in crate::cli) const fn word(self) -> &'static str {
         match self {
             Self::RateLimited => "rate-limited",
             Self::Offline => "offline",
@@ -132,7 +132,7 @@ impl SessionState {
 }
 
 impl SessionView {
-    pub(super) fn state(&self) -> SessionState {
+    pub(in crate::cli) fn state(&self) -> SessionState {
         match self {
             // A limit concerns only sessions that want to work.
             Self { held_off_because: Some(cause), due, claimed, .. } if due + claimed > 0 => match cause {
@@ -150,49 +150,49 @@ impl SessionView {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct QueueView {
-    pub(super) channel: String,
+pub(in crate::cli) struct QueueView {
+    pub(in crate::cli) channel: String,
     /// Outgoing queues whose first message is being delivered, and those whose first message waits.
-    pub(super) under_way: usize,
-    pub(super) waiting: usize,
+    pub(in crate::cli) under_way: usize,
+    pub(in crate::cli) waiting: usize,
     /// Why one of them waits.
-    pub(super) why: Option<String>,
+    pub(in crate::cli) why: Option<String>,
 }
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(in crate::cli) enum Kind {
     Approval,
     Question,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct PromptView {
-    pub(super) id: String,
-    pub(super) kind: Kind,
+pub(in crate::cli) struct PromptView {
+    pub(in crate::cli) id: String,
+    pub(in crate::cli) kind: Kind,
     /// The full text. For an approval, everything that it puts into effect.
-    pub(super) about: String,
+    pub(in crate::cli) about: String,
     /// Its beginning, for one line on the screen.
     #[serde(skip)]
-    pub(super) summary: String,
+    pub(in crate::cli) summary: String,
     /// Labels and values of the options; empty for an approval.
-    pub(super) options: Vec<(String, String)>,
-    pub(super) expires: String,
+    pub(in crate::cli) options: Vec<(String, String)>,
+    pub(in crate::cli) expires: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct TaskView {
-    pub(super) task: String,
-    pub(super) agent: String,
-    pub(super) paused: bool,
-    pub(super) running: bool,
-    pub(super) next: Option<String>,
-    pub(super) prompt: String,
+pub(in crate::cli) struct TaskView {
+    pub(in crate::cli) task: String,
+    pub(in crate::cli) agent: String,
+    pub(in crate::cli) paused: bool,
+    pub(in crate::cli) running: bool,
+    pub(in crate::cli) next: Option<String>,
+    pub(in crate::cli) prompt: String,
 }
 
 /// Reads the view. Read errors become part of it.
-pub(super) fn look(paths: &Paths) -> View {
+pub(in crate::cli) fn look(paths: &Paths) -> View {
     let (daemon, told) = match daemon_status::ask(paths) {
         Ok(daemon) => (daemon, None),
         Err(error) => (None, Some(error.to_string())),
@@ -232,7 +232,8 @@ fn read(paths: &Paths, daemon: Option<&DaemonStatus>) -> Result<View, Failure> {
     Ok(view)
 }
 
-fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> Result<View, state::Error> {
+/// Reads what the store says.
+pub(in crate::cli) fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> Result<View, state::Error> {
     let held_off = report.held_off.iter().filter(|one| one.stops_work()).map(|one| (one.agent.as_str(), one)).collect();
     let MessageCounts { due, claimed, scheduled, backing_off, unsent } = report.messages;
     let ids = current_sessions(db, txn)?;
@@ -378,7 +379,8 @@ fn asked(db: &Tables, txn: &Read<'_>) -> Result<Vec<PromptView>, state::Error> {
     Ok(open.chain(questions).collect())
 }
 
-fn tasks(db: &Tables, txn: &Read<'_>) -> Result<Vec<TaskView>, state::Error> {
+/// The next tasks, then paused ones.
+pub(in crate::cli) fn tasks(db: &Tables, txn: &Read<'_>) -> Result<Vec<TaskView>, state::Error> {
     let mut ids = Vec::new();
     for (Timed { id, .. }, ()) in db.tasks_due.collect_range(txn, .., ROWS_MAX)? {
         ids.push(id);

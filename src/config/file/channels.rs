@@ -6,6 +6,7 @@ use super::section::{Keys, Problems, Section, excerpt};
 use crate::model::address::ChannelName;
 use crate::model::channel::{ChannelKind, UnknownChats};
 use crate::model::configure::{Change, ChannelSpec};
+use crate::model::console;
 use crate::model::entity::EnvValue;
 
 const CHANNELS: Keys = Keys {
@@ -51,6 +52,9 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change
 }
 
 fn not_the_terminal(name: ChannelName) -> Result<ChannelName, String> {
+    if name.as_str() == console::CHANNEL {
+        return Err("the channel `console` always exists: `[console]` configures it; use another name".to_owned());
+    }
     if name.as_str() == ChannelKind::Terminal.as_str() {
         return Err(
             "the channel `terminal` always exists and cannot be configured; remove it or use another name".to_owned()

@@ -8,6 +8,7 @@ mod backup;
 mod budgets;
 mod channels;
 mod chats;
+mod console;
 mod env;
 mod named;
 mod prices;
@@ -63,6 +64,7 @@ const TOP: Keys = Keys {
         "users",
         "chats",
         "channels",
+        "console",
         "runtime",
         "image",
     ],
@@ -93,7 +95,8 @@ pub struct Problem {
 
 /// Parses a file. `name` is its name in messages.
 ///
-/// The changes are ordered so that references come after their targets: agents, users, chats, channels, settings.
+/// The changes are ordered so that references come after their targets: agents, users, chats, channels, the
+/// console, settings.
 /// Settings are included only if the file has one of them, because missing settings change nothing.
 ///
 /// # Errors
@@ -119,8 +122,9 @@ fn changes(problems: &mut Problems<'_>, top: &Spanned<DeTable<'_>>) -> Vec<Chang
     let users = users::read(problems, &top);
     let chats = chats::read(problems, &top);
     let channels = channels::read(problems, &top);
+    let console = console::read(problems, &top);
     let settings = settings(problems, &top);
-    agents.into_iter().chain(users).chain(chats).chain(channels).chain(settings).collect()
+    agents.into_iter().chain(users).chain(chats).chain(channels).chain(console).chain(settings).collect()
 }
 
 /// Checks the schema version of the file.

@@ -4,6 +4,7 @@ use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::budget::{Budget, BudgetPeriod, BudgetScope, Caps, Fallback, OnLimit};
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
+use crate::model::console::ConsoleSettings;
 use crate::model::entity::{
     Access, AgentSettings, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages,
     Permissions, Preset, ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
@@ -39,6 +40,10 @@ every = "1d"
 keep = 3
 to = "~/backups"
 with_secrets = true
+
+[console]
+enabled = false
+listen = "[::1]:7000"
 
 [prices."gpt-4.1"]
 input = 2
@@ -385,6 +390,7 @@ fn full() -> Vec<Change> {
         Change::PutUser(other),
         Change::PutChat(family),
         Change::PutChat(slack),
+        Change::PutConsole(ConsoleSettings { enabled: false, listen: "[::1]:7000".parse().unwrap() }),
         Change::PutSettings(full_settings()),
     ]
 }

@@ -3,7 +3,7 @@
 use super::agents::{ACCESS, PERMISSIONS, TECHNICAL_SKIPS, TRUSTS, VERBOSITIES};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
-use super::{SCHEMA, budgets, section, sight};
+use super::{SCHEMA, budgets, console, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
@@ -300,7 +300,7 @@ impl Fields {
         self.0.iter().fold(heading, |text, (key, value)| text + &format!("{key} = {}\n", value.toml()))
     }
 
-    fn text(&mut self, key: &str, text: &str) {
+    pub(super) fn text(&mut self, key: &str, text: &str) {
         self.set(key, Value::Text(text.to_owned()));
     }
 
@@ -453,6 +453,7 @@ pub fn tables(changes: &[Change]) -> Vec<EntityTable> {
                     add(entity, "[[chats.wirings]]".to_owned(), Fields::of_wiring(wiring));
                 }
             }
+            Change::PutConsole(of) => add("console".to_owned(), "[console]".to_owned(), console::write(of)),
             Change::PutChannel(channel) => {
                 let heading = format!("[channels.{}]", key(channel.name.as_str()));
                 add(format!("channel {}", channel.name), heading, Fields::of_channel(channel));

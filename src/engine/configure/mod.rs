@@ -4,7 +4,7 @@ use crate::configure::prune::Named;
 use crate::decisions::reconsider;
 use crate::entities::change::{ChangeResult, ChangedAgents};
 use crate::entities::{
-    channels, destinations, halt, hosts, mutes, people, restart, roles, sessions, threads, tool_rules, wirings,
+    channels, console, destinations, halt, hosts, mutes, people, restart, roles, sessions, threads, tool_rules, wirings,
 };
 use crate::lifecycle::{budget, rollout};
 use crate::model::configure::{Change, Configure, Settings};
@@ -69,6 +69,7 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::RemoveMember(folder, user) => roles::remove_member(tx, &folder, &user),
         Change::AddDestination(folder, name, to) => destinations::add(tx, &folder, &name, &to, after),
         Change::RemoveDestination(folder, name) => destinations::remove(tx, &folder, &name, after),
+        Change::PutConsole(settings) => console::put(tx, &settings),
         Change::PutChannel(channel) => channels::put(tx, &channel, origin, after),
         Change::RemoveChannel(name) => channels::remove(tx, &name, after),
         Change::Mute(folder, address) => threads::mute(tx, &folder, &address),

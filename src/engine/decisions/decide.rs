@@ -1,27 +1,62 @@
-//! The operator's decisions by command.
+//! Decisions by command of the operator, and by people in the console.
 
+use crate::approvals::approvers;
 use crate::approvals::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT, REJECT_WHY};
 use crate::decisions::outcome::Choice;
 use crate::decisions::{outcome, press};
+use crate::model::address::UserId;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::card::{CardOption, PromptSubject};
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
 use crate::requests::questions;
+use crate::rows::sessions;
 use crate::skips::answer;
 use crate::tx::Tx;
 use crate::{Result, approvals, rules};
 
 /// Applies the operator's choice: the value of an option, its label, or its number.
 pub(crate) fn decide(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str) -> Result<Reply> {
+    by(tx, matter, value, Decider::Operator)
+}
+
+/// The same for a person in the console, who must have authority over what it is about.
+pub(crate) fn decide_as(tx: &mut Tx<'_, '_>, person: &UserId, matter: PromptSubject, value: &str) -> Result<Reply> {
+    let may = match matter {
+        PromptSubject::Approval(id) => match tx.db.approvals.get(tx, &id)? {
+            Some(approval) => {
+                let scope = approvers::scope(tx, &approval.about)?;
+                approvers::may_decide(tx, person, &scope)?
+            }
+            None => false,
+        },
+        PromptSubject::Question(id) => match tx.db.questions.get(tx, &id)? {
+            Some(question) => match sessions::load(tx, question.session)? {
+                Some(session) => approvers::administers(tx, person, session.agent)?,
+                None => false,
+            },
+            None => false,
+        },
+        PromptSubject::Skip(id) => match tx.db.skips.get(tx, &id)? {
+            Some(skip) => approvers::administers(tx, person, skip.agent)?,
+            None => false,
+        },
+    };
+    if !may {
+        return Ok(Reply::refused("forbidden", format!("You may not decide {matter}.")));
+    }
+    by(tx, matter, value, Decider::Person(person.clone()))
+}
+
+fn by(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str, by: Decider) -> Result<Reply> {
     match matter {
-        PromptSubject::Approval(id) => on_approval(tx, id, value),
-        PromptSubject::Question(id) => questions::decide(tx, id, value),
-        PromptSubject::Skip(id) => answer::decide(tx, id, value),
+        PromptSubject::Approval(id) => on_approval(tx, id, value, by),
+        PromptSubject::Question(id) => questions::decide(tx, id, value, by),
+        PromptSubject::Skip(id) => answer::decide(tx, id, value, by),
     }
 }
 
-fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str) -> Result<Reply> {
+fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str, by: Decider) -> Result<Reply> {
     let Some(approval) = press::decidable(tx, id)? else {
         let state = tx.db.approvals.get(tx, &id)?.map(|approval| approval.state);
         return Ok(match state {
@@ -37,7 +72,7 @@ fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str) -> Result<Reply
             Err(why) => return Ok(Reply::refused("invalid", format!("{id}: {why}"))),
         },
     };
-    outcome::answer(tx, Choice { id, approval, option, by: Decider::Operator, at: None })
+    outcome::answer(tx, Choice { id, approval, option, by, at: None })
 }
 
 /// The option of an agent that did not fit on the card.

@@ -1,8 +1,10 @@
-//! Creates, changes and removes configured entities: agents, chats, wirings, people, channels, destinations.
+//! Creates, changes and removes configured entities: agents, chats, wirings, people, channels,
+//! destinations, the console.
 
 pub(crate) mod agents;
 pub(crate) mod change;
 pub(crate) mod channels;
+pub(crate) mod console;
 pub(crate) mod destinations;
 pub(crate) mod halt;
 pub(crate) mod hosts;

@@ -9,6 +9,7 @@ use crate::lifecycle::{dispatch, replies};
 use crate::model::address::{Address, UserId};
 use crate::model::approval::{Decider, Question, QuestionState};
 use crate::model::card::{CardOption, PromptSubject};
+use crate::model::console;
 use crate::model::entity::SenderScope;
 use crate::model::id::{OutboundId, QuestionId};
 use crate::model::input::Press;
@@ -106,7 +107,10 @@ pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: QuestionId, press: &Press) -> Res
         return Ok(Reply::undecided("This question no longer exists."));
     };
     let here = press.at.channel == question.to.channel && press.at.platform_id == question.to.platform_id;
-    let ours = here && press.by.channel() == &question.to.channel && press.button.nonce == question.nonce;
+    // People of all channels use the console.
+    let by_people_of_it =
+        press.by.channel() == &question.to.channel || question.to.channel.as_str() == console::CHANNEL;
+    let ours = here && by_people_of_it && press.button.nonce == question.nonce;
     let position = usize::try_from(press.button.option).ok();
     let option = position.and_then(|position| question.options.get(position)).filter(|_| ours).cloned();
     let Some(option) = option else { return Ok(Reply::undecided("This button no longer works.")) };
@@ -116,8 +120,8 @@ pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: QuestionId, press: &Press) -> Res
     answered(tx, id, question, option, Decider::Person(press.by.clone()))
 }
 
-/// Answers a question by the operator's command: with the value or label of an option, or its number from 1.
-pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: QuestionId, value: &str) -> Result<Reply> {
+/// Answers a question by a command, or in the console: with the value or label of an option, or its number from 1.
+pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: QuestionId, value: &str, by: Decider) -> Result<Reply> {
     let Some(question) = tx.db.questions.get(tx, &id)? else {
         let message = texts::missing("question", id);
         return Ok(Reply::refused("unknown", message));
@@ -130,7 +134,7 @@ pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: QuestionId, value: &str) -> Result
     if let QuestionState::Answered { .. } | QuestionState::Expired { .. } = question.state {
         return Ok(Reply::refused("closed", format!("{id} is already closed")));
     }
-    answered(tx, id, question, option, Decider::Operator)
+    answered(tx, id, question, option, by)
 }
 
 /// Expires a question whose card could not be delivered, because it cannot be answered.

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::model::address::UserId;
+use crate::model::console;
 use crate::model::entity::Role;
 use crate::model::id::AgentId;
 use crate::model::input::InboundEvent;
@@ -27,9 +28,14 @@ pub(crate) fn refresh_name(tx: &mut Tx<'_, '_>, user: Option<&UserId>, name: Opt
     tx.db.users.put(tx, &key, &row)
 }
 
-/// The person who sent an event. Only the adapter's sender id establishes an identity.
+/// The person who sent an event. Only the adapter's sender id establishes an identity. In the console, it is the whole
+/// id of the person who signed in.
 pub(crate) fn sender_of(event: &InboundEvent) -> Option<UserId> {
-    event.content.sender.clone().map(|handle| UserId::new(event.source.channel.clone(), handle))
+    let handle = event.content.sender.clone()?;
+    if event.source.channel.as_str() == console::CHANNEL {
+        return UserId::parse(handle.as_str()).ok();
+    }
+    Some(UserId::new(event.source.channel.clone(), handle))
 }
 
 /// A sender's standing with an agent. The first match counts.
@@ -44,7 +50,8 @@ pub(crate) fn is_stranger(db: &Tables, txn: &Read<'_>, body: &Body, agent: Agent
     let Some(source) = body.source.as_ref().filter(|source| source.channel.as_str() != destinations::CHANNEL) else {
         return Ok(false);
     };
-    let Some(user) = body.sender.as_ref().filter(|user| *user.channel() == source.channel) else {
+    let in_console = source.channel.as_str() == console::CHANNEL;
+    let Some(user) = body.sender.as_ref().filter(|user| in_console || *user.channel() == source.channel) else {
         return Ok(access::decide_unknown(body.kind, AccessLevel::Nobody));
     };
     let key = MemberKey { agent, person: PersonKey::of(user) };

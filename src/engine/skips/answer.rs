@@ -34,8 +34,8 @@ pub(crate) fn pressed(tx: &mut Tx<'_, '_>, id: SkipId, press: &Press) -> Result<
     }
 }
 
-/// Handles the operator's answer by command.
-pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: SkipId, value: &str) -> Result<Reply> {
+/// Handles an answer by command, or in the console.
+pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: SkipId, value: &str, by: Decider) -> Result<Reply> {
     let Some(skip) = tx.db.skips.get(tx, &id)? else {
         let message = texts::missing("skip", id);
         return Ok(Reply::refused("unknown", message));
@@ -44,7 +44,7 @@ pub(crate) fn decide(tx: &mut Tx<'_, '_>, id: SkipId, value: &str) -> Result<Rep
         let message = format!("{value:?} is not an answer to {id}; the answers are `leave` and `now`");
         return Ok(Reply::refused("invalid", message));
     };
-    match conclude(tx, id, skip, Decider::Operator, answer)? {
+    match conclude(tx, id, skip, by, answer)? {
         Ok(applied) => Ok(applied),
         Err(why) => Ok(Reply::refused("closed", format!("{id}: {why}"))),
     }

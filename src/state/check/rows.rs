@@ -2,8 +2,8 @@
 
 use crate::key::KeyPart;
 use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, Counted, DropId, JournalId, MessageId, OutboundId, QuestionId,
-    SessionId, SkipId, TaskId,
+    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, ConsoleSessionId, Counted, DropId, JournalId, MessageId,
+    OutboundId, QuestionId, SessionId, SkipId, TaskId,
 };
 use crate::table::{Codec, Rows};
 use crate::{Error, Result, Text};
@@ -47,6 +47,7 @@ pub(super) fn counters_are_ahead(check: &mut Check<'_, '_>) -> Result<()> {
     ahead(check, &db.tasks, TaskId::number)?;
     ahead(check, &db.skips, SkipId::number)?;
     ahead(check, &db.connections, ConnectionId::number)?;
+    ahead(check, &db.console_sessions, ConsoleSessionId::number)?;
     ahead(check, &db.journal, JournalId::number)
 }
 

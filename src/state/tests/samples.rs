@@ -35,6 +35,7 @@ use crate::{
 };
 
 mod asked;
+mod console;
 mod costs;
 mod network;
 mod providers;
@@ -189,6 +190,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     later(db, txn)?;
     costs::fill(db, txn)?;
     network::fill(db, txn)?;
+    console::fill(db, txn)?;
     workspaces::fill(db, txn)?;
     counters(db, txn)
 }

@@ -35,6 +35,8 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Clock(change) => format!("clock: {change:?}"),
         Input::Pressed(press) => format!("{} pressed {}", press.by, press.button.option),
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
+        Input::DecideAs(person, matter, value) => format!("{person} decides {matter}: {value}"),
+        Input::Console(input) => format!("console: {input:?}"),
         Input::Fetched(body, files) => format!("fetched {} files of {body}", files.len()),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
@@ -90,6 +92,7 @@ pub(crate) fn reply_line(reply: &Reply) -> String {
         Reply::Workspace(reply) => format!("workspace {reply:?}"),
         Reply::Session(answer) => format!("session {answer:?}"),
         Reply::Host(answer) => format!("host: {answer:?}"),
+        Reply::Console(session) => format!("console: {session}"),
         Reply::Answered { decided, text } => format!("answered, decided {decided}: {text}"),
         Reply::Configured(reports) => {
             let lines: Vec<String> =

@@ -82,6 +82,16 @@ const BAD: &[(&str, usize, &str)] = &[
     ("[backup]\nevery = \"9m\"", 3, "`backup.every` cannot be \"9m\"; write at least 10m"),
     ("[backup]\nevery = \"1d\"\nkeep = 0", 4, "`keep` cannot be 0; write a number from 1 to 1000"),
     ("[backup]\nevery = \"1d\"\nto = \"backups\"", 4, "`backup.to` cannot be \"backups\"; write an absolute path"),
+    ("console = true", 2, "`console` is a boolean; write a table; begin it with [console]"),
+    ("[console]\nlisten = \"8080\"", 3, "`console.listen` cannot be \"8080\"; write an address and a port"),
+    ("[console]\nlisten = \"127.0.0.1:0\"", 3, "`console.listen` cannot be \"127.0.0.1:0\"; write a port"),
+    (
+        "[console]\nlisten = \"0.0.0.0:18790\"",
+        3,
+        "`console.listen` cannot be \"0.0.0.0:18790\": the console has no TLS",
+    ),
+    ("[console]\ntls_cert = \"a\"", 3, "`tls_cert` is not supported yet in [console]; remove it"),
+    ("[channels.console]\ntype = \"webhook\"", 2, "the channel `console` always exists: `[console]` configures it"),
     ("retention = 5", 2, "`retention` is an integer; write a table; begin it with [retention]"),
     (
         "\n[retention]\nbodies = 0",

@@ -1,0 +1,58 @@
+//! An approval as the console shows it.
+
+use super::{ShownJson, show};
+use crate::console::view::{Choice, Held, Prompt};
+use crate::model::id::ApprovalId;
+use crate::model::visible::block;
+use crate::state::{self, Read, Tables};
+
+/// The value of the option that creates an agent. It needs a name.
+const NEW_AGENT: &str = "new_agent";
+
+/// An approval, and the folders of the agents that it concerns.
+pub(in crate::cli) fn prompt(
+    db: &Tables,
+    txn: &Read<'_>,
+    id: ApprovalId,
+) -> Result<Option<(Prompt, Vec<String>)>, state::Error> {
+    Ok(show(db, txn, id)?.map(|shown| {
+        let agents = shown.approval.agents.clone();
+        (view(shown), agents)
+    }))
+}
+
+fn view(shown: ShownJson) -> Prompt {
+    let ShownJson { approval, options, messages } = shown;
+    let open = matches!(approval.state, "unsent" | "pending" | "naming");
+    let state = match (open, &approval.words) {
+        (true, _) => None,
+        (false, Some(words)) => Some(format!("{} {words}", approval.state)),
+        (false, None) => Some(approval.state.to_owned()),
+    };
+    let facts = [
+        ("Agents", Some(approval.agents.join(", ")).filter(|agents| !agents.is_empty())),
+        ("Chat", approval.chat),
+        ("From", approval.sender),
+        ("Asked", approval.approver),
+        ("Note", approval.words.filter(|_| open)),
+    ];
+    let held = messages.into_iter().map(|held| Held {
+        said: held.said,
+        text: block(&held.text).collect::<Vec<_>>().join("\n"),
+        files: held.files,
+    });
+    Prompt {
+        id: approval.approval,
+        kind: "Approval",
+        state,
+        about: approval.about,
+        facts: facts.into_iter().filter_map(|(label, text)| Some((label, text?))).collect(),
+        created: approval.created,
+        expires: approval.expires,
+        options: options
+            .into_iter()
+            .map(|option| Choice { named: option.value == NEW_AGENT, label: option.label, value: option.value })
+            .collect(),
+        held: held.collect(),
+    }
+}

@@ -1,0 +1,202 @@
+//! Reads what the console's pages show, and checks who may see it.
+
+use std::sync::{Arc, Weak};
+
+use super::topics::Around;
+use super::{chat, topics};
+use crate::cli::report::Report;
+use crate::cli::watch::{self, SessionView};
+use crate::cli::{approvals, questions, spend, why};
+use crate::clock;
+use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
+use crate::console::{Rank, Seen, Trouble, Views, Visitor};
+use crate::daemon::Daemon;
+use crate::model::card::PromptSubject;
+use crate::socket::protocol::DaemonStatus;
+use crate::state::{self, Admission, Read, Tables};
+
+/// Approvals and questions on one page.
+const ASKED_MAX: usize = 50;
+/// Open approvals and questions that are looked through for those that a person may decide.
+const OPEN_MAX: usize = 1_000;
+
+/// The store of a running daemon.
+pub(in crate::cli) struct StoreViews(Weak<Daemon>);
+
+impl StoreViews {
+    pub(in crate::cli) fn new(daemon: &Arc<Daemon>) -> Arc<Self> {
+        Arc::new(Self(Arc::downgrade(daemon)))
+    }
+
+    fn daemon(&self) -> Seen<Arc<Daemon>> {
+        self.0.upgrade().ok_or_else(|| Trouble::Failed("Hearth is stopping.".to_owned()))
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Tables, &Read<'_>) -> Result<T, state::Error>) -> Seen<T> {
+        self.daemon()?.store().read(look).map_err(|error| Trouble::Failed(error.to_string()))
+    }
+}
+
+impl Views for StoreViews {
+    fn home(&self, who: &Visitor) -> Seen<Home> {
+        let status = self.daemon()?.status();
+        let mut problems = Vec::new();
+        if who.rank == Rank::Everything {
+            let usage = self.daemon()?.store().usage().map_err(|error| Trouble::Failed(error.to_string()))?;
+            if let Admission::Refuse(why) = usage.admission() {
+                problems.push(format!("new work is refused: {why}"));
+            }
+        }
+        self.read(|db, txn| home(db, txn, who, &status, problems))
+    }
+
+    fn asked(&self, who: &Visitor) -> Seen<Asked> {
+        self.read(|db, txn| asked(db, txn, who))
+    }
+
+    fn prompt(&self, who: &Visitor, id: PromptSubject) -> Seen<Prompt> {
+        let found = self.read(|db, txn| match id {
+            PromptSubject::Approval(id) => {
+                let found = approvals::prompt(db, txn, id)?;
+                Ok(found.filter(|(_, agents)| concerns(&who.rank, agents)).map(|(prompt, _)| prompt))
+            }
+            PromptSubject::Question(id) => {
+                let found = questions::prompt(db, txn, id)?;
+                Ok(found.filter(|(_, agent)| who.rank.sees(agent)).map(|(prompt, _)| prompt))
+            }
+            PromptSubject::Skip(_) => Ok(None),
+        })?;
+        found.ok_or_else(|| Trouble::NotFound(format!("{id} does not exist, or you may not see it.")))
+    }
+
+    fn chat(&self, who: &Visitor, agent: &str) -> Seen<Chat> {
+        if !who.rank.talks_to(agent) {
+            return Err(Trouble::NotFound("There is no such agent, or you may not talk to it.".to_owned()));
+        }
+        let daemon = self.daemon()?;
+        let (found, open) = self.read(|db, txn| {
+            let found = chat::read(db, txn, who, agent)?;
+            Ok((found, agents(db, txn, who)?))
+        })?;
+        let Some(found) = found else {
+            return Err(Trouble::NotFound("There is no such agent, or you may not talk to it.".to_owned()));
+        };
+        let writing = if found.open.is_empty() { None } else { daemon.writing_in(&found.address, found.open) };
+        let others = open.into_iter().filter(|other| other.folder != agent).collect();
+        Ok(Chat { others, writing, ..found.chat })
+    }
+
+    fn why(&self, who: &Visitor, id: &str) -> Seen<Why> {
+        let awake = self.daemon()?.status().awake;
+        let found = self.read(|db, txn| why::event(db, txn, awake, id))?;
+        let may = |event: &why::SeenEvent| match &who.rank {
+            Rank::Everything => true,
+            rank => {
+                let own = event.sender.as_deref() == Some(who.user.to_string().as_str());
+                own || (!event.agents.is_empty() && event.agents.iter().all(|agent| rank.sees(agent)))
+            }
+        };
+        let found = found.filter(may).map(|event| event.why);
+        found.ok_or_else(|| Trouble::NotFound(format!("Nothing is known of {id}, or you may not see it.")))
+    }
+
+    fn topic(&self, who: &Visitor, topic: Topic) -> Seen<Vec<Section>> {
+        let daemon = self.daemon()?;
+        let usage = daemon.store().usage().map_err(|error| Trouble::Failed(error.to_string()))?;
+        let around = Around { status: daemon.status(), usage };
+        self.read(|db, txn| topics::read(db, txn, who, topic, &around))
+    }
+}
+
+/// Whether a person decides about something that concerns these agents. What concerns none is decided by those who see
+/// everything.
+fn concerns(rank: &Rank, agents: &[String]) -> bool {
+    *rank == Rank::Everything || agents.iter().any(|agent| rank.sees(agent))
+}
+
+fn asked(db: &Tables, txn: &Read<'_>, who: &Visitor) -> Result<Asked, state::Error> {
+    let mut asked = Asked::default();
+    let mut add = |prompt: Prompt| {
+        if asked.prompts.len() < ASKED_MAX {
+            asked.prompts.push(prompt);
+        } else {
+            asked.more += 1;
+        }
+    };
+    for id in approvals::open_ids(db, txn, OPEN_MAX)? {
+        let Some((prompt, agents)) = approvals::prompt(db, txn, id)? else { continue };
+        if concerns(&who.rank, &agents) {
+            add(prompt);
+        }
+    }
+    for (id, _) in questions::open(db, txn, OPEN_MAX)? {
+        let Some((prompt, agent)) = questions::prompt(db, txn, id)? else { continue };
+        if who.rank.sees(&agent) {
+            add(prompt);
+        }
+    }
+    Ok(asked)
+}
+
+fn home(
+    db: &Tables,
+    txn: &Read<'_>,
+    who: &Visitor,
+    status: &DaemonStatus,
+    mut problems: Vec<String>,
+) -> Result<Home, state::Error> {
+    let agents = agents(db, txn, who)?;
+    if !who.rank.decides() {
+        return Ok(Home { agents, ..Home::default() });
+    }
+    let report = Report::read(db, txn)?;
+    let view = watch::collect(db, txn, &report)?;
+    if who.rank == Rank::Everything {
+        problems.extend(report.agent_warnings().chain(report.file_warnings()));
+        problems.extend(report.channel_warnings(Some(status)));
+    }
+    let sees = |one: &&SessionView| who.rank.sees(&one.agent);
+    let run = |one: &SessionView| Run {
+        session: one.session.clone(),
+        agent: one.agent.clone(),
+        chat: one.chat.clone(),
+        doing: watch::doing(one, clock::wall()),
+        since: one.started.clone(),
+    };
+    let recent = |one: &SessionView| Recent {
+        id: one.session.clone(),
+        agent: one.agent.clone(),
+        chat: one.chat.clone(),
+        text: one.last.clone().unwrap_or_default(),
+        at: one.active.clone(),
+    };
+    let all = || view.sessions.iter().chain(&view.recent);
+    let mut newest: Vec<Recent> = all().filter(sees).map(recent).collect();
+    newest.sort_by(|one, other| other.at.cmp(&one.at));
+    newest.truncate(10);
+    for one in &mut newest {
+        if let Some(last) = chat::last_message(db, txn, &one.id)? {
+            one.id = last.to_string();
+        }
+    }
+    Ok(Home {
+        asked: asked(db, txn, who)?,
+        runs: view.sessions.iter().filter(sees).map(run).collect(),
+        problems,
+        spent: if who.rank == Rank::Everything { Some(spend::today(db, txn)?) } else { None },
+        recent: newest,
+        agents,
+    })
+}
+
+/// Agents that a person may talk to.
+fn agents(db: &Tables, txn: &Read<'_>, who: &Visitor) -> Result<Vec<AgentName>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.agents.iter(txn)? {
+        let (_, agent) = row?;
+        if agent.archived.is_none() && who.rank.talks_to(agent.folder.as_str()) {
+            found.push(AgentName { folder: agent.folder.to_string(), name: agent.settings.name });
+        }
+    }
+    Ok(found)
+}

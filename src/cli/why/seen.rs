@@ -1,0 +1,99 @@
+//! The history of a message as the console shows it.
+
+use super::find;
+use super::json::{AnswerJson, EventJson, MessageJson};
+use super::query::{HearthId, Query, Scope};
+use super::rows::Rows;
+use super::waits::Daemon;
+use super::{after_colon, delivery_detail, trace};
+use crate::console::view::{Decision, Step, StepKind, Why};
+use crate::model::time::Awake;
+use crate::state::{self, Read, Tables};
+
+/// A history, and what decides who may see it.
+pub(in crate::cli) struct SeenEvent {
+    pub(in crate::cli) why: Why,
+    /// Folders of all agents that it concerns.
+    pub(in crate::cli) agents: Vec<String>,
+    /// The id of its sender.
+    pub(in crate::cli) sender: Option<String>,
+}
+
+/// The newest event that an id names; none if there is no such event.
+pub(in crate::cli) fn event(
+    db: &Tables,
+    txn: &Read<'_>,
+    awake: Option<Awake>,
+    id: &str,
+) -> Result<Option<SeenEvent>, state::Error> {
+    let query = match (id, HearthId::parse(id)) {
+        ("latest", _) => Query::Latest,
+        (_, Some(id)) => Query::Id(id),
+        (_, None) => return Ok(None),
+    };
+    let found = find::find(db, txn, &query, &Scope::All, &mut Rows::new())?;
+    let Some(hit) = found.hits.first() else { return Ok(None) };
+    let event = trace::trace(db, txn, Daemon::Running(awake), hit)?;
+    let mut agents: Vec<String> = event.messages.iter().map(|message| message.agent.clone()).collect();
+    agents.extend(event.wirings.iter().filter_map(|wiring| wiring.agent.clone()));
+    agents.extend(event.answer.as_ref().and_then(|answer| answer.agent.clone()));
+    agents.sort();
+    agents.dedup();
+    Ok(Some(SeenEvent { agents, sender: event.sender.clone(), why: view(id, event) }))
+}
+
+fn view(id: &str, event: EventJson) -> Why {
+    let mut states = Vec::new();
+    for message in &event.messages {
+        let MessageJson { message: id, agent, state, words, .. } = message;
+        states.push((format!("{id} for {agent}"), format!("{state}{}", after_colon(words.as_ref()))));
+        states.extend(message.answers.iter().map(of_answer));
+    }
+    states.extend(event.answer.iter().filter(|_| event.messages.is_empty()).map(of_answer));
+    let files: Vec<&str> = event.files.iter().map(|file| file.name.as_str()).collect();
+    let sender = event.sender.map(|sender| match &event.sender_name {
+        Some(name) => format!("{sender} ({name})"),
+        None => sender,
+    });
+    let facts = [
+        ("Event", event.platform_message),
+        ("Chat", event.chat),
+        ("Thread", event.thread),
+        ("From", sender),
+        ("Text", if event.expired { Some("removed by retention".to_owned()) } else { event.text }),
+        ("Files", Some(files.join(", ")).filter(|files| !files.is_empty())),
+        ("Answer", event.answer.map(|answer| answer.text).filter(|text| !text.is_empty())),
+        ("Damaged", Some(event.damaged.join("; ")).filter(|damaged| !damaged.is_empty())),
+    ];
+    let decisions = event.wirings.into_iter().map(|wiring| Decision {
+        agent: wiring.agent,
+        decision: wiring.decision.replace('_', " "),
+        reason: wiring.words,
+    });
+    let step = |step: super::json::StepJson| Step { at: step.order, kind: kind(&step.what), what: step.what };
+    Why {
+        id: id.to_owned(),
+        facts: facts.into_iter().filter_map(|(label, text)| Some((label, text?))).collect(),
+        decisions: decisions.collect(),
+        steps: event.timeline.into_iter().map(step).collect(),
+        states,
+    }
+}
+
+fn of_answer(answer: &AnswerJson) -> (String, String) {
+    (answer.outbound.clone(), format!("{}{}", answer.state, delivery_detail(answer)))
+}
+
+/// Kinds of steps by words in them, most telling first. A step without any is an arrival. It only chooses a colour.
+const KINDS: &[(&[&str], StepKind)] = &[
+    (&["could not", "failed", "refused", "dropped", "discarded", "died", "killed"], StepKind::Trouble),
+    (&["was delivered", "completed"], StepKind::Done),
+    (&[" sent mo", "answer"], StepKind::Answer),
+    (&["wait", "retr", "held", "approv", "limit", "budget"], StepKind::Wait),
+    (&["claim", "run ", "started", "tokens", "connect", "model"], StepKind::Work),
+];
+
+fn kind(what: &str) -> StepKind {
+    let has = |words: &[&str]| words.iter().any(|word| what.contains(word));
+    KINDS.iter().find(|(words, _)| has(words)).map_or(StepKind::Arrival, |(_, kind)| *kind)
+}

@@ -1,0 +1,121 @@
+// Keeps the page that is open up to date. Without this script, every page works and is loaded again by hand.
+"use strict";
+
+const offline = document.getElementById("offline");
+let loading = false;
+let again = false;
+
+// Times are shown as the reader's clock shows them; their exact form is in the title.
+function times(root) {
+  for (const time of root.querySelectorAll("time")) {
+    const at = new Date(time.dateTime);
+    if (time.title || Number.isNaN(at.getTime())) continue;
+    time.title = time.dateTime;
+    const today = at.toDateString() === new Date().toDateString();
+    time.textContent = today ? at.toLocaleTimeString() : at.toLocaleString();
+  }
+}
+
+// A form that somebody fills in is not taken away.
+function busy(live) {
+  const field = document.activeElement;
+  return live.contains(field) && /^(INPUT|TEXTAREA|BUTTON)$/.test(field.tagName);
+}
+
+async function refresh() {
+  const live = document.getElementById("live");
+  if (!live) return;
+  if (loading) { again = true; return; }
+  loading = true;
+  try {
+    const answer = await fetch(location.pathname, { headers: { accept: "text/html" }, cache: "no-store" });
+    if (answer.status === 401) { location.reload(); return; }
+    if (!answer.ok) throw new Error(String(answer.status));
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const next = page.getElementById("live");
+    if (next && !busy(live)) {
+      times(next);
+      if (next.innerHTML !== live.innerHTML) {
+        const down = atEnd();
+        live.replaceChildren(...next.childNodes);
+        if (down) toEnd();
+      }
+      live.toggleAttribute("data-working", next.hasAttribute("data-working"));
+    }
+    offline.hidden = true;
+  } catch {
+    offline.hidden = false;
+  } finally {
+    loading = false;
+    if (again) { again = false; setTimeout(refresh, 50); }
+  }
+}
+
+function atEnd() {
+  const root = document.documentElement;
+  return Boolean(document.getElementById("say")) && root.scrollHeight - root.scrollTop - root.clientHeight < 160;
+}
+
+function toEnd() {
+  if (document.getElementById("say")) window.scrollTo(0, document.documentElement.scrollHeight);
+}
+
+function follow() {
+  const events = new EventSource("/events");
+  events.addEventListener("changed", refresh);
+  events.onopen = refresh;
+  events.onerror = () => {
+    // Says that Hearth does not answer, unless the stream has only ended.
+    setTimeout(refresh, 200);
+    // The browser opens it again by itself, unless the answer was no stream.
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+  };
+}
+
+// What an agent writes is no change of the store, so a page that shows it looks by itself.
+function watch() {
+  const live = document.getElementById("live");
+  if (live && live.hasAttribute("data-working") && !document.hidden) refresh();
+  setTimeout(watch, 700);
+}
+
+function compose() {
+  const form = document.getElementById("say");
+  if (!form) return;
+  const text = form.elements.text;
+  text.addEventListener("keydown", (key) => {
+    if (key.key === "Enter" && !key.shiftKey && !key.isComposing) { key.preventDefault(); form.requestSubmit(); }
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const sent = text.value;
+    if (!sent.trim() || form.dataset.sending) return;
+    form.dataset.sending = "1";
+    try {
+      const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const next = page.getElementById("say");
+      if (!answer.ok || !next) { document.body.replaceChildren(...page.body.childNodes); return; }
+      // The id of a message that was taken is not used again, so it cannot be sent twice.
+      form.elements.id.value = next.elements.id.value;
+      if (text.value === sent) text.value = "";
+      const live = page.getElementById("live");
+      times(live);
+      document.getElementById("live").replaceWith(live);
+      const note = page.querySelector(".note");
+      document.querySelector(".note")?.remove();
+      if (note) document.querySelector("h1").after(note);
+      toEnd();
+    } catch {
+      // It is still in the field, with the same id: sending it again is safe.
+      offline.hidden = false;
+    } finally {
+      delete form.dataset.sending;
+    }
+  });
+}
+
+times(document);
+if (document.getElementById("live")) { follow(); watch(); }
+compose();
+toEnd();

@@ -1,0 +1,268 @@
+//! EDGE: the console in the browser. It serves pages, and knows neither the store nor the engine.
+//!
+//! `serve` takes a request through the checks of `guard`, finds out whose it is, and lets `pages` draw what a [`Views`]
+//! has read, or has a [`Host`] carry out what was asked for. The daemon implements both. Every page is a plain document
+//! that works without a script; the script only fetches the same page again when `stream` says that something changed.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::channel::webhook::Entrance;
+use crate::model::address::UserId;
+use crate::model::card::{Button, PromptSubject};
+use crate::model::console::TokenDigest;
+use crate::model::id::ConsoleSessionId;
+
+pub mod chat;
+mod form;
+mod guard;
+mod pages;
+mod serve;
+mod stream;
+mod token;
+pub mod view;
+
+pub use token::{digest, new_token};
+
+use view::{Asked, Chat, Home, Prompt, Section, Topic, Why};
+
+/// Connections of the console: a few pages of a few people, and an event stream for each page that is open.
+const CONNECTIONS_MAX: usize = 1_200;
+
+/// Who a request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visitor {
+    /// The session.
+    pub session: ConsoleSessionId,
+    /// The person.
+    pub user: UserId,
+    /// Their name.
+    pub name: Option<String>,
+    /// What they may see.
+    pub rank: Rank,
+    /// What tokens of forms are made from.
+    pub seed: TokenDigest,
+    /// Digest of the token that the request had.
+    pub digest: TokenDigest,
+    /// State of that token.
+    pub token: TokenAge,
+}
+
+/// What a person may see and decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rank {
+    /// Everything.
+    Everything,
+    /// What concerns some agents, by their folders: those that the person administers. `talks_to` are those with whom they
+    /// may chat.
+    Some {
+        /// Agents that the person administers.
+        administers: Vec<String>,
+        /// Agents that the person may talk to.
+        talks_to: Vec<String>,
+    },
+}
+
+impl Rank {
+    /// Whether the person sees what an agent does.
+    #[must_use]
+    pub fn sees(&self, agent: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Some { administers, .. } => administers.iter().any(|own| own == agent),
+        }
+    }
+
+    /// Whether the person may talk to an agent.
+    #[must_use]
+    pub fn talks_to(&self, agent: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Some { talks_to, .. } => self.sees(agent) || talks_to.iter().any(|own| own == agent),
+        }
+    }
+
+    /// Whether the person sees anything besides the own chats.
+    #[must_use]
+    pub const fn decides(&self) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Some { administers, .. } => !administers.is_empty(),
+        }
+    }
+}
+
+/// State of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenAge {
+    /// It is the newest one.
+    Current,
+    /// It is the newest one, and old enough to be replaced.
+    Due,
+    /// It is the newest one, and used for the first time.
+    Fresh,
+    /// It was replaced a moment ago.
+    Replaced,
+}
+
+/// Why a request is not answered with what it asks for. All texts are for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// It does not exist, or the person may not see it.
+    NotFound(String),
+    /// The person or the request may not do this.
+    Forbidden(String),
+    /// It was refused, with the reason.
+    Refused(String),
+    /// It failed.
+    Failed(String),
+}
+
+/// A result for a page.
+pub type Seen<T> = Result<T, Trouble>;
+
+/// A message of a person to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMessage {
+    /// Folder of the agent.
+    pub agent: String,
+    /// Idempotency key of the form.
+    pub id: String,
+    /// What.
+    pub text: String,
+}
+
+/// Reads what pages show. All functions may block, and check what the person may see.
+pub trait Views: Send + Sync {
+    /// What matters now.
+    ///
+    /// # Errors
+    /// [`Trouble`], as for all others.
+    fn home(&self, who: &Visitor) -> Seen<Home>;
+
+    /// Everything that needs a decision.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn asked(&self, who: &Visitor) -> Seen<Asked>;
+
+    /// One approval or question, open or not.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn prompt(&self, who: &Visitor, id: PromptSubject) -> Seen<Prompt>;
+
+    /// The person's chat with an agent.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn chat(&self, who: &Visitor, agent: &str) -> Seen<Chat>;
+
+    /// The history of a message or an answer.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn why(&self, who: &Visitor, id: &str) -> Seen<Why>;
+
+    /// The tables of a topic.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn topic(&self, who: &Visitor, topic: Topic) -> Seen<Vec<Section>>;
+}
+
+/// Carries out what people ask for. All functions but [`Host::changes`] may block.
+pub trait Host: Send + Sync {
+    /// The person whom a link signs in. Consumes nothing.
+    fn of_link(&self, code: &str) -> Option<UserId>;
+
+    /// Signs a person in by a link, which it consumes.
+    ///
+    /// # Errors
+    /// [`Trouble`], as for all others.
+    fn sign_in(&self, code: &str, token: TokenDigest, browser: &str) -> Seen<()>;
+
+    /// Finds out whose a token is.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn visitor(&self, token: TokenDigest) -> Seen<Option<Visitor>>;
+
+    /// Replaces a token. Returns false if another request replaced it already.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn rotate(&self, session: ConsoleSessionId, from: TokenDigest, to: TokenDigest) -> Seen<bool>;
+
+    /// Records that a browser has used its new token.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn confirm(&self, session: ConsoleSessionId) -> Seen<()>;
+
+    /// Ends a session.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn sign_out(&self, session: ConsoleSessionId) -> Seen<()>;
+
+    /// Decides an approval or answers a question. Returns what was decided, in words.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn decide(&self, who: &Visitor, matter: PromptSubject, value: &str) -> Seen<String>;
+
+    /// Sends a message to an agent. Returns Hearth's answer, if the message was for Hearth.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn say(&self, who: &Visitor, message: NewMessage) -> Seen<Option<String>>;
+
+    /// Presses a button in a chat. Returns the answer, in words.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn press(&self, who: &Visitor, agent: &str, button: Button) -> Seen<String>;
+
+    /// A number that changes with every change of the store. It ends with the daemon.
+    fn changes(&self) -> watch::Receiver<u64>;
+}
+
+/// A console that listens.
+pub struct Listening {
+    entrance: Entrance,
+    bound: SocketAddr,
+}
+
+impl Listening {
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// If that is impossible.
+    pub async fn open(address: SocketAddr) -> std::io::Result<Self> {
+        let entrance = Entrance::open_for(address, CONNECTIONS_MAX).await?;
+        let bound = entrance.address()?;
+        Ok(Self { entrance, bound })
+    }
+
+    /// The address.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.bound
+    }
+
+    /// Serves pages until the future is dropped or the daemon stops.
+    ///
+    /// # Errors
+    /// Those of the listener.
+    pub async fn serve(self, host: Arc<dyn Host>, views: Arc<dyn Views>) -> std::io::Result<()> {
+        let mut changes = host.changes();
+        let router = serve::router(self.bound, host, views);
+        let stopped = async move { while changes.changed().await.is_ok() {} };
+        axum::serve(self.entrance, router.into_make_service_with_connect_info::<crate::connections::ConnectionHandle>())
+            .with_graceful_shutdown(stopped)
+            .await
+    }
+}

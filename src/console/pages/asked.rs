@@ -1,0 +1,77 @@
+//! Approvals and questions. What takes effect is shown whole, as it is.
+
+use maud::{Markup, html};
+
+use super::{facts, form_token, time};
+use crate::console::Visitor;
+use crate::console::form::segment;
+use crate::console::view::{Asked, Choice, Held, Prompt};
+
+pub(in crate::console) fn page(who: &Visitor, asked: &Asked) -> Markup {
+    html! {
+        div id="live" {
+            @if asked.prompts.is_empty() { p class="dim" { "Nothing needs a decision." } }
+            (list(who, asked))
+        }
+    }
+}
+
+pub(super) fn list(who: &Visitor, asked: &Asked) -> Markup {
+    html! {
+        @for prompt in &asked.prompts { (card(who, prompt)) }
+        @if asked.more > 0 { p class="dim" { (asked.more) " more, which are shown once these are decided." } }
+    }
+}
+
+/// One of them.
+pub(in crate::console) fn one(who: &Visitor, prompt: &Prompt) -> Markup {
+    html! { div id="live" { (card(who, prompt)) } }
+}
+
+fn card(who: &Visitor, prompt: &Prompt) -> Markup {
+    html! {
+        article class="card prompt" id=(prompt.id) aria-labelledby={ (prompt.id) "-title" } {
+            h3 id={ (prompt.id) "-title" } {
+                (prompt.kind) " " a href={ "/asked/" (segment(&prompt.id)) } { (prompt.id) }
+                @if let Some(state) = &prompt.state { " " span class="badge" { (state) } }
+            }
+            pre class="about" tabindex="0" { (prompt.about) }
+            (facts(&prompt.facts))
+            @if !prompt.held.is_empty() {
+                details open {
+                    summary { (prompt.held.len()) " waiting" }
+                    @for held in &prompt.held { (waiting(held)) }
+                }
+            }
+            @if !prompt.options.is_empty() {
+                div class="row" { @for choice in &prompt.options { (button(who, prompt, choice)) } }
+            }
+            p class="dim" { "Asked " (time(&prompt.created)) ", expires " (time(&prompt.expires)) }
+        }
+    }
+}
+
+fn button(who: &Visitor, prompt: &Prompt, choice: &Choice) -> Markup {
+    html! {
+        form class="inline" method="post" action="/decide" {
+            (form_token(who))
+            input type="hidden" name="id" value=(prompt.id);
+            input type="hidden" name="value" value=(choice.value);
+            @if choice.named {
+                label { span class="hidden" { "Name of the new agent" }
+                    input name="name" required maxlength="60" placeholder="Name of the new agent" autocomplete="off"; }
+            }
+            button { (choice.label) }
+        }
+    }
+}
+
+fn waiting(held: &Held) -> Markup {
+    html! {
+        blockquote {
+            pre { (held.text) }
+            @for file in &held.files { div class="file" { (file) } }
+            div class="dim" { (time(&held.said)) }
+        }
+    }
+}

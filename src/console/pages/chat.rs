@@ -1,0 +1,61 @@
+//! The chat of a person with an agent.
+
+use maud::{Markup, html};
+
+use super::{form_token, instant};
+use crate::console::Visitor;
+use crate::console::form::segment;
+use crate::console::view::{Author, Chat, Line};
+
+/// `form` is the id of the message that is written next.
+pub(in crate::console) fn page(who: &Visitor, chat: &Chat, form: &str) -> Markup {
+    let place = segment(&chat.agent.folder);
+    html! {
+        p class="row" {
+            strong { (chat.agent.name) }
+            @for other in &chat.others { a class="button" href={ "/chat/" (segment(&other.folder)) } { (other.name) } }
+        }
+        div id="live" class="chat" role="log" aria-live="polite" aria-label={ "Chat with " (chat.agent.name) }
+            data-working=[chat.working.as_ref().map(|_| "1")] {
+            @if chat.cut { p class="dim" { "Older messages are not shown." } }
+            @if chat.lines.is_empty() { p class="dim" { "Nothing was said yet." } }
+            @for line in &chat.lines { (said(who, &place, line)) }
+            @if let Some(writing) = &chat.writing { div class="line agent partial" { pre { (writing) } } }
+            @if let Some(working) = &chat.working { p class="dim working" { (working) } }
+        }
+        form id="say" class="say" method="post" action={ "/chat/" (place) } {
+            (form_token(who))
+            input type="hidden" name="id" value=(form);
+            label { span class="hidden" { "Message" }
+                textarea name="text" rows="3" required maxlength="200000" placeholder={ "Message to " (chat.agent.name) } {} }
+            button class="main" { "Send" }
+        }
+    }
+}
+
+fn said(who: &Visitor, place: &str, line: &Line) -> Markup {
+    let (class, name) = match &line.by {
+        Author::Person => ("line person", "You"),
+        Author::Agent(name) => ("line agent", name.as_str()),
+        Author::Hearth => ("line hearth", "Hearth"),
+    };
+    html! {
+        div class=(class) id=(line.id) {
+            div class="dim" { (name) " · " a href={ "/why/" (segment(&line.id)) } { (instant(line.at)) }
+                @if let Some(state) = &line.state { " · " (state) } }
+            pre { (line.text) }
+            @for file in &line.files { div class="file" { (file) } }
+            @if !line.buttons.is_empty() {
+                div class="row" {
+                    @for button in &line.buttons {
+                        form class="inline" method="post" action={ "/press/" (place) } {
+                            (form_token(who))
+                            input type="hidden" name="button" value=(button.button);
+                            button { (button.label) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! From a request to its answer.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, SET_COOKIE, USER_AGENT};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use maud::Markup;
+
+use super::form::{Form, decode, segment};
+use super::view::Topic;
+use super::{Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, guard, pages, stream, token};
+use crate::connections::{ConnectionHandle, Priority};
+use crate::model::card::{Button, PromptSubject};
+use crate::model::id::ConsoleSessionId;
+
+/// Longest form. A message has at most 256 KiB, and each byte may take three.
+const FORM_MAX: usize = 800 * 1_024;
+/// Time to receive a form.
+const READING: Duration = Duration::from_secs(20);
+/// Results of forms that are kept until the next page shows them.
+const NOTES_MAX: usize = 256;
+
+const STYLE: &str = include_str!("assets/style.css");
+const SCRIPT: &str = include_str!("assets/console.js");
+const ICON: &str = include_str!("assets/icon.svg");
+
+/// The console.
+pub(super) struct Console {
+    bound: SocketAddr,
+    host: Arc<dyn Host>,
+    views: Arc<dyn Views>,
+    /// Results of forms, for the next page of a session.
+    notes: Mutex<HashMap<ConsoleSessionId, String>>,
+}
+
+pub(super) fn router(bound: SocketAddr, host: Arc<dyn Host>, views: Arc<dyn Views>) -> Router {
+    let console = Arc::new(Console { bound, host, views, notes: Mutex::default() });
+    Router::new().fallback(answer).with_state(console)
+}
+
+async fn answer(
+    State(console): State<Arc<Console>>,
+    ConnectInfo(connection): ConnectInfo<ConnectionHandle>,
+    request: Request,
+) -> Response {
+    let mut response = console.respond(&connection, request).await;
+    guard::protect(response.headers_mut());
+    response
+}
+
+/// A page, or where to go next.
+enum Next {
+    Page(Markup),
+    Go(String),
+}
+
+impl Console {
+    async fn respond(self: &Arc<Self>, connection: &ConnectionHandle, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        if let Err(refused) = guard::check(self.bound, &parts.method, &parts.uri, &parts.headers) {
+            let (status, words) = refused.answer();
+            return (status, words).into_response();
+        }
+        let is_post = parts.method == Method::POST;
+        let path = parts.uri.path().to_owned();
+        match (is_post, path.as_str()) {
+            (false, "/style.css") => return ([(CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response(),
+            (false, "/icon.svg") => return ([(CONTENT_TYPE, "image/svg+xml")], ICON).into_response(),
+            (false, "/console.js") => {
+                return ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response();
+            }
+            _ => {}
+        }
+        let form = match is_post {
+            true => match read_form(&parts.headers, body).await {
+                Ok(form) => form,
+                Err((status, words)) => return (status, words).into_response(),
+            },
+            false => Form::read(parts.uri.query().unwrap_or_default().as_bytes()),
+        };
+        if is_post && path == "/sign-in" {
+            return self.sign_in(&parts.headers, form).await;
+        }
+        if let (false, Some(code)) = (is_post, path.strip_prefix("/sign-in/")) {
+            return self.offer_sign_in(code.to_owned()).await;
+        }
+        let visitor = match self.visitor(&parts.headers).await {
+            Ok(Some(visitor)) => visitor,
+            Ok(None) => return signed_out(StatusCode::UNAUTHORIZED),
+            Err(trouble) => return failed(None, &trouble),
+        };
+        connection.raise(Priority::Authenticated);
+        if !is_post && path == "/events" {
+            return match guard::is_same_site(&parts.headers) {
+                true => stream::open(self.host.changes()),
+                false => StatusCode::FORBIDDEN.into_response(),
+            };
+        }
+        if is_post && !token::same(form.get("token"), &token::of_forms(visitor.seed)) {
+            let why = "This form is out of date, so nothing was done. Go back, load the page again, and repeat.";
+            return failed(Some(&visitor), &Trouble::Forbidden(why.to_owned()));
+        }
+        let fresh = self.rotate(&visitor, is_post).await;
+        let mut response = self.page(visitor, is_post, path, form).await;
+        if let Some(cookie) = fresh {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    /// Whose request it is.
+    async fn visitor(self: &Arc<Self>, headers: &HeaderMap) -> Seen<Option<Visitor>> {
+        let Some(token) = guard::cookie(self.bound, headers) else { return Ok(None) };
+        let digest = token::digest(token);
+        let console = Arc::clone(self);
+        blocking(move || {
+            let visitor = console.host.visitor(digest)?;
+            if let Some(visitor) = visitor.as_ref().filter(|visitor| visitor.token == TokenAge::Fresh) {
+                console.host.confirm(visitor.session)?;
+            }
+            Ok(visitor)
+        })
+        .await
+    }
+
+    /// Replaces the token, if it is old enough. A page that fails to do so is shown all the same.
+    async fn rotate(self: &Arc<Self>, visitor: &Visitor, is_post: bool) -> Option<HeaderValue> {
+        if is_post || visitor.token != TokenAge::Due {
+            return None;
+        }
+        let (console, session) = (Arc::clone(self), visitor.session);
+        let from = visitor.digest;
+        let made = blocking(move || {
+            let new = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
+            Ok(console.host.rotate(session, from, token::digest(&new))?.then_some(new))
+        })
+        .await;
+        guard::set_cookie(self.bound, Some(made.ok().flatten()?.as_str()))
+    }
+
+    async fn offer_sign_in(self: &Arc<Self>, code: String) -> Response {
+        let console = Arc::clone(self);
+        let known = code.clone();
+        let user = blocking(move || Ok(console.host.of_link(&known))).await;
+        match user {
+            Ok(Some(user)) => page(StatusCode::OK, pages::sign_in::offer(&code, &user)),
+            Ok(None) => page(StatusCode::GONE, pages::sign_in::expired()),
+            Err(trouble) => failed(None, &trouble),
+        }
+    }
+
+    async fn sign_in(self: &Arc<Self>, headers: &HeaderMap, form: Form) -> Response {
+        let browser = headers.get(USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default().to_owned();
+        let console = Arc::clone(self);
+        let signed = blocking(move || {
+            let new = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
+            console.host.sign_in(form.get("code"), token::digest(&new), &browser)?;
+            Ok(new)
+        })
+        .await;
+        match signed {
+            Ok(new) => {
+                let mut response = go("/");
+                response.headers_mut().extend(guard::set_cookie(self.bound, Some(&new)).map(|it| (SET_COOKIE, it)));
+                response
+            }
+            Err(Trouble::NotFound(_)) => page(StatusCode::GONE, pages::sign_in::expired()),
+            Err(trouble) => failed(None, &trouble),
+        }
+    }
+
+    async fn page(self: &Arc<Self>, visitor: Visitor, is_post: bool, path: String, form: Form) -> Response {
+        let (console, who) = (Arc::clone(self), visitor.clone());
+        let next = blocking(move || match is_post {
+            true => console.act(&who, &path, &form),
+            false => console.show(&who, &path, &form),
+        })
+        .await;
+        match next {
+            Ok(Next::Page(markup)) => page(StatusCode::OK, markup),
+            Ok(Next::Go(to)) if to == "/signed-out" => {
+                let mut response = signed_out(StatusCode::OK);
+                response.headers_mut().extend(guard::set_cookie(self.bound, None).map(|it| (SET_COOKIE, it)));
+                response
+            }
+            Ok(Next::Go(to)) => go(&to),
+            Err(trouble) => failed(Some(&visitor), &trouble),
+        }
+    }
+
+    /// Draws the page of a path.
+    fn show(&self, who: &Visitor, path: &str, query: &Form) -> Seen<Next> {
+        let mut parts = path.trim_start_matches('/').splitn(2, '/');
+        let (first, rest) = (parts.next().unwrap_or_default(), parts.next().map(|rest| decode(rest.as_bytes())));
+        let frame = |title, body| Next::Page(pages::frame(who, title, self.note(who), &body));
+        Ok(match (first, rest) {
+            ("", None) => frame("Home", pages::home::page(who, &self.views.home(who)?)),
+            ("asked", None) => frame("Decisions", pages::asked::page(who, &self.views.asked(who)?)),
+            ("asked", Some(id)) => {
+                let id: PromptSubject = id.parse().map_err(|_| unknown())?;
+                frame("Decision", pages::asked::one(who, &self.views.prompt(who, id)?))
+            }
+            ("chat", Some(agent)) => {
+                let form = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
+                frame("Chat", pages::chat::page(who, &self.views.chat(who, &agent)?, &form))
+            }
+            ("why", None) => match query.get("id").trim() {
+                "" => frame("Why", pages::why::search()),
+                id => Next::Go(format!("/why/{}", segment(id))),
+            },
+            ("why", Some(id)) => frame("Why", pages::why::page(&self.views.why(who, &id)?)),
+            (first, None) => {
+                let topic = Topic::ALL.iter().copied().find(|topic| topic.path() == first).ok_or_else(unknown)?;
+                frame(topic.title(), pages::topic::page(who, topic, &self.views.topic(who, topic)?))
+            }
+            _ => return Err(unknown()),
+        })
+    }
+
+    /// Does what a form asks for.
+    fn act(&self, who: &Visitor, path: &str, form: &Form) -> Seen<Next> {
+        let mut parts = path.trim_start_matches('/').splitn(2, '/');
+        let (first, rest) = (parts.next().unwrap_or_default(), parts.next().map(|rest| decode(rest.as_bytes())));
+        match (first, rest) {
+            ("sign-out", None) => {
+                self.host.sign_out(who.session)?;
+                Ok(Next::Go("/signed-out".to_owned()))
+            }
+            ("decide", None) => {
+                let matter: PromptSubject = form.get("id").parse().map_err(|_| unknown())?;
+                let (value, name) = (form.get("value"), form.get("name").trim());
+                let value = if name.is_empty() { value.to_owned() } else { format!("{value}:{name}") };
+                let said = self.host.decide(who, matter, &value)?;
+                self.tell(who, format!("{matter}: {said}"));
+                Ok(Next::Go("/asked".to_owned()))
+            }
+            ("chat", Some(agent)) => {
+                let to = format!("/chat/{}", segment(&agent));
+                let (id, text) = (form.get("id").to_owned(), form.get("text").replace("\r\n", "\n"));
+                if text.trim().is_empty() {
+                    return Ok(Next::Go(to));
+                }
+                if !token::is_token(&id) {
+                    return Err(Trouble::Refused("This form has no id: load the page again, and repeat.".to_owned()));
+                }
+                if let Some(answer) = self.host.say(who, NewMessage { agent, id, text })? {
+                    self.tell(who, answer);
+                }
+                Ok(Next::Go(to))
+            }
+            ("press", Some(agent)) => {
+                let button = Button::parse(form.get("button")).ok_or_else(unknown)?;
+                let said = self.host.press(who, &agent, button)?;
+                self.tell(who, said);
+                Ok(Next::Go(format!("/chat/{}", segment(&agent))))
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Keeps a text for the next page of a session.
+    fn tell(&self, who: &Visitor, text: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() >= NOTES_MAX {
+            notes.clear();
+        }
+        notes.insert(who.session, text);
+    }
+
+    fn note(&self, who: &Visitor) -> Option<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).remove(&who.session)
+    }
+}
+
+fn unknown() -> Trouble {
+    Trouble::NotFound("This page does not exist, or you may not see it.".to_owned())
+}
+
+/// Reads the store or waits for the engine, which both may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Seen<T> + Send + 'static) -> Seen<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Trouble::Failed(error.to_string())),
+    }
+}
+
+async fn read_form(headers: &HeaderMap, body: Body) -> Result<Form, (StatusCode, &'static str)> {
+    let too_long = (StatusCode::PAYLOAD_TOO_LARGE, "This form is too long.");
+    let is_form =
+        headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    if !is_form {
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "Only forms are accepted here."));
+    }
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > FORM_MAX) {
+        return Err(too_long);
+    }
+    match tokio::time::timeout(READING, axum::body::to_bytes(body, FORM_MAX)).await {
+        Ok(Ok(bytes)) => Ok(Form::read(&Bytes::from(bytes))),
+        Ok(Err(_)) => Err(too_long),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "This form took too long to arrive.")),
+    }
+}
+
+fn page(status: StatusCode, markup: Markup) -> Response {
+    (status, [(CONTENT_TYPE, "text/html; charset=utf-8")], markup.into_string()).into_response()
+}
+
+fn go(to: &str) -> Response {
+    match HeaderValue::from_str(to) {
+        Ok(to) => (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response(),
+        Err(_) => StatusCode::SEE_OTHER.into_response(),
+    }
+}
+
+fn signed_out(status: StatusCode) -> Response {
+    page(status, pages::sign_in::signed_out())
+}
+
+fn failed(who: Option<&Visitor>, trouble: &Trouble) -> Response {
+    let (status, words) = match trouble {
+        Trouble::NotFound(words) => (StatusCode::NOT_FOUND, words),
+        Trouble::Forbidden(words) => (StatusCode::FORBIDDEN, words),
+        Trouble::Refused(words) => (StatusCode::CONFLICT, words),
+        Trouble::Failed(words) => (StatusCode::SERVICE_UNAVAILABLE, words),
+    };
+    page(status, pages::trouble(who, words))
+}

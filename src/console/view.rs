@@ -1,0 +1,301 @@
+//! What pages show: plain data that was read and checked already. All texts may come from strangers.
+
+use super::Rank;
+use crate::model::card::Button;
+use crate::model::time::Timestamp;
+
+/// What matters now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Home {
+    /// What needs a decision.
+    pub asked: Asked,
+    /// Runs of agents, and sessions whose messages wait for one.
+    pub runs: Vec<Run>,
+    /// What is wrong, with what to do about it.
+    pub problems: Vec<String>,
+    /// What was spent today, in words; none if the person does not see it.
+    pub spent: Option<String>,
+    /// The newest messages.
+    pub recent: Vec<Recent>,
+    /// Agents that the person may talk to, by their folders.
+    pub agents: Vec<AgentName>,
+}
+
+/// An agent's folder and name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentName {
+    /// Its folder.
+    pub folder: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A run of an agent, or a session that waits for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The session.
+    pub session: String,
+    /// The agent's folder.
+    pub agent: String,
+    /// The chat.
+    pub chat: String,
+    /// What it does, in words.
+    pub doing: String,
+    /// Since when.
+    pub since: Option<String>,
+}
+
+/// A message, for a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recent {
+    /// Its id.
+    pub id: String,
+    /// The agent's folder.
+    pub agent: String,
+    /// The chat.
+    pub chat: String,
+    /// The beginning of its text.
+    pub text: String,
+    /// When a message last arrived.
+    pub at: String,
+}
+
+/// What needs a decision, the oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Approvals and questions.
+    pub prompts: Vec<Prompt>,
+    /// Number of those that are not in the list.
+    pub more: usize,
+}
+
+/// An approval or a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// Its id.
+    pub id: String,
+    /// `Approval` or `Question`.
+    pub kind: &'static str,
+    /// Its state, in words; none while it is open.
+    pub state: Option<String>,
+    /// Everything that it puts into effect, as text with lines.
+    pub about: String,
+    /// Agents, chat, sender and others that it concerns: a label and a text.
+    pub facts: Vec<(&'static str, String)>,
+    /// When it was asked.
+    pub created: String,
+    /// When it expires.
+    pub expires: String,
+    /// What can be chosen; empty if it is not open.
+    pub options: Vec<Choice>,
+    /// Messages that wait for it, the oldest first.
+    pub held: Vec<Held>,
+}
+
+/// An option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Its text.
+    pub label: String,
+    /// What is submitted.
+    pub value: String,
+    /// Whether it needs a name, which is added to the value.
+    pub named: bool,
+}
+
+/// A message that waits for a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// When it was sent.
+    pub said: String,
+    /// Its text.
+    pub text: String,
+    /// Names of its files.
+    pub files: Vec<String>,
+}
+
+/// The person's chat with an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chat {
+    /// The agent.
+    pub agent: AgentName,
+    /// The other agents that the person may talk to.
+    pub others: Vec<AgentName>,
+    /// Messages, the oldest first.
+    pub lines: Vec<Line>,
+    /// Whether there are older messages.
+    pub cut: bool,
+    /// What the agent does now; none if it does nothing.
+    pub working: Option<String>,
+    /// What it has written of its answer.
+    pub writing: Option<String>,
+}
+
+/// A message in a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Its id.
+    pub id: String,
+    /// Who wrote it.
+    pub by: Author,
+    /// When.
+    pub at: Timestamp,
+    /// Its text.
+    pub text: String,
+    /// Names of its files.
+    pub files: Vec<String>,
+    /// Its state, if that is worth a word.
+    pub state: Option<String>,
+    /// Buttons under it.
+    pub buttons: Vec<CardButton>,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Author {
+    /// The person.
+    Person,
+    /// The agent, or another one that speaks here.
+    Agent(String),
+    /// Hearth.
+    Hearth,
+}
+
+/// A button of a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CardButton {
+    /// Its text.
+    pub label: String,
+    /// What is submitted.
+    pub button: Button,
+}
+
+/// The history of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    /// The id that was asked for.
+    pub id: String,
+    /// What is known of the message or the answer: a label and a text.
+    pub facts: Vec<(&'static str, String)>,
+    /// What each agent that listens decided.
+    pub decisions: Vec<Decision>,
+    /// What happened, in order.
+    pub steps: Vec<Step>,
+    /// Where its messages and answers are now.
+    pub states: Vec<(String, String)>,
+}
+
+/// What one wiring decided about a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The agent's folder; none if it concerns all.
+    pub agent: Option<String>,
+    /// What was decided.
+    pub decision: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// When.
+    pub at: Timestamp,
+    /// What, in words.
+    pub what: String,
+    /// Which kind.
+    pub kind: StepKind,
+}
+
+/// The kind of a step, which the picture shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// A message came in, or waits.
+    Arrival,
+    /// Something waits for a person or a time.
+    Wait,
+    /// An agent works.
+    Work,
+    /// An answer.
+    Answer,
+    /// It ended well.
+    Done,
+    /// It failed or was refused.
+    Trouble,
+}
+
+/// A topic with tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Agents.
+    Agents,
+    /// Scheduled tasks.
+    Tasks,
+    /// People, and chats.
+    People,
+    /// Costs.
+    Spend,
+    /// What agents reached, and were refused.
+    Network,
+    /// State of the installation.
+    Health,
+    /// Browsers in which people are signed in.
+    Sessions,
+}
+
+impl Topic {
+    /// All topics.
+    pub const ALL: &'static [Self] =
+        &[Self::Agents, Self::Tasks, Self::People, Self::Spend, Self::Network, Self::Health, Self::Sessions];
+
+    /// Its heading.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Agents => "Agents",
+            Self::Tasks => "Tasks",
+            Self::People => "People",
+            Self::Spend => "Spend",
+            Self::Network => "Network",
+            Self::Health => "Health",
+            Self::Sessions => "Signed in",
+        }
+    }
+
+    /// Its part of the address.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Agents => "agents",
+            Self::Tasks => "tasks",
+            Self::People => "people",
+            Self::Spend => "spend",
+            Self::Network => "network",
+            Self::Health => "health",
+            Self::Sessions => "sessions",
+        }
+    }
+
+    /// Whether a person sees something of it.
+    #[must_use]
+    pub fn is_for(self, rank: &Rank) -> bool {
+        match self {
+            Self::Sessions => true,
+            Self::Agents | Self::Tasks | Self::Network => rank.decides(),
+            Self::People | Self::Spend | Self::Health => *rank == Rank::Everything,
+        }
+    }
+}
+
+/// A part of a page: a table, or a text if it has no rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// Headings of the columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+    /// What to say below it, or instead of it.
+    pub note: Option<String>,
+}

@@ -1,0 +1,200 @@
+//! Carries out what people ask for in the console, by the same inputs as commands and channels.
+
+use std::sync::{Arc, Weak};
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::people;
+use crate::console::{Host, NewMessage, Seen, Trouble, Visitor, chat};
+use crate::daemon::Daemon;
+use crate::model::address::{Address, ForeignId, UserId};
+use crate::model::card::{Button, PromptSubject};
+use crate::model::configure::{Change, ChatSpec, Configure, WiringSpec};
+use crate::model::console::{ConsoleInput, TokenDigest};
+use crate::model::content::{Content, RawJson};
+use crate::model::entity::{Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
+use crate::model::id::ConsoleSessionId;
+use crate::model::input::{InboundEvent, Input, Press};
+use crate::model::message::{MessageKind, Reason};
+use crate::model::report::{Outcome, Reply};
+use crate::state::{ChatKey, Text, WiringKey};
+
+/// Longest message, in bytes.
+const TEXT_MAX: usize = 256 * 1024;
+
+/// The daemon, as the console sees it.
+pub(super) struct ConsoleHost {
+    daemon: Weak<Daemon>,
+    tokio: Handle,
+}
+
+impl ConsoleHost {
+    pub(super) fn new(daemon: &Arc<Daemon>, tokio: &Handle) -> Self {
+        Self { daemon: Arc::downgrade(daemon), tokio: tokio.clone() }
+    }
+
+    fn daemon(&self) -> Seen<Arc<Daemon>> {
+        self.daemon.upgrade().ok_or_else(|| Trouble::Failed("Hearth is stopping.".to_owned()))
+    }
+
+    fn submit(&self, input: Input) -> Seen<Reply> {
+        let daemon = self.daemon()?;
+        let reply = self.tokio.block_on(daemon.submit(input, false)).map_err(Trouble::Failed)?;
+        match reply {
+            Reply::Refused(refusal) if refusal.code == "forbidden" => Err(Trouble::Forbidden(refusal.message)),
+            Reply::Refused(refusal) => Err(Trouble::Refused(refusal.message)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// The address of a person's chat with an agent. Creates the chat if it does not exist.
+    fn chat(&self, who: &Visitor, agent: &str) -> Seen<Address> {
+        let none = || Trouble::NotFound("There is no such agent, or you may not talk to it.".to_owned());
+        let folder = Folder::new(agent).map_err(|_| none())?;
+        if !who.rank.talks_to(folder.as_str()) {
+            return Err(none());
+        }
+        let address = chat::address(agent, &who.user).map_err(|error| Trouble::Refused(error.to_string()))?;
+        let daemon = self.daemon()?;
+        let known = daemon.store().read(|db, txn| {
+            let Some(agent) = db.agents_by_folder.get(txn, &Text::from(&folder))? else { return Ok(None) };
+            let chat = db.chats_by_address.get(txn, &ChatKey::of(&address.channel, &address.platform_id))?;
+            let wired = match chat {
+                Some(chat) => db.wirings.contains(txn, &WiringKey { chat, agent })?,
+                None => false,
+            };
+            Ok::<_, crate::state::Error>(Some(wired))
+        });
+        match known.map_err(|error| Trouble::Failed(error.to_string()))? {
+            None => return Err(none()),
+            Some(true) => return Ok(address),
+            Some(false) => {}
+        }
+        self.submit(Input::Configure(Configure::new(vec![new_chat(&address, folder, who)], Origin::Runtime)))?;
+        Ok(address)
+    }
+}
+
+/// The chat of a person with an agent. Nobody else can write to it.
+fn new_chat(address: &Address, agent: Folder, who: &Visitor) -> Change {
+    let wiring = WiringSpec {
+        agent,
+        engage: Engage::Pattern(".".to_owned()),
+        senders: SenderScope::All,
+        ignored: Ignored::Drop,
+        session: SessionMode::Shared,
+        priority: 0,
+        context_from: None,
+    };
+    Change::PutChat(ChatSpec {
+        channel: address.channel.clone(),
+        platform_id: address.platform_id.clone(),
+        name: Some(format!("console of {}", who.name.as_deref().unwrap_or(who.user.handle().as_str()))),
+        group: false,
+        unknown_senders: UnknownSenders::Strict,
+        wirings: vec![wiring],
+    })
+}
+
+fn event(at: Address, who: &Visitor, message: NewMessage) -> Seen<InboundEvent> {
+    let NewMessage { id, text, .. } = message;
+    if text.len() > TEXT_MAX {
+        let why = format!("The message has {} bytes, at most {TEXT_MAX} are accepted.", text.len());
+        return Err(Trouble::Refused(why));
+    }
+    let invalid = |error: crate::model::address::BadName| Trouble::Refused(error.to_string());
+    let sender = ForeignId::new("the user's id", who.user.to_string()).map_err(invalid)?;
+    let id = ForeignId::optional("the message's id", Some(id)).map_err(invalid)?;
+    let name = who.name.clone();
+    let raw = crate::daemon::handlers::payload(&text, sender.as_str(), name.as_deref().unwrap_or("you"));
+    Ok(InboundEvent {
+        source: at,
+        platform_message: id,
+        kind: MessageKind::Chat,
+        content: Content { text, sender: Some(sender), sender_name: name, raw: RawJson::trusted(raw) },
+        said: None,
+        mention: true,
+        group: false,
+        reply_to: None,
+        threads: None,
+        chat_name: None,
+        attachments: Vec::new(),
+    })
+}
+
+/// The text of a reply to a decision.
+fn decided(reply: Reply) -> Seen<String> {
+    match reply {
+        Reply::Answered { decided: true, text } => Ok(text),
+        Reply::Answered { decided: false, text } => Err(Trouble::Refused(text)),
+        other => Err(Trouble::Failed(other.unexpected())),
+    }
+}
+
+impl Host for ConsoleHost {
+    fn of_link(&self, code: &str) -> Option<UserId> {
+        self.daemon.upgrade()?.console.links.user(code)
+    }
+
+    fn sign_in(&self, code: &str, token: TokenDigest, browser: &str) -> Seen<()> {
+        let user = self.daemon()?.console.links.take(code);
+        let user = user.ok_or_else(|| Trouble::NotFound("This link no longer works.".to_owned()))?;
+        self.submit(Input::Console(ConsoleInput::SignIn { user, token, browser: browser.to_owned() })).map(drop)
+    }
+
+    fn visitor(&self, token: TokenDigest) -> Seen<Option<Visitor>> {
+        let found = self.daemon()?.store().read(|db, txn| people::visitor(db, txn, token));
+        found.map_err(|error| Trouble::Failed(error.to_string()))
+    }
+
+    fn rotate(&self, session: ConsoleSessionId, from: TokenDigest, to: TokenDigest) -> Seen<bool> {
+        match self.submit(Input::Console(ConsoleInput::Rotate { session, from, to })) {
+            Ok(_) => Ok(true),
+            Err(Trouble::Refused(_)) => Ok(false),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    fn confirm(&self, session: ConsoleSessionId) -> Seen<()> {
+        self.submit(Input::Console(ConsoleInput::Confirm(session))).map(drop)
+    }
+
+    fn sign_out(&self, session: ConsoleSessionId) -> Seen<()> {
+        self.submit(Input::Console(ConsoleInput::SignOut(session))).map(drop)
+    }
+
+    fn decide(&self, who: &Visitor, matter: PromptSubject, value: &str) -> Seen<String> {
+        decided(self.submit(Input::DecideAs(who.user.clone(), matter, value.to_owned()))?)
+    }
+
+    fn say(&self, who: &Visitor, message: NewMessage) -> Seen<Option<String>> {
+        let at = self.chat(who, &message.agent)?;
+        match self.submit(Input::Inbound(Box::new(event(at, who, message)?)))? {
+            Reply::Routed(report) if report.outcome == Outcome::Consumed => {
+                Ok(report.answer.map(|_| "Hearth has answered.".to_owned()))
+            }
+            Reply::Routed(report) => match report.wirings.iter().find_map(|wiring| wiring.message) {
+                Some(_) => Ok(None),
+                None if report.outcome == Outcome::Duplicate => Ok(None),
+                None => {
+                    let reason = report.reason.map_or("no agent listens here", Reason::explanation);
+                    Err(Trouble::Refused(format!("The message was not accepted: {reason}.")))
+                }
+            },
+            other => Err(Trouble::Failed(other.unexpected())),
+        }
+    }
+
+    fn press(&self, who: &Visitor, agent: &str, button: Button) -> Seen<String> {
+        let at = self.chat(who, agent)?;
+        decided(self.submit(Input::Pressed(Press { by: who.user.clone(), at, button }))?)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        match self.daemon.upgrade() {
+            Some(daemon) => daemon.console.changes.subscribe(),
+            None => watch::channel(0).1,
+        }
+    }
+}

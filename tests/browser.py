@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Drives Chromium through its pipe: one JSON object per step on standard input, one answer per line on standard output.
+
+Steps: {"go": URL}, {"eval": JS}, {"wait": JS, "for": seconds}, {"shot": FILE, "width": 360, "height": 740, "dark": true},
+{"key": "Tab"}, {"requests": true}. Anything that a page writes to the console, throws, or opens as a dialog is an answer
+to {"noise": true}.
+"""
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Browser:
+    def __init__(self, program):
+        to_read, self.write_end = os.pipe()
+        self.read_end, to_write = os.pipe()
+        self.profile = tempfile.TemporaryDirectory(prefix="hearth-browser-", ignore_cleanup_errors=True)
+
+        def descriptors():
+            a, b = os.dup(to_read), os.dup(to_write)
+            os.dup2(a, 3)
+            os.dup2(b, 4)
+            os.closerange(5, 256)
+
+        self.process = subprocess.Popen(
+            [program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
+             "--disable-component-update", "--disable-sync", "--no-proxy-server", "--lang=en-GB",
+             "--host-resolver-rules=MAP evil.example 127.0.0.1",
+             f"--user-data-dir={self.profile.name}", "about:blank"],
+            close_fds=False, preexec_fn=descriptors, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        os.close(to_read)
+        os.close(to_write)
+        self.buffer, self.number, self.noise, self.requests = b"", 0, [], []
+        self.loaded = 0
+        target = self.call("Target.createTarget", url="about:blank", session=None)["targetId"]
+        self.session = None
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, session="own", **params):
+        self.number += 1
+        number = self.number
+        message = {"id": number, "method": method, "params": params}
+        if session == "own" and getattr(self, "session", None):
+            message["sessionId"] = self.session
+        os.write(self.write_end, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.receive()
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def receive(self):
+        while b"\0" not in self.buffer:
+            read = os.read(self.read_end, 1 << 20)
+            if not read:
+                raise RuntimeError("the browser has ended")
+            self.buffer += read
+        line, self.buffer = self.buffer.split(b"\0", 1)
+        event = json.loads(line)
+        method, params = event.get("method"), event.get("params", {})
+        if method == "Page.loadEventFired":
+            self.loaded += 1
+        elif method == "Page.javascriptDialogOpening":
+            self.noise.append("dialog: " + params.get("message", ""))
+            self.number += 1
+            os.write(self.write_end, json.dumps({"id": self.number, "sessionId": self.session,
+                     "method": "Page.handleJavaScriptDialog", "params": {"accept": True}}).encode() + b"\0")
+        elif method == "Runtime.exceptionThrown":
+            self.noise.append("exception: " + json.dumps(params["exceptionDetails"])[:500])
+        elif method == "Log.entryAdded":
+            entry = params["entry"]
+            self.noise.append(f"{entry['level']}: {entry['text']}")
+        elif method == "Runtime.consoleAPICalled":
+            self.noise.append("console: " + json.dumps(params["args"])[:500])
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+        return event
+
+    def evaluate(self, script):
+        result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(json.dumps(result["exceptionDetails"])[:800])
+        return result["result"].get("value")
+
+    def step(self, step):
+        if "go" in step:
+            before = self.loaded
+            found = self.call("Page.navigate", url=step["go"])
+            end = time.time() + 20
+            while self.loaded == before and not found.get("errorText"):
+                if time.time() > end:
+                    raise RuntimeError("the page was not loaded")
+                self.receive()
+            return found.get("errorText")
+        if "eval" in step:
+            return self.evaluate(step["eval"])
+        if "wait" in step:
+            end = time.time() + step.get("for", 30)
+            while True:
+                try:
+                    found = self.evaluate(step["wait"])
+                except RuntimeError as error:
+                    # The page is being replaced.
+                    found = None
+                    if time.time() > end:
+                        raise error
+                if found:
+                    return found
+                if time.time() > end:
+                    text = self.evaluate("document.body.innerText")
+                    raise RuntimeError(f"waited for {step['wait']}: {text}")
+                time.sleep(0.1)
+        if "key" in step:
+            for kind in ("keyDown", "keyUp"):
+                text = {"Enter": "\r"}.get(step["key"])
+                extra = {"text": text} if text and kind == "keyDown" else {}
+                code = {"Tab": 9, "Enter": 13}.get(step["key"], 0)
+                self.call("Input.dispatchKeyEvent", type=kind, key=step["key"], code=step["key"],
+                          windowsVirtualKeyCode=code, **extra)
+            return True
+        if "shot" in step:
+            width, height = step.get("width", 1200), step.get("height", 800)
+            self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                      mobile=width < 500)
+            dark = "dark" if step.get("dark") else "light"
+            self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": dark}])
+            time.sleep(0.3)
+            wide = self.evaluate("document.documentElement.scrollWidth")
+            data = self.call("Page.captureScreenshot", format="png")["data"]
+            with open(step["shot"], "wb") as file:
+                file.write(base64.b64decode(data))
+            return wide
+        if "cookies" in step:
+            return self.call("Network.getCookies")["cookies"]
+        if "axtree" in step:
+            nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+            role = lambda node, key: node.get(key, {}).get("value", "")
+            return [[role(node, "role"), role(node, "name")] for node in nodes if not node.get("ignored")]
+        if "noise" in step:
+            noise, self.noise = self.noise, []
+            return noise
+        if "requests" in step:
+            requests, self.requests = self.requests, []
+            return requests
+        raise RuntimeError(f"unknown step {step}")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.profile.cleanup()
+
+
+def main():
+    browser = Browser(sys.argv[1])
+    print(json.dumps({"ok": "ready"}), flush=True)
+    try:
+        for line in sys.stdin:
+            try:
+                answer = {"ok": browser.step(json.loads(line))}
+            except Exception as error:  # the test says what it makes of it
+                answer = {"error": str(error)}
+            print(json.dumps(answer), flush=True)
+    finally:
+        browser.close()
+
+
+main()
