@@ -235,8 +235,8 @@ impl Console {
             }
             ("decide", None) => {
                 let matter: PromptSubject = form.get("id").parse().map_err(|_| unknown())?;
-                let (value, name) = (form.get("value"), form.get("name").trim());
-                let value = if name.is_empty() { value.to_owned() } else { format!("{value}:{name}") };
+                let (value, text) = (form.get("value"), form.get("text").trim());
+                let value = if text.is_empty() { value.to_owned() } else { format!("{value}:{text}") };
                 let said = self.host.decide(who, matter, &value)?;
                 self.tell(who, format!("{matter}: {said}"));
                 Ok(Next::Go("/asked".to_owned()))

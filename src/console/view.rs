@@ -99,8 +99,8 @@ pub struct Choice {
     pub label: String,
     /// What is submitted.
     pub value: String,
-    /// Whether it needs a name, which is added to the value.
-    pub named: bool,
+    /// What has to be written as well, which is added to the value; none if nothing.
+    pub asks: Option<&'static str>,
 }
 
 /// A message that waits for a decision.

@@ -6,8 +6,8 @@ use crate::model::id::ApprovalId;
 use crate::model::visible::block;
 use crate::state::{self, Read, Tables};
 
-/// The value of the option that creates an agent. It needs a name.
-const NEW_AGENT: &str = "new_agent";
+/// Options that need a text, by their values, and what it is.
+const ASKING: [(&str, &str); 2] = [("new_agent", "Name of the new agent"), ("reject_why", "Reason")];
 
 /// An approval, and the folders of the agents that it concerns.
 pub(in crate::cli) fn prompt(
@@ -51,7 +51,10 @@ fn view(shown: ShownJson) -> Prompt {
         expires: approval.expires,
         options: options
             .into_iter()
-            .map(|option| Choice { named: option.value == NEW_AGENT, label: option.label, value: option.value })
+            .map(|option| {
+                let asks = ASKING.iter().find(|(value, _)| *value == option.value).map(|(_, what)| *what);
+                Choice { asks, label: option.label, value: option.value }
+            })
             .collect(),
         held: held.collect(),
     }

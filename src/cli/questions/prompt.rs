@@ -32,7 +32,7 @@ fn view(question: QuestionJson) -> Prompt {
         facts: facts.collect(),
         created: question.created,
         expires: question.expires,
-        options: options.map(|option| Choice { label: option.label, value: option.value, named: false }).collect(),
+        options: options.map(|option| Choice { label: option.label, value: option.value, asks: None }).collect(),
         held: Vec::new(),
     }
 }

@@ -57,9 +57,9 @@ fn button(who: &Visitor, prompt: &Prompt, choice: &Choice) -> Markup {
             (form_token(who))
             input type="hidden" name="id" value=(prompt.id);
             input type="hidden" name="value" value=(choice.value);
-            @if choice.named {
-                label { span class="hidden" { "Name of the new agent" }
-                    input name="name" required maxlength="60" placeholder="Name of the new agent" autocomplete="off"; }
+            @if let Some(what) = choice.asks {
+                label { span class="hidden" { (what) }
+                    input name="text" required maxlength="500" placeholder=(what) autocomplete="off"; }
             }
             button { (choice.label) }
         }
