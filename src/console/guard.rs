@@ -95,7 +95,7 @@ fn is_ours(bound: SocketAddr, host: &str) -> bool {
 }
 
 /// The token in the cookie of a request.
-pub(super) fn cookie<'h>(bound: SocketAddr, headers: &'h HeaderMap) -> Option<&'h str> {
+pub(super) fn cookie(bound: SocketAddr, headers: &HeaderMap) -> Option<&str> {
     let name = cookie_name(bound);
     let mut found = None;
     for header in headers.get_all(COOKIE) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -303,7 +303,7 @@ async fn read_form(headers: &HeaderMap, body: Body) -> Result<Form, (StatusCode,
         return Err(too_long);
     }
     match tokio::time::timeout(READING, axum::body::to_bytes(body, FORM_MAX)).await {
-        Ok(Ok(bytes)) => Ok(Form::read(&Bytes::from(bytes))),
+        Ok(Ok(bytes)) => Ok(Form::read(&bytes)),
         Ok(Err(_)) => Err(too_long),
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "This form took too long to arrive.")),
     }
