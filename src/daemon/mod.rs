@@ -159,8 +159,7 @@ impl Daemon {
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
         let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
-        let metrics = Metrics::new(engine.store(), runtime.name())?;
-        let opener = gateway::opener(paths)?;
+        let (metrics, opener) = (Metrics::new(engine.store(), runtime.name())?, gateway::opener(paths)?);
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
             gateway: gateway::start(paths, &metrics, &inbox, opener.known())?,
