@@ -11,6 +11,7 @@ use crate::host::channels::free_port;
 use crate::host::{Host, wait_for};
 
 mod browser;
+mod sessions;
 
 /// An answer to a request.
 #[derive(Debug)]

@@ -269,7 +269,9 @@ fn links_between_documents_lead_somewhere() {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let base = root().join(name);
             let file = if path.is_empty() { base } else { base.parent().unwrap().join(path) };
-            let found = std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{name}: {link} leads nowhere"));
+            let found = std::fs::read(&file).unwrap_or_else(|_| panic!("{name}: {link} leads nowhere"));
+            // Pictures have no headings.
+            let found = String::from_utf8_lossy(&found);
             assert!(anchor.is_empty() || anchors(&found).contains(anchor), "{name}: {link} has no such heading");
         }
     }

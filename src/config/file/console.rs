@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use super::section::{Keys, Problems, Section, excerpt};
-use super::write::Fields;
 use crate::model::configure::Change;
 use crate::model::console::ConsoleSettings;
 
@@ -17,14 +16,6 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Cha
         None => ConsoleSettings::LISTEN,
     };
     Some(Change::PutConsole(ConsoleSettings { enabled, listen }))
-}
-
-/// The keys of the console.
-pub(super) fn write(console: &ConsoleSettings) -> Fields {
-    let mut fields = Fields::default();
-    fields.plain("enabled", console.enabled);
-    fields.text("listen", &console.listen.to_string());
-    fields
 }
 
 /// An address of this machine alone: without TLS, others could read along.

@@ -59,3 +59,13 @@ pub(super) fn role(text: &str) -> Result<RoleSpec, String> {
         _ => Err(format!("\"{}\" is not a role; write \"owner\", \"admin\" or \"admin:<folder>\"", excerpt(text))),
     }
 }
+
+/// A role in the file.
+#[must_use]
+pub fn role_word(role: &RoleSpec) -> String {
+    match role {
+        RoleSpec::Owner => "owner".to_owned(),
+        RoleSpec::Admin => "admin".to_owned(),
+        RoleSpec::AdminOf(folder) => format!("admin:{folder}"),
+    }
+}

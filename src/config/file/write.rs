@@ -3,12 +3,14 @@
 use super::agents::{ACCESS, PERMISSIONS, TECHNICAL_SKIPS, TRUSTS, VERBOSITIES};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
-use super::{SCHEMA, budgets, console, section, sight};
+pub use super::users::role_word;
+use super::{SCHEMA, budgets, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::budget::OnLimit;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
+use crate::model::console::ConsoleSettings;
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Permissions, Skills,
     Verbosity,
@@ -300,7 +302,7 @@ impl Fields {
         self.0.iter().fold(heading, |text, (key, value)| text + &format!("{key} = {}\n", value.toml()))
     }
 
-    pub(super) fn text(&mut self, key: &str, text: &str) {
+    fn text(&mut self, key: &str, text: &str) {
         self.set(key, Value::Text(text.to_owned()));
     }
 
@@ -453,7 +455,12 @@ pub fn tables(changes: &[Change]) -> Vec<EntityTable> {
                     add(entity, "[[chats.wirings]]".to_owned(), Fields::of_wiring(wiring));
                 }
             }
-            Change::PutConsole(of) => add("console".to_owned(), "[console]".to_owned(), console::write(of)),
+            Change::PutConsole(ConsoleSettings { enabled, listen }) => {
+                let mut fields = Fields::default();
+                fields.plain("enabled", enabled);
+                fields.text("listen", &listen.to_string());
+                add("console".to_owned(), "[console]".to_owned(), fields);
+            }
             Change::PutChannel(channel) => {
                 let heading = format!("[channels.{}]", key(channel.name.as_str()));
                 add(format!("channel {}", channel.name), heading, Fields::of_channel(channel));
@@ -480,16 +487,6 @@ pub fn write(changes: &[Change]) -> String {
 fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if bare { name.to_owned() } else { quoted(name) }
-}
-
-/// A role in the file.
-#[must_use]
-pub fn role_word(role: &RoleSpec) -> String {
-    match role {
-        RoleSpec::Owner => "owner".to_owned(),
-        RoleSpec::Admin => "admin".to_owned(),
-        RoleSpec::AdminOf(folder) => format!("admin:{folder}"),
-    }
 }
 
 fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
