@@ -8,7 +8,7 @@ use crate::model::console::{ConsoleInput, ConsoleSession, ConsoleSettings, Repla
 use crate::model::id::ConsoleSessionId;
 use crate::model::report::{Action, Reply};
 use crate::rules::texts;
-use crate::state::PersonKey;
+use crate::state::{Digest, PersonKey};
 use crate::tx::Tx;
 
 /// Switches the console on or off, or changes where it listens.
@@ -48,6 +48,10 @@ fn sign_in(tx: &mut Tx<'_, '_>, user: &UserId, token: TokenDigest, browser: &str
     if !may_sign_in(tx, user)? {
         let message = format!("{user} has no role and is a member of no agent, so the console has nothing to show");
         return Ok(Reply::refused("forbidden", message));
+    }
+    let key = Digest::known(token);
+    if tx.db.console_tokens.contains(tx, &key)? || tx.db.console_replaced_tokens.contains(tx, &key)? {
+        return Ok(Reply::refused("taken", "this token is that of another session".to_owned()));
     }
     make_room(tx)?;
     let browser: String = browser.chars().filter(|c| !c.is_control()).take(ConsoleSession::BROWSER_MAX).collect();
