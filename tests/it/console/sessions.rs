@@ -16,7 +16,7 @@ folder = "main"
 [[agents]]
 folder = "other"
 [[users]]
-id = "telegram:1"
+id = "terminal:1"
 roles = ["owner"]
 [[users]]
 id = "telegram:2"
@@ -58,21 +58,21 @@ fn only_people_with_rights_sign_in() {
     let mut world = World::of(HOUSE);
     let mut token = 0;
     for (person, may) in
-        [("telegram:1", true), ("telegram:2", true), ("telegram:3", true), ("telegram:4", false), ("telegram:9", false)]
+        [("terminal:1", true), ("telegram:2", true), ("telegram:3", true), ("telegram:4", false), ("telegram:9", false)]
     {
         token += 1;
         let reply = sign_in(&mut world, person, token);
         assert_eq!(matches!(reply, Reply::Console(_)), may, "{person}: {reply:?}");
     }
     assert_eq!(row(&world, ConsoleSessionId::new(1)).browser, "ab");
-    assert!(matches!(sign_in(&mut world, "telegram:1", 1), Reply::Refused(refusal) if refusal.code == "taken"));
+    assert!(matches!(sign_in(&mut world, "terminal:1", 1), Reply::Refused(refusal) if refusal.code == "taken"));
     world.assert_sound();
 }
 
 #[test]
 fn a_replaced_token_works_until_a_minute_after_the_new_one_was_used() {
     let mut world = World::of(HOUSE);
-    let Reply::Console(session) = sign_in(&mut world, "telegram:1", 1) else { panic!() };
+    let Reply::Console(session) = sign_in(&mut world, "terminal:1", 1) else { panic!() };
     assert_eq!(rotate(&mut world, session, 1, 2), Reply::Console(session));
     assert_eq!(row(&world, session).replaced.unwrap().until, None, "nobody knows whether the new one arrived");
     // Another request with the same token came second.
@@ -99,7 +99,7 @@ fn sessions_are_bounded_and_end() {
     let mut world = World::of(HOUSE);
     for token in 1..=u8::try_from(ConsoleSession::MAX + 5).unwrap() {
         world.pass(Millis::seconds(1));
-        sign_in(&mut world, "telegram:1", token);
+        sign_in(&mut world, "terminal:1", token);
     }
     let count = |world: &World| world.read(|db, txn| db.console_sessions.len(txn));
     assert_eq!(count(&world), ConsoleSession::MAX as u64);
@@ -108,7 +108,7 @@ fn sessions_are_bounded_and_end() {
         Ok(())
     });
     world.pass(ConsoleSession::IDLE);
-    sign_in(&mut world, "telegram:1", 200);
+    sign_in(&mut world, "terminal:1", 200);
     assert_eq!(count(&world), 1);
     world.assert_sound();
 }
@@ -128,12 +128,12 @@ fn people_decide_what_they_have_authority_over() {
         assert!(matches!(&reply, Reply::Refused(refusal) if refusal.code == "forbidden"), "{person}: {reply:?}");
     }
     let missing = PromptSubject::Approval(ApprovalId::new(9));
-    let reply = world.put(Input::DecideAs(user("telegram:1"), missing, "approve".to_owned()));
+    let reply = world.put(Input::DecideAs(user("terminal:1"), missing, "approve".to_owned()));
     assert!(matches!(&reply, Reply::Refused(refusal) if refusal.code == "forbidden"), "{reply:?}");
-    let reply = decide(&mut world, "telegram:1");
+    let reply = decide(&mut world, "terminal:1");
     assert!(matches!(reply, Reply::Answered { decided: true, .. }), "{reply:?}");
     let state = world.read(|db, txn| db.approvals.require(txn, &ApprovalId::new(1))).state;
-    assert!(matches!(state, ApprovalState::Approved { by: Decider::Person(by), .. } if by == user("telegram:1")));
-    assert!(matches!(decide(&mut world, "telegram:1"), Reply::Refused(_)), "once");
+    assert!(matches!(state, ApprovalState::Approved { by: Decider::Person(by), .. } if by == user("terminal:1")));
+    assert!(matches!(decide(&mut world, "terminal:1"), Reply::Refused(_)), "once");
     world.assert_sound();
 }
