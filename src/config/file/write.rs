@@ -9,7 +9,7 @@ use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::budget::OnLimit;
-use crate::model::configure::{Change, ChannelSpec, ChatSpec, RoleSpec, Settings, UserSpec, WiringSpec};
+use crate::model::configure::{Change, ChannelSpec, ChatSpec, Settings, UserSpec, WiringSpec};
 use crate::model::console::ConsoleSettings;
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Permissions, Skills,
