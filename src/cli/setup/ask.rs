@@ -50,9 +50,10 @@ impl Ask {
     /// Asks for one of several answers, by its number or name. An empty answer is the first one.
     pub(super) fn choose(self, choices: &[Choice<'_>]) -> Result<usize, Failure> {
         let width = choices.iter().map(|choice| choice.name.chars().count()).max().unwrap_or_default();
+        let digits = choices.len().to_string().len();
         for (at, Choice { name, about }) in choices.iter().enumerate() {
-            let text = format!("  {}  {name:width$}  {about}", at + 1);
-            print::line(&fold(&text, width + 7, columns()))?;
+            let text = format!("  {:digits$}  {name:width$}  {about}", at + 1);
+            print::line(&fold(&text, width + digits + 6, columns()))?;
         }
         loop {
             let typed = self.line("Your choice [1]: ")?;

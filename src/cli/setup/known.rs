@@ -11,17 +11,6 @@ const OPENAI_KEY: &str = "OPENAI_API_KEY";
 /// Maximum number of listed models.
 const MODELS_MAX: usize = 12;
 
-/// What an agent is, for people who choose one.
-pub(super) fn about(preset: Preset) -> String {
-    let known = preset.about();
-    let (package, name) = (known.package.install(), known.name);
-    format!(
-        "{}\nneeds: its program where agents run: `{package}`, or `hearth image build --with {name}`; and a key, a login of \
-         its own, or the address of a server for its model\ncosts: what its model costs",
-        known.title
-    )
-}
-
 /// What was chosen, and how to go on.
 pub(super) fn chosen(preset: Preset) -> String {
     let known = preset.about();

@@ -124,7 +124,7 @@ impl Setup<'_> {
 
     fn choose_provider(&self) -> Result<ProviderKind, Failure> {
         let about = super::PROVIDERS.map(|super::ProviderArg(provider)| match provider.preset() {
-            Some(preset) => known::about(preset),
+            Some(preset) => preset.about().title.to_owned(),
             None => {
                 let offer = OFFERS.iter().find(|offer| offer.provider == provider);
                 let about = |Offer { is, needs, costs, .. }: &Offer| format!("{is}\nneeds: {needs}\ncosts: {costs}");
@@ -134,6 +134,10 @@ impl Setup<'_> {
         let choices = super::PROVIDERS.iter().zip(&about);
         let choices: Vec<Choice<'_>> =
             choices.map(|(provider, about)| Choice { name: provider.0.as_str(), about }).collect();
+        self.say(
+            "Choose what answers. The agents with one line have programs of their own: setup says how to install the one that \
+             you choose. They cost what their models cost.",
+        )?;
         let chosen = self.ask.choose(&choices)?;
         Ok(super::PROVIDERS.get(chosen).map_or(ProviderKind::Echo, |provider| provider.0))
     }
