@@ -47,6 +47,7 @@ fn task(number: u64, due: bool, missed: Missed) -> Submission {
         missed,
         overlap: Overlap::Refuse,
         origin: TaskOrigin::Operator,
+        allow: Vec::new(),
     }))))
 }
 

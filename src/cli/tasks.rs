@@ -117,6 +117,9 @@ pub(super) struct AddArgs {
     /// Send its answers nowhere; the agent can still send messages with its tools
     #[arg(long, conflicts_with = "chat")]
     no_chat: bool,
+    /// Tool calls that no one is asked about in its runs, like 'Bash(git push:*)'; repeat for more
+    #[arg(long, value_name = "PATTERN")]
+    allow: Vec<String>,
     /// Allow intervals below a minute for an agent with a model
     #[arg(long)]
     force: bool,
@@ -236,6 +239,7 @@ fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
         missed: args.rules.missed.unwrap_or_default(),
         overlap: args.rules.overlap.unwrap_or_default(),
         origin: TaskOrigin::Operator,
+        allow: args.allow,
     })
 }
 

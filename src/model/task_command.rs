@@ -40,6 +40,9 @@ pub struct NewTask {
     /// Its creator. Clients create tasks of operators and imported ones only.
     #[serde(with = "client_origin", default = "operator")]
     pub origin: TaskOrigin,
+    /// Patterns of tool calls that no one is asked about in its runs. Only the operator allows them.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }
 
 /// Change of a setting that may be absent.

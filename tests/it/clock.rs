@@ -25,6 +25,7 @@ fn add(world: &mut World, first: Option<&str>, recurrence: Option<&str>) -> Task
         missed: Missed::RunOnce,
         overlap: Overlap::Refuse,
         origin: TaskOrigin::Operator,
+        allow: Vec::new(),
     };
     match world.put(Input::Task(TaskCommand::Add(Box::new(new)))) {
         Reply::Task(id, _) => id,
@@ -322,6 +323,7 @@ fn due_work_begins_within_a_second_of_its_time() {
         missed: Missed::RunOnce,
         overlap: Overlap::Refuse,
         origin: TaskOrigin::Operator,
+        allow: Vec::new(),
     };
     let Reply::Task(id, _) = submit(Input::Task(TaskCommand::Add(Box::new(new)))) else { panic!() };
     let late = crate::host::wait_for("three slots", || {

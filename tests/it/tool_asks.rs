@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::host::agents::{cli, json_of, results, runners};
 use crate::host::fake_api::FakeApi;
+use crate::host::fake_llm::FakeLlm;
 use crate::host::{CHAT, Host, wait_for};
 
 /// The CLI as an agent whose shell commands are asked about. Its owner is at the terminal of this machine.
@@ -121,6 +122,25 @@ fn a_denied_tool_is_not_asked_about() {
     host.check();
 }
 
+/// What an agent can write for itself: no hooks, and permission for everything.
+#[test]
+fn settings_of_the_agent_do_not_switch_questions_off() {
+    let Some((host, _api, _)) = house(ASKING) else { return };
+    let place = host.data().join("groups/main/.claude");
+    std::fs::create_dir_all(&place).unwrap();
+    let settings =
+        r#"{"disableAllHooks": true, "permissions": {"allow": ["Bash"], "defaultMode": "bypassPermissions"}}"#;
+    for name in ["settings.json", "settings.local.json"] {
+        std::fs::write(place.join(name), settings).unwrap();
+    }
+    host.inject("m1", &runs(""));
+    host.done(&["approvals", "reject", &asked(&host)], b"");
+    answered(&host, 1);
+    assert_eq!(ran(&host), 0);
+    host.wait_settled();
+    host.check();
+}
+
 /// Whatever is killed while a person thinks, the call runs once.
 fn a_question_survives(kill: impl FnOnce(&mut Host, &Path)) {
     let Some((mut host, _api, cli)) = house(ASKING) else { return };
@@ -165,25 +185,51 @@ fn a_question_survives_a_kill_of_the_cli() {
     });
 }
 
-/// After the decision was passed on, the call may have run: a person is asked again, and told so.
-#[test]
-fn a_call_that_may_have_run_is_asked_about_again() {
-    let Some((host, _api, _)) = house(ASKING) else { return };
-    host.inject("m1", &runs("; sleep 30"));
+/// Whatever is killed after the decision was passed on, the call is not repeated silently: the turn goes on, or a person
+/// is asked again, and told that the call may have run. Returns whether it was asked about again.
+fn is_asked_about_again(kill: impl FnOnce(&mut Host, &Path)) -> Option<bool> {
+    let (mut host, _api, cli) = house(ASKING)?;
+    host.inject("m1", &runs("; sleep 5"));
     let id = asked(&host);
     host.done(&["approvals", "approve", &id], b"");
     wait_for("the tool", || (ran(&host) == 1).then_some(()));
-    runners(&host).into_iter().for_each(|pid| kill(i32::try_from(pid).unwrap()));
-    let again = wait_for("the second question", || open(&host).filter(|next| *next != id));
-    let shown: Value = json_of(&host, &["approvals", "show", &again, "--json"]);
-    assert_eq!(shown["request"]["earlier"], "unknown", "{shown}");
-    assert!(shown["about"].as_str().unwrap().contains("may or may not have run"), "{shown}");
-    assert_eq!(ran(&host), 1, "not repeated silently");
-    host.done(&["approvals", "reject", &again], b"");
+    kill(&mut host, &cli);
+    let is_answered = |host: &Host| host.said().iter().any(|text| text == "done");
+    let again = wait_for("the second question, or the answer", || match open(&host) {
+        Some(again) => Some(Some(again)),
+        None => is_answered(&host).then_some(None),
+    });
+    if let Some(again) = &again {
+        let shown: Value = json_of(&host, &["approvals", "show", again, "--json"]);
+        assert_eq!(shown["request"]["earlier"], "unknown", "{shown}");
+        assert!(shown["about"].as_str().unwrap().contains("may or may not have run"), "{shown}");
+        assert_eq!(ran(&host), 1);
+        host.done(&["approvals", "reject", again], b"");
+    }
     answered(&host, 1);
     assert_eq!(ran(&host), 1);
     host.wait_settled();
     host.check();
+    Some(again.is_some())
+}
+
+#[test]
+fn a_call_is_not_repeated_after_a_kill_of_the_runner() {
+    let kill = |host: &mut Host, _: &Path| runners(host).into_iter().for_each(|pid| kill(i32::try_from(pid).unwrap()));
+    assert_ne!(is_asked_about_again(kill), Some(false));
+}
+
+#[test]
+fn a_call_is_not_repeated_after_a_kill_of_the_cli() {
+    assert_ne!(is_asked_about_again(|host, cli| clis(cli, host).into_iter().for_each(kill)), Some(false));
+}
+
+#[test]
+fn a_call_is_not_repeated_after_a_kill_of_the_daemon() {
+    is_asked_about_again(|host, _| {
+        host.kill();
+        host.start();
+    });
 }
 
 /// From the model's call to the question in the store, and from the decision to the tool. The limits are those of a slow
@@ -200,4 +246,39 @@ fn questions_and_answers_are_quick() {
     println!("the command took {decided:?}, and the tool had run after {:?}", begun.elapsed());
     assert!(begun.elapsed().as_secs() < 10);
     answered(&host, 1);
+}
+
+/// The provider `openai` has Hearth's own tools, and asks in its own loop.
+#[test]
+fn an_agent_without_a_program_asks_too() {
+    let model = FakeLlm::start();
+    let mut host = Host::new();
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+    host.apply(&format!(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"openai\"\nmodel = \"fake-1\"\nunconfined = true\n\
+         tools = {{ rules = [{{ ask = \"mcp__nanoclaw__send_message\" }}] }}\n\
+         env = {{ OPENAI_BASE_URL = \"http://127.0.0.1:{}/v1\", OPENAI_API_KEY = \"none\" }}\n\
+         [[users]]\nid = \"terminal:{}\"\nroles = [\"owner\"]\n{CHAT}",
+        model.port,
+        rustix::process::geteuid().as_raw()
+    ));
+    host.start();
+    let prompt = "\n@@tool send_message {\"text\":\"from the tool\"}\n@@say done\n";
+    host.inject("m1", prompt);
+    host.done(&["approvals", "approve", &asked(&host)], b"");
+    answered(&host, 1);
+    let from_tool = |host: &Host| host.said().iter().filter(|text| *text == "from the tool").count();
+    assert_eq!(from_tool(&host), 1);
+    host.inject("m2", prompt);
+    let id = asked(&host);
+    host.kill();
+    host.start();
+    host.done(&["approvals", "reject", &id, "--reason", "not now"], b"");
+    answered(&host, 2);
+    assert_eq!(from_tool(&host), 1);
+    host.wait_settled();
+    let why = host.done(&["why", "m2"], b"");
+    assert!(why.contains("tool mcp__nanoclaw__send_message: denied"), "{why}");
+    assert!(why.contains(&format!("({id}, decided by the operator)")), "{why}");
+    host.check();
 }

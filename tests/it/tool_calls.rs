@@ -12,6 +12,7 @@ use hearth::model::journal::Event;
 use hearth::model::mailbox::RetryHint;
 use hearth::model::report::{Action, Reply};
 use hearth::model::request::Request;
+use hearth::model::task_command::NewTask;
 use hearth::model::tool::{
     Call, GrantScope, NewToolCall, Place, ToolBasis, ToolCall, ToolField, ToolOutcome, ToolPattern, ToolPreset,
     ToolRequest, ToolValue, digest,
@@ -20,8 +21,8 @@ use hearth::model::{Millis, RawJson};
 use serde_json::{Value, json};
 
 use crate::world::outside::{claim, end, gone, try_again};
-use crate::world::requests::{S, ask, working_in};
-use crate::world::{World, event_in};
+use crate::world::requests::{HOUSE, S, ask, working_in};
+use crate::world::{World, event_in, schedules};
 
 const AP1: ApprovalId = ApprovalId::new(1);
 
@@ -231,6 +232,57 @@ fn an_answer_for_longer_is_listed_and_can_be_taken_back() {
         assert_eq!(reply(&world, "w"), None, "{value}");
         world.assert_sound();
     }
+}
+
+const TERMINAL: &str = "[[chats]]\nchannel = \"terminal\"\nplatform_id = \"main\"\nunknown_senders = \"public\"\n\
+                        wirings = [{ agent = \"main\", engage = \"pattern\", pattern = \".\" }]\n";
+
+/// A task of an agent whose owner is at the terminal is due, and its message is claimed.
+fn in_a_task(allow: &[&str]) -> World {
+    let mut world = World::of(&format!("{HOUSE}{TERMINAL}"));
+    let allow = allow.iter().map(|pattern| (*pattern).to_owned()).collect();
+    world.put(schedules::add(NewTask { allow, ..schedules::new(&world, 60, None) }));
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    world.settle();
+    let live = world.session(S).live.unwrap();
+    let input = world.outside.write(S, vec![claim(2, live)]);
+    world.put(input);
+    world
+}
+
+#[test]
+fn a_task_that_no_one_can_answer_for_is_denied_at_once_with_a_notice() {
+    let mut world = in_a_task(&[]);
+    ask(&mut world, "t", bash("git push"));
+    let denied = json!({"verdict": "deny", "reason": "no one who may decide about it can be asked"});
+    assert_eq!((reply(&world, "t"), approvals(&world)), (Some(denied.clone()), 0));
+    let texts: Vec<String> = world.all_outbound().into_iter().map(|(_, outbound)| outbound.text).collect();
+    assert!(
+        texts.iter().any(|text| text.contains("The scheduled task ta1 of main may not use the tool Bash.")),
+        "{texts:?}"
+    );
+    // The right was given when it was made.
+    let mut world = in_a_task(&["Bash(git push:*)"]);
+    ask(&mut world, "t", bash("git push -f"));
+    assert_eq!(reply(&world, "t"), Some(json!({"verdict": "allow", "granted": "Bash(git push:*)"})));
+    ask(&mut world, "u", bash("git pull"));
+    assert_eq!((reply(&world, "u"), approvals(&world)), (Some(denied), 0));
+    world.assert_sound();
+}
+
+#[test]
+fn a_right_of_a_task_is_for_its_runs_only() {
+    let mut world = working();
+    let allow = vec!["Bash".to_owned()];
+    world.put(schedules::add(NewTask { allow, ..schedules::new(&world, 60, None) }));
+    ask(&mut world, "t", bash("git push"));
+    assert_eq!((reply(&world, "t"), approvals(&world)), (None, 1));
+    let allow = vec!["Bash".to_owned(), "Bash(".to_owned()];
+    let refused = world.put(schedules::add(NewTask { allow, ..schedules::new(&world, 60, None) }));
+    assert!(matches!(&refused, Reply::Refused(why) if why.message.contains("`Bash(`")), "{refused:?}");
+    assert_eq!(world.read(|db, txn| db.tool_grants.len(txn)), 1);
+    world.assert_sound();
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl<'a> Scratch<'a> {
             missed: Missed::default(),
             overlap: Overlap::default(),
             origin: TaskOrigin::Operator,
+            allow: Vec::new(),
         };
         scratch.submit(Input::Task(TaskCommand::Add(Box::new(task))))?;
         scratch.lay_out()?;

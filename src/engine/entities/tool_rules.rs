@@ -6,7 +6,7 @@ use crate::model::approval::Decider;
 use crate::model::entity::Folder;
 use crate::model::id::{TaskId, ToolGrantId};
 use crate::model::report::Action;
-use crate::model::tool::{GrantScope, ToolGrant, ToolPattern};
+use crate::model::tool::{GrantScope, ToolGrant};
 use crate::rows::{agents, tool_grants};
 use crate::tx::Tx;
 
@@ -19,8 +19,8 @@ pub(crate) fn allow(
     after: &mut ChangedAgents,
 ) -> Result<ChangeResult> {
     let Some((agent, _)) = agents::find(tx, folder)? else { return Ok(Err(agents::missing(folder))) };
-    if let Err(why) = ToolPattern::parse(pattern) {
-        return Ok(Err(format!("`{pattern}` is not a pattern of tool calls: {why}")));
+    if let Some(why) = tool_grants::problem(tx, agent, &[pattern.to_owned()])? {
+        return Ok(Err(why));
     }
     let scope = match task {
         None => GrantScope::Agent,

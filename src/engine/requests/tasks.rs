@@ -46,8 +46,8 @@ pub(crate) fn serve(
             let reply = if let Ok(ResolvedRecipient::Chat(chat)) = to { Some(chat) } else { None };
             let home = home(tx, asker)?;
             let (missed, overlap, origin) = (Missed::default(), Overlap::default(), TaskOrigin::Agent(asker.session));
-            let first = Some(first);
-            let new = NewTask { agent, home, prompt, script, reply, first, recurrence, missed, overlap, origin };
+            let (first, allow) = (Some(first), Vec::new());
+            let new = NewTask { agent, home, prompt, script, reply, first, recurrence, missed, overlap, origin, allow };
             (TaskCommand::Add(Box::new(new)), scheduled)
         }
         TaskRequest::Update(id, change) => {
@@ -161,6 +161,7 @@ mod tests {
                 missed: Missed::default(),
                 overlap: Overlap::default(),
                 origin: TaskOrigin::Operator,
+                allow: Vec::new(),
             };
             let added = change::command(tx, TaskCommand::Add(Box::new(new)), Some(A))?;
             Ok(added.map(|_| Vec::new()))

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::model::id::{AgentId, SessionId, TaskId, ToolGrantId};
-use crate::model::tool::{GrantScope, ToolGrant};
+use crate::model::tool::{GrantScope, ToolGrant, ToolPattern};
 use crate::state::{Owned, Read, Tables};
 use crate::tx::Tx;
 
@@ -22,6 +22,22 @@ pub(crate) fn add(tx: &mut Tx<'_, '_>, grant: &ToolGrant) -> Result<Option<ToolG
     let id: ToolGrantId = tx.db.allocate(tx)?;
     tx.db.tool_grants.append(tx, &id, grant)?;
     Ok(Some(id))
+}
+
+/// Why an agent cannot get grants of these patterns, if it cannot.
+pub(crate) fn problem(tx: &Tx<'_, '_>, agent: AgentId, patterns: &[String]) -> Result<Option<String>> {
+    let refused = patterns.iter().find_map(|pattern| ToolPattern::parse(pattern).err().map(|why| (pattern, why)));
+    if let Some((pattern, why)) = refused {
+        return Ok(Some(format!("`{pattern}` is not a pattern of tool calls: {why}")));
+    }
+    let known = of(tx.db, tx, agent)?.len();
+    let is_too_much = !patterns.is_empty() && known.saturating_add(patterns.len()) > GRANTS_MAX;
+    Ok(is_too_much.then(|| {
+        format!(
+            "the agent has {known} tool calls that were allowed in advance, and may have {GRANTS_MAX}; remove some with \
+             `hearth agents rules remove`"
+        )
+    }))
 }
 
 /// The grants of an agent, oldest first.

@@ -1,10 +1,12 @@
 //! Changes to tasks by people and agents: add, change, pause, resume, cancel, run now.
 
+use crate::model::approval::Decider;
 use crate::model::id::{AgentId, TaskId};
 use crate::model::task::{FireOutcome, Recurrence, Task, TaskHome, TaskOrigin, TaskState};
 use crate::model::task_command::{NewTask, Patch, TaskChange, TaskCommand};
 use crate::model::time::{Millis, Timestamp};
-use crate::rows::{agents, sessions};
+use crate::model::tool::{GrantScope, ToolGrant};
+use crate::rows::{agents, sessions, tool_grants};
 use crate::rules::occurrences::Series;
 use crate::schedule::{end, pending, recompute, run};
 use crate::state::{OccurrenceId, Owned};
@@ -89,7 +91,11 @@ fn add(tx: &mut Tx<'_, '_>, new: NewTask, state: TaskState) -> Result<Changed> {
     if tx.db.tasks_by_agent.collect_prefix(tx, &new.agent, TASKS_MAX)?.len() >= TASKS_MAX {
         return Ok(Err(format!("an agent has at most {TASKS_MAX} tasks; cancel some first")));
     }
+    if let Some(why) = tool_grants::problem(tx, new.agent, &new.allow)? {
+        return Ok(Err(why));
+    }
     let zone = agents::zone_of(tx, new.agent)?;
+    let allow = new.allow.clone();
     let task = match make(tx, new, &zone) {
         Ok(task) => Task { state, ..task },
         Err(why) => return Ok(Err(why)),
@@ -99,6 +105,10 @@ fn add(tx: &mut Tx<'_, '_>, new: NewTask, state: TaskState) -> Result<Changed> {
     }
     let id: TaskId = tx.db.allocate(tx)?;
     schedule::put(tx, id, None, &task)?;
+    for pattern in allow {
+        let (scope, by, at) = (GrantScope::Task(id), Decider::Operator, tx.now.wall);
+        tool_grants::add(tx, &ToolGrant { agent: task.agent, scope, pattern, by, at })?;
+    }
     if task.due().is_some_and(|next| next <= tx.now.wall) {
         run::due(tx)?;
     }
@@ -132,7 +142,7 @@ fn known(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<(TaskId, Task)>> {
 
 /// Builds a new task. Its first slot is the requested time, otherwise the first one of its recurrence.
 fn make(tx: &Tx<'_, '_>, new: NewTask, zone: &Zone) -> std::result::Result<Task, String> {
-    let NewTask { agent, home, prompt, script, reply, first, recurrence, missed, overlap, origin } = new;
+    let NewTask { agent, home, prompt, script, reply, first, recurrence, missed, overlap, origin, .. } = new;
     let now = tx.now.wall;
     check_text("the prompt", &prompt)?;
     script.as_deref().map_or(Ok(()), |script| check_text("the script", script))?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use hearth_wire::{Context, InMessage};
+use hearth_wire::{Context, InMessage, RULES_VERSION, WIRE_VERSION};
 use serde_json::{Value, json};
 
 use crate::model::address::{Address, ChannelName, ForeignId};
@@ -16,6 +16,7 @@ use crate::model::id::MessageId;
 use crate::model::message::MessageKind;
 use crate::model::session::SessionName;
 use crate::model::time::Timestamp;
+use crate::model::tool::{ToolPreset, ToolRule, ToolSettings, ToolVerdict};
 
 use super::super::Error;
 use super::{Place, SESSION, names};
@@ -176,6 +177,27 @@ fn context_and_messages_are_what_the_contract_says() {
     serde_json::from_value::<InMessage>(message).unwrap();
     let mode = fs::metadata(place.host("in/0000000000000004.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644);
+}
+
+/// A runner that knows no rules about tools would allow everything.
+#[test]
+fn a_runner_that_knows_no_rules_refuses_a_context_with_rules() {
+    let rule = |verdict| ToolRule { verdict, pattern: "Bash".to_owned() };
+    let with = |rule| ToolSettings { rules: vec![rule], ..ToolSettings::default() };
+    for (tools, version) in [
+        (ToolSettings::default(), WIRE_VERSION),
+        (with(rule(ToolVerdict::Allow)), WIRE_VERSION),
+        (with(rule(ToolVerdict::Ask)), RULES_VERSION),
+        (with(rule(ToolVerdict::Deny)), RULES_VERSION),
+        (ToolSettings::of(ToolPreset::Careful), RULES_VERSION),
+        (ToolSettings::of(ToolPreset::Locked), RULES_VERSION),
+    ] {
+        let (place, mut view) = (Place::new(), context(1, 1));
+        view.settings.tools = tools.clone();
+        export(&place, view, &[], false).unwrap();
+        let found = read_context(&place);
+        assert_eq!((found.v, found.tools.preset, found.tools.rules), (version, tools.preset, tools.rules));
+    }
 }
 
 #[test]

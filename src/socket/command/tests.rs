@@ -75,6 +75,7 @@ fn task() -> NewTask {
         missed: Missed::RunAll(3),
         overlap: Overlap::Queue,
         origin: TaskOrigin::imported("old"),
+        allow: vec!["Bash(git push:*)".to_owned()],
     }
 }
 

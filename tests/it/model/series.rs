@@ -181,6 +181,7 @@ fn make(world: &mut World, series: &Series) -> TaskId {
         missed: series.missed,
         overlap: if series.queues { Overlap::Queue } else { Overlap::Refuse },
         origin: TaskOrigin::Operator,
+        allow: Vec::new(),
     };
     match world.put(Input::Task(TaskCommand::Add(Box::new(new)))) {
         Reply::Task(id, _) => id,

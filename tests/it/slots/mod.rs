@@ -265,6 +265,7 @@ impl Book {
             missed,
             overlap,
             origin: TaskOrigin::Operator,
+            allow: Vec::new(),
         };
         let Some(reply) = house.tell(TaskCommand::Add(Box::new(new))) else { return };
         let Reply::Task(id, _) = reply else { panic!("{reply:?}") };

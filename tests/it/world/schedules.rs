@@ -20,6 +20,7 @@ pub(crate) fn new(world: &World, after: u64, every: Option<&str>) -> NewTask {
         missed: Missed::default(),
         overlap: Overlap::default(),
         origin: TaskOrigin::Operator,
+        allow: Vec::new(),
     }
 }
 

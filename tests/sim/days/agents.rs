@@ -112,7 +112,7 @@ impl Sim {
     fn wish(&mut self, words: Said) -> Said {
         let option = |word: &str| CardOption { label: word.into(), chosen: word.into(), value: word.into() };
         let before = words.number.saturating_sub(2 + 2 * self.chance.next(3));
-        let request = match self.chance.next(9) {
+        let request = match self.chance.next(13) {
             0 => return Said { wish: RequestedAction::Edit(before), ..words },
             1 => return Said { wish: RequestedAction::React(before), ..words },
             2 | 3 => Request::Question(NewQuestion {
@@ -121,6 +121,8 @@ impl Sim {
                 options: vec![option("yes"), option("no")],
                 timeout: Millis::seconds(60 + self.chance.next(3_600)),
             }),
+            9..=11 => self.tool_question(),
+            12 => self.tools_used(),
             4 => Request::CreateAgent { name: format!("Made {}", self.chance.next(4)), instructions: None },
             5 => Request::Tasks(TaskRequest::List(None)),
             6 => Request::AddMcpServer(McpServer {

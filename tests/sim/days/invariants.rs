@@ -45,6 +45,8 @@ pub(super) struct Memory {
     pub(super) newest_asked: Option<ApprovalId>,
     pub(super) asked: BTreeSet<ApprovalId>,
     pub(super) decided: BTreeMap<ApprovalId, ApprovalState>,
+    /// The questions that approvals of tool calls were passed on to.
+    pub(super) tools: BTreeMap<ApprovalId, (SessionId, String)>,
     incarnations: BTreeMap<SessionId, u32>,
     pub(super) budgets: budgets::Seen,
     /// One-time tasks that the reference does not know.
@@ -69,6 +71,7 @@ impl Memory {
             newest_asked: None,
             asked: BTreeSet::new(),
             decided: BTreeMap::new(),
+            tools: BTreeMap::new(),
             unsent: BTreeSet::new(),
             sent: BTreeMap::new(),
             incarnations: BTreeMap::new(),
@@ -103,6 +106,7 @@ impl Sim {
         self.promised_files_are_there();
         self.what_was_written_is_taken_in();
         self.decisions_are_whole(all);
+        self.approvals_of_tools_are_used_once();
         self.nothing_is_shown_twice_unmarked();
         self.what_went_out_stays_out(all);
         self.a_store_is_only_its_own();

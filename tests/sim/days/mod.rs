@@ -26,6 +26,7 @@ mod room;
 mod setting;
 mod stray;
 mod tasks;
+mod tools;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -301,7 +301,16 @@ impl Sim {
             (None, Some((Timed { id, .. }, ()))) => PromptSubject::Question(id),
             (None, None) => return,
         };
-        let value = (*self.chance.pick(&["approve", "reject", "1", "yes", "new_agent:Made by command"])).to_owned();
+        let value = (*self.chance.pick(&[
+            "approve",
+            "reject",
+            "1",
+            "yes",
+            "new_agent:Made by command",
+            "session",
+            "reject_why:not now",
+        ]))
+        .to_owned();
         self.put(Input::Decide(matter, value));
     }
 

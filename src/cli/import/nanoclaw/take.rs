@@ -255,6 +255,7 @@ fn one_task(paths: &Paths, before: &Known, now: &Known, task: &FoundTask) -> Res
         missed: Missed::default(),
         overlap: Overlap::default(),
         origin: TaskOrigin::imported(&name),
+        allow: Vec::new(),
     };
     let command = if task.paused { TaskCommand::AddPaused } else { TaskCommand::Add };
     tasks::submit(paths, command(Box::new(new))).map(drop).map_err(told)

@@ -16,8 +16,9 @@ use crate::model::message::{Body, Message, MessageState, Seen};
 use crate::model::report::Caused;
 use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
+use crate::model::tool::GrantScope;
 use crate::rows::messages::Removed;
-use crate::rows::{approvals, messages, session_files, spend};
+use crate::rows::{approvals, messages, session_files, spend, tool_grants};
 use crate::schedule::run_ended;
 use crate::state::{
     ChatKey, ForeignKey, InboxKey, Number, Owned, Read, SeenKey, Tables, Text, Timed, WireKey, derived,
@@ -223,6 +224,7 @@ fn tasks(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
         }
         if !task.state.is_open() && task.running.is_none() && task.changed < end && is_gone(tx, id)? {
             tx.db.tasks.delete(tx, &id)?;
+            tool_grants::forget(tx, task.agent, |grant| grant.scope == GrantScope::Task(id))?;
         }
         walk.pass(id.number());
     }

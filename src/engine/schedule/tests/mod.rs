@@ -35,6 +35,7 @@ fn new(first: Option<&str>, recurrence: Option<&str>) -> NewTask {
         missed: Missed::RunOnce,
         overlap: Overlap::Refuse,
         origin: TaskOrigin::Operator,
+        allow: Vec::new(),
     }
 }
 

@@ -4,20 +4,30 @@ use hearth::model::approval::ApprovalSubject;
 use hearth::model::approval_text::{AgentName, Names, Place, destination_name, render};
 use hearth::model::entity::{EnvValue, McpServer};
 use hearth::model::id::{AgentId, ChatId, SessionId};
+use hearth::model::tool::{ToolAsker, ToolField, ToolOutcome, ToolRequest, ToolValue, digest};
 use hearth::model::visible::is_unseen;
 use hearth::model::{ChannelName, ForeignId, UserId};
 
 /// A byte that occurs in no text. It separates the fields of the input.
 const BORDER: u8 = 0xff;
 const SESSION: SessionId = SessionId::new(7);
+/// The kind of an approval of a tool call.
+const TOOL: u8 = b'T';
+/// Fields of tools that programs read.
+const FOR_PROGRAMS: [&str; 10] =
+    ["command", "cmd", "script", "file_path", "filePath", "path", "notebook_path", "url", "uri", "to"];
 
 /// The kind of an approval, then its fields. The text shows no invisible characters, every line of it is a single line,
 /// and every value that takes effect can be read back from it. So two approvals with different consequences never have
 /// the same text.
 pub fn approvals(bytes: &[u8]) {
-    let Some((kind, rest)) = bytes.split_first() else { return };
+    let Some((kind, rest)) = bytes.split_first() else {
+        return;
+    };
     let mut fields = rest.split(|byte| *byte == BORDER).map(|field| String::from_utf8_lossy(field).into_owned());
-    let Some((about, names, expected)) = asked(*kind, &mut fields) else { return };
+    let Some((about, names, expected)) = asked(*kind, &mut fields) else {
+        return;
+    };
     let text = render(&about, &names);
     assert!(!text.lines.is_empty());
     for line in &text.lines {
@@ -39,6 +49,7 @@ fn asked(kind: u8, fields: Fields<'_>) -> Option<Shown> {
     let first = |before: &str| (before.to_owned(), agent.name.clone());
     let asker = Names { agents: vec![agent.clone()], chat: None };
     match kind % 5 {
+        _ if kind == TOOL => tool(fields, first(""), asker),
         0 => person(fields, agent, true),
         1 => person(fields, agent, false),
         2 => {
@@ -74,6 +85,44 @@ fn asked(kind: u8, fields: Fields<'_>) -> Option<Shown> {
             Some((ApprovalSubject::CreateAgent { session: SESSION, name, instructions }, asker, expected))
         }
     }
+}
+
+/// A tool call: its tool, the folder, the pattern, then the fields of its input.
+fn tool(fields: Fields<'_>, first: (String, String), asker: Names) -> Option<Shown> {
+    let (tool, folder, pattern) = (fields.next()?, fields.next()?, fields.next()?);
+    let mut expected = vec![first, (" (main) asks to use the tool ".to_owned(), tool.clone())];
+    expected.push(("working directory: ".to_owned(), folder.clone()));
+    let mut input = Vec::new();
+    while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+        let (words, value) = match value.strip_prefix('=') {
+            Some(json) => (" is the value ", ToolValue::Json(json.to_owned())),
+            None if FOR_PROGRAMS.contains(&name.as_str()) && !value.contains('\n') => {
+                (" is the text ", ToolValue::Text(value))
+            }
+            None => (" is this text:", ToolValue::Text(value)),
+        };
+        let (ToolValue::Text(text) | ToolValue::Json(text)) = &value;
+        expected.extend([("input ".to_owned(), name.clone()), (words.to_owned(), text.clone())]);
+        input.push(ToolField { name, value });
+    }
+    let covers = "Allowed once, this call may run one time. Allowed for the session or always, no one is asked about calls \
+                  that match ";
+    let pattern = Some(pattern).filter(|pattern| !pattern.is_empty());
+    expected.extend(pattern.clone().map(|pattern| (covers.to_owned(), pattern)));
+    let request = ToolRequest {
+        session: SESSION,
+        message: None,
+        digest: digest(&tool, &serde_json::Value::Null),
+        tool,
+        folder,
+        fields: input,
+        pattern,
+        earlier: Some(ToolOutcome::Unknown),
+        asker: ToolAsker { incarnation: 1, number: 1, request: "1-1-1".to_owned() },
+        used: None,
+        reason: None,
+    };
+    Some((ApprovalSubject::Tool(Box::new(request)), asker, expected))
 }
 
 fn server(fields: Fields<'_>, first: (String, String), asker: Names) -> Option<Shown> {
@@ -133,16 +182,18 @@ fn marked(text: &str, border: char) -> String {
     text.replace(border, "\u{0}")
 }
 
-/// Every value of a text in quotation marks or behind `|`, with the words before it.
+/// Every value of a text in quotation marks or behind `|`, with the words before it on its line or the line above.
 fn read(lines: &[String]) -> Vec<(String, String)> {
     let mut values: Vec<(String, String)> = Vec::new();
     let mut block: Option<Vec<String>> = None;
+    let mut rest = "";
     for line in lines {
         if let Some(rest) = line.strip_prefix("| ") {
             block.get_or_insert_default().push(unescaped(rest, None));
             continue;
         }
-        let mut rest = line.as_str();
+        values.extend(block.take().map(|lines| (rest.to_owned(), lines.join("\n"))));
+        rest = line.as_str();
         while let Some(at) = rest.find(['"', '“']) {
             let (before, quoted) = rest.split_at(at);
             let open = quoted.chars().next().expect("a quotation mark");
@@ -154,7 +205,7 @@ fn read(lines: &[String]) -> Vec<(String, String)> {
             rest = &quoted[end + if open == '"' { 1 } else { '”'.len_utf8() }..];
         }
     }
-    values.extend(block.map(|lines| ("instructions:".to_owned(), lines.join("\n"))));
+    values.extend(block.map(|lines| (rest.to_owned(), lines.join("\n"))));
     values
 }
 

@@ -15,6 +15,7 @@ mod network;
 mod programs;
 mod store;
 mod talk;
+mod tool_rules;
 mod turns;
 mod words;
 
@@ -61,6 +62,7 @@ pub const LAWS: &[(&str, Law)] = &[
     ("way_out", network::way_out),
     ("plain_requests", network::plain_requests),
     ("hosts", network::hosts),
+    ("tool_rules", tool_rules::tool_rules),
 ];
 
 /// The first line as text, and the rest.
