@@ -11,7 +11,7 @@ use resets::Resets;
 
 use super::change::Configured;
 use super::configuration::UserEntry;
-use super::{Done, Failure, change, configuration, local_owner, mount_args, print, problems, users};
+use super::{Done, Failure, change, configuration, local_owner, mount_args, net, print, problems, users};
 use crate::config::Paths;
 use crate::config::file::{self, write};
 use crate::daemon::opening::Opening;
@@ -22,7 +22,7 @@ use crate::model::configure::{Change, Configure, RoleSpec, UserSpec};
 use crate::model::entity::{Hold, Origin};
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::LINE_MAX;
-use crate::state::Reader;
+use crate::state::{self, Reader};
 
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
@@ -179,8 +179,15 @@ fn changed() -> Failure {
 
 /// Writes the whole configuration as a file. Applying it changes nothing.
 pub(super) fn export(paths: &Paths, json: bool) -> Done {
-    let configuration = Reader::open(paths.data())?.read(configuration::collect)?;
-    let toml = write::write(&configuration.changes());
+    let (configuration, decisions) = Reader::open(paths.data())?
+        .read(|db, txn| Ok::<_, state::Error>((configuration::collect(db, txn)?, net::decisions(db, txn)?)))?;
+    let mut toml = write::write(&configuration.changes());
+    if !decisions.is_empty() {
+        toml.push_str(
+            "\n# People decided about hosts. Applying a file keeps that; another installation needs these commands:\n",
+        );
+        decisions.iter().for_each(|command| toml.push_str(&format!("#   {command}\n")));
+    }
     if u64::try_from(toml.len()).is_ok_and(|bytes| bytes > FILE_MAX) {
         print::warning(&format!("this file has more than {FILE_MAX} bytes: `hearth apply` reads it only in parts"));
     }

@@ -296,6 +296,23 @@ fn covers(host: &Host, other: &Host) -> bool {
     }
 }
 
+/// Commands that make the standing decisions again.
+pub(super) fn decisions(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let mut commands = Vec::new();
+    for row in db.host_grants.iter(txn)? {
+        let (key, grant) = row?;
+        let word = match grant.decision {
+            HostDecision::Always => "allow",
+            HostDecision::Never => "deny",
+            HostDecision::Once(_) => continue,
+        };
+        let agent = lookup::folder(db, txn, key.agent)?;
+        commands.push(format!("hearth net {word} {agent} {}", grant.to));
+    }
+    commands.sort();
+    Ok(commands)
+}
+
 fn decision(agent: String, grant: HostGrant) -> DecisionJson {
     let word = grant.decision.as_str();
     let sessions = match grant.decision {

@@ -10,6 +10,7 @@ use super::files::BlobGuard;
 use super::metrics::Metrics;
 use super::typing::Typing;
 use crate::engine::commit::Engine;
+use crate::gateway::opened::KnownSecrets;
 
 /// What the channels' tasks need.
 pub(super) struct ChannelContext {
@@ -27,4 +28,6 @@ pub(super) struct ChannelContext {
     pub(super) fates: BlobGuard,
     /// Counts deliveries.
     pub(super) metrics: Arc<Metrics>,
+    /// Values that agents must not send anywhere.
+    pub(super) known: Arc<KnownSecrets>,
 }

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::Error;
 use super::engine_thread::{Inbox, Item};
 use super::mailbox_workers::MailboxWorkers;
+use super::metrics::Metrics;
 use super::worker;
 use crate::config::Paths;
 use crate::egress::{Asking, Egress, Hooks, Reach as Outside, Setup};
@@ -28,12 +29,20 @@ const BATCH: Duration = Duration::from_secs(1);
 const WAITING_MAX: usize = 1_024;
 
 /// Starts the way out.
-pub(super) fn start(paths: &Paths, inbox: &Arc<Inbox>, opener: Arc<Opener>) -> Result<Arc<Egress>, Error> {
+pub(super) fn start(
+    paths: &Paths,
+    metrics: &Arc<Metrics>,
+    inbox: &Arc<Inbox>,
+    opener: &Arc<Opener>,
+) -> Result<Arc<Egress>, Error> {
     let reports = Arc::new(Reports::default());
-    let (seen, asks) = (Arc::clone(&reports), Arc::clone(inbox));
+    let (seen, asks, metrics) = (Arc::clone(&reports), Arc::clone(inbox), Arc::clone(metrics));
     let hooks = Hooks {
         ask: Box::new(move |wanted| ask(&asks, wanted)),
-        seen: Box::new(move |connection| seen.add(connection)),
+        seen: Box::new(move |connection| {
+            metrics.connected(&connection);
+            seen.add(connection);
+        }),
     };
     let egress = Egress::start(Setup { directory: paths.run().join("network"), reach: Outside::default(), hooks })?;
     let inbox = Arc::downgrade(inbox);
@@ -47,7 +56,7 @@ pub(super) fn start(paths: &Paths, inbox: &Arc<Inbox>, opener: Arc<Opener>) -> R
         }
     })
     .map(drop)?;
-    Ok(Arc::new(egress.with_secrets(opener)))
+    Ok(Arc::new(egress.with_secrets(Arc::clone(opener))))
 }
 
 /// Asks the engine to ask a person.

@@ -163,7 +163,7 @@ impl Daemon {
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
             gateway: gateway::start(paths, &metrics, &inbox, opener.known())?,
-            egress: egress::start(paths, &inbox, opener)?,
+            egress: egress::start(paths, &metrics, &inbox, &opener)?,
             engine: Arc::clone(&engine),
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),
@@ -183,6 +183,7 @@ impl Daemon {
             typing: Arc::clone(&typing),
             fates: BlobGuard::new(&files, &removals),
             metrics: Arc::clone(&metrics),
+            known: Arc::clone(opener.known()),
         };
         let channels = Channels::new(context, fixed);
         let daemon = Arc::new(Self {
@@ -208,12 +209,11 @@ impl Daemon {
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        let shown = Arc::clone(&channels);
-        typing.run(move |indicator| shown.show_typing(indicator))?;
+        typing.run(move |indicator| channels.show_typing(indicator))?;
         daemon.start_engine(removals)?;
         daemon.start_builds(install)?;
         daemon.start_upkeep()?;
-        channels.connect_all()?;
+        daemon.channels.connect_all()?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
     }

@@ -35,6 +35,7 @@ mod address;
 mod answer;
 mod copy;
 mod hello;
+mod leak;
 mod opened;
 mod plain;
 mod relay;
@@ -160,7 +161,8 @@ impl Egress {
         let _within = runtime.enter();
         let listener = UnixListener::from_std(listener).map_err(failed)?;
         let (hooks, slots) = (Arc::clone(&self.hooks), Arc::clone(&self.slots));
-        let run = Arc::new(EgressRun::new(key, policy, hooks, self.reach.clone(), slots));
+        let known = self.opener.as_ref().map(|opener| Arc::clone(opener.known())).unwrap_or_default();
+        let run = Arc::new(EgressRun::new(key, policy, hooks, self.reach.clone(), slots, known));
         let (end, ended) = watch::channel(false);
         runtime.spawn(accept(listener, Arc::clone(&run), ended));
         open.insert(key, Open { _end: end, run, access: access.clone() });

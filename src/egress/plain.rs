@@ -2,6 +2,7 @@
 //!
 //! Heads are checked and bodies are counted; both pass as they came.
 
+use super::leak::Search;
 use super::request::{Framing, Head};
 use crate::model::network::{Endpoint, NetRefusal};
 
@@ -19,6 +20,7 @@ pub(super) struct Requests {
     held: Vec<u8>,
     /// Whether a request has passed.
     pub(super) has_passed: bool,
+    search: Search,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +41,13 @@ enum State {
 
 impl Requests {
     /// Checks all requests.
-    pub(super) const fn new(host: Endpoint) -> Self {
-        Self { host, state: State::Head, held: Vec::new(), has_passed: false }
+    pub(super) fn new(host: Endpoint, search: Search) -> Self {
+        Self { host, state: State::Head, held: Vec::new(), has_passed: false, search }
     }
 
     /// Lets the body of one request pass whose head was checked, and nothing more.
-    pub(super) fn body_of(host: Endpoint, framing: Framing) -> BodyOnly {
-        let mut requests = Self::new(host);
+    pub(super) fn body_of(host: Endpoint, framing: Framing, search: Search) -> BodyOnly {
+        let mut requests = Self::new(host, search);
         requests.state = after_head(framing);
         BodyOnly(requests)
     }
@@ -77,16 +79,17 @@ impl Requests {
             State::Head => {
                 if let Some(head) = Head::read(&self.held).map_err(|_| NetRefusal::NotForThisHost)? {
                     self.state = self.next(&head)?;
+                    self.search.head(&head)?;
                     self.has_passed = true;
                     self.forward(head.length, passed);
                 }
             }
             State::Body(left) => {
-                let left = self.forward_some(left, passed);
+                let left = self.forward_payload(left, passed)?;
                 self.state = if left == 0 { State::Head } else { State::Body(left) };
             }
             State::Chunk(left) => {
-                let left = self.forward_some(left, passed);
+                let left = self.forward_payload(left, passed)?;
                 self.state = if left == 0 { State::ChunkEnd } else { State::Chunk(left) };
             }
             State::ChunkEnd => {
@@ -158,11 +161,14 @@ impl Requests {
         passed.extend(self.held.drain(..length.min(self.held.len())));
     }
 
-    /// Forwards at most so many bytes, and returns how many are left.
-    fn forward_some(&mut self, left: u64, passed: &mut Vec<u8>) -> u64 {
+    /// Forwards at most so many bytes of a payload, and returns how many are left.
+    fn forward_payload(&mut self, left: u64, passed: &mut Vec<u8>) -> Result<u64, NetRefusal> {
         let there = u64::try_from(self.held.len()).unwrap_or(u64::MAX).min(left);
-        self.forward(usize::try_from(there).unwrap_or(usize::MAX), passed);
-        left.saturating_sub(there)
+        let mut bytes = Vec::new();
+        self.forward(usize::try_from(there).unwrap_or(usize::MAX), &mut bytes);
+        let left = left.saturating_sub(there);
+        passed.append(&mut self.search.payload(&bytes, left == 0)?);
+        Ok(left)
     }
 }
 
@@ -211,7 +217,7 @@ mod tests {
     use super::*;
 
     fn requests() -> Requests {
-        Requests::new("a.org:80".parse().unwrap())
+        Requests::new("a.org:80".parse().unwrap(), Search::default())
     }
 
     /// What passes of a text that comes byte by byte.
@@ -303,7 +309,7 @@ mod tests {
         for (framing, body) in
             [(Framing::Length(5), "hello"), (Framing::Length(0), ""), (Framing::Chunked, "5\r\nhello\r\n0\r\n\r\n")]
         {
-            let mut only = Requests::body_of("a.org:80".parse().unwrap(), framing);
+            let mut only = Requests::body_of("a.org:80".parse().unwrap(), framing, Search::default());
             let text = format!("{body}GET / HTTP/1.1\r\nHost: a.org\r\n\r\n");
             assert_eq!(String::from_utf8(only.pass(text.as_bytes()).unwrap()).unwrap(), body);
             assert_eq!(only.pass(b"more").unwrap(), b"");

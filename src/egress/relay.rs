@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 use tokio::sync::Notify;
@@ -11,9 +11,11 @@ use tokio::sync::Notify;
 use super::answer::{ALERT, refused};
 use super::copy::{copy, read_some, write_all};
 use super::hello;
+use super::leak::Search;
 use super::plain::{BodyOnly, Requests};
 use super::request::Framing;
 use super::serve::Seen;
+use crate::gateway::opened::KnownSecrets;
 use crate::model::network::{Endpoint, Host, NetRefusal, NetVerdict};
 
 /// What may pass from an agent to a server.
@@ -29,16 +31,16 @@ pub(super) enum Passing {
 
 impl Passing {
     /// What may pass in a connection that the program asked for.
-    pub(super) fn of_tunnel(to: &Endpoint) -> Self {
+    pub(super) fn of_tunnel(to: &Endpoint, known: &Arc<KnownSecrets>) -> Self {
         match to.port {
-            80 => Self::Requests(Mutex::new(Requests::new(to.clone()))),
+            80 => Self::Requests(Mutex::new(Requests::new(to.clone(), Search::new(known)))),
             port => Self::Bytes { tls: port == 443 },
         }
     }
 
     /// What may pass after the head of a request.
-    pub(super) fn of_request(to: &Endpoint, framing: Framing) -> Self {
-        Self::Body(Requests::body_of(to.clone(), framing))
+    pub(super) fn of_request(to: &Endpoint, framing: Framing, known: &Arc<KnownSecrets>) -> Self {
+        Self::Body(Requests::body_of(to.clone(), framing, Search::new(known)))
     }
 }
 

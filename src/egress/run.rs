@@ -10,6 +10,7 @@ use super::opened::Bound;
 use super::{Hooks, Reach};
 use crate::clock::Stopwatch;
 use crate::connections::within_descriptors;
+use crate::gateway::opened::KnownSecrets;
 use crate::model::id::SessionId;
 use crate::model::network::{
     Endpoint, HostWanted, Judgement, NetRefusal, NetVerdict, NetworkPolicy, RuleOrigin, is_local, judge,
@@ -40,6 +41,8 @@ pub(super) struct EgressRun {
     pub(super) reach: Reach,
     /// Its bound secrets, if it has some.
     pub(super) bound: OnceLock<Bound>,
+    /// Values that must not be in requests which can be read.
+    pub(super) known: Arc<KnownSecrets>,
     /// Endpoints that were asked about.
     asked: Mutex<HashMap<Endpoint, Asked>>,
     /// Limits accepted connections.
@@ -78,6 +81,7 @@ impl EgressRun {
         hooks: Arc<Hooks>,
         reach: Reach,
         all: Arc<Semaphore>,
+        known: Arc<KnownSecrets>,
     ) -> Self {
         let slots = within_descriptors(CONNECTIONS_MAX, PARTS_OF_ONE);
         Self {
@@ -87,6 +91,7 @@ impl EgressRun {
             hooks,
             reach,
             bound: OnceLock::new(),
+            known,
             asked: Mutex::default(),
             accepted: Arc::new(Semaphore::new(slots.saturating_add(WAITING_MAX))),
             slots: Arc::new(Semaphore::new(slots)),

@@ -10,6 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::answer::{OPENED, malformed, refused};
+use super::leak::in_head;
 use super::opened::{self, Opening};
 use super::relay::{Passing, relay};
 use super::request::{BadHead, Head, Wanted};
@@ -96,6 +97,14 @@ pub(super) async fn serve(mut agent: UnixStream, run: Arc<EgressRun>) {
         let (host, opener) = (Arc::clone(host), Arc::clone(&bound.opener));
         return opened::serve(Opening { agent, rest, to, host, opener }, &run).await;
     }
+    if head_to_send.is_some()
+        && let Err(leak) = in_head(&run.known.now(), &head)
+    {
+        let verdict = NetVerdict::Refused(leak);
+        let words = refused(&to, &verdict);
+        drop(Seen::new(&run, to, verdict));
+        return say(agent, &words).await;
+    }
     let (mut reached, upstream) = match reach(&run, &to).await {
         Ok(reached) => reached,
         Err(verdict) => {
@@ -106,10 +115,10 @@ pub(super) async fn serve(mut agent: UnixStream, run: Arc<EgressRun>) {
         }
     };
     let began = match &head_to_send {
-        None => agent.write_all(OPENED).await.map(|()| Passing::of_tunnel(&to)),
-        Some(bytes) => {
-            upstream_head(&upstream, bytes, &reached.seen.up).await.map(|()| Passing::of_request(&to, head.framing))
-        }
+        None => agent.write_all(OPENED).await.map(|()| Passing::of_tunnel(&to, &run.known)),
+        Some(bytes) => upstream_head(&upstream, bytes, &reached.seen.up)
+            .await
+            .map(|()| Passing::of_request(&to, head.framing, &run.known)),
     };
     // A program that is gone needs no connection.
     let Ok(passing) = began else { return };

@@ -1,6 +1,7 @@
 //! What the gate reads from bytes of agents, without sockets: for the laws in `tests/fuzz/`.
 
 use super::hello;
+use super::leak::Search;
 use super::plain::Requests;
 use super::request::{Head, Wanted};
 use crate::model::network::Endpoint;
@@ -32,7 +33,7 @@ pub type Understood = (Endpoint, Option<Vec<u8>>);
 /// What passes of requests to a host that come in these pieces. `None` if something is refused.
 #[must_use]
 pub fn passed(to: &Endpoint, pieces: &[&[u8]]) -> Option<Vec<u8>> {
-    let mut requests = Requests::new(to.clone());
+    let mut requests = Requests::new(to.clone(), Search::default());
     let mut passed = Vec::new();
     for piece in pieces {
         passed.extend(requests.pass(piece).ok()?);

@@ -5,6 +5,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::opened::Leak;
 use crate::model::gateway::{Api, Cap, OverCap};
 
 /// Marks answers of the gateway itself.
@@ -66,6 +67,12 @@ pub(super) enum Refusal {
         Cap::Minutes => "minutes",
     })]
     Capped(OverCap),
+    /// A known value is in the request.
+    #[error(
+        "{} of this request has the value of {} in it, which must not go to a model; a new conversation is without it",
+        .0.place, .0.name
+    )]
+    Leak(Leak),
     /// The key cannot be read.
     #[error("Hearth cannot read the key of this agent: {0}")]
     NoKey(String),
@@ -93,7 +100,9 @@ impl Refusal {
             Self::NoPlaceholder | Self::WrongPlaceholder => kind(401, "authentication_error", "UNAUTHENTICATED"),
             // Programs try the rest of 4xx again, or take it for a wrong login.
             Self::Capped(_) => kind(402, "billing_error", "RESOURCE_EXHAUSTED"),
-            Self::Operation { .. } | Self::ForeignCredential(_) => kind(403, "permission_error", "PERMISSION_DENIED"),
+            Self::Operation { .. } | Self::ForeignCredential(_) | Self::Leak(_) => {
+                kind(403, "permission_error", "PERMISSION_DENIED")
+            }
             Self::NoServer | Self::Model { .. } => kind(404, "not_found_error", "NOT_FOUND"),
             Self::Late => kind(408, "timeout_error", "DEADLINE_EXCEEDED"),
             Self::TooLong(_) => kind(413, "request_too_large", "INVALID_ARGUMENT"),

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::model::agent::EnvValue;
 use crate::model::gateway::{Api, KeyHeader, KeyValues, bound};
 use crate::model::id::SessionId;
+use crate::model::secrets::Secrets;
 
 /// How containers call this machine.
 const THIS_MACHINE: &str = "host.containers.internal";
@@ -87,6 +88,11 @@ impl AgentRun {
     /// Values that the runtime resolves at the start, so that they are not resolved twice.
     pub(super) fn values(&self) -> Arc<KeyValues> {
         Arc::clone(&self.values)
+    }
+
+    /// Values that must not be in requests.
+    pub(super) fn known(&self) -> Arc<Secrets> {
+        self.known.now()
     }
 
     /// The number of the next call.

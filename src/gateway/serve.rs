@@ -13,6 +13,7 @@ use super::Finished;
 use super::answer::{OF_A_CONNECTION, Report, named_by_connection, pass_on};
 use super::body::{check_model, prepare};
 use super::judge::{Allowed, judge};
+use super::opened::{Leak, Place, in_address, in_header};
 use super::refusal::Refusal;
 use super::run::{AgentRun, Freshness};
 use super::scan::Scanner;
@@ -106,6 +107,7 @@ impl ModelProxy {
         }
         let url = url(self.run.server(allowed.api).await?, &allowed);
         let headers = headers(&parts.headers);
+        self.check_secrets(&allowed, &headers, &prepared.bytes)?;
         let outgoing = Outgoing { method: parts.method.clone(), url, headers, body: prepared.bytes };
         let mut report = self.report(&allowed, model, began);
         if allowed.operation.costs() {
@@ -127,6 +129,17 @@ impl ModelProxy {
         };
         drop(room);
         pass_on(response, scanner, prepared.counts, report, Box::new((serving, permit)))
+    }
+
+    /// Refuses a request with a value that Hearth knows. Keys are added later.
+    fn check_secrets(&self, allowed: &Allowed<'_>, headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
+        let known = self.run.known();
+        let query = || in_address(&known, allowed.query?);
+        let headers = || headers.iter().find_map(|(name, value)| in_header(&known, name.as_str(), value.as_bytes()));
+        let body = || known.find(body).map(|name| Leak { name: name.to_owned(), place: Place::Body });
+        let Some(leak) = query().or_else(headers).or_else(body) else { return Ok(()) };
+        tracing::warn!(agent = self.run.agent, secret = leak.name, place = %leak.place, "a request to a model had a secret in it");
+        Err(Refusal::Leak(leak))
     }
 
     /// The report of a call that begins.

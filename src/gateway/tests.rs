@@ -14,6 +14,7 @@ use crate::model::agent::EnvValue;
 use crate::model::gateway::{Operation, SOCKET};
 
 mod caps;
+mod known;
 
 const KEY: &str = "sk-ant-api03-the-real-one";
 const SESSION: SessionId = SessionId::new(4);

@@ -64,7 +64,8 @@ cd "$1"
 openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=this-machine.internal \
   -addext subjectAltName=DNS:this-machine.internal 2> /dev/null
 echo "hello from outside" > hello
-mkdir -p simple/tiny package
+mkdir -p simple/tiny package apt
+printf 'Package: tiny\nVersion: 1.0\nArchitecture: all\nFilename: ./tiny.deb\nSize: 1\n' > apt/Packages
 python3 - <<'END'
 import zipfile
 wheel = zipfile.ZipFile("simple/tiny/tiny-1.0-py3-none-any.whl", "w")
@@ -118,7 +119,7 @@ const fn tried(program: &'static str, how: &'static str, command: &'static str, 
 }
 
 /// `PLAIN`, `SECURE` and `ECHO` are replaced by ports, and `@PEM@` by the certificate. `BARE` removes the variables of the proxy.
-const PROGRAMS: [Tried; 17] = [
+const PROGRAMS: [Tried; 18] = [
     tried("curl", "HTTP by name", "BARE curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
     tried("curl", "HTTP by proxy", "curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
     tried(
@@ -175,6 +176,12 @@ const PROGRAMS: [Tried; 17] = [
         "HTTP by name",
         "mkdir -p ~/work && cd ~/work && BARE python3 -m pip download -q --disable-pip-version-check --no-deps --no-cache-dir --index-url http://this-machine.internal:PLAIN/simple/ --trusted-host this-machine.internal tiny && ls",
         "tiny-1.0-py3-none-any.whl",
+    ),
+    tried(
+        "apt",
+        "HTTP by name",
+        "mkdir -p ~/apt/lists/partial ~/apt/cache/archives/partial && touch ~/apt/status && echo 'deb [trusted=yes] http://this-machine.internal:PLAIN/apt ./' > ~/apt/list && BARE apt-get -q -o Dir::Etc::SourceList=$HOME/apt/list -o Dir::Etc::SourceParts=/dev/null -o Dir::State=$HOME/apt -o Dir::State::Lists=$HOME/apt/lists -o Dir::State::status=$HOME/apt/status -o Dir::Cache=$HOME/apt/cache -o APT::Sandbox::User= -o Acquire::Retries=0 update && ls ~/apt/lists",
+        "apt_._Packages",
     ),
     tried(
         "npm",

@@ -9,6 +9,7 @@ pub(crate) mod confined;
 pub(crate) mod deaths;
 pub(crate) mod disk;
 pub(crate) mod documents;
+pub(crate) mod echo_host;
 pub(crate) mod fake_api;
 pub(crate) mod fake_llm;
 pub(crate) mod fake_telegram;

@@ -121,6 +121,7 @@ impl Channels {
 
     async fn connect(&self, row: ChannelInstance, ingress: &Arc<dyn Ingress>) -> Result<NewConnection, String> {
         let secrets = Secrets::resolve(&row).await?;
+        secrets.tell(&row.name, &self.context.known);
         let (name, sessions, now) = (row.name, self.context.sessions.clone(), clock::wall);
         let (base_url, link_previews) = (row.base_url, row.link_previews);
         let channel = match row.kind {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::daemon::runtime;
+use crate::gateway::opened::KnownSecrets;
+use crate::model::address::ChannelName;
 use crate::model::channel::ChannelInstance;
 use crate::runtime::process::resolve_reference;
 
@@ -28,6 +30,15 @@ impl Secrets {
         let late = |_| format!("its secrets could not be read within {} s", LOOKUP.as_secs());
         let (token, secret) = tokio::time::timeout(LOOKUP, both).await.map_err(late)??;
         Ok(Self { token, secret })
+    }
+
+    /// Adds the values to those that agents must not send anywhere.
+    pub(super) fn tell(&self, channel: &ChannelName, known: &KnownSecrets) {
+        for (what, value) in [("token", &self.token), ("secret", &self.secret)] {
+            if let Some(value) = value {
+                known.add(&format!("channels.{channel}.{what}"), value.as_bytes());
+            }
+        }
     }
 
     /// Name of the first secret that differs.

@@ -22,6 +22,7 @@ use crate::model::id::DropId;
 use crate::model::incarnation::Exit;
 use crate::model::input::{Input, RuntimeEvent};
 use crate::model::message::Reason;
+use crate::model::network::{ConnectionSeen, NetVerdict};
 use crate::model::report::{Outcome, Reply};
 use crate::model::spend::Tokens;
 use crate::state::{self, Store};
@@ -56,6 +57,8 @@ pub(super) struct Metrics {
     launches: Counter,
     model_requests: Family<[(&'static str, &'static str); 2], Counter>,
     model_tokens: Family<[(&'static str, &'static str); 2], Counter>,
+    connections: Family<Words, Counter>,
+    network_bytes: Family<Words, Counter>,
     ended: Family<Words, Counter>,
     fires: Family<Words, Counter>,
     gauges: Gauges,
@@ -84,6 +87,8 @@ impl Metrics {
             launches: Counter::default(),
             model_requests: Family::default(),
             model_tokens: Family::default(),
+            connections: Family::default(),
+            network_bytes: Family::default(),
             ended: Family::default(),
             fires: Family::default(),
             gauges,
@@ -113,6 +118,12 @@ impl Metrics {
             self.model_requests.clone(),
         );
         registry.register("model_tokens", "Tokens that models counted, by API and kind", self.model_tokens.clone());
+        registry.register(
+            "connections",
+            "Connections of agents through the gate, by verdict",
+            self.connections.clone(),
+        );
+        registry.register("network_traffic", "Bytes in them, by direction", self.network_bytes.clone());
         registry.register("incarnation_ends", "Incarnations that ended, by how", self.ended.clone());
         registry.register("task_fires", "Slots of tasks, by outcome", self.fires.clone());
     }
@@ -173,6 +184,19 @@ impl Metrics {
             [("input", input), ("output", output), ("cache_read", cache_read), ("cache_write", cache_write)]
         {
             self.model_tokens.get_or_create(&[api, ("kind", kind)]).inc_by(tokens);
+        }
+    }
+
+    /// Counts a connection of an agent that has ended or was refused.
+    pub(super) fn connected(&self, seen: &ConnectionSeen) {
+        let verdict = match seen.verdict {
+            NetVerdict::Allowed(_) => "allowed",
+            NetVerdict::Refused(_) => "refused",
+            NetVerdict::Asked => "asked",
+        };
+        self.connections.get_or_create(&[("verdict", verdict)]).inc();
+        for (direction, bytes) in [("up", seen.up), ("down", seen.down)] {
+            self.network_bytes.get_or_create(&[("direction", direction)]).inc_by(bytes);
         }
     }
 

@@ -13,6 +13,8 @@ struct World {
     gate: Gate,
     got: std::sync::mpsc::Receiver<Got>,
     access: NetworkAccess,
+    /// A server without TLS, which takes everything and says nothing.
+    _plain: TcpListener,
 }
 
 fn world(policy: NetworkPolicy) -> World {
@@ -29,7 +31,10 @@ fn world(policy: NetworkPolicy) -> World {
         ask: Box::new(|_| Box::pin(async { Err(NetRefusal::TooManyQuestions) })),
         seen: Box::new(move |seen| lock(&rows).push(seen)),
     };
-    let reach = Reach { placed: Arc::new(move |_| Some(address)), ..Reach::default() };
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let without_tls = plain.local_addr().unwrap();
+    let placed = move |to: &Endpoint| Some(if to.port == 80 { without_tls } else { address });
+    let reach = Reach { placed: Arc::new(placed), ..Reach::default() };
     let egress =
         Egress::start(Setup { directory: directory.join("bound"), reach, hooks }).unwrap().with_secrets(opener);
     // Session and incarnation of the placeholder.
@@ -38,7 +43,7 @@ fn world(policy: NetworkPolicy) -> World {
     let uses = uses(SECRET);
     let access = egress.bind(&Binding { session, incarnation, uses: &uses, secrets: &secrets }).unwrap();
     gate.egress = egress;
-    World { gate, got, access }
+    World { gate, got, access, _plain: plain }
 }
 
 impl World {
@@ -93,4 +98,43 @@ fn what_is_denied_stays_denied_and_other_hosts_are_not_opened() {
     let answer = until(&mut world.gate.ask(&plain), b"\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 403"), "only over TLS: {answer}");
     assert!(world.got.try_recv().is_err() && denied.got.try_recv().is_err());
+}
+
+#[test]
+fn a_known_secret_does_not_leave_in_a_request_without_tls() {
+    let world = world(policy(Unlisted::Refuse, &["other.example:80"]));
+    let leak = |place: &str| {
+        let refusal = NetRefusal::Leak { secret: SECRET.to_owned(), place: place.to_owned() };
+        (NetVerdict::Refused(refusal), place.to_owned())
+    };
+    let head = "Host: other.example\r\n";
+    let length = VALUE.len() + 2;
+    let body = format!("POST / HTTP/1.1\r\n{head}Content-Length: {length}\r\n\r\na {VALUE}");
+    let requests = [
+        (body.clone(), leak("the body")),
+        (format!("GET /{VALUE} HTTP/1.1\r\n{head}\r\n"), leak("the address")),
+        (format!("GET / HTTP/1.1\r\n{head}X-Note: {VALUE}\r\n\r\n"), leak("the header `x-note`")),
+    ];
+    let mut expected = Vec::new();
+    for (request, (verdict, place)) in requests {
+        let mut stream = world.gate.connect("other.example:80");
+        stream.write_all(request.as_bytes()).unwrap();
+        let answer = all(stream);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains(&place) && !answer.contains(VALUE), "{answer}");
+        expected.push(verdict);
+    }
+    // Through the proxy, with the address in the request.
+    for (request, place) in [
+        (format!("GET http://other.example/{VALUE} HTTP/1.1\r\n{head}\r\n"), "the address"),
+        (body.replace("POST /", "POST http://other.example/"), "the body"),
+    ] {
+        let answer = all(world.gate.ask(&request));
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains(place), "{answer}");
+        expected.push(leak(place).0);
+    }
+    let verdicts = world.gate.verdicts(expected.len());
+    assert!(expected.iter().all(|one| verdicts.contains(one)), "{verdicts:?}");
+    assert!(!format!("{:?}", lock(&world.gate.seen)).contains(VALUE));
 }

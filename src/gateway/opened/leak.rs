@@ -12,7 +12,7 @@ use crate::model::secrets::Secrets;
 const INSTEAD: u8 = b'*';
 
 /// All values that the gateway knows, with their names. Values are never removed: a replaced one is still a secret.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct KnownSecrets(RwLock<Arc<Secrets>>);
 
 impl KnownSecrets {
@@ -52,13 +52,13 @@ pub struct Leak {
 }
 
 /// Searches the address of a request, also as a server decodes it.
-pub(in crate::gateway) fn in_address(known: &Secrets, address: &str) -> Option<Leak> {
+pub(crate) fn in_address(known: &Secrets, address: &str) -> Option<Leak> {
     let leak = |name: &str| Leak { name: name.to_owned(), place: Place::Address };
     known.find(address.as_bytes()).or_else(|| known.find(&decoded(address))).map(leak)
 }
 
 /// Searches one header.
-pub(in crate::gateway) fn in_header(known: &Secrets, name: &str, value: &[u8]) -> Option<Leak> {
+pub(crate) fn in_header(known: &Secrets, name: &str, value: &[u8]) -> Option<Leak> {
     let found = known.find(value).or_else(|| known.find(name.as_bytes()));
     found.map(|secret| Leak { name: secret.to_owned(), place: Place::Header(name.to_owned()) })
 }

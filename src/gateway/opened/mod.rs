@@ -48,6 +48,7 @@ mod upstream;
 
 pub use authority::AuthorityError;
 pub use leak::{KnownSecrets, Leak, Place};
+pub(crate) use leak::{in_address, in_header};
 pub use upstream::{Dial, Dialing};
 
 /// How long an agent's program may take to secure its connection.

@@ -6,6 +6,7 @@
 mod adopt;
 mod builds;
 mod deaths;
+mod egress;
 mod filter;
 mod gateway;
 mod house;

@@ -1,0 +1,100 @@
+//! Networks with rules, and bound secrets, of agents in containers.
+
+use super::house::House;
+use crate::host::confined::PROTOCOL;
+use crate::host::echo_host::{EchoHost, OTHER, VALUE};
+
+/// Runs the commands in a file, and says what came of each in another one: chats would change the text.
+const AGENT: &str = r#"
+def answer(text):
+    told = []
+    for command in json.load(open("/workspace/group/commands")):
+        ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+        told.append(ended.stdout[-900:] + (" | " + ended.stderr[-300:] if ended.returncode else ""))
+    with open("/workspace/group/told", "w") as file:
+        json.dump(told, file)
+    return "all tried"
+"#;
+
+/// Has the agent run commands, and returns what came of each.
+fn tried(house: &mut House, id: i64, commands: &[String]) -> Vec<String> {
+    std::fs::write(house.group("commands"), serde_json::to_string(commands).unwrap()).unwrap();
+    let before = house.shown().len();
+    house.types(id, "go");
+    house.wait("an answer", || (house.shown().len() > before).then_some(()));
+    let told = std::fs::read_to_string(house.group("told"));
+    serde_json::from_str(&told.unwrap_or_else(|error| panic!("{error}: {:?}", house.shown()))).unwrap()
+}
+
+/// An agent with this network that uses two secrets, one of them for the host.
+fn configure(house: &House, network: &str, host: &EchoHost) {
+    for (name, value) in [("token", VALUE), ("other", OTHER)] {
+        std::fs::write(house.host.path(name), format!("{value}\n")).unwrap();
+    }
+    let (token, other) = (house.host.path("token"), house.host.path("other"));
+    house.host.apply(&format!(
+        "schema = 1\n[secrets.here]\nvalue = \"file:{}\"\nhosts = [\"this-machine.internal:{port}\"]\nrequests = [\"* /open/**\"]\n\
+         [secrets.elsewhere]\nvalue = \"file:{}\"\nhosts = [\"elsewhere.example\"]\n\
+         [[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\nprovider = \"command\"\n\
+         command = [\"python3\", \"/workspace/group/agent.py\"]\nnetwork = \"{network}\"\n\
+         secrets = {{ TOKEN = \"here\", OTHER = \"elsewhere\" }}\n",
+        token.display(),
+        other.display(),
+        port = host.port,
+    ));
+    std::fs::create_dir_all(house.group("")).unwrap();
+    std::fs::write(house.group("agent.py"), format!("{PROTOCOL}\n{AGENT}\nmain()\n")).unwrap();
+}
+
+#[test]
+fn an_agent_in_a_container_uses_a_secret_and_reaches_only_what_it_may() {
+    let Some(mut house) = House::new("provider = \"echo\"") else { return };
+    let files = house.host.path("server");
+    std::fs::create_dir(&files).unwrap();
+    let host = EchoHost::start(&files);
+    house.host.env.push(("HEARTH_TEST_ROOTS".to_owned(), files.join("roots.pem").display().to_string()));
+    configure(&house, "listed", &host);
+    house.host.start();
+    let at = format!("https://this-machine.internal:{}", host.port);
+    let python = |rest: &str| format!("python3 -c 'import os,socket,urllib.request as r; {rest}' 2>&1; true");
+    let asks = |to: &str, header: &str| {
+        python(&format!(
+            "q=r.Request(\"{to}\",headers={{\"Authorization\":{header}}}); print(r.urlopen(q).headers[\"X-Good\"])"
+        ))
+    };
+    let commands = [
+        ("echo $TOKEN $OTHER".to_owned(), "hearth-here-"),
+        (asks(&format!("{at}/open/a"), "\"Bearer \"+os.environ[\"TOKEN\"]"), "True"),
+        (asks(&format!("{at}/closed"), "\"Bearer \"+os.environ[\"TOKEN\"]"), "403"),
+        (asks(&format!("{at}/open/a"), "\"Bearer foreign\""), "403"),
+        (format!("curl -sSi -H \"Authorization: Bearer $TOKEN\" {at}/open/a"), "Bearer ****"),
+        ("curl -sS -o /dev/null -w '%{http_code}' http://other.example/".to_owned(), "403"),
+        (python("socket.create_connection((\"192.0.2.1\",443),5)"), "unreachable"),
+        (
+            python("print(socket.socket(socket.AF_INET,socket.SOCK_DGRAM).sendto(b\"x\",(\"192.0.2.1\",53)))"),
+            "unreachable",
+        ),
+        ("cat /proc/net/dev | grep -c :".to_owned(), "1"),
+        ("cat /etc/resolv.conf".to_owned(), "127.0.0.1"),
+    ];
+    let words: Vec<String> = commands.iter().map(|(command, _)| command.clone()).collect();
+    let said = tried(&mut house, 1, &words);
+    for ((command, expected), says) in commands.iter().zip(&said) {
+        assert!(says.contains(expected), "{command}: {says}; all: {said:#?}");
+        assert!([VALUE, OTHER, "[secret"].iter().all(|text| !says.contains(text)), "{command}: {says}");
+    }
+    let inspected = house.podman(&["inspect", &house.container()]);
+    assert!(inspected.contains("\"none\"") && !inspected.contains(VALUE) && !inspected.contains(OTHER), "{inspected}");
+
+    // The container goes on without a daemon, and is known to the next one.
+    let container = house.container();
+    house.host.kill();
+    house.host.start();
+    let said = tried(&mut house, 2, &words[1..4]);
+    for ((command, expected), says) in commands[1..4].iter().zip(&said) {
+        assert!(says.contains(expected), "{command}: {says}");
+    }
+    assert_eq!(house.container(), container, "it went on");
+    house.settle();
+    house.stop();
+}
