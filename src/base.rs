@@ -1,5 +1,6 @@
-//! The lowest crate: the model, times, and the points at which tests let a process die.
+//! The lowest crate: the model, times, full-text search, and the points at which tests let a process die.
 
 pub mod crash;
 pub mod model;
+pub mod search;
 pub mod time;

@@ -1,0 +1,94 @@
+//! The counted words of a text, as the bytes that an index stores.
+
+use std::collections::HashMap;
+
+use super::packed::{put, put_text, take, take_text, to_u64};
+use super::{terms, tokens};
+
+/// The counted terms of one text, sorted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    bytes: Vec<u8>,
+}
+
+/// Most terms of one text. A write of them has to fit into one transaction together with everything else.
+pub const TERMS_MAX: usize = 1_000;
+
+impl Words {
+    /// The words of a text. `marks` are terms that are not words of it.
+    #[must_use]
+    pub fn of(text: &str, marks: &[String]) -> Self {
+        let mut counts: HashMap<String, u64> = marks.iter().take(TERMS_MAX).map(|mark| (mark.clone(), 1)).collect();
+        let (mut length, mut left_out) = (0_u64, 0_u64);
+        tokens::each(text, &mut |token| {
+            if let Some(term) = terms::term(token.word) {
+                length = length.saturating_add(1);
+                if let Some(count) = counts.get_mut(&term) {
+                    *count = count.saturating_add(1);
+                } else if counts.len() < TERMS_MAX {
+                    counts.insert(term, 1);
+                } else {
+                    left_out = left_out.saturating_add(1);
+                }
+            }
+            true
+        });
+        let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+        counts.sort_unstable();
+        let mut bytes = Vec::with_capacity(counts.len().saturating_mul(8));
+        [left_out, length, to_u64(counts.len())].into_iter().for_each(|number| put(&mut bytes, number));
+        let mut before = "";
+        for (term, count) in &counts {
+            put_text(&mut bytes, before, term);
+            put(&mut bytes, *count);
+            before = term;
+        }
+        Self { bytes }
+    }
+
+    /// Words from an index. Anything else reads as no words, or as fewer.
+    #[must_use]
+    pub const fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.head().is_none_or(|(.., terms, _)| terms == 0)
+    }
+
+    /// Words of the text that are not among the terms, because it has too many different ones.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.head().map_or(0, |(left_out, ..)| left_out)
+    }
+
+    /// Number of words of the text.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.head().map_or(0, |(_, length, ..)| length)
+    }
+
+    /// Calls `each` for every term and its count, in order.
+    pub fn each(&self, each: &mut impl FnMut(&str, u64)) {
+        let Some((.., terms, mut rest)) = self.head() else { return };
+        let mut term = String::new();
+        for _ in 0..terms {
+            let Some(count) = take_text(&mut rest, &mut term).and_then(|()| take(&mut rest)) else { return };
+            each(&term, count);
+        }
+    }
+
+    fn head(&self) -> Option<(u64, u64, u64, &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        let (left_out, length, terms) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
+        Some((left_out, length, terms, rest))
+    }
+}
