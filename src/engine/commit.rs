@@ -6,6 +6,7 @@ use std::sync::{PoisonError, RwLock};
 use super::housekeeping::deadline::ahead;
 use super::rules::pattern::Patterns;
 use super::tx::clock_guard::Steady;
+use super::tx::counted::CountedWords;
 use super::tx::entropy::Entropy;
 use super::{Applied, Cx, Tx, apply, hooks, workspaces};
 use crate::model::input::Input;
@@ -76,9 +77,15 @@ impl Engine {
         self.store.read(|db, txn| ahead(db, txn, now))
     }
 
-    fn given(&self, now: Moment, entropy: u64, real: bool) -> CommitContext {
+    fn given(&self, now: Moment, entropy: u64, real: bool, counted: CountedWords) -> CommitContext {
         let zone = self.zone.read().unwrap_or_else(PoisonError::into_inner).clone();
-        CommitContext { now, entropy: Entropy::of(entropy), zone, steady: self.steady.look(&self.store, now, real) }
+        CommitContext {
+            now,
+            entropy: Entropy::of(entropy),
+            zone,
+            steady: self.steady.look(&self.store, now, real),
+            counted,
+        }
     }
 
     /// Tells the engine whether an image builder runs beside it and reports its results.
@@ -100,7 +107,7 @@ impl Engine {
     /// # Errors
     /// A failure that leaves the state of the disk unknown. The process has to stop; the next start recovers.
     pub fn commit(&self, group: &[Submission], now: Moment, entropy: u64) -> Result<Vec<Answer>, state::Error> {
-        let given = &self.given(now, entropy, true);
+        let given = &self.given(now, entropy, true, CountedWords::of(group.iter().map(|one| &one.input)));
         let answers = match self.run(group, given, SalvageMode::Plain) {
             Err(error) if error.is_full() => {
                 self.store.release_reserve()?;
@@ -140,7 +147,7 @@ impl Engine {
     pub fn rehearse(&self, input: Input, now: Moment) -> Result<Reply, state::Error> {
         let one = Submission { input, dry_run: true };
         // The transaction is undone, so its ids may be guessable.
-        let given = self.given(now, 0, false);
+        let given = self.given(now, 0, false, CountedWords::default());
         let undone = self.store.write(|db, txn| Self::one(self.tx(db, &given, SalvageMode::Plain, txn), &one));
         Undo::answer(undone).map(|applied| applied.reply)
     }
@@ -187,6 +194,7 @@ impl Engine {
             steady: given.steady,
             has_room: true,
             patterns: &self.patterns,
+            counted: &given.counted,
             hooks,
             salvage: (care == SalvageMode::Salvage).then_some(&self.store),
         };
@@ -225,6 +233,8 @@ struct CommitContext {
     entropy: Entropy,
     zone: Zone,
     steady: bool,
+    /// Words of what the inputs say, counted before the transaction.
+    counted: CountedWords,
 }
 
 /// Whether to apply an input as a whole, or only as far as damaged rows allow.

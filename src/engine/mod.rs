@@ -12,6 +12,7 @@
 //! | `rules` | pure decisions, without a transaction |
 //! | `tx` | the transaction of one input: what it is given, its effects, its hooks |
 //! | `rows` | reads and writes single records, one file per record |
+//! | `recall` | searches over everything that was said, and who finds what |
 //! | `workspaces` | sessions of directories, apart from chats |
 //! | `delivery` | outgoing queues, attempts, results, notices, prompts |
 //! | `lifecycle` | runs of agents: dispatch, budgets, capacity, start, stop, retry, rate limit |
@@ -28,7 +29,7 @@
 //! | `configure` | operator commands and configuration files |
 //! | `housekeeping` | start, sweep, retention, clock changes, removals in slices |
 
-use hearth_base::{model, time};
+use hearth_base::{model, search, time};
 use hearth_state as state;
 
 use crate::model::approval::ApprovalSubject;
@@ -37,6 +38,7 @@ use crate::model::input::Input;
 use crate::model::report::Reply;
 
 pub mod commit;
+pub mod recall;
 pub mod workspaces;
 
 mod approvals;
@@ -67,7 +69,7 @@ pub use lifecycle::unattended::waits_for_person;
 pub use routing::threads::muted_places;
 pub use rows::budgets::{BudgetAccount, budgets};
 pub use rules::pattern;
-pub use tx::{Applied, Cx, Hook, Tx, entropy};
+pub use tx::{Applied, Cx, Hook, Tx, counted, entropy};
 
 /// Treats an optional row that cannot be read as absent. The checker reports it.
 fn readable<T>(row: Result<Option<T>>) -> Result<Option<T>> {

@@ -3,6 +3,7 @@
 use super::entities::change::{ChangeResult, ChangedAgents};
 use super::entities::{agents, wirings};
 use super::rules::pattern::Patterns;
+use super::tx::counted::CountedWords;
 use super::tx::entropy::Entropy;
 use super::{Cx, Result, Tx, configure, hooks};
 use crate::model::address::{ChannelName, ForeignId, UserId};
@@ -70,6 +71,7 @@ impl Scene {
                 steady,
                 patterns,
                 salvage: None,
+                counted: &CountedWords::default(),
                 hooks,
             };
             let mut tx = Tx::new(db, policy, now, cx, txn);

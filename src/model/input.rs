@@ -103,6 +103,8 @@ pub enum Continuation {
     CapContext(SessionId, u64),
     /// Re-evaluate more open approvals after a configuration change or a decision.
     Reconsider,
+    /// Index more of what was said before the store had an index for searches.
+    IndexTexts,
 }
 
 /// An incoming message from a channel, validated and bounded.

@@ -45,6 +45,7 @@ pub mod network;
 pub mod origin;
 pub mod policy;
 pub mod reason_text;
+pub mod recall;
 pub mod record;
 pub mod refusal;
 pub mod report;

@@ -4,6 +4,7 @@
 //! parts, and a field that is a struct changes nothing.
 
 use super::key::{BadKey, KeyPart, Prefix};
+use super::recall::keys::Term;
 use super::scope_key::ScopeKey;
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use crate::model::address::{Address, ChannelName, ForeignId, UserId};
@@ -12,6 +13,7 @@ use crate::model::group::StatePart;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SessionId, SkipId, TaskId};
 use crate::model::incarnation::IncarnationId;
 use crate::model::message::Message;
+use crate::model::recall::{RecallScope, SaidId};
 use crate::model::session::{Recency, Session};
 use crate::model::time::Day;
 use crate::model::workspace::{Discriminator, Fingerprint, WorkspaceKey};
@@ -390,6 +392,34 @@ keys! {
         /// Digest of the file's content.
         content: Digest,
     } in Digest;
+}
+
+keys! {
+    /// A text in the index of what was said.
+    #[derive(Copy)]
+    RecallKey {
+        /// Where it is found.
+        scope: RecallScope,
+        /// The text.
+        id: SaidId,
+    } in RecallScope;
+    /// A segment of that index.
+    #[derive(Copy)]
+    RecallSegmentKey {
+        /// Where its texts are found.
+        scope: RecallScope,
+        /// Its number.
+        segment: u32,
+    } in RecallScope;
+    /// The first term of a row of a segment.
+    RecallTermKey {
+        /// The segment.
+        of: RecallSegmentKey,
+        /// The term.
+        term: Term,
+        /// The number of the first text with it in this row.
+        at: u32,
+    } in RecallSegmentKey;
 }
 
 key_parts!(WorkspaceKey { fingerprint: Fingerprint, discriminator: Discriminator } in Fingerprint);

@@ -7,6 +7,7 @@ use super::indexed;
 use super::key::KeyPart;
 use super::list_keys::Timed;
 use super::meta::Meta;
+use super::recall;
 use super::schema::Tables;
 use super::table::Table;
 use crate::model::id::OutboundId;
@@ -92,9 +93,10 @@ fn to_6(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.agents, txn)
 }
 
-/// Tables that are new in format 7 already exist and are empty.
+/// Tables that are new in format 7 already exist and are empty. Sweeps index what was said before.
 fn to_7(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    rewrite(&db.agents, txn)
+    rewrite(&db.agents, txn)?;
+    recall::build::begin(db, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

@@ -37,6 +37,7 @@ mod pages;
 mod progress;
 mod range;
 pub mod reader;
+pub mod recall;
 pub mod records;
 pub mod references;
 pub mod room;
@@ -57,9 +58,10 @@ pub use key::{KeyPart, Prefix};
 pub use keys::{
     AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
     HolderKey, HostKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
-    PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
-    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, SpendKey, SpendTotalKey,
-    StateFieldKey, StateMuteKey, ThreadKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
+    PersonKey, PromptKey, QueueKey, RecallKey, RecallSegmentKey, RecallTermKey, RecencyKey, RecordKey, ReplyKey,
+    RevisionBaseKey, RevisionKey, RoleHolderKey, SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey,
+    SkillKey, SpendKey, SpendTotalKey, StateFieldKey, StateMuteKey, ThreadKey, WireKey, WiringKey, WorkspaceDigestKey,
+    WorkspaceEventKey,
 };
 pub use list_keys::{Owned, Timed};
 pub use location::{copy_into, exists, installation, look_at_place};
@@ -82,7 +84,7 @@ pub type Read<'t> = heed::RoTxn<'t>;
 /// An open environment. Read transactions are not bound to threads, so that pools of threads can read.
 type Env = heed::Env<heed::WithoutTls>;
 
-use hearth_base::{crash, model};
+use hearth_base::{crash, model, search};
 
 #[cfg(test)]
 mod tests;

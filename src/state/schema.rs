@@ -5,56 +5,41 @@
 //! A `manual` index cannot be derived from one record, for the reason given with it. The list generates the typed
 //! handles, the dump and the checker.
 
-use super::bytes::ByteTable;
-use super::derived;
-use super::error::Error;
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
-use super::keys::{
-    AgentChatKey, AgentRouteKey, AgentThreadKey, ApproverKey, BaseKey, ChatKey, DestinationKey, GrantKey, HeldKey,
-    HolderKey, HostKey, ImportKey, InboxKey, LabelKey, MemberKey, OccurrenceId, PendingResponseKey, PersonApprovalKey,
-    PersonKey, PromptKey, QueueKey, RecencyKey, RecordKey, ReplyKey, RevisionBaseKey, RevisionKey, RoleHolderKey,
-    SeenIdKey, SeenKey, SeenPositionKey, SenderKey, SentKey, SessionKey, SkillKey, SpendKey, SpendTotalKey,
-    StateFieldKey, StateMuteKey, WireKey, WiringKey, WorkspaceDigestKey, WorkspaceEventKey,
-};
+use super::keys::*;
 use super::list_keys::{Owned, Timed};
 use super::meta::{Meta, Number};
+use super::recall::keys::Packed;
 use super::table::{Index, Rows, Table};
 use super::tables::{About, Kind, rewritten};
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use super::untyped::Untyped;
 use super::write::Write;
-use crate::model::Awake;
+use super::{bytes::ByteTable, derived, error::Error};
 use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Question, QuestionState, Waitlist};
 use crate::model::budget::{BudgetState, GraceUsed, Reservation};
-use crate::model::card::PromptSubject;
-use crate::model::channel::ChannelInstance;
-use crate::model::configure::Settings;
-use crate::model::connection::Connection;
 use crate::model::console::{ConsoleSession, ConsoleSettings};
 use crate::model::delivery::{Author, OutState, Outbound};
 use crate::model::entity::{Agent, Chat, Destination, DirectMessage, Grant, Membership, User, Wiring};
 use crate::model::group::{PendingResponse, SeenId, StateField, StateFile, StatePart};
 use crate::model::halt::{Freeze, StoppedTurn};
-use crate::model::hold_off::RateLimit;
 use crate::model::host_grant::{HostFlood, HostGrant};
-use crate::model::id::{
-    AgentId, ApprovalId, BodyId, ChatId, ConnectionId, ConsoleSessionId, DropId, JournalId, MessageId, OutboundId,
-    QuestionId, SessionId, SkipId, TaskId, ToolGrantId,
-};
+use crate::model::id::*;
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
-use crate::model::journal::JournalEntry;
 use crate::model::message::{Body, Drop, Fetch, Message, Seen, SessionFiles, Waits};
 use crate::model::record::{ImportedFile, Lease, SessionRecord};
 use crate::model::session::{Revision, Session, SessionName, SessionSettings};
-use crate::model::session_providers::SessionProviders;
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::spend::{Spend, SpendTotal};
-use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
-use crate::model::tool::ToolGrant;
 use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
+use crate::model::{
+    Awake, card::PromptSubject, channel::ChannelInstance, configure::Settings, connection::Connection,
+    hold_off::RateLimit, journal::JournalEntry, recall::SaidId, session_providers::SessionProviders,
+    take_in::PartialImport, tool::ToolGrant,
+};
 
 tables! {
     /// Identity of the store: format, install id, run counter. One row.
@@ -263,7 +248,6 @@ tables! {
 
     /// Turns that people stopped, of incarnations that are not closed.
     table stopped_turns: IncarnationId => StoppedTurn;
-
     /// Outgoing messages of agents and Hearth.
     table outbound: OutboundId => Outbound {
         /// The same by session and the agent's id. A repeated id changes nothing.
@@ -464,7 +448,6 @@ tables! {
     table budget_states: Text => BudgetState;
     /// Messages of people that passed although a budget was spent.
     table grace_used: PersonKey => GraceUsed;
-
     /// Decisions of people about hosts that agents want to reach.
     table host_grants: HostKey => HostGrant {
         /// Those that end, by the time of the next end.
@@ -482,7 +465,15 @@ tables! {
         index connections_by_session: Owned<SessionId, ConnectionId> => ()
             = |id, row| Some((Owned { owner: row.session, id: *id }, ()));
     }
-
+    /// What was said last and is in no segment yet, for searches: its time and its words.
+    // They have words of many rows of several tables, like the next three.
+    manual recall_new: RecallKey => Packed;
+    /// Segments: many texts of the same chat and agent, with their words sorted.
+    manual recall_segments: RecallSegmentKey => Packed;
+    /// The texts of segments, with their times and lengths.
+    manual recall_texts: Owned<RecallSegmentKey, SaidId> => Packed;
+    /// The terms of segments, with the texts that contain them.
+    manual recall_terms: RecallTermKey => Packed;
     /// Whether and where the console listens. One row, or none.
     table console: () => ConsoleSettings;
     /// Browsers in which people are signed in to the console.
@@ -494,7 +485,6 @@ tables! {
         index console_replaced_tokens: Digest => ConsoleSessionId
             = |id, row| Some((Digest::known(row.replaced.as_ref()?.token), *id));
     }
-
     /// Journal entries, for `why`.
     table journal: JournalId => JournalEntry {
         /// The same by message, without tool calls.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use base64::Engine as _;
 use hearth::contracts::workspace::look;
+use hearth::engine::counted::CountedWords;
 use hearth::engine::entropy::Entropy;
 use hearth::engine::pattern::Patterns;
 use hearth::engine::{Cx, Tx, workspaces};
@@ -86,6 +87,7 @@ fn begin(host: &Host, dir: &Path, also_at: Option<&Path>, label: &str) -> String
             has_room: true,
             patterns: &Patterns::default(),
             salvage: None,
+            counted: &CountedWords::default(),
             hooks: hearth::engine::hooks,
         };
         let now = Moment { wall, awake: Awake::new(1, 0) };

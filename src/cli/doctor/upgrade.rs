@@ -37,8 +37,9 @@ const BROUGHT: [(u32, &str); 6] = [
     (6, "no visible change; agents keep the network they have, and rules for it can be configured"),
     (
         7,
-        "no visible change; agents go on using their tools without questions, and `tools` of an agent can change that; the \
-         console in the browser is off until `[console]` is configured",
+        "agents go on using their tools without questions, and `tools` of an agent can change that; the console in the browser \
+         is off until `[console]` is configured; `hearth search` finds what was said, and earlier messages are indexed beside \
+         normal work, which takes a while",
     ),
 ];
 

@@ -8,7 +8,7 @@ use crate::model::delivery::{Act, Author, Delivery, DeliveryAct, MessageRef, Out
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::time::Awake;
-use crate::rows::{channels, sessions};
+use crate::rows::{channels, recall, sessions};
 use crate::state::ThreadKey;
 use crate::state::derived;
 use crate::tx::{Hook, Tx};
@@ -107,6 +107,7 @@ pub(crate) fn withdraw(tx: &mut Tx<'_, '_>, id: OutboundId) -> Result<bool> {
     if !matches!(before.state, OutState::Waiting { .. }) || before.uncertain > 0 {
         return Ok(false);
     }
+    recall::answer_removed(tx, id, &before)?;
     let outbound = end(tx, id, OutState::Abandoned { at: tx.now.wall })?;
     // A message that waits without a time waits behind another one.
     let was_head = derived::head_due(&before).is_some();

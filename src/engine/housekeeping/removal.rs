@@ -11,6 +11,7 @@ use crate::model::session::SessionStatus;
 use crate::rows::{agents, messages, session_files, sessions, tool_grants};
 use crate::schedule::change;
 use crate::state::InboxKey;
+use crate::state::recall::build;
 use crate::tx::Tx;
 use crate::workspaces::purge;
 use crate::{Result, skips, state_file};
@@ -22,6 +23,7 @@ pub(crate) fn go_on(tx: &mut Tx<'_, '_>, rest: Continuation) -> Result<Reply> {
         Continuation::PurgeSession(session) => purge::go_on(tx, session)?,
         Continuation::Reconsider => reconsider::go_on(tx)?,
         Continuation::CapContext(session, last) => context::cap(tx, session, last)?,
+        Continuation::IndexTexts => index_more(tx)?,
     }
     Ok(Reply::Done)
 }
@@ -35,6 +37,15 @@ pub(crate) fn resume(tx: &mut Tx<'_, '_>) -> Result<()> {
         if agent.archived.is_some() && is_left(tx, id)? {
             tx.effects.push(Effect::Continue(Continuation::DropMessagesOf(id)));
         }
+    }
+    Ok(())
+}
+
+/// Indexes some of what was said before the store had an index for searches.
+pub(crate) fn index_more(tx: &mut Tx<'_, '_>) -> Result<()> {
+    let rows = tx.policy.rows_per_input / 8;
+    if build::step(tx.db, tx, rows)? {
+        tx.effects.push(Effect::Continue(Continuation::IndexTexts));
     }
     Ok(())
 }

@@ -48,6 +48,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
         network::expire,
         skips::due,
         removal::resume,
+        removal::index_more,
     ];
     for part in parts {
         tx.isolated(part)?;

@@ -84,7 +84,17 @@ pub(crate) fn send(
     let (session, row) = sessions::arrive_in(tx, peer.agent, answered)?;
     let seq = row.last_number;
     let hop = Some(Hop { session: from, count });
-    let new = NewMessage { session, agent: peer.agent, seq, body, trigger: true, reply: None, from: hop, slot: None };
+    let new = NewMessage {
+        session,
+        agent: peer.agent,
+        seq,
+        body,
+        trigger: true,
+        reply: None,
+        from: hop,
+        slot: None,
+        chat: None,
+    };
     let message = messages::insert(tx, new)?;
     match said.deliver_after {
         Some(time) if time > tx.now.wall => {

@@ -12,7 +12,7 @@ use crate::model::message::{Body, Reason};
 use crate::routing::replay;
 use crate::routing::replay::Waiting;
 use crate::rows::messages::Removed;
-use crate::rows::{approvals, messages};
+use crate::rows::{approvals, messages, recall};
 use crate::state::{HeldKey, Owned, PersonKey, SenderKey, held_bytes};
 use crate::tx::Tx;
 
@@ -27,7 +27,8 @@ pub(crate) fn hold(tx: &mut Tx<'_, '_>, id: ApprovalId, body: BodyId, held: &Hel
         held_bytes::count_held(tx.db, tx, &row, |held| held.saturating_add(bytes))?;
     }
     tx.db.held_messages_by_body.put(tx, &Owned { owner: body, id }, &bytes)?;
-    tx.db.held_messages.put(tx, &HeldKey { approval: id, body }, held)
+    tx.db.held_messages.put(tx, &HeldKey { approval: id, body }, held)?;
+    recall::held(tx, id, body, &row)
 }
 
 /// Removes the files of a message that would exceed the limits for held files. Their bytes are not needed any more and
@@ -118,6 +119,7 @@ pub(crate) fn drop_all(tx: &mut Tx<'_, '_>, id: ApprovalId, chat: ChatId, reason
 
 /// Ends the hold of a message. Its body is removed unless an agent has it or another approval waits for it.
 fn let_go(tx: &mut Tx<'_, '_>, id: ApprovalId, body_id: BodyId, body: Body, kept: bool) -> Result<()> {
+    recall::let_go(tx, id, body_id, &body)?;
     tx.db.held_messages.delete(tx, &HeldKey { approval: id, body: body_id })?;
     let bytes = tx.db.held_messages_by_body.get(tx, &Owned { owner: body_id, id })?.unwrap_or(0);
     tx.db.held_messages_by_body.delete(tx, &Owned { owner: body_id, id })?;

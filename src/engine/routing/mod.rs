@@ -300,6 +300,7 @@ impl<'a> FanOut<'a> {
             reply: Some(reply.clone()),
             from: None,
             slot: None,
+            chat: Some(self.chat_id),
         };
         let message = messages::insert(tx, new)?;
         if trigger {

@@ -4,11 +4,11 @@ use crate::Result;
 use crate::model::address::Address;
 use crate::model::content::{BlobId, FileBytes};
 use crate::model::effect::{Effect, Settled};
-use crate::model::id::{AgentId, BodyId, MessageId, OutboundId, SessionId};
+use crate::model::id::{AgentId, BodyId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState, Reason};
 use crate::model::task::Slot;
 use crate::model::time::Awake;
-use crate::rows::{budgets, session_files};
+use crate::rows::{budgets, recall, session_files};
 use crate::state::indexed::Updated;
 use crate::state::{InboxKey, Text, WireKey};
 use crate::tx::{Hook, Tx};
@@ -43,12 +43,15 @@ pub(crate) struct NewMessage {
     pub(crate) from: Option<Hop>,
     /// The slot of a task that it belongs to.
     pub(crate) slot: Option<Slot>,
+    /// The chat that it was said in, if it is not the session's.
+    pub(crate) chat: Option<ChatId>,
 }
 
 /// Stores the body of a message.
 pub(crate) fn insert_body(tx: &mut Tx<'_, '_>, body: &Body) -> Result<BodyId> {
     let id = tx.db.allocate(tx)?;
     tx.db.bodies.append(tx, &id, body)?;
+    recall::body_stored(tx, id, body);
     Ok(id)
 }
 
@@ -63,7 +66,10 @@ pub(crate) fn remove_files(tx: &mut Tx<'_, '_>, id: BodyId, mut body: Body, with
     session_files::forget_body(tx, id)?;
     let files = blobs_of(&body);
     match with {
-        Removed::Body => drop(tx.db.bodies.delete(tx, &id)?),
+        Removed::Body => {
+            recall::body_removed(tx, id, &body)?;
+            tx.db.bodies.delete(tx, &id)?;
+        }
         Removed::FilesOnly(reason) => {
             let kept = body.attachments.iter_mut().filter(|file| !matches!(file.blob, FileBytes::Missing(_)));
             kept.for_each(|file| file.blob = FileBytes::Missing(reason.to_owned()));
@@ -113,6 +119,7 @@ pub(crate) fn insert(tx: &mut Tx<'_, '_>, new: NewMessage) -> Result<MessageId> 
     };
     tx.db.messages.append(tx, &id, &message)?;
     count(tx, None, &message)?;
+    recall::message_stored(tx, id, &message, new.chat)?;
     Ok(id)
 }
 

@@ -45,7 +45,17 @@ pub(crate) fn leave(
     };
     let body = messages::insert_body(tx, &body)?;
     let (row, seq) = sessions::update(tx, session, crate::model::session::ChatSession::take_seq)?;
-    let new = NewMessage { session, agent: row.agent, seq, body, trigger, reply: row.reply, from: None, slot: None };
+    let new = NewMessage {
+        session,
+        agent: row.agent,
+        seq,
+        body,
+        trigger,
+        reply: row.reply,
+        from: None,
+        slot: None,
+        chat: None,
+    };
     messages::insert(tx, new)
 }
 

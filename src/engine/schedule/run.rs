@@ -158,7 +158,7 @@ pub(crate) fn start(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, at: Timestamp)
     };
     let reply = reply(tx, task)?.or(row.reply);
     let (seq, slot) = (row.last_number, Some(Slot { task: id, at }));
-    let new = NewMessage { session, agent: task.agent, seq, body, trigger: true, reply, from: None, slot };
+    let new = NewMessage { session, agent: task.agent, seq, body, trigger: true, reply, from: None, slot, chat: None };
     let message = messages::insert(tx, new)?;
     dispatch::dispatch_message(tx, session, message)?;
     Ok(message)

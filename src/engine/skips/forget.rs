@@ -5,6 +5,7 @@ use crate::delivery::prompts;
 use crate::model::id::{AgentId, SkipId};
 use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::time::Timestamp;
+use crate::rows::recall;
 use crate::state::SkillKey;
 use crate::tx::Tx;
 
@@ -15,6 +16,7 @@ const REMOVED: &str = "The agent was removed";
 pub(crate) fn forget_old(tx: &mut Tx<'_, '_>, id: SkipId, skip: &SkipSummary, end: Timestamp) -> Result<bool> {
     let due = over(skip).is_some_and(|at| at < end);
     if due {
+        recall::skip_removed(tx, id, skip)?;
         tx.db.skips.delete(tx, &id)?;
     }
     Ok(due)
@@ -38,6 +40,7 @@ pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> 
         if let Some(message) = asked {
             prompts::close(tx, message, REMOVED)?;
         }
+        recall::skip_removed(tx, id, &skip)?;
         tx.db.skips.delete(tx, &id)?;
         done += 1;
     }

@@ -13,7 +13,7 @@ use crate::model::id::{AgentId, SessionId, SkipId};
 use crate::model::report::Reply;
 use crate::model::skip::{FoundSkip, SkipFile, SkipKind, SkipLook, SkipReport, SkipState, SkipSummary};
 use crate::model::time::Awake;
-use crate::rows::messages;
+use crate::rows::{messages, recall};
 use crate::state::{Owned, SkillKey, Text};
 use crate::tx::Tx;
 use crate::{Result, lifecycle};
@@ -174,7 +174,8 @@ fn take_in(
         nonce: None,
         state: SkipState::Waiting,
     };
-    tx.db.skips.put(tx, &id, &skip)
+    tx.db.skips.put(tx, &id, &skip)?;
+    recall::skip_stored(tx, id, &skip)
 }
 
 /// The session whose turn produced a new file, if only one is possible.

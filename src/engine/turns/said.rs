@@ -14,7 +14,7 @@ use crate::model::session::ChatSession;
 use crate::requests::edits::To;
 use crate::requests::peers::{Peer, Sent};
 use crate::requests::{Accepted, ResolvedRecipient, edits, peers};
-use crate::rows::{agents, destinations, journal, messages, sessions};
+use crate::rows::{agents, destinations, journal, messages, recall, sessions};
 use crate::state::{DestinationKey, SentKey, Text};
 use crate::tx::Tx;
 use crate::{Result, requests};
@@ -176,6 +176,7 @@ fn from_agent(
 fn store_said(tx: &mut Tx<'_, '_>, session: SessionId, said: &Said, outbound: &Outbound) -> Result<OutboundId> {
     let id = tx.db.allocate(tx)?;
     tx.db.outbound.put(tx, &id, outbound)?;
+    recall::answer_stored(tx, id, outbound)?;
     sessions::update(tx, session, |row| {
         // Output that is refused for its number does not advance the session's numbers.
         if !said.number.is_multiple_of(2) && said.number <= row.last_number.saturating_add(NUMBER_JUMP_MAX) {

@@ -5,7 +5,7 @@ use crate::model::budget::BudgetRequest;
 use crate::model::card::PromptSubject;
 use crate::model::delivery::Outbound;
 use crate::model::effect::Effect;
-use crate::model::id::{MessageId, OutboundId, SessionId};
+use crate::model::id::{BodyId, MessageId, OutboundId, SessionId};
 use crate::model::incarnation::IncarnationId;
 use crate::model::message::MessageState;
 use crate::model::policy::Policy;
@@ -13,12 +13,16 @@ use crate::model::report::Reply;
 use crate::model::task::Slot;
 use crate::model::time::Moment;
 use crate::rules::pattern::Patterns;
+use crate::search::Words;
 use crate::state::{Store, Tables, Write};
 use crate::time::zone::Zone;
+use crate::tx::counted::CountedWords;
 use crate::tx::entropy::Entropy;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 pub(crate) mod clock_guard;
+pub mod counted;
 pub mod entropy;
 
 /// The first argument of all engine functions. It dereferences to the write transaction, so that a table call reads
@@ -36,6 +40,8 @@ pub struct Tx<'a, 't> {
     pub effects: Vec<Effect>,
     /// Outcomes of task slots, for the metrics.
     pub(crate) fires: Vec<&'static str>,
+    /// The words of the body that was stored last. Messages are made of it next.
+    pub(crate) said: Option<(BodyId, Arc<Words>)>,
     problems: Vec<String>,
     txn: &'a mut Write<'t>,
 }
@@ -55,6 +61,8 @@ pub struct Cx<'a> {
     pub steady: bool,
     /// Whether new work is accepted. While the store is full, scheduled work waits and everything else continues.
     pub has_room: bool,
+    /// Words that were counted before the transaction.
+    pub counted: &'a CountedWords,
     /// Compiled engage patterns.
     pub patterns: &'a Patterns,
     /// The store, for nested transactions. Set when the input failed on a damaged row and is repeated without the parts
@@ -120,7 +128,7 @@ pub struct Applied {
 impl<'a, 't> Tx<'a, 't> {
     /// Starts the processing of an input.
     pub fn new(db: &'a Tables, policy: &'a Policy, now: Moment, cx: Cx<'a>, txn: &'a mut Write<'t>) -> Self {
-        Self { db, policy, now, cx, effects: Vec::new(), fires: Vec::new(), problems: Vec::new(), txn }
+        Self { db, policy, now, cx, effects: Vec::new(), fires: Vec::new(), said: None, problems: Vec::new(), txn }
     }
 
     /// Does one of several independent pieces of work. While salvaging, a damaged row undoes only this piece and is

@@ -24,6 +24,7 @@ mod groups;
 mod messages;
 mod network;
 mod outbound;
+mod recall;
 mod requests;
 mod rows;
 mod spend;
@@ -75,6 +76,7 @@ const FAMILIES: &[Family] = &[
     messages::seen,
     outbound::references,
     outbound::lane_heads,
+    recall::index,
     requests::references,
     requests::between_agents,
     network::connections,

@@ -27,7 +27,8 @@ fn after(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<Stri
         })
         .unwrap();
     assert_eq!(check_in_parts(store.reader()).unwrap(), found, "one transaction or several");
-    found.iter().map(ToString::to_string).collect()
+    // The index of what was said has tests of its own.
+    found.iter().filter(|one| !one.table.starts_with("recall_")).map(ToString::to_string).collect()
 }
 
 fn change_session(db: &Tables, txn: &mut Write<'_>, change: impl FnOnce(&mut ChatSession)) -> Result<()> {

@@ -8,11 +8,13 @@ use crate::hex::hex;
 use crate::model::card::PromptSubject;
 use crate::model::entity::Role;
 use crate::model::group::StatePart;
-use crate::model::id::{AgentId, ChatId, QuestionId, SessionId};
+use crate::model::id::{AgentId, ChatId, MessageId, QuestionId, SessionId};
+use crate::model::recall::{RecallScope, SaidId};
 use crate::model::session::Route;
 use crate::model::time::Day;
 use crate::model::workspace::{Discriminator, Fingerprint};
 use crate::model::{Awake, ForeignId, Timestamp, Turn};
+use crate::recall::keys::Term;
 use crate::records::RECORDS;
 use crate::tests::{samples, store};
 use crate::{Digest, Error, ForeignKey, KeyPart, RouteKey, ScopeKey, Tables, Text, migrate};
@@ -84,6 +86,9 @@ fn parts_of_keys_are_encoded_as_the_document_says() {
             ("question `qu9`", PromptSubject::Question(QuestionId::new(9)).to_bytes()),
             ("2026-04-20", Day::parse("2026-04-20").unwrap().to_bytes()),
             ("agent `ag1`", ScopeKey::Agent(AgentId::new(1)).to_bytes()),
+            ("agent `ag1` in chat `mg2`", RecallScope::Chat(AgentId::new(1), Some(ChatId::new(2))).to_bytes()),
+            ("message `ms3`", SaidId::Message(MessageId::new(3)).to_bytes()),
+            ("main", Term::new("main").unwrap().to_bytes()),
         ],
     );
 }

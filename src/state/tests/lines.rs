@@ -6,7 +6,7 @@ use crate::backup::Unwatched;
 use crate::lines::{Error, Import, Imported, export, import};
 use crate::migrate::FORMAT;
 use crate::model::id::{AgentId, BodyId, OutboundId};
-use crate::tests::{samples, small, store};
+use crate::tests::{recall, samples, small, store};
 use crate::{Number, Store, Tables, Text, check};
 
 fn exported(store: &Store) -> String {
@@ -71,6 +71,7 @@ proptest! {
             let mut body = db.bodies.require(txn, &BodyId::new(1))?;
             body.content.text.clone_from(&said);
             db.bodies.put(txn, &BodyId::new(1), &body)?;
+            recall::index_again(db, txn)?;
             rows.iter().try_for_each(|(key, n)| db.counters.put(txn, &Text::new(format!("x{key}"))?, &Number(*n)))
         }).unwrap();
         let text = exported(&store);

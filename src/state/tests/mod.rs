@@ -12,6 +12,7 @@ mod goldens;
 mod keys;
 mod lines;
 mod pages;
+mod recall;
 mod samples;
 mod stores;
 mod tidy;

@@ -192,7 +192,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     network::fill(db, txn)?;
     console::fill(db, txn)?;
     workspaces::fill(db, txn)?;
-    counters(db, txn)
+    super::recall::fill(db, txn)
 }
 
 fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
@@ -478,7 +478,7 @@ fn later(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     asked::journal(db, txn)
 }
 
-fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+pub(super) fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     db.retention_cursors.put(txn, &Text::new("bodies")?, &Number(0))?;
     let mut set = |counter, number| db.counters.put(txn, &Text::from(counter), &Number(number));
     set(AgentId::COUNTER, 2)?;

@@ -337,9 +337,21 @@ impl World {
     /// Compares the record, and the whole store, with the snapshot of this name.
     pub(crate) fn check(&self, name: &str) {
         insta::with_settings!({ snapshot_path => "../snapshots" }, {
-            insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), self.text()));
+            insta::assert_snapshot!(name, format!("{}\n\n{}", self.log.join("\n"), without_index(&self.text())));
         });
     }
+}
+
+/// A dump without the index of what was said. It repeats words of other rows, and every check compares it with them.
+fn without_index(text: &str) -> String {
+    let mut shown = true;
+    let is_shown = |line: &&str| {
+        if line.starts_with("# ") {
+            shown = !line.starts_with("# recall_");
+        }
+        shown
+    };
+    text.lines().filter(is_shown).collect::<Vec<_>>().join("\n")
 }
 
 impl Drop for World {

@@ -120,6 +120,7 @@ impl Sim {
             self.what_waits_for_a_decision_is_held();
             self.budgets_hold();
             self.indexes_agree();
+            self.what_is_found_was_said();
             self.memory.steps = 0;
             self.memory.restarted = false;
         }

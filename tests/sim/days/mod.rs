@@ -20,6 +20,7 @@ mod papers;
 mod people;
 pub(crate) mod plan;
 mod platform;
+mod recall;
 mod restored;
 mod rights;
 mod room;

@@ -18,7 +18,7 @@ use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
 use crate::model::tool::GrantScope;
 use crate::rows::messages::Removed;
-use crate::rows::{approvals, messages, session_files, spend, tool_grants};
+use crate::rows::{approvals, messages, recall, session_files, spend, tool_grants};
 use crate::schedule::run_ended;
 use crate::state::{
     ChatKey, ForeignKey, InboxKey, Number, Owned, Read, SeenKey, Tables, Text, Timed, WireKey, derived,
@@ -326,6 +326,7 @@ fn outbound(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
             continue;
         }
         release(tx, &row);
+        recall::answer_removed(tx, id, &row)?;
         tx.db.outbound.delete(tx, &id)?;
         done += 1;
     }

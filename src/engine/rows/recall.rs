@@ -1,0 +1,99 @@
+//! Keeps the index of what was said in step with the rows that say it.
+
+use crate::Result;
+use crate::model::delivery::Outbound;
+use crate::model::id::{ApprovalId, BodyId, ChatId, MessageId, OutboundId, SkipId};
+use crate::model::message::{Body, Message};
+use crate::model::recall::{RecallScope, SaidId};
+use crate::model::skip::SkipSummary;
+use crate::rows::sessions;
+use crate::search::Words;
+use crate::state::Owned;
+use crate::state::recall::{self, source};
+use crate::tx::Tx;
+use std::sync::Arc;
+
+/// Keeps the words of a body for the messages that are made of it.
+pub(crate) fn body_stored(tx: &mut Tx<'_, '_>, id: BodyId, body: &Body) {
+    let words = source::of_body(body).map_or_else(nothing, |text| tx.cx.counted.get(&text));
+    tx.said = Some((id, words));
+}
+
+fn nothing() -> Arc<Words> {
+    Arc::new(Words::from_bytes(Vec::new()))
+}
+
+fn words_of(tx: &Tx<'_, '_>, id: BodyId) -> Result<Arc<Words>> {
+    if let Some((_, words)) = tx.said.as_ref().filter(|(known, _)| *known == id) {
+        return Ok(Arc::clone(words));
+    }
+    let text = tx.db.bodies.get(tx, &id)?.as_ref().and_then(source::of_body);
+    Ok(text.map_or_else(nothing, |text| tx.cx.counted.get(&text)))
+}
+
+/// A message was stored. `chat` is the chat that it was said in, if the caller knows it.
+pub(crate) fn message_stored(tx: &mut Tx<'_, '_>, id: MessageId, row: &Message, chat: Option<ChatId>) -> Result<()> {
+    let words = words_of(tx, row.body)?;
+    if words.is_empty() {
+        return Ok(());
+    }
+    let scope = match chat {
+        Some(_) => RecallScope::Chat(row.agent, chat),
+        None => source::scope_in(tx.db, tx, row.agent, Some(row.session))?,
+    };
+    recall::add(tx.db, tx, scope, SaidId::Message(id), row.stored, &words)
+}
+
+/// A message is held for an approval.
+pub(crate) fn held(tx: &mut Tx<'_, '_>, approval: ApprovalId, id: BodyId, body: &Body) -> Result<()> {
+    let words = words_of(tx, id)?;
+    recall::add(tx.db, tx, RecallScope::Held(approval), SaidId::Held(id), body.said, &words)
+}
+
+/// A message is not held any more.
+pub(crate) fn let_go(tx: &mut Tx<'_, '_>, approval: ApprovalId, id: BodyId, body: &Body) -> Result<()> {
+    let Some(text) = source::of_body(body) else { return Ok(()) };
+    recall::remove(tx.db, tx, RecallScope::Held(approval), SaidId::Held(id), &text.words()).map(drop)
+}
+
+/// The text of messages is removed.
+pub(crate) fn body_removed(tx: &mut Tx<'_, '_>, id: BodyId, body: &Body) -> Result<()> {
+    let Some(text) = source::of_body(body) else { return Ok(()) };
+    let words = text.words();
+    for (Owned { id, .. }, ()) in tx.db.messages_by_body.collect_prefix(tx, &id, usize::MAX)? {
+        let Some(row) = crate::readable(tx.db.messages.get(tx, &id))? else { continue };
+        let Some(session) = source::session(tx.db, tx, row.session)? else { continue };
+        let scope = source::scope(tx.db, tx, &session, body.source.as_ref())?;
+        recall::remove_of(tx.db, tx, scope, SaidId::Message(id), &words)?;
+    }
+    Ok(())
+}
+
+/// An agent's message was stored.
+pub(crate) fn answer_stored(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound) -> Result<()> {
+    let Some((session, text)) = source::of_outbound(row) else { return Ok(()) };
+    let Some(session) = sessions::load(tx, session)? else { return Ok(()) };
+    let scope = source::scope(tx.db, tx, &session, row.to.as_ref())?;
+    let words = tx.cx.counted.get(&text);
+    recall::add(tx.db, tx, scope, SaidId::Answer(id), row.stored, &words)
+}
+
+/// An agent's message is removed, or will not be sent. `row` is what it was before.
+pub(crate) fn answer_removed(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound) -> Result<()> {
+    let Some((session, text)) = source::of_outbound(row) else { return Ok(()) };
+    let Some(session) = sessions::load(tx, session)? else { return Ok(()) };
+    let scope = source::scope(tx.db, tx, &session, row.to.as_ref())?;
+    recall::remove_of(tx.db, tx, scope, SaidId::Answer(id), &text.words()).map(drop)
+}
+
+/// A skip was stored.
+pub(crate) fn skip_stored(tx: &mut Tx<'_, '_>, id: SkipId, row: &SkipSummary) -> Result<()> {
+    let scope = source::scope_in(tx.db, tx, row.agent, row.session)?;
+    recall::add(tx.db, tx, scope, SaidId::Skip(id), row.taken, &source::of_skip(row).words())
+}
+
+/// A skip is removed.
+pub(crate) fn skip_removed(tx: &mut Tx<'_, '_>, id: SkipId, row: &SkipSummary) -> Result<()> {
+    let scope = source::scope_in(tx.db, tx, row.agent, row.session)?;
+    recall::remove_of(tx.db, tx, scope, SaidId::Skip(id), &source::of_skip(row).words()).map(drop)
+}

@@ -1,0 +1,162 @@
+//! Checks the index of what was said: it has exactly the words of the rows that say it.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::Check;
+use crate::model::recall::{RecallScope, SaidId};
+use crate::recall::build::{self, Indexed};
+use crate::recall::segments;
+use crate::search::Words;
+use crate::search::segment::Entries;
+use crate::{HeldKey, RecallKey, RecallSegmentKey, Result};
+
+/// Everything in the index is in a row with the same words, and everything that has to be in the index is in it.
+pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    let mut found = HashSet::new();
+    check.each(&db.recall_new, |check, key, row| {
+        let sum = sum_of(&build::new_words(&row.0));
+        verify(check, key, sum, &mut found)
+    })?;
+    check.each(&db.recall_segments, |check, key, row| {
+        let Some(segment) = segments::Segment::of(&row) else {
+            check.report(&db.recall_segments, &key, "it cannot be read");
+            return Ok(());
+        };
+        let (texts, words) = of_segment(check, key, &mut found)?;
+        if (segment.texts, segment.words) != (texts, words) {
+            check.report(
+                &db.recall_segments,
+                &key,
+                format!("it has {texts} texts with {words} words, not what it says"),
+            );
+        }
+        Ok(())
+    })?;
+    complete(check, &found)
+}
+
+/// Checks a segment. Returns its texts and their words.
+fn of_segment(check: &mut Check<'_, '_>, of: RecallSegmentKey, found: &mut HashSet<RecallKey>) -> Result<(u64, u64)> {
+    let db = *check.db;
+    let texts = segments::texts(&db, check.txn, of)?;
+    let mut sums = vec![0_u64; texts.len()];
+    for row in db.recall_terms.prefix(check.txn, &of)? {
+        let (key, row) = row?;
+        let mut entries = Entries::of(&row.0);
+        while let Some(list) = entries.advance() {
+            for posting in list.postings() {
+                match usize::try_from(posting.at).ok().and_then(|at| sums.get_mut(at)) {
+                    Some(sum) => *sum = sum.wrapping_add(digest(entries.term(), u64::from(posting.count))),
+                    None => {
+                        check.report(&db.recall_terms, &key, format!("names text {}, which is not there", posting.at))
+                    }
+                }
+            }
+        }
+    }
+    let (mut count, mut words) = (0_u64, 0_u64);
+    for (number, (text, sum)) in (0_u32..).zip(texts.into_iter().zip(sums)) {
+        match text {
+            Some(text) => {
+                count = count.saturating_add(1);
+                words = words.saturating_add(u64::from(text.length));
+                verify(check, RecallKey { scope: of.scope, id: text.id }, sum, found)?;
+            }
+            None if sum != 0 => {
+                check.report(&db.recall_segments, &of, format!("has words of text {number}, which was removed"));
+            }
+            None => {}
+        }
+    }
+    Ok((count, words))
+}
+
+/// The sum over the terms of a text, independent of their order.
+fn sum_of(words: &Words) -> u64 {
+    let mut sum = 0_u64;
+    words.each(&mut |term, count| sum = sum.wrapping_add(digest(term, count)));
+    sum
+}
+
+fn digest(term: &str, count: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (term, count).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Compares a text of the index with its row.
+fn verify(check: &mut Check<'_, '_>, key: RecallKey, sum: u64, found: &mut HashSet<RecallKey>) -> Result<()> {
+    let db = *check.db;
+    let expected = match (key.scope, key.id) {
+        (_, SaidId::Message(id)) => build::message(&db, check.txn, id)?.map(agent_and_text),
+        (_, SaidId::Answer(id)) => build::answer(&db, check.txn, id)?.map(agent_and_text),
+        (_, SaidId::Skip(id)) => build::skip(&db, check.txn, id)?.map(agent_and_text),
+        (RecallScope::Held(approval), SaidId::Held(body)) => {
+            let held = HeldKey { approval, body };
+            let there = db.held_messages.contains(check.txn, &held)?;
+            let text = if there { build::held(&db, check.txn, held)? } else { None };
+            text.map(|text| (key.scope, text.words()))
+        }
+        (RecallScope::Chat(..), SaidId::Held(_)) => None,
+    };
+    let what = match expected {
+        None => Some("nothing to be found is there any more"),
+        Some((scope, _)) if owner(scope) != owner(key.scope) => Some("is found by another agent than its own"),
+        Some((_, words)) if sum_of(&words) != sum => Some("has other words than its text"),
+        Some(_) if !found.insert(RecallKey { scope: owner(key.scope), id: key.id }) => Some("is there twice"),
+        Some(_) => None,
+    };
+    if let Some(what) = what {
+        check.report(&db.recall_new, &key, what);
+    }
+    Ok(())
+}
+
+fn agent_and_text(indexed: Indexed) -> (RecallScope, Words) {
+    (indexed.scope, indexed.text.words())
+}
+
+/// The scope without its chat. The chat at an address may have been removed and created again since.
+const fn owner(scope: RecallScope) -> RecallScope {
+    match scope {
+        RecallScope::Chat(agent, _) => RecallScope::Chat(agent, None),
+        held @ RecallScope::Held(_) => held,
+    }
+}
+
+/// Everything that has to be in the index is in it.
+fn complete(check: &mut Check<'_, '_>, found: &HashSet<RecallKey>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.messages, |check, id, _| {
+        let row = build::message(&db, check.txn, id)?;
+        is_there(check, row, found)
+    })?;
+    check.each(&db.outbound, |check, id, _| {
+        let row = build::answer(&db, check.txn, id)?;
+        is_there(check, row, found)
+    })?;
+    check.each(&db.skips, |check, id, _| {
+        let row = build::skip(&db, check.txn, id)?;
+        is_there(check, row, found)
+    })?;
+    check.each(&db.held_messages, |check, key, _| {
+        let (scope, id) = (RecallScope::Held(key.approval), SaidId::Held(key.body));
+        let text = build::held(&db, check.txn, key)?;
+        if text.is_some_and(|text| !text.words().is_empty()) && !found.contains(&RecallKey { scope, id }) {
+            check.report(&db.held_messages, &key, "cannot be found by a search");
+        }
+        Ok(())
+    })
+}
+
+fn is_there(check: &mut Check<'_, '_>, row: Option<Indexed>, found: &HashSet<RecallKey>) -> Result<()> {
+    let db = *check.db;
+    let Some(Indexed { scope, id, text, .. }) = row else { return Ok(()) };
+    let waits = build::progress(&db, check.txn, id)?.is_some_and(|progress| progress.is_missing(id.number()));
+    if !waits && !found.contains(&RecallKey { scope: owner(scope), id }) && !text.words().is_empty() {
+        check.report(&db.recall_new, &RecallKey { scope, id }, "cannot be found by a search");
+    }
+    Ok(())
+}

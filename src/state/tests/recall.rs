@@ -1,0 +1,221 @@
+//! The index of what was said finds what was added and not removed, in segments of all sizes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::check;
+use crate::model::Timestamp;
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId};
+use crate::model::recall::{RecallScope, SaidId};
+use crate::recall::find::{Search, find};
+use crate::recall::{add, all_scopes, build, remove, scopes_of, segments, source};
+use crate::search::{Query, Words};
+use crate::tests::{samples, store};
+use crate::{Result, Store, Tables, Write};
+
+const HOME: RecallScope = RecallScope::Chat(AgentId::new(1), Some(ChatId::new(1)));
+const WORK: RecallScope = RecallScope::Chat(AgentId::new(1), Some(ChatId::new(2)));
+const OTHER: RecallScope = RecallScope::Chat(AgentId::new(2), Some(ChatId::new(1)));
+const HELD: RecallScope = RecallScope::Held(ApprovalId::new(3));
+
+/// The counters of the samples, and the index of what they say.
+pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    samples::counters(db, txn)?;
+    build::begin(db, txn)?;
+    while build::step(db, txn, 3)? {}
+    segments::gather_from(db, txn, HOME, 4)
+}
+
+/// Indexes everything from the beginning.
+pub(super) fn index_again(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    while let Some((key, _)) = db.recall_new.first(txn, ..)? {
+        db.recall_new.delete(txn, &key)?;
+    }
+    while let Some((key, _)) = db.recall_segments.first(txn, ..)? {
+        db.recall_segments.delete(txn, &key)?;
+    }
+    while let Some((key, _)) = db.recall_texts.first(txn, ..)? {
+        db.recall_texts.delete(txn, &key)?;
+    }
+    while let Some((key, _)) = db.recall_terms.first(txn, ..)? {
+        db.recall_terms.delete(txn, &key)?;
+    }
+    build::begin(db, txn)?;
+    while build::step(db, txn, 3)? {}
+    Ok(())
+}
+
+fn checked(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<String> {
+    let (_dir, store) = store();
+    let found = store.write(|db, txn| {
+        samples::fill(db, txn)?;
+        change(db, txn)?;
+        check(db, txn)
+    });
+    found.unwrap().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_check_compares_the_index_with_what_was_said() {
+    let id = SaidId::Message(MessageId::new(1));
+    assert_eq!(checked(|_, _| Ok(())), [""; 0]);
+    let gone = checked(|db, txn| {
+        let body = db.bodies.require(txn, &BodyId::new(1))?;
+        let words = source::of_body(&body).unwrap().words();
+        assert!(remove(db, txn, HOME, id, &words)?);
+        Ok(())
+    });
+    assert_eq!(gone, ["recall_new ag1/mg1/ms1: cannot be found by a search"]);
+    let more = checked(|db, txn| add(db, txn, OTHER, id, at(1), &Words::of("more", &[])));
+    assert_eq!(more, ["recall_new ag2/mg1/ms1: is found by another agent than its own"]);
+    let changed = checked(|db, txn| {
+        let mut body = db.bodies.require(txn, &BodyId::new(1))?;
+        body.content.text.push_str(" changed");
+        db.bodies.put(txn, &BodyId::new(1), &body)
+    });
+    assert!(changed.contains(&"recall_new ag1/mg1/ms1: has other words than its text".to_owned()), "{changed:?}");
+    let segment = checked(|db, txn| {
+        let (key, _) = db.recall_terms.last(txn, ..)?.unwrap();
+        db.recall_terms.delete(txn, &key).map(drop)
+    });
+    assert!(!segment.is_empty());
+}
+
+/// A plain generator of numbers, the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+fn at(number: u64) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(number).unwrap() * 1_000)
+}
+
+fn search(store: &Store, scopes: &[RecallScope], text: &str) -> Vec<SaidId> {
+    let query = Query::parse(text);
+    let hits = store
+        .read(|db, txn| {
+            let search = Search {
+                query: &query,
+                scopes,
+                own: None,
+                after: None,
+                before: None,
+                now: at(100_000),
+                most: usize::MAX,
+            };
+            find(db, txn, &search)
+        })
+        .unwrap();
+    assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score));
+    hits.into_iter().map(|hit| hit.id).collect()
+}
+
+fn put(store: &Store, scope: RecallScope, id: SaidId, text: &str) {
+    store.write(|db, txn| add(db, txn, scope, id, at(id.number()), &Words::of(text, &[]))).unwrap();
+}
+
+#[test]
+fn a_search_reads_only_its_scopes() {
+    let (_dir, store) = store();
+    put(&store, HOME, SaidId::Message(MessageId::new(1)), "the boiler is broken");
+    put(&store, WORK, SaidId::Message(MessageId::new(2)), "the printer is broken");
+    put(&store, OTHER, SaidId::Answer(OutboundId::new(3)), "broken again");
+    put(&store, HELD, SaidId::Held(BodyId::new(4)), "broken, says a stranger");
+    assert_eq!(search(&store, &[HOME], "broken"), [SaidId::Message(MessageId::new(1))]);
+    assert_eq!(search(&store, &[HOME, WORK], "printer").len(), 1);
+    assert_eq!(search(&store, &[], "broken"), []);
+    let (of_first, all) = store
+        .read(|db, txn| Ok::<_, crate::Error>((scopes_of(db, txn, AgentId::new(1))?, all_scopes(db, txn)?)))
+        .unwrap();
+    assert_eq!(of_first, [HOME, WORK]);
+    assert_eq!(all, [HOME, WORK, OTHER, HELD]);
+}
+
+#[test]
+fn words_beginnings_and_parts_are_found() {
+    let (_dir, store) = store();
+    let id = |number| SaidId::Message(MessageId::new(number));
+    put(&store, HOME, id(1), "Die Donaudampfschifffahrtsgesellschaft");
+    put(&store, HOME, id(2), "ein Haus");
+    put(&store, HOME, id(3), "Haustüren");
+    put(&store, HOME, id(4), "東京タワーへ行く");
+    for (query, found) in [
+        ("dampfschiff", vec![1]),
+        ("haus", vec![2, 3]),
+        ("haus*", vec![2, 3]),
+        ("hausturen", vec![3]),
+        ("東京", vec![4]),
+        ("京", vec![4]),
+        ("xyz", vec![]),
+        ("", vec![1, 2, 3, 4]),
+    ] {
+        let mut hits: Vec<u64> = search(&store, &[HOME], query).into_iter().map(SaidId::number).collect();
+        assert!(query != "haus" || hits == [2, 3], "the word itself is better");
+        hits.sort_unstable();
+        assert_eq!(hits, found, "{query}");
+    }
+}
+
+#[test]
+fn segments_of_all_sizes_have_what_was_added_and_not_removed() {
+    let (_dir, store) = store();
+    let mut numbers = Numbers(7);
+    let mut texts: BTreeMap<SaidId, BTreeSet<String>> = BTreeMap::new();
+    let count = 5_000;
+    for batch in 0..count / 50 {
+        let added: Vec<(SaidId, String)> = (1..=50)
+            .map(|n| {
+                let number = batch * 50 + n;
+                let id = if numbers.next(4) == 0 {
+                    SaidId::Answer(OutboundId::new(number))
+                } else {
+                    SaidId::Message(MessageId::new(number))
+                };
+                // Words of very different frequencies, some of them long.
+                let words: Vec<String> = (0..1 + numbers.next(12))
+                    .map(|_| {
+                        let of = 1_u64 << numbers.next(11);
+                        let number = numbers.next(of);
+                        if number % 7 == 3 { format!("extraordinarily{number}") } else { format!("w{number}") }
+                    })
+                    .collect();
+                (id, words.join(" "))
+            })
+            .collect();
+        let removed: Vec<SaidId> = texts.keys().copied().filter(|_| numbers.next(count) < 20).collect();
+        store
+            .write(|db, txn| {
+                for (id, text) in &added {
+                    add(db, txn, HOME, *id, at(id.number()), &Words::of(text, &[]))?;
+                }
+                for id in &removed {
+                    let text = texts[id].iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+                    assert!(remove(db, txn, HOME, *id, &Words::of(&text, &[]))?, "{id}");
+                    assert!(!remove(db, txn, HOME, *id, &Words::of(&text, &[]))?, "{id} is gone");
+                }
+                Ok::<_, crate::Error>(())
+            })
+            .unwrap();
+        removed.iter().for_each(|id| drop(texts.remove(id)));
+        texts.extend(added.into_iter().map(|(id, text)| (id, text.split(' ').map(str::to_owned).collect())));
+    }
+    let levels: BTreeSet<u8> = store
+        .read(|db, txn| Ok::<_, crate::Error>(segments::all(db, txn, HOME)?.iter().map(|(_, one)| one.level).collect()))
+        .unwrap();
+    assert!(levels.contains(&1), "texts were gathered and merged: {levels:?}");
+    for word in (0..1_024).step_by(37).flat_map(|n| [format!("w{n}"), format!("extraordinarily{n}")]) {
+        let expected: BTreeSet<SaidId> =
+            texts.iter().filter(|(_, words)| words.contains(&word)).map(|(id, _)| *id).collect();
+        // A phrase finds the word alone; a rare word is also the beginning of others.
+        let found: BTreeSet<SaidId> = search(&store, &[HOME], &word).into_iter().collect();
+        assert!(found.is_superset(&expected), "{word}");
+        let related = |id: &SaidId| texts[id].iter().any(|text| text.starts_with(&word) || text.contains(&word));
+        assert!(found.iter().all(related), "{word}");
+    }
+    let everything: BTreeSet<SaidId> = search(&store, &[HOME], "").into_iter().collect();
+    assert_eq!(everything, texts.keys().copied().collect());
+}
