@@ -59,6 +59,7 @@ mod purge;
 mod questions;
 mod read_line;
 mod report;
+mod search;
 mod self_test;
 mod serve;
 mod service;
@@ -136,6 +137,8 @@ enum Command {
     Inject(inject::InjectArgs),
     /// Explain what happened to a message, and why
     Why(why::WhyArgs),
+    /// Find what people and agents said
+    Search(search::SearchArgs),
     /// List dropped messages with the reasons, newest first
     Dropped(dropped::DroppedArgs),
     /// Show what agents use of models, and what it costs
@@ -424,6 +427,7 @@ fn run(cli: Cli) -> Done {
         Command::Inject(args) => inject::inject(&paths, &args, json),
         Command::Why(args) => why::why(&paths, &args, json),
         Command::Dropped(args) => dropped::dropped(&paths, &args, json),
+        Command::Search(args) => search::search(&paths, &args, json),
         Command::Net(args) => net::net(&paths, &args, json),
         Command::Spend(args) => spend::spend(&paths, &args, json),
         Command::Sweep(args) => sweep::sweep(&paths, &args, json),

@@ -94,6 +94,7 @@ mod routing_sticky;
 mod routing_threads;
 mod schedules;
 mod seams;
+mod search;
 mod session;
 mod setup;
 mod shells;

@@ -1,0 +1,185 @@
+//! Searches over what was said: who finds what, and when something is not found any more.
+
+use hearth::engine::recall::{Asked, Viewer, search};
+use hearth::model::address::{ChannelName, ForeignId, UserId};
+use hearth::model::card::PromptSubject;
+use hearth::model::channel::ChannelKind;
+use hearth::model::configure::Change;
+use hearth::model::id::{AgentId, SessionId};
+use hearth::model::mailbox::Recipient;
+use hearth::model::{Input, Millis};
+use hearth::time::zone::Zone;
+
+use crate::world::outside::{claim, end, mid_turn, said};
+use crate::world::{ONE, World, channel, event, event_in};
+
+/// Two agents in chat `C`, the first one also in `D`; an owner, and an administrator of the second one.
+const TWO: &str = r#"
+[[agents]]
+folder = "main"
+[[agents]]
+folder = "other"
+[[users]]
+id = "net:boss"
+roles = ["owner"]
+[[users]]
+id = "net:ed"
+roles = ["admin:other"]
+[[chats]]
+channel = "net"
+platform_id = "C"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+[[chats.wirings]]
+agent = "other"
+engage = "pattern"
+pattern = "^other"
+[[chats]]
+channel = "net"
+platform_id = "D"
+unknown_senders = "strict"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#;
+
+fn found(world: &World, viewer: &Viewer, query: &str) -> Vec<String> {
+    let asked = Asked {
+        query,
+        agent: None,
+        chat: None,
+        after: None,
+        before: None,
+        most: 20,
+        now: world.now().wall,
+        zone: &Zone::utc(),
+    };
+    let found = world.read(|db, txn| search(db, txn, viewer, &asked)).unwrap();
+    found.texts.into_iter().map(|text| format!("{} {}: {}", text.id, text.who, text.excerpt.text)).collect()
+}
+
+fn person(id: &str) -> Viewer {
+    Viewer::Person(UserId::parse(id).unwrap())
+}
+
+const SESSION: Viewer = Viewer::Session(SessionId::new(1));
+
+/// Session 1 answers its first message.
+fn answer(world: &mut World) {
+    world.settle();
+    let session = SessionId::new(1);
+    let turn = vec![claim(2, 1), mid_turn(said(3, 1, Some(2), Recipient::Reply)), end(2, 1, vec![])];
+    let written = world.outside.write(session, turn);
+    world.put(written);
+    world.settle();
+}
+
+#[test]
+fn an_agent_finds_its_own_chat_and_people_what_their_roles_show() {
+    let mut world = World::of(TWO);
+    world.inject(&event("1", "the boiler is broken", ""));
+    world.inject(&event("2", "other: order a boiler", ""));
+    world.inject(&event_in(("net", "D", None), ("3", "boiler, says the owner", "\"senderId\":\"boss\""), ""));
+    let mut mine = found(&world, &SESSION, "boiler");
+    mine.sort();
+    assert_eq!(mine, ["ms1 Ann: the boiler is broken", "ms2 Ann: other: order a boiler"]);
+    let other = world.read(|db, txn| {
+        let of = db.sessions_by_agent.collect_prefix(txn, &AgentId::new(2), 9)?;
+        Ok(Viewer::Session(of[0].0.id))
+    });
+    assert_eq!(found(&world, &other, "boiler"), ["ms3 Ann: other: order a boiler"]);
+    // A message to two agents is one text for people.
+    assert_eq!(found(&world, &Viewer::Operator, "boiler").len(), 3);
+    assert_eq!(found(&world, &person("net:boss"), "boiler").len(), 3);
+    assert_eq!(found(&world, &person("net:ed"), "boiler"), ["ms3 Ann: other: order a boiler"]);
+    assert_eq!(found(&world, &person("net:ann"), "boiler"), [""; 0]);
+    for (query, count) in [
+        ("\"boiler is\"", 1),
+        ("\"is boiler\"", 0),
+        ("boil*", 3),
+        ("boiler who:ann", 2),
+        ("who:agent", 0),
+        ("boiler chat:net/D", 1),
+        ("boiler agent:other", 1),
+        ("boiler after:1d", 3),
+        ("boiler before:1d", 0),
+        ("boiler has:file", 0),
+        ("BÖILER", 3),
+    ] {
+        assert_eq!(found(&world, &Viewer::Operator, query).len(), count, "{query}");
+    }
+}
+
+#[test]
+fn answers_are_found_and_removed_chats_and_agents_are_not() {
+    let mut world = World::of(ONE);
+    world.inject(&event("1", "what about the train?", ""));
+    answer(&mut world);
+    let said = world.all_outbound().into_iter().next().unwrap().1.text;
+    let word = said.split(' ').max_by_key(|word| word.len()).unwrap();
+    assert_eq!(found(&world, &SESSION, &format!("{word} who:agent")).len(), 1, "{said}");
+    assert_eq!(found(&world, &SESSION, "train"), ["ms1 Ann: what about the train?"]);
+    let (channel, chat) = (ChannelName::new("net").unwrap(), ForeignId::new("chat", "C").unwrap());
+    world.configure(vec![Change::RemoveChat(channel, chat)]).unwrap();
+    assert_eq!(found(&world, &SESSION, "train"), [""; 0]);
+    assert_eq!(found(&world, &Viewer::Operator, "train"), [""; 0]);
+}
+
+#[test]
+fn texts_leave_the_index_with_their_rows() {
+    let mut world = World::of(ONE);
+    world.inject(&event("1", "what about the train?", ""));
+    answer(&mut world);
+    world.inject(&event("2", "another time", ""));
+    let rows = |world: &World| world.read(|db, txn| db.recall_new.len(txn));
+    let before = rows(&world);
+    world.pass(Millis::days(400));
+    for _ in 0..4 {
+        world.sweep();
+        world.settle();
+        world.pass(Millis::days(2));
+    }
+    assert_eq!(found(&world, &SESSION, "train"), [""; 0]);
+    assert!(rows(&world) < before, "{before}");
+}
+
+/// Messages of strangers are found by those who decide about them, and only as long as they are held.
+#[test]
+fn held_messages_are_found_by_deciders_only() {
+    let mut world = World::new();
+    world.configure(vec![channel("telegram", ChannelKind::Telegram)]).unwrap();
+    world.apply(
+        r#"
+[[agents]]
+folder = "andy"
+[[users]]
+id = "telegram:owner"
+roles = ["owner"]
+[[users]]
+id = "telegram:ed"
+roles = ["admin:andy"]
+[[chats]]
+channel = "telegram"
+platform_id = "chat-123"
+group = true
+[[chats.wirings]]
+agent = "andy"
+engage = "pattern"
+pattern = "."
+"#,
+    );
+    let place = ("telegram", "chat-123", None);
+    world.inject(&event_in(place, ("1", "the boiler is mine", "\"senderId\":\"owner\""), ""));
+    world.inject(&event_in(place, ("2", "a boiler for a stranger", "\"senderId\":\"eve\""), ""));
+    let approval = world.read(|db, txn| db.approvals_open.first(txn, ..)).unwrap().0;
+    assert_eq!(found(&world, &SESSION, "boiler").len(), 1);
+    assert_eq!(found(&world, &Viewer::Operator, "stranger").len(), 1);
+    assert_eq!(found(&world, &person("telegram:owner"), "stranger").len(), 1);
+    assert_eq!(found(&world, &person("telegram:eve"), "boiler").len(), 0);
+    world.put(Input::Decide(PromptSubject::Approval(approval), "reject".to_owned()));
+    assert_eq!(found(&world, &Viewer::Operator, "stranger").len(), 0);
+}
