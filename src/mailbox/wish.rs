@@ -10,6 +10,7 @@ use crate::model::time::Millis;
 
 use super::text;
 
+mod recall;
 mod tasks;
 mod tool_calls;
 
@@ -115,8 +116,9 @@ fn request(content: &Fields) -> Result<Request, String> {
         Some("hearth") => about(content).map(Request::About),
         Some("use_tool") => tool_calls::question(content).map(Box::new).map(Request::UseTool),
         Some("tool_calls") => Ok(Request::ToolCalls(tool_calls::record(content))),
+        Some("recall") => recall::request(content).map(Request::Recall),
         Some(other) => Err(format!(
-            "unknown action `{}`; possible are ask_user_question, install_packages, add_mcp_server, create_agent, hearth, \
+            "unknown action `{}`; possible are ask_user_question, install_packages, add_mcp_server, create_agent, hearth, recall, \
              and schedule_task, list_tasks, update_task, cancel_task, pause_task, resume_task",
             text::reason(other)
         )),

@@ -51,6 +51,17 @@ pub enum Request {
     UseTool(Box<NewToolCall>),
     /// Record tool calls that are over.
     ToolCalls(Vec<ToolCall>),
+    /// Find what was said earlier.
+    Recall(RecallRequest),
+}
+
+/// A search of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecallRequest {
+    /// Words and filters.
+    pub query: String,
+    /// At most this many texts; none is the default.
+    pub limit: Option<u32>,
 }
 
 /// What an agent can ask about itself.

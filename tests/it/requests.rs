@@ -24,6 +24,7 @@ use crate::world::{World, event, event_in};
 
 mod about;
 mod approved;
+mod recall;
 
 /// The agent works on a message that Ann sent in the thread `t`.
 fn working() -> World {

@@ -3,13 +3,16 @@
 use hearth::model::configure::Change;
 use hearth::model::delivery::Outbound;
 use hearth::model::entity::Folder;
-use hearth::model::id::{SessionId, TaskId};
+use hearth::model::id::{AgentId, ChatId, SessionId, TaskId};
 use hearth::model::mailbox::{CollectedRecord, Collection, Failure, Recipient, Record, RetryHint, Said};
 use hearth::model::policy::Policy;
+use hearth::model::recall::{RecallScope, SaidId};
 use hearth::model::report::Reply;
 use hearth::model::task::{FireOutcome, Gated, Task, TaskHome, TaskState};
 use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Input, Millis};
+use hearth::state::recall::{self, source};
+use hearth::state::{Tables, Write};
 
 use crate::world::outside::{claim, end, said};
 use crate::world::schedules::{add, new};
@@ -98,8 +101,16 @@ fn where_there_is_no_room_a_time_waits_and_all_else_goes_on() {
     }
     assert_eq!((task(&world).next, outcomes(&world).len()), (due, 0));
     let bodies: Vec<_> = world.read(|db, txn| db.bodies.iter(txn)?.collect::<Result<Vec<_>, _>>());
-    for (id, _) in bodies.into_iter().take(taken / 2) {
-        world.store().write(|db, txn| db.bodies.delete(txn, &id).map(drop)).unwrap();
+    for (id, body) in bodies.into_iter().take(taken / 2) {
+        let words = source::of_body(&body).unwrap().words();
+        let scope = RecallScope::Chat(AgentId::new(1), Some(ChatId::new(1)));
+        let forget = |db: &Tables, txn: &mut Write<'_>| {
+            for (key, ()) in db.messages_by_body.collect_prefix(txn, &id, 9)? {
+                recall::remove(db, txn, scope, SaidId::Message(key.id), &words)?;
+            }
+            db.bodies.delete(txn, &id).map(drop)
+        };
+        world.store().write(forget).unwrap();
     }
     world.put(Input::Sweep(Vec::new()));
     assert!(matches!(outcomes(&world)[..], [FireOutcome::Running(_)]), "{:?}", outcomes(&world));

@@ -94,6 +94,7 @@ fn the_agent_sees_all_its_tools() {
         "install_packages",
         "add_mcp_server",
         "hearth",
+        "recall",
         "schedule_task",
         "list_tasks",
         "update_task",

@@ -23,6 +23,7 @@ pub(crate) mod edits;
 pub(crate) mod hosts;
 pub(crate) mod peers;
 pub(crate) mod questions;
+pub(crate) mod recall;
 pub(crate) mod self_change;
 pub(crate) mod tasks;
 pub(crate) mod tool_calls;
@@ -76,6 +77,7 @@ pub(crate) fn serve(
         Request::About(topic) => return about::serve(tx, asker, topic),
         Request::UseTool(call) => return tool_calls::ask(tx, asker, message, &call),
         Request::ToolCalls(calls) => return tool_calls::record(tx, session, message, &calls).map(Ok),
+        Request::Recall(wanted) => return recall::serve(tx, asker, &wanted),
         Request::InstallPackages { packages, reason } => {
             ApprovalSubject::Packages { session, apt: packages.apt, npm: packages.npm, reason }
         }

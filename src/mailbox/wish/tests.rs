@@ -223,9 +223,9 @@ proptest::proptest! {
     /// Whatever an agent writes is parsed into something bounded, or refused with a reason.
     #[test]
     fn nothing_an_agent_writes_breaks_the_edge(
-        action in proptest::sample::select(vec!["ask_user_question", "install_packages", "add_mcp_server", "create_agent", "hearth", "use_tool", "tool_calls"]),
+        action in proptest::sample::select(vec!["ask_user_question", "install_packages", "add_mcp_server", "create_agent", "hearth", "recall", "use_tool", "tool_calls"]),
         fields in proptest::collection::btree_map(
-            "(title|question|options|timeout|apt|npm|reason|name|command|args|env|instructions|about|tool|input|folder|kind|calls)", value(), 0..8),
+            "(title|question|options|timeout|apt|npm|reason|name|command|args|env|instructions|about|query|who|after|before|limit|tool|input|folder|kind|calls)", value(), 0..8),
     ) {
         let mut content: Fields = fields.into_iter().collect();
         content.insert("action".to_owned(), action.into());
@@ -250,6 +250,7 @@ proptest::proptest! {
                     proptest::prop_assert!(call.folder.starts_with('/'));
                 }
                 Request::ToolCalls(calls) => proptest::prop_assert!(calls.len() <= 64),
+                Request::Recall(wanted) => proptest::prop_assert!((1..=500).contains(&wanted.query.chars().count())),
             },
             other => proptest::prop_assert!(false, "{other:?}"),
         }

@@ -48,7 +48,7 @@ const MOST_WAITING: usize = 32;
 type Tool = fn(&Arguments, &Scene<'_>) -> Result<PlannedCall, String>;
 
 /// All tools, in the agent's order.
-const TOOLS: [(&str, Tool); 16] = [
+const TOOLS: [(&str, Tool); 17] = [
     ("send_message", say::send_message),
     ("send_file", say::send_file),
     ("edit_message", say::edit_message),
@@ -59,6 +59,7 @@ const TOOLS: [(&str, Tool); 16] = [
     ("install_packages", own::install_packages),
     ("add_mcp_server", own::add_mcp_server),
     ("hearth", own::hearth),
+    ("recall", own::recall),
     ("schedule_task", tasks::schedule_task),
     ("list_tasks", tasks::list_tasks),
     ("update_task", tasks::update_task),

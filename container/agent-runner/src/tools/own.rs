@@ -29,6 +29,15 @@ pub(super) fn hearth(arguments: &Arguments, scene: &Scene<'_>) -> Result<Planned
     Ok(PlannedCall { patience: PATIENCE, ..PlannedCall::request("hearth", fields, scene, AcceptedReply::OnlyWords) })
 }
 
+/// The host searches, and words the result.
+pub(super) fn recall(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
+    let fields = arguments.pick(&["query", "who", "after", "before", "limit"]);
+    if fields.is_empty() {
+        return Err("query, who, after or before is required".to_owned());
+    }
+    Ok(PlannedCall { patience: PATIENCE, ..PlannedCall::request("recall", fields, scene, AcceptedReply::OnlyWords) })
+}
+
 pub(super) fn create_agent(arguments: &Arguments, scene: &Scene<'_>) -> Result<PlannedCall, String> {
     let name = arguments.filled("name").ok_or("name is required")?.trim();
     let told = format!("Creating agent \"{name}\". You will be notified when it is ready.");

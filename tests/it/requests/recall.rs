@@ -1,0 +1,44 @@
+//! Searches of agents.
+
+use hearth::model::request::{RecallRequest, Request};
+
+use super::{reply, working};
+use crate::world::requests::ask;
+use crate::world::{World, event_in};
+
+fn told(world: &mut World, query: &str) -> String {
+    let name = format!("r{}", world.outside.replies.values().map(std::collections::BTreeMap::len).sum::<usize>());
+    ask(world, &name, Request::Recall(RecallRequest { query: query.to_owned(), limit: None }));
+    match reply(world, &name).unwrap() {
+        Ok(answer) => answer["text"].as_str().unwrap().to_owned(),
+        Err(why) => why,
+    }
+}
+
+/// The agent of a chat finds what was said to it there, and nothing of another chat.
+#[test]
+fn an_agent_finds_what_was_said_in_its_chat_only() {
+    let mut world = working();
+    world.apply(
+        r#"
+[[chats]]
+channel = "net"
+platform_id = "D"
+unknown_senders = "public"
+[[chats.wirings]]
+agent = "main"
+engage = "pattern"
+pattern = "."
+"#,
+    );
+    let said =
+        |chat, id, text| event_in(("net", chat, None), (id, text, "\"senderId\":\"ann\",\"senderName\":\"Ann\""), "");
+    world.inject(&said("C", "20", "the boiler is broken"));
+    world.inject(&said("D", "21", "the boiler of the other chat"));
+    let found = told(&mut world, "boiler");
+    assert!(found.contains("Ann: the boiler is broken") && !found.contains("other chat"), "{found}");
+    assert!(found.starts_with("[ms"), "the id is one that `why` takes: {found}");
+    assert_eq!(told(&mut world, "unicorn"), "Nothing was found.");
+    let why = told(&mut world, "boiler after:\"the flood\"");
+    assert!(why.contains("`the flood` is not a time"), "{why}");
+}
