@@ -34,6 +34,8 @@ import time
 from datetime import datetime, timezone
 
 VERSION = 1
+# A context with rules about tool calls has version 2; this agent calls no tools.
+KNOWN = 2
 JSON_BYTES = 1024 * 1024
 ENDS = 1000
 POLL_SECONDS = 0.02
@@ -83,8 +85,8 @@ def read_json(path):
         raise Unusable("%s is not JSON: %s" % (path, error)) from None
     if not isinstance(value, dict) or not is_number(value.get("v")):
         raise Unusable("%s is not an object with a version" % path)
-    if value["v"] > VERSION:
-        raise Unusable("%s has version %d, this agent knows %d" % (path, value["v"], VERSION))
+    if value["v"] > KNOWN:
+        raise Unusable("%s has version %d, this agent knows %d" % (path, value["v"], KNOWN))
     return value
 
 

@@ -150,14 +150,15 @@ impl Daemon {
         let doorway = wish.metrics.map(|address| Doorway::take(address, tokio)).transpose()?;
         let (clock, install) = (Clock::start(store.begin_run()?), format!("{:016x}", store.install()));
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
-        let zone = Machine::look().zone(None, None).zone;
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
         let context = runtime::RuntimeContext { paths, install: &install, settings: &settings, asked: wish.runtime };
         let hearer = Arc::new(given::Hearer::new(&inbox, &typing));
         let Chosen { runtime, choice } = runtime::choose(&context, given::Hearer::events(&hearer))?;
         tracing::info!("runtime: {}, because {}", runtime.name(), choice.why);
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
-        let engine = Engine::new(store, wish.policy, groups_path(paths)).in_zone(zone).with_builds(builds.is_some());
+        let engine = Engine::new(store, wish.policy, groups_path(paths))
+            .in_zone(Machine::look().zone(None, None).zone)
+            .with_builds(builds.is_some());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
         let (metrics, opener) = (Metrics::new(engine.store(), runtime.name())?, gateway::opener(paths)?);
         let context = WorkerContext {
@@ -211,15 +212,15 @@ impl Daemon {
         });
         typing.run(move |indicator| channels.show_typing(indicator))?;
         daemon.start_engine(removals)?;
-        daemon.start_builds(install)?;
-        daemon.start_upkeep()?;
+        daemon.start_upkeep(install)?;
         daemon.channels.connect_all()?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
     }
 
-    /// Looks at agents' folders, and starts the timer, the regular checks and backups.
-    fn start_upkeep(self: &Arc<Self>) -> Result<(), Error> {
+    /// Looks at agents' folders, and starts the builds of images, the timer, the regular checks and backups.
+    fn start_upkeep(self: &Arc<Self>, install: String) -> Result<(), Error> {
+        self.start_builds(install)?;
         self.look_at_folders();
         timer::start(self)?;
         proof::start(&self.paths, &self.stop)?;

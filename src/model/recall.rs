@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId, SkipId};
 
-/// The key under which texts are found: whoever may not see it finds none of them.
+/// The key under which texts are found. A person or agent that may not see it finds none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecallScope {
     /// What an agent received and said in a chat; none is what belongs to no chat.

@@ -3,14 +3,17 @@
 use hearth::model::configure::Change;
 use hearth::model::effect::Effect;
 use hearth::model::entity::Folder;
-use hearth::model::id::{ChatId, SessionId};
+use hearth::model::id::{AgentId, ChatId, SessionId};
 use hearth::model::incarnation::IncarnationId;
 use hearth::model::mailbox::{Collection, Recipient};
 use hearth::model::message::MessageState;
 use hearth::model::policy::Policy;
+use hearth::model::recall::{RecallScope, SaidId};
 use hearth::model::report::{Outcome, Reply};
 use hearth::model::session::{ChatSession, Session};
 use hearth::model::{Input, Millis};
+use hearth::state::Owned;
+use hearth::state::recall::{self, source};
 
 use crate::world::outside::{claim, end, said};
 use crate::world::{ONE, World, event, event_in, inbound};
@@ -88,8 +91,16 @@ fn a_full_map() {
     assert!(world.all_messages().iter().all(|(_, message)| matches!(message.state, MessageState::Completed { .. })));
     // Retention removes texts of messages, and the space is usable again.
     let bodies = |world: &World| world.read(|db, txn| db.bodies.iter(txn)?.collect::<Result<Vec<_>, _>>());
-    for (id, _) in bodies(&world).into_iter().take(taken / 2) {
-        world.store().write(|db, txn| db.bodies.delete(txn, &id).map(drop)).unwrap();
+    let scope = RecallScope::Chat(AgentId::new(1), Some(ChatId::new(1)));
+    for (id, body) in bodies(&world).into_iter().take(taken / 2) {
+        let words = source::of_body(&body).unwrap().words();
+        let removed = world.store().write(|db, txn| {
+            for (Owned { id, .. }, ()) in db.messages_by_body.collect_prefix(txn, &id, usize::MAX)? {
+                assert!(recall::remove(db, txn, scope, SaidId::Message(id), &words)?);
+            }
+            db.bodies.delete(txn, &id)
+        });
+        removed.unwrap();
     }
     assert_eq!(world.inject(&event("new", &large, "")).outcome, Outcome::Routed);
 }

@@ -237,9 +237,11 @@ impl Host {
         Running::start(command, b"").end()
     }
 
-    /// Texts of outgoing messages, in order.
+    /// Texts of outgoing messages, in order, without the runner's reports of tool calls.
     pub(crate) fn said(&self) -> Vec<String> {
-        self.rows("outbound").iter().map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
+        let rows = self.rows("outbound");
+        let said = rows.iter().filter(|row| !row["value"]["content"].to_string().contains("\"tool_calls"));
+        said.map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
     }
 
     /// State of a stored message, found by its platform id: its name, or the name with its content.

@@ -49,14 +49,20 @@ fn the_agent_speaks_while_it_works() {
     host.wait_settled();
     let mut told = results(&api);
     told.remove(1);
+    // Reports of calls take numbers, too, and when they are written depends on time.
+    for (text, _) in told.iter_mut().skip(1) {
+        if let Some((before, after)) = text.split_once("(id: ") {
+            *text = format!("{before}(id: N{}", after.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+    }
     assert_eq!(
         told,
         [
             done("Message sent to (current conversation) (id: 3)"),
-            done("File sent to (current conversation) (id: 5, filename: result.txt)"),
+            done("File sent to (current conversation) (id: N, filename: result.txt)"),
             done("Message edit queued for #3"),
             done("Reaction queued for #2"),
-            done("Card sent (id: 11)"),
+            done("Card sent (id: N)"),
             refused("Error: Message #99 not found"),
             refused("Error: Unknown destination \"nobody\". Known: telegram-mg1"),
             refused("Error: File is outside of your own directories: /etc/passwd; copy it into one of them first"),

@@ -28,7 +28,7 @@ pub(in crate::console) fn page(who: &Visitor, home: &Home) -> Markup {
                     @for run in &home.runs { (running(run)) }
                 }
             }
-            section {
+            section id="chat" {
                 h2 { "Chat" }
                 @if home.agents.is_empty() { p class="dim" { "There is no agent that you may talk to." } }
                 p class="row" {

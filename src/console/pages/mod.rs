@@ -70,6 +70,7 @@ fn links(who: &Visitor) -> Vec<(String, &'static str)> {
     if who.rank.decides() {
         links.push(("/asked".to_owned(), "Decisions"));
     }
+    links.push(("/#chat".to_owned(), "Chat"));
     links.push(("/why".to_owned(), "Why"));
     let topics = Topic::ALL.iter().filter(|topic| topic.is_for(&who.rank));
     links.extend(topics.map(|topic| (format!("/{}", topic.path()), topic.title())));

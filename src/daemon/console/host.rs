@@ -76,7 +76,7 @@ impl ConsoleHost {
     }
 }
 
-/// The chat of a person with an agent. Nobody else can write to it.
+/// The chat of a person with an agent. No other person can write to it.
 fn new_chat(address: &Address, agent: Folder, who: &Visitor) -> Change {
     let wiring = WiringSpec {
         agent,

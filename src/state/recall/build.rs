@@ -150,7 +150,7 @@ pub(crate) struct Indexed {
     pub(crate) text: SaidText,
 }
 
-/// A message; none if its text is gone or nobody said it.
+/// A message; none if its text is gone, or no person or agent said it.
 pub(crate) fn message(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Option<Indexed>> {
     let Some(row) = readable(db.messages.get(txn, &id))? else { return Ok(None) };
     let Message { session, body, stored, .. } = row;

@@ -69,7 +69,7 @@ fn the_server_speaks_mcp() {
     assert_eq!(answers[0]["error"]["code"], -32601);
     assert_eq!(answers[1]["result"]["protocolVersion"], "2025-06-18");
     assert_eq!(answers[1]["result"]["serverInfo"], json!({"name": "nanoclaw", "version": "2.0.0"}));
-    assert_eq!(answers[2]["result"]["tools"].as_array().unwrap().len(), 20);
+    assert_eq!(answers[2]["result"]["tools"].as_array().unwrap().len(), 21);
     assert_eq!(answers[3]["result"], json!({}));
     assert_eq!(answers[4]["error"]["code"], -32600);
     assert_eq!(told(&answers[5]), ("Unknown tool: fly".to_owned(), true));

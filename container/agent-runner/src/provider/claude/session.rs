@@ -240,18 +240,22 @@ impl Session {
                 self.signs.exhausted_until = until.and_then(|seconds| seconds.checked_mul(1000));
             }
             StreamLine::Asks(id, request) => self.serve(&id, request, report)?,
-            StreamLine::Withdraws(id) => {
-                for (call, _) in self.waiting.extract_if(.., |(_, request)| *request == id) {
-                    self.tools.forget(&call);
-                }
-                for asked in self.asked.extract_if(.., |asked| asked.hook == id) {
-                    report.undecided(&asked.call, &asked.request)?;
-                }
-            }
+            StreamLine::Withdraws(id) => self.withdraw(&id, report)?,
             StreamLine::Alive | StreamLine::Text(_) | StreamLine::Flows | StreamLine::Other => {}
             StreamLine::Noise => log::note(format_args!("the agent CLI wrote {length} bytes that are not JSON")),
         }
         Ok(None)
+    }
+
+    /// The CLI does not wait any more for the answer to a request.
+    fn withdraw(&mut self, id: &str, report: &mut Report<'_>) -> Result<(), TurnError> {
+        for (call, _) in self.waiting.extract_if(.., |(_, request)| request == id) {
+            self.tools.forget(&call);
+        }
+        for asked in self.asked.extract_if(.., |asked| asked.hook == id) {
+            report.undecided(&asked.call, &asked.request)?;
+        }
+        Ok(())
     }
 
     fn begin(&mut self, version: &str) {
