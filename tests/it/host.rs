@@ -237,11 +237,15 @@ impl Host {
         Running::start(command, b"").end()
     }
 
-    /// Texts of outgoing messages, in order, without the runner's reports of tool calls.
+    /// Outgoing messages, in order, without the runner's reports of tool calls.
+    pub(crate) fn outgoing(&self) -> Vec<Value> {
+        let is_report = |row: &Value| row["value"]["content"].to_string().contains("\"tool_calls");
+        self.rows("outbound").into_iter().filter(|row| !is_report(row)).collect()
+    }
+
+    /// Their texts.
     pub(crate) fn said(&self) -> Vec<String> {
-        let rows = self.rows("outbound");
-        let said = rows.iter().filter(|row| !row["value"]["content"].to_string().contains("\"tool_calls"));
-        said.map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
+        self.outgoing().iter().map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
     }
 
     /// State of a stored message, found by its platform id: its name, or the name with its content.

@@ -1,5 +1,6 @@
 //! Known agents of the provider `acp` and the provider `openai`: what each needs, and how it is led to its model.
 
+use super::provider::NO_TOKEN;
 use super::{Setup, secret};
 use crate::cli::Failure;
 use crate::model::entity::{AgentSettings, EnvValue, Preset, ProviderKind};
@@ -54,10 +55,17 @@ impl Setup<'_> {
             (base_url, key_file) => (base_url.clone(), key_file.as_deref().map(secret::read).transpose()?),
         };
         settings.env.retain(|(name, _)| name != access.base_url && name != access.key);
-        if let Some(key) = key {
-            let reference = secret::keep(self.paths, &format!("{}.{}", self.args.agent, access.key), &key)?;
-            settings.env.push((access.key.to_owned(), EnvValue::Reference(reference)));
-        }
+        let key = match (key, &base_url) {
+            (Some(key), _) => {
+                let name = format!("{}.{}", self.args.agent, access.key);
+                Some(EnvValue::Reference(secret::keep(self.paths, &name, &key)?))
+            }
+            // The gateway serves agents that have a key, and an agent with rules for its network reaches the server only
+            // through it.
+            (None, Some(_)) => Some(EnvValue::Plain(NO_TOKEN.to_owned())),
+            (None, None) => None,
+        };
+        settings.env.extend(key.map(|key| (access.key.to_owned(), key)));
         if settings.model.is_none() && self.args.model.is_none() {
             let [without, with] = access.needs_model;
             let needs_model = if base_url.is_some() { with } else { without };

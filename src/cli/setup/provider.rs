@@ -10,7 +10,7 @@ use crate::model::tool::{ToolPreset, ToolSettings};
 use crate::provider::{Accepted, Credential, Login, OFFERS, Offer, try_login};
 
 /// Token for a server that does not need one.
-const NO_TOKEN: &str = "none-needed";
+pub(super) const NO_TOKEN: &str = "none-needed";
 /// Maximum number of listed models.
 const MODELS_MAX: usize = 12;
 

@@ -256,7 +256,7 @@ impl Trial {
 
     /// The agent's messages, without those of Hearth.
     pub(super) fn answers(&self) -> Vec<String> {
-        let rows = self.host.rows("outbound").into_iter();
+        let rows = self.host.outgoing().into_iter();
         let own = rows.filter(|row| row["value"]["author"].get("Agent").is_some());
         own.map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
     }
