@@ -38,8 +38,9 @@ fn from_nothing_to_an_agent_on_telegram() {
     // The fake servers for Telegram and the agent CLI's API have other addresses than the real ones.
     let (telegram, api) = (house.telegram.url(), house.api.port());
     let file = blocks(way, "```toml\n")[0].replace("/home/you", home.to_str().unwrap());
-    let file = file.replacen("[[agents]]", &format!("base_url = \"{telegram}\"\n[[agents]]\nnetwork = \"host\""), 1);
-    let elsewhere = format!("env = {{ ANTHROPIC_BASE_URL = \"http://host.containers.internal:{api}\",");
+    let file = file.replacen("[[agents]]", &format!("base_url = \"{telegram}\"\n[[agents]]"), 1);
+    // The model gateway asks the API, from this machine.
+    let elsewhere = format!("env = {{ ANTHROPIC_BASE_URL = \"http://127.0.0.1:{api}\",");
     let file = file.replacen("env = {", &elsewhere, 1);
     std::fs::write(home.join("agent.toml"), file).unwrap();
 
