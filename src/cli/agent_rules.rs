@@ -20,7 +20,7 @@ pub(super) enum RulesCommand {
         /// Only of this agent
         agent: Option<String>,
     },
-    /// Allow calls that match a pattern, which nobody is asked about from then on
+    /// Allow calls that match a pattern, which no one is asked about from then on
     Add {
         /// The agent's folder
         agent: String,

@@ -16,7 +16,7 @@ function times(root) {
   }
 }
 
-// A form that somebody fills in is not taken away.
+// A form that a person fills in is not taken away.
 function busy(live) {
   const field = document.activeElement;
   return live.contains(field) && /^(INPUT|TEXTAREA|BUTTON)$/.test(field.tagName);

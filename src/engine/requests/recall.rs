@@ -62,7 +62,7 @@ fn told(found: &Found, zone: &Zone) -> String {
 
 /// What was said by others stays quoted text: it is in one line, after who said it.
 fn paragraph(text: &FoundText, zone: &Zone) -> String {
-    let who = if text.who.is_empty() { "somebody" } else { &text.who };
+    let who = if text.who.is_empty() { "a person" } else { &text.who };
     let mut line = format!("[{}] {}, {who}: {}", text.id, local::show(text.at, zone), text.excerpt.text);
     if !text.files.is_empty() {
         line.push_str(&format!(" (files: {})", text.files.join(", ")));
