@@ -26,6 +26,7 @@ mod sizes;
 mod sweep;
 mod table;
 mod time;
+mod tools;
 mod wake;
 mod ways;
 
@@ -40,7 +41,7 @@ use ground::asked::Asked;
 const COMPARED: &[fn(&mut Criterion)] =
     &[routing::all, at_size::routing, sweep::all, schedules::all, sessions::all, time::all];
 /// What the real program is measured at.
-const PROGRAM: &[fn(&Asked)] = &[ways::all, gateway::all, wake::all, idle::all, sizes::all, at_size::all];
+const PROGRAM: &[fn(&Asked)] = &[ways::all, gateway::all, wake::all, tools::all, idle::all, sizes::all, at_size::all];
 
 fn main() -> ExitCode {
     let asked = Asked::now();
