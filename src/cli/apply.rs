@@ -218,7 +218,8 @@ fn warn_of_networks(configure: &Configure) {
         if settings.is_cut_off(true) {
             print::warning(&problems::cut_off(folder.as_str()));
         }
-        if let Some(warning) = problems::key_holder(folder.as_str(), settings) {
+        let agent = folder.as_str();
+        for warning in problems::key_holder(agent, settings).into_iter().chain(problems::keyless(agent, settings)) {
             print::warning(&warning);
         }
     }

@@ -8,7 +8,7 @@ use super::access::{Access, ExtraMount, Limits, Network};
 use super::bound_secret::AgentSecret;
 use super::budget::{Caps, Fallback, OnLimit};
 use super::folder::Folder;
-use super::gateway::{Api, bound, is_near};
+use super::gateway::{Api, bound, is_here, is_near};
 use super::hold::Hold;
 use super::id::SessionId;
 use super::network::HostRule;
@@ -371,14 +371,37 @@ impl AgentSettings {
     /// Whether the server of its models is on this machine or in its network.
     #[must_use]
     pub fn has_near_server(&self) -> bool {
+        self.server().is_some_and(is_near)
+    }
+
+    /// The address of the server of its models, if `env` has it.
+    fn server(&self) -> Option<&str> {
         let variable = match self.provider {
             ProviderKind::Claude => Api::Anthropic.base_variable(),
             ProviderKind::OpenAi => Api::OpenAi.base_variable(),
             ProviderKind::Preset(preset) => preset.about().model.base_url,
-            ProviderKind::Echo | ProviderKind::Command | ProviderKind::Acp => return false,
+            ProviderKind::Echo | ProviderKind::Command | ProviderKind::Acp => return None,
         };
-        let value = self.env.iter().find(|(name, _)| name == variable);
-        matches!(value, Some((_, EnvValue::Plain(url))) if is_near(url))
+        match self.env.iter().find(|(name, _)| name == variable) {
+            Some((_, EnvValue::Plain(url))) => Some(url),
+            _ => None,
+        }
+    }
+
+    /// The variable that it lacks to reach the server of its models. An agent in a network of its own reaches a server of
+    /// this machine only through the model gateway, which serves agents with a key, whatever the key is.
+    #[must_use]
+    pub fn missing_key(&self) -> Option<&'static str> {
+        let is_apart = !self.unconfined && (self.network == Network::None || self.network.has_rules());
+        if !is_apart || !self.gateway || !bound(self).is_empty() || !self.server().is_some_and(is_here) {
+            return None;
+        }
+        match self.provider {
+            ProviderKind::Claude => Some("ANTHROPIC_AUTH_TOKEN"),
+            ProviderKind::OpenAi => Some("OPENAI_API_KEY"),
+            ProviderKind::Preset(preset) => Some(preset.about().model.key),
+            ProviderKind::Echo | ProviderKind::Command | ProviderKind::Acp => None,
+        }
     }
 
     /// What a confined incarnation may do with the agent's folder.

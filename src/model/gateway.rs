@@ -70,14 +70,29 @@ impl Api {
 /// Whether a server's address, like `http://localhost:11434/v1`, is on this machine or in its network.
 #[must_use]
 pub fn is_near(url: &str) -> bool {
+    is_here(url)
+        || match host_of(url) {
+            Some(Host::Name(name)) => name.is_local(),
+            Some(Host::Address(address)) => IpScope::of(address) == IpScope::Local,
+            None => false,
+        }
+}
+
+/// Whether a server's address is on this machine.
+#[must_use]
+pub fn is_here(url: &str) -> bool {
+    match host_of(url) {
+        Some(Host::Name(name)) => name.is_localhost() || name.as_str() == "host.containers.internal",
+        Some(Host::Address(address)) => IpScope::of(address) == IpScope::Loopback,
+        None => false,
+    }
+}
+
+fn host_of(url: &str) -> Option<Host> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(host, _)| host);
-    match host.parse() {
-        Ok(Host::Name(name)) => name.is_localhost() || name.is_local() || name.as_str() == "host.containers.internal",
-        Ok(Host::Address(address)) => matches!(IpScope::of(address), IpScope::Loopback | IpScope::Local),
-        Err(_) => false,
-    }
+    host.parse().ok()
 }
 
 /// A header that carries a key.

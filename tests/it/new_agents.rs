@@ -78,3 +78,34 @@ fn doctor_recommends_rules_where_an_agent_reaches_everything() {
     host.done(&["agents", "set", "main", "--network", "ask"], b"");
     assert_eq!(networks(&host), 0);
 }
+
+/// A server of this machine is reached only through the model gateway, which serves agents with a key.
+#[test]
+fn a_keyless_server_of_this_machine_is_warned_of() {
+    let host = Host::new();
+    let file = host.path("hearth.toml");
+    let apply = |url: &str, key: &str, rest: &str| {
+        let env = format!("env = {{ OPENAI_BASE_URL = \"{url}\"{key} }}");
+        let agent = format!("[[agents]]\nfolder = \"main\"\nprovider = \"openai\"\nmodel = \"m\"\n{env}\n{rest}");
+        std::fs::write(&file, format!("schema = 1\n{agent}")).unwrap();
+        let ended = host.run(&["apply", file.to_str().unwrap(), "--yes"], b"");
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.stderr
+    };
+    let (here, warning) = ("http://127.0.0.1:11434/v1", "add `OPENAI_API_KEY = \"none-needed\"` to its `env`");
+    for (url, key, rest) in [
+        (here, ", OPENAI_API_KEY = \"none-needed\"", "network = \"ask\""),
+        (here, "", "network = \"open\""),
+        (here, "", "network = \"ask\"\nunconfined = true"),
+        ("http://192.168.1.5:11434/v1", "", "network = \"ask\"\nallow = [\"192.168.1.5:11434\"]"),
+    ] {
+        let warned = apply(url, key, rest);
+        assert!(!warned.contains(warning), "{url} {key} {rest}: {warned}");
+    }
+    for (url, network) in [(here, "none"), (here, "ask"), ("http://localhost:8080", "listed")] {
+        let warned = apply(url, "", &format!("network = \"{network}\""));
+        assert!(warned.contains(warning), "{url} {network}: {warned}");
+    }
+    assert!(host.done(&["status", "--json"], b"").contains("main cannot reach its model"));
+    assert!(host.run(&["doctor", "--offline", "--json"], b"").stdout.contains("main cannot reach its model"));
+}
