@@ -101,6 +101,7 @@ pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
         // Without anyone to ask, the messages wait for the next period.
         Hook::BudgetSpent(request) => approvals::ask::ask(tx, ApprovalSubject::Budget(request)).map(drop),
         Hook::MessageEnded { session, message } => decisions::tools::message_ended(tx, session, message),
+        Hook::RunAdopted(run) => requests::tool_calls::adopted(tx, run),
         Hook::RunClosed(run) => decisions::tools::run_closed(tx, run),
         Hook::OutboundEnded { id, outbound } => skips::told::settled(tx, id, outbound),
     }

@@ -147,6 +147,32 @@ fn a_decision_waits_for_the_next_run() {
     }
 }
 
+/// Right after a start, the daemon does not know which runs of the earlier one still live.
+#[test]
+fn a_decision_right_after_a_start_is_not_lost_with_the_run_of_the_earlier_daemon() {
+    for survives in [false, true] {
+        let mut world = working();
+        ask(&mut world, "t", bash("git push"));
+        world.restart();
+        assert!(matches!(
+            world.put(Input::Decide(PromptSubject::Approval(AP1), "approve".into())),
+            Reply::Answered { decided: true, .. }
+        ));
+        assert_eq!((reply(&world, "t"), approval(&world, 1).1.used), (None, None));
+        if survives {
+            world.settle();
+            assert_eq!(reply(&world, "t"), allowed(1));
+        } else {
+            next_run(&mut world);
+            ask(&mut world, "again", bash("git push"));
+            assert_eq!(reply(&world, "again"), allowed(1));
+        }
+        assert_eq!(approval(&world, 1).1.used.map(|used| used.incarnation), world.session(S).live);
+        assert_eq!((approvals(&world), cards(&world).len()), (1, 1));
+        world.assert_sound();
+    }
+}
+
 /// The question outlives the run that asked it, and the daemon.
 #[test]
 fn the_next_run_takes_over_an_open_question() {

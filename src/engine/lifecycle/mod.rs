@@ -61,6 +61,9 @@ pub(crate) fn runtime_event(tx: &mut Tx<'_, '_>, event: RuntimeEvent) -> Result<
             };
             if adopt(&mut incarnation, tx.now.awake) {
                 tx.db.incarnations.put(tx, &id, &incarnation)?;
+                if incarnation.adopted.is_some() {
+                    tx.call(Hook::RunAdopted(id))?;
+                }
                 stop_if_idle(tx, id)?;
             }
         }

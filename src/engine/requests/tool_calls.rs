@@ -11,7 +11,7 @@ use crate::lifecycle::replies::Asker;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use crate::model::content::RawJson;
 use crate::model::id::{AgentId, ApprovalId, MessageId, SessionId, TaskId};
-use crate::model::incarnation::{IncarnationId, Phase};
+use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::message::MessageState;
 use crate::model::tool::{
@@ -115,14 +115,16 @@ fn asked_before(tx: &Tx<'_, '_>, question: &Question<'_>) -> Result<Vec<(Approva
     Ok(found)
 }
 
-/// Whether the run that asked still waits for the answer.
+/// Whether the run that asked is known to wait for the answer. A run of an earlier daemon may have died with it, until
+/// the runtime reports it.
 fn waits(tx: &Tx<'_, '_>, request: &ToolRequest) -> Result<bool> {
     let run = IncarnationId::new(request.session, request.asker.incarnation);
     if tx.db.live_incarnations.get(tx, &run.session)? != Some(run.number) {
         return Ok(false);
     }
-    let row = readable(tx.db.incarnations.get(tx, &run))?;
-    if !row.is_some_and(|row| matches!(row.phase, Phase::Starting | Phase::Running)) {
+    let now = tx.now.awake.run();
+    let works = |row: &Incarnation| matches!(row.phase, Phase::Starting | Phase::Running) && row.run() == now;
+    if !readable(tx.db.incarnations.get(tx, &run))?.is_some_and(|row| works(&row)) {
         return Ok(false);
     }
     let Some(message) = request.message else { return Ok(true) };
@@ -232,6 +234,19 @@ pub(crate) fn pass_on(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
         _ => "The question about it was withdrawn.".to_owned(),
     };
     deny(tx, &asker, Some(id), &reason)
+}
+
+/// A run of an earlier daemon goes on: it gets what was decided before that was known.
+pub(crate) fn adopted(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
+    for (Owned { id, .. }, ()) in tx.db.tool_requests.collect_last(tx, &run.session, BACK_MAX)? {
+        let Some(approval) = readable(tx.db.approvals.get(tx, &id))? else { continue };
+        let ApprovalSubject::Tool(request) = &approval.about else { continue };
+        let is_unused = !approval.state.is_open() && request.used.is_none();
+        if is_unused && request.asker.incarnation == run.number {
+            pass_on(tx, id)?;
+        }
+    }
+    Ok(())
 }
 
 /// The open questions about the tool calls of a message; without one, those that no message asked.

@@ -101,6 +101,8 @@ pub enum Hook<'a> {
         /// The message.
         message: MessageId,
     },
+    /// A run of an earlier daemon still lives.
+    RunAdopted(IncarnationId),
     /// A run is closed.
     RunClosed(IncarnationId),
     /// An outgoing message reached any final state.
