@@ -124,6 +124,9 @@ pub(super) struct AgentKeys {
     /// How much of what it writes people get: `normal`, or `verbose` with what it writes before it uses tools
     #[arg(long)]
     verbosity: Option<String>,
+    /// Where its tool `recall` finds what was said: the `chat` of its session, or all chats of the `agent`
+    #[arg(long)]
+    recall: Option<String>,
     /// Mode of an agent with the Agent Client Protocol [default: the one that its permissions need]
     #[arg(long)]
     mode: Option<String>,
@@ -264,6 +267,7 @@ impl AgentKeys {
             ("model", text(self.model.as_ref())),
             ("effort", text(self.effort.as_ref())),
             ("verbosity", text(self.verbosity.as_ref())),
+            ("recall", text(self.recall.as_ref())),
             ("mode", text(self.mode.as_ref())),
             ("permissions", text(self.permissions.as_ref())),
             ("on_limit", text(self.on_limit.as_ref())),

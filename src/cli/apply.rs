@@ -60,6 +60,7 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     warn_of_unconfined(paths, &configure);
     mount_args::warn_of_mounts(&configure);
     warn_of_networks(&configure);
+    problems::warn_of_recall(&configure);
     if !args.merge {
         warn_of_open_networks(&configure, &plan.toml);
     }

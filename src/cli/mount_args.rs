@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Done, print};
+use super::{Done, print, problems};
 use crate::config::Paths;
 use crate::config::file;
 use crate::config::file::write::{Fields, Value};
@@ -129,9 +129,10 @@ pub(super) fn warn_of_mounts(configure: &Configure) {
     }
 }
 
-/// Like [`warn_of_mounts`], for one agent's table. An invalid table is rejected later.
+/// Warns about mounts and `recall` in one agent's table. An invalid table is rejected later.
 pub(super) fn warn_of_writable(folder: &str, toml: &str) {
     if let Ok(configure) = file::parse(folder, toml) {
         warn_of_mounts(&configure);
+        problems::warn_of_recall(&configure);
     }
 }

@@ -2,16 +2,17 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{human_time, labels, lookup};
+use super::{human_time, labels, lookup, print};
 use crate::clock;
 use crate::daemon::unused_image;
-use crate::model::configure::{RuntimeKind, Settings};
+use crate::model::configure::{Change, Configure, RuntimeKind, Settings};
 use crate::model::entity::{Agent, AgentSettings, Hold, Network, ProviderKind};
 use crate::model::gateway::given;
 use crate::model::group::StateTrouble;
 use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Phase;
+use crate::model::recall::RecallReach;
 use crate::socket::protocol::{BuildJson, FloodJson};
 use crate::state::{self, InboxKey, Owned, Read, Tables};
 
@@ -279,6 +280,27 @@ pub(super) fn keyless(agent: &str, settings: &AgentSettings) -> Option<String> {
         "agent {agent} cannot reach its model: the server is on this machine, and with `network = \"{network}\"` the only way \
          there is the model gateway, which serves agents with a key; add `{variable} = \"none-needed\"` to its `env`"
     ))
+}
+
+/// That what was said in one chat of an agent can be asked for in another.
+pub(super) fn wide_recall(agent: &str, settings: &AgentSettings) -> Option<String> {
+    (settings.recall == RecallReach::Agent).then(|| {
+        format!(
+            "agent {agent} has `recall = \"agent\"`: anybody in one of its chats can ask it for what was said in another, also \
+             in direct messages; without `recall` it finds only what was said in the same chat"
+        )
+    })
+}
+
+/// Warns about agents that tell in one chat what was said in another.
+pub(super) fn warn_of_recall(configure: &Configure) {
+    for change in &configure.changes {
+        if let Change::PutAgent(folder, settings) = change
+            && let Some(warning) = wide_recall(folder.as_str(), settings)
+        {
+            print::warning(&warning);
+        }
+    }
 }
 
 /// A note that agents run as processes although an image for containers is configured. `runtime` is where agents run;

@@ -13,6 +13,7 @@ use super::hold::Hold;
 use super::id::SessionId;
 use super::network::HostRule;
 use super::origin::Origin;
+use super::recall::RecallReach;
 use super::time::Timestamp;
 use super::tool_settings::{ToolPreset, ToolSettings};
 
@@ -285,6 +286,8 @@ pub struct AgentSettings {
     pub secrets: Vec<AgentSecret>,
     /// What decides about its tool calls.
     pub tools: ToolSettings,
+    /// How far it looks for what was said.
+    pub recall: RecallReach,
 }
 
 /// How much of what an agent writes people get.
@@ -365,6 +368,7 @@ impl AgentSettings {
             deny: Vec::new(),
             secrets: Vec::new(),
             tools: ToolSettings::of(ToolPreset::Open),
+            recall: RecallReach::Chat,
         }
     }
 

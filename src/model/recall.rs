@@ -13,6 +13,30 @@ pub enum RecallScope {
     Held(ApprovalId),
 }
 
+/// How far an agent's tool `recall` reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum RecallReach {
+    /// The chat of its session.
+    #[default]
+    Chat,
+    /// All chats of the agent.
+    Agent,
+}
+
+impl RecallReach {
+    /// All of them, from the least to the most.
+    pub const ALL: [Self; 2] = [Self::Chat, Self::Agent];
+
+    /// The word in files and for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Agent => "agent",
+        }
+    }
+}
+
 /// A text that can be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SaidId {

@@ -29,7 +29,8 @@ mod format_2;
 /// * 6: newer versions of the records of agents and settings; decisions about hosts, and connections.
 /// * 7: a newer version of the records of agents; tool calls that people allowed in advance, and questions about tool calls; the
 ///   console and its sessions.
-pub const FORMAT: u32 = 7;
+/// * 8: a newer version of the records of agents.
+pub const FORMAT: u32 = 8;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +49,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { to: 5, run: to_5 },
     Step { to: 6, run: to_6 },
     Step { to: 7, run: to_7 },
+    Step { to: 8, run: to_8 },
 ];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
@@ -97,6 +99,10 @@ fn to_6(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 fn to_7(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.agents, txn)?;
     recall::build::begin(db, txn)
+}
+
+fn to_8(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.agents, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

@@ -74,7 +74,7 @@ records! {
     "meta" 2 Meta from meta
     "settings" 5 Settings from settings
     "number" 1 Number
-    "agent" 7 Agent from agent |row| {
+    "agent" 8 Agent from agent |row| {
         black_out(&mut row.settings.name);
         black_out_env(&mut row.settings.env);
         row.settings.mcp_servers.iter_mut().for_each(|server| black_out_env(&mut server.env));

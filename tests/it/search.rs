@@ -92,6 +92,16 @@ fn an_agent_finds_its_own_chat_and_people_what_their_roles_show() {
         Ok(Viewer::Session(of[0].0.id))
     });
     assert_eq!(found(&world, &other, "boiler"), ["ms3 Ann: other: order a boiler"]);
+    // Wider, the second agent still finds nothing of the first one, and the first one nothing of the second.
+    world.apply(&TWO.replace("folder = \"other\"", "folder = \"other\"\nrecall = \"agent\""));
+    assert_eq!(found(&world, &other, "boiler"), ["ms3 Ann: other: order a boiler"]);
+    world.apply(&TWO.replace("folder = \"main\"", "folder = \"main\"\nrecall = \"agent\""));
+    let mut all = found(&world, &SESSION, "boiler");
+    all.sort();
+    assert_eq!(
+        all,
+        ["ms1 Ann: the boiler is broken", "ms2 Ann: other: order a boiler", "ms4 net:boss: boiler, says the owner"]
+    );
     // A message to two agents is one text for people.
     assert_eq!(found(&world, &Viewer::Operator, "boiler").len(), 3);
     assert_eq!(found(&world, &person("net:boss"), "boiler").len(), 3);

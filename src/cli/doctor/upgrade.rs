@@ -18,7 +18,7 @@ use crate::state::{self, Missing, Options, Reader, Store, migrate};
 /// Name of the checks about the store.
 const STORE: &str = "store";
 /// Formats since the first one, and what their migration changes for people.
-const BROUGHT: [(u32, &str); 6] = [
+const BROUGHT: [(u32, &str); 7] = [
     (
         2,
         "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
@@ -40,6 +40,10 @@ const BROUGHT: [(u32, &str); 6] = [
         "agents go on using their tools without questions, and `tools` of an agent can change that; the console in the browser \
          is off until `[console]` is configured; `hearth search` finds what was said, and earlier messages are indexed beside \
          normal work, which takes a while",
+    ),
+    (
+        8,
+        "no visible change; agents go on finding what was said in their own chat, and `recall` of an agent can change that",
     ),
 ];
 

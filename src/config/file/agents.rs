@@ -10,6 +10,7 @@ use crate::model::configure::Change;
 use crate::model::entity::{
     Access, AgentSettings, Folder, Permissions, Preset, ProviderKind, TechnicalSkips, Trust, Verbosity,
 };
+use crate::model::recall::RecallReach;
 
 /// The keys of `[[agents]]`.
 pub const AGENT_KEYS: &[&str] = &[
@@ -49,6 +50,7 @@ pub const AGENT_KEYS: &[&str] = &[
     "deny",
     "secrets",
     "tools",
+    "recall",
 ];
 
 const AGENTS: Keys = Keys { place: "[[agents]]", known: AGENT_KEYS, later: &[] };
@@ -59,6 +61,9 @@ pub(super) fn providers() -> [(&'static str, ProviderKind); ProviderKind::ALL.le
 
 pub(super) const VERBOSITIES: [(&str, Verbosity); 2] =
     [(Verbosity::Normal.as_str(), Verbosity::Normal), (Verbosity::Verbose.as_str(), Verbosity::Verbose)];
+
+pub(super) const RECALLS: [(&str, RecallReach); 2] =
+    [(RecallReach::Chat.as_str(), RecallReach::Chat), (RecallReach::Agent.as_str(), RecallReach::Agent)];
 
 pub(super) const PERMISSIONS: [(&str, Permissions); 3] = [
     (Permissions::Allow.as_str(), Permissions::Allow),
@@ -137,6 +142,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         fallback: budgets::fallback(problems, section),
         verbosity: section.word(problems, "verbosity", &VERBOSITIES).unwrap_or(default.verbosity),
         tools: tool_rules::read(problems, section),
+        recall: section.word(problems, "recall", &RECALLS).unwrap_or(default.recall),
     };
     check_provider(problems, section, &settings);
     secrets::check(problems, section, &settings);

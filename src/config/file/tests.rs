@@ -10,6 +10,7 @@ use crate::model::entity::{
     Permissions, Preset, ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
     Verbosity,
 };
+use crate::model::recall::RecallReach;
 use crate::model::retention::{Keep, Retention};
 use crate::model::spend::{ModelPrice, Money, Price};
 use crate::model::time::Millis;
@@ -123,6 +124,7 @@ network = "ask"
 allow = ["nas.local:8080", "*.Example.org", "*.example.org"]
 deny = ["bad.example.org"]
 secrets = { GIT_PASSWORD = "git", GITHUB_TOKEN = "github" }
+recall = "agent"
 tools = { preset = "careful", rules = [{ ask = "Bash(git push:*)" }, { deny = "WebFetch" }], approval_wait = 5 }
 fallback = ["codex", { provider = "command", command = ["agent", "--json"], model = "small" }]
 instructions = """
@@ -332,6 +334,7 @@ fn second_agent() -> AgentSettings {
             ],
             approval_wait: Some(5),
         },
+        recall: RecallReach::Agent,
         fallback: vec![
             Fallback { provider: ProviderKind::Preset(Preset::Codex), command: Vec::new(), model: None },
             Fallback {

@@ -1,6 +1,6 @@
 //! Writes entities as `hearth.toml`: the inverse of reading it, with the same words.
 
-use super::agents::{ACCESS, PERMISSIONS, TECHNICAL_SKIPS, TRUSTS, VERBOSITIES};
+use super::agents::{ACCESS, PERMISSIONS, RECALLS, TECHNICAL_SKIPS, TRUSTS, VERBOSITIES};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 pub use super::users::role_word;
@@ -8,12 +8,10 @@ use super::{SCHEMA, budgets, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
-use crate::model::budget::OnLimit;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, Settings, UserSpec, WiringSpec};
 use crate::model::console::ConsoleSettings;
 use crate::model::entity::{
-    Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Permissions, Skills,
-    Verbosity,
+    Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Skills,
 };
 use crate::model::network::HostRule;
 use crate::model::retention::Retention;
@@ -145,15 +143,10 @@ impl Fields {
         fields.plain("gateway", settings.gateway);
         fields.texts("models", &settings.models);
         fields.line("mode", settings.mode.as_deref());
-        if settings.verbosity != Verbosity::default() {
-            fields.text("verbosity", word(&VERBOSITIES, settings.verbosity));
-        }
-        if settings.permissions != Permissions::default() {
-            fields.text("permissions", word(&PERMISSIONS, settings.permissions));
-        }
-        if settings.on_limit != OnLimit::default() {
-            fields.text("on_limit", word(&budgets::ON_LIMIT, settings.on_limit));
-        }
+        fields.chosen("verbosity", &VERBOSITIES, settings.verbosity);
+        fields.chosen("permissions", &PERMISSIONS, settings.permissions);
+        fields.chosen("on_limit", &budgets::ON_LIMIT, settings.on_limit);
+        fields.chosen("recall", &RECALLS, settings.recall);
         fields.table("caps", budgets::write_caps(settings.caps));
         if let Some(fallback) = budgets::write_fallback(&settings.fallback) {
             fields.set("fallback", fallback);
@@ -320,6 +313,13 @@ impl Fields {
 
     pub(super) fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
         self.set(key, Value::Plain(value.to_string()));
+    }
+
+    /// A word, unless it is the default.
+    fn chosen<T: PartialEq + Default>(&mut self, key: &str, words: &[(&'static str, T)], value: T) {
+        if value != T::default() {
+            self.text(key, word(words, value));
+        }
     }
 
     fn texts(&mut self, key: &str, texts: &[String]) {

@@ -3,7 +3,7 @@
 use crate::model::address::UserId;
 use crate::model::entity::{Agent, Chat, Role};
 use crate::model::id::{AgentId, ChatId, SessionId};
-use crate::model::recall::RecallScope;
+use crate::model::recall::{RecallReach, RecallScope};
 use crate::model::session::SessionName;
 use crate::recall::Asked;
 use crate::search::Query;
@@ -46,11 +46,13 @@ pub(super) fn of(db: &Tables, txn: &Read<'_>, viewer: &Viewer) -> Result<Sight> 
     Ok(Sight { scopes: there, own })
 }
 
-/// An agent finds what was said in the chat of its session. A session for all chats finds all of them.
+/// An agent finds what was said in the chat of its session. A session for all chats finds all of them, and so does an agent
+/// whose `recall` says so.
 fn of_session(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<(Vec<RecallScope>, Option<RecallScope>)> {
     let Some(session) = source::session(db, txn, id)? else { return Ok((Vec::new(), None)) };
     let own = source::chat_of(&session.route).map(|chat| RecallScope::Chat(session.agent, Some(chat)));
-    let everywhere = own.is_none() && session.name == SessionName::Default;
+    let reach = readable(db.agents.get(txn, &session.agent))?.map_or(RecallReach::Chat, |agent| agent.settings.recall);
+    let everywhere = reach == RecallReach::Agent || (own.is_none() && session.name == SessionName::Default);
     let scopes = match own {
         _ if everywhere => scopes_of(db, txn, session.agent)?,
         Some(own) => vec![own],

@@ -10,6 +10,7 @@ use crate::model::effect::DestinationTarget;
 use crate::model::entity::{Access, Agent, Chat, Engage, Ignored, Network, SenderScope, Trust, UnknownSenders, Wiring};
 use crate::model::id::{AgentId, ChatId, SessionId};
 use crate::model::message::{Body, Message};
+use crate::model::recall::RecallReach;
 use crate::model::request::AboutTopic;
 use crate::model::session::ChatSession;
 use crate::requests::{self_change, tasks};
@@ -242,11 +243,18 @@ fn limits(agent: &Agent) -> Vec<String> {
         }
         Network::Public => "you reach public hosts and those that are listed, none of the local network",
     };
+    let recall = match settings.recall {
+        RecallReach::Chat => "finds what was said in this chat",
+        RecallReach::Agent => {
+            "finds what was said in all your chats; other people there may not expect you to repeat it here"
+        }
+    };
     let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     vec![
         format!("- trust: {trust}"),
         format!("- folder: {folder}"),
         format!("- network: {network}"),
+        format!("- recall: {recall}"),
         format!("- blocked tools: {}", list(settings.blocked_tools.iter().map(String::as_str).collect())),
         format!("- MCP servers: {}", list(settings.mcp_servers.iter().map(|server| server.name.as_str()).collect())),
         format!(

@@ -7,6 +7,7 @@ use crate::lifecycle::dispatch;
 use crate::model::approval_text::destination_name;
 use crate::model::entity::{Agent, AgentSettings, Destination, Folder, Network, Origin, Packages, Trust};
 use crate::model::id::{AgentId, SessionId};
+use crate::model::recall::RecallReach;
 use crate::model::starting_hosts::provider_hosts;
 use crate::model::tool::{ToolPreset, ToolSettings};
 use crate::requests::self_change;
@@ -80,8 +81,8 @@ pub(crate) fn create(
 }
 
 /// The settings of the new agent. It inherits its creator's provider and limits, but no trust: no writable folder, no
-/// mounts, no packages, no servers, no variables of the daemon, no bound secrets, no loopback of the host, and never
-/// without confinement. It reaches its provider and nothing else.
+/// mounts, no packages, no servers, no variables of the daemon, no bound secrets, no loopback of the host, no search
+/// in chats other than the session's, and never without confinement. It reaches its provider and nothing else.
 fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>) -> AgentSettings {
     let (trust, hosts) = (Trust::Untrusted, provider_hosts(maker.provider));
     let (network, allow) = match maker.network {
@@ -104,6 +105,7 @@ fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>)
         allow,
         secrets: Vec::new(),
         instructions: instructions.map(str::to_owned),
+        recall: RecallReach::Chat,
         tools: ToolSettings { preset: maker.tools.preset.max(ToolPreset::Careful), ..maker.tools },
         ..maker
     }
@@ -143,6 +145,7 @@ mod tests {
             folder_access: Some(access),
             secrets: vec![AgentSecret { variable: "TOKEN".into(), secret: "mine".into() }],
             instructions: Some("Be the owner's.".into()),
+            recall: RecallReach::Agent,
             ..limited.clone()
         };
         for instructions in [None, Some("Count.")] {

@@ -14,17 +14,21 @@ use crate::model::entity::{
 };
 use crate::model::host::HostRule;
 use crate::model::id::SessionId;
-use crate::model::tool::{ToolPreset, ToolSettings};
+use crate::model::recall::RecallReach;
+use crate::model::tool::{ToolPreset, ToolRule, ToolSettings, ToolVerdict};
 
+/// An agent of an older version. Only the settings differ between them.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct AgentV1 {
+pub(crate) struct OldAgent<S> {
     pub(crate) folder: Folder,
-    pub(crate) settings: SettingsV1,
+    pub(crate) settings: S,
     pub(crate) origin: OriginV1,
     pub(crate) created: Timestamp,
     pub(crate) archived: Option<Timestamp>,
     pub(crate) installs: Vec<InstallV1>,
 }
+
+pub(crate) type AgentV1 = OldAgent<SettingsV1>;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SettingsV1 {
@@ -50,16 +54,6 @@ pub(crate) struct SettingsV1 {
     pub(crate) technical_skips: TechnicalSkipsV1,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct AgentV2 {
-    pub(crate) folder: Folder,
-    pub(crate) settings: SettingsV2,
-    pub(crate) origin: OriginV1,
-    pub(crate) created: Timestamp,
-    pub(crate) archived: Option<Timestamp>,
-    pub(crate) installs: Vec<InstallV1>,
-}
-
 /// Two fields were added at the end.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SettingsV2 {
@@ -68,31 +62,11 @@ pub(crate) struct SettingsV2 {
     pub(crate) allow_host_loopback: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct AgentV3 {
-    pub(crate) folder: Folder,
-    pub(crate) settings: SettingsV3,
-    pub(crate) origin: OriginV1,
-    pub(crate) created: Timestamp,
-    pub(crate) archived: Option<Timestamp>,
-    pub(crate) installs: Vec<InstallV1>,
-}
-
 /// A field was added at the end.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SettingsV3 {
     pub(crate) second: SettingsV2,
     pub(crate) folder_access: Option<AccessV1>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(crate) struct AgentV4 {
-    pub(crate) folder: Folder,
-    pub(crate) settings: SettingsV4,
-    pub(crate) origin: OriginV1,
-    pub(crate) created: Timestamp,
-    pub(crate) archived: Option<Timestamp>,
-    pub(crate) installs: Vec<InstallV1>,
 }
 
 /// Four fields were added at the end.
@@ -105,16 +79,6 @@ pub(crate) struct SettingsV4 {
     pub(crate) permissions: PermissionsV1,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct AgentV5 {
-    pub(crate) folder: Folder,
-    pub(crate) settings: SettingsV5,
-    pub(crate) origin: OriginV1,
-    pub(crate) created: Timestamp,
-    pub(crate) archived: Option<Timestamp>,
-    pub(crate) installs: Vec<InstallV1>,
-}
-
 /// Four fields were added at the end.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SettingsV5 {
@@ -125,16 +89,6 @@ pub(crate) struct SettingsV5 {
     pub(crate) verbosity: VerbosityV1,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct AgentV6 {
-    pub(crate) folder: Folder,
-    pub(crate) settings: SettingsV6,
-    pub(crate) origin: OriginV1,
-    pub(crate) created: Timestamp,
-    pub(crate) archived: Option<Timestamp>,
-    pub(crate) installs: Vec<InstallV1>,
-}
-
 /// Three fields were added at the end.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SettingsV6 {
@@ -142,6 +96,26 @@ pub(crate) struct SettingsV6 {
     pub(crate) allow: Vec<HostRule>,
     pub(crate) deny: Vec<HostRule>,
     pub(crate) secrets: Vec<AgentSecretV1>,
+}
+
+/// A field was added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV7 {
+    pub(crate) sixth: SettingsV6,
+    pub(crate) tools: ToolSettingsV1,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ToolSettingsV1 {
+    pub(crate) preset: ToolPresetV1,
+    pub(crate) rules: Vec<ToolRuleV1>,
+    pub(crate) approval_wait: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ToolRuleV1 {
+    pub(crate) verdict: ToolVerdictV1,
+    pub(crate) pattern: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -218,11 +192,13 @@ super::frozen_enum! {
     PresetV1 => Preset { Opencode, Gemini, Codex, ClaudeAcp, Qwen, Hermes, Copilot }
     PermissionsV1 => Permissions { Allow, Ask, Deny }
     TrustV1 => Trust { Main, Trusted, Untrusted }
-    NetworkV1 => Network { None, Host, Open }
+    NetworkV1 => Network { None, Host, Open, Listed, Ask, Public }
     AccessV1 => Access { ReadOnly, ReadWrite }
     TechnicalSkipsV1 => TechnicalSkips { Tell, Retry }
     OnLimitV1 => OnLimit { Ask, Hold, Warn }
     VerbosityV1 => Verbosity { Normal, Verbose }
+    ToolPresetV1 => ToolPreset { Open, Careful, Locked }
+    ToolVerdictV1 => ToolVerdict { Allow, Ask, Deny }
 }
 
 /// The last but one came with version 4, the last one with version 5.
@@ -366,9 +342,31 @@ impl From<AgentSecretV1> for AgentSecret {
     }
 }
 
-impl From<SettingsV6> for AgentSettings {
+/// Agents of older versions go on using their tools without questions.
+impl From<SettingsV6> for SettingsV7 {
     fn from(old: SettingsV6) -> Self {
-        let SettingsV6 { fifth, allow, deny, secrets } = old;
+        let tools = ToolSettingsV1 { preset: ToolPresetV1::Open, rules: Vec::new(), approval_wait: None };
+        Self { sixth: old, tools }
+    }
+}
+
+impl From<ToolSettingsV1> for ToolSettings {
+    fn from(old: ToolSettingsV1) -> Self {
+        let ToolSettingsV1 { preset, rules, approval_wait } = old;
+        Self { preset: preset.into(), rules: list(rules), approval_wait }
+    }
+}
+
+impl From<ToolRuleV1> for ToolRule {
+    fn from(old: ToolRuleV1) -> Self {
+        Self { verdict: old.verdict.into(), pattern: old.pattern }
+    }
+}
+
+impl From<SettingsV7> for AgentSettings {
+    fn from(old: SettingsV7) -> Self {
+        let SettingsV7 { sixth, tools } = old;
+        let SettingsV6 { fifth, allow, deny, secrets } = sixth;
         let SettingsV5 { fourth, on_limit, caps, fallback, verbosity } = fifth;
         let SettingsV4 { third, gateway, models, mode, permissions } = fourth;
         let SettingsV3 { second: SettingsV2 { first: old, request_env, allow_host_loopback }, folder_access } = third;
@@ -407,67 +405,42 @@ impl From<SettingsV6> for AgentSettings {
             allow,
             deny,
             secrets: list(secrets),
-            tools: ToolSettings::of(ToolPreset::Open),
+            tools: tools.into(),
+            recall: RecallReach::Chat,
         }
     }
 }
 
-impl From<AgentV1> for AgentV2 {
-    fn from(old: AgentV1) -> Self {
-        let AgentV1 { folder, settings, origin, created, archived, installs } = old;
-        Self { folder, settings: settings.into(), origin, created, archived, installs }
+impl<S> OldAgent<S> {
+    /// With the settings of the next version.
+    pub(crate) fn next<T: From<S>>(self) -> OldAgent<T> {
+        let Self { folder, settings, origin, created, archived, installs } = self;
+        OldAgent { folder, settings: settings.into(), origin, created, archived, installs }
     }
 }
 
-impl From<AgentV2> for AgentV3 {
-    fn from(old: AgentV2) -> Self {
-        let AgentV2 { folder, settings, origin, created, archived, installs } = old;
-        Self { folder, settings: settings.into(), origin, created, archived, installs }
-    }
-}
-
-impl From<AgentV3> for AgentV4 {
-    fn from(old: AgentV3) -> Self {
-        let AgentV3 { folder, settings, origin, created, archived, installs } = old;
-        Self { folder, settings: settings.into(), origin, created, archived, installs }
-    }
-}
-
-impl From<AgentV4> for AgentV5 {
-    fn from(old: AgentV4) -> Self {
-        let AgentV4 { folder, settings, origin, created, archived, installs } = old;
-        Self { folder, settings: settings.into(), origin, created, archived, installs }
-    }
-}
-
-impl From<AgentV5> for AgentV6 {
-    fn from(old: AgentV5) -> Self {
-        let AgentV5 { folder, settings, origin, created, archived, installs } = old;
-        Self { folder, settings: settings.into(), origin, created, archived, installs }
-    }
-}
-
-impl From<AgentV6> for Agent {
-    fn from(old: AgentV6) -> Self {
-        let AgentV6 { folder, settings, origin, created, archived, installs } = old;
+impl From<OldAgent<SettingsV7>> for Agent {
+    fn from(old: OldAgent<SettingsV7>) -> Self {
+        let OldAgent { folder, settings, origin, created, archived, installs } = old;
         let installs = list(installs);
         Self { folder, settings: settings.into(), origin: origin.into(), created, archived, installs }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Agent, Unreadable> {
-    let third = match version {
-        1 => AgentV2::from(decode::<AgentV1>(body)?).into(),
-        2 => decode::<AgentV2>(body)?.into(),
-        3 => decode::<AgentV3>(body)?,
-        4 => return decode::<AgentV4>(body).map(AgentV5::from).map(newest),
-        5 => return decode::<AgentV5>(body).map(newest),
-        6 => return decode::<AgentV6>(body).map(Agent::from),
+    let third: OldAgent<SettingsV3> = match version {
+        1 => decode::<AgentV1>(body)?.next::<SettingsV2>().next(),
+        2 => decode::<OldAgent<SettingsV2>>(body)?.next(),
+        3 => decode(body)?,
+        4 => return Ok(fifth(decode::<OldAgent<SettingsV4>>(body)?.next())),
+        5 => return Ok(fifth(decode(body)?)),
+        6 => return Ok(decode::<OldAgent<SettingsV6>>(body)?.next::<SettingsV7>().into()),
+        7 => return Ok(decode::<OldAgent<SettingsV7>>(body)?.into()),
         _ => return Err(unknown(version)),
     };
-    Ok(newest(AgentV5::from(AgentV4::from(third))))
+    Ok(fifth(third.next::<SettingsV4>().next()))
 }
 
-fn newest(old: AgentV5) -> Agent {
-    AgentV6::from(old).into()
+fn fifth(old: OldAgent<SettingsV5>) -> Agent {
+    old.next::<SettingsV6>().next::<SettingsV7>().into()
 }

@@ -123,8 +123,8 @@ fn lines_that_are_wrong_are_named() {
         (with(&|line| line.replacen("main", "mian", 1)), format!("line {number}: its checksum is wrong")),
         (with(&|_| "rubbish".to_owned()), format!("line {number}: its checksum is wrong")),
         (
-            changed("\"version\":7", "\"version\":8"),
-            format!("line {number}: its record has version 8, this Hearth supports"),
+            changed("\"version\":8", "\"version\":9"),
+            format!("line {number}: its record has version 9, this Hearth supports"),
         ),
         (changed("\"table\":\"agents\"", "\"table\":\"agentz\""), format!("line {number}: unknown table `agentz`")),
         (changed("\"key_bytes\":\"00", "\"key_bytes\":\"0"), format!("line {number}: its key is not hex")),

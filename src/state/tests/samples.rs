@@ -125,6 +125,7 @@ pub(super) fn agent(folder: &str) -> Agent {
         deny: vec!["bad.example.org".parse().unwrap()],
         secrets: vec![AgentSecret { variable: "GITHUB_TOKEN".to_owned(), secret: "github".to_owned() }],
         tools: asked::tools(),
+        recall: crate::model::recall::RecallReach::Agent,
         fallback: vec![Fallback {
             provider: ProviderKind::Command,
             command: vec!["other".to_owned()],
@@ -494,8 +495,6 @@ pub(super) fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(ConnectionId::COUNTER, 2)?;
     set(DropId::COUNTER, 2)?;
     set(JournalId::COUNTER, 2)?;
-    for counter in [ChatId::COUNTER, QuestionId::COUNTER] {
-        set(counter, 1)?;
-    }
-    Ok(())
+    set(ChatId::COUNTER, 1)?;
+    set(QuestionId::COUNTER, 1)
 }

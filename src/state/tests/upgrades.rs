@@ -2,7 +2,7 @@
 
 use crate::Meta;
 use crate::envelope::{Record, Unreadable, decode, open, seal_version};
-use crate::legacy::agent::{AgentV1, NetworkV1};
+use crate::legacy::agent::{AgentV1, NetworkV1, OldAgent, SettingsV2, SettingsV3, SettingsV4, SettingsV5, SettingsV6};
 use crate::model::address::{ForeignId, UserId};
 use crate::model::backup_plan::BackupPlan;
 use crate::model::budget::{Caps, OnLimit};
@@ -13,6 +13,7 @@ use crate::model::entity::{
 };
 use crate::model::id::ChatId;
 use crate::model::message::{Drop, Reason};
+use crate::model::recall::RecallReach;
 use crate::model::time::Millis;
 use crate::model::tool::ToolSettings;
 use crate::tests::samples::{agent, at, telegram};
@@ -128,6 +129,7 @@ fn an_agent_is_read_as_it_was() {
     (expected.settings.allow, expected.settings.deny) = (Vec::new(), Vec::new());
     expected.settings.secrets = Vec::new();
     expected.settings.tools = ToolSettings::default();
+    expected.settings.recall = RecallReach::Chat;
     (expected.settings.gateway, expected.settings.models) = (true, Vec::new());
     (expected.settings.mode, expected.settings.permissions) = (None, Permissions::Allow);
     assert_eq!(read::<Agent>(AGENT_3), expected);
@@ -149,6 +151,22 @@ fn only_an_agent_that_reached_everything_keeps_the_hosts_loopback() {
         old.settings.network = network;
         let settings = open::<Agent>(&seal_version(1, &old).unwrap()).unwrap().settings;
         assert_eq!((settings.network, settings.allow_host_loopback), (now, loopback));
+    }
+}
+
+/// Version 6 brought networks with rules.
+#[test]
+fn an_agent_with_rules_for_its_network_keeps_them() {
+    for (network, now) in
+        [(NetworkV1::Listed, Network::Listed), (NetworkV1::Ask, Network::Ask), (NetworkV1::Public, Network::Public)]
+    {
+        assert_eq!(seal_version(6, &network).unwrap(), seal_version(6, &now).unwrap());
+        let mut old: AgentV1 = decode(&bytes(AGENT)[7..]).unwrap();
+        old.settings.network = network;
+        let old: OldAgent<SettingsV6> =
+            old.next::<SettingsV2>().next::<SettingsV3>().next::<SettingsV4>().next::<SettingsV5>().next();
+        let settings = open::<Agent>(&seal_version(6, &old).unwrap()).unwrap().settings;
+        assert_eq!(settings.network, now);
     }
 }
 

@@ -39,6 +39,14 @@ pattern = "."
     assert!(found.contains("Ann: the boiler is broken") && !found.contains("other chat"), "{found}");
     assert!(found.starts_with("[ms"), "the id is one that `why` takes: {found}");
     assert_eq!(told(&mut world, "unicorn"), "Nothing was found.");
+    // Only the owner can let it tell here what was said elsewhere, and then it is told where.
+    world.apply("[[agents]]\nfolder = \"main\"\nrecall = \"agent\"\n");
+    let both = told(&mut world, "boiler");
+    assert!(both.contains("Ann: the boiler is broken"), "{both}");
+    assert!(both.contains("Ann in another chat (\"net/D\"): the boiler of the other chat"), "{both}");
+    assert!(told(&mut world, "boiler chat:net/D").starts_with("[ms"), "filters go on working");
+    world.apply("[[agents]]\nfolder = \"main\"\n");
+    assert!(!told(&mut world, "boiler").contains("other chat"), "taken back, it finds no more of it");
     let why = told(&mut world, "boiler after:\"the flood\"");
     assert!(why.contains("`the flood` is not a time"), "{why}");
 }

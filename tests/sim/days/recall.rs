@@ -1,13 +1,14 @@
 //! Searches: what a session finds is what a scan of the rows that it may see finds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::engine::recall::{Asked, Found, Viewer, search};
 use hearth::model::Address;
 use hearth::model::delivery::{Act, Author, OutState};
+use hearth::model::entity::Chat;
 use hearth::model::id::{ChatId, SessionId};
 use hearth::model::message::MessageKind;
-use hearth::model::recall::SaidId;
+use hearth::model::recall::{RecallReach, SaidId};
 use hearth::model::session::{ChatSession, Route};
 use hearth::state::Error;
 use hearth::time::zone::Zone;
@@ -26,8 +27,8 @@ struct Row {
 }
 
 impl Sim {
-    /// A session finds all texts with a word that were said to it and by it in its chat, and nothing of another agent or
-    /// chat. A removed agent or chat is not found at once.
+    /// A session finds all texts with a word that were said to it and by it in its chat, and nothing of another chat unless
+    /// its agent's `recall` says so. Nothing of another agent is found ever, and nothing of a removed agent or chat.
     pub(super) fn what_is_found_was_said(&self) {
         let rows = self.said();
         let words: BTreeSet<String> =
@@ -58,25 +59,36 @@ impl Sim {
             now: self.world.now().wall,
             zone: &Zone::utc(),
         };
-        let (found, agent, place) = self.world.read(|db, txn| {
+        let (found, agent, places) = self.world.read(|db, txn| {
             let found = search(db, txn, &Viewer::Session(id), &asked)?.unwrap_or_default();
-            Ok::<(Found, _, _), Error>((found, db.agents.require(txn, &session.agent)?, db.chats.require(txn, &chat)?))
+            let places = db.chats.iter(txn)?.collect::<Result<BTreeMap<ChatId, Chat>, _>>()?;
+            Ok::<(Found, _, _), Error>((found, db.agents.require(txn, &session.agent)?, places))
         });
-        if agent.archived.is_some() || place.archived.is_some() {
+        let is_wide = agent.settings.recall == RecallReach::Agent;
+        let is_there = |chat: ChatId| places[&chat].archived.is_none();
+        if agent.archived.is_some() || !is_wide && !is_there(chat) {
             assert!(found.texts.is_empty(), "{id} finds {:?} of a removed agent or chat", found.texts);
             return;
         }
-        let is_here = |at: &Address| at.channel == place.channel && at.platform_id == place.platform_id;
+        let is_at = |at: &Address, chat: ChatId| {
+            places[&chat].channel == at.channel && places[&chat].platform_id == at.platform_id
+        };
         let ids: BTreeSet<SaidId> = found.texts.iter().map(|text| text.id).collect();
         for text in &found.texts {
             let row = rows.iter().find(|row| row.id == text.id).expect("what is found was said");
             assert_eq!(row.session.agent, session.agent, "{id} finds {} of another agent", text.id);
-            let own = row.at.as_ref().map_or(row.session.route == session.route || chat_of(row) == Some(chat), is_here);
-            assert!(own, "{id} finds {} of another chat", text.id);
+            let is_own = match &row.at {
+                Some(at) => is_at(at, chat),
+                None => row.session.route == session.route || chat_of(row) == Some(chat),
+            };
+            assert!(is_wide || is_own, "{id} finds {} of another chat", text.id);
+            assert!(text.chat.is_none_or(is_there), "{id} finds {} of a removed chat", text.id);
             assert!(row.text.to_lowercase().contains(word), "{id} finds {} without {word}", text.id);
         }
         let mine = |row: &&Row| {
-            row.session.agent == session.agent && chat_of(row) == Some(chat) && row.at.as_ref().is_none_or(is_here)
+            let of = chat_of(row).filter(|of| is_wide && is_there(*of) || *of == chat && is_there(chat));
+            let is_in = |of| row.at.as_ref().is_none_or(|at| is_at(at, of));
+            row.session.agent == session.agent && of.is_some_and(is_in)
         };
         let expected = rows.iter().filter(mine).filter(|row| words(&row.text).any(|other| other == word));
         for row in expected.filter(|_| !found.cut) {

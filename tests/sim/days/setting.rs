@@ -35,6 +35,7 @@ timezone = "Europe/Berlin"
 max_parallel = 2
 [[agents]]
 folder = "listens"
+recall = "agent"
 timezone = "America/New_York"
 max_prompt_messages = 2
 [[agents]]
