@@ -1,11 +1,11 @@
-//! Tool calls that people are asked about, with the real CLI and the real daemon.
+//! Tool calls that people are asked about, with the real CLI, an agent with the Agent Client Protocol, and the real daemon.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::host::agents::{cli, json_of, results, runners};
+use crate::host::agents::{ACP, cli, json_of, results, runners};
 use crate::host::fake_api::FakeApi;
 use crate::host::fake_llm::FakeLlm;
 use crate::host::{CHAT, Host, wait_for};
@@ -54,15 +54,77 @@ fn asked(host: &Host) -> String {
     wait_for("the question", || open(host))
 }
 
-/// Processes of the CLI in this host's directory.
-fn clis(cli: &Path, host: &Host) -> Vec<i32> {
-    let home = host.data().display().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let of_this = |process: &PathBuf| {
-        let is_program = std::fs::read_link(process.join("exe")).is_ok_and(|exe| exe == cli);
-        is_program && std::fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(&home))
-    };
-    processes.filter(of_this).filter_map(|process| process.file_name()?.to_str()?.parse().ok()).collect()
+/// An agent whose shell commands are asked about.
+struct Asking {
+    host: Host,
+    program: Program,
+    _api: Option<FakeApi>,
+}
+
+/// The program that is the agent.
+enum Program {
+    /// The real CLI, at this path.
+    Cli(PathBuf),
+    /// The fake agent with the Agent Client Protocol.
+    Acp,
+}
+
+impl Asking {
+    fn cli() -> Option<Self> {
+        let (host, api, cli) = house(ASKING)?;
+        Some(Self { host, program: Program::Cli(cli), _api: Some(api) })
+    }
+
+    fn acp() -> Self {
+        let mut host = Host::new();
+        host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+        host.apply(&format!(
+            "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"acp\"\ncommand = [\"python3\", {ACP:?}]\n\
+             unconfined = true\ntools = {ASKING}\n\
+             [[users]]\nid = \"terminal:{}\"\nroles = [\"owner\"]\n{CHAT}",
+            rustix::process::geteuid().as_raw()
+        ));
+        host.start();
+        Self { host, program: Program::Acp, _api: None }
+    }
+
+    /// Sends a message whose turn adds a line to the file `ran`, so that it shows how often it ran.
+    fn inject(&self, id: &str, more: &str) {
+        let prompt = match self.program {
+            Program::Cli(_) => runs(more),
+            Program::Acp => format!("\n@@run echo x >> ran{more}\n@@say done\n"),
+        };
+        self.host.inject(id, &prompt);
+    }
+
+    /// Kills the agent's program, and not its runner.
+    fn kill_program(&self) {
+        let home = self.host.data().display().to_string();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let of_this = |process: &PathBuf| {
+            let is_program = match &self.program {
+                Program::Cli(cli) => std::fs::read_link(process.join("exe")).is_ok_and(|exe| exe == *cli),
+                Program::Acp => std::fs::read(process.join("cmdline"))
+                    .is_ok_and(|line| String::from_utf8_lossy(&line).trim_end_matches('\0').ends_with(ACP)),
+            };
+            is_program && std::fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(&home))
+        };
+        let found: Vec<i32> =
+            processes.filter(of_this).filter_map(|process| process.file_name()?.to_str()?.parse().ok()).collect();
+        assert!(!found.is_empty(), "the agent's program runs");
+        found.into_iter().for_each(kill);
+    }
+
+    fn kill_runner(&self) {
+        let found = runners(&self.host);
+        assert!(!found.is_empty(), "the runner runs");
+        found.into_iter().for_each(|pid| kill(i32::try_from(pid).unwrap()));
+    }
+
+    fn kill_daemon(&mut self) {
+        self.host.kill();
+        self.host.start();
+    }
 }
 
 fn kill(pid: i32) {
@@ -142,16 +204,16 @@ fn settings_of_the_agent_do_not_switch_questions_off() {
 }
 
 /// Whatever is killed while a person thinks, the call runs once.
-fn a_question_survives(kill: impl FnOnce(&mut Host, &Path)) {
-    let Some((mut host, _api, cli)) = house(ASKING) else { return };
-    host.inject("m1", &runs(""));
-    let id = asked(&host);
-    kill(&mut host, &cli);
-    assert_eq!(open(&host).as_deref(), Some(id.as_str()), "the same question");
+fn a_question_survives(mut of: Asking, kill: impl FnOnce(&mut Asking)) {
+    of.inject("m1", "");
+    let id = asked(&of.host);
+    kill(&mut of);
+    let host = &of.host;
+    assert_eq!(open(host).as_deref(), Some(id.as_str()), "the same question");
     host.done(&["approvals", "approve", &id], b"");
-    // The fake API repeats its directives: what a new run says after the call is the same.
-    answered(&host, 1);
-    assert_eq!((ran(&host), open(&host)), (1, None));
+    // The agents repeat their directives: what a new run says after the call is the same.
+    answered(host, 1);
+    assert_eq!((ran(host), open(host)), (1, None));
     host.wait_settled();
     host.check();
 }
@@ -161,75 +223,114 @@ fn over(host: &Host) {
     wait_for("the end of the run", || host.done(&["why", "m1"], b"").contains("run 1 ended").then_some(()));
 }
 
+fn survives_the_runner(of: Asking) {
+    a_question_survives(of, |of| {
+        of.kill_runner();
+        over(&of.host);
+    });
+}
+
+fn survives_the_program(of: Asking) {
+    a_question_survives(of, |of| {
+        of.kill_program();
+        over(&of.host);
+    });
+}
+
 #[test]
 fn a_question_survives_a_kill_of_the_daemon() {
-    a_question_survives(|host, _| {
-        host.kill();
-        host.start();
-    });
+    if let Some(of) = Asking::cli() {
+        a_question_survives(of, Asking::kill_daemon);
+    }
 }
 
 #[test]
 fn a_question_survives_a_kill_of_the_runner() {
-    a_question_survives(|host, _| {
-        runners(host).into_iter().for_each(|pid| kill(i32::try_from(pid).unwrap()));
-        over(host);
-    });
+    if let Some(of) = Asking::cli() {
+        survives_the_runner(of);
+    }
 }
 
 #[test]
 fn a_question_survives_a_kill_of_the_cli() {
-    a_question_survives(|host, cli| {
-        clis(cli, host).into_iter().for_each(kill);
-        over(host);
-    });
+    if let Some(of) = Asking::cli() {
+        survives_the_program(of);
+    }
+}
+
+#[test]
+fn a_question_of_an_acp_agent_survives_a_kill_of_the_daemon() {
+    a_question_survives(Asking::acp(), Asking::kill_daemon);
+}
+
+#[test]
+fn a_question_of_an_acp_agent_survives_a_kill_of_the_runner() {
+    survives_the_runner(Asking::acp());
+}
+
+#[test]
+fn a_question_of_an_acp_agent_survives_a_kill_of_its_program() {
+    survives_the_program(Asking::acp());
 }
 
 /// Whatever is killed after the decision was passed on, the call is not repeated silently: the turn goes on, or a person
 /// is asked again, and told that the call may have run. Returns whether it was asked about again.
-fn is_asked_about_again(kill: impl FnOnce(&mut Host, &Path)) -> Option<bool> {
-    let (mut host, _api, cli) = house(ASKING)?;
-    host.inject("m1", &runs("; sleep 5"));
-    let id = asked(&host);
-    host.done(&["approvals", "approve", &id], b"");
-    wait_for("the tool", || (ran(&host) == 1).then_some(()));
-    kill(&mut host, &cli);
+fn is_asked_about_again(mut of: Asking, kill: impl FnOnce(&mut Asking)) -> bool {
+    of.inject("m1", "; sleep 5");
+    let id = asked(&of.host);
+    of.host.done(&["approvals", "approve", &id], b"");
+    wait_for("the tool", || (ran(&of.host) == 1).then_some(()));
+    kill(&mut of);
+    let host = &of.host;
     let is_answered = |host: &Host| host.said().iter().any(|text| text == "done");
-    let again = wait_for("the second question, or the answer", || match open(&host) {
+    let again = wait_for("the second question, or the answer", || match open(host) {
         Some(again) => Some(Some(again)),
-        None => is_answered(&host).then_some(None),
+        None => is_answered(host).then_some(None),
     });
     if let Some(again) = &again {
-        let shown: Value = json_of(&host, &["approvals", "show", again, "--json"]);
+        let shown: Value = json_of(host, &["approvals", "show", again, "--json"]);
         assert_eq!(shown["request"]["earlier"], "unknown", "{shown}");
         assert!(shown["about"].as_str().unwrap().contains("may or may not have run"), "{shown}");
-        assert_eq!(ran(&host), 1);
+        assert_eq!(ran(host), 1);
         host.done(&["approvals", "reject", again], b"");
     }
-    answered(&host, 1);
-    assert_eq!(ran(&host), 1);
+    answered(host, 1);
+    assert_eq!(ran(host), 1);
     host.wait_settled();
     host.check();
-    Some(again.is_some())
+    again.is_some()
 }
 
 #[test]
 fn a_call_is_not_repeated_after_a_kill_of_the_runner() {
-    let kill = |host: &mut Host, _: &Path| runners(host).into_iter().for_each(|pid| kill(i32::try_from(pid).unwrap()));
-    assert_ne!(is_asked_about_again(kill), Some(false));
+    assert!(Asking::cli().is_none_or(|of| is_asked_about_again(of, |of| of.kill_runner())));
 }
 
 #[test]
 fn a_call_is_not_repeated_after_a_kill_of_the_cli() {
-    assert_ne!(is_asked_about_again(|host, cli| clis(cli, host).into_iter().for_each(kill)), Some(false));
+    assert!(Asking::cli().is_none_or(|of| is_asked_about_again(of, |of| of.kill_program())));
 }
 
 #[test]
 fn a_call_is_not_repeated_after_a_kill_of_the_daemon() {
-    is_asked_about_again(|host, _| {
-        host.kill();
-        host.start();
-    });
+    if let Some(of) = Asking::cli() {
+        is_asked_about_again(of, Asking::kill_daemon);
+    }
+}
+
+#[test]
+fn a_call_of_an_acp_agent_is_not_repeated_after_a_kill_of_the_runner() {
+    assert!(is_asked_about_again(Asking::acp(), |of| of.kill_runner()));
+}
+
+#[test]
+fn a_call_of_an_acp_agent_is_not_repeated_after_a_kill_of_its_program() {
+    assert!(is_asked_about_again(Asking::acp(), |of| of.kill_program()));
+}
+
+#[test]
+fn a_call_of_an_acp_agent_is_not_repeated_after_a_kill_of_the_daemon() {
+    is_asked_about_again(Asking::acp(), Asking::kill_daemon);
 }
 
 /// From the model's call to the question in the store, and from the decision to the tool. The limits are those of a slow

@@ -10,6 +10,7 @@ Lines of a prompt are its script; every other prompt is answered with "fake: TEX
     @@think TEXT          agent_thought_chunk
     @@tool NAME MS        a tool call that takes so long
     @@ask NAME            asks for permission, then runs the tool or not
+    @@run COMMAND         asks for permission, then runs it in a shell, or not
     @@mcp SERVER TOOL {}  calls a tool of a server that came with the session, and says its result
     @@sleep MS            waits without a sign;  @@until FILE: until the file exists
     @@mode                says the mode that it was set to;  @@env NAME: the value of a variable
@@ -190,16 +191,21 @@ class Session:
             self.update("tool_call", toolCallId=call, title=name, kind="execute", status="pending", rawInput={})
             self.pause(more or 0)
             self.update("tool_call_update", toolCallId=call, status="completed")
-        elif word == "ask":
+        elif word in ("ask", "run"):
+            title, command = ("Bash", rest) if word == "run" else (name, name)
             options = [("once", "allow_once"), ("always", "allow_always"), ("no", "reject_once")]
             answer = ask("session/request_permission", {
-                "sessionId": self.name, "toolCall": {"toolCallId": call, "title": name, "kind": "execute", "rawInput": {"command": name}},
+                "sessionId": self.name, "toolCall": {"toolCallId": call, "title": title, "kind": "execute", "rawInput": {"command": command}},
                 "options": [{"optionId": one, "name": one, "kind": kind} for one, kind in options]})
             outcome = (answer.get("result") or {}).get("outcome") or {}
             if outcome.get("outcome") != "selected" and self.cancelled.is_set():
                 raise InterruptedError
             chosen = outcome.get("optionId")
+            if word == "run" and chosen in ("once", "always"):
+                subprocess.run(command, shell=True, check=True)
             self.update("tool_call_update", toolCallId=call, status="completed" if chosen in ("once", "always") else "failed")
+            if word == "run":
+                return
             said.append(f"permission: {chosen or outcome.get('outcome')}")
             self.text(said[-1], message="m")
         elif word == "mcp":
