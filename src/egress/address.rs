@@ -23,6 +23,11 @@ const ADDRESSES_MAX: usize = 6;
 /// Where an endpoint is, if not where its name leads.
 pub type Placed = dyn Fn(&Endpoint) -> Option<SocketAddr> + Send + Sync;
 
+/// Where a name leads, if the system's resolver is not asked.
+pub type Named = dyn Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync;
+/// Where a checked address is, if not there.
+pub type Routed = dyn Fn(SocketAddr) -> SocketAddr + Send + Sync;
+
 /// How the gate reaches the world.
 #[derive(Clone)]
 pub struct Reach {
@@ -32,11 +37,21 @@ pub struct Reach {
     pub patience: Duration,
     /// For tests: where an endpoint is instead of where its name leads.
     pub placed: Arc<Placed>,
+    /// For tests: the addresses of a name. It is asked as often as the system's resolver would be.
+    pub named: Arc<Named>,
+    /// For tests: where a checked address is.
+    pub routed: Arc<Routed>,
 }
 
 impl Default for Reach {
     fn default() -> Self {
-        Self { listens: Arc::new(listens_here), patience: ANSWER_PATIENCE, placed: Arc::new(|_| None) }
+        Self {
+            listens: Arc::new(listens_here),
+            patience: ANSWER_PATIENCE,
+            placed: Arc::new(|_| None),
+            named: Arc::new(|_| None),
+            routed: Arc::new(|address| address),
+        }
     }
 }
 
@@ -52,7 +67,7 @@ impl Reach {
         if let Some(address) = (self.placed)(to) {
             return TcpStream::connect(address).await.map_err(|_| NetRefusal::NoAnswer);
         }
-        let found = addresses(to).await?;
+        let found = self.addresses(to).await?;
         let this_machine = is_this_machine(&to.host);
         let (mut vetted, mut refused) = (Vec::new(), NetRefusal::NoAddress);
         for address in found.into_iter().take(ADDRESSES_MAX) {
@@ -65,11 +80,30 @@ impl Reach {
             return Err(refused);
         }
         for address in vetted {
-            if let Ok(Ok(stream)) = timeout(CONNECT, TcpStream::connect((address, to.port))).await {
+            let address = (self.routed)(SocketAddr::new(address, to.port));
+            if let Ok(Ok(stream)) = timeout(CONNECT, TcpStream::connect(address)).await {
                 return Ok(stream);
             }
         }
         Err(NetRefusal::NoAnswer)
+    }
+
+    /// The addresses of a host.
+    async fn addresses(&self, to: &Endpoint) -> Result<Vec<IpAddr>, NetRefusal> {
+        let name = match &to.host {
+            Host::Address(address) => return Ok(vec![*address]),
+            Host::Name(_) if is_this_machine(&to.host) => {
+                return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+            }
+            Host::Name(name) => name.as_str(),
+        };
+        if let Some(found) = (self.named)(name) {
+            return Ok(found);
+        }
+        match timeout(LOOKUP, lookup_host((name, to.port))).await {
+            Ok(Ok(found)) => Ok(found.map(|address| address.ip()).collect()),
+            Ok(Err(_)) | Err(_) => Err(NetRefusal::NoAddress),
+        }
     }
 
     fn vet(&self, address: SocketAddr, private: bool, this_machine: bool) -> Result<(), NetRefusal> {
@@ -85,21 +119,6 @@ impl Reach {
             },
         };
         if is_own && (self.listens)(address.port()) { Err(NetRefusal::OwnPort) } else { Ok(()) }
-    }
-}
-
-/// The addresses of a host.
-async fn addresses(to: &Endpoint) -> Result<Vec<IpAddr>, NetRefusal> {
-    let name = match &to.host {
-        Host::Address(address) => return Ok(vec![*address]),
-        Host::Name(_) if is_this_machine(&to.host) => {
-            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
-        }
-        Host::Name(name) => name.as_str(),
-    };
-    match timeout(LOOKUP, lookup_host((name, to.port))).await {
-        Ok(Ok(found)) => Ok(found.map(|address| address.ip()).collect()),
-        Ok(Err(_)) | Err(_) => Err(NetRefusal::NoAddress),
     }
 }
 
@@ -144,6 +163,8 @@ const fn listens_here(_: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     fn vetted(address: &str, private: bool, this_machine: bool) -> Result<(), NetRefusal> {
@@ -165,6 +186,44 @@ mod tests {
             assert_eq!(vetted("10.77.66.55", private, this_machine), local);
             assert_eq!(vetted("1.1.1.1", private, this_machine), Ok(()));
         }
+    }
+
+    /// A name server that gives another answer each time changes nothing: a connection goes to an address of the one answer
+    /// that was checked, and the next connection is checked anew.
+    #[tokio::test]
+    async fn a_name_is_looked_up_once_and_only_what_was_checked_is_connected_to() {
+        let (outside, inside) = (listening(), listening());
+        let (out, inner) = (outside.local_addr().unwrap(), inside.local_addr().unwrap());
+        let answers = Mutex::new(vec![
+            vec!["1.1.1.1"],
+            vec!["127.0.0.1"],
+            vec!["10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"],
+            // What may be reached is reached, whatever stands before it.
+            vec!["10.0.0.1", "127.0.0.1", "1.1.1.1"],
+            vec![],
+        ]);
+        let named = move |_: &str| {
+            let answer = answers.lock().unwrap().remove(0);
+            Some(answer.into_iter().map(|address| address.parse().unwrap()).collect())
+        };
+        let routed = move |address: SocketAddr| if address.ip().to_string() == "1.1.1.1" { out } else { inner };
+        let reach = Reach { named: Arc::new(named), routed: Arc::new(routed), ..Reach::default() };
+        let to: Endpoint = "rebinding.example:80".parse().unwrap();
+        for expected in
+            [Ok(()), Err(NetRefusal::ThisMachine), Err(NetRefusal::NeverReached), Ok(()), Err(NetRefusal::NoAddress)]
+        {
+            let connected = reach.connect(&to, false).await;
+            assert_eq!(connected.as_ref().map(drop).map_err(Clone::clone), expected);
+            if connected.is_ok() {
+                outside.accept().unwrap();
+            }
+        }
+        inside.set_nonblocking(true).unwrap();
+        assert!(inside.accept().is_err(), "nothing was connected inside");
+    }
+
+    fn listening() -> std::net::TcpListener {
+        std::net::TcpListener::bind("127.0.0.1:0").unwrap()
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::model::id::SessionId;
 use crate::model::network::{
     ConnectionSeen, HostWanted, NETWORK_FILES, NETWORK_SOCKET, NetRefusal, NetVerdict, NetworkAccess, NetworkPolicy,
 };
-pub use address::{Placed, Reach};
+pub use address::{Named, Placed, Reach, Routed};
 use opened::Bound;
 use run::EgressRun;
 

@@ -1,11 +1,12 @@
 //! Catalogue of attacks by hostile agents and senders, and what must hold against each. Source for the self-test of
 //! `hearth doctor`, the tests and docs/security.md.
 
+mod keys;
 mod row;
 mod stand;
 
 pub use row::Attack;
-use row::{attack, of_models, of_network};
+use row::{attack, of_network};
 use stand::{BOTH, CONTROL_GROUPS, EVERY_NETWORK, KEYRING, OWN_SECRET, PROFILE, READER, VIEW, split};
 pub use stand::{By, Stand};
 
@@ -15,6 +16,7 @@ const SECRETS: &str = "Secrets and sockets";
 const RIGHTS: &str = "Rights";
 const MODELS: &str = "Keys of models";
 const NETWORK: &str = "Network";
+const HOSTS: &str = "Secrets of hosts";
 const FLOODS: &str = "Floods";
 const MAILBOX: &str = "Mailbox";
 const IDENTITY: &str = "Identity";
@@ -106,24 +108,12 @@ pub const ATTACKS: &[Attack] = &[
             Stand::Tested("it needs a search through everything that Podman stores"),
         ),
     ),
-    of_models(
-        "secret-read",
-        "looks for the key of its model in every environment and file that it can read",
-        "it finds only a placeholder",
-    ),
-    of_models("placeholder-replay", "uses the placeholder of another run, or one that it made up", REFUSED),
-    of_models(
-        "foreign-key",
-        "sends another key, in the same header, a second one or the query, to carry data to another account",
-        REFUSED,
-    ),
-    of_models("secret-path", "uses the key for the server's store of files, also by a disguised path", REFUSED),
-    of_models("smuggle", "hides a second request in the body of one, or a second model in it", REFUSED),
-    of_models(
-        "secret-echo",
-        "lets the server repeat the key in a header or a body",
-        "the answer is cut before the key",
-    ),
+    keys::READ,
+    keys::REPLAY,
+    keys::FOREIGN,
+    keys::PATH,
+    keys::SMUGGLE,
+    keys::ECHO,
     attack(
         RIGHTS,
         "setuid",
@@ -216,7 +206,17 @@ pub const ATTACKS: &[Attack] = &[
     of_network("net-hearth", "reaches ports of Hearth itself, even if they are listed", "it is refused"),
     of_network("net-front", "names another host in TLS than the one that is allowed", "nothing is sent"),
     of_network("net-smuggle", "hides an HTTP request for another host behind one for its host", "it is not sent"),
+    of_network(
+        "net-rebind",
+        "has a name that leads to the internet first, and then to this machine or the local network",
+        "it is refused",
+    ),
     of_network("net-other-agent", "uses the way out of another agent", "it cannot connect"),
+    keys::OPENED_REPLAY,
+    keys::OPENED_FOREIGN,
+    keys::OPENED_PATH,
+    keys::OPENED_LEAK,
+    keys::OPENED_ECHO,
     attack(
         FLOODS,
         "fork-bomb",

@@ -27,6 +27,7 @@ use scratch::Scratch;
 mod mailbox;
 mod models;
 mod network;
+mod opened;
 mod remains;
 mod scratch;
 mod trials;
@@ -99,7 +100,7 @@ pub enum Error {
 }
 
 /// The last run of the hostile agent for attacks that are tried in each runtime. Later ones need higher numbers.
-const LAST: u32 = 8;
+const LAST: u32 = 11;
 
 /// Result of each attack. `Err` says what failed.
 type Found = BTreeMap<&'static str, Result<String, String>>;
@@ -243,8 +244,10 @@ fn try_all(
     }
     let spec = crate::runtime::Spec { incarnation: 3, ..spec.clone() };
     mailbox::try_all(scratch, place, &spec, found)?;
-    let spec = crate::runtime::Spec { incarnation: LAST - 2, ..spec };
+    let spec = crate::runtime::Spec { incarnation: LAST - 5, ..spec };
     models::try_all(scratch, place, &spec, found)?;
+    let spec = crate::runtime::Spec { incarnation: LAST - 3, ..spec };
+    opened::try_all(scratch, place, &spec, found)?;
     let spec = crate::runtime::Spec { incarnation: LAST, ..spec };
     network::try_all(scratch, place, &spec, found)?;
     match found.remove(trials::CONTROL) {

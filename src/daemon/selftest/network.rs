@@ -2,7 +2,7 @@
 //! and the server behind it records what arrives.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,11 @@ use crate::runtime::single_run::Place;
 /// The host that is allowed, and one that is not.
 const ALLOWED: &str = "allowed.example";
 const OTHER: &str = "other.example";
+/// Names below it lead to an address of the internet first, and then elsewhere.
+const REBINDING: &str = "rebinding.example";
+/// Where its name leads, the first time and then.
+const FIRST: Ipv4Addr = Ipv4Addr::new(1, 1, 1, 1);
+const THEN: [[u8; 4]; 4] = [[127, 0, 0, 1], [10, 0, 0, 1], [192, 168, 0, 1], [169, 254, 169, 254]];
 /// The proxy of the runner.
 const PROXY: &str = "127.0.0.1:3128";
 /// What the server answers.
@@ -59,8 +64,13 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     let server = Server::start()?;
     let own = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let here = server.address;
-    let placed = move |to: &Endpoint| to.host.to_string().ends_with(".example").then_some(here);
-    let reach = Outside { listens: Arc::new(move |port| port == own), placed: Arc::new(placed), ..Outside::default() };
+    let placed = move |to: &Endpoint| [ALLOWED, OTHER].contains(&to.host.to_string().as_str()).then_some(here);
+    let inside = Server::start()?;
+    let reach = Outside {
+        listens: Arc::new(move |port| port == own),
+        placed: Arc::new(placed),
+        ..rebinding(here, inside.address)
+    };
     let hooks = Hooks { ask: Box::new(|_| Box::pin(async { Ok(()) })), seen: Box::new(drop) };
     let directory = scratch.paths().run().join("network-test");
     let failed = |error: crate::egress::Error| Error::Trial(error.to_string());
@@ -68,6 +78,7 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     let allow = [
         ALLOWED.to_owned(),
         format!("{ALLOWED}:80"),
+        format!("*.{REBINDING}:80"),
         "169.254.169.254:80".to_owned(),
         format!("this-machine.internal:{own}"),
     ];
@@ -94,6 +105,9 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
             }
         }
     }
+    if !inside.arrived().is_empty() {
+        note(found, "net-rebind", Err("a connection was made to the local network".to_owned()));
+    }
     let arrived = server.arrived();
     if arrived.contains(OTHER) {
         for name in ["net-front", "net-smuggle"] {
@@ -101,6 +115,22 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
         }
     }
     Ok(())
+}
+
+/// Names that lead elsewhere when they are looked up again. The address of the internet is at one server, and all others
+/// are at the other.
+fn rebinding(outside: SocketAddr, inside: SocketAddr) -> Outside {
+    let times = Mutex::new(0);
+    let named = move |name: &str| {
+        name.ends_with(REBINDING).then(|| {
+            let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+            *times += 1;
+            let then = THEN.iter().cycle().nth(*times).copied().map(|address| Ipv4Addr::from(address).into());
+            if *times == 1 { vec![FIRST.into()] } else { then.into_iter().collect() }
+        })
+    };
+    let routed = move |address: SocketAddr| if address.ip() == IpAddr::V4(FIRST) { outside } else { inside };
+    Outside { named: Arc::new(named), routed: Arc::new(routed), ..Outside::default() }
 }
 
 impl Trial {
@@ -139,6 +169,11 @@ fn trials(own: u16) -> Vec<Trial> {
         refused("net-lan", "10.0.0.1:443"),
         refused("net-lan", "127.0.0.1:22"),
         refused("net-lan", "[::1]:22"),
+        ask(None, &format!("a.{REBINDING}:80"), get(&format!("a.{REBINDING}")), Wanted::Arrives),
+        ask(Some("net-rebind"), &format!("a.{REBINDING}:80"), get(&format!("a.{REBINDING}")), Wanted::Refused),
+        refused("net-rebind", &format!("a.{REBINDING}:80")),
+        refused("net-rebind", &format!("a.{REBINDING}:80")),
+        refused("net-rebind", &format!("a.{REBINDING}:80")),
         refused("net-hearth", &format!("this-machine.internal:{own}")),
         ask(
             Some("net-front"),

@@ -40,10 +40,12 @@ mod inbound;
 mod judge;
 mod leak;
 mod refusal;
+pub mod repeating;
 mod roots;
 mod run;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod trial;
 mod upstream;
 
 pub use authority::AuthorityError;

@@ -1,7 +1,7 @@
 //! One attack of the list.
 
 use super::stand::{BOTH, By, Stand, VIEW, split};
-use super::{MODELS, NETWORK};
+use super::{HOSTS, MODELS, NETWORK};
 use crate::model::configure::RuntimeKind;
 
 /// One attack.
@@ -53,4 +53,9 @@ pub(super) const fn of_models(name: &'static str, tries: &'static str, holds: &'
 /// An attack on a network whose connections the daemon judges.
 pub(super) const fn of_network(name: &'static str, tries: &'static str, holds: &'static str) -> Attack {
     attack(NETWORK, name, (tries, holds), split(VIEW, Stand::Held))
+}
+
+/// An attack on a secret that is bound to a host.
+pub(super) const fn of_hosts(name: &'static str, tries: &'static str, holds: &'static str) -> Attack {
+    attack(HOSTS, name, (tries, holds), split(VIEW, Stand::Held))
 }

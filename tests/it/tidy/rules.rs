@@ -416,6 +416,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/gateway/listener.rs", "a loopback port for agents that share the machine's network"),
             ("src/gateway/tests.rs", "a server of models"),
             ("src/gateway/opened/tests.rs", "a host with a bound secret"),
+            ("src/gateway/opened/repeating.rs", "the same, for the hostile agent"),
             ("src/egress/", "tests of the way out"),
             ("container/agent-runner/src/gateway.rs", "a loopback port in an agent's own network"),
             ("container/agent-runner/src/way/", "ports of names in an agent's own network"),

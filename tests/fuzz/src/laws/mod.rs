@@ -12,6 +12,7 @@ mod files;
 mod gateway;
 mod nanoclaw;
 mod network;
+mod opened;
 mod programs;
 mod store;
 mod talk;
@@ -62,6 +63,10 @@ pub const LAWS: &[(&str, Law)] = &[
     ("way_out", network::way_out),
     ("plain_requests", network::plain_requests),
     ("hosts", network::hosts),
+    ("opened_requests", opened::requests),
+    ("chunks", opened::chunks),
+    ("echoes", opened::echoes),
+    ("secret_rules", opened::secret_rules),
     ("tool_rules", tool_rules::tool_rules),
 ];
 

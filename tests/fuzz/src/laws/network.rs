@@ -1,7 +1,7 @@
 //! What agents send to the gate of their network, and rules about hosts.
 
 use hearth::egress::trial::{FirstMessage, first_message, passed, wanted};
-use hearth::model::network::{Host, HostRule, NetworkPolicy, Unlisted, judge};
+use hearth::model::network::{Host, HostRule, Judgement, NetworkPolicy, Unlisted, judge};
 
 /// The first message of a TLS client. It is read the same however much of it has come, and more bytes change nothing.
 pub fn hello(bytes: &[u8]) {
@@ -69,6 +69,18 @@ pub fn hosts(bytes: &[u8]) {
         NetworkPolicy { allow: vec![rule.clone()], deny: vec![rule.clone()], ..NetworkPolicy::new(Unlisted::Public) };
     if rule.covers(&to.host) {
         let judged = judge(&policy, &to);
-        assert!(matches!(judged, hearth::model::network::Judgement::Refuse(_)), "{judged:?}");
+        assert!(matches!(judged, Judgement::Refuse(_)), "{judged:?}");
+    }
+    // Another denial never allows more, and another allowance overrides neither a denial nor a refusal of a person.
+    for unlisted in [Unlisted::Refuse, Unlisted::Ask, Unlisted::Public] {
+        let denied = NetworkPolicy { deny: vec![rule.clone()], ..NetworkPolicy::new(unlisted) };
+        let refused = NetworkPolicy { refused: vec![rule.clone()], ..NetworkPolicy::new(unlisted) };
+        for policy in [denied, refused] {
+            let (before, without) = (judge(&policy, &to), judge(&NetworkPolicy::new(unlisted), &to));
+            assert!(before == without || matches!(before, Judgement::Refuse(_)), "{without:?} becomes {before:?}");
+            let any = HostRule::exactly(to.clone());
+            let more = NetworkPolicy { allow: vec![any.clone()], granted: vec![any], ..policy };
+            assert!(before == without || judge(&more, &to) == before, "{before:?} is overridden");
+        }
     }
 }
