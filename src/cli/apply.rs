@@ -220,7 +220,7 @@ fn warn_of_networks(configure: &Configure) {
             print::warning(&problems::cut_off(folder.as_str()));
         }
         let agent = folder.as_str();
-        for warning in problems::key_holder(agent, settings).into_iter().chain(problems::keyless(agent, settings)) {
+        if let Some(warning) = problems::key_holder(agent, settings) {
             print::warning(&warning);
         }
     }

@@ -267,21 +267,6 @@ pub(super) fn cut_off(agent: &str) -> String {
     )
 }
 
-/// Messages about agents that cannot reach the server of their models for want of a key.
-pub(super) fn keyless_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
-    let agents = super::configuration::collect(db, txn)?.agents;
-    Ok(agents.iter().filter_map(|agent| keyless(agent.folder.as_str(), &agent.settings)).collect())
-}
-
-/// That an agent cannot reach the server of its models for want of a key.
-pub(super) fn keyless(agent: &str, settings: &AgentSettings) -> Option<String> {
-    let (variable, network) = (settings.missing_key()?, settings.network.as_str());
-    Some(format!(
-        "agent {agent} cannot reach its model: the server is on this machine, and with `network = \"{network}\"` the only way \
-         there is the model gateway, which serves agents with a key; add `{variable} = \"none-needed\"` to its `env`"
-    ))
-}
-
 /// That what was said in one chat of an agent can be asked for in another.
 pub(super) fn wide_recall(agent: &str, settings: &AgentSettings) -> Option<String> {
     (settings.recall == RecallReach::Agent).then(|| {

@@ -268,7 +268,6 @@ fn collect(
     let agents = agents(db, txn, sandbox.confines())?;
     let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
     warnings.extend(problems::cut_off_agents(db, txn, has_networks)?.iter().map(|agent| problems::cut_off(agent)));
-    warnings.append(&mut problems::keyless_agents(db, txn)?);
     warnings.append(&mut problems::unconfined(db, txn, sandbox.confines())?);
     warnings.extend(report.file_warnings().chain(report.agent_warnings()));
     let tasks = tasks::counts(db, txn, &mut warnings)?;

@@ -189,6 +189,10 @@ impl ModelProxy {
         let mut keys = Keys { headers: HeaderMap::new(), values: Vec::new() };
         for (header, variable) in &allowed.keys {
             let (value, text) = self.run.key(*header, variable, freshness).await?;
+            // The server wants no key.
+            if value.is_empty() {
+                continue;
+            }
             keys.headers.insert(HeaderName::from_static(header.name()), text);
             keys.values.push(value);
         }

@@ -8,7 +8,7 @@ use super::access::{Access, ExtraMount, Limits, Network};
 use super::bound_secret::AgentSecret;
 use super::budget::{Caps, Fallback, OnLimit};
 use super::folder::Folder;
-use super::gateway::{Api, bound, is_here, is_near};
+use super::gateway::{Api, bound, is_near};
 use super::hold::Hold;
 use super::id::SessionId;
 use super::network::HostRule;
@@ -389,22 +389,6 @@ impl AgentSettings {
         match self.env.iter().find(|(name, _)| name == variable) {
             Some((_, EnvValue::Plain(url))) => Some(url),
             _ => None,
-        }
-    }
-
-    /// The variable that it lacks to reach the server of its models. An agent in a network of its own reaches a server of
-    /// this machine only through the model gateway, which serves agents with a key, whatever the key is.
-    #[must_use]
-    pub fn missing_key(&self) -> Option<&'static str> {
-        let is_apart = !self.unconfined && (self.network == Network::None || self.network.has_rules());
-        if !is_apart || !self.gateway || !bound(self).is_empty() || !self.server().is_some_and(is_here) {
-            return None;
-        }
-        match self.provider {
-            ProviderKind::Claude => Some("ANTHROPIC_AUTH_TOKEN"),
-            ProviderKind::OpenAi => Some("OPENAI_API_KEY"),
-            ProviderKind::Preset(preset) => Some(preset.about().model.key),
-            ProviderKind::Echo | ProviderKind::Command | ProviderKind::Acp => None,
         }
     }
 

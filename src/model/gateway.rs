@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::access::Network;
 use super::agent::{AgentSettings, EnvValue};
 use super::host::Host;
 use super::id::{MessageId, SessionId};
@@ -79,8 +80,7 @@ pub fn is_near(url: &str) -> bool {
 }
 
 /// Whether a server's address is on this machine.
-#[must_use]
-pub fn is_here(url: &str) -> bool {
+fn is_here(url: &str) -> bool {
     match host_of(url) {
         Some(Host::Name(name)) => name.is_localhost() || name.as_str() == "host.containers.internal",
         Some(Host::Address(address)) => IpScope::of(address) == IpScope::Loopback,
@@ -154,10 +154,40 @@ const fn key(name: &'static str, api: Api, header: KeyHeader, begins: &'static s
     KeyVariable { name, api, header, begins }
 }
 
-/// The variables of an agent that the gateway keeps from it, in the order of [`KEY_VARIABLES`].
+/// Stands for the key of a server that wants none.
+static NO_KEY: EnvValue = EnvValue::Plain(String::new());
+
+/// The variables of an agent that the gateway keeps from it, and those for servers that it reaches without a key.
 #[must_use]
 pub fn bound(settings: &AgentSettings) -> Vec<(&'static KeyVariable, &EnvValue)> {
-    if settings.gateway { keys(settings) } else { Vec::new() }
+    if !settings.gateway {
+        return Vec::new();
+    }
+    let mut found = keys(settings);
+    let keyless = Api::ALL.into_iter().filter(|api| found.iter().all(|(key, _)| key.api != *api));
+    let keyless: Vec<_> = keyless.filter_map(|api| without_key(settings, api)).map(|key| (key, &NO_KEY)).collect();
+    found.extend(keyless);
+    found
+}
+
+/// The variable that gets a placeholder although the agent has no key: its server is on this machine or in its network,
+/// and from a network of its own the agent reaches it only through the gateway.
+fn without_key(settings: &AgentSettings, api: Api) -> Option<&'static KeyVariable> {
+    let is_apart = !settings.unconfined && (settings.network == Network::None || settings.network.has_rules());
+    let is_address = |(name, value): &(String, EnvValue)| {
+        name == api.base_variable() && matches!(value, EnvValue::Plain(url) if is_near(url))
+    };
+    if !is_apart || !settings.env.iter().any(is_address) {
+        return None;
+    }
+    let of_preset = settings.provider.preset().map(|preset| preset.about().model.key);
+    let name = match api {
+        Api::Anthropic => "ANTHROPIC_AUTH_TOKEN",
+        Api::OpenAi => "OPENAI_API_KEY",
+        Api::Gemini => "GEMINI_API_KEY",
+    };
+    let of_api = |name: &str| KEY_VARIABLES.iter().find(|key| key.api == api && key.name == name);
+    of_preset.and_then(of_api).or_else(|| of_api(name))
 }
 
 /// The variables of an agent that it has although the gateway could keep them from it.
@@ -387,6 +417,7 @@ pub struct ModelCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::agent::{Preset, ProviderKind};
 
     #[test]
     fn known_variables_are_bound_unless_the_agent_opts_out() {
@@ -403,6 +434,41 @@ mod tests {
         settings.gateway = false;
         assert_eq!(names(&settings), [""; 0]);
         assert_eq!(given(&settings), ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]);
+    }
+
+    #[test]
+    fn a_near_server_without_a_key_gets_a_placeholder_in_an_own_network() {
+        let plain = |name: &str, text: &str| (name.to_owned(), EnvValue::Plain(text.to_owned()));
+        let mut settings = AgentSettings::named("A".to_owned());
+        settings.network = Network::Ask;
+        settings.provider = ProviderKind::OpenAi;
+        let names = |settings: &AgentSettings| bound(settings).iter().map(|(key, _)| key.name).collect::<Vec<_>>();
+        assert_eq!(names(&settings), [""; 0]);
+        for (url, bound) in [
+            ("http://127.0.0.1:11434/v1", true),
+            ("http://localhost:8080", true),
+            ("http://host.containers.internal:8080", true),
+            ("http://192.168.1.5:11434/v1", true),
+            ("https://api.example.org/v1", false),
+        ] {
+            settings.env = vec![plain("OPENAI_BASE_URL", url)];
+            assert_eq!(names(&settings) == ["OPENAI_API_KEY"], bound, "{url}");
+        }
+        settings.env =
+            vec![plain("OPENAI_BASE_URL", "http://[::1]:1/v1"), plain("ANTHROPIC_BASE_URL", "http://a.local")];
+        assert_eq!(names(&settings), ["ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"]);
+        settings.provider = ProviderKind::Preset(Preset::ClaudeAcp);
+        assert_eq!(names(&settings), ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]);
+        settings.env.push(plain("OPENAI_API_KEY", "sk-x"));
+        assert_eq!(names(&settings), ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]);
+        for opened in [
+            AgentSettings { network: Network::Open, ..settings.clone() },
+            AgentSettings { network: Network::Host, ..settings.clone() },
+            AgentSettings { unconfined: true, ..settings.clone() },
+        ] {
+            assert_eq!(names(&opened), ["OPENAI_API_KEY"]);
+        }
+        assert_eq!(names(&AgentSettings { gateway: false, ..settings }), [""; 0]);
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub(in crate::runtime) fn configured(
         environment.secret_names.push(name);
     }
     if let Some(access) = &spec.model_access {
+        let is_set = |name: &str| spec.settings.env.iter().any(|(known, _)| known == name);
+        let keyless = access.placeholders.iter().filter(|(name, _)| !is_set(name));
+        environment.variables.extend(keyless.map(|(name, text)| ((*name).into(), text.into())));
         let addresses = to_gateway(access, places.gate)?;
         if !addresses.is_empty() {
             around_proxies(&mut environment.variables);

@@ -15,10 +15,10 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
         let contained = daemon.is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());
         let cut_off = problems::cut_off_agents(db, txn, contained || has_networks)?;
         let (closed, holders) = (problems::networks(db, txn)?, problems::key_holders(db, txn)?);
-        let (open, keyless) = (problems::open_agents(db, txn)?, problems::keyless_agents(db, txn)?);
-        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off, holders, open, keyless))
+        let open = problems::open_agents(db, txn)?;
+        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off, holders, open))
     });
-    let (settings, closed, cut_off, holders, open, keyless) = match looked {
+    let (settings, closed, cut_off, holders, open) = match looked {
         Ok(found) => found,
         Err(error) => {
             return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` shows details")];
@@ -53,9 +53,6 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
         let mend =
             format!("`hearth agents set {agent} --network ask` asks a person about new hosts; see docs/network.md");
         bad("network", CheckStatus::Warn, found, mend)
-    }));
-    checks.extend(keyless.into_iter().map(|found| {
-        bad("network", CheckStatus::Warn, found, "`hearth agents set` changes `env`; docs/providers.md shows it")
     }));
     checks.extend(console(reader));
     checks.extend(holders.into_iter().map(|found| {

@@ -60,10 +60,9 @@ impl Setup<'_> {
                 let name = format!("{}.{}", self.args.agent, access.key);
                 Some(EnvValue::Reference(secret::keep(self.paths, &name, &key)?))
             }
-            // The gateway serves agents that have a key, and an agent with rules for its network reaches the server only
-            // through it.
-            (None, Some(_)) => Some(EnvValue::Plain(NO_TOKEN.to_owned())),
-            (None, None) => None,
+            // Programs of others may not start without a key.
+            (None, Some(_)) if settings.provider.preset().is_some() => Some(EnvValue::Plain(NO_TOKEN.to_owned())),
+            (None, _) => None,
         };
         settings.env.extend(key.map(|key| (access.key.to_owned(), key)));
         if settings.model.is_none() && self.args.model.is_none() {
