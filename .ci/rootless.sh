@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the Podman tests without root: as the user hearth-test, with its own Podman and a small image, if root can create
-# them. Otherwise prints what is missing.
+# Runs the Podman tests without root, and those of agents' networks: as the user hearth-test, with its own Podman and a
+# small image, if root can create them. Otherwise prints what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,4 +27,6 @@ while [ "$below" != / ]; do
     [ $((0$(stat -c %a "$below") & 1)) -ne 0 ] || without "$below is closed to others"
     below=$(dirname "$below")
 done
-tests/podman.sh --rootless "$place" -- "$binary" abuse::rootless --nocapture --test-threads=1
+# The others are about agents with rules for their networks, as processes of the same user.
+tests/podman.sh --rootless "$place" -- "$binary" abuse::rootless egress:: bound_secrets:: gateway:: new_agents:: \
+    --skip containers:: --nocapture --test-threads=1
